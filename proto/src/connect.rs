@@ -1,0 +1,354 @@
+//! A channel to the agent of a rack.
+//!
+//! Owns: how an agent's address is read, how long it is tried, and how a dead peer is noticed.
+//! Must never: connect to anybody but the rack that was asked for, or without TLS (the local
+//! socket of an agent aside).
+
+use std::{error::Error, future::Future, io, path::Path, sync::Arc, time::Duration};
+
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use rustls::{CertificateError, pki_types::ServerName};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, UnixStream},
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
+
+use crate::tls::{ClientTls, WrongPeer};
+
+/// How long TCP and TLS together may take.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Why there is no connection to an agent.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ConnectError {
+    /// The address cannot be one.
+    #[error("agent address {endpoint:?}: {reason}; expected host:port")]
+    Endpoint {
+        /// As given.
+        endpoint: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No TCP connection, or no socket.
+    #[error("cannot reach the agent at {endpoint}: {source}")]
+    Unreachable {
+        /// Where.
+        endpoint: String,
+        /// Why.
+        source: Arc<io::Error>,
+    },
+    /// Nobody answered in time.
+    #[error("the agent at {endpoint} did not answer within {after:?}")]
+    Timeout {
+        /// Where.
+        endpoint: String,
+        /// How long it was tried.
+        after: Duration,
+    },
+    /// The peer's certificate is not one of a trusted agent of this rack.
+    #[error("the agent at {endpoint} is not trusted as rack {rack}: {reason}")]
+    Untrusted {
+        /// Where.
+        endpoint: String,
+        /// Whom we wanted.
+        rack: String,
+        /// What is wrong with the certificate.
+        reason: String,
+    },
+    /// The handshake failed otherwise.
+    #[error("TLS with the agent at {endpoint}: {reason}")]
+    Tls {
+        /// Where.
+        endpoint: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ConnectError {
+    /// Whether trying again may help without anybody changing a configuration.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Tls { .. } => true,
+            Self::Endpoint { .. } | Self::Untrusted { .. } => false,
+        }
+    }
+
+    /// The error of this kind that caused another one.
+    pub(crate) fn behind<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
+        chain(error).find_map(|error| error.downcast_ref())
+    }
+}
+
+/// An error and all its causes. `io::Error` hides the error that it carries from `source`.
+pub(crate) fn chain<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| {
+        let carried = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        carried.map_or_else(
+            || error.source(),
+            |inner| Some(inner as &(dyn Error + 'static)),
+        )
+    })
+}
+
+/// A channel to the agent of `rack`, connected. It reconnects by itself, with the newest
+/// certificate files, when the connection is lost.
+pub async fn connect(endpoint: &str, rack: &str, tls: &ClientTls) -> Result<Channel, ConnectError> {
+    let uri = authority(endpoint)?;
+    let connector = connector(&uri, rack, tls, dial);
+    eager(&uri, builder(&uri)?.connect_with_connector(connector).await)
+}
+
+/// The same, connecting at the first call. An unreachable agent shows as an error of that call.
+pub fn connect_lazy(endpoint: &str, rack: &str, tls: &ClientTls) -> Result<Channel, ConnectError> {
+    connect_lazy_over(endpoint, rack, tls, dial)
+}
+
+async fn dial(address: String) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// The same over another transport: `dial` gets `host:port`.
+pub fn connect_lazy_over<D, F, IO>(
+    endpoint: &str,
+    rack: &str,
+    tls: &ClientTls,
+    dial: D,
+) -> Result<Channel, ConnectError>
+where
+    D: Fn(String) -> F + Send + 'static,
+    F: Future<Output = io::Result<IO>> + Send + 'static,
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let uri = authority(endpoint)?;
+    let connector = connector(&uri, rack, tls, dial);
+    Ok(builder(&uri)?.connect_with_connector_lazy(connector))
+}
+
+/// A channel to the agent of this machine by its unix socket; no TLS, the socket's mode decides
+/// who may connect.
+pub async fn connect_local(socket: &Path) -> Result<Channel, ConnectError> {
+    let name = socket.display().to_string();
+    let path = socket.to_owned();
+    let dialled = name.clone();
+    let connector = service_fn(move |_: Uri| {
+        let (path, endpoint) = (path.clone(), dialled.clone());
+        async move {
+            match UnixStream::connect(path).await {
+                Ok(stream) => Ok(TokioIo::new(stream)),
+                Err(source) => Err(ConnectError::Unreachable {
+                    endpoint,
+                    source: Arc::new(source),
+                }),
+            }
+        }
+    });
+    let endpoint = builder("agent.local:0")?.connect_timeout(CONNECT_TIMEOUT);
+    eager(&name, endpoint.connect_with_connector(connector).await)
+}
+
+fn eager(
+    endpoint: &str,
+    result: Result<Channel, tonic::transport::Error>,
+) -> Result<Channel, ConnectError> {
+    result.map_err(|error| {
+        ConnectError::behind(&error).cloned().unwrap_or_else(|| {
+            let reason: Vec<String> = chain(&error).map(ToString::to_string).collect();
+            ConnectError::Tls {
+                endpoint: endpoint.to_owned(),
+                reason: reason.join(": "),
+            }
+        })
+    })
+}
+
+fn builder(authority: &str) -> Result<Endpoint, ConnectError> {
+    let wrong = |error: &dyn Error| ConnectError::Endpoint {
+        endpoint: authority.to_owned(),
+        reason: error.to_string(),
+    };
+    // tonic takes `https` for a wish for its own TLS; ours is in the connector.
+    let endpoint =
+        Endpoint::from_shared(format!("http://{authority}")).map_err(|error| wrong(&error))?;
+    let origin: Uri = format!("https://{authority}")
+        .parse()
+        .map_err(|error: http::uri::InvalidUri| wrong(&error))?;
+    Ok(endpoint
+        .origin(origin)
+        .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+        .keep_alive_while_idle(true))
+}
+
+/// `host:port` of an endpoint, which may be written as a URL.
+fn authority(endpoint: &str) -> Result<String, ConnectError> {
+    let wrong = |reason: &str| ConnectError::Endpoint {
+        endpoint: endpoint.to_owned(),
+        reason: reason.to_owned(),
+    };
+    let rest = match endpoint.split_once("://") {
+        None => endpoint,
+        Some(("https", rest)) => rest,
+        Some((scheme, _)) => {
+            return Err(wrong(&format!("{scheme}:// is not spoken, only TLS is")));
+        }
+    };
+    let authority: http::uri::Authority = rest
+        .strip_suffix('/')
+        .unwrap_or(rest)
+        .parse()
+        .map_err(|_| wrong("not a host and port"))?;
+    if authority.host().is_empty() || authority.as_str().contains('@') {
+        return Err(wrong("not a host and port"));
+    }
+    match authority.port_u16() {
+        None | Some(0) => Err(wrong("no port")),
+        Some(_) => Ok(authority.to_string()),
+    }
+}
+
+type Io<IO> = TokioIo<TlsStream<IO>>;
+type Dialled<IO> =
+    std::pin::Pin<Box<dyn Future<Output = Result<Io<IO>, ConnectError>> + Send + 'static>>;
+
+fn connector<D, F, IO>(
+    authority: &str,
+    rack: &str,
+    tls: &ClientTls,
+    dial: D,
+) -> impl tower::Service<Uri, Response = Io<IO>, Error = ConnectError, Future = Dialled<IO>>
++ Send
++ 'static
+where
+    D: Fn(String) -> F + Send + 'static,
+    F: Future<Output = io::Result<IO>> + Send + 'static,
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (endpoint, rack, tls) = (authority.to_owned(), rack.to_owned(), tls.clone());
+    service_fn(move |_: Uri| -> Dialled<IO> {
+        let (endpoint, rack, tls) = (endpoint.clone(), rack.clone(), tls.clone());
+        let dialling = dial(endpoint.clone());
+        Box::pin(async move {
+            let attempt = handshake(&endpoint, &rack, &tls, dialling);
+            match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
+                Ok(result) => result.map(TokioIo::new),
+                Err(_) => Err(ConnectError::Timeout {
+                    endpoint,
+                    after: CONNECT_TIMEOUT,
+                }),
+            }
+        })
+    })
+}
+
+async fn handshake<IO>(
+    endpoint: &str,
+    rack: &str,
+    tls: &ClientTls,
+    dialling: impl Future<Output = io::Result<IO>>,
+) -> Result<TlsStream<IO>, ConnectError>
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let failed = |reason: String| ConnectError::Tls {
+        endpoint: endpoint.to_owned(),
+        reason,
+    };
+    let config = tls
+        .config(rack)
+        .map_err(|error| failed(error.to_string()))?;
+    let stream = dialling.await.map_err(|source| ConnectError::Unreachable {
+        endpoint: endpoint.to_owned(),
+        source: Arc::new(source),
+    })?;
+    // No certificate is compared with it: the rack's name is the identity.
+    let name = ServerName::try_from("rackhand-agent").map_err(|error| failed(error.to_string()))?;
+    let connected = TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await;
+    connected.map_err(|error| match distrust(&error) {
+        Some(reason) => ConnectError::Untrusted {
+            endpoint: endpoint.to_owned(),
+            rack: rack.to_owned(),
+            reason,
+        },
+        None => failed(error.to_string()),
+    })
+}
+
+/// What is wrong with the peer's certificate, if that is what is wrong.
+fn distrust(error: &io::Error) -> Option<String> {
+    let error = chain(error).find_map(|error| error.downcast_ref::<rustls::Error>())?;
+    let rustls::Error::InvalidCertificate(reason) = error else {
+        return None;
+    };
+    Some(match reason {
+        CertificateError::Other(other) => match other.0.downcast_ref::<WrongPeer>() {
+            Some(wrong) => wrong.to_string(),
+            None => other.0.to_string(),
+        },
+        // A CA of the same name with another key shows as a bad signature.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "its certificate is not signed by our CA (ca.crt)".to_owned()
+        }
+        _ => error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_with_and_without_scheme() {
+        for (given, read) in [
+            ("agent-1.example:7443", "agent-1.example:7443"),
+            ("https://agent-1.example:7443", "agent-1.example:7443"),
+            ("https://[2001:db8::1]:7443/", "[2001:db8::1]:7443"),
+            ("192.0.2.7:1", "192.0.2.7:1"),
+        ] {
+            assert_eq!(authority(given).unwrap(), read);
+        }
+    }
+
+    #[test]
+    fn wrong_addresses_say_what_is_wrong() {
+        for (given, message) in [
+            (
+                "agent-1",
+                "agent address \"agent-1\": no port; expected host:port",
+            ),
+            (
+                "http://a:1",
+                "agent address \"http://a:1\": http:// is not spoken, only TLS is; expected host:port",
+            ),
+            ("a:0", "agent address \"a:0\": no port; expected host:port"),
+            (
+                "",
+                "agent address \"\": not a host and port; expected host:port",
+            ),
+            (
+                "u@a:1",
+                "agent address \"u@a:1\": not a host and port; expected host:port",
+            ),
+            (
+                "a:1/x",
+                "agent address \"a:1/x\": not a host and port; expected host:port",
+            ),
+        ] {
+            assert_eq!(authority(given).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The contract between controller, rack agent and command line.
+//!
+//! Owns: the generated gRPC code, who a certificate says its bearer is, and the TLS that carries
+//! it. Must never: decide anything about power, or let a password into a Debug output.
+
+mod call;
+mod connect;
+pub mod convert;
+pub mod identity;
+pub mod tls;
+
+pub use call::{CallError, CallErrorKind, Refusal, classify};
+pub use connect::{
+    CONNECT_TIMEOUT, ConnectError, connect, connect_lazy, connect_lazy_over, connect_local,
+};
+pub use identity::{Identity, SpiffeId};
+pub use tls::{ClientTls, ServerTls, TlsError, TlsFiles};
+
+/// `rackhand.power.v1`, generated from `proto/rackhand/power/v1/power.proto`.
+#[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]
+pub mod v1 {
+    tonic::include_proto!("rackhand.power.v1");
+
+    impl std::fmt::Debug for BmcEndpoint {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.debug_struct("BmcEndpoint")
+                .field("address", &self.address)
+                .field("username", &self.username)
+                .field("password", &"[redacted]")
+                .field("insecure_skip_verify", &self.insecure_skip_verify)
+                .finish()
+        }
+    }
+}
+
+/// The compiled descriptors, for gRPC reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/power.bin"));

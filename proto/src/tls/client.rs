@@ -1,0 +1,167 @@
+//! The caller's end: the chain must be signed by our CA, and the peer must be the agent of the
+//! rack that we mean. Host names play no part.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore,
+    SignatureScheme,
+    client::{
+        ResolvesClientCert, Resumption,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_cert_signed_by_trust_anchor,
+    },
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+    server::ParsedCertificate,
+    sign::SingleCertAndKey,
+};
+
+use super::{Store, TlsError, TlsFiles, Want, provider};
+use crate::identity::{Identity, SpiffeId};
+
+/// TLS of a caller. Cloning shares it.
+#[derive(Debug, Clone)]
+pub struct ClientTls(Arc<Store>);
+
+impl ClientTls {
+    /// For the controller: its certificate must be a controller's.
+    pub fn controller(files: TlsFiles) -> Result<Self, TlsError> {
+        Ok(Self(Arc::new(Store::load(files, Want::Controller)?)))
+    }
+
+    /// For a person at the command line: an operator's certificate.
+    pub fn operator(files: TlsFiles) -> Result<Self, TlsError> {
+        Ok(Self(Arc::new(Store::load(files, Want::Operator)?)))
+    }
+
+    /// Looks at the files now. True: they had changed, and the next connection uses them.
+    pub fn reload(&self) -> Result<bool, TlsError> {
+        self.0.reload()
+    }
+
+    /// Looks at the files again and again; never returns. A broken new set is warned of once and
+    /// the old one stays in use.
+    pub fn watch(&self, every: Duration) -> impl Future<Output = ()> + Send + 'static {
+        self.0.clone().watch(every)
+    }
+
+    /// Who we are.
+    pub fn identity(&self) -> Identity {
+        self.0.current.load().id.identity.clone()
+    }
+
+    /// Until when our certificate is valid.
+    pub fn not_after(&self) -> Timestamp {
+        self.0.current.load().not_after
+    }
+
+    /// For one connection to the agent of `rack`. Made anew for each, so that the newest files
+    /// count and nothing is resumed from an earlier peer.
+    pub(crate) fn config(&self, rack: &str) -> Result<ClientConfig, rustls::Error> {
+        let material = self.0.current.load();
+        let verifier = RackVerifier {
+            roots: material.roots.clone(),
+            provider: provider(),
+            expected: SpiffeId {
+                trust_domain: material.id.trust_domain.clone(),
+                identity: Identity::Rack(rack.to_owned()),
+            },
+        };
+        let ours: Arc<dyn ResolvesClientCert> =
+            Arc::new(SingleCertAndKey::from(material.key.clone()));
+        let mut config = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_client_cert_resolver(ours);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        config.resumption = Resumption::disabled();
+        Ok(config)
+    }
+}
+
+/// The peer is trusted, but it is somebody else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WrongPeer {
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+impl fmt::Display for WrongPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { expected, found } = self;
+        write!(f, "expected {expected}, but the peer's certificate {found}")
+    }
+}
+
+impl std::error::Error for WrongPeer {}
+
+#[derive(Debug)]
+struct RackVerifier {
+    roots: Arc<RootCertStore>,
+    provider: Arc<CryptoProvider>,
+    expected: SpiffeId,
+}
+
+impl RackVerifier {
+    fn wrong(&self, found: String) -> rustls::Error {
+        let error = WrongPeer {
+            expected: self.expected.to_string(),
+            found,
+        };
+        CertificateError::Other(OtherError(Arc::new(error))).into()
+    }
+}
+
+impl ServerCertVerifier for RackVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let algorithms = self.provider.signature_verification_algorithms;
+        verify_server_cert_signed_by_trust_anchor(
+            &ParsedCertificate::try_from(end_entity)?,
+            &self.roots,
+            intermediates,
+            now,
+            algorithms.all,
+        )?;
+        match SpiffeId::from_certificate(end_entity) {
+            Ok(id) if id == self.expected => Ok(ServerCertVerified::assertion()),
+            Ok(id) => Err(self.wrong(format!("is for {id}"))),
+            Err(error) => Err(self.wrong(error.to_string())),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}

@@ -1,0 +1,263 @@
+//! Certificate, key and CA from files, checked as one set.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use jiff::Timestamp;
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    sign::CertifiedKey,
+};
+use secrecy::{ExposeSecret, SecretSlice};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::{in_dir, provider};
+use crate::identity::{IdentityError, SpiffeId};
+
+/// Where certificate, key and CA are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Our certificate chain, PEM, leaf first.
+    pub cert: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+    /// Who may sign a peer's certificate, PEM.
+    pub ca: PathBuf,
+}
+
+impl TlsFiles {
+    /// `tls.crt`, `tls.key` and `ca.crt` of one directory.
+    pub fn in_dir(dir: impl Into<PathBuf>) -> Self {
+        in_dir(dir.into())
+    }
+
+    pub(super) fn read(&self) -> Result<Contents, TlsError> {
+        Ok(Contents {
+            cert: read(&self.cert)?,
+            key: read(&self.key)?.into(),
+            ca: read(&self.ca)?,
+        })
+    }
+}
+
+/// Why a set of TLS files cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not PEM, or no item of the right kind in it.
+    #[error("{path}: holds no {expected} in PEM")]
+    Pem {
+        /// Which file.
+        path: PathBuf,
+        /// What was looked for.
+        expected: &'static str,
+    },
+    /// Our own certificate is over.
+    #[error("certificate {path}: expired on {at}; renew it")]
+    Expired {
+        /// Which file.
+        path: PathBuf,
+        /// End of validity.
+        at: Timestamp,
+    },
+    /// Our own certificate has not begun.
+    #[error("certificate {path}: valid only from {at}; check the clock of this machine")]
+    NotYetValid {
+        /// Which file.
+        path: PathBuf,
+        /// Begin of validity.
+        at: Timestamp,
+    },
+    /// Certificate and key are not a pair.
+    #[error("key {key} does not belong to certificate {cert}")]
+    KeyMismatch {
+        /// The key's file.
+        key: PathBuf,
+        /// The certificate's file.
+        cert: PathBuf,
+    },
+    /// Key of a kind that cannot be used.
+    #[error("key {path}: {reason}")]
+    Key {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it; never the key.
+        reason: String,
+    },
+    /// A CA certificate that cannot be used.
+    #[error("CA {path}: {reason}")]
+    Ca {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Certificate without a role.
+    #[error("certificate {path}: {source}")]
+    Identity {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: IdentityError,
+    },
+    /// Certificate of another role than this process has.
+    #[error("certificate {path} is for {found}: expected a URI SAN {expected}")]
+    WrongRole {
+        /// Which file.
+        path: PathBuf,
+        /// Whom it names.
+        found: String,
+        /// Whom it should name.
+        expected: String,
+    },
+    /// rustls does not take the set.
+    #[error("TLS configuration from {path}: {reason}")]
+    Config {
+        /// The certificate's file.
+        path: PathBuf,
+        /// What rustls says.
+        reason: String,
+    },
+}
+
+/// The bytes of the three files, to see whether they changed.
+pub(super) struct Contents {
+    cert: Vec<u8>,
+    key: SecretSlice<u8>,
+    ca: Vec<u8>,
+}
+
+impl PartialEq for Contents {
+    fn eq(&self, other: &Self) -> bool {
+        self.cert == other.cert
+            && self.ca == other.ca
+            && self.key.expose_secret() == other.key.expose_secret()
+    }
+}
+
+/// A set that fits together.
+pub(super) struct Material {
+    pub(super) contents: Contents,
+    pub(super) key: Arc<CertifiedKey>,
+    pub(super) roots: Arc<RootCertStore>,
+    pub(super) id: SpiffeId,
+    pub(super) not_after: Timestamp,
+    pub(super) server: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl fmt::Debug for Material {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Material")
+            .field("id", &self.id)
+            .field("not_after", &self.not_after)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Material {
+    pub(super) fn new(
+        files: &TlsFiles,
+        contents: Contents,
+        now: SystemTime,
+    ) -> Result<Self, TlsError> {
+        let chain = certificates(&files.cert, &contents.cert)?;
+        let leaf = chain.first().ok_or_else(|| no_pem(&files.cert))?.clone();
+        let not_after = check_validity(&files.cert, &leaf, now)?;
+        let key = PrivateKeyDer::from_pem_slice(contents.key.expose_secret()).map_err(|_| {
+            TlsError::Pem {
+                path: files.key.clone(),
+                expected: "private key",
+            }
+        })?;
+        let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => TlsError::KeyMismatch {
+                key: files.key.clone(),
+                cert: files.cert.clone(),
+            },
+            other => TlsError::Key {
+                path: files.key.clone(),
+                reason: other.to_string(),
+            },
+        })?;
+        let id = SpiffeId::from_certificate(&leaf).map_err(|source| TlsError::Identity {
+            path: files.cert.clone(),
+            source,
+        })?;
+        let mut roots = RootCertStore::empty();
+        for ca in certificates(&files.ca, &contents.ca)? {
+            roots.add(ca).map_err(|error| TlsError::Ca {
+                path: files.ca.clone(),
+                reason: error.to_string(),
+            })?;
+        }
+        let mut material = Self {
+            contents,
+            key: Arc::new(key),
+            roots: Arc::new(roots),
+            id,
+            not_after,
+            server: None,
+        };
+        if matches!(material.id.identity, crate::Identity::Rack(_)) {
+            material.server = Some(super::server::config(files, &material)?);
+        }
+        Ok(material)
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn no_pem(path: &Path) -> TlsError {
+    TlsError::Pem {
+        path: path.to_owned(),
+        expected: "certificate",
+    }
+}
+
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    found
+        .ok()
+        .filter(|found| !found.is_empty())
+        .ok_or_else(|| no_pem(path))
+}
+
+fn check_validity(path: &Path, leaf: &[u8], now: SystemTime) -> Result<Timestamp, TlsError> {
+    let (_, cert) = X509Certificate::from_der(leaf).map_err(|_| no_pem(path))?;
+    let validity = cert.validity();
+    let at = |time: x509_parser::time::ASN1Time| {
+        Timestamp::from_second(time.timestamp()).map_err(|_| no_pem(path))
+    };
+    let (not_before, not_after) = (at(validity.not_before)?, at(validity.not_after)?);
+    let now = Timestamp::try_from(now).map_err(|_| no_pem(path))?;
+    if now > not_after {
+        return Err(TlsError::Expired {
+            path: path.to_owned(),
+            at: not_after,
+        });
+    }
+    if now < not_before {
+        return Err(TlsError::NotYetValid {
+            path: path.to_owned(),
+            at: not_before,
+        });
+    }
+    Ok(not_after)
+}

@@ -1,0 +1,136 @@
+//! Mutual TLS for both ends, from files that may change at any time.
+//!
+//! Owns: reading and checking certificate, key and CA, exchanging them under running listeners
+//! and channels, and the rule whom a client takes for the agent of a rack. Must never: go on with
+//! half of a new set (a broken new file leaves the old set in use), or show a key.
+
+mod client;
+mod files;
+mod server;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use rustls::crypto::CryptoProvider;
+use tracing::{info, warn};
+
+pub use client::ClientTls;
+pub(crate) use client::WrongPeer;
+use files::{Contents, Material};
+pub use files::{TlsError, TlsFiles};
+pub use server::{AcceptLimits, Incoming, PeerInfo, PeerStream, ServerTls, incoming};
+
+use crate::identity::{Identity, SpiffeId};
+
+/// How often the files are looked at. A Kubernetes Secret mount swaps symlinks, which no file
+/// watch follows well, and nobody needs a new certificate sooner.
+pub const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What a process must be by its own certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Want {
+    Rack(String),
+    Controller,
+    Operator,
+}
+
+impl Want {
+    fn check(&self, files: &TlsFiles, id: &SpiffeId) -> Result<(), TlsError> {
+        let ok = match (self, &id.identity) {
+            (Self::Rack(want), Identity::Rack(name)) => want == name,
+            (Self::Controller, Identity::Controller) | (Self::Operator, Identity::Operator(_)) => {
+                true
+            }
+            _ => false,
+        };
+        if ok {
+            return Ok(());
+        }
+        Err(TlsError::WrongRole {
+            path: files.cert.clone(),
+            found: id.to_string(),
+            expected: match self {
+                Self::Rack(name) => format!("spiffe://{}/rack/{name}", id.trust_domain),
+                Self::Controller => format!("spiffe://{}/controller", id.trust_domain),
+                Self::Operator => format!("spiffe://{}/operator/<name>", id.trust_domain),
+            },
+        })
+    }
+}
+
+/// Files, and what was last read from them and found good.
+#[derive(Debug)]
+struct Store {
+    files: TlsFiles,
+    want: Want,
+    current: ArcSwap<Material>,
+}
+
+impl Store {
+    fn load(files: TlsFiles, want: Want) -> Result<Self, TlsError> {
+        let material = Self::check(&files, &want, files.read()?)?;
+        Ok(Self {
+            files,
+            want,
+            current: ArcSwap::from_pointee(material),
+        })
+    }
+
+    fn check(files: &TlsFiles, want: &Want, contents: Contents) -> Result<Material, TlsError> {
+        let now = std::time::SystemTime::now();
+        let material = Material::new(files, contents, now)?;
+        want.check(files, &material.id)?;
+        Ok(material)
+    }
+
+    /// Whether something new was taken.
+    fn reload(&self) -> Result<bool, TlsError> {
+        let contents = self.files.read()?;
+        if self.current.load().contents == contents {
+            return Ok(false);
+        }
+        let material = Self::check(&self.files, &self.want, contents)?;
+        info!(identity = %material.id, not_after = %material.not_after, "TLS files changed: the new certificate is in use");
+        self.current.store(Arc::new(material));
+        Ok(true)
+    }
+
+    async fn watch(self: Arc<Self>, every: Duration) {
+        let mut said = None;
+        loop {
+            tokio::time::sleep(every).await;
+            let store = self.clone();
+            let result = tokio::task::spawn_blocking(move || store.reload()).await;
+            let error = match result {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(error) => Some(error.to_string()),
+            };
+            if error != said
+                && let Some(error) = &error
+            {
+                warn!(
+                    error,
+                    "new TLS files are not usable: the old ones stay in use"
+                );
+            }
+            said = error;
+        }
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// The usual names in a directory, as in a Kubernetes TLS Secret.
+pub(crate) fn in_dir(dir: PathBuf) -> TlsFiles {
+    TlsFiles {
+        cert: dir.join("tls.crt"),
+        key: dir.join("tls.key"),
+        ca: dir.join("ca.crt"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
