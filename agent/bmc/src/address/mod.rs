@@ -1,0 +1,294 @@
+//! Addresses of BMCs, in the grammar of baremetal-operator's BareMetalHost.
+//!
+//! Owns: what a BMC address means (protocol, carrier, host, port, system, privilege) and how it is
+//! written. Must never: hold or print a secret, connect, or resolve a name.
+
+mod parse;
+mod scheme;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    net::Ipv6Addr,
+    str::FromStr,
+};
+
+use crate::Protocol;
+pub(crate) use scheme::Carrier;
+use scheme::{Scheme, Standing};
+
+/// The privilege level that an IPMI session asks for (IPMI 2.0, table 22-29).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Privilege {
+    /// Callback; cannot switch power.
+    Callback,
+    /// User; cannot switch power.
+    User,
+    /// Operator: enough for power, and all that some BMCs give over LAN.
+    Operator,
+    /// Administrator, the default as in Ironic.
+    #[default]
+    Administrator,
+}
+
+impl Privilege {
+    /// The word that stands in an address.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Callback => "CALLBACK",
+            Self::User => "USER",
+            Self::Operator => "OPERATOR",
+            Self::Administrator => "ADMINISTRATOR",
+        }
+    }
+}
+
+/// Something in an address that works, but not quite as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AddressWarning {
+    /// baremetal-operator no longer knows this scheme; another protocol is used in its place.
+    RemovedScheme {
+        /// The scheme as written.
+        scheme: String,
+        /// What is used.
+        protocol: Protocol,
+    },
+    /// The scheme is an old name of another.
+    DeprecatedScheme {
+        /// The scheme as written.
+        scheme: String,
+        /// The name to write.
+        instead: &'static str,
+    },
+    /// The port belonged to the protocol of a removed scheme and is not used.
+    PortIgnored,
+    /// The path means nothing to this protocol and is not used.
+    PathIgnored,
+    /// Query parameters or a fragment that mean nothing here.
+    QueryIgnored,
+}
+
+impl fmt::Display for AddressWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RemovedScheme { scheme, protocol } => write!(
+                f,
+                "scheme {scheme:?} was removed from baremetal-operator; {} is used in its place",
+                protocol_name(*protocol)
+            ),
+            Self::DeprecatedScheme { scheme, instead } => {
+                write!(f, "scheme {scheme:?} is deprecated; write {instead:?}")
+            }
+            Self::PortIgnored => write!(
+                f,
+                "the port belongs to a removed protocol and is not used; write an ipmi:// address \
+                 to choose one"
+            ),
+            Self::PathIgnored => write!(f, "the path has no meaning here and is not used"),
+            Self::QueryIgnored => {
+                write!(
+                    f,
+                    "the query or fragment has no meaning here and is not used"
+                )
+            }
+        }
+    }
+}
+
+fn protocol_name(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Redfish => "Redfish",
+        Protocol::Ipmi => "IPMI",
+    }
+}
+
+/// Why an address is refused. Repeats nothing of it that could be a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// Nothing but white space.
+    #[error("the BMC address is empty")]
+    Empty,
+    /// An `@` somewhere: credentials belong into the Secret.
+    #[error("a BMC address must not hold a user or password; they belong into its Secret")]
+    UserInfo,
+    /// A scheme that no protocol answers to.
+    #[error("BMC address scheme {0:?} is not known; use redfish:// or ipmi://")]
+    UnknownScheme(String),
+    /// No host between scheme and path.
+    #[error("the BMC address has no host")]
+    NoHost,
+    /// Neither an IP address nor a DNS name.
+    #[error(
+        "the BMC address's host is neither an IP address nor a DNS name (labels of letters, \
+         digits and inner dashes, 63 at most; IPv6 in brackets, without a zone)"
+    )]
+    Host,
+    /// Not a number of 1 to 65535.
+    #[error("the BMC address's port is not a number from 1 to 65535")]
+    Port,
+    /// A path that cannot be a Redfish resource.
+    #[error("the BMC address's path is not a plain absolute path")]
+    Path,
+    /// An unknown value of `privilegelevel`.
+    #[error("privilegelevel must be ADMINISTRATOR, OPERATOR, USER or CALLBACK")]
+    Privilege,
+}
+
+/// A host as it stands in an address: an IP address or a DNS name in lower case.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Host {
+    Name(String),
+    V6(Ipv6Addr),
+}
+
+/// The parsed address of a BMC, without credentials.
+///
+/// Two addresses are equal if they lead to the same place by the same scheme; warnings do not
+/// count. `parse(display(x)) == x` always holds.
+#[derive(Debug, Clone)]
+pub struct BmcAddress {
+    scheme: Scheme,
+    carrier: Carrier,
+    host: Host,
+    port: u16,
+    system: Option<String>,
+    privilege: Privilege,
+    warnings: Vec<AddressWarning>,
+}
+
+impl BmcAddress {
+    /// The protocol for power. The rest of a scheme chooses a boot method, which is not ours.
+    pub fn protocol(&self) -> Protocol {
+        self.scheme.protocol()
+    }
+
+    /// The host for a socket: a DNS name in lower case or an IP address, IPv6 without brackets.
+    pub fn host(&self) -> String {
+        match &self.host {
+            Host::Name(name) => name.clone(),
+            Host::V6(ip) => ip.to_string(),
+        }
+    }
+
+    /// The port: as written, else 443 (Redfish over HTTPS), 80 (over HTTP) or 623 (IPMI).
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The path of the Redfish System, as written; `None`: the service must have exactly one.
+    pub fn system(&self) -> Option<&str> {
+        self.system.as_deref()
+    }
+
+    /// The privilege for an IPMI session, from `?privilegelevel=`.
+    pub fn privilege(&self) -> Privilege {
+        self.privilege
+    }
+
+    /// Whether Redfish goes over TLS. `false` for IPMI.
+    pub fn is_tls(&self) -> bool {
+        self.carrier == Carrier::Https
+    }
+
+    /// What to tell the user about this address. Empty for most.
+    pub fn warnings(&self) -> &[AddressWarning] {
+        &self.warnings
+    }
+
+    /// The endpoint alone, the same for every spelling that leads there: one BMC, one key.
+    pub fn endpoint(&self) -> String {
+        let protocol = match self.protocol() {
+            Protocol::Redfish => "redfish",
+            Protocol::Ipmi => "ipmi",
+        };
+        format!("{protocol}://{}:{}", self.host, self.port)
+    }
+
+    /// Where Redfish requests go; `None` for IPMI.
+    pub(crate) fn base_url(&self) -> Option<url::Url> {
+        let scheme = match self.carrier {
+            Carrier::Https => "https",
+            Carrier::Http => "http",
+            Carrier::Udp => return None,
+        };
+        url::Url::parse(&format!("{scheme}://{}:{}/", self.host, self.port)).ok()
+    }
+
+    fn key(&self) -> (Scheme, Carrier, &Host, u16, Option<&str>, Privilege) {
+        (
+            self.scheme,
+            self.carrier,
+            &self.host,
+            self.port,
+            self.system.as_deref(),
+            self.privilege,
+        )
+    }
+}
+
+impl PartialEq for BmcAddress {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for BmcAddress {}
+
+impl Hash for BmcAddress {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+impl FromStr for BmcAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse::parse(text)
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::V6(ip) => write!(f, "[{ip}]"),
+        }
+    }
+}
+
+impl fmt::Display for BmcAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.scheme.name())?;
+        if self.carrier == Carrier::Http {
+            f.write_str("+http")?;
+        }
+        write!(f, "://{}:{}", self.host, self.port)?;
+        if let Some(system) = &self.system {
+            f.write_str(system)?;
+        }
+        if self.protocol() == Protocol::Ipmi && self.privilege != Privilege::default() {
+            write!(f, "?privilegelevel={}", self.privilege.as_str())?;
+        }
+        Ok(())
+    }
+}
+
+impl Scheme {
+    fn warning(self) -> Option<AddressWarning> {
+        let scheme = self.name().to_owned();
+        match self.standing() {
+            Standing::Current => None,
+            Standing::Deprecated(instead) => {
+                Some(AddressWarning::DeprecatedScheme { scheme, instead })
+            }
+            Standing::Removed => {
+                let protocol = self.protocol();
+                Some(AddressWarning::RemovedScheme { scheme, protocol })
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The schemes of baremetal-operator, as one table.
+//!
+//! Owns: which scheme means which protocol. Must never: parse anything else of an address.
+
+use crate::Protocol;
+
+/// What carries the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Carrier {
+    /// Redfish over TLS.
+    Https,
+    /// Redfish in the clear; only where the address says `+http`.
+    Http,
+    /// RMCP+ over UDP.
+    Udp,
+}
+
+impl Carrier {
+    pub(super) fn default_port(self) -> u16 {
+        match self {
+            Self::Https => 443,
+            Self::Http => 80,
+            Self::Udp => 623,
+        }
+    }
+}
+
+/// How baremetal-operator stands to a scheme today.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    Current,
+    /// Still read; the name to write instead.
+    Deprecated(&'static str),
+    /// Gone; hosts that still carry it are served by the protocol in the table.
+    Removed,
+}
+
+/// One row of [`SCHEMES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Scheme(usize);
+
+struct Row {
+    name: &'static str,
+    protocol: Protocol,
+    standing: Standing,
+}
+
+const fn row(name: &'static str, protocol: Protocol, standing: Standing) -> Row {
+    Row {
+        name,
+        protocol,
+        standing,
+    }
+}
+
+// iLO 4 and iRMC: their native protocols are gone, and their Redfish is partial, so IPMI. iLO 5,
+// iBMC and every iDRAC still in service speak Redfish.
+const SCHEMES: &[Row] = &[
+    row("ipmi", Protocol::Ipmi, Standing::Current),
+    row("libvirt", Protocol::Ipmi, Standing::Current),
+    row("redfish", Protocol::Redfish, Standing::Current),
+    row("redfish-virtualmedia", Protocol::Redfish, Standing::Current),
+    row("redfish-uefihttp", Protocol::Redfish, Standing::Current),
+    row("idrac-redfish", Protocol::Redfish, Standing::Current),
+    row("idrac-virtualmedia", Protocol::Redfish, Standing::Current),
+    row(
+        "ilo5-redfish",
+        Protocol::Redfish,
+        Standing::Deprecated("redfish"),
+    ),
+    row(
+        "ilo5-virtualmedia",
+        Protocol::Redfish,
+        Standing::Deprecated("redfish-virtualmedia"),
+    ),
+    row("irmc", Protocol::Ipmi, Standing::Removed),
+    row("ilo4", Protocol::Ipmi, Standing::Removed),
+    row("ilo4-virtualmedia", Protocol::Ipmi, Standing::Removed),
+    row("ilo5", Protocol::Redfish, Standing::Removed),
+    row("ibmc", Protocol::Redfish, Standing::Removed),
+    row("idrac", Protocol::Redfish, Standing::Removed),
+];
+
+pub(super) const IPMI: Scheme = Scheme(0);
+
+/// Looks up a scheme with or without `+http` or `+https`, in any case (URLs fold it).
+pub(super) fn lookup(text: &str) -> Option<(Scheme, Carrier)> {
+    let text = text.to_ascii_lowercase();
+    let (name, carrier) = match text.split_once('+') {
+        None => (text.as_str(), None),
+        Some((name, "https")) => (name, Some(Carrier::Https)),
+        Some((name, "http")) => (name, Some(Carrier::Http)),
+        Some(_) => return None,
+    };
+    let index = SCHEMES.iter().position(|row| row.name == name)?;
+    let scheme = Scheme(index);
+    match (scheme.protocol(), scheme.standing(), carrier) {
+        (Protocol::Redfish, _, carrier) => Some((scheme, carrier.unwrap_or(Carrier::Https))),
+        // The carrier of a removed scheme was its native protocol's.
+        (Protocol::Ipmi, Standing::Removed, _) | (Protocol::Ipmi, _, None) => {
+            Some((scheme, Carrier::Udp))
+        }
+        (Protocol::Ipmi, _, Some(_)) => None,
+    }
+}
+
+impl Scheme {
+    pub(super) fn name(self) -> &'static str {
+        SCHEMES.get(self.0).map_or("", |row| row.name)
+    }
+
+    pub(super) fn protocol(self) -> Protocol {
+        SCHEMES
+            .get(self.0)
+            .map_or(Protocol::Ipmi, |row| row.protocol)
+    }
+
+    pub(super) fn standing(self) -> Standing {
+        SCHEMES
+            .get(self.0)
+            .map_or(Standing::Current, |row| row.standing)
+    }
+}

@@ -1,0 +1,144 @@
+//! Comparing what a BMC and a Node say about which machine they are (F5).
+//!
+//! Owns: the meaning of SMBIOS system UUIDs. Must never: call two machines the same because
+//! neither knows what it is.
+
+use uuid::Uuid;
+
+/// Outcome of comparing two system UUIDs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UuidMatch {
+    /// Both are known and name the same machine.
+    Same,
+    /// Both are known and name different machines.
+    Different,
+    /// At least one says nothing: unreadable, or a firmware placeholder.
+    Unknown,
+}
+
+/// UUIDs that firmware ships before anybody sets one, in the order in which they are printed.
+/// All-zero and all-ones are SMBIOS's own "not present" and "not set" (DSP0134, 7.2.1).
+const PLACEHOLDERS: &[u128] = &[
+    0,
+    u128::MAX,
+    0xfefe_fefe_fefe_fefe_fefe_fefe_fefe_fefe,
+    // AMI's default board data.
+    0x0300_0200_0400_0500_0006_0007_0008_0009,
+    0x1234_5678_1234_5678_90ab_cdde_efaa_bbcc,
+    // "DELL" and a service tag of blanks.
+    0x4c4c_4544_0000_2010_8020_80c0_4f20_2020,
+];
+
+/// Reads a system UUID, with or without dashes, in either case; a placeholder is not known.
+fn known(text: &str) -> Option<Uuid> {
+    let uuid = Uuid::try_parse(text.trim()).ok()?;
+    let swapped = swap(uuid);
+    let is_placeholder = PLACEHOLDERS
+        .iter()
+        .any(|placeholder| [uuid.as_u128(), swapped.as_u128()].contains(placeholder));
+    (!is_placeholder).then_some(uuid)
+}
+
+/// The same UUID with its first three fields in the other byte order.
+fn swap(uuid: Uuid) -> Uuid {
+    Uuid::from_bytes(uuid.to_bytes_le())
+}
+
+/// Compares two SMBIOS system UUIDs.
+///
+/// Since SMBIOS 2.6 the first three fields are little-endian, and firmware, BMCs and kernels
+/// disagree about who turns them round, so either byte order counts as the same machine.
+pub fn same_system_uuid(a: &str, b: &str) -> UuidMatch {
+    match (known(a), known(b)) {
+        (Some(a), Some(b)) if a == b || swap(a) == b => UuidMatch::Same,
+        (Some(_), Some(_)) => UuidMatch::Different,
+        _ => UuidMatch::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const A: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
+
+    #[test]
+    fn spelling_and_byte_order_do_not_matter() {
+        for other in [
+            A,
+            "4C4C4544-0042-3510-8054-C2C04F4E4E32",
+            "4c4c4544004235108054c2c04f4e4e32",
+            "44454c4c-4200-1035-8054-c2c04f4e4e32",
+            "44454C4C420010358054C2C04F4E4E32",
+            " 4c4c4544-0042-3510-8054-c2c04f4e4e32\n",
+        ] {
+            assert_eq!(same_system_uuid(A, other), UuidMatch::Same, "{other}");
+            assert_eq!(same_system_uuid(other, A), UuidMatch::Same, "{other}");
+        }
+    }
+
+    #[test]
+    fn another_machine_is_different() {
+        for other in [
+            "4c4c4544-0042-3510-8054-c2c04f4e4e33",
+            // Turned round in only one field, or in the last two, which have one order only.
+            "44454c4c-0042-3510-8054-c2c04f4e4e32",
+            "44454c4c-4200-1035-5480-c2c04f4e4e32",
+        ] {
+            assert_eq!(same_system_uuid(A, other), UuidMatch::Different, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_placeholder_or_no_uuid_is_not_known_even_against_itself() {
+        for other in [
+            "00000000-0000-0000-0000-000000000000",
+            "ffffffff-ffff-ffff-ffff-ffffffffffff",
+            "FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF",
+            "03000200-0400-0500-0006-000700080009",
+            "00020003-0004-0005-0006-000700080009",
+            "12345678-1234-5678-90ab-cddeefaabbcc",
+            "4c4c4544-0000-2010-8020-80c04f202020",
+            "Not Settable",
+            "To be filled by O.E.M.",
+            "",
+            "4c4c4544-0042-3510-8054",
+        ] {
+            assert_eq!(same_system_uuid(A, other), UuidMatch::Unknown, "{other}");
+            assert_eq!(
+                same_system_uuid(other, other),
+                UuidMatch::Unknown,
+                "{other}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn comparing_is_symmetric_and_never_panics(a in ".*", b in ".*") {
+            prop_assert_eq!(same_system_uuid(&a, &b), same_system_uuid(&b, &a));
+        }
+
+        #[test]
+        fn a_uuid_matches_itself_in_both_orders_unless_it_is_a_placeholder(bits: u128) {
+            let uuid = Uuid::from_u128(bits);
+            let turned = swap(uuid);
+            let expected = if known(&uuid.to_string()).is_some() {
+                UuidMatch::Same
+            } else {
+                UuidMatch::Unknown
+            };
+            prop_assert_eq!(same_system_uuid(&uuid.to_string(), &turned.simple().to_string()), expected);
+            prop_assert_eq!(swap(turned), uuid);
+        }
+
+        #[test]
+        fn two_random_uuids_differ(a in 1..u128::MAX, bit in 0_u32..64) {
+            let other = Uuid::from_u128(a ^ (1 << bit));
+            let same = same_system_uuid(&Uuid::from_u128(a).to_string(), &other.to_string());
+            prop_assert_ne!(same, UuidMatch::Same);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Requests as somebody: sessions, Basic, and what follows a refusal.
+//!
+//! Owns: which credentials are in use, and the service root that says where to log in. Must
+//! never: log in more than once more in a call, or repeat a command.
+
+use std::{sync::Arc, time::Duration};
+
+use reqwest::StatusCode;
+use tokio::{sync::Mutex, time::Instant};
+use url::Url;
+
+use super::{
+    AuthPolicy, RedfishConfig,
+    call::Call,
+    document::Root,
+    failure,
+    http::{Account, Answer, Credentials, Http},
+    session::{self, Opened, Session},
+};
+use crate::{BmcError, ErrorKind};
+
+/// How long Basic stands in for sessions after all were taken.
+const FULL_FOR: Duration = Duration::from_secs(300);
+
+enum State {
+    /// Nothing tried yet.
+    Fresh,
+    Session(Arc<Session>),
+    /// Basic for good, or because sessions were all taken, until then.
+    Basic(Option<Instant>),
+}
+
+/// Authenticated access to one BMC.
+pub(super) struct Access {
+    pub(super) http: Http,
+    account: Arc<Account>,
+    policy: AuthPolicy,
+    state: Mutex<State>,
+    root: Mutex<Option<Root>>,
+}
+
+impl Access {
+    pub(super) fn new(config: RedfishConfig) -> Result<Self, BmcError> {
+        let http = Http::new(&config)?;
+        if config.username.is_empty() {
+            let message = "the user name is empty; check the Secret or inventory entry";
+            return Err(http.reporter.error(ErrorKind::Configuration, message));
+        }
+        let RedfishConfig {
+            username,
+            password,
+            auth,
+            ..
+        } = config;
+        Ok(Self {
+            http,
+            account: Arc::new(Account { username, password }),
+            policy: auth,
+            state: Mutex::new(State::Fresh),
+            root: Mutex::new(None),
+        })
+    }
+
+    fn basic(&self) -> Credentials {
+        Credentials::Basic(Arc::clone(&self.account))
+    }
+
+    /// The service root, read once. It is open to everybody (DSP0266, clause 13.2), but not
+    /// everywhere.
+    pub(super) async fn root(&self) -> Result<Root, BmcError> {
+        const DOING: &str = "reading the service root";
+        let mut slot = self.root.lock().await;
+        if let Some(root) = &*slot {
+            return Ok(root.clone());
+        }
+        let url = self.http.resolve("/redfish/v1/")?;
+        let mut answer = self.http.get(&url, &Credentials::Nobody).await?;
+        if answer.status == StatusCode::UNAUTHORIZED && self.policy != AuthPolicy::Session {
+            answer = self.http.get(&url, &self.basic()).await?;
+        }
+        if answer.status == StatusCode::NOT_FOUND {
+            let message = "no Redfish service here; check the address, or the BMC's firmware";
+            return Err(self.http.reporter.error(ErrorKind::Unsupported, message));
+        }
+        let root = Root::of(failure::document(&self.http.reporter, DOING, &answer)?);
+        if root.systems.is_some() {
+            *slot = Some(root.clone());
+        }
+        Ok(root)
+    }
+
+    /// Reads as somebody.
+    pub(super) async fn get(&self, call: &Call, url: &Url) -> Result<Answer, BmcError> {
+        let credentials = self.credentials().await?;
+        let answer = self.http.get(url, &credentials).await?;
+        if answer.status != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        let credentials = self.refused(call, &credentials, &answer).await?;
+        let answer = self.http.get(url, &credentials).await?;
+        if answer.status == StatusCode::UNAUTHORIZED {
+            // Not the session's age, then; this one is of no use to the next call either.
+            return Err(match self.refused(call, &credentials, &answer).await {
+                Err(error) => error,
+                Ok(_) => failure::of_status(&self.http.reporter, "reading", &answer),
+            });
+        }
+        Ok(answer)
+    }
+
+    /// Sends a command, once whatever happens.
+    pub(super) async fn command(&self, url: &Url, body: Vec<u8>) -> Result<Answer, BmcError> {
+        let credentials = self.credentials().await?;
+        let answer = self.http.post(url, &credentials, body, true).await?;
+        if answer.status == StatusCode::UNAUTHORIZED
+            && let Credentials::Session(session) = &credentials
+        {
+            self.forget(session).await;
+            let message = "the session ended just before the command; try again";
+            return Err(self.http.reporter.error(ErrorKind::Busy, message));
+        }
+        Ok(answer)
+    }
+
+    /// Ends the session, if there is one. The next request makes another.
+    pub(super) async fn close(&self) -> Result<(), BmcError> {
+        let state = std::mem::replace(&mut *self.state.lock().await, State::Fresh);
+        match state {
+            State::Session(session) => {
+                session::close(&self.http, &Credentials::Session(session)).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn forget(&self, session: &Arc<Session>) {
+        let mut state = self.state.lock().await;
+        if matches!(&*state, State::Session(current) if Arc::ptr_eq(current, session)) {
+            *state = State::Fresh;
+        }
+    }
+
+    async fn credentials(&self) -> Result<Credentials, BmcError> {
+        if self.policy == AuthPolicy::Basic {
+            return Ok(self.basic());
+        }
+        let mut state = self.state.lock().await;
+        match &*state {
+            State::Session(session) => Ok(Credentials::Session(Arc::clone(session))),
+            State::Basic(None) => Ok(self.basic()),
+            State::Basic(Some(until)) if Instant::now() < *until => Ok(self.basic()),
+            State::Basic(Some(_)) | State::Fresh => self.log_in(&mut state).await,
+        }
+    }
+
+    /// What to try after a 401, or the error that it is.
+    async fn refused(
+        &self,
+        call: &Call,
+        used: &Credentials,
+        answer: &Answer,
+    ) -> Result<Credentials, BmcError> {
+        let error = failure::of_status(&self.http.reporter, "reading", answer);
+        let mut state = self.state.lock().await;
+        let Credentials::Session(used) = used else {
+            if matches!(&*state, State::Basic(Some(_))) {
+                *state = State::Fresh;
+                let message = "all sessions of the BMC are taken, and it refuses Basic \
+                               authentication; close some";
+                return Err(self.http.reporter.error(ErrorKind::Busy, message));
+            }
+            return Err(error);
+        };
+        if let State::Session(current) = &*state {
+            if Arc::ptr_eq(current, used) {
+                *state = State::Fresh;
+            } else if call.may_log_in_again() {
+                return Ok(Credentials::Session(Arc::clone(current)));
+            }
+        }
+        if !call.may_log_in_again() {
+            return Err(error);
+        }
+        self.log_in(&mut state).await
+    }
+
+    async fn log_in(&self, state: &mut State) -> Result<Credentials, BmcError> {
+        let root = self.root().await?;
+        let opened = match root.sessions {
+            Some(link) => {
+                session::open(&self.http, &self.http.resolve(&link)?, &self.account).await?
+            }
+            None => Opened::Never(
+                self.http
+                    .reporter
+                    .error(ErrorKind::Unsupported, "the BMC has no sessions"),
+            ),
+        };
+        let (error, until) = match opened {
+            Opened::Session(session) => {
+                let session = Arc::new(session);
+                *state = State::Session(Arc::clone(&session));
+                return Ok(Credentials::Session(session));
+            }
+            Opened::Never(error) => (error, None),
+            Opened::Full(error) => (error, Some(Instant::now() + FULL_FOR)),
+        };
+        if self.policy == AuthPolicy::Session {
+            return Err(error);
+        }
+        *state = State::Basic(until);
+        Ok(self.basic())
+    }
+}

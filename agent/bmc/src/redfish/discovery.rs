@@ -1,0 +1,183 @@
+//! Finding the one system that an address means.
+//!
+//! Owns: root, collection, members, and the memory of which it was. Must never: guess between
+//! several; a wrong guess switches off a machine that works.
+
+use reqwest::StatusCode;
+use serde_json::Value;
+use tokio::sync::Mutex;
+use url::Url;
+
+use super::{
+    auth::Access,
+    call::Call,
+    document::{Collection, System},
+    failure, vendor,
+};
+use crate::{BmcError, ErrorKind};
+
+/// More systems than any service has behind one address that names none.
+const MAX_MEMBERS: usize = 32;
+const MAX_PAGES: usize = 8;
+
+/// Which system, as far as it is known.
+pub(super) struct Locator {
+    explicit: Option<String>,
+    found: Mutex<Option<Url>>,
+}
+
+/// Outcome of reading what should be a system.
+enum Read {
+    System(Box<System>),
+    Other(Value),
+    Refused(StatusCode, BmcError),
+}
+
+impl Locator {
+    pub(super) fn new(explicit: Option<String>) -> Self {
+        Self {
+            explicit,
+            found: Mutex::new(None),
+        }
+    }
+
+    /// Reads the system afresh, and finds it before if need be.
+    pub(super) async fn read(&self, access: &Access, call: &Call) -> Result<System, BmcError> {
+        if let Some(path) = &self.explicit {
+            return self.read_explicit(access, call, path).await;
+        }
+        let mut found = self.found.lock().await;
+        if let Some(url) = &*found {
+            match read(access, call, url).await? {
+                Read::System(system) => return Ok(*system),
+                Read::Refused(StatusCode::NOT_FOUND, _) | Read::Other(_) => *found = None,
+                Read::Refused(_, error) => return Err(error),
+            }
+        }
+        let (url, system) = discover(access, call).await?;
+        *found = Some(url);
+        Ok(system)
+    }
+
+    async fn read_explicit(
+        &self,
+        access: &Access,
+        call: &Call,
+        path: &str,
+    ) -> Result<System, BmcError> {
+        let error = |message| Err(access.http.reporter.error(ErrorKind::System, message));
+        match read(access, call, &access.http.resolve(path)?).await? {
+            Read::System(system) => Ok(*system),
+            Read::Refused(StatusCode::NOT_FOUND, _) => error(format!(
+                "the BMC has no system {path}; check the path in its address"
+            )),
+            Read::Refused(_, refusal) => Err(refusal),
+            Read::Other(body) => error(match Collection::of(&body) {
+                Some(collection) => format!(
+                    "{path} is a collection, not a system; put one of its members into the \
+                     address: {}",
+                    access.http.reporter.quote(&collection.members.join(", "))
+                ),
+                None => format!("{path} is not a ComputerSystem; check the path in the address"),
+            }),
+        }
+    }
+}
+
+async fn read(access: &Access, call: &Call, url: &Url) -> Result<Read, BmcError> {
+    let answer = access.get(call, url).await?;
+    if !answer.status.is_success() {
+        let error = failure::of_status(&access.http.reporter, "reading the system", &answer);
+        return Ok(Read::Refused(answer.status, error));
+    }
+    let body = failure::document(&access.http.reporter, "reading the system", &answer)?;
+    Ok(match System::of(body) {
+        Some(system) => Read::System(Box::new(system)),
+        None => Read::Other(body.clone()),
+    })
+}
+
+async fn discover(access: &Access, call: &Call) -> Result<(Url, System), BmcError> {
+    let members = members(access, call).await?;
+    let wrong = |message: String| access.http.reporter.error(ErrorKind::System, message);
+    if let [only] = members.as_slice() {
+        let url = access.http.resolve(only)?;
+        return match read(access, call, &url).await? {
+            Read::System(system) => Ok((url, *system)),
+            Read::Refused(_, error) => Err(error),
+            Read::Other(_) => Err(wrong("the only system of the BMC is not one".to_owned())),
+        };
+    }
+    let mut usable = Vec::new();
+    let mut candidates = Vec::new();
+    let mut all_are_known = true;
+    for member in &members {
+        let url = access.http.resolve(member)?;
+        let note = match read(access, call, &url).await? {
+            Read::System(system) if is_resettable(&system) => {
+                usable.push((url, *system));
+                "can be reset"
+            }
+            Read::System(_) | Read::Other(_) => "cannot be reset",
+            Read::Refused(..) if vendor::is_board(member) => "a board",
+            Read::Refused(..) => {
+                all_are_known = false;
+                "cannot be read"
+            }
+        };
+        candidates.push(format!("{member} ({note})"));
+    }
+    match (usable.pop(), usable.is_empty(), all_are_known) {
+        (Some(found), true, true) => Ok(found),
+        _ => Err(wrong(format!(
+            "{} systems and none named; put the path of the right one into the address: {}",
+            members.len(),
+            access.http.reporter.quote(&candidates.join(", "))
+        ))),
+    }
+}
+
+fn is_resettable(system: &System) -> bool {
+    system.reset.as_ref().is_some_and(|reset| {
+        reset.allowed.as_ref().is_none_or(|allowed| {
+            allowed
+                .iter()
+                .any(|word| ["On", "ForceOn", "ForceOff"].contains(&word.as_str()))
+        })
+    })
+}
+
+async fn members(access: &Access, call: &Call) -> Result<Vec<String>, BmcError> {
+    const DOING: &str = "listing the systems";
+    let reporter = &access.http.reporter;
+    let wrong = |message| reporter.error(ErrorKind::System, message);
+    let mut next = access.root().await?.systems;
+    if next.is_none() {
+        return Err(wrong("the service root names no systems"));
+    }
+    let mut members: Vec<String> = Vec::new();
+    for _ in 0..MAX_PAGES {
+        let Some(link) = next.take() else { break };
+        let answer = access.get(call, &access.http.resolve(&link)?).await?;
+        let body = failure::document(reporter, DOING, &answer)?;
+        let page = Collection::of(body).ok_or_else(|| {
+            reporter.error(
+                ErrorKind::Protocol,
+                "the BMC's list of systems is not a collection",
+            )
+        })?;
+        for member in page.members {
+            if !members.contains(&member) {
+                members.push(member);
+            }
+        }
+        next = page.next;
+    }
+    match members.len() {
+        0 => Err(wrong("the BMC lists no system; it may still be starting")),
+        1..=MAX_MEMBERS if next.is_none() => Ok(members),
+        _ => Err(wrong(
+            "more systems than can be looked at; put the path of one into the address",
+        )),
+    }
+}

@@ -1,0 +1,218 @@
+//! Tests of reading documents: exact where it matters, and never a panic.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{document::*, extended::Messages, http::Body};
+use crate::PowerState;
+
+fn state(body: &Value) -> (PowerState, String) {
+    let system = System::of(body).unwrap();
+    (system.state, system.raw)
+}
+
+#[test]
+fn only_the_exact_words_are_power_states() {
+    for (value, expected, raw) in [
+        (json!("On"), PowerState::On, "On"),
+        (json!("Off"), PowerState::Off, "Off"),
+        (json!("PoweringOn"), PowerState::PoweringOn, "PoweringOn"),
+        (json!("PoweringOff"), PowerState::PoweringOff, "PoweringOff"),
+        (json!("Paused"), PowerState::Unknown, "Paused"),
+        (json!("off"), PowerState::Unknown, "off"),
+        (json!("OFF"), PowerState::Unknown, "OFF"),
+        (json!("Off "), PowerState::Unknown, "Off "),
+        (json!(""), PowerState::Unknown, ""),
+        (json!(null), PowerState::Unknown, "null"),
+        (json!(false), PowerState::Unknown, "false"),
+        (json!(["Off"]), PowerState::Unknown, "[\"Off\"]"),
+    ] {
+        let body =
+            json!({"@odata.type": "#ComputerSystem.v1_5_0.ComputerSystem", "PowerState": value});
+        assert_eq!(state(&body), (expected, raw.to_owned()), "{value}");
+    }
+    let missing = json!({"@odata.type": "#ComputerSystem.v1_5_0.ComputerSystem"});
+    assert_eq!(state(&missing), (PowerState::Unknown, String::new()));
+}
+
+#[test]
+fn a_system_is_read_from_a_few_properties_and_any_may_be_missing() {
+    let system = System::of(&json!({
+        "PowerState": "On",
+        "UUID": " 4c4c4544-0042-3510-8054-c2c04f4e4e32 ",
+        "SerialNumber": "",
+        "Manufacturer": null,
+        "Model": 7,
+        "Actions": {"#ComputerSystem.Reset": {
+            "target": "/r", "ResetType@Redfish.AllowableValues": ["On", 3, "ForceOff"],
+        }},
+    }))
+    .unwrap();
+    assert_eq!(
+        system.identity.system_uuid.as_deref(),
+        Some("4c4c4544-0042-3510-8054-c2c04f4e4e32")
+    );
+    assert_eq!(system.identity.serial, None);
+    assert_eq!(system.identity.vendor, None);
+    assert_eq!(system.identity.model, None);
+    let reset = system.reset.unwrap();
+    assert_eq!(
+        reset.allowed,
+        Some(vec!["On".to_owned(), "ForceOff".to_owned()])
+    );
+}
+
+#[test]
+fn another_document_is_no_system() {
+    for body in [
+        json!({"@odata.type": "#ComputerSystemCollection.ComputerSystemCollection", "Members": []}),
+        json!({"@odata.type": "#Chassis.v1_0_0.Chassis", "PowerState": "Off"}),
+        json!({}),
+        json!([]),
+        json!("Off"),
+    ] {
+        assert_eq!(System::of(&body), None, "{body}");
+    }
+}
+
+#[test]
+fn the_place_of_sessions_is_found_in_the_root() {
+    for (root, sessions) in [
+        (
+            json!({"Links": {"Sessions": {"@odata.id": "/a"}}, "SessionService": {"@odata.id": "/s"}}),
+            Some("/a"),
+        ),
+        (
+            json!({"SessionService": {"@odata.id": "/s/"}}),
+            Some("/s/Sessions"),
+        ),
+        (json!({"Links": {}}), None),
+    ] {
+        assert_eq!(Root::of(&root).sessions.as_deref(), sessions, "{root}");
+    }
+}
+
+#[test]
+fn a_task_is_done_only_when_it_says_completed() {
+    for (body, expected) in [
+        (
+            json!({"TaskState": "Completed", "TaskStatus": "OK"}),
+            Some(TaskState::Done),
+        ),
+        (json!({"TaskState": "Completed"}), Some(TaskState::Done)),
+        (json!({"TaskState": "Running"}), Some(TaskState::Running)),
+        (json!({"TaskState": "Whatever"}), Some(TaskState::Running)),
+        (
+            json!({"TaskState": "Exception"}),
+            Some(TaskState::Failed(
+                "Exception".to_owned(),
+                Messages::default(),
+            )),
+        ),
+        (
+            json!({"TaskState": "Completed", "TaskStatus": "Critical"}),
+            Some(TaskState::Failed(
+                "Completed".to_owned(),
+                Messages::default(),
+            )),
+        ),
+        (json!({"PowerState": "Off"}), None),
+    ] {
+        assert_eq!(task(&body), expected, "{body}");
+    }
+}
+
+const NAMES: &[&str] = &[
+    "@odata.id",
+    "@odata.type",
+    "Actions",
+    "#ComputerSystem.Reset",
+    "target",
+    "Members",
+    "ResetType@Redfish.AllowableValues",
+    "@Redfish.ActionInfo",
+    "PowerState",
+    "UUID",
+    "error",
+    "@Message.ExtendedInfo",
+    "MessageId",
+    "Message",
+    "TaskState",
+    "Messages",
+    "Parameters",
+    "Name",
+    "AllowableValues",
+    "Links",
+    "Sessions",
+    "SessionService",
+    "Systems",
+    "Severity",
+];
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop::sample::select(vec![
+            "Off",
+            "On",
+            "ResetType",
+            "#ComputerSystem.v1",
+            "Base.1.0.Success",
+            "/x"
+        ])
+        .prop_map(Value::from),
+        ".{0,400}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 64, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::hash_map(
+                prop_oneof![
+                    prop::sample::select(NAMES).prop_map(str::to_owned),
+                    ".{0,8}"
+                ],
+                inner,
+                0..6
+            )
+            .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+fn read_everything(body: &Value) {
+    let _ = (
+        Root::of(body),
+        Collection::of(body),
+        action_info(body),
+        task(body),
+    );
+    let _ = Messages::of(body).text();
+    if let Some(system) = System::of(body)
+        && system.state == PowerState::Off
+    {
+        assert_eq!(body.get("PowerState"), Some(&json!("Off")));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_json_is_read_without_a_panic_and_off_is_never_made_up(body in any_json()) {
+        read_everything(&body);
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        if let Body::Json(body) = Body::of(&bytes) {
+            read_everything(&body);
+        }
+    }
+
+    #[test]
+    fn a_document_cut_anywhere_is_no_json(cut in 0_usize..70) {
+        let whole = br##"{"@odata.type":"#ComputerSystem.v1_0_0.ComputerSystem","PowerState":"Off"}"##;
+        let is_json = matches!(Body::of(&whole[..cut]), Body::Json(_));
+        prop_assert!(!is_json);
+    }
+}

@@ -1,0 +1,323 @@
+//! HTTP exchanges with one BMC.
+//!
+//! Owns: headers, redirects, limits of size and time, the one retry of a read. Must never: send
+//! anything but a GET twice, follow a redirect to another origin, or hold more than 4 MiB.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use reqwest::{
+    Client, Method, StatusCode,
+    header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION},
+};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use url::Url;
+
+use super::{
+    RedfishConfig,
+    extended::Messages,
+    failure::{self, Failure},
+    reporter::Reporter,
+    session::Session,
+    tls,
+};
+use crate::{BmcError, ErrorKind};
+
+/// No document that power needs is a hundredth of this.
+const MAX_BODY: usize = 4 << 20;
+const MAX_REDIRECTS: usize = 3;
+/// Longest wait that a BMC can ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+
+/// User and password.
+pub(super) struct Account {
+    pub(super) username: String,
+    pub(super) password: SecretString,
+}
+
+/// How a request says who we are.
+#[derive(Clone)]
+pub(super) enum Credentials {
+    Nobody,
+    Basic(Arc<Account>),
+    Session(Arc<Session>),
+}
+
+/// The body of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Body {
+    Empty,
+    Json(Value),
+    /// A page for people: not from the Redfish service.
+    Html,
+    /// Not JSON; what it is, for a person.
+    Other(&'static str),
+}
+
+impl Body {
+    /// Reads bytes as JSON; never fails.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let bytes = bytes
+            .strip_prefix(b"\xef\xbb\xbf")
+            .unwrap_or(bytes)
+            .trim_ascii();
+        match (bytes.first(), serde_json::from_slice(bytes)) {
+            (None, _) => Self::Empty,
+            (_, Ok(value)) => Self::Json(value),
+            (Some(b'<'), _) => Self::Html,
+            (_, Err(error)) if error.is_eof() => Self::Other("JSON that ends too early"),
+            _ => Self::Other("a body that is not JSON"),
+        }
+    }
+}
+
+/// One answer of the BMC.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Body,
+}
+
+impl Answer {
+    pub(super) fn messages(&self) -> Messages {
+        match &self.body {
+            Body::Json(body) => Messages::of(body),
+            _ => Messages::default(),
+        }
+    }
+
+    /// `Location`, if it is text.
+    pub(super) fn location(&self) -> Option<&str> {
+        self.headers.get(LOCATION)?.to_str().ok()
+    }
+
+    /// `Retry-After` in seconds or as a date (RFC 9110, 10.2.3), an hour at most.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let text = self
+            .headers
+            .get(reqwest::header::RETRY_AFTER)?
+            .to_str()
+            .ok()?
+            .trim();
+        let wait = match text.parse::<u64>() {
+            Ok(seconds) => Duration::from_secs(seconds),
+            Err(_) => {
+                let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+                Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default()
+            }
+        };
+        Some(wait.min(MAX_RETRY_AFTER))
+    }
+}
+
+/// The HTTP side of one BMC.
+pub(super) struct Http {
+    reads: Client,
+    commands: Client,
+    base: Url,
+    keep_alive: bool,
+    pub(super) reporter: Reporter,
+}
+
+impl Http {
+    pub(super) fn new(config: &RedfishConfig) -> Result<Self, BmcError> {
+        let reporter = Reporter::new(config.address.to_string(), config.password.clone());
+        let wrong = |message: String| reporter.error(ErrorKind::Configuration, message);
+        let base = config
+            .address
+            .base_url()
+            .ok_or_else(|| wrong("the address is not one of a Redfish service".to_owned()))?;
+        // Given even for plain HTTP, where reqwest would look for a provider of its own.
+        let tls = tls::client_config(&config.trust).map_err(|error| wrong(error.to_string()))?;
+        let client = |idle| {
+            Client::builder()
+                .tls_backend_preconfigured(tls.clone())
+                .http1_only()
+                .no_proxy()
+                .redirect(reqwest::redirect::Policy::none())
+                .retry(reqwest::retry::never())
+                .referer(false)
+                .user_agent(concat!("rackhand/", env!("CARGO_PKG_VERSION")))
+                .connect_timeout(config.timeouts.connect)
+                .timeout(config.timeouts.request)
+                .pool_max_idle_per_host(idle)
+                .build()
+                .map_err(|_| wrong("the HTTP client cannot be set up".to_owned()))
+        };
+        // A kept connection may be dead, and what happens to a command on it cannot be known.
+        let commands = client(0)?;
+        let reads = if config.keep_alive {
+            client(1)?
+        } else {
+            commands.clone()
+        };
+        Ok(Self {
+            reads,
+            commands,
+            base,
+            keep_alive: config.keep_alive,
+            reporter,
+        })
+    }
+
+    /// The URL of a reference in a document; it must lead to this BMC.
+    pub(super) fn resolve(&self, reference: &str) -> Result<Url, BmcError> {
+        self.join(&self.base, reference).map_err(|kind| {
+            self.reporter.error(
+                kind,
+                "a link in the BMC's answer leads to another host, port or scheme; not followed",
+            )
+        })
+    }
+
+    fn join(&self, from: &Url, reference: &str) -> Result<Url, ErrorKind> {
+        let mut url = from.join(reference).map_err(|_| ErrorKind::Protocol)?;
+        if url.origin() != self.base.origin() {
+            let only_scheme = url.host() == self.base.host() && url.scheme() != self.base.scheme();
+            return Err(if only_scheme {
+                ErrorKind::Configuration
+            } else {
+                ErrorKind::Protocol
+            });
+        }
+        url.set_fragment(None);
+        // Otherwise they would go out as Basic credentials.
+        let _ = (url.set_username(""), url.set_password(None));
+        Ok(url)
+    }
+
+    /// Reads; follows redirects within the BMC, and tries once more on a broken connection.
+    pub(super) async fn get(
+        &self,
+        url: &Url,
+        credentials: &Credentials,
+    ) -> Result<Answer, BmcError> {
+        let mut url = url.clone();
+        let mut may_retry = true;
+        for _ in 0..=MAX_REDIRECTS {
+            let mut result = self.exchange(Method::GET, &url, credentials, None).await;
+            if may_retry && result.as_ref().is_err_and(|failure| failure.reset) {
+                may_retry = false;
+                result = self.exchange(Method::GET, &url, credentials, None).await;
+            }
+            let answer = result.map_err(|failure| failure.into_error(&self.reporter, false))?;
+            match answer.location() {
+                Some(location) if answer.status.is_redirection() => {
+                    let next = self.join(&url, location);
+                    url = next.map_err(|kind| self.elsewhere(kind))?;
+                }
+                _ => return Ok(answer),
+            }
+        }
+        Err(self
+            .reporter
+            .error(ErrorKind::Protocol, "the BMC redirects without end"))
+    }
+
+    /// Sends once; what is lost is lost.
+    pub(super) async fn post(
+        &self,
+        url: &Url,
+        credentials: &Credentials,
+        body: Vec<u8>,
+        is_command: bool,
+    ) -> Result<Answer, BmcError> {
+        let answer = self
+            .exchange(Method::POST, url, credentials, Some(body))
+            .await;
+        let answer = answer.map_err(|failure| failure.into_error(&self.reporter, is_command))?;
+        if answer.status.is_redirection() {
+            let kind = match answer.location().map(|location| self.join(url, location)) {
+                Some(Err(kind)) => kind,
+                _ => ErrorKind::Protocol,
+            };
+            return Err(self.elsewhere(kind));
+        }
+        Ok(answer)
+    }
+
+    /// Sends once.
+    pub(super) async fn delete(
+        &self,
+        url: &Url,
+        credentials: &Credentials,
+    ) -> Result<Answer, BmcError> {
+        let answer = self.exchange(Method::DELETE, url, credentials, None).await;
+        answer.map_err(|failure| failure.into_error(&self.reporter, false))
+    }
+
+    fn elsewhere(&self, kind: ErrorKind) -> BmcError {
+        let message = if kind == ErrorKind::Configuration {
+            "the BMC redirects to another scheme; write redfish+https:// or redfish+http:// in \
+             its address"
+        } else {
+            "the BMC redirects to another host or port, or a command elsewhere; not followed, and \
+             no credentials sent; check the address"
+        };
+        self.reporter.error(kind, message)
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        url: &Url,
+        credentials: &Credentials,
+        body: Option<Vec<u8>>,
+    ) -> Result<Answer, Failure> {
+        let is_read = method == Method::GET;
+        let client = if is_read { &self.reads } else { &self.commands };
+        let mut request = client
+            .request(method, url.clone())
+            .header(ACCEPT, "application/json")
+            .header(ACCEPT_ENCODING, "identity")
+            .header("OData-Version", "4.0");
+        if !(is_read && self.keep_alive) {
+            request = request.header(CONNECTION, "close");
+        }
+        request = match credentials {
+            Credentials::Nobody => request,
+            Credentials::Basic(account) => {
+                request.basic_auth(&account.username, Some(account.password.expose_secret()))
+            }
+            Credentials::Session(session) => {
+                let mut token = HeaderValue::from_str(session.token.expose_secret())
+                    .map_err(|_| Failure::unsendable())?;
+                token.set_sensitive(true);
+                request.header("X-Auth-Token", token)
+            }
+        };
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body);
+        }
+        let mut response = request.send().await.map_err(|error| Failure::of(&error))?;
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        let body = match read(&mut response).await {
+            Ok(body) => body,
+            // The status of a command is all that counts; a read needs its document.
+            Err(_) if !is_read => Body::Other("an incomplete body"),
+            Err(failure) => return Err(failure),
+        };
+        Ok(Answer {
+            status,
+            headers,
+            body,
+        })
+    }
+}
+
+async fn read(response: &mut reqwest::Response) -> Result<Body, Failure> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| Failure::of(&error))?
+    {
+        if bytes.len() + chunk.len() > MAX_BODY {
+            return Err(failure::too_big(MAX_BODY));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(Body::of(&bytes))
+}

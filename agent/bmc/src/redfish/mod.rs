@@ -1,0 +1,41 @@
+//! Redfish over HTTP(S): a thin, lenient client for power.
+//!
+//! Owns: finding the one system behind an address, reading its power state, and asking for off or
+//! on. Must never: guess between systems, send an action twice, take silence or an odd answer for
+//! a power state, or send credentials to another origin.
+
+mod action;
+mod auth;
+mod call;
+mod client;
+mod config;
+mod discovery;
+mod document;
+mod extended;
+mod failure;
+mod http;
+mod reporter;
+mod session;
+mod task;
+mod tls;
+mod trust;
+mod vendor;
+
+#[cfg(test)]
+mod document_tests;
+
+pub use config::{AuthPolicy, RedfishConfig, Timeouts};
+pub use trust::{Trust, TrustError};
+
+use crate::{Bmc, BmcError};
+
+/// Makes a client for one BMC. Sends nothing: the first call finds out what is there.
+///
+/// # Errors
+///
+/// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration): the address is not a Redfish
+/// address, the user is empty, or the trust cannot be used (no certificate in the CA bundle, no
+/// system roots).
+pub fn connect(config: RedfishConfig) -> Result<Box<dyn Bmc>, BmcError> {
+    Ok(Box::new(client::Redfish::new(config)?))
+}

@@ -1,0 +1,100 @@
+//! Errors about one BMC.
+//!
+//! Owns: the words of an error and what may stand in it. Must never: let a secret, a control
+//! character or a page of HTML through.
+
+use std::fmt;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::extended::Messages;
+use crate::{BmcError, ErrorKind};
+
+/// Longest quotation of a BMC, in characters.
+const MAX_QUOTE: usize = 300;
+
+/// Makes the errors of one BMC.
+pub(super) struct Reporter {
+    bmc: String,
+    password: SecretString,
+}
+
+impl Reporter {
+    pub(super) fn new(bmc: String, password: SecretString) -> Self {
+        Self { bmc, password }
+    }
+
+    pub(super) fn bmc(&self) -> &str {
+        &self.bmc
+    }
+
+    pub(super) fn error(&self, kind: ErrorKind, message: impl Into<String>) -> BmcError {
+        BmcError {
+            kind,
+            bmc: self.bmc.clone(),
+            message: message.into(),
+            retry_after: None,
+            maybe_sent: false,
+        }
+    }
+
+    /// A text of the BMC, fit for an error: short, on one line, and without the password, which
+    /// some BMCs repeat when they refuse it.
+    pub(super) fn quote(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        let password = self.password.expose_secret();
+        if !password.is_empty() {
+            text = text.replace(password, "***");
+        }
+        let mut quoted = String::new();
+        for (index, word) in text
+            .split(|c: char| c.is_whitespace() || c.is_control())
+            .enumerate()
+        {
+            if index > 0 && !quoted.ends_with(' ') {
+                quoted.push(' ');
+            }
+            quoted.push_str(word);
+        }
+        let quoted = quoted.trim();
+        match quoted.char_indices().nth(MAX_QUOTE) {
+            Some((end, _)) => format!("{}...", quoted.get(..end).unwrap_or_default()),
+            None => quoted.to_owned(),
+        }
+    }
+
+    /// `: <what the BMC says>`, or nothing.
+    pub(super) fn says(&self, messages: &Messages) -> String {
+        let text = self.quote(&messages.text());
+        if text.is_empty() {
+            text
+        } else {
+            format!(": {text}")
+        }
+    }
+}
+
+impl fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reporter")
+            .field("bmc", &self.bmc)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quotation_is_short_and_plain_and_holds_no_password() {
+        let reporter = Reporter::new("redfish://h:443".to_owned(), "hunter2".into());
+        assert_eq!(
+            reporter.quote("value 'hunter2'\r\n\u{1b}[31m  bad"),
+            "value '***' [31m bad"
+        );
+        let long = reporter.quote(&"é".repeat(1000));
+        assert_eq!(long.chars().count(), MAX_QUOTE + 3);
+        assert!(!format!("{reporter:?}").contains("hunter2"));
+    }
+}

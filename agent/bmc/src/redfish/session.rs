@@ -1,0 +1,109 @@
+//! Redfish sessions (DSP0266, clause 13.3.4).
+//!
+//! Owns: the two requests that make and end one. Must never: send credentials in a header while
+//! making one (Supermicro refuses that), or try twice.
+
+use reqwest::StatusCode;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
+use url::Url;
+
+use super::{
+    failure,
+    http::{Account, Answer, Body, Credentials, Http},
+    vendor::Cause,
+};
+use crate::{BmcError, ErrorKind};
+
+/// An open session.
+pub(super) struct Session {
+    pub(super) token: SecretString,
+    /// Where to end it.
+    location: Option<Url>,
+}
+
+/// Outcome of asking for a session, other than a failure that stands for all ways in.
+pub(super) enum Opened {
+    Session(Session),
+    /// Not on this BMC: it has no sessions, or none for this user.
+    Never(BmcError),
+    /// All are taken.
+    Full(BmcError),
+}
+
+const DOING: &str = "logging in";
+
+/// Asks for a session.
+pub(super) async fn open(http: &Http, url: &Url, account: &Account) -> Result<Opened, BmcError> {
+    let body = json!({
+        "UserName": account.username,
+        "Password": account.password.expose_secret(),
+    });
+    let body = body.to_string().into_bytes();
+    let answer = http.post(url, &Credentials::Nobody, body, false).await?;
+    let refusal = || failure::of_status(&http.reporter, DOING, &answer);
+    if answer.status.is_success() {
+        return Ok(match session(http, &answer) {
+            Some(session) => Opened::Session(session),
+            None => Opened::Never(
+                http.reporter
+                    .error(ErrorKind::Protocol, "logging in: the BMC gave no token"),
+            ),
+        });
+    }
+    let messages = answer.messages();
+    if messages.has(Cause::SessionLimit) {
+        return Ok(Opened::Full(refusal()));
+    }
+    if messages.has(Cause::PasswordChange) || messages.has(Cause::NotReady) {
+        return Err(refusal());
+    }
+    match answer.status {
+        StatusCode::UNAUTHORIZED
+        | StatusCode::NOT_FOUND
+        | StatusCode::METHOD_NOT_ALLOWED
+        | StatusCode::NOT_IMPLEMENTED => Ok(Opened::Never(refusal())),
+        _ => Err(refusal()),
+    }
+}
+
+fn session(http: &Http, answer: &Answer) -> Option<Session> {
+    let token = answer
+        .headers
+        .get("X-Auth-Token")?
+        .to_str()
+        .ok()?
+        .to_owned();
+    let in_body = match &answer.body {
+        Body::Json(body) => body.get("@odata.id").and_then(serde_json::Value::as_str),
+        _ => None,
+    };
+    let location = answer
+        .location()
+        .or(in_body)
+        .and_then(|link| http.resolve(link).ok());
+    Some(Session {
+        token: token.into(),
+        location,
+    })
+}
+
+/// Ends a session; one that is over already is as good.
+pub(super) async fn close(http: &Http, credentials: &Credentials) -> Result<(), BmcError> {
+    let Credentials::Session(session) = credentials else {
+        return Ok(());
+    };
+    let Some(url) = &session.location else {
+        return Ok(());
+    };
+    let answer = http.delete(url, credentials).await?;
+    let over = [
+        StatusCode::UNAUTHORIZED,
+        StatusCode::NOT_FOUND,
+        StatusCode::GONE,
+    ];
+    if answer.status.is_success() || over.contains(&answer.status) {
+        return Ok(());
+    }
+    Err(failure::of_status(&http.reporter, "logging out", &answer))
+}

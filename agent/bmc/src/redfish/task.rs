@@ -1,0 +1,102 @@
+//! Following the task that an action was turned into (Redfish DSP0266, clause 12.2).
+//!
+//! Owns: polling a task monitor. Must never: turn "accepted" into an error because the task could
+//! not be watched, or poll without end.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    auth::Access,
+    call::Call,
+    document::{self, TaskState},
+    http::{Answer, Body},
+};
+
+/// A task of a power action is mostly over at once.
+const FIRST_POLL: Duration = Duration::from_millis(200);
+const SLOWEST_POLL: Duration = Duration::from_secs(2);
+
+/// How a task ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Well.
+    Done,
+    /// Not yet, or nobody knows; the action stands as accepted.
+    Unknown(&'static str),
+    /// It failed; why, as quoted from the BMC.
+    Failed(String),
+}
+
+/// Follows the task of a `202` until it ends or `limit` is over.
+pub(super) async fn follow(
+    access: &Access,
+    call: &Call,
+    accepted: &Answer,
+    limit: Duration,
+) -> Ended {
+    if let Some(ended) = ended_by(access, accepted) {
+        return ended;
+    }
+    let Some(location) = accepted.location() else {
+        return Ended::Unknown("no task named");
+    };
+    let Ok(url) = access.http.resolve(location) else {
+        return Ended::Unknown("its task is elsewhere");
+    };
+    let deadline = Instant::now() + limit;
+    let mut pace = FIRST_POLL;
+    let mut asked = accepted.retry_after();
+    loop {
+        let wait = asked.unwrap_or(pace).max(FIRST_POLL.min(limit / 4));
+        if Instant::now() + wait >= deadline {
+            return Ended::Unknown("its task is still running");
+        }
+        sleep(wait).await;
+        pace = (pace * 2).min(SLOWEST_POLL);
+        let Ok(answer) = access.get(call, &url).await else {
+            return Ended::Unknown("its task could not be read");
+        };
+        match answer.status {
+            // The monitor is gone when its answer was fetched or has expired.
+            StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::UNAUTHORIZED => {
+                return Ended::Unknown("its task is gone");
+            }
+            StatusCode::ACCEPTED
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::SERVICE_UNAVAILABLE => {}
+            status if status.is_success() => match ended_by(access, &answer) {
+                Some(ended) => return ended,
+                None if is_task(&answer) => {}
+                // The monitor answers as the action itself would have.
+                None => return Ended::Done,
+            },
+            status => {
+                let says = access.http.reporter.says(&answer.messages());
+                return Ended::Failed(format!("its task failed ({}){says}", status.as_u16()));
+            }
+        }
+        asked = answer.retry_after();
+    }
+}
+
+fn is_task(answer: &Answer) -> bool {
+    matches!(&answer.body, Body::Json(body) if document::task(body).is_some())
+}
+
+fn ended_by(access: &Access, answer: &Answer) -> Option<Ended> {
+    let Body::Json(body) = &answer.body else {
+        return None;
+    };
+    match document::task(body)? {
+        TaskState::Running => None,
+        TaskState::Done => Some(Ended::Done),
+        TaskState::Failed(state, messages) => {
+            let state = access.http.reporter.quote(&state);
+            let says = access.http.reporter.says(&messages);
+            Some(Ended::Failed(format!("its task ended as {state}{says}")))
+        }
+    }
+}

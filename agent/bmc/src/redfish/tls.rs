@@ -1,0 +1,176 @@
+//! From a trust setting to a TLS client.
+//!
+//! Owns: certificate verification. Must never: read the disk for each BMC, or believe a handshake
+//! whose key was not proved (except where nothing is verified at all).
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+};
+use sha2::{Digest, Sha256};
+
+use super::trust::{Trust, TrustError, fingerprint};
+
+/// A client configuration for TLS 1.2 and 1.3 that believes what `trust` says.
+pub(super) fn client_config(trust: &Trust) -> Result<ClientConfig, TrustError> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TrustError::Setup(error.to_string()))?;
+    Ok(match trust {
+        Trust::System => builder
+            .with_root_certificates(system_roots()?)
+            .with_no_client_auth(),
+        Trust::CaBundle(pem) => builder
+            .with_root_certificates(bundle(pem)?)
+            .with_no_client_auth(),
+        Trust::Sha256Pin(pin) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Pinned {
+                pin: *pin,
+                provider,
+            }))
+            .with_no_client_auth(),
+        Trust::Insecure => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Anything { provider }))
+            .with_no_client_auth(),
+    })
+}
+
+/// The operating system's roots, read once for all BMCs of this process.
+fn system_roots() -> Result<Arc<RootCertStore>, TrustError> {
+    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    if let Some(roots) = ROOTS.get() {
+        return Ok(Arc::clone(roots));
+    }
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (added, _unreadable) = roots.add_parsable_certificates(found.certs);
+    if added == 0 {
+        let errors: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
+        let why = if errors.is_empty() {
+            "none installed".to_owned()
+        } else {
+            errors.join("; ")
+        };
+        return Err(TrustError::NoSystemRoots(why));
+    }
+    Ok(Arc::clone(ROOTS.get_or_init(|| Arc::new(roots))))
+}
+
+fn bundle(pem: &[u8]) -> Result<RootCertStore, TrustError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| TrustError::CaBundle(error.to_string()))?;
+        roots
+            .add(certificate)
+            .map_err(|error| TrustError::CaBundle(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(TrustError::CaBundle("no CERTIFICATE section".to_owned()));
+    }
+    Ok(roots)
+}
+
+/// Believes one certificate, by its SHA-256, from whoever proves to hold its key.
+#[derive(Debug)]
+struct Pinned {
+    pin: [u8; 32],
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let shown = Sha256::digest(end_entity.as_ref());
+        if shown.as_slice() == self.pin {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(Error::General(format!(
+            "the certificate's SHA-256 is {}, pinned is {}",
+            fingerprint(shown.as_slice()),
+            fingerprint(&self.pin)
+        )))
+    }
+
+    // Without these two, anyone who has seen the certificate could show it.
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+/// Believes everything, keys too short to verify included; old BMCs have them.
+#[derive(Debug)]
+struct Anything {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Anything {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}

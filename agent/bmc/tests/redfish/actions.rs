@@ -1,0 +1,193 @@
+//! Off and on.
+
+use rackhand_bmc::{Accepted, ErrorKind};
+use serde_json::json;
+
+use crate::bmc::{RESET, Reply, SYSTEM, Seen, TestBmc, inline, system};
+
+const INFO: &str = "/redfish/v1/Systems/1/ResetActionInfo";
+
+fn sent(bmc: &TestBmc) -> Vec<String> {
+    let is_reset = |seen: &Seen| seen.method == "POST" && seen.path.contains("Reset");
+    let word = |seen: Seen| seen.body["ResetType"].as_str().unwrap().to_owned();
+    bmc.seen().into_iter().filter(is_reset).map(word).collect()
+}
+
+fn set_reset(bmc: &TestBmc, reset: &serde_json::Value) {
+    bmc.world(|world| world.systems = vec![(SYSTEM.to_owned(), system(SYSTEM, reset))]);
+}
+
+#[tokio::test]
+async fn off_is_force_off_and_on_is_on() {
+    let bmc = TestBmc::start().await;
+    let client = bmc.client();
+    let off = client.off().await.unwrap();
+    assert_eq!(
+        off,
+        Accepted {
+            command: "ForceOff".to_owned(),
+            answer: "204".to_owned()
+        }
+    );
+    let on = client.on().await.unwrap();
+    assert_eq!(
+        on,
+        Accepted {
+            command: "On".to_owned(),
+            answer: "204".to_owned()
+        }
+    );
+    assert_eq!(sent(&bmc), ["ForceOff", "On"]);
+}
+
+#[tokio::test]
+async fn the_target_is_the_one_in_the_document() {
+    let bmc = TestBmc::with(|seen, _| {
+        seen.is("POST", "/redfish/v1/odd/place/Reset")
+            .then(|| Reply::status(204))
+    })
+    .await;
+    set_reset(&bmc, &json!({"target": "/redfish/v1/odd/place/Reset"}));
+    bmc.client().off().await.unwrap();
+    assert_eq!(bmc.count("POST", "/redfish/v1/odd/place/Reset"), 1);
+    assert_eq!(bmc.count("POST", RESET), 0);
+}
+
+#[tokio::test]
+async fn an_action_carries_no_precondition_although_the_system_has_an_etag() {
+    let bmc = TestBmc::start().await;
+    bmc.client().off().await.unwrap();
+    for seen in bmc.seen() {
+        assert!(seen.header("if-match").is_none() && seen.header("if-none-match").is_none());
+    }
+}
+
+#[tokio::test]
+async fn reset_types_only_in_the_action_info_are_found_and_remembered() {
+    let bmc = TestBmc::with(|seen, _| {
+        let info = json!({"Parameters": [
+            {"Name": "Other", "AllowableValues": ["On"]},
+            {"Name": "ResetType", "AllowableValues": ["ForceOn", "ForceOff"]},
+        ]});
+        (seen.path == INFO).then(|| Reply::json(200, &info))
+    })
+    .await;
+    set_reset(&bmc, &json!({"target": RESET, "@Redfish.ActionInfo": INFO}));
+    let client = bmc.client();
+    client.off().await.unwrap();
+    client.on().await.unwrap();
+    assert_eq!(sent(&bmc), ["ForceOff", "ForceOn"]);
+    assert_eq!(bmc.count("GET", INFO), 1);
+}
+
+#[tokio::test]
+async fn without_any_list_the_standard_types_are_tried() {
+    for reset in [
+        json!({"target": RESET}),
+        json!({"target": RESET, "@Redfish.ActionInfo": "/redfish/v1/missing"}),
+        json!({"target": RESET, "ResetType@Redfish.AllowableValues": []}),
+    ] {
+        let bmc = TestBmc::start().await;
+        set_reset(&bmc, &reset);
+        bmc.client().off().await.unwrap();
+        bmc.client().on().await.unwrap();
+        assert_eq!(sent(&bmc), ["ForceOff", "On"], "{reset}");
+    }
+}
+
+#[tokio::test]
+async fn a_hard_off_is_never_replaced_by_anything_softer() {
+    let bmc = TestBmc::start().await;
+    set_reset(
+        &bmc,
+        &inline(&["On", "GracefulShutdown", "PushPowerButton", "PowerCycle"]),
+    );
+    let error = bmc.client().off().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+    assert!(error.message.contains("GracefulShutdown"), "{error}");
+    assert!(sent(&bmc).is_empty());
+}
+
+#[tokio::test]
+async fn the_button_is_pushed_only_on_a_machine_that_is_exactly_off() {
+    let bmc = TestBmc::start().await;
+    set_reset(&bmc, &inline(&["PushPowerButton", "ForceOff"]));
+    let client = bmc.client();
+    let already = client.on().await.unwrap();
+    assert_eq!(already.answer, "already on");
+    for state in ["PoweringOff", "PoweringOn", "off", ""] {
+        bmc.world(|world| world.power = json!(state));
+        assert_eq!(
+            client.on().await.unwrap_err().kind,
+            ErrorKind::Busy,
+            "{state}"
+        );
+    }
+    assert!(sent(&bmc).is_empty());
+    bmc.world(|world| world.power = json!("Off"));
+    assert_eq!(client.on().await.unwrap().command, "PushPowerButton");
+    assert_eq!(sent(&bmc), ["PushPowerButton"]);
+}
+
+#[tokio::test]
+async fn off_is_sent_even_if_the_bmc_says_off_for_it_may_say_so_late() {
+    let bmc = TestBmc::start().await;
+    bmc.world(|world| world.power = json!("Off"));
+    bmc.client().off().await.unwrap();
+    assert_eq!(sent(&bmc), ["ForceOff"]);
+}
+
+#[tokio::test]
+async fn a_system_without_reset_is_unsupported() {
+    let bmc = TestBmc::start().await;
+    for reset in [json!(null), json!({}), json!({"target": ""})] {
+        set_reset(&bmc, &reset);
+        assert_eq!(
+            bmc.client().off().await.unwrap_err().kind,
+            ErrorKind::Unsupported,
+            "{reset}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn any_good_status_is_accepted() {
+    let success = Reply::json(
+        200,
+        &json!({"error": {
+            "code": "iLO.0.10.ExtendedInfo",
+            "@Message.ExtendedInfo": [{"MessageId": "Base.0.10.Success"}],
+        }}),
+    );
+    for (reply, answer) in [
+        (Reply::status(200), "200"),
+        (Reply::status(201), "201"),
+        (Reply::status(204), "204"),
+        (Reply::status(200).body("OK"), "200"),
+        (success, "200"),
+    ] {
+        let bmc = TestBmc::with(move |seen, _| seen.is("POST", RESET).then(|| reply.clone())).await;
+        assert_eq!(bmc.client().off().await.unwrap().answer, answer);
+        assert_eq!(sent(&bmc), ["ForceOff"]);
+    }
+}
+
+#[tokio::test]
+async fn two_commands_are_never_under_way_at_once() {
+    let bmc = TestBmc::start().await;
+    let client = bmc.client();
+    let (off, on) = tokio::join!(client.off(), client.on());
+    off.unwrap();
+    on.unwrap();
+    let order: Vec<_> = bmc
+        .seen()
+        .into_iter()
+        .skip_while(|seen| !seen.is("POST", RESET))
+        .map(|seen| seen.method)
+        .collect();
+    assert_eq!(
+        order,
+        ["POST", "GET", "POST"],
+        "the second reads the state after the first"
+    );
+}

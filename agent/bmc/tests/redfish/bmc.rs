@@ -1,0 +1,307 @@
+//! A BMC by script: a well-behaved one, and whatever a test puts in front of it.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::Request,
+    response::Response,
+};
+use http::{HeaderMap, StatusCode};
+use rackhand_bmc::{Bmc, RedfishConfig, Timeouts, connect};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinHandle};
+
+pub(crate) const USER: &str = "admin";
+pub(crate) const PASSWORD: &str = "s3cret-pw";
+/// `admin:s3cret-pw`.
+pub(crate) const BASIC: &str = "Basic YWRtaW46czNjcmV0LXB3";
+pub(crate) const SYSTEM: &str = "/redfish/v1/Systems/1";
+pub(crate) const RESET: &str = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset";
+pub(crate) const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Seen {
+    pub(crate) fn is(&self, method: &str, path: &str) -> bool {
+        self.method == method && self.path == path
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+/// An answer to send.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reply {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn status(status: u16) -> Self {
+        Self {
+            status,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn json(status: u16, body: &Value) -> Self {
+        Self::status(status).body(body.to_string())
+    }
+
+    /// An error document with one message.
+    pub(crate) fn message(status: u16, id: &str, text: &str) -> Self {
+        let message = json!({"MessageId": id, "Message": text, "Severity": "Critical"});
+        let error = json!({"code": "Base.1.8.GeneralError", "@Message.ExtendedInfo": [message]});
+        Self::json(status, &json!({"error": error}))
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+}
+
+/// What a well-behaved BMC is and does.
+pub(crate) struct World {
+    pub(crate) power: Value,
+    pub(crate) takes_basic: bool,
+    pub(crate) tokens: Vec<String>,
+    pub(crate) systems: Vec<(String, Value)>,
+    logins: usize,
+}
+
+pub(crate) fn system(path: &str, reset: &Value) -> Value {
+    json!({
+        "@odata.type": "#ComputerSystem.v1_13_0.ComputerSystem",
+        "@odata.id": path,
+        "@odata.etag": "W/\"1234\"",
+        "UUID": "4c4c4544-0042-3510-8054-c2c04f4e4e32",
+        "SerialNumber": "ABC123",
+        "Manufacturer": "Example",
+        "Model": "E1",
+        "Actions": {"#ComputerSystem.Reset": reset},
+    })
+}
+
+/// A Reset action with this list of reset types in the document itself.
+pub(crate) fn inline(types: &[&str]) -> Value {
+    json!({"target": RESET, "ResetType@Redfish.AllowableValues": types})
+}
+
+impl World {
+    fn new() -> Self {
+        let reset = inline(&["On", "ForceOff", "GracefulShutdown", "ForceRestart"]);
+        Self {
+            power: json!("On"),
+            takes_basic: true,
+            tokens: Vec::new(),
+            systems: vec![(SYSTEM.to_owned(), system(SYSTEM, &reset))],
+            logins: 0,
+        }
+    }
+
+    fn answer(&mut self, seen: &Seen) -> Reply {
+        match (seen.method.as_str(), seen.path.as_str()) {
+            ("GET", "/redfish/v1/") => {
+                return Reply::json(
+                    200,
+                    &json!({
+                        "Systems": {"@odata.id": "/redfish/v1/Systems"},
+                        "SessionService": {"@odata.id": "/redfish/v1/SessionService"},
+                        "Links": {"Sessions": {"@odata.id": SESSIONS}},
+                    }),
+                );
+            }
+            ("POST", SESSIONS) => return self.log_in(seen),
+            _ if !self.knows(seen) => return Reply::status(401),
+            _ => {}
+        }
+        match seen.method.as_str() {
+            "DELETE" => {
+                let token = seen.path.rsplit('/').next().unwrap_or_default();
+                self.tokens.retain(|known| known != token);
+                Reply::status(204)
+            }
+            "POST" if seen.path == RESET => {
+                let off = seen.body["ResetType"] == "ForceOff";
+                self.power = json!(if off { "Off" } else { "On" });
+                Reply::status(204)
+            }
+            _ if seen.path == "/redfish/v1/Systems" => {
+                let members: Vec<_> = self
+                    .systems
+                    .iter()
+                    .map(|(path, _)| json!({"@odata.id": path}))
+                    .collect();
+                Reply::json(200, &json!({"Members": members}))
+            }
+            _ => match self.systems.iter().find(|(path, _)| *path == seen.path) {
+                Some((_, system)) => {
+                    let mut system = system.clone();
+                    system["PowerState"] = self.power.clone();
+                    Reply::json(200, &system).header("ETag", "W/\"1234\"")
+                }
+                None => Reply::status(404),
+            },
+        }
+    }
+
+    fn log_in(&mut self, seen: &Seen) -> Reply {
+        let anonymous = seen.header("authorization").is_none();
+        if !anonymous || seen.body["UserName"] != USER || seen.body["Password"] != PASSWORD {
+            return Reply::status(401);
+        }
+        self.logins += 1;
+        let token = format!("token-{}", self.logins);
+        self.tokens.push(token.clone());
+        Reply::json(201, &json!({"Id": token}))
+            .header("X-Auth-Token", token.clone())
+            .header("Location", format!("{SESSIONS}/{token}"))
+    }
+
+    fn knows(&self, seen: &Seen) -> bool {
+        match (seen.header("x-auth-token"), seen.header("authorization")) {
+            (Some(token), _) => self.tokens.iter().any(|known| known == token),
+            (None, Some(basic)) => self.takes_basic && basic == BASIC,
+            (None, None) => false,
+        }
+    }
+}
+
+/// A running BMC. Ends with its test.
+pub(crate) struct TestBmc {
+    pub(crate) port: u16,
+    pub(crate) world: Arc<Mutex<World>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    server: JoinHandle<io::Result<()>>,
+}
+
+impl TestBmc {
+    /// The well-behaved one.
+    pub(crate) async fn start() -> Self {
+        Self::with(|_, _| None).await
+    }
+
+    /// With answers of its own; what it does not answer, the well-behaved one does.
+    pub(crate) async fn with(
+        script: impl FnMut(&Seen, &mut World) -> Option<Reply> + Send + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        Self::on(port, listener, script)
+    }
+
+    pub(crate) fn on<L>(
+        port: u16,
+        listener: L,
+        mut script: impl FnMut(&Seen, &mut World) -> Option<Reply> + Send + 'static,
+    ) -> Self
+    where
+        L: axum::serve::Listener,
+        L::Addr: std::fmt::Debug,
+    {
+        let world = Arc::new(Mutex::new(World::new()));
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (the_world, the_seen) = (Arc::clone(&world), Arc::clone(&seen));
+        let script = Arc::new(Mutex::new(move |request: Seen| {
+            let mut world = the_world.lock().unwrap();
+            the_seen.lock().unwrap().push(request.clone());
+            script(&request, &mut world).unwrap_or_else(|| world.answer(&request))
+        }));
+        let handle = move |request: Request| {
+            let script = Arc::clone(&script);
+            async move {
+                let (parts, body) = request.into_parts();
+                let body: Bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+                let seen = Seen {
+                    method: parts.method.to_string(),
+                    path: parts.uri.path().to_owned(),
+                    headers: parts.headers,
+                    body: serde_json::from_slice(&body).unwrap_or_default(),
+                };
+                let reply = (script.lock().unwrap())(seen);
+                let mut response = Response::new(Body::from(reply.body));
+                *response.status_mut() = StatusCode::from_u16(reply.status).unwrap();
+                for (name, value) in reply.headers {
+                    response.headers_mut().insert(name, value.parse().unwrap());
+                }
+                response
+            }
+        };
+        let app = Router::new().fallback(handle);
+        let server = tokio::spawn(async move { axum::serve(listener, app).await });
+        Self {
+            port,
+            world,
+            seen,
+            server,
+        }
+    }
+
+    /// Settings that reach it by HTTP, and leave the system open.
+    pub(crate) fn config(&self) -> RedfishConfig {
+        config(&format!("redfish+http://127.0.0.1:{}", self.port))
+    }
+
+    /// A client with these settings.
+    pub(crate) fn client(&self) -> Box<dyn Bmc> {
+        connect(self.config()).unwrap()
+    }
+
+    /// Every request so far, oldest first.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    pub(crate) fn count(&self, method: &str, path: &str) -> usize {
+        self.seen()
+            .iter()
+            .filter(|seen| seen.is(method, path))
+            .count()
+    }
+
+    pub(crate) fn world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
+        look(&mut self.world.lock().unwrap())
+    }
+}
+
+impl Drop for TestBmc {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// Settings for an address. The limits are far above what a busy machine needs; tests of limits
+/// set their own.
+pub(crate) fn config(address: &str) -> RedfishConfig {
+    let mut config = RedfishConfig::new(address.parse().unwrap(), USER, PASSWORD.into());
+    let long = Duration::from_secs(30);
+    config.timeouts = Timeouts {
+        connect: long,
+        request: long,
+        task: long,
+        call: 2 * long,
+    };
+    config
+}

@@ -1,0 +1,189 @@
+//! What a BMC's "no" means.
+
+use std::time::Duration;
+
+use rackhand_bmc::{BmcError, ErrorKind};
+use serde_json::json;
+
+use crate::bmc::{RESET, Reply, SYSTEM, TestBmc};
+
+/// A BMC that answers every reset so, in this state.
+async fn refusing(state: &str, reply: Reply) -> TestBmc {
+    let bmc = TestBmc::with(move |seen, _| seen.is("POST", RESET).then(|| reply.clone())).await;
+    bmc.world(|world| world.power = json!(state));
+    bmc
+}
+
+async fn off_error(state: &str, reply: Reply) -> BmcError {
+    let bmc = refusing(state, reply).await;
+    let error = bmc.client().off().await.unwrap_err();
+    assert_eq!(bmc.count("POST", RESET), 1);
+    error
+}
+
+#[tokio::test]
+async fn a_refusal_because_it_is_already_so_is_no_error() {
+    for (reply, answer) in [
+        (
+            Reply::message(409, "IDRAC.2.8.PSU", "already"),
+            "409: already off",
+        ),
+        (
+            Reply::message(400, "iLO.2.14.InvalidOperationForSystemState", "Off"),
+            "400: already off",
+        ),
+        (
+            Reply::message(500, "iLO.2.14.InvalidOperationForSystemState", "Off"),
+            "500: already off",
+        ),
+        (Reply::status(409).body("<html>"), "409: already off"),
+        (Reply::status(204), "204"),
+    ] {
+        let bmc = refusing("Off", reply).await;
+        assert_eq!(bmc.client().off().await.unwrap().answer, answer);
+        assert_eq!(bmc.count("POST", RESET), 1);
+    }
+    let bmc = refusing("On", Reply::status(409)).await;
+    assert_eq!(bmc.client().on().await.unwrap().answer, "409: already on");
+}
+
+#[tokio::test]
+async fn a_refusal_in_any_other_state_is_refused_with_the_bmcs_words() {
+    for state in ["On", "PoweringOff", "off", ""] {
+        let reply = Reply::message(
+            409,
+            "Base.1.8.ActionParameterValueConflict",
+            "wait a little",
+        );
+        let error = off_error(state, reply).await;
+        assert_eq!(error.kind, ErrorKind::Refused, "{state}");
+        assert!(error.message.contains("wait a little"), "{error}");
+        assert!(error.message.contains(&format!("{state:?}")), "{error}");
+        assert!(!error.maybe_sent);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_not_taken_for_already_if_the_state_cannot_be_read() {
+    let bmc = TestBmc::with(|seen, world| {
+        if seen.is("POST", RESET) {
+            world.power = json!("gone");
+            return Some(Reply::status(409));
+        }
+        (seen.path == SYSTEM && world.power == "gone").then(|| Reply::status(500))
+    })
+    .await;
+    let error = bmc.client().off().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("unreadable"), "{error}");
+}
+
+#[tokio::test]
+async fn busy_comes_with_the_time_that_the_bmc_asks_for() {
+    for status in [503, 429] {
+        let reply = Reply::status(status).header("Retry-After", "12");
+        let error = off_error("On", reply).await;
+        assert_eq!(error.kind, ErrorKind::Busy);
+        assert_eq!(error.retry_after, Some(Duration::from_secs(12)));
+        assert!(!error.maybe_sent);
+    }
+    let soon = jiff::Timestamp::now() + Duration::from_secs(90);
+    let date = soon.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    let error = off_error("On", Reply::status(503).header("Retry-After", date)).await;
+    let wait = error.retry_after.unwrap();
+    assert!(
+        (Duration::from_secs(30)..=Duration::from_secs(90)).contains(&wait),
+        "{wait:?}"
+    );
+
+    for (text, wait) in [
+        ("Sun, 06 Nov 1994 08:49:37 GMT", Some(Duration::ZERO)),
+        ("99999999999", Some(Duration::from_secs(3600))),
+        ("soon", None),
+    ] {
+        let error = off_error("On", Reply::status(503).header("Retry-After", text)).await;
+        assert_eq!(error.retry_after, wait, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_is_busy_too() {
+    let bmc = TestBmc::with(|seen, _| {
+        (seen.path == SYSTEM).then(|| Reply::status(503).header("Retry-After", "3"))
+    })
+    .await;
+    let error = bmc.client().power().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Busy);
+    assert_eq!(error.retry_after, Some(Duration::from_secs(3)));
+}
+
+#[tokio::test]
+async fn a_bmc_that_is_not_ready_is_busy_whatever_status_it_uses() {
+    for (status, id) in [
+        (400, "IDRAC.2.8.SWC0700"),
+        (500, "IDRAC.2.8.SYS446"),
+        (503, "IDRAC.2.8.SYS518"),
+    ] {
+        let error = off_error("On", Reply::message(status, id, "not ready")).await;
+        assert_eq!(error.kind, ErrorKind::Busy, "{id}");
+        assert_eq!(error.retry_after, Some(Duration::from_secs(30)), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn each_other_refusal_has_its_kind() {
+    for (status, kind, maybe_sent) in [
+        (401, ErrorKind::Busy, false),
+        (403, ErrorKind::Privilege, false),
+        (404, ErrorKind::Protocol, false),
+        (405, ErrorKind::Unsupported, false),
+        (412, ErrorKind::Refused, false),
+        (500, ErrorKind::Protocol, false),
+        (501, ErrorKind::Unsupported, false),
+        (502, ErrorKind::Busy, true),
+        (504, ErrorKind::Busy, true),
+        (302, ErrorKind::Protocol, false),
+        (304, ErrorKind::Protocol, false),
+    ] {
+        let error = off_error("Off", Reply::status(status)).await;
+        assert_eq!(
+            (error.kind, error.maybe_sent),
+            (kind, maybe_sent),
+            "{status}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_good_status_with_a_critical_message_is_no_success() {
+    let error = off_error(
+        "On",
+        Reply::message(200, "Base.1.8.InternalError", "it broke"),
+    )
+    .await;
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("it broke"), "{error}");
+}
+
+#[tokio::test]
+async fn a_page_of_html_is_not_an_accepted_command() {
+    let error = off_error(
+        "On",
+        Reply::status(200).body(" <!DOCTYPE html><p>log in</p>"),
+    )
+    .await;
+    assert_eq!(error.kind, ErrorKind::Protocol);
+    assert!(error.maybe_sent);
+}
+
+#[tokio::test]
+async fn a_redirected_command_is_not_sent_again() {
+    for place in [
+        "/redfish/v1/elsewhere",
+        "http://127.0.0.1:9/redfish/v1/elsewhere",
+    ] {
+        let reply = Reply::status(307).header("Location", place);
+        let error = off_error("On", reply).await;
+        assert_eq!(error.kind, ErrorKind::Protocol, "{place}");
+    }
+}

@@ -1,0 +1,440 @@
+//! Every operation of this agent, each a task of its own.
+//!
+//! Owns: the running operations, their order on each BMC, and the clients of the BMCs. Must
+//! never: end an operation because a caller has gone, run two on one BMC, let one BMC wait for
+//! another, or start anything that the journal has not taken.
+
+mod clients;
+mod handle;
+mod run;
+mod target;
+pub(crate) mod wire;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{Stream, StreamExt, future::Either};
+use parking_lot::Mutex;
+use rackhand_bmc::{BmcError, PowerReading};
+use rackhand_proto::{Refusal, v1};
+use tokio::{sync::oneshot, task::JoinSet, time::Instant};
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tracing::{info, warn};
+
+use crate::{
+    config::{Config, Inventory},
+    driver::Driver,
+    journal::{
+        Action, Admission, Admitted, Authority, HoldRecord, Journal, JournalError, OperationRecord,
+        TermRecord,
+    },
+    operation::Asked,
+};
+use clients::Clients;
+use handle::Handle;
+use run::{Run, wall_clock};
+pub(crate) use target::{Target, resolve};
+
+/// Finished operations that are remembered with all their events; older ones with their outcome.
+const REMEMBERED: usize = 256;
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// What operations need.
+pub(super) struct Shared {
+    pub(super) journal: Journal,
+    pub(super) clients: Clients,
+    /// Running operations end now.
+    pub(super) stop: CancellationToken,
+    start: Instant,
+}
+
+impl Shared {
+    pub(super) fn since_start(&self) -> Duration {
+        self.start.elapsed()
+    }
+}
+
+/// A wish that passed the checks which need no journal.
+pub(crate) struct Wish {
+    pub(crate) id: String,
+    pub(crate) target: Target,
+    pub(crate) action: Action,
+    pub(crate) asked: Asked,
+    pub(crate) owner: String,
+    pub(crate) authority: Authority,
+    pub(crate) force: bool,
+}
+
+/// Cloning shares it. Its tasks end with the last clone.
+#[derive(Clone)]
+pub(crate) struct Engine {
+    shared: Arc<Shared>,
+    pub(crate) rack: Arc<str>,
+    pub(crate) inventory: Arc<Inventory>,
+    /// Changes with each start.
+    pub(crate) instance: Arc<str>,
+    /// Nothing new is begun.
+    closing: CancellationToken,
+    handles: Arc<Mutex<Handles>>,
+    tasks: Arc<Mutex<JoinSet<()>>>,
+}
+
+#[derive(Default)]
+struct Handles {
+    by_id: HashMap<String, Arc<Handle>>,
+    finished: VecDeque<String>,
+}
+
+impl Engine {
+    /// Must be called within a tokio runtime.
+    pub(crate) fn start(config: &Config, journal: Journal, driver: Arc<dyn Driver>) -> Self {
+        let inventory = Arc::new(config.inventory.clone());
+        let shared = Arc::new(Shared {
+            journal,
+            clients: Clients::new(driver, inventory.clone(), config.times.clone()),
+            stop: CancellationToken::new(),
+            start: Instant::now(),
+        });
+        let engine = Self {
+            shared,
+            rack: config.rack.as_str().into(),
+            inventory,
+            instance: uuid::Uuid::new_v4().to_string().into(),
+            closing: CancellationToken::new(),
+            handles: Arc::default(),
+            tasks: Arc::default(),
+        };
+        let shared = engine.shared.clone();
+        engine.spawn(async move {
+            while tokio::time::timeout(SWEEP, shared.stop.cancelled())
+                .await
+                .is_err()
+            {
+                shared.clients.sweep(false).await;
+            }
+        });
+        engine
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock();
+        while let Some(ended) = tasks.try_join_next() {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                warn!(%error, "a task of the agent panicked");
+            }
+        }
+        tasks.spawn(task);
+    }
+
+    /// Starts an operation, or tells how the one of this id stands.
+    pub(crate) async fn begin(&self, wish: Wish) -> Result<(bool, v1::OperationStatus), Status> {
+        if self.closing.is_cancelled() {
+            return Err(Status::unavailable(
+                "the agent is stopping; ask again in a moment",
+            ));
+        }
+        // The caller may go away at any moment; then the journal and the map must still agree.
+        let (answer, answered) = oneshot::channel();
+        let engine = self.clone();
+        self.spawn(async move {
+            let result = engine.admit(wish).await;
+            answer.send(result).ok();
+        });
+        answered
+            .await
+            .map_err(|_| Status::unavailable("the agent is stopping; ask again in a moment"))?
+    }
+
+    async fn admit(&self, wish: Wish) -> Result<(bool, v1::OperationStatus), Status> {
+        let handle = Handle::new(
+            wish.id.clone(),
+            wish.target.host.clone(),
+            wish.target.key.clone(),
+            wish.action.word(),
+        );
+        loop {
+            let known = {
+                let mut handles = self.handles.lock();
+                match handles.by_id.get(&wish.id) {
+                    Some(known) => known.clone(),
+                    None => {
+                        handles.by_id.insert(wish.id.clone(), handle.clone());
+                        break;
+                    }
+                }
+            };
+            if known.admitted().await {
+                if known.key == handle.key && known.action == handle.action {
+                    return Ok((false, known.status()));
+                }
+                return Err(Status::invalid_argument(format!(
+                    "operation {} is already a power {} of host {}; choose a new operation id",
+                    known.id, known.action, known.host
+                )));
+            }
+            // It was refused to somebody else at the same moment; now it is our turn to ask.
+            tokio::task::yield_now().await;
+        }
+        let admission = Admission {
+            id: wish.id.clone(),
+            key: wish.target.key.clone(),
+            host: wish.target.host.clone(),
+            action: wish.action,
+            owner: wish.owner.clone(),
+            authority: wish.authority.clone(),
+            force: wish.force,
+            now: wall_clock(),
+        };
+        let result = match self.shared.journal.admit(admission).await {
+            Ok(Admitted::Started { overridden }) => {
+                self.launch(wish, handle.clone(), overridden);
+                return Ok((true, handle.status()));
+            }
+            Ok(Admitted::Known(record)) => Ok((false, record_status(&record))),
+            Ok(Admitted::Refused(refused)) => {
+                info!(operation = %wish.id, host = %wish.target.host, by = %wish.authority, "refused: {refused}");
+                Err(refused.status())
+            }
+            Err(error) => Err(journal_status(&error)),
+        };
+        self.handles.lock().by_id.remove(&wish.id);
+        handle.set_admitted(false);
+        result
+    }
+
+    fn launch(&self, wish: Wish, handle: Arc<Handle>, overridden: Option<HoldRecord>) {
+        info!(
+            operation = %wish.id, host = %wish.target.host, action = wish.action.word(),
+            by = %wish.authority, owner = %wish.owner, force = wish.force, "operation begun"
+        );
+        if let Some(hold) = overridden {
+            warn!(host = %wish.target.host, owner = %hold.owner, by = %wish.authority, "a hold was overridden by force");
+        }
+        handle.set_admitted(true);
+        let run = Run {
+            shared: self.shared.clone(),
+            handle,
+            target: wish.target,
+            asked: wish.asked,
+        };
+        let (handles, id) = (self.handles.clone(), wish.id);
+        self.spawn(async move {
+            run.run().await;
+            let mut handles = handles.lock();
+            handles.finished.push_back(id);
+            if handles.finished.len() > REMEMBERED
+                && let Some(oldest) = handles.finished.pop_front()
+            {
+                handles.by_id.remove(&oldest);
+            }
+        });
+    }
+
+    /// The events of an operation.
+    pub(crate) async fn follow(
+        &self,
+        id: &str,
+    ) -> Result<impl Stream<Item = v1::AwaitResponse> + Send + use<>, Status> {
+        let handle = self.handles.lock().by_id.get(id).cloned();
+        if let Some(handle) = handle
+            && handle.admitted().await
+        {
+            return Ok(Either::Left(handle.follow()));
+        }
+        let record = self.record(id).await?;
+        Ok(Either::Right(
+            futures::stream::iter(wire::record_events(&record)).boxed(),
+        ))
+    }
+
+    async fn record(&self, id: &str) -> Result<OperationRecord, Status> {
+        let found = self.shared.journal.operation(id.to_owned()).await;
+        found
+            .map_err(|error| journal_status(&error))?
+            .ok_or_else(|| {
+                Refusal::UnknownOperation.status(format!(
+                    "operation {id} is not known to this agent; it was never begun here, or it was \
+                 long ago"
+                ))
+            })
+    }
+
+    /// Asks an operation to stop before its next command.
+    pub(crate) async fn cancel(
+        &self,
+        id: &str,
+        authority: Authority,
+    ) -> Result<v1::OperationStatus, Status> {
+        let record = self.record(id).await?;
+        if let Authority::Controller { election, .. } = &authority {
+            if record.election != *election {
+                return Err(Status::permission_denied(format!(
+                    "operation {id} was begun by {}; a controller may cancel only those of its \
+                     own election",
+                    record.by
+                )));
+            }
+            let checked = self.shared.journal.check_term(authority.clone()).await;
+            checked
+                .map_err(|error| journal_status(&error))?
+                .map_err(|refused| refused.status())?;
+        }
+        let handle = self.handles.lock().by_id.get(id).cloned();
+        let Some(handle) = handle else {
+            return Ok(record_status(&record));
+        };
+        if handle.outcome().is_none() {
+            info!(operation = id, host = %handle.host, by = %authority, "operation is asked to stop");
+            handle.cancel.cancel();
+        }
+        Ok(handle.status())
+    }
+
+    pub(crate) async fn claim(
+        &self,
+        election: String,
+        number: u64,
+        holder: String,
+    ) -> Result<Result<u64, TermRecord>, Status> {
+        let result = self
+            .shared
+            .journal
+            .claim(election.clone(), number, holder.clone())
+            .await;
+        let result = result.map_err(|error| journal_status(&error))?;
+        match &result {
+            Ok(_) => info!(election, term = number, holder, "term claimed"),
+            Err(known) => warn!(
+                election,
+                term = number,
+                holder,
+                highest = known.number,
+                by = known.holder,
+                "an old term was claimed"
+            ),
+        }
+        Ok(result)
+    }
+
+    /// Lifts a hold. The host may be known only by its hold.
+    pub(crate) async fn release(
+        &self,
+        target: Result<Target, (String, Status)>,
+        authority: Authority,
+        owner: String,
+        force: bool,
+    ) -> Result<bool, Status> {
+        let key = match target {
+            Ok(target) => target.key,
+            Err((name, status)) => {
+                let held = self
+                    .holds()
+                    .await?
+                    .into_iter()
+                    .find(|(_, hold)| hold.host == name);
+                held.ok_or(status)?.0
+            }
+        };
+        let result = self
+            .shared
+            .journal
+            .release(key, authority.clone(), owner, force)
+            .await;
+        let lifted = result
+            .map_err(|error| journal_status(&error))?
+            .map_err(|refused| refused.status())?;
+        if let Some(hold) = &lifted {
+            info!(host = %hold.host, owner = %hold.owner, by = %authority, force, "hold released");
+        }
+        Ok(lifted.is_some())
+    }
+
+    /// Who holds which host, by host key.
+    pub(crate) async fn holds(&self) -> Result<HashMap<String, HoldRecord>, Status> {
+        let holds = self.shared.journal.holds().await;
+        Ok(holds
+            .map_err(|error| journal_status(&error))?
+            .into_iter()
+            .collect())
+    }
+
+    /// Reads power now.
+    pub(crate) async fn read(
+        &self,
+        target: &Target,
+        limit: Duration,
+    ) -> Result<(PowerReading, Duration), BmcError> {
+        let reading = self.shared.clients.read(target, limit).await?;
+        Ok((reading, self.shared.since_start()))
+    }
+
+    /// Ends when the agent is stopping.
+    pub(crate) fn closing(&self) -> CancellationToken {
+        self.closing.clone()
+    }
+
+    /// Takes nothing new, gives running operations the grace, and ends what is left as
+    /// interrupted.
+    pub(crate) async fn shutdown(&self, grace: Duration) {
+        self.closing.cancel();
+        let running = self.running();
+        if !running.is_empty() {
+            info!(
+                operations = running.len(),
+                ?grace,
+                "waiting for running operations"
+            );
+        }
+        let ends = running.into_iter().map(|handle| async move {
+            handle.follow().for_each(async |_| {}).await;
+        });
+        tokio::time::timeout(grace, futures::future::join_all(ends))
+            .await
+            .ok();
+        self.shared.stop.cancel();
+        // A command that is under way is waited for; it has its own limit of time.
+        loop {
+            let mut tasks = std::mem::take(&mut *self.tasks.lock());
+            if tasks.is_empty() {
+                break;
+            }
+            while tasks.join_next().await.is_some() {}
+        }
+        self.shared.clients.sweep(true).await;
+    }
+
+    fn running(&self) -> Vec<Arc<Handle>> {
+        let handles = self.handles.lock();
+        let running = handles
+            .by_id
+            .values()
+            .filter(|handle| handle.outcome().is_none());
+        running.cloned().collect()
+    }
+
+    /// Ends everything at once, as a crash would.
+    pub(crate) async fn abort(&self) {
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.shutdown().await;
+    }
+}
+
+fn record_status(record: &OperationRecord) -> v1::OperationStatus {
+    v1::OperationStatus {
+        operation_id: record.id.clone(),
+        host: record.host.clone(),
+        finished: record.outcome.is_some(),
+        outcome: record.outcome.clone(),
+    }
+}
+
+fn journal_status(error: &JournalError) -> Status {
+    warn!(%error, "journal");
+    Status::unavailable(format!("{error}; nothing was done"))
+}

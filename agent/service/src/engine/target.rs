@@ -1,0 +1,142 @@
+//! Which host and which BMC a caller means.
+
+use rackhand_bmc::{BmcAddress, UuidMatch, same_system_uuid};
+use rackhand_proto::{Refusal, v1};
+use secrecy::SecretString;
+use tonic::Status;
+
+use crate::{
+    config::{HostEntry, Inventory},
+    operation::Expected,
+};
+
+/// A host whose BMC we know how to reach.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// Its name, for people.
+    pub(crate) host: String,
+    /// Its BMC and system: what holds and sequences are kept by. Two names of one host are one.
+    pub(crate) key: String,
+    pub(crate) address: BmcAddress,
+    pub(crate) access: Access,
+}
+
+/// Where user and password come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Access {
+    Inventory(Box<HostEntry>),
+    Sent {
+        username: String,
+        password: SecretString,
+        insecure: bool,
+    },
+}
+
+impl Target {
+    pub(crate) fn of(host: &HostEntry) -> Self {
+        Self {
+            host: host.name.clone(),
+            key: key(&host.bmc.address),
+            address: host.bmc.address.clone(),
+            access: Access::Inventory(Box::new(host.clone())),
+        }
+    }
+
+    /// Whom the BMC must manage: what the caller says, and what the inventory says where the
+    /// caller is silent. If they contradict each other nothing is touched (F5).
+    pub(crate) fn expected(&self, asked: Option<&v1::SystemIdentity>) -> Result<Expected, Status> {
+        let said = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
+        let asked = Expected {
+            system_uuid: asked.and_then(|asked| said(&asked.system_uuid)),
+            serial: asked.and_then(|asked| said(&asked.serial)),
+        };
+        let Access::Inventory(known) = &self.access else {
+            return Ok(asked);
+        };
+        if let (Some(asked), Some(known)) = (&asked.system_uuid, &known.system_uuid)
+            && same_system_uuid(asked, known) == UuidMatch::Different
+        {
+            return Err(Status::failed_precondition(format!(
+                "host {}: the inventory says system UUID {known}, the caller expects {asked}; one \
+                 of them is wrong, nothing was touched",
+                self.host
+            )));
+        }
+        Ok(Expected {
+            system_uuid: asked.system_uuid.or_else(|| known.system_uuid.clone()),
+            serial: asked.serial.or_else(|| known.serial.clone()),
+        })
+    }
+}
+
+fn key(address: &BmcAddress) -> String {
+    format!(
+        "{}{}",
+        address.endpoint(),
+        address.system().unwrap_or_default()
+    )
+}
+
+/// Finds the host; `may_bring` tells whether the caller may name a BMC that is not known here.
+pub(crate) fn resolve(
+    inventory: &Inventory,
+    rack: &str,
+    target: Option<v1::Target>,
+    may_bring: bool,
+) -> Result<Target, Status> {
+    let Some(target) = target else {
+        return Err(Status::invalid_argument("no target: name a host"));
+    };
+    let name = target.host.trim();
+    if !name.is_empty() {
+        let found = inventory
+            .find(name)
+            .map_err(|error| Status::failed_precondition(error.to_string()))?;
+        if let Some(host) = found {
+            return Ok(Target::of(host));
+        }
+    }
+    let Some(endpoint) = target.endpoint else {
+        if name.is_empty() {
+            return Err(Status::invalid_argument("no target: name a host"));
+        }
+        return Err(Refusal::UnknownHost.status(format!(
+            "host {name} is not in the inventory of rack {rack} ({} hosts), and no BMC was sent \
+             with it",
+            inventory.hosts.len()
+        )));
+    };
+    let address: BmcAddress = endpoint
+        .address
+        .parse()
+        .map_err(|error| Status::invalid_argument(format!("host {name}: {error}")))?;
+    if let Some(host) = inventory.find_bmc(&address) {
+        return Ok(Target::of(host));
+    }
+    if !may_bring {
+        return Err(Status::permission_denied(
+            "only a controller may name a BMC that is not in the inventory",
+        ));
+    }
+    if !inventory.accept_endpoints {
+        return Err(Refusal::UnknownHost.status(format!(
+            "host {name} is not in the inventory of rack {rack}, and this agent takes no BMC \
+             addresses from outside; add the host, or set accept_endpoints_from_controller"
+        )));
+    }
+    let key = key(&address);
+    Ok(Target {
+        host: if name.is_empty() {
+            key.clone()
+        } else {
+            name.to_owned()
+        },
+        key,
+        address,
+        access: Access::Sent {
+            username: endpoint.username,
+            password: SecretString::from(endpoint.password),
+            insecure: endpoint.insecure_skip_verify,
+        },
+    })
+}

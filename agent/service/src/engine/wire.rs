@@ -1,0 +1,96 @@
+//! Readings and failures as callers get them.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rackhand_bmc::{BmcError, ErrorKind, PowerReading, PowerState, Protocol, SystemIdentity};
+use rackhand_proto::{
+    convert::{duration_to_proto, timestamp_to_proto},
+    v1::{self, await_response::Event},
+};
+
+use crate::journal::OperationRecord;
+
+pub(crate) fn reading_to_proto(reading: &PowerReading, since_start: Duration) -> v1::PowerReading {
+    v1::PowerReading {
+        state: state_to_proto(reading.state).into(),
+        raw: reading.raw.clone(),
+        protocol: match reading.protocol {
+            Protocol::Redfish => v1::Protocol::Redfish,
+            Protocol::Ipmi => v1::Protocol::Ipmi,
+        }
+        .into(),
+        identity: Some(identity_to_proto(&reading.identity)),
+        at: Some(timestamp_to_proto(reading.at)),
+        since_start: Some(duration_to_proto(since_start)),
+        bmc: reading.bmc.clone(),
+    }
+}
+
+fn identity_to_proto(identity: &SystemIdentity) -> v1::SystemIdentity {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    v1::SystemIdentity {
+        system_uuid: text(&identity.system_uuid),
+        serial: text(&identity.serial),
+        vendor: text(&identity.vendor),
+        model: text(&identity.model),
+    }
+}
+
+fn state_to_proto(state: PowerState) -> v1::PowerState {
+    match state {
+        PowerState::On => v1::PowerState::On,
+        PowerState::Off => v1::PowerState::Off,
+        PowerState::PoweringOn => v1::PowerState::PoweringOn,
+        PowerState::PoweringOff => v1::PowerState::PoweringOff,
+        PowerState::Unknown => v1::PowerState::Unknown,
+    }
+}
+
+pub(crate) fn failure_to_proto(host: &str, error: &BmcError) -> v1::Failure {
+    let kind = match error.kind {
+        ErrorKind::Unreachable => v1::FailureKind::Unreachable,
+        ErrorKind::Timeout => v1::FailureKind::Timeout,
+        ErrorKind::Tls => v1::FailureKind::Tls,
+        ErrorKind::Authentication => v1::FailureKind::Authentication,
+        ErrorKind::Privilege => v1::FailureKind::Privilege,
+        ErrorKind::Protocol => v1::FailureKind::Protocol,
+        ErrorKind::System => v1::FailureKind::System,
+        ErrorKind::Busy => v1::FailureKind::Busy,
+        ErrorKind::Unsupported => v1::FailureKind::Unsupported,
+        ErrorKind::Refused => v1::FailureKind::Refused,
+        ErrorKind::Configuration => v1::FailureKind::Configuration,
+    };
+    v1::Failure {
+        kind: kind.into(),
+        message: format!("host {host}: {error}"),
+    }
+}
+
+/// What can still be told of an operation of which only the journal knows.
+pub(crate) fn record_events(record: &OperationRecord) -> Vec<v1::AwaitResponse> {
+    let event = |at: i64, event| v1::AwaitResponse {
+        at: Timestamp::from_nanosecond(at.into())
+            .ok()
+            .map(timestamp_to_proto),
+        elapsed: Some(duration_to_proto(Duration::from_nanos(
+            u64::try_from(at - record.begun).unwrap_or(0),
+        ))),
+        event: Some(event),
+    };
+    let mut events = vec![event(record.begun, Event::Accepted(v1::Accepted {}))];
+    for at in &record.sending {
+        let sent = v1::CommandSent {
+            command: record.action.clone(),
+            answer: String::new(),
+        };
+        events.push(event(*at, Event::CommandSent(sent)));
+    }
+    let outcome = record.outcome.clone();
+    let outcome = outcome.unwrap_or_else(|| crate::journal::interrupted(record.sending.len()));
+    events.push(event(
+        record.ended.max(record.begun),
+        Event::Outcome(outcome),
+    ));
+    events
+}

@@ -1,0 +1,104 @@
+//! Who calls, and by what right.
+
+use rackhand_proto::{Identity, tls::PeerInfo, v1};
+use tonic::{Request, Status, transport::server::UdsConnectInfo};
+
+use crate::journal::Authority;
+
+/// Somebody who may use the service at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Caller {
+    Controller,
+    Operator(String),
+}
+
+impl Caller {
+    /// From the certificate, or from the user of the local socket; never from the message.
+    pub(super) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
+        if let Some(peer) = request.extensions().get::<PeerInfo>() {
+            return match &peer.identity {
+                Ok(Identity::Controller) => Ok(Self::Controller),
+                Ok(Identity::Operator(name)) => Ok(Self::Operator(name.clone())),
+                Ok(rack @ Identity::Rack(_)) => Err(Status::permission_denied(format!(
+                    "{rack} may not use this service: it is for controllers and operators"
+                ))),
+                Err(why) => Err(Status::permission_denied(why.clone())),
+            };
+        }
+        if let Some(peer) = request.extensions().get::<UdsConnectInfo>() {
+            let user = peer.peer_cred.as_ref();
+            let user = user.map_or_else(|| "unknown".to_owned(), |cred| cred.uid().to_string());
+            return Ok(Self::Operator(format!("local:{user}")));
+        }
+        Err(Status::unauthenticated(
+            "the connection tells nothing about its peer",
+        ))
+    }
+
+    pub(super) fn is_controller(&self) -> bool {
+        *self == Self::Controller
+    }
+
+    /// The right to command: a controller's is its term and sequence, an operator has neither.
+    pub(super) fn authority(
+        self,
+        term: Option<v1::Term>,
+        sequence: Option<u64>,
+    ) -> Result<Authority, Status> {
+        match self {
+            Self::Operator(name) => {
+                if term.is_some() || sequence.is_some_and(|sequence| sequence != 0) {
+                    return Err(Status::invalid_argument(
+                        "an operator has no leader term: send neither term nor sequence",
+                    ));
+                }
+                Ok(Authority::Operator { name })
+            }
+            Self::Controller => {
+                let term = check_term(term)?;
+                if sequence == Some(0) {
+                    return Err(Status::invalid_argument(
+                        "a controller's command needs a sequence above 0",
+                    ));
+                }
+                Ok(Authority::Controller {
+                    election: term.election,
+                    term: term.number,
+                    holder: term.holder,
+                    sequence: sequence.unwrap_or_default(),
+                })
+            }
+        }
+    }
+}
+
+/// A term that says which election, who and how high.
+pub(super) fn check_term(term: Option<v1::Term>) -> Result<v1::Term, Status> {
+    let Some(term) = term else {
+        return Err(Status::invalid_argument(
+            "a controller must send its leader term",
+        ));
+    };
+    for (name, value) in [("election", &term.election), ("holder", &term.holder)] {
+        if value.trim().is_empty() || value.len() > 512 || value.contains('\n') {
+            return Err(Status::invalid_argument(format!(
+                "term.{name} must be 1 to 512 characters in one line"
+            )));
+        }
+    }
+    Ok(term)
+}
+
+/// In whose name: a controller says it, an operator acts in its own.
+pub(super) fn owner(authority: &Authority, owner: String) -> Result<String, Status> {
+    match authority {
+        Authority::Operator { .. } if !owner.is_empty() => Err(Status::invalid_argument(
+            "an operator acts in its own name: leave the owner empty",
+        )),
+        Authority::Operator { name } => Ok(format!("operator {name}")),
+        Authority::Controller { .. } if owner.len() > 512 => Err(Status::invalid_argument(
+            "the owner is longer than 512 characters",
+        )),
+        Authority::Controller { .. } => Ok(owner),
+    }
+}

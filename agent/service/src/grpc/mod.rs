@@ -1,0 +1,202 @@
+//! The service `Power`.
+//!
+//! Owns: who may ask what, and the words of every refusal. Must never: decide by what a message
+//! says about its sender, answer a reading from memory, or let a caller cut an operation.
+
+mod caller;
+mod watch;
+mod wish;
+
+use std::{pin::Pin, time::Duration};
+
+use futures::{Stream, StreamExt};
+use rackhand_proto::v1::{self, power_server::Power, read_power_response::Result as Read};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    config::{HostEntry, Times},
+    engine::{Engine, Target, resolve, wire},
+    journal::HoldRecord,
+};
+use caller::{Caller, check_term, owner};
+use wish::{operation_id, time, wish};
+
+/// A caller that waits longer for one reading should rather ask again.
+const LONGEST_READ: Duration = Duration::from_secs(60);
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
+
+/// The service. Cloning shares the engine.
+#[derive(Clone)]
+pub(crate) struct PowerService {
+    engine: Engine,
+    times: Times,
+}
+
+impl PowerService {
+    pub(crate) fn new(engine: Engine, times: Times) -> Self {
+        Self { engine, times }
+    }
+
+    fn target(&self, caller: &Caller, target: Option<v1::Target>) -> Result<Target, Status> {
+        let engine = &self.engine;
+        resolve(
+            &engine.inventory,
+            &engine.rack,
+            target,
+            caller.is_controller(),
+        )
+    }
+}
+
+/// Reads power; a failure of the BMC is an answer, not an error of the call.
+async fn read(engine: &Engine, target: &Target, limit: Duration) -> Read {
+    match engine.read(target, limit).await {
+        Ok((reading, since_start)) => Read::Reading(wire::reading_to_proto(&reading, since_start)),
+        Err(error) => Read::Failure(wire::failure_to_proto(&target.host, &error)),
+    }
+}
+
+type Streaming<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Power for PowerService {
+    type WatchPowerStream = Streaming<v1::WatchPowerResponse>;
+    type AwaitStream = Streaming<v1::AwaitResponse>;
+
+    async fn list_hosts(
+        &self,
+        request: Request<v1::ListHostsRequest>,
+    ) -> Result<Response<v1::ListHostsResponse>, Status> {
+        Caller::of(&request)?;
+        let holds = self.engine.holds().await?;
+        let held_by = |target: &Target| {
+            let hold: Option<&HoldRecord> = holds.get(&target.key);
+            hold.map(|hold| hold.owner.clone()).unwrap_or_default()
+        };
+        let hosts = self.engine.inventory.hosts.iter().map(|host| {
+            let held_by = held_by(&Target::of(host));
+            host_to_proto(host, held_by)
+        });
+        Ok(Response::new(v1::ListHostsResponse {
+            rack: self.engine.rack.to_string(),
+            hosts: hosts.collect(),
+        }))
+    }
+
+    async fn read_power(
+        &self,
+        request: Request<v1::ReadPowerRequest>,
+    ) -> Result<Response<v1::ReadPowerResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let target = self.target(&caller, request.target)?;
+        let limit = time("timeout", request.timeout.as_ref())?.unwrap_or(self.times.call);
+        let result = read(&self.engine, &target, limit.min(LONGEST_READ)).await;
+        Ok(Response::new(v1::ReadPowerResponse {
+            result: Some(result),
+        }))
+    }
+
+    async fn watch_power(
+        &self,
+        request: Request<v1::WatchPowerRequest>,
+    ) -> Result<Response<Self::WatchPowerStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let target = self.target(&caller, request.target)?;
+        let interval = time("interval", request.interval.as_ref())?.unwrap_or_default();
+        let interval = interval.max(SHORTEST_WATCH);
+        let watch = watch::watch(self.engine.clone(), target, interval, self.times.call);
+        Ok(Response::new(Box::pin(watch)))
+    }
+
+    async fn claim_term(
+        &self,
+        request: Request<v1::ClaimTermRequest>,
+    ) -> Result<Response<v1::ClaimTermResponse>, Status> {
+        if !Caller::of(&request)?.is_controller() {
+            return Err(Status::permission_denied(
+                "only a controller has a leader term",
+            ));
+        }
+        let term = check_term(request.into_inner().term)?;
+        let result = self
+            .engine
+            .claim(term.election, term.number, term.holder)
+            .await?;
+        Ok(Response::new(v1::ClaimTermResponse {
+            accepted: result.is_ok(),
+            highest: result.unwrap_or_else(|known| known.number),
+            instance: self.engine.instance.to_string(),
+        }))
+    }
+
+    async fn begin(
+        &self,
+        request: Request<v1::BeginRequest>,
+    ) -> Result<Response<v1::BeginResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let wish = wish(&self.engine, &self.times, caller, request.into_inner())?;
+        let (started, status) = self.engine.begin(wish).await?;
+        Ok(Response::new(v1::BeginResponse {
+            started,
+            status: Some(status),
+        }))
+    }
+
+    async fn r#await(
+        &self,
+        request: Request<v1::AwaitRequest>,
+    ) -> Result<Response<Self::AwaitStream>, Status> {
+        Caller::of(&request)?;
+        let id = operation_id(request.into_inner().operation_id)?;
+        let events = self.engine.follow(&id).await?;
+        Ok(Response::new(Box::pin(events.map(Ok))))
+    }
+
+    async fn cancel(
+        &self,
+        request: Request<v1::CancelRequest>,
+    ) -> Result<Response<v1::CancelResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let id = operation_id(request.operation_id)?;
+        let authority = caller.authority(request.term, None)?;
+        let status = self.engine.cancel(&id, authority).await?;
+        Ok(Response::new(v1::CancelResponse {
+            status: Some(status),
+        }))
+    }
+
+    async fn release(
+        &self,
+        request: Request<v1::ReleaseRequest>,
+    ) -> Result<Response<v1::ReleaseResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let name = request.target.as_ref().map(|target| target.host.clone());
+        let target = self.target(&caller, request.target);
+        let target = target.map_err(|status| (name.unwrap_or_default(), status));
+        let authority = caller.authority(request.term, Some(request.sequence))?;
+        let owner = owner(&authority, request.owner)?;
+        let released = self
+            .engine
+            .release(target, authority, owner, request.force)
+            .await?;
+        Ok(Response::new(v1::ReleaseResponse { released }))
+    }
+}
+
+fn host_to_proto(host: &HostEntry, held_by: String) -> v1::Host {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    v1::Host {
+        name: host.name.clone(),
+        node_name: text(&host.node_name),
+        provider_id: text(&host.provider_id),
+        system_uuid: text(&host.system_uuid),
+        serial: text(&host.serial),
+        bmc: host.bmc.address.to_string(),
+        held_by,
+        insecure: host.bmc.trust == rackhand_bmc::Trust::Insecure,
+    }
+}

@@ -1,0 +1,74 @@
+//! Reading power again and again, telling only what changes.
+
+use std::time::Duration;
+
+use futures::Stream;
+use rackhand_proto::v1::{self, read_power_response, watch_power_response::Result as Watched};
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use super::read;
+use crate::engine::{Engine, Target};
+
+struct Watch {
+    engine: Engine,
+    target: Target,
+    interval: Duration,
+    limit: Duration,
+    closing: CancellationToken,
+    last: Option<String>,
+}
+
+/// Ends when the agent stops; the reader ends it earlier by going away.
+pub(super) fn watch(
+    engine: Engine,
+    target: Target,
+    interval: Duration,
+    limit: Duration,
+) -> impl Stream<Item = Result<v1::WatchPowerResponse, Status>> + Send {
+    let watch = Watch {
+        closing: engine.closing(),
+        engine,
+        target,
+        interval,
+        limit,
+        last: None,
+    };
+    futures::stream::unfold(watch, |mut watch| async move {
+        let next = watch.next().await?;
+        Some((Ok(next), watch))
+    })
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<v1::WatchPowerResponse> {
+        loop {
+            if self.last.is_some() {
+                tokio::select! {
+                    () = tokio::time::sleep(self.interval) => {}
+                    () = self.closing.cancelled() => return None,
+                }
+            }
+            let result = tokio::select! {
+                result = read(&self.engine, &self.target, self.limit) => result,
+                () = self.closing.cancelled() => return None,
+            };
+            let (mark, result) = match result {
+                read_power_response::Result::Reading(reading) => {
+                    let mark = format!("{} {} {:?}", reading.state, reading.raw, reading.identity);
+                    (mark, Watched::Reading(reading))
+                }
+                read_power_response::Result::Failure(failure) => {
+                    let mark = format!("failure {} {}", failure.kind, failure.message);
+                    (mark, Watched::Failure(failure))
+                }
+            };
+            if self.last.as_ref() != Some(&mark) {
+                self.last = Some(mark);
+                return Some(v1::WatchPowerResponse {
+                    result: Some(result),
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Who may start what, decided in the transaction that writes it down.
+//!
+//! F7 lives here: an older term than the highest claimed one, a term that nobody claimed, and a
+//! sequence that was seen already are refused, also after a restart.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use rackhand_proto::Refusal;
+
+use super::{
+    HOLDS, HoldRecord, JournalError, OPERATIONS, OperationRecord, RUNNING, SEQUENCES,
+    SequenceRecord, TERMS, TermRecord, Tx, get, put,
+};
+
+/// By what right somebody commands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Authority {
+    /// A leader's term, and the sequence of this command.
+    Controller {
+        election: String,
+        term: u64,
+        holder: String,
+        sequence: u64,
+    },
+    /// A person.
+    Operator { name: String },
+}
+
+impl fmt::Display for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Controller {
+                election,
+                term,
+                holder,
+                ..
+            } => write!(f, "controller {holder} (term {term} of {election})"),
+            Self::Operator { name } => write!(f, "operator {name}"),
+        }
+    }
+}
+
+/// What shall happen to the power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    Off { hold: bool },
+    On,
+}
+
+impl Action {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Off { .. } => "off",
+            Self::On => "on",
+        }
+    }
+}
+
+/// A wish to start an operation.
+#[derive(Debug, Clone)]
+pub(crate) struct Admission {
+    pub(crate) id: String,
+    pub(crate) key: String,
+    pub(crate) host: String,
+    pub(crate) action: Action,
+    pub(crate) owner: String,
+    pub(crate) authority: Authority,
+    pub(crate) force: bool,
+    pub(crate) now: i64,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) enum Admitted {
+    /// This id was admitted before; nothing is started.
+    Known(OperationRecord),
+    /// It is written down and shall start. A hold of somebody else was overridden by force.
+    Started { overridden: Option<HoldRecord> },
+    /// No.
+    Refused(Refused),
+}
+
+/// Why not.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Refused {
+    StaleTerm {
+        election: String,
+        term: u64,
+        known: TermRecord,
+    },
+    Unclaimed {
+        election: String,
+        term: u64,
+        highest: Option<u64>,
+    },
+    StaleSequence {
+        host: String,
+        sent: SequenceRecord,
+        known: SequenceRecord,
+    },
+    Held(HoldRecord),
+    OtherOperation(OperationRecord),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StaleTerm {
+                election,
+                term,
+                known,
+            } => write!(
+                f,
+                "term {term} of election {election} is over: term {} was claimed by {}",
+                known.number, known.holder
+            ),
+            Self::Unclaimed {
+                election,
+                term,
+                highest,
+            } => {
+                write!(
+                    f,
+                    "term {term} of election {election} has not been claimed at this agent "
+                )?;
+                match highest {
+                    Some(highest) => write!(f, "(highest: {highest}); claim it first"),
+                    None => f.write_str("(none has); claim it first"),
+                }
+            }
+            Self::StaleSequence { host, sent, known } => write!(
+                f,
+                "host {host}: sequence {} of term {} is not newer than {} of term {}, which was \
+                 taken already",
+                sent.sequence, sent.term, known.sequence, known.term
+            ),
+            Self::Held(hold) => {
+                let since = Timestamp::from_nanosecond(hold.since.into()).unwrap_or_default();
+                write!(
+                    f,
+                    "host {} is held off by {} (asked by {}, since {since:.0}); wait for it, or \
+                     use force (--force) to act all the same",
+                    hold.host, hold.owner, hold.by
+                )
+            }
+            Self::OtherOperation(record) => write!(
+                f,
+                "operation {} is already a power {} of host {}; choose a new operation id",
+                record.id, record.action, record.host
+            ),
+        }
+    }
+}
+
+impl Refused {
+    pub(crate) fn status(&self) -> tonic::Status {
+        let refusal = match self {
+            Self::StaleTerm { .. } => Refusal::StaleTerm,
+            Self::Unclaimed { .. } => Refusal::UnclaimedTerm,
+            Self::StaleSequence { .. } => Refusal::StaleSequence,
+            Self::Held(_) => Refusal::Held,
+            Self::OtherOperation(_) => return tonic::Status::invalid_argument(self.to_string()),
+        };
+        refusal.status(self.to_string())
+    }
+}
+
+impl Admission {
+    pub(super) fn run(self, tx: &Tx) -> Result<Admitted, JournalError> {
+        if let Some(known) = get::<OperationRecord>(tx, OPERATIONS, &self.id)? {
+            let same = known.key == self.key && known.action == self.action.word();
+            return Ok(if same {
+                Admitted::Known(known)
+            } else {
+                Admitted::Refused(Refused::OtherOperation(known))
+            });
+        }
+        let refused = match check_term(tx, &self.authority)? {
+            Err(refused) => Some(refused),
+            Ok(()) => check_sequence(tx, &self.authority, &self.key, &self.host)?,
+        };
+        if let Some(refused) = refused {
+            return Ok(Admitted::Refused(refused));
+        }
+        let hold = get::<HoldRecord>(tx, HOLDS, &self.key)?;
+        let others = hold.filter(|hold| hold.owner != self.owner);
+        if let Some(hold) = &others
+            && !self.force
+        {
+            return Ok(Admitted::Refused(Refused::Held(hold.clone())));
+        }
+        self.write(tx)?;
+        Ok(Admitted::Started { overridden: others })
+    }
+
+    fn write(&self, tx: &Tx) -> Result<(), JournalError> {
+        take_sequence(tx, &self.authority, &self.key)?;
+        match self.action {
+            Action::Off { hold: true } => {
+                let hold = HoldRecord {
+                    host: self.host.clone(),
+                    owner: self.owner.clone(),
+                    by: self.authority.to_string(),
+                    since: self.now,
+                };
+                put(tx, HOLDS, &self.key, &hold)?;
+            }
+            Action::Off { hold: false } => {}
+            Action::On => remove_hold(tx, &self.key)?,
+        }
+        let election = match &self.authority {
+            Authority::Controller { election, .. } => election.clone(),
+            Authority::Operator { .. } => String::new(),
+        };
+        let record = OperationRecord {
+            id: self.id.clone(),
+            key: self.key.clone(),
+            host: self.host.clone(),
+            action: self.action.word().to_owned(),
+            owner: self.owner.clone(),
+            by: self.authority.to_string(),
+            election,
+            begun: self.now,
+            ..OperationRecord::default()
+        };
+        put(tx, OPERATIONS, &self.id, &record)?;
+        tx.open(RUNNING)?
+            .insert(self.id.as_str(), ())
+            .map_err(JournalError::storage)?;
+        Ok(())
+    }
+}
+
+pub(super) fn release(
+    tx: &Tx,
+    key: &str,
+    authority: &Authority,
+    owner: &str,
+    force: bool,
+) -> Result<Result<Option<HoldRecord>, Refused>, JournalError> {
+    if let Err(refused) = check_term(tx, authority)? {
+        return Ok(Err(refused));
+    }
+    let hold = get::<HoldRecord>(tx, HOLDS, key)?;
+    let host = hold.as_ref().map_or(key, |hold| hold.host.as_str());
+    if let Some(refused) = check_sequence(tx, authority, key, host)? {
+        return Ok(Err(refused));
+    }
+    match hold {
+        Some(hold) if hold.owner != owner && !force => Ok(Err(Refused::Held(hold))),
+        hold => {
+            take_sequence(tx, authority, key)?;
+            remove_hold(tx, key)?;
+            Ok(Ok(hold))
+        }
+    }
+}
+
+fn remove_hold(tx: &Tx, key: &str) -> Result<(), JournalError> {
+    tx.open(HOLDS)?.remove(key).map_err(JournalError::storage)?;
+    Ok(())
+}
+
+pub(super) fn check_term(
+    tx: &Tx,
+    authority: &Authority,
+) -> Result<Result<(), Refused>, JournalError> {
+    let Authority::Controller {
+        election,
+        term,
+        holder,
+        ..
+    } = authority
+    else {
+        return Ok(Ok(()));
+    };
+    let unclaimed = |highest| Refused::Unclaimed {
+        election: election.clone(),
+        term: *term,
+        highest,
+    };
+    let Some(known) = get::<TermRecord>(tx, TERMS, election)? else {
+        return Ok(Err(unclaimed(None)));
+    };
+    if known.number < *term {
+        return Ok(Err(unclaimed(Some(known.number))));
+    }
+    if known.number > *term || known.holder != *holder {
+        return Ok(Err(Refused::StaleTerm {
+            election: election.clone(),
+            term: *term,
+            known,
+        }));
+    }
+    Ok(Ok(()))
+}
+
+/// Terms of two elections cannot be compared: each has its own sequences.
+fn sequence_key(election: &str, key: &str) -> String {
+    format!("{election}\n{key}")
+}
+
+fn check_sequence(
+    tx: &Tx,
+    authority: &Authority,
+    key: &str,
+    host: &str,
+) -> Result<Option<Refused>, JournalError> {
+    let Authority::Controller {
+        election,
+        term,
+        sequence,
+        ..
+    } = authority
+    else {
+        return Ok(None);
+    };
+    let sent = SequenceRecord {
+        term: *term,
+        sequence: *sequence,
+    };
+    let known: Option<SequenceRecord> = get(tx, SEQUENCES, &sequence_key(election, key))?;
+    Ok(known
+        .filter(|known| sent <= *known)
+        .map(|known| Refused::StaleSequence {
+            host: host.to_owned(),
+            sent,
+            known,
+        }))
+}
+
+fn take_sequence(tx: &Tx, authority: &Authority, key: &str) -> Result<(), JournalError> {
+    let Authority::Controller {
+        election,
+        term,
+        sequence,
+        ..
+    } = authority
+    else {
+        return Ok(());
+    };
+    let record = SequenceRecord {
+        term: *term,
+        sequence: *sequence,
+    };
+    put(tx, SEQUENCES, &sequence_key(election, key), &record)
+}

@@ -1,0 +1,80 @@
+//! What stands in the journal, in protobuf so that it can grow.
+
+use rackhand_proto::v1;
+
+/// The highest term of an election.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct TermRecord {
+    /// The number.
+    #[prost(uint64, tag = "1")]
+    pub(crate) number: u64,
+    /// Who claimed it.
+    #[prost(string, tag = "2")]
+    pub(crate) holder: String,
+}
+
+/// The last command that one election had for one host.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, prost::Message)]
+pub(crate) struct SequenceRecord {
+    /// The term.
+    #[prost(uint64, tag = "1")]
+    pub(crate) term: u64,
+    /// The sequence within it.
+    #[prost(uint64, tag = "2")]
+    pub(crate) sequence: u64,
+}
+
+/// Who keeps a host off.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct HoldRecord {
+    /// The host's name, for people.
+    #[prost(string, tag = "1")]
+    pub(crate) host: String,
+    /// In whose name.
+    #[prost(string, tag = "2")]
+    pub(crate) owner: String,
+    /// Who asked for it.
+    #[prost(string, tag = "3")]
+    pub(crate) by: String,
+    /// Since when, nanoseconds of the Unix epoch.
+    #[prost(int64, tag = "4")]
+    pub(crate) since: i64,
+}
+
+/// An operation. No secret is in it.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct OperationRecord {
+    /// Its id.
+    #[prost(string, tag = "1")]
+    pub(crate) id: String,
+    /// The host's key: its BMC and system.
+    #[prost(string, tag = "2")]
+    pub(crate) key: String,
+    /// The host's name.
+    #[prost(string, tag = "3")]
+    pub(crate) host: String,
+    /// `off` or `on`.
+    #[prost(string, tag = "4")]
+    pub(crate) action: String,
+    /// On whose behalf.
+    #[prost(string, tag = "5")]
+    pub(crate) owner: String,
+    /// Who asked.
+    #[prost(string, tag = "6")]
+    pub(crate) by: String,
+    /// The election of the controller that asked; empty for an operator.
+    #[prost(string, tag = "7")]
+    pub(crate) election: String,
+    /// Begin, nanoseconds of the Unix epoch.
+    #[prost(int64, tag = "8")]
+    pub(crate) begun: i64,
+    /// Times at which a command was about to be sent.
+    #[prost(int64, repeated, tag = "9")]
+    pub(crate) sending: Vec<i64>,
+    /// How it ended; absent while it runs.
+    #[prost(message, optional, tag = "10")]
+    pub(crate) outcome: Option<v1::Outcome>,
+    /// When it ended.
+    #[prost(int64, tag = "11")]
+    pub(crate) ended: i64,
+}

@@ -1,0 +1,365 @@
+//! What survives, and who is refused.
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::*;
+
+struct Fixture {
+    dir: TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self {
+            dir: TempDir::new().unwrap(),
+        }
+    }
+
+    fn open(&self) -> (Journal, Vec<String>) {
+        self.open_keeping(Keep::default(), 1_000)
+    }
+
+    fn open_keeping(&self, keep: Keep, now: i64) -> (Journal, Vec<String>) {
+        Journal::open(&self.dir.path().join("journal.redb"), keep, now).unwrap()
+    }
+}
+
+fn leader(term: u64, sequence: u64) -> Authority {
+    Authority::Controller {
+        election: "prod/rackhand".into(),
+        term,
+        holder: format!("pod-{term}"),
+        sequence,
+    }
+}
+
+fn ann() -> Authority {
+    Authority::Operator { name: "ann".into() }
+}
+
+fn off(id: &str, authority: Authority, owner: &str) -> Admission {
+    Admission {
+        id: id.into(),
+        key: "bmc-7".into(),
+        host: "node-7".into(),
+        action: Action::Off { hold: true },
+        owner: owner.into(),
+        authority,
+        force: false,
+        now: 1_700_000_000_000_000_000,
+    }
+}
+
+fn on(id: &str, authority: Authority, owner: &str) -> Admission {
+    Admission {
+        action: Action::On,
+        ..off(id, authority, owner)
+    }
+}
+
+async fn claim(journal: &Journal, term: u64) -> Result<u64, TermRecord> {
+    journal
+        .claim("prod/rackhand".into(), term, format!("pod-{term}"))
+        .await
+        .unwrap()
+}
+
+async fn refused(journal: &Journal, admission: Admission) -> String {
+    match journal.admit(admission).await.unwrap() {
+        Admitted::Refused(refused) => refused.to_string(),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+async fn started(journal: &Journal, admission: Admission) {
+    let admitted = journal.admit(admission).await.unwrap();
+    assert!(matches!(admitted, Admitted::Started { .. }), "{admitted:?}");
+}
+
+#[tokio::test]
+async fn f7_an_older_term_is_refused_also_after_a_restart() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    assert_eq!(claim(&journal, 6).await, Ok(6));
+    started(&journal, off("a", leader(6, 1), "rem-1")).await;
+    assert_eq!(claim(&journal, 7).await, Ok(7));
+    for restart in [false, true] {
+        let journal = if restart {
+            drop(journal.clone());
+            journal.clone()
+        } else {
+            journal.clone()
+        };
+        assert_eq!(
+            refused(&journal, off("b", leader(6, 2), "rem-1")).await,
+            "term 6 of election prod/rackhand is over: term 7 was claimed by pod-7"
+        );
+    }
+    drop(journal);
+    let (journal, _) = fixture.open();
+    assert_eq!(
+        refused(&journal, off("b", leader(6, 2), "rem-1")).await,
+        "term 6 of election prod/rackhand is over: term 7 was claimed by pod-7"
+    );
+    assert_eq!(claim(&journal, 6).await.unwrap_err().number, 7);
+}
+
+#[tokio::test]
+async fn f7_a_term_must_be_claimed_before_it_commands() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    assert_eq!(
+        refused(&journal, off("a", leader(3, 1), "rem-1")).await,
+        "term 3 of election prod/rackhand has not been claimed at this agent (none has); claim \
+         it first"
+    );
+    claim(&journal, 2).await.unwrap();
+    assert_eq!(
+        refused(&journal, off("a", leader(3, 1), "rem-1")).await,
+        "term 3 of election prod/rackhand has not been claimed at this agent (highest: 2); claim \
+         it first"
+    );
+}
+
+#[tokio::test]
+async fn f7_one_term_has_one_holder() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    assert_eq!(claim(&journal, 4).await, Ok(4));
+    assert_eq!(
+        claim(&journal, 4).await,
+        Ok(4),
+        "claiming again is harmless"
+    );
+    let other = journal
+        .claim("prod/rackhand".into(), 4, "impostor".into())
+        .await
+        .unwrap();
+    assert_eq!(other.unwrap_err().holder, "pod-4");
+    // Elections know nothing of each other.
+    let elsewhere = journal.claim("test/rackhand".into(), 1, "pod-x".into());
+    assert_eq!(elsewhere.await.unwrap(), Ok(1));
+}
+
+#[tokio::test]
+async fn f7_a_sequence_counts_once_also_after_a_restart() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 7).await.unwrap();
+    started(&journal, off("a", leader(7, 5), "rem-1")).await;
+    drop(journal);
+    let (journal, _) = fixture.open();
+    for sequence in [4, 5] {
+        assert_eq!(
+            refused(&journal, on("b", leader(7, sequence), "rem-1")).await,
+            format!(
+                "host node-7: sequence {sequence} of term 7 is not newer than 5 of term 7, which \
+                 was taken already"
+            )
+        );
+    }
+    started(&journal, on("b", leader(7, 6), "rem-1")).await;
+    claim(&journal, 8).await.unwrap();
+    started(&journal, off("c", leader(8, 1), "rem-2")).await;
+}
+
+#[tokio::test]
+async fn a_known_operation_starts_nothing_whatever_else_it_says() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 7).await.unwrap();
+    started(&journal, off("a", leader(7, 1), "rem-1")).await;
+    claim(&journal, 8).await.unwrap();
+    for authority in [leader(7, 1), leader(8, 1), ann()] {
+        let known = journal.admit(off("a", authority, "rem-1")).await.unwrap();
+        assert!(matches!(known, Admitted::Known(record) if record.host == "node-7"));
+    }
+    assert_eq!(
+        refused(&journal, on("a", leader(8, 1), "rem-1")).await,
+        "operation a is already a power off of host node-7; choose a new operation id"
+    );
+}
+
+#[tokio::test]
+async fn a_held_host_refuses_everybody_but_its_owner_without_force() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 7).await.unwrap();
+    started(&journal, off("a", leader(7, 1), "rem-1")).await;
+    let message = "host node-7 is held off by rem-1 (asked by controller pod-7 (term 7 of \
+                   prod/rackhand), since 2023-11-14T22:13:20Z); wait for it, or use force \
+                   (--force) to act all the same";
+    assert_eq!(
+        refused(&journal, on("b", ann(), "operator ann")).await,
+        message
+    );
+    assert_eq!(
+        refused(&journal, off("b", ann(), "operator ann")).await,
+        message
+    );
+    assert_eq!(
+        refused(&journal, on("b", leader(7, 2), "rem-2")).await,
+        message
+    );
+    let forced = Admission {
+        force: true,
+        ..on("b", ann(), "operator ann")
+    };
+    let Admitted::Started { overridden } = journal.admit(forced).await.unwrap() else {
+        panic!("force was not enough")
+    };
+    assert_eq!(overridden.unwrap().owner, "rem-1");
+    assert_eq!(journal.holds().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn the_owner_lifts_its_hold_by_switching_on_or_by_release() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 7).await.unwrap();
+    started(&journal, off("a", leader(7, 1), "rem-1")).await;
+    assert_eq!(journal.holds().await.unwrap().len(), 1);
+    started(&journal, on("b", leader(7, 2), "rem-1")).await;
+    assert_eq!(journal.holds().await.unwrap(), []);
+    started(&journal, off("c", leader(7, 3), "rem-1")).await;
+    let release = |authority, owner: &str, force| {
+        journal.release("bmc-7".into(), authority, owner.into(), force)
+    };
+    let refused = release(ann(), "operator ann", false).await.unwrap();
+    assert!(matches!(refused, Err(Refused::Held(_))));
+    let stale = release(leader(7, 3), "rem-1", false).await.unwrap();
+    assert!(matches!(stale, Err(Refused::StaleSequence { .. })));
+    let lifted = release(leader(7, 4), "rem-1", false).await.unwrap();
+    assert_eq!(lifted.unwrap().unwrap().owner, "rem-1");
+    assert_eq!(
+        release(ann(), "operator ann", false).await.unwrap(),
+        Ok(None)
+    );
+}
+
+#[tokio::test]
+async fn running_operations_are_interrupted_by_a_restart_and_say_what_was_sent() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    started(&journal, off("a", ann(), "operator ann")).await;
+    started(&journal, off("b", ann(), "operator ann")).await;
+    journal.sending("b".into(), 5).await.unwrap();
+    let done = v1::Outcome {
+        code: v1::OutcomeCode::Confirmed.into(),
+        ..v1::Outcome::default()
+    };
+    started(&journal, off("c", ann(), "operator ann")).await;
+    journal.finish("c".into(), 9, done.clone()).await.unwrap();
+    drop(journal);
+
+    let (journal, interrupted) = fixture.open();
+    assert_eq!(interrupted, ["a", "b"]);
+    let outcome = |id: &str| {
+        let id = id.to_owned();
+        async {
+            journal
+                .operation(id)
+                .await
+                .unwrap()
+                .unwrap()
+                .outcome
+                .unwrap()
+        }
+    };
+    assert_eq!(
+        outcome("a").await.message,
+        "the agent was stopped in the middle; no command had been sent. Read the power state and \
+         ask again"
+    );
+    let b = outcome("b").await;
+    assert_eq!(b.code(), v1::OutcomeCode::Interrupted);
+    assert_eq!(b.commands_sent, 1);
+    assert!(b.message.contains("one command may have reached the BMC"));
+    assert_eq!(outcome("c").await, done);
+    drop(journal);
+    assert_eq!(fixture.open().1, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn old_operations_are_thrown_away_by_count_and_by_age() {
+    let fixture = Fixture::new();
+    let keep = Keep {
+        operations: 3,
+        age: Duration::from_nanos(100),
+    };
+    let (journal, _) = fixture.open_keeping(keep, 0);
+    let end = async |id: &str, at: i64| {
+        started(&journal, off(id, ann(), "operator ann")).await;
+        journal
+            .finish(id.into(), at, v1::Outcome::default())
+            .await
+            .unwrap();
+    };
+    let known = async |id: &str| journal.operation(id.into()).await.unwrap().is_some();
+    for (at, id) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        end(id, i64::try_from(at).unwrap()).await;
+    }
+    assert!(!known("a").await && known("b").await && known("d").await);
+    end("e", 103).await;
+    assert!(!known("b").await && !known("c").await && known("d").await && known("e").await);
+}
+
+#[tokio::test]
+async fn many_at_once_are_written_together_and_each_gets_its_own_answer() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 1).await.unwrap();
+    let admissions = (0..200_u64).map(|n| {
+        let journal = journal.clone();
+        tokio::spawn(async move {
+            // Every sequence twice: one of each pair must be refused.
+            let admission = Admission {
+                key: format!("bmc-{}", n / 2),
+                ..off(&format!("op-{n}"), leader(1, 1), "rem")
+            };
+            matches!(
+                journal.admit(admission).await.unwrap(),
+                Admitted::Started { .. }
+            )
+        })
+    });
+    let started = futures::future::join_all(admissions.collect::<Vec<_>>()).await;
+    assert_eq!(
+        started.into_iter().filter(|s| *s.as_ref().unwrap()).count(),
+        100
+    );
+}
+
+#[test]
+fn a_second_agent_on_the_same_directory_is_told_so() {
+    let fixture = Fixture::new();
+    let _first = fixture.open();
+    let path = fixture.dir.path().join("journal.redb");
+    let error = Journal::open(&path, Keep::default(), 0).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "journal {} is in use: another agent runs with this state directory",
+            path.display()
+        )
+    );
+}
+
+#[test]
+fn a_newer_format_is_not_touched() {
+    let fixture = Fixture::new();
+    let path = fixture.dir.path().join("journal.redb");
+    let db = redb::Database::create(&path).unwrap();
+    let tx = Tx::begin(&db).unwrap();
+    tx.open(META).unwrap().insert("schema", SCHEMA + 1).unwrap();
+    tx.commit().unwrap();
+    drop(db);
+    let error = Journal::open(&path, Keep::default(), 0).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("has format 2, this version knows up to 1")
+    );
+}

@@ -1,0 +1,247 @@
+//! The agent as a whole: journal, engine and the two listeners.
+//!
+//! Owns: the order of starting and stopping, and the socket file. Must never: serve before the
+//! journal is open and interrupted operations are settled, or leave a task behind.
+
+use std::{
+    io, net::SocketAddr, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration,
+};
+
+use rackhand_proto::{
+    FILE_DESCRIPTOR_SET, ServerTls, TlsError, TlsFiles,
+    tls::{AcceptLimits, RELOAD_INTERVAL, incoming},
+    v1::power_server::PowerServer,
+};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    task::JoinSet,
+};
+use tokio_stream::wrappers::UnixListenerStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Server, server::TcpIncoming};
+use tonic_health::server::HealthReporter;
+use tracing::{info, warn};
+
+use crate::{
+    config::{Config, Remote},
+    driver::Driver,
+    engine::Engine,
+    grpc::PowerService,
+    journal::{Journal, JournalError, Keep},
+};
+
+/// Why the agent does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A directory, a socket or a port.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The reflection service.
+    #[error("gRPC reflection: {0}")]
+    Reflection(String),
+}
+
+fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> StartError {
+    let what = what.into();
+    move |source| StartError::Io { what, source }
+}
+
+/// A running agent. Dropping it ends everything at once, as a crash would.
+pub struct Agent {
+    engine: Engine,
+    health: HealthReporter,
+    servers: JoinSet<()>,
+    stop: CancellationToken,
+    grace: Duration,
+    remote: Option<SocketAddr>,
+    tls: Option<Arc<ServerTls>>,
+}
+
+impl Agent {
+    /// Starts. When this returns, both listeners take connections.
+    pub async fn start(config: Config, driver: Arc<dyn Driver>) -> Result<Self, StartError> {
+        let remote = match &config.remote {
+            Some(remote) => Some(bind(remote, &config.rack).await?),
+            None => None,
+        };
+        let journal = open_journal(&config.state).await?;
+        let engine = Engine::start(&config, journal, driver);
+        let (health, health_service) = tonic_health::server::health_reporter();
+        let service = PowerServer::new(PowerService::new(engine.clone(), config.times.clone()));
+        health.set_serving::<PowerServer<PowerService>>().await;
+        let stop = CancellationToken::new();
+        let mut servers = JoinSet::new();
+
+        let local = listen_local(&config.socket).await?;
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .build_v1()
+            .map_err(|error| StartError::Reflection(error.to_string()))?;
+        let router = server()
+            .add_service(health_service.clone())
+            .add_service(reflection)
+            .add_service(service.clone());
+        let stopped = stop.clone().cancelled_owned();
+        servers.spawn(async move {
+            let result = router
+                .serve_with_incoming_shutdown(UnixListenerStream::new(local), stopped)
+                .await;
+            report("local socket", result);
+        });
+        info!(socket = %config.socket.display(), "serving the local socket");
+
+        let (mut address, mut shared_tls) = (None, None);
+        if let Some((listener, tls)) = remote {
+            let bound = listener.local_addr().map_err(failed("listener"))?;
+            let tls = Arc::new(tls);
+            servers.spawn(tls.watch(RELOAD_INTERVAL));
+            let tcp = TcpIncoming::from(listener).with_nodelay(Some(true));
+            let connections = incoming(tcp, tls.clone(), AcceptLimits::default());
+            let router = server().add_service(health_service).add_service(service);
+            let stopped = stop.clone().cancelled_owned();
+            servers.spawn(async move {
+                let result = router
+                    .serve_with_incoming_shutdown(connections, stopped)
+                    .await;
+                report("remote listener", result);
+            });
+            info!(address = %bound, rack = config.rack, "serving mTLS");
+            (address, shared_tls) = (Some(bound), Some(tls));
+        }
+        Ok(Self {
+            engine,
+            health,
+            servers,
+            stop,
+            grace: config.times.shutdown_grace,
+            remote: address,
+            tls: shared_tls,
+        })
+    }
+
+    /// Where the remote listener is.
+    pub fn remote_addr(&self) -> Option<SocketAddr> {
+        self.remote
+    }
+
+    /// The certificate of the remote listener.
+    pub fn tls(&self) -> Option<&ServerTls> {
+        self.tls.as_deref()
+    }
+
+    /// Returns when a part of the agent has ended by itself, which none should.
+    pub async fn failed(&mut self) {
+        if self.servers.join_next().await.is_none() {
+            std::future::pending().await
+        }
+    }
+
+    /// Takes no new operations, lets running ones finish within the grace, ends the others as
+    /// interrupted, and closes everything.
+    pub async fn shutdown(mut self) {
+        self.health
+            .set_not_serving::<PowerServer<PowerService>>()
+            .await;
+        self.engine.shutdown(self.grace).await;
+        self.stop.cancel();
+        // Connections that do not end by themselves do not hold the agent up.
+        let ended = async { while self.servers.join_next().await.is_some() {} };
+        tokio::time::timeout(Duration::from_secs(1), ended)
+            .await
+            .ok();
+        self.servers.shutdown().await;
+    }
+
+    /// Ends everything at once, as a crash would: no outcome is written.
+    pub async fn abort(mut self) {
+        self.engine.abort().await;
+        self.servers.shutdown().await;
+    }
+}
+
+fn server() -> Server {
+    Server::builder()
+        // Above the longest that a reading may take; streams are not cut by it.
+        .timeout(Duration::from_secs(75))
+        .concurrency_limit_per_connection(1024)
+        .http2_keepalive_interval(Some(Duration::from_secs(15)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+}
+
+fn report(what: &str, result: Result<(), tonic::transport::Error>) {
+    if let Err(error) = result {
+        warn!(%error, "{what} has ended");
+    }
+}
+
+async fn bind(remote: &Remote, rack: &str) -> Result<(TcpListener, ServerTls), StartError> {
+    let (files, rack) = (TlsFiles::in_dir(&remote.tls), rack.to_owned());
+    let tls = tokio::task::spawn_blocking(move || ServerTls::load(files, &rack))
+        .await
+        .map_err(|error| failed("certificate")(io::Error::other(error)))??;
+    let listener = TcpListener::bind(remote.listen)
+        .await
+        .map_err(failed(format!("cannot listen on {}", remote.listen)))?;
+    Ok((listener, tls))
+}
+
+async fn open_journal(state: &Path) -> Result<Journal, StartError> {
+    let state = state.to_owned();
+    let opened = tokio::task::spawn_blocking(move || {
+        std::fs::create_dir_all(&state).map_err(failed(format!(
+            "cannot create state directory {}",
+            state.display()
+        )))?;
+        let now = i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
+        Ok::<_, StartError>(Journal::open(
+            &state.join("journal.redb"),
+            Keep::default(),
+            now,
+        )?)
+    });
+    let (journal, interrupted) = opened
+        .await
+        .map_err(|error| failed("journal")(io::Error::other(error)))??;
+    for operation in interrupted {
+        warn!(
+            operation,
+            "the operation was interrupted by the last stop of the agent"
+        );
+    }
+    Ok(journal)
+}
+
+/// Binds the socket under another name and moves it into place: it is never there with too open
+/// a mode, and one left behind by a crash does not matter.
+async fn listen_local(path: &Path) -> Result<UnixListener, StartError> {
+    let shown = path.display().to_string();
+    if tokio::net::UnixStream::connect(path).await.is_ok() {
+        let source = io::Error::from(io::ErrorKind::AddrInUse);
+        return Err(failed(format!("socket {shown} is served by another agent"))(source));
+    }
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let cannot = || failed(format!("cannot create socket {shown}"));
+    std::fs::create_dir_all(dir).map_err(cannot())?;
+    let private = dir.join(format!(".rackhand-{}", std::process::id()));
+    std::fs::create_dir_all(&private).map_err(cannot())?;
+    std::fs::set_permissions(&private, std::fs::Permissions::from_mode(0o700)).map_err(cannot())?;
+    let first = private.join("s");
+    std::fs::remove_file(&first).ok();
+    let listener = UnixListener::bind(&first).map_err(cannot())?;
+    std::fs::set_permissions(&first, std::fs::Permissions::from_mode(0o660)).map_err(cannot())?;
+    std::fs::rename(&first, path).map_err(cannot())?;
+    std::fs::remove_dir(&private).ok();
+    Ok(listener)
+}

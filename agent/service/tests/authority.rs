@@ -1,0 +1,398 @@
+//! Who may do what: roles, terms, sequences, holds and networks.
+
+mod kit;
+
+use kit::*;
+use rackhand_proto::{
+    CallErrorKind, ClientTls, Refusal, classify,
+    v1::{self, OutcomeCode, begin_request::Action},
+};
+use tonic::{Code, Status};
+
+fn refusal(status: &Status) -> Refusal {
+    match classify(status).kind {
+        CallErrorKind::Refused(refusal) => refusal,
+        other => panic!("{other:?}: {status}"),
+    }
+}
+
+#[tokio::test]
+async fn f7_a_deposed_leader_is_refused_also_after_a_restart() {
+    let site = Site::new(1);
+    let mut agent = site.start().await;
+    let mut client = site.controller(&agent).await;
+    let unclaimed = begin(&mut client, by_leader(off("a", "node-1"), 6, 1))
+        .await
+        .unwrap_err();
+    assert_eq!(refusal(&unclaimed), Refusal::UnclaimedTerm);
+    assert_eq!(unclaimed.code(), Code::FailedPrecondition);
+    let first = claim(&mut client, 6).await;
+    assert!(first.accepted && first.highest == 6);
+    assert!(
+        begin(&mut client, by_leader(off("a", "node-1"), 6, 1))
+            .await
+            .unwrap()
+    );
+    assert_eq!(
+        outcome(&mut client, "a").await.code(),
+        OutcomeCode::Confirmed
+    );
+    assert!(claim(&mut client, 7).await.accepted);
+
+    for restart in [false, true] {
+        if restart {
+            agent.shutdown().await;
+            agent = site.start().await;
+            client = site.controller(&agent).await;
+        }
+        let late = claim(&mut client, 6).await;
+        assert!(!late.accepted && late.highest == 7);
+        assert_eq!(late.instance != first.instance, restart);
+        let stale = begin(&mut client, by_leader(on("b", "node-1"), 6, 9))
+            .await
+            .unwrap_err();
+        assert_eq!(refusal(&stale), Refusal::StaleTerm);
+        assert_eq!(
+            stale.message(),
+            "term 6 of election prod/rackhand is over: term 7 was claimed by pod-7"
+        );
+        let release = v1::ReleaseRequest {
+            target: target("node-1"),
+            term: term(6),
+            sequence: 9,
+            owner: "rem-1".into(),
+            force: true,
+        };
+        let stale = client.release(release).await.unwrap_err();
+        assert_eq!(refusal(&stale), Refusal::StaleTerm);
+        let cancel = v1::CancelRequest {
+            operation_id: "a".into(),
+            term: term(6),
+        };
+        assert_eq!(
+            refusal(&client.cancel(cancel).await.unwrap_err()),
+            Refusal::StaleTerm
+        );
+        // What it began itself it may still look at.
+        assert!(
+            !begin(&mut client, by_leader(off("a", "node-1"), 6, 1))
+                .await
+                .unwrap()
+        );
+    }
+    assert_eq!(site.bmcs.of(1).commands(), (1, 0));
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn f7_a_replayed_sequence_is_refused() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.controller(&agent).await;
+    claim(&mut client, 1).await;
+    begin(&mut client, by_leader(off("a", "node-1"), 1, 5))
+        .await
+        .unwrap();
+    for sequence in [4, 5] {
+        let request = by_leader(on("b", "node-1"), 1, sequence);
+        let stale = begin(&mut client, request).await.unwrap_err();
+        assert_eq!(refusal(&stale), Refusal::StaleSequence);
+    }
+    assert!(
+        begin(&mut client, by_leader(on("b", "node-1"), 1, 6))
+            .await
+            .unwrap()
+    );
+    assert_eq!(
+        outcome(&mut client, "b").await.code(),
+        OutcomeCode::Confirmed
+    );
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_host_held_by_a_remediation_refuses_an_operator_without_force() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut controller = site.controller(&agent).await;
+    claim(&mut controller, 1).await;
+    begin(&mut controller, by_leader(off("a", "node-1"), 1, 1))
+        .await
+        .unwrap();
+    outcome(&mut controller, "a").await;
+    for mut operator in [site.local().await, site.operator(&agent).await] {
+        assert_eq!(held_by(&mut operator, "node-1").await, "rem-1");
+        let held = begin(&mut operator, on("b", "node-1")).await.unwrap_err();
+        assert_eq!(refusal(&held), Refusal::Held);
+        assert!(
+            held.message().starts_with(
+                "host node-1 is held off by rem-1 (asked by controller pod-1 (term 1 of \
+                 prod/rackhand), since "
+            ) && held.message().contains("--force"),
+            "{}",
+            held.message()
+        );
+    }
+    assert_eq!(site.bmcs.of(1).commands(), (1, 0));
+    let mut operator = site.operator(&agent).await;
+    let forced = v1::BeginRequest {
+        force: true,
+        ..on("b", "node-1")
+    };
+    assert!(begin(&mut operator, forced).await.unwrap());
+    assert_eq!(
+        outcome(&mut operator, "b").await.code(),
+        OutcomeCode::Confirmed
+    );
+    assert_eq!(held_by(&mut operator, "node-1").await, "");
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_hold_survives_a_restart_and_is_lifted_by_its_owner() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.controller(&agent).await;
+    claim(&mut client, 1).await;
+    begin(&mut client, by_leader(off("a", "node-1"), 1, 1))
+        .await
+        .unwrap();
+    outcome(&mut client, "a").await;
+    agent.shutdown().await;
+    let agent = site.start().await;
+    let mut client = site.controller(&agent).await;
+    assert_eq!(held_by(&mut client, "node-1").await, "rem-1");
+    let release = |sequence, owner: &str| v1::ReleaseRequest {
+        target: target("worker-1"),
+        term: term(1),
+        sequence,
+        owner: owner.into(),
+        force: false,
+    };
+    let other = client.release(release(2, "rem-2")).await.unwrap_err();
+    assert_eq!(refusal(&other), Refusal::Held);
+    assert!(
+        client
+            .release(release(3, "rem-1"))
+            .await
+            .unwrap()
+            .into_inner()
+            .released
+    );
+    assert!(
+        !client
+            .release(release(4, "rem-1"))
+            .await
+            .unwrap()
+            .into_inner()
+            .released
+    );
+    assert_eq!(held_by(&mut client, "node-1").await, "");
+    assert_eq!(
+        site.bmcs.of(1).commands(),
+        (1, 0),
+        "release touches no power"
+    );
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn each_role_may_do_its_own_and_no_more() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut controller = site.controller(&agent).await;
+    let mut operator = site.operator(&agent).await;
+    let mut local = site.local().await;
+    for client in [&mut operator, &mut local] {
+        let claim = client
+            .claim_term(v1::ClaimTermRequest { term: term(9) })
+            .await;
+        assert_eq!(claim.unwrap_err().code(), Code::PermissionDenied);
+        let termed = begin(client, by_leader(off("a", "node-1"), 1, 1))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            termed.message(),
+            "an operator has no leader term: send neither term nor sequence"
+        );
+        let owned = v1::BeginRequest {
+            owner: "rem-1".into(),
+            ..off("a", "node-1")
+        };
+        let owned = begin(client, owned).await.unwrap_err();
+        assert!(owned.message().contains("leave the owner empty"), "{owned}");
+    }
+    let bare = begin(&mut controller, off("a", "node-1"))
+        .await
+        .unwrap_err();
+    assert_eq!(bare.message(), "a controller must send its leader term");
+    claim(&mut controller, 1).await;
+    let unordered = by_leader(off("a", "node-1"), 1, 0);
+    let unordered = begin(&mut controller, unordered).await.unwrap_err();
+    assert_eq!(
+        unordered.message(),
+        "a controller's command needs a sequence above 0"
+    );
+    begin(&mut operator, off("theirs", "node-1")).await.unwrap();
+    let cancel = v1::CancelRequest {
+        operation_id: "theirs".into(),
+        term: term(1),
+    };
+    let cancel = controller.cancel(cancel).await.unwrap_err();
+    assert_eq!(cancel.code(), Code::PermissionDenied);
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_rack_may_not_command_another() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    // The client side refuses to start with such a certificate, so dial by hand.
+    let files = site.files("spiffe://dc1/rack/r2");
+    assert!(ClientTls::controller(files.clone()).is_err());
+    let status = kit_raw_call(&agent, &files).await;
+    assert_eq!(status.code(), Code::PermissionDenied);
+    assert_eq!(
+        status.message(),
+        "rack r2 may not use this service: it is for controllers and operators"
+    );
+    let files = site.files("spiffe://dc2/controller");
+    let status = kit_raw_call(&agent, &files).await;
+    assert_eq!(
+        status.message(),
+        "the client certificate is of trust domain dc2, this agent's is dc1"
+    );
+    agent.shutdown().await;
+}
+
+/// Lists hosts with any certificate, believing whatever the agent shows.
+async fn kit_raw_call(
+    agent: &rackhand_agent_service::Agent,
+    files: &rackhand_proto::TlsFiles,
+) -> Status {
+    use rackhand_proto::v1::power_client::PowerClient;
+    let address = agent.remote_addr().unwrap();
+    let channel = raw::connect(address, files).await;
+    PowerClient::new(channel)
+        .list_hosts(v1::ListHostsRequest {})
+        .await
+        .unwrap_err()
+}
+
+#[tokio::test]
+async fn hosts_are_named_clearly_or_refused_clearly() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    let unknown = begin(&mut client, off("a", "node-9")).await.unwrap_err();
+    assert_eq!(refusal(&unknown), Refusal::UnknownHost);
+    assert_eq!(
+        unknown.message(),
+        "host node-9 is not in the inventory of rack r1 (1 hosts), and no BMC was sent with it"
+    );
+    let nobody = begin(&mut client, off("a", "")).await.unwrap_err();
+    assert_eq!(nobody.message(), "no target: name a host");
+    let once = v1::BeginRequest {
+        action: Some(Action::PowerOff(v1::PowerOff {
+            confirmations: 1,
+            ..v1::PowerOff::default()
+        })),
+        ..off("a", "node-1")
+    };
+    let once = begin(&mut client, once).await.unwrap_err();
+    assert!(
+        once.message()
+            .contains("one reading of off is not a confirmation"),
+        "{once}"
+    );
+    let gone = client
+        .r#await(v1::AwaitRequest {
+            operation_id: "nothing".into(),
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(refusal(&gone), Refusal::UnknownOperation);
+    agent.shutdown().await;
+}
+
+fn brought(address: &str) -> Option<v1::Target> {
+    Some(v1::Target {
+        host: "bmh-1".into(),
+        endpoint: Some(v1::BmcEndpoint {
+            address: address.into(),
+            username: "u".into(),
+            password: "secret".into(),
+            insecure_skip_verify: false,
+        }),
+    })
+}
+
+async fn read(
+    client: &mut Client,
+    address: &str,
+) -> Result<v1::read_power_response::Result, Status> {
+    let request = v1::ReadPowerRequest {
+        target: brought(address),
+        timeout: None,
+    };
+    Ok(client
+        .read_power(request)
+        .await?
+        .into_inner()
+        .result
+        .unwrap())
+}
+
+#[tokio::test]
+async fn a_brought_bmc_must_be_allowed_and_the_inventory_wins() {
+    let mut site = Site::new(3);
+    let agent = site.start().await;
+    let mut controller = site.controller(&agent).await;
+    let refused = read(&mut controller, "redfish://10.0.0.2")
+        .await
+        .unwrap_err();
+    assert_eq!(refusal(&refused), Refusal::UnknownHost);
+    agent.shutdown().await;
+
+    site.extra = "accept_endpoints_from_controller: true".into();
+    let agent = site.start().await;
+    let mut controller = site.controller(&agent).await;
+    // Another system of a known BMC is another host; the same system is the known host.
+    let second = "redfish://10.0.0.2/redfish/v1/Systems/2";
+    let reading = read(&mut controller, second).await.unwrap();
+    assert!(
+        matches!(reading, v1::read_power_response::Result::Reading(_)),
+        "{reading:?}"
+    );
+    std::fs::write(site.dir.path().join("password"), "wrong").unwrap();
+    match read(&mut controller, "redfish://10.0.0.2/redfish/v1/Systems/1")
+        .await
+        .unwrap()
+    {
+        v1::read_power_response::Result::Failure(failure) => {
+            assert!(
+                failure.message.starts_with("host node-2: "),
+                "{}",
+                failure.message
+            );
+        }
+        other => panic!("the inventory's password was not used: {other:?}"),
+    }
+    match read(&mut controller, "redfish://192.0.2.1").await.unwrap() {
+        v1::read_power_response::Result::Failure(failure) => {
+            assert_eq!(failure.kind(), v1::FailureKind::Configuration);
+            assert!(
+                failure.message.contains(
+                    "192.0.2.1 is not in allowed_bmc_networks (10.0.0.0/24) of this agent"
+                ),
+                "{}",
+                failure.message
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    let mut operator = site.operator(&agent).await;
+    let refused = read(&mut operator, second).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    agent.shutdown().await;
+}

@@ -1,0 +1,195 @@
+//! BMCs that do what the test says, and count what is done to them.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU32, Ordering},
+};
+
+use rackhand_agent_service::{BmcSpec, Driver};
+use rackhand_bmc::{
+    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerReading, PowerState, Protocol,
+    SystemIdentity,
+};
+use secrecy::ExposeSecret;
+use tokio::sync::watch;
+
+#[derive(Debug)]
+pub(crate) struct FakeBmc {
+    pub(crate) power: Mutex<PowerState>,
+    pub(crate) identity: Mutex<SystemIdentity>,
+    /// Does not answer at all while true.
+    pub(crate) dead: watch::Sender<bool>,
+    /// Takes commands but does not follow them.
+    pub(crate) stubborn: Mutex<bool>,
+    pub(crate) offs: AtomicU32,
+    pub(crate) ons: AtomicU32,
+    pub(crate) reads: watch::Sender<u32>,
+    pub(crate) closed: AtomicU32,
+    busy: AtomicU32,
+    pub(crate) most_at_once: AtomicU32,
+}
+
+impl FakeBmc {
+    fn new() -> Self {
+        Self {
+            power: Mutex::new(PowerState::On),
+            identity: Mutex::default(),
+            dead: watch::channel(false).0,
+            stubborn: Mutex::new(false),
+            offs: AtomicU32::new(0),
+            ons: AtomicU32::new(0),
+            reads: watch::channel(0).0,
+            closed: AtomicU32::new(0),
+            busy: AtomicU32::new(0),
+            most_at_once: AtomicU32::new(0),
+        }
+    }
+
+    pub(crate) fn set(&self, state: PowerState) {
+        *self.power.lock().unwrap() = state;
+    }
+
+    pub(crate) fn commands(&self) -> (u32, u32) {
+        (
+            self.offs.load(Ordering::SeqCst),
+            self.ons.load(Ordering::SeqCst),
+        )
+    }
+
+    /// Waits until it has been read so often.
+    pub(crate) async fn read_times(&self, times: u32) {
+        self.reads
+            .subscribe()
+            .wait_for(|reads| *reads >= times)
+            .await
+            .unwrap();
+    }
+
+    async fn call<T>(&self, done: impl FnOnce() -> T) -> T {
+        struct Busy<'a>(&'a AtomicU32);
+        impl Drop for Busy<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        let now = self.busy.fetch_add(1, Ordering::SeqCst) + 1;
+        let _busy = Busy(&self.busy);
+        self.most_at_once.fetch_max(now, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        self.dead.subscribe().wait_for(|dead| !dead).await.unwrap();
+        done()
+    }
+
+    fn follow(&self, state: PowerState) {
+        if !*self.stubborn.lock().unwrap() {
+            self.set(state);
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct FakeRack(Arc<Vec<Arc<FakeBmc>>>);
+
+impl FakeRack {
+    pub(crate) fn new(hosts: usize) -> Self {
+        Self(Arc::new(
+            (0..hosts).map(|_| Arc::new(FakeBmc::new())).collect(),
+        ))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The BMC of `node-<n>`, at 10.0.0.<n>.
+    pub(crate) fn of(&self, n: usize) -> &FakeBmc {
+        &self.0[n - 1]
+    }
+}
+
+#[derive(Debug)]
+struct FakeClient {
+    address: String,
+    password: String,
+    bmc: Arc<FakeBmc>,
+}
+
+impl Driver for FakeRack {
+    fn connect(&self, spec: BmcSpec) -> Result<Arc<dyn Bmc>, BmcError> {
+        let host = spec.address.host();
+        let last: usize = host.rsplit('.').next().unwrap().parse().unwrap();
+        Ok(Arc::new(FakeClient {
+            address: spec.address.to_string(),
+            password: spec.password.expose_secret().to_owned(),
+            bmc: self.0[last - 1].clone(),
+        }))
+    }
+}
+
+impl FakeClient {
+    fn check(&self) -> Result<(), BmcError> {
+        if self.password == "secret" {
+            return Ok(());
+        }
+        Err(BmcError {
+            kind: ErrorKind::Authentication,
+            bmc: self.address.clone(),
+            message: "401".into(),
+            retry_after: None,
+            maybe_sent: false,
+        })
+    }
+
+    fn accepted(command: &str) -> Accepted {
+        Accepted {
+            command: command.into(),
+            answer: "204".into(),
+        }
+    }
+}
+
+impl Bmc for FakeClient {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn power(&self) -> BmcFuture<'_, PowerReading> {
+        Box::pin(async {
+            self.bmc.reads.send_modify(|reads| *reads += 1);
+            self.bmc.call(|| {}).await;
+            self.check()?;
+            let state = *self.bmc.power.lock().unwrap();
+            Ok(PowerReading {
+                state,
+                raw: format!("{state:?}"),
+                protocol: Protocol::Redfish,
+                identity: self.bmc.identity.lock().unwrap().clone(),
+                at: jiff::Timestamp::now(),
+                bmc: self.address.clone(),
+            })
+        })
+    }
+
+    fn off(&self) -> BmcFuture<'_, Accepted> {
+        Box::pin(async {
+            self.bmc.offs.fetch_add(1, Ordering::SeqCst);
+            self.bmc.call(|| self.bmc.follow(PowerState::Off)).await;
+            Ok(Self::accepted("ForceOff"))
+        })
+    }
+
+    fn on(&self) -> BmcFuture<'_, Accepted> {
+        Box::pin(async {
+            self.bmc.ons.fetch_add(1, Ordering::SeqCst);
+            self.bmc.call(|| self.bmc.follow(PowerState::On)).await;
+            Ok(Self::accepted("On"))
+        })
+    }
+
+    fn close(&self) -> BmcFuture<'_, ()> {
+        Box::pin(async {
+            self.bmc.closed.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        })
+    }
+}

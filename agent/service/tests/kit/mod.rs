@@ -1,0 +1,205 @@
+//! A running agent with scripted BMCs behind it and certificates of its own.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+mod bmc;
+mod pki;
+pub(crate) mod raw;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use rackhand_agent_service::{Agent, config::Config};
+use rackhand_proto::{
+    ClientTls, TlsFiles,
+    convert::duration_to_proto,
+    v1::{self, await_response::Event, begin_request::Action, power_client::PowerClient},
+};
+use tempfile::TempDir;
+use tonic::{Status, transport::Channel};
+
+pub(crate) use bmc::FakeRack;
+pub(crate) use pki::Ca;
+
+pub(crate) const RACK: &str = "spiffe://dc1/rack/r1";
+pub(crate) const CONTROLLER: &str = "spiffe://dc1/controller";
+pub(crate) const OPERATOR: &str = "spiffe://dc1/operator/ann";
+pub(crate) const ELECTION: &str = "prod/rackhand";
+
+pub(crate) type Client = PowerClient<Channel>;
+
+/// Directories, CA and BMCs; they outlive the agents that are started on them.
+pub(crate) struct Site {
+    pub(crate) dir: TempDir,
+    pub(crate) ca: Ca,
+    pub(crate) bmcs: FakeRack,
+    /// Lines at the end of the configuration.
+    pub(crate) extra: String,
+}
+
+impl Site {
+    /// `node-1` to `node-<hosts>`, with BMCs at 10.0.0.1 and so on, all on.
+    pub(crate) fn new(hosts: usize) -> Self {
+        let site = Self {
+            dir: TempDir::new().unwrap(),
+            ca: Ca::new(),
+            bmcs: FakeRack::new(hosts),
+            extra: String::new(),
+        };
+        std::fs::write(site.dir.path().join("password"), "secret").unwrap();
+        std::fs::create_dir(site.dir.path().join("tls")).unwrap();
+        site.ca.write(&site.dir.path().join("tls"), RACK);
+        site
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        let mut text = format!(
+            "rack: r1\nlisten: 127.0.0.1:0\ntls: tls\nsocket: agent.sock\nstate: state\n\
+             allowed_bmc_networks: [10.0.0.0/24]\n{}\nhosts:\n",
+            if self.extra.is_empty() {
+                "defaults: {call_timeout: 2s, shutdown_grace: 0s}"
+            } else {
+                &self.extra
+            }
+        );
+        for n in 1..=self.bmcs.len() {
+            text.push_str(&format!(
+                "  - name: node-{n}\n    node_name: worker-{n}\n    bmc: {{address: \
+                 'redfish://10.0.0.{n}/redfish/v1/Systems/1', username: ops, password_file: \
+                 password}}\n"
+            ));
+        }
+        Config::parse(&self.dir.path().join("agent.yaml"), &text, None).unwrap()
+    }
+
+    pub(crate) async fn start(&self) -> Agent {
+        Agent::start(self.config(), Arc::new(self.bmcs.clone()))
+            .await
+            .unwrap()
+    }
+
+    pub(crate) fn files(&self, uri: &str) -> TlsFiles {
+        let dir = self.dir.path().join(uri.replace('/', "_"));
+        std::fs::create_dir_all(&dir).unwrap();
+        self.ca.write(&dir, uri)
+    }
+
+    pub(crate) async fn controller(&self, agent: &Agent) -> Client {
+        self.remote(
+            agent,
+            &ClientTls::controller(self.files(CONTROLLER)).unwrap(),
+        )
+        .await
+    }
+
+    pub(crate) async fn operator(&self, agent: &Agent) -> Client {
+        self.remote(agent, &ClientTls::operator(self.files(OPERATOR)).unwrap())
+            .await
+    }
+
+    pub(crate) async fn remote(&self, agent: &Agent, tls: &ClientTls) -> Client {
+        let address = agent.remote_addr().unwrap().to_string();
+        PowerClient::new(rackhand_proto::connect(&address, "r1", tls).await.unwrap())
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join("agent.sock")
+    }
+
+    pub(crate) async fn local(&self) -> Client {
+        PowerClient::new(rackhand_proto::connect_local(&self.socket()).await.unwrap())
+    }
+}
+
+pub(crate) fn target(host: &str) -> Option<v1::Target> {
+    Some(v1::Target {
+        host: host.into(),
+        endpoint: None,
+    })
+}
+
+pub(crate) fn term(number: u64) -> Option<v1::Term> {
+    Some(v1::Term {
+        election: ELECTION.into(),
+        number,
+        holder: format!("pod-{number}"),
+    })
+}
+
+/// An operator's power-off, quick to confirm.
+pub(crate) fn off(id: &str, host: &str) -> v1::BeginRequest {
+    v1::BeginRequest {
+        operation_id: id.into(),
+        target: target(host),
+        action: Some(Action::PowerOff(v1::PowerOff {
+            confirm_interval: Some(duration_to_proto(Duration::from_millis(20))),
+            ..v1::PowerOff::default()
+        })),
+        deadline: Some(duration_to_proto(Duration::from_secs(20))),
+        ..v1::BeginRequest::default()
+    }
+}
+
+pub(crate) fn on(id: &str, host: &str) -> v1::BeginRequest {
+    v1::BeginRequest {
+        action: Some(Action::PowerOn(v1::PowerOn {})),
+        ..off(id, host)
+    }
+}
+
+/// The same as a controller of this term asks it, holding the host.
+pub(crate) fn by_leader(
+    mut request: v1::BeginRequest,
+    number: u64,
+    sequence: u64,
+) -> v1::BeginRequest {
+    request.term = term(number);
+    request.sequence = sequence;
+    request.owner = "rem-1".into();
+    if let Some(Action::PowerOff(off)) = &mut request.action {
+        off.hold = true;
+    }
+    request
+}
+
+pub(crate) async fn claim(client: &mut Client, number: u64) -> v1::ClaimTermResponse {
+    let request = v1::ClaimTermRequest { term: term(number) };
+    client.claim_term(request).await.unwrap().into_inner()
+}
+
+pub(crate) async fn begin(client: &mut Client, request: v1::BeginRequest) -> Result<bool, Status> {
+    Ok(client.begin(request).await?.into_inner().started)
+}
+
+/// Follows an operation to its end.
+pub(crate) async fn follow(client: &mut Client, id: &str) -> (Vec<Event>, v1::Outcome) {
+    let request = v1::AwaitRequest {
+        operation_id: id.into(),
+    };
+    let stream = client.r#await(request).await.unwrap().into_inner();
+    let events: Vec<Event> = stream
+        .map(|event| event.unwrap().event.unwrap())
+        .collect()
+        .await;
+    match events.last() {
+        Some(Event::Outcome(outcome)) => {
+            let outcome = outcome.clone();
+            (events, outcome)
+        }
+        other => panic!("the stream ended with {other:?}"),
+    }
+}
+
+pub(crate) async fn outcome(client: &mut Client, id: &str) -> v1::Outcome {
+    follow(client, id).await.1
+}
+
+pub(crate) async fn held_by(client: &mut Client, host: &str) -> String {
+    let hosts = client
+        .list_hosts(v1::ListHostsRequest {})
+        .await
+        .unwrap()
+        .into_inner()
+        .hosts;
+    let host = hosts.into_iter().find(|known| known.name == host);
+    host.unwrap().held_by
+}

@@ -1,0 +1,141 @@
+//! The two listeners: who gets in, with which certificate, and what each serves.
+
+mod kit;
+
+use kit::*;
+use rackhand_proto::{
+    CallErrorKind, ClientTls, ConnectError, classify,
+    v1::{self, power_client::PowerClient},
+};
+use tonic::Code;
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+
+#[tokio::test]
+async fn without_a_certificate_of_our_ca_nobody_gets_in() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let address = agent.remote_addr().unwrap();
+    let other = kit::Ca::new();
+    let dir = site.dir.path().join("other");
+    std::fs::create_dir(&dir).unwrap();
+    let foreign = other.write(&dir, CONTROLLER);
+    for files in [None, Some(&foreign)] {
+        let channel = raw::connect_with(address, files).await;
+        let status = PowerClient::new(channel)
+            .list_hosts(v1::ListHostsRequest {})
+            .await
+            .unwrap_err();
+        let error = classify(&status);
+        assert_eq!(error.kind, CallErrorKind::Permanent, "{error}");
+        assert!(
+            error.message.contains("does not take our certificate"),
+            "{error}"
+        );
+    }
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_used_by_the_next_connection() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let address = agent.remote_addr().unwrap().to_string();
+    let old = ClientTls::controller(site.files(CONTROLLER)).unwrap();
+    let mut before = site.remote(&agent, &old).await;
+    // The site gets a new CA, as in a roll-over without overlap.
+    let ca = kit::Ca::new();
+    ca.write(&site.dir.path().join("tls"), RACK);
+    assert!(agent.tls().unwrap().reload().unwrap());
+    let error = rackhand_proto::connect(&address, "r1", &old)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ConnectError::Untrusted { .. }), "{error}");
+    let dir = site.dir.path().join("new");
+    std::fs::create_dir(&dir).unwrap();
+    let new = ClientTls::controller(ca.write(&dir, CONTROLLER)).unwrap();
+    let mut after = site.remote(&agent, &new).await;
+    after.list_hosts(v1::ListHostsRequest {}).await.unwrap();
+    before.list_hosts(v1::ListHostsRequest {}).await.unwrap();
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn health_is_told_on_both_and_reflection_only_locally() {
+    use tonic_reflection::pb::v1::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+    };
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let tls = ClientTls::controller(site.files(CONTROLLER)).unwrap();
+    let address = agent.remote_addr().unwrap().to_string();
+    let remote = rackhand_proto::connect(&address, "r1", &tls).await.unwrap();
+    let local = rackhand_proto::connect_local(&site.socket()).await.unwrap();
+    for (channel, reflected) in [(remote, false), (local, true)] {
+        let request = HealthCheckRequest {
+            service: "rackhand.power.v1.Power".into(),
+        };
+        let health = HealthClient::new(channel.clone())
+            .check(request)
+            .await
+            .unwrap();
+        assert_eq!(health.into_inner().status, 1, "serving");
+        let asked = futures::stream::iter([ServerReflectionRequest::default()]);
+        let answer = ServerReflectionClient::new(channel)
+            .server_reflection_info(asked)
+            .await;
+        match answer {
+            Ok(_) => assert!(reflected),
+            Err(status) => {
+                assert!(!reflected, "{status}");
+                assert_eq!(status.code(), Code::Unimplemented);
+            }
+        }
+    }
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_socket_is_closed_to_strangers_and_survives_a_crash() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mode = std::fs::metadata(site.socket())
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o660);
+    let second =
+        rackhand_agent_service::Agent::start(site.config(), std::sync::Arc::new(site.bmcs.clone()));
+    let error = second.await.err().unwrap().to_string();
+    assert!(
+        error.contains("another agent runs with this state directory"),
+        "{error}"
+    );
+    agent.abort().await;
+    assert!(site.socket().exists(), "a crash leaves the file behind");
+    let agent = site.start().await;
+    site.local()
+        .await
+        .list_hosts(v1::ListHostsRequest {})
+        .await
+        .unwrap();
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_certificate_must_be_the_one_of_the_rack() {
+    let site = Site::new(1);
+    site.ca
+        .write(&site.dir.path().join("tls"), "spiffe://dc1/rack/r2");
+    let driver = std::sync::Arc::new(site.bmcs.clone());
+    let error = rackhand_agent_service::Agent::start(site.config(), driver)
+        .await
+        .err()
+        .unwrap();
+    assert!(
+        error
+            .to_string()
+            .ends_with("is for spiffe://dc1/rack/r2: expected a URI SAN spiffe://dc1/rack/r1"),
+        "{error}"
+    );
+}

@@ -1,0 +1,191 @@
+//! The arguments.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done; for on and off: the BMC confirmed the state
+  1  failed: refused, no such host, wrong password, no connection to the agent
+  2  wrong usage
+  3  not confirmed: the deadline passed, or the operation was stopped; what the host does now is
+     not known. Read it with `power status`.";
+
+/// Switches bare-metal hosts of one rack, for a controller and for people.
+#[derive(Debug, Parser)]
+#[command(name = "rackhand-agent", version, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the agent.
+    Serve(ServeArgs),
+    /// Judge a configuration file, and show what is in it.
+    Check(CheckArgs),
+    /// Read or switch the power of hosts, through the running agent.
+    Power(PowerArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Configuration file.
+    #[arg(
+        long,
+        env = "RACKHAND_AGENT_CONFIG",
+        default_value = "/etc/rackhand/agent.yaml"
+    )]
+    pub(crate) config: PathBuf,
+    /// Form of the log on stderr.
+    #[arg(long, env = "RACKHAND_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+    /// What is logged: a level, or levels by module.
+    #[arg(long, env = "RACKHAND_LOG", default_value = "info")]
+    pub(crate) log: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Configuration file.
+    #[arg(
+        long,
+        env = "RACKHAND_AGENT_CONFIG",
+        default_value = "/etc/rackhand/agent.yaml"
+    )]
+    pub(crate) config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct PowerArgs {
+    #[command(subcommand)]
+    pub(crate) action: PowerAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PowerAction {
+    /// Read the power state from the BMC, now.
+    #[command(after_help = EXIT_CODES)]
+    Status(StatusArgs),
+    /// Switch on, and wait until the BMC says exactly "on".
+    #[command(after_help = EXIT_CODES)]
+    On(SwitchArgs),
+    /// Switch off hard, and wait until the BMC has said exactly "off" twice, 2 s apart.
+    #[command(after_help = EXIT_CODES)]
+    Off(SwitchArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Inventory name, Node name, provider id or system UUID.
+    #[arg(
+        value_name = "HOST",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    pub(crate) hosts: Vec<String>,
+    /// Every host of the inventory.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// How long one BMC may take, such as 5s.
+    #[arg(long, default_value = "20s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SwitchArgs {
+    /// Inventory name, Node name, provider id or system UUID.
+    #[arg(value_name = "HOST", required = true)]
+    pub(crate) hosts: Vec<String>,
+    /// Act although a remediation holds the host off.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// How long the whole may take, such as 90s or 5m.
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    /// Do not wait for the outcome: the operation goes on in the agent.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Form of the output.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub(crate) output: Output,
+    /// Socket of the agent on this machine.
+    #[arg(
+        long,
+        env = "RACKHAND_SOCKET",
+        default_value = "/run/rackhand/agent.sock"
+    )]
+    pub(crate) socket: PathBuf,
+    /// An agent elsewhere, host:port, over mTLS.
+    #[arg(long, env = "RACKHAND_AGENT", requires_all = ["rack", "tls_dir"])]
+    pub(crate) agent: Option<String>,
+    /// The rack of that agent, as its certificate says.
+    #[arg(long, env = "RACKHAND_RACK")]
+    pub(crate) rack: Option<String>,
+    /// Directory with your tls.crt, tls.key and ca.crt.
+    #[arg(long, env = "RACKHAND_TLS_DIR")]
+    pub(crate) tls_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Table,
+    Json,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed = text.parse::<jiff::SignedDuration>();
+    parsed
+        .ok()
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "not a time with its unit, such as 30s or 5m".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_need_a_unit() {
+        assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        for wrong in ["5", "", "-5s", "0s", "soon"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_remote_agent_needs_rack_and_certificate() {
+        let parse = |args: &str| Cli::try_parse_from(args.split(' ')).map(|_| ());
+        assert!(parse("rackhand-agent power off a --agent x:1").is_err());
+        assert!(parse("rackhand-agent power off a --agent x:1 --rack r --tls-dir d").is_ok());
+        assert!(parse("rackhand-agent power status --all a").is_err());
+        assert!(parse("rackhand-agent power status").is_err());
+        assert!(parse("rackhand-agent power off").is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! `power`: a person's hand on the running agent.
+
+mod output;
+mod status;
+mod switch;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use rackhand_proto::{ClientTls, TlsFiles, v1::power_client::PowerClient};
+use tonic::transport::Channel;
+
+use crate::cli::{Common, PowerAction, PowerArgs};
+
+pub(crate) use output::table;
+
+/// Hosts asked for at the same time.
+const AT_ONCE: usize = 64;
+
+pub(crate) async fn power(args: PowerArgs) -> anyhow::Result<ExitCode> {
+    match args.action {
+        PowerAction::Status(args) => status::status(args).await,
+        PowerAction::On(args) => switch::switch(args, switch::To::On).await,
+        PowerAction::Off(args) => switch::switch(args, switch::To::Off).await,
+    }
+}
+
+async fn connect(common: &Common) -> anyhow::Result<PowerClient<Channel>> {
+    let channel = match (&common.agent, &common.rack, &common.tls_dir) {
+        (Some(agent), Some(rack), Some(dir)) => {
+            let tls = ClientTls::operator(TlsFiles::in_dir(dir))?;
+            rackhand_proto::connect(agent, rack, &tls).await?
+        }
+        _ => rackhand_proto::connect_local(&common.socket)
+            .await
+            .context(
+                "is the agent running, and may you use its socket? Or name one with --agent",
+            )?,
+    };
+    Ok(PowerClient::new(channel))
+}
+
+/// Each name once, in the order given.
+fn unique(hosts: Vec<String>) -> Vec<String> {
+    let mut seen = std::collections::BTreeSet::new();
+    hosts
+        .into_iter()
+        .filter(|host| seen.insert(host.clone()))
+        .collect()
+}

@@ -1,0 +1,144 @@
+//! The real binary: a daemon with a Redfish service behind it, and the command line in front.
+
+mod kit;
+
+use kit::{Daemon, Redfish, Site};
+use serde_json::Value;
+
+#[test]
+fn status_off_and_on_through_the_socket() {
+    let bmc = Redfish::start();
+    let site = Site::new(&[&bmc]);
+    let daemon = Daemon::start(&site);
+    let status = daemon.run(&["power", "status", "--all"]);
+    assert_eq!(status.code, 0, "{status:?}");
+    let lines: Vec<&str> = status.out.lines().collect();
+    assert!(lines[0].starts_with("HOST    POWER"), "{status:?}");
+    assert!(lines[1].starts_with("node-1  on "), "{status:?}");
+
+    let off = daemon.run(&["power", "off", "node-1", "-o", "json"]);
+    assert_eq!(off.code, 0, "{off:?}");
+    let off: Value = serde_json::from_str(&off.out).unwrap();
+    assert_eq!(off[0]["result"], "confirmed");
+    assert_eq!(off[0]["message"], "host node-1: confirmed off");
+    assert_eq!(off[0]["commands_sent"], 1);
+    assert_eq!(bmc.power(), "Off");
+
+    let status = daemon.run(&["power", "status", "worker-1", "-o", "json"]);
+    let status: Value = serde_json::from_str(&status.out).unwrap();
+    assert_eq!(status[0]["power"], "off");
+    assert_eq!(status[0]["raw"], "Off");
+    assert_eq!(status[0]["system_uuid"], kit::UUID);
+
+    let on = daemon.run(&["power", "on", kit::UUID]);
+    assert_eq!(on.code, 0, "{on:?}");
+    assert!(on.out.contains("confirmed") && on.out.contains("host node-1: confirmed on"));
+    assert_eq!(bmc.power(), "On");
+    assert_eq!(daemon.stop(), 0);
+}
+
+#[test]
+fn exit_codes_tell_failed_from_not_confirmed() {
+    let (bmc, stubborn) = (Redfish::start(), Redfish::start());
+    stubborn.set_stubborn();
+    let site = Site::new(&[&bmc, &stubborn]);
+    let daemon = Daemon::start(&site);
+    let unknown = daemon.run(&["power", "off", "node-9"]);
+    assert_eq!(unknown.code, 1, "{unknown:?}");
+    assert!(
+        unknown
+            .out
+            .contains("host node-9 is not in the inventory of rack r1 (2 hosts)"),
+        "{unknown:?}"
+    );
+    let usage = daemon.run(&["power", "off"]);
+    assert_eq!(usage.code, 2, "{usage:?}");
+    let stubborn = daemon.run(&["power", "off", "node-2", "--timeout", "3s"]);
+    assert_eq!(stubborn.code, 3, "{stubborn:?}");
+    assert!(
+        stubborn
+            .out
+            .contains("not confirmed off within 3s: the last reading was on")
+    );
+    let begun = daemon.run(&["power", "off", "node-1", "--no-wait"]);
+    assert_eq!(begun.code, 0, "{begun:?}");
+    assert!(begun.out.contains("goes on in the agent"), "{begun:?}");
+    assert_eq!(daemon.stop(), 0);
+}
+
+#[test]
+fn an_agent_afar_is_reached_by_its_rack() {
+    let bmc = Redfish::start();
+    let site = Site::new(&[&bmc]);
+    let daemon = Daemon::start(&site);
+    let operator = site.certificate("operator", "spiffe://dc1/operator/ann");
+    let operator = operator.display().to_string();
+    let ask = |rack: &str| {
+        let agent = daemon.address.as_str();
+        let tls = ["--tls-dir", &operator];
+        let args = [
+            "power", "status", "node-1", "--agent", agent, "--rack", rack,
+        ];
+        daemon.run(&[&args[..], &tls[..]].concat())
+    };
+    let status = ask("r1");
+    assert_eq!(status.code, 0, "{status:?}");
+    let other = ask("r2");
+    assert_eq!(other.code, 1, "{other:?}");
+    assert!(other.err.contains("is not trusted as rack r2"), "{other:?}");
+    daemon.stop();
+}
+
+#[test]
+fn without_an_agent_the_message_says_what_to_do() {
+    let site = Site::new(&[]);
+    let run = kit::run(&site, &["power", "status", "--all"]);
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("is the agent running"), "{run:?}");
+}
+
+#[test]
+fn check_shows_what_is_there_and_what_is_wrong() {
+    let bmc = Redfish::start();
+    let site = Site::new(&[&bmc]);
+    let config = site.config.display().to_string();
+    let good = kit::run(&site, &["check", "--config", &config]);
+    assert_eq!(good.code, 0, "{good:?}");
+    assert!(
+        good.out.contains("rack:     r1") && good.out.contains("node-1"),
+        "{good:?}"
+    );
+    assert!(
+        good.err
+            .contains("warning: node-1: the BMC is spoken to without TLS")
+    );
+    let text = std::fs::read_to_string(&site.config).unwrap();
+    std::fs::write(&site.config, text.replace("rack: r1", "rack: 'r 1'")).unwrap();
+    let bad = kit::run(&site, &["check", "--config", &config]);
+    assert_eq!(bad.code, 1);
+    assert!(
+        bad.err.contains("rack: \"r 1\": a rack's name is"),
+        "{bad:?}"
+    );
+    let serve = kit::run(&site, &["serve", "--config", &config]);
+    assert_eq!(serve.code, 1);
+    assert!(
+        serve.err.contains("rack: \"r 1\": a rack's name is"),
+        "{serve:?}"
+    );
+}
+
+#[test]
+fn no_secret_is_ever_shown() {
+    let bmc = Redfish::start();
+    let site = Site::new(&[&bmc]);
+    let daemon = Daemon::start_with(&site, &["--log", "trace", "--log-format", "json"]);
+    daemon.run(&["power", "off", "node-1"]);
+    std::fs::write(site.dir.path().join("password"), "wr0ng-s3cret").unwrap();
+    let failed = daemon.run(&["power", "status", "node-1"]);
+    assert_eq!(failed.code, 1, "{failed:?}");
+    let log = daemon.log_after_stop();
+    for shown in [&log, &failed.out, &failed.err] {
+        assert!(!shown.contains(kit::PASSWORD) && !shown.contains("wr0ng-s3cret"));
+    }
+}

@@ -1,0 +1,218 @@
+//! A site in a temporary directory, the daemon as a process, and a Redfish service.
+
+mod redfish;
+
+use std::{
+    io::{BufRead, BufReader},
+    os::unix::net::UnixDatagram,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,
+};
+use tempfile::TempDir;
+
+pub(crate) use redfish::Redfish;
+
+pub(crate) const PASSWORD: &str = "s3cret-0f-the-bmc";
+pub(crate) const UUID: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
+
+pub(crate) struct Site {
+    pub(crate) dir: TempDir,
+    pub(crate) config: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+    ca: String,
+}
+
+impl Site {
+    /// `node-1` and so on, Nodes `worker-1` and so on; the first one's UUID is known.
+    pub(crate) fn new(bmcs: &[&Redfish]) -> Self {
+        let dir = TempDir::new().unwrap();
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca = params.self_signed(&key).unwrap().pem();
+        let site = Self {
+            config: dir.path().join("agent.yaml"),
+            issuer: Issuer::new(params, key),
+            ca,
+            dir,
+        };
+        site.certificate("tls", "spiffe://dc1/rack/r1");
+        std::fs::write(site.dir.path().join("password"), format!("{PASSWORD}\n")).unwrap();
+        let mut text =
+            "rack: r1\nlisten: 127.0.0.1:0\ntls: tls\nsocket: agent.sock\nstate: state\n\
+                        allowed_bmc_networks: [127.0.0.0/8]\ndefaults: {shutdown_grace: 0s}\n\
+                        hosts:\n"
+                .to_owned();
+        for (index, bmc) in bmcs.iter().enumerate() {
+            let n = index + 1;
+            let uuid = if n == 1 {
+                format!("\n    system_uuid: {UUID}")
+            } else {
+                String::new()
+            };
+            text.push_str(&format!(
+                "  - name: node-{n}\n    node_name: worker-{n}{uuid}\n    bmc: {{address: \
+                 'redfish+http://{}/redfish/v1/Systems/1', username: {}, password_file: \
+                 password}}\n",
+                bmc.address,
+                redfish::USER,
+            ));
+        }
+        if bmcs.is_empty() {
+            text = text.replace("hosts:\n", "");
+        }
+        std::fs::write(&site.config, text).unwrap();
+        site
+    }
+
+    /// A directory with certificate, key and CA.
+    pub(crate) fn certificate(&self, name: &str, uri: &str) -> PathBuf {
+        let dir = self.dir.path().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        let cert = params.signed_by(&key, &self.issuer).unwrap();
+        std::fs::write(dir.join("tls.crt"), cert.pem()).unwrap();
+        std::fs::write(dir.join("tls.key"), key.serialize_pem()).unwrap();
+        std::fs::write(dir.join("ca.crt"), &self.ca).unwrap();
+        dir
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+fn command(site: &Site, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rackhand-agent"));
+    command
+        .args(args)
+        .env("RACKHAND_SOCKET", site.dir.path().join("agent.sock"))
+        .env_remove("CREDENTIALS_DIRECTORY");
+    command
+}
+
+pub(crate) fn run(site: &Site, args: &[&str]) -> Ran {
+    let output = command(site, args).output().unwrap();
+    Ran {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// `serve` as a process of its own, which told systemd that it is ready.
+pub(crate) struct Daemon<'a> {
+    site: &'a Site,
+    child: Child,
+    pub(crate) address: String,
+    log: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl<'a> Daemon<'a> {
+    pub(crate) fn start(site: &'a Site) -> Self {
+        Self::start_with(site, &[])
+    }
+
+    pub(crate) fn start_with(site: &'a Site, args: &[&str]) -> Self {
+        let notify = site.dir.path().join("notify");
+        let socket = UnixDatagram::bind(&notify).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let config = site.config.display().to_string();
+        let mut child = command(site, &[&["serve", "--config", &config], args].concat())
+            .env("NOTIFY_SOCKET", &notify)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        let (lines, copy) = (BufReader::new(child.stderr.take().unwrap()), log.clone());
+        let reader = std::thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                let mut log = copy.lock().unwrap();
+                log.push_str(&line);
+                log.push('\n');
+            }
+        });
+        let mut buffer = [0; 1024];
+        let length = socket.recv(&mut buffer).unwrap_or_else(|error| {
+            child.kill().ok();
+            panic!("not ready: {error}\n{}", log.lock().unwrap());
+        });
+        let told = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        assert!(told.contains("READY=1"), "{told}");
+        Self {
+            site,
+            child,
+            address: listening(&log),
+            log,
+            reader: Some(reader),
+        }
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        run(self.site, args)
+    }
+
+    /// The exit code after SIGTERM.
+    pub(crate) fn stop(mut self) -> i32 {
+        self.end()
+    }
+
+    pub(crate) fn log_after_stop(mut self) -> String {
+        self.end();
+        self.log.lock().unwrap().clone()
+    }
+
+    fn end(&mut self) -> i32 {
+        let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        let code = self.child.wait().unwrap().code().unwrap();
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        code
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        if self.reader.is_some() {
+            self.child.kill().ok();
+            self.child.wait().ok();
+        }
+    }
+}
+
+/// The port is chosen by the system; the log says which. READY comes after that line, but the
+/// pipe may be read a moment later.
+fn listening(log: &Mutex<String>) -> String {
+    let until = std::time::Instant::now() + Duration::from_secs(10);
+    loop {
+        let text = log.lock().unwrap().clone();
+        if let Some(at) = text.find("127.0.0.1:") {
+            let rest = &text[at..];
+            let end = rest.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
+            return rest[..end.unwrap_or(rest.len())].to_owned();
+        }
+        assert!(std::time::Instant::now() < until, "{text}");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,139 @@
+//! The smallest Redfish service that can be switched.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    routing::{get, post},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+
+pub(crate) const USER: &str = "ops";
+
+#[derive(Debug)]
+struct System {
+    power: &'static str,
+    stubborn: bool,
+}
+
+type Shared = Arc<Mutex<System>>;
+
+pub(crate) struct Redfish {
+    pub(crate) address: SocketAddr,
+    system: Shared,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Redfish {
+    pub(crate) fn start() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let system = Shared::new(Mutex::new(System {
+            power: "On",
+            stubborn: false,
+        }));
+        let listener = runtime
+            .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
+            .unwrap();
+        let address = listener.local_addr().unwrap();
+        let app = Router::new()
+            .route("/redfish/v1", get(root))
+            .route("/redfish/v1/", get(root))
+            .route("/redfish/v1/Systems", get(systems))
+            .route("/redfish/v1/Systems/1", get(read))
+            .route(
+                "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
+                post(reset),
+            )
+            .with_state(system.clone());
+        runtime.spawn(async move { axum::serve(listener, app).await });
+        Self {
+            address,
+            system,
+            _runtime: runtime,
+        }
+    }
+
+    pub(crate) fn power(&self) -> &'static str {
+        self.system.lock().unwrap().power
+    }
+
+    pub(crate) fn set_stubborn(&self) {
+        self.system.lock().unwrap().stubborn = true;
+    }
+}
+
+fn allowed(headers: &HeaderMap) -> Result<(), StatusCode> {
+    let expected = format!(
+        "Basic {}",
+        STANDARD.encode(format!("{USER}:{}", super::PASSWORD))
+    );
+    let given = headers
+        .get("authorization")
+        .and_then(|value| value.to_str().ok());
+    if given == Some(expected.as_str()) {
+        Ok(())
+    } else {
+        Err(StatusCode::UNAUTHORIZED)
+    }
+}
+
+async fn root() -> Json<Value> {
+    Json(json!({
+        "@odata.id": "/redfish/v1/",
+        "RedfishVersion": "1.15.0",
+        "Systems": {"@odata.id": "/redfish/v1/Systems"},
+    }))
+}
+
+async fn systems(headers: HeaderMap) -> Result<Json<Value>, StatusCode> {
+    allowed(&headers)?;
+    Ok(Json(
+        json!({"Members": [{"@odata.id": "/redfish/v1/Systems/1"}]}),
+    ))
+}
+
+async fn read(State(system): State<Shared>, headers: HeaderMap) -> Result<Json<Value>, StatusCode> {
+    allowed(&headers)?;
+    let power = system.lock().unwrap().power;
+    Ok(Json(json!({
+        "@odata.id": "/redfish/v1/Systems/1",
+        "Id": "1",
+        "PowerState": power,
+        "UUID": super::UUID,
+        "SerialNumber": "ABC123",
+        "Manufacturer": "Rackhand",
+        "Model": "Test",
+        "Actions": {"#ComputerSystem.Reset": {
+            "target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
+            "ResetType@Redfish.AllowableValues": ["On", "ForceOff"],
+        }},
+    })))
+}
+
+async fn reset(
+    State(system): State<Shared>,
+    headers: HeaderMap,
+    Json(body): Json<Value>,
+) -> Result<StatusCode, StatusCode> {
+    allowed(&headers)?;
+    let mut system = system.lock().unwrap();
+    let to = match body["ResetType"].as_str() {
+        Some("On") => "On",
+        Some("ForceOff") => "Off",
+        _ => return Err(StatusCode::BAD_REQUEST),
+    };
+    if !system.stubborn {
+        system.power = to;
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
