@@ -1,0 +1,68 @@
+//! The `HealthCheckSucceeded` condition of a Machine.
+//!
+//! Owns its status, reasons and messages in both contracts. Must never look at the limit: a machine
+//! is shown as it is, whether or not it may be remediated.
+
+use std::fmt::Write;
+
+use super::words::joined;
+use super::{Cause, MachineFacts, Verdict};
+
+/// The `HealthCheckSucceeded` that a Machine should carry, in both contracts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HealthConditionWrite {
+    /// True: healthy.
+    pub succeeded: bool,
+    /// Reason of the v1beta2 contract.
+    pub reason: &'static str,
+    /// Reason of the v1beta1 contract; empty when True.
+    pub reason_v1beta1: &'static str,
+    /// Message of the v1beta2 contract: a header and a bullet per failed rule.
+    pub message: String,
+    /// Message of the v1beta1 contract: the bullets joined by "; ".
+    pub message_v1beta1: String,
+}
+
+/// What must be written (machinehealthcheck.md 1.6), if anything.
+///
+/// A healthy machine gets it wherever it does not carry it yet, with or without a request (\[Q11\]
+/// is not copied). An unhealthy one always does, because only the writer can compare the message. A
+/// machine that is suspect, unknown or skipped keeps what it has.
+pub fn health_condition(machine: &MachineFacts, verdict: &Verdict) -> Option<HealthConditionWrite> {
+    match verdict {
+        Verdict::Healthy if machine.health_condition != Some(true) => Some(succeeded()),
+        Verdict::Unhealthy { causes } => failed(causes),
+        _ => None,
+    }
+}
+
+fn succeeded() -> HealthConditionWrite {
+    HealthConditionWrite {
+        succeeded: true,
+        reason: "HealthCheckSucceeded",
+        reason_v1beta1: "",
+        message: String::new(),
+        message_v1beta1: String::new(),
+    }
+}
+
+/// The first cause gives the reason: causes are ordered machine first, as the reason is.
+fn failed(causes: &[Cause]) -> Option<HealthConditionWrite> {
+    let first = causes.first()?;
+    let mut message = String::from("Health check failed:");
+    for cause in causes {
+        // Writing to a String cannot fail.
+        let _ = write!(message, "\n  * {cause}");
+    }
+    let message_v1beta1 = match first {
+        Cause::NodeDeleted { .. } => String::new(),
+        _ => joined(causes),
+    };
+    Some(HealthConditionWrite {
+        succeeded: false,
+        reason: first.reason(),
+        reason_v1beta1: first.reason_v1beta1(),
+        message,
+        message_v1beta1,
+    })
+}

@@ -1,0 +1,142 @@
+//! The limit on remediation (F10).
+//!
+//! Owns the counting of a fleet and the comparison with the limit. Must never let a machine that
+//! could not be judged, or whose remediation is not over, make room for another one.
+
+use super::{Check, RequestView, Verdict};
+
+/// How many machines a closed gate names; the rest is a number.
+const NAMED: usize = 10;
+
+/// Whether remediation is allowed, and the arithmetic behind it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Gate {
+    /// Remediation is allowed.
+    pub open: bool,
+    /// Targets.
+    pub expected: u32,
+    /// Those that count against the limit.
+    pub not_healthy: u32,
+    /// How many more may fail before it closes; 0 when closed.
+    pub remediations_allowed: u32,
+    /// Empty while open, else which limit, which numbers, which machines.
+    pub message: String,
+}
+
+/// The machines of one check, counted. Additions and removals commute, so that an index can keep it
+/// up to date machine by machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Tally {
+    /// Targets: machines that are not skipped.
+    pub expected: u32,
+    /// Those judged healthy now.
+    pub healthy: u32,
+    /// Those judged unhealthy now.
+    pub unhealthy: u32,
+    /// Those that count against the limit, see [`counts_against_limit`].
+    pub not_healthy: u32,
+}
+
+/// Whether a machine counts against the limit. Every target does, except for
+///
+/// - a healthy one without a remediation: it counts until its request is gone, not only until its
+///   Node looks well, or each reboot would let the next one start (F10);
+/// - one that is only coming up, so that a scale-up does not block the remediation of machines that
+///   are really broken (\[Q5\] of machinehealthcheck.md is not copied).
+///
+/// A machine of which nothing is known counts: it is never acted on, but it must not open the gate.
+pub fn counts_against_limit(verdict: &Verdict, request: &RequestView) -> bool {
+    let under_remediation = matches!(request, RequestView::Open | RequestView::Deleting);
+    match verdict {
+        Verdict::Skipped(_) => false,
+        Verdict::Healthy | Verdict::Suspect { starting: true, .. } => under_remediation,
+        Verdict::Suspect {
+            starting: false, ..
+        }
+        | Verdict::Unhealthy { .. }
+        | Verdict::Unknown(_) => true,
+    }
+}
+
+// === impl Tally ===
+
+impl Tally {
+    /// Counts one more machine.
+    pub fn add(&mut self, verdict: &Verdict, request: &RequestView) {
+        self.each(verdict, request, |counter| {
+            *counter = counter.saturating_add(1);
+        });
+    }
+
+    /// Takes back what [`Tally::add`] did with the same arguments.
+    pub fn remove(&mut self, verdict: &Verdict, request: &RequestView) {
+        self.each(verdict, request, |counter| {
+            *counter = counter.saturating_sub(1);
+        });
+    }
+
+    fn each(&mut self, verdict: &Verdict, request: &RequestView, change: fn(&mut u32)) {
+        if !verdict.is_target() {
+            return;
+        }
+        change(&mut self.expected);
+        match verdict {
+            Verdict::Healthy => change(&mut self.healthy),
+            Verdict::Unhealthy { .. } => change(&mut self.unhealthy),
+            _ => {}
+        }
+        if counts_against_limit(verdict, request) {
+            change(&mut self.not_healthy);
+        }
+    }
+}
+
+// === impl Gate ===
+
+impl Gate {
+    /// Compares the counts with the check's limit (machinehealthcheck.md 2.5). It is a gate, not a
+    /// budget: while it is open, every unhealthy machine may be acted on in one pass.
+    ///
+    /// Unhealthy machines always count, so with a limit of 0 or less it is closed whenever there is
+    /// one: such a check only observes. `names` are those that count, in order; they are read only
+    /// when it is closed.
+    pub fn new<'a>(check: &Check, tally: &Tally, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let Tally {
+            expected,
+            unhealthy,
+            not_healthy,
+            ..
+        } = *tally;
+        let allowance = match expected {
+            0 => Some(0),
+            _ => check.limit.allowance(expected, not_healthy),
+        };
+        let message = match allowance {
+            Some(_) => String::new(),
+            None => format!(
+                "Remediation is not allowed: {not_healthy} of {expected} machines are not healthy, \
+                 {unhealthy} of them unhealthy; {}{}",
+                check.limit.describe(expected),
+                listed(names),
+            ),
+        };
+        Self {
+            open: allowance.is_some(),
+            expected,
+            not_healthy,
+            remediations_allowed: allowance.unwrap_or(0),
+            message,
+        }
+    }
+}
+
+/// The first few names and the number of the others.
+fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names = names.into_iter();
+    let first: Vec<_> = names.by_ref().take(NAMED).collect();
+    match (first.is_empty(), names.count()) {
+        (true, _) => String::new(),
+        (false, 0) => format!("; not healthy: {}", first.join(", ")),
+        (false, more) => format!("; not healthy: {} and {more} more", first.join(", ")),
+    }
+}

@@ -1,0 +1,34 @@
+//! Health checks of Machines: verdict per machine, plan per check.
+//!
+//! Owns: the rules of Cluster API's MachineHealthCheck (v1beta1 and v1beta2 read into one model).
+//! Must never: act, or count a machine that it could not judge as healthy.
+//!
+//! ```text
+//! facts + rules -> judge -> Judgement -> Tally -> Gate ----+
+//!                              |                           v
+//!                              +--> HealthConditionWrite, Action   (all of it: plan)
+//! ```
+//!
+//! [`plan`] looks at a whole fleet. It is made of pieces that each look at one machine
+//! ([`judge`], [`health_condition`], [`action`]) and of counters ([`Tally`]), so that an index may
+//! also keep the counters and redo only the machine that an event was about.
+
+mod condition;
+mod duration;
+mod facts;
+mod gate;
+mod plan;
+mod rules;
+mod verdict;
+mod words;
+
+pub use condition::{HealthConditionWrite, health_condition};
+pub use duration::{GoDuration, go_duration};
+pub use facts::{ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, RequestView, Target};
+pub use gate::{Gate, Tally, counts_against_limit};
+pub use plan::{Action, CheckStatus, Plan, action, plan};
+pub use rules::{Check, ConditionRule, IntOrPercent, Limit};
+pub use verdict::{Cause, Judgement, SkipReason, UnknownReason, Verdict, judge, verdict};
+
+#[cfg(test)]
+mod tests;

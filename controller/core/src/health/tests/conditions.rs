@@ -1,0 +1,167 @@
+//! What people read (machinehealthcheck.md 1.6).
+
+use super::*;
+
+fn written(node: &NodeView, change: impl FnOnce(&mut MachineFacts)) -> HealthConditionWrite {
+    let mut check = mk_check();
+    check.machine_conditions = vec![mk_rule("BootstrapReady", "False", 90)];
+    let mut machine = mk_machine("m");
+    change(&mut machine);
+    let verdict = verdict(&check, &mk_cluster(), &machine, node, at(99_999));
+    health_condition(&machine, &verdict).unwrap()
+}
+
+fn reasons(write: &HealthConditionWrite) -> (&'static str, &'static str) {
+    assert!(!write.succeeded);
+    (write.reason, write.reason_v1beta1)
+}
+
+#[test]
+fn every_cause_has_its_reason_in_both_contracts() {
+    let healthy = &mk_node("True", at(0));
+    let cases = [
+        (
+            written(healthy, |m| m.remediate_annotation = true),
+            ("HasRemediateAnnotation", "HasRemediateMachineAnnotation"),
+        ),
+        (
+            written(healthy, |m| m.failure = Some("broken".into())),
+            ("UnhealthyMachine", "MachineHasFailure"),
+        ),
+        (
+            written(healthy, |m| {
+                m.conditions = vec![mk_condition("BootstrapReady", "False", at(0))];
+            }),
+            ("UnhealthyMachine", "UnhealthyMachine"),
+        ),
+        (
+            written(
+                &NodeView::Missing {
+                    name: "node".into(),
+                },
+                |_| {},
+            ),
+            ("NodeDeleted", "NodeNotFound"),
+        ),
+        (
+            written(&NodeView::NotJoined, |_| {}),
+            ("NodeStartupTimeout", "NodeStartupTimeout"),
+        ),
+        (
+            written(&mk_node("Unknown", at(0)), |_| {}),
+            ("UnhealthyNode", "UnhealthyNode"),
+        ),
+    ];
+    for (write, expected) in cases {
+        assert_eq!(reasons(&write), expected);
+    }
+}
+
+#[test]
+fn machine_rules_give_the_reason_where_both_fail() {
+    let write = written(&mk_node("Unknown", at(0)), |m| {
+        m.conditions = vec![mk_condition("BootstrapReady", "False", at(0))];
+    });
+    assert_eq!(reasons(&write), ("UnhealthyMachine", "UnhealthyMachine"));
+    assert_eq!(
+        write.message,
+        "Health check failed:\n  \
+         * Condition BootstrapReady on Machine is False (BootstrapReadyIsFalse) for 1m30s or longer\
+         \n  * Condition Ready on Node is Unknown (ReadyIsUnknown) for 5m0s or longer"
+    );
+    assert_eq!(
+        write.message_v1beta1,
+        "Condition BootstrapReady on Machine is False (BootstrapReadyIsFalse) for 1m30s or longer; \
+         Condition Ready on Node is Unknown (ReadyIsUnknown) for 5m0s or longer"
+    );
+}
+
+#[test]
+fn a_deleted_node_has_no_message_in_the_older_contract() {
+    let write = written(
+        &NodeView::Missing {
+            name: "node-7".into(),
+        },
+        |_| {},
+    );
+    assert_eq!(
+        write.message,
+        "Health check failed:\n  * Node node-7 has been deleted"
+    );
+    assert_eq!(write.message_v1beta1, "");
+}
+
+#[test]
+fn a_condition_without_a_reason_leaves_no_empty_brackets() {
+    let cause = Cause::NodeCondition {
+        type_: "Ready".into(),
+        status: "False".into(),
+        reason: String::new(),
+        timeout: secs(1),
+    };
+    assert_eq!(
+        cause.to_string(),
+        "Condition Ready on Node is False for 1s or longer"
+    );
+}
+
+#[test]
+fn a_healthy_machine_is_written_only_if_it_does_not_say_so_yet() {
+    for (carried, write) in [(None, true), (Some(false), true), (Some(true), false)] {
+        let machine = MachineFacts {
+            health_condition: carried,
+            ..mk_machine("m")
+        };
+        let condition = health_condition(&machine, &Verdict::Healthy);
+        assert_eq!(condition.is_some(), write, "{carried:?}");
+        if let Some(condition) = condition {
+            assert!(condition.succeeded);
+            assert_eq!(condition.reason, "HealthCheckSucceeded");
+            assert_eq!(condition.reason_v1beta1, "");
+            assert_eq!(
+                (condition.message, condition.message_v1beta1),
+                Default::default()
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_not_decided_is_not_written() {
+    let machine = MachineFacts {
+        health_condition: Some(false),
+        ..mk_machine("m")
+    };
+    let undecided = [
+        Verdict::Skipped(SkipReason::Paused),
+        Verdict::Unknown(UnknownReason::NoNode),
+        Verdict::Suspect {
+            until: at(1),
+            causes: vec![],
+            starting: true,
+        },
+    ];
+    for verdict in undecided {
+        assert_eq!(health_condition(&machine, &verdict), None, "{verdict}");
+    }
+}
+
+#[test]
+fn durations_read_as_go_prints_them() {
+    let cases = [
+        (Duration::ZERO, "0s"),
+        (Duration::from_nanos(1), "1ns"),
+        (Duration::from_nanos(1_100), "1.1µs"),
+        (Duration::from_micros(2_200), "2.2ms"),
+        (Duration::from_millis(20), "20ms"),
+        (Duration::from_millis(1_500), "1.5s"),
+        (secs(59), "59s"),
+        (secs(300), "5m0s"),
+        (secs(3_600), "1h0m0s"),
+        (secs(90_061), "25h1m1s"),
+        (Duration::from_millis(61_001), "1m1.001s"),
+    ];
+    for (duration, expected) in cases {
+        assert_eq!(go_duration(duration).to_string(), expected);
+    }
+}

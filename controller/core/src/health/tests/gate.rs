@@ -1,0 +1,306 @@
+//! The limit (machinehealthcheck.md 2.5 and F10).
+
+use super::*;
+
+fn gate_of(limit: Limit, fleet: &[Target]) -> Gate {
+    let check = Check {
+        limit,
+        ..mk_check()
+    };
+    plan(&check, &mk_cluster(), fleet, at(300)).gate
+}
+
+/// So many healthy and so many unhealthy machines.
+fn mk_fleet(healthy: usize, unhealthy: usize) -> Vec<Target> {
+    let healthy = (0..healthy).map(|i| mk_healthy(&format!("healthy-{i:02}")));
+    healthy
+        .chain((0..unhealthy).map(|i| mk_unhealthy(&format!("sick-{i:02}"))))
+        .collect()
+}
+
+fn mk_deleting(name: &str) -> Target {
+    let mut target = mk_healthy(name);
+    target.machine.deleting = true;
+    target
+}
+
+#[test]
+fn a_share_is_rounded_down() {
+    for (share, expected, limit) in [
+        (40, 6, 2),
+        (40, 2, 0),
+        (100, 7, 7),
+        (0, 9, 0),
+        (99, 1, 0),
+        (150, 2, 3),
+        (33, 0, 0),
+    ] {
+        assert_eq!(
+            IntOrPercent::Percent(share).of(expected),
+            limit,
+            "{share}% of {expected}"
+        );
+    }
+    assert_eq!(
+        IntOrPercent::Percent(u32::MAX).of(u32::MAX),
+        184_467_440_651_196_170
+    );
+}
+
+#[test]
+fn the_limit_closes_above_its_number_and_not_at_it() {
+    // limit, healthy, unhealthy -> open, allowed
+    let cases = [
+        (percent(40), 4, 2, true, 0),
+        (percent(40), 3, 3, false, 0),
+        (percent(40), 5, 1, true, 1),
+        (percent(40), 1, 1, false, 0),
+        (percent(100), 0, 5, true, 0),
+        (max(5), 5, 5, true, 0),
+        (max(5), 4, 6, false, 0),
+        (max(100), 2, 1, true, 99),
+        (max(i64::MAX), 2, 1, true, u32::MAX),
+        (max(i64::MIN), 2, 1, false, 0),
+        (max(0), 3, 0, true, 0),
+        (max(0), 3, 1, false, 0),
+        (max(-1), 3, 0, false, 0),
+    ];
+    for (limit, healthy, unhealthy, open, allowed) in cases {
+        let gate = gate_of(limit, &mk_fleet(healthy, unhealthy));
+        assert_eq!(
+            (gate.open, gate.remediations_allowed),
+            (open, allowed),
+            "{limit:?}"
+        );
+        assert_eq!(gate.message.is_empty(), open);
+    }
+}
+
+#[test]
+fn a_range_includes_both_ends() {
+    let limit = Limit::Range { min: 2, max: 4 };
+    for (unhealthy, open, allowed) in [
+        (0, false, 0),
+        (1, false, 0),
+        (2, true, 2),
+        (3, true, 1),
+        (4, true, 0),
+        (5, false, 0),
+    ] {
+        let gate = gate_of(limit, &mk_fleet(3, unhealthy));
+        assert_eq!(
+            (gate.open, gate.remediations_allowed),
+            (open, allowed),
+            "{unhealthy}"
+        );
+    }
+}
+
+#[test]
+fn a_range_the_wrong_way_round_is_never_open() {
+    for unhealthy in 0..6 {
+        assert!(!gate_of(Limit::Range { min: 4, max: 2 }, &mk_fleet(1, unhealthy)).open);
+    }
+}
+
+#[test]
+fn an_empty_fleet_is_open_and_allows_nothing() {
+    for limit in [
+        percent(40),
+        max(3),
+        max(-3),
+        Limit::Range { min: 2, max: 4 },
+    ] {
+        let gate = gate_of(limit, &[]);
+        assert_eq!(
+            (gate.open, gate.expected, gate.remediations_allowed),
+            (true, 0, 0)
+        );
+    }
+}
+
+#[test]
+fn f10_a_machine_under_remediation_counts_until_its_request_is_gone() {
+    for request in [RequestView::Open, RequestView::Deleting] {
+        let fleet = [
+            with_request(mk_healthy("a"), request.clone()),
+            mk_unhealthy("b"),
+        ];
+        let check = Check {
+            limit: max(1),
+            ..mk_check()
+        };
+        let plan = plan(&check, &mk_cluster(), &fleet, at(300));
+        assert_eq!(
+            (plan.gate.open, plan.gate.not_healthy),
+            (false, 2),
+            "{request:?}"
+        );
+        assert!(!plan.actions.contains(&create("b")));
+        assert_eq!(plan.status.healthy, 1, "for the status it is healthy");
+    }
+    let fleet = [mk_healthy("a"), mk_unhealthy("b")];
+    assert_eq!(gate_of(max(1), &fleet).not_healthy, 1);
+}
+
+#[test]
+fn f10_a_machine_that_starts_again_under_remediation_counts() {
+    let fleet = [with_request(mk_starting("a"), RequestView::Open)];
+    assert_eq!(gate_of(max(1), &fleet).not_healthy, 1);
+}
+
+#[test]
+fn f10_the_request_of_another_machine_does_not_count() {
+    let foreign = RequestView::Foreign {
+        owner: "other".into(),
+    };
+    let fleet = [with_request(mk_healthy("a"), foreign)];
+    assert_eq!(gate_of(max(1), &fleet).not_healthy, 0);
+}
+
+#[test]
+fn f10_what_cannot_be_judged_does_not_open_the_gate() {
+    let fleet = [
+        mk_target("a", unreachable(), RequestView::None),
+        mk_deleting("b"),
+        mk_unhealthy("c"),
+        mk_healthy("d"),
+    ];
+    let gate = gate_of(max(2), &fleet);
+    assert_eq!((gate.open, gate.expected, gate.not_healthy), (false, 4, 3));
+}
+
+#[test]
+fn f10_a_suspect_machine_counts_before_its_time_is_up() {
+    let fleet = [mk_target("a", mk_node("False", at(200)), RequestView::None)];
+    assert_eq!(gate_of(max(1), &fleet).not_healthy, 1);
+}
+
+#[test]
+fn f10_the_limit_gives_the_same_answer_after_a_restart() {
+    let check = Check {
+        limit: max(2),
+        ..mk_check()
+    };
+    let mut fleet = mk_fleet(3, 2);
+    let first = plan(&check, &mk_cluster(), &fleet, at(300));
+    assert_eq!(first.actions, [create("sick-00"), create("sick-01")]);
+
+    // The controller comes back, with what it did in its view and nothing remembered.
+    for target in &mut fleet[3..] {
+        target.request = RequestView::Open;
+    }
+    fleet.push(mk_unhealthy("sick-02"));
+    let second = plan(&check, &mk_cluster(), &fleet, at(301));
+    assert!(!second.gate.open);
+    assert_eq!(second.actions, []);
+}
+
+#[test]
+fn f10_a_limit_of_zero_or_less_only_observes() {
+    for limit in [
+        max(0),
+        max(-1),
+        max(i64::MIN),
+        percent(0),
+        Limit::Range { min: 0, max: 0 },
+    ] {
+        for external in [true, false] {
+            let check = Check {
+                limit,
+                external,
+                ..mk_check()
+            };
+            let plan = plan(&check, &mk_cluster(), &mk_fleet(3, 2), at(300));
+            assert_eq!(plan.actions, [], "{limit:?}");
+            assert_eq!(plan.conditions.len(), 2, "conditions are shown");
+        }
+    }
+}
+
+#[test]
+fn q5_machines_that_come_up_do_not_block_the_remediation_of_broken_ones() {
+    let mut fleet: Vec<_> = (0..8).map(|i| mk_starting(&format!("new-{i}"))).collect();
+    fleet.extend([mk_healthy("old-0"), mk_unhealthy("old-1")]);
+    let check = Check {
+        limit: percent(20),
+        ..mk_check()
+    };
+    let plan = plan(&check, &mk_cluster(), &fleet, at(300));
+    assert_eq!((plan.gate.open, plan.gate.not_healthy), (true, 1));
+    assert_eq!(plan.actions, [create("old-1")]);
+}
+
+#[test]
+fn skipped_machines_are_not_expected() {
+    let mut paused = mk_unhealthy("a");
+    paused.machine.paused = true;
+    let mut skipped = mk_unhealthy("b");
+    skipped.machine.skip_remediation = true;
+    let fleet = [paused, skipped, mk_healthy("c")];
+    let plan = plan(&mk_check(), &mk_cluster(), &fleet, at(300));
+    assert_eq!((plan.gate.expected, plan.gate.not_healthy), (1, 0));
+    assert_eq!(plan.status.targets, ["c"]);
+    assert_eq!(plan.verdicts.len(), 3);
+}
+
+#[test]
+fn a_closed_gate_says_which_limit_which_numbers_and_which_machines() {
+    let mut fleet = mk_fleet(3, 2);
+    fleet.push(mk_target("lost", unreachable(), RequestView::None));
+    assert_eq!(
+        gate_of(percent(40), &fleet).message,
+        "Remediation is not allowed: 3 of 6 machines are not healthy, 2 of them unhealthy; \
+         maxUnhealthy 40% of 6 is 2; not healthy: lost, sick-00, sick-01"
+    );
+    assert!(
+        gate_of(max(1), &fleet)
+            .message
+            .contains("; maxUnhealthy is 1; ")
+    );
+    let range = Limit::Range { min: 4, max: 5 };
+    assert!(
+        gate_of(range, &fleet)
+            .message
+            .contains("; unhealthyRange is [4-5]; ")
+    );
+}
+
+#[test]
+fn a_closed_gate_names_ten_machines_at_most() {
+    let message = gate_of(max(0), &mk_fleet(0, 10)).message;
+    assert!(message.ends_with("sick-08, sick-09"), "{message}");
+    let message = gate_of(max(0), &mk_fleet(0, 13)).message;
+    assert!(
+        message.ends_with("sick-08, sick-09 and 3 more"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_gate_closed_from_below_names_nobody_where_nobody_is_ill() {
+    let message = gate_of(Limit::Range { min: 1, max: 2 }, &mk_fleet(2, 0)).message;
+    assert!(message.ends_with("unhealthyRange is [1-2]"), "{message}");
+}
+
+#[test]
+fn a_tally_takes_back_what_it_added() {
+    let mut tally = Tally::default();
+    let verdicts = [Verdict::Healthy, Verdict::Unhealthy { causes: vec![] }];
+    for verdict in &verdicts {
+        tally.add(verdict, &RequestView::Open);
+    }
+    assert_eq!(
+        tally,
+        Tally {
+            expected: 2,
+            healthy: 1,
+            unhealthy: 1,
+            not_healthy: 2
+        }
+    );
+    for verdict in &verdicts {
+        tally.remove(verdict, &RequestView::Open);
+    }
+    assert_eq!(tally, Tally::default());
+}

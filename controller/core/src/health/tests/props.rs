@@ -1,0 +1,290 @@
+//! What holds for every fleet.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Times of the facts lie in 0..1000 s, and so does `now`, so that many deadlines are near it.
+fn any_time() -> impl Strategy<Value = Timestamp> {
+    (0i64..1000).prop_map(at)
+}
+
+fn any_rule() -> impl Strategy<Value = ConditionRule> {
+    let (types, statuses) = (["A", "B"], ["True", "False"]);
+    (0usize..2, 0usize..2, 0u64..600)
+        .prop_map(move |(t, s, timeout)| mk_rule(types[t], statuses[s], timeout))
+}
+
+fn any_conditions() -> impl Strategy<Value = Vec<Condition>> {
+    let one = || (any::<bool>(), option::weighted(0.9, any_time()));
+    (one(), one()).prop_map(|(a, b)| {
+        [("A", a), ("B", b)]
+            .into_iter()
+            .map(|(type_, (status, last_transition))| Condition {
+                type_: type_.into(),
+                status: if status { "True" } else { "False" }.into(),
+                reason: String::new(),
+                last_transition,
+            })
+            .collect()
+    })
+}
+
+fn any_limit() -> impl Strategy<Value = Limit> {
+    prop_oneof![
+        (-2i64..8).prop_map(max),
+        (0u32..=100).prop_map(percent),
+        (0u32..4, 0u32..4).prop_map(|(min, more)| Limit::Range {
+            min,
+            max: min + more
+        }),
+    ]
+}
+
+fn any_check(limit: impl Strategy<Value = Limit>) -> impl Strategy<Value = Check> {
+    let rules = || vec(any_rule(), 0..3);
+    (
+        option::of(0u64..600),
+        rules(),
+        rules(),
+        limit,
+        any::<bool>(),
+    )
+        .prop_map(
+            |(startup, node_conditions, machine_conditions, limit, external)| Check {
+                startup_timeout: startup.map(secs),
+                node_conditions,
+                machine_conditions,
+                limit,
+                external,
+                paused: false,
+            },
+        )
+}
+
+fn any_cluster() -> impl Strategy<Value = ClusterFacts> {
+    let since = || option::weighted(0.9, any_time());
+    (since(), since()).prop_map(
+        |(infrastructure_ready, control_plane_initialized)| ClusterFacts {
+            paused: false,
+            infrastructure_ready,
+            control_plane_initialized,
+        },
+    )
+}
+
+fn any_node() -> impl Strategy<Value = NodeView> {
+    prop_oneof![
+        2 => Just(NodeView::NotJoined),
+        1 => Just(NodeView::Missing { name: "node".into() }),
+        1 => Just(unreachable()),
+        6 => any_conditions().prop_map(|conditions| {
+            NodeView::Present(NodeFacts { name: "node".into(), conditions })
+        }),
+    ]
+}
+
+fn any_request() -> impl Strategy<Value = RequestView> {
+    prop_oneof![
+        4 => Just(RequestView::None),
+        2 => Just(RequestView::Open),
+        1 => Just(RequestView::Deleting),
+        1 => Just(RequestView::Foreign { owner: "other".into() }),
+    ]
+}
+
+fn any_target() -> impl Strategy<Value = Target> {
+    let rarely = || prop::bool::weighted(0.1);
+    let flags = (
+        rarely(),
+        rarely(),
+        rarely(),
+        rarely(),
+        rarely(),
+        any::<bool>(),
+    );
+    let facts = (
+        any_time(),
+        option::of(any_time()),
+        any_conditions(),
+        option::of(any::<bool>()),
+        option::of(any::<bool>()),
+    );
+    (flags, facts, any_node(), any_request()).prop_map(|(flags, facts, node, request)| {
+        let (deleting, paused, skip_remediation, remediate_annotation, failed, control_plane) =
+            flags;
+        let (created, infrastructure_ready, conditions, health_condition, owner_remediated) = facts;
+        let machine = MachineFacts {
+            created,
+            deleting,
+            control_plane,
+            paused,
+            skip_remediation,
+            remediate_annotation,
+            conditions,
+            infrastructure_ready,
+            failure: failed.then(|| "broken".into()),
+            health_condition,
+            owner_remediated,
+            ..mk_machine("")
+        };
+        Target {
+            machine,
+            node,
+            request,
+        }
+    })
+}
+
+fn any_fleet() -> impl Strategy<Value = Vec<Target>> {
+    vec(any_target(), 0..8).prop_map(|mut fleet| {
+        for (i, target) in fleet.iter_mut().enumerate() {
+            target.machine.name = format!("m-{i}");
+            target.machine.uid = format!("uid-m-{i}");
+        }
+        fleet
+    })
+}
+
+fn remediates(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::CreateRequest { .. } | Action::MarkOwnerRemediated { .. }
+    )
+}
+
+proptest! {
+    #[test]
+    fn f10_a_closed_gate_never_remediates(
+        check in any_check(any_limit()), cluster in any_cluster(),
+        fleet in any_fleet(), now in any_time(),
+    ) {
+        let plan = plan(&check, &cluster, &fleet, now);
+        prop_assert_eq!(plan.gate.message.is_empty(), plan.gate.open);
+        if !plan.gate.open {
+            prop_assert!(!plan.actions.iter().any(remediates));
+            prop_assert_eq!(plan.gate.remediations_allowed, 0);
+        }
+    }
+
+    #[test]
+    fn f10_a_limit_of_zero_or_less_never_acts(
+        limit in prop_oneof![(i64::MIN..=0).prop_map(max), Just(percent(0))]
+            .prop_flat_map(|limit| any_check(Just(limit))),
+        cluster in any_cluster(), fleet in any_fleet(), now in any_time(),
+    ) {
+        let plan = plan(&limit, &cluster, &fleet, now);
+        prop_assert!(!plan.actions.iter().any(remediates));
+    }
+
+    #[test]
+    fn f10_more_machines_under_remediation_than_the_limit_never_come_from_one_plan(
+        limit in 0u32..4, fleet in any_fleet(), now in any_time(), cluster in any_cluster(),
+        check in any_check(Just(max(0))),
+    ) {
+        let check = Check { limit: max(i64::from(limit)), external: true, ..check };
+        let plan = plan(&check, &cluster, &fleet, now);
+        let open = |target: &&Target| {
+            plan.verdicts[&target.machine.name].is_target()
+                && matches!(target.request, RequestView::Open | RequestView::Deleting)
+        };
+        let created = plan.actions.iter().filter(|action| remediates(action)).count();
+        prop_assert!(created == 0 || fleet.iter().filter(open).count() + created <= limit as usize);
+    }
+
+    #[test]
+    fn an_open_gate_gives_each_unhealthy_machine_without_a_request_exactly_one(
+        check in any_check(any_limit()), cluster in any_cluster(),
+        fleet in any_fleet(), now in any_time(),
+    ) {
+        let check = Check { external: true, ..check };
+        let plan = plan(&check, &cluster, &fleet, now);
+        for target in &fleet {
+            let name = &target.machine.name;
+            let wants = plan.gate.open
+                && matches!(plan.verdicts[name], Verdict::Unhealthy { .. })
+                && target.request == RequestView::None
+                && !target.machine.deleting;
+            let got = plan.actions.iter().filter(|action| **action == create(name)).count();
+            prop_assert_eq!(got, usize::from(wants), "{}", name);
+            let all = plan.actions.iter().filter(|action| action.machine() == name).count();
+            prop_assert!(all <= 1, "{} has {} actions", name, all);
+        }
+    }
+
+    #[test]
+    fn a_recovered_machine_always_loses_its_request(
+        check in any_check(any_limit()), cluster in any_cluster(),
+        fleet in any_fleet(), now in any_time(),
+    ) {
+        let check = Check { external: true, ..check };
+        let plan = plan(&check, &cluster, &fleet, now);
+        for target in &fleet {
+            let name = &target.machine.name;
+            let recovered = plan.verdicts[name] == Verdict::Healthy
+                && target.request == RequestView::Open;
+            prop_assert_eq!(plan.actions.contains(&delete(name)), recovered);
+        }
+    }
+
+    #[test]
+    fn a_plan_does_not_depend_on_the_order_of_the_fleet(
+        check in any_check(any_limit()), cluster in any_cluster(),
+        (fleet, shuffled) in any_fleet().prop_flat_map(|f| (Just(f.clone()), Just(f).prop_shuffle())),
+        now in any_time(),
+    ) {
+        let expected = plan(&check, &cluster, &fleet, now);
+        prop_assert_eq!(&plan(&check, &cluster, &shuffled, now), &expected);
+        let machines: Vec<_> = expected.actions.iter().map(Action::machine).collect();
+        prop_assert!(machines.is_sorted());
+    }
+
+    #[test]
+    fn nothing_changes_before_the_plan_wakes(
+        check in any_check(any_limit()), cluster in any_cluster(),
+        fleet in any_fleet(), now in any_time(), later in 0i64..2_000_000,
+    ) {
+        let first = plan(&check, &cluster, &fleet, now);
+        let later = now + Duration::from_millis(later.unsigned_abs());
+        let last_moment = first.wake_at.map(|wake| wake - Duration::from_nanos(1));
+        let then = last_moment.map_or(later, |last| last.min(later));
+        prop_assert_eq!(&plan(&check, &cluster, &fleet, then), &first);
+
+        if let Some(wake) = first.wake_at {
+            prop_assert!(wake > now);
+            let woken = plan(&check, &cluster, &fleet, wake);
+            prop_assert_ne!(woken.verdicts, first.verdicts, "woken for nothing");
+        }
+    }
+
+    #[test]
+    fn a_machine_is_healthy_only_if_its_node_was_seen(
+        check in any_check(any_limit()), cluster in any_cluster(),
+        target in any_target(), now in any_time(),
+    ) {
+        if verdict(&check, &cluster, &target.machine, &target.node, now) == Verdict::Healthy {
+            prop_assert!(matches!(target.node, NodeView::Present(_)));
+            prop_assert!(!target.machine.deleting);
+        }
+    }
+
+    #[test]
+    fn counting_machine_by_machine_comes_to_the_plan(
+        check in any_check(any_limit()), cluster in any_cluster(),
+        fleet in any_fleet(), gone in any_target(), now in any_time(),
+    ) {
+        let mut tally = Tally::default();
+        let judged = |target: &Target| verdict(&check, &cluster, &target.machine, &target.node, now);
+        tally.add(&judged(&gone), &gone.request);
+        for target in &fleet {
+            tally.add(&judged(target), &target.request);
+        }
+        tally.remove(&judged(&gone), &gone.request);
+        let plan = plan(&check, &cluster, &fleet, now);
+        prop_assert_eq!(tally.not_healthy, plan.gate.not_healthy);
+        let status = (plan.status.expected, plan.status.healthy, plan.status.unhealthy);
+        prop_assert_eq!((tally.expected, tally.healthy, tally.unhealthy), status);
+    }
+}

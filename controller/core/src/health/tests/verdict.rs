@@ -1,0 +1,397 @@
+//! The rules for one machine (machinehealthcheck.md 2.3).
+
+use super::*;
+
+fn judged(check: &Check, machine: &MachineFacts, node: &NodeView, now: Timestamp) -> Verdict {
+    verdict(check, &mk_cluster(), machine, node, now)
+}
+
+fn labels(verdict: &Verdict) -> Vec<&'static str> {
+    match verdict {
+        Verdict::Suspect { causes, .. } | Verdict::Unhealthy { causes } => {
+            causes.iter().map(Cause::label).collect()
+        }
+        _ => vec![],
+    }
+}
+
+fn failing(verdict: &Verdict) -> Vec<&'static str> {
+    assert!(matches!(verdict, Verdict::Unhealthy { .. }), "{verdict}");
+    labels(verdict)
+}
+
+/// What runs, until when, and whether the machine is only starting.
+fn running(verdict: &Verdict) -> (Vec<&'static str>, Timestamp, bool) {
+    match verdict {
+        Verdict::Suspect {
+            until, starting, ..
+        } => (labels(verdict), *until, *starting),
+        other => panic!("not suspect: {other}"),
+    }
+}
+
+fn unknown(verdict: Verdict) -> UnknownReason {
+    match verdict {
+        Verdict::Unknown(reason) => reason,
+        other => panic!("not unknown: {other}"),
+    }
+}
+
+#[test]
+fn a_node_that_matches_no_rule_is_healthy() {
+    let node = mk_node("True", at(0));
+    assert_eq!(
+        judged(&mk_check(), &mk_machine("m"), &node, at(9999)),
+        Verdict::Healthy
+    );
+}
+
+#[test]
+fn a_node_rule_fires_at_its_instant_and_not_before() {
+    let (check, machine) = (mk_check(), mk_machine("m"));
+    let node = mk_node("Unknown", at_millis(250));
+    let due = at_millis(300_250);
+
+    let before = judged(&check, &machine, &node, at_millis(300_249));
+    assert_eq!(running(&before), (vec!["node_condition"], due, false));
+    assert_eq!(
+        failing(&judged(&check, &machine, &node, due)),
+        ["node_condition"]
+    );
+}
+
+#[test]
+fn a_timeout_keeps_its_fraction_of_a_second() {
+    let mut check = mk_check();
+    check.node_conditions[0].timeout = Duration::from_millis(1500);
+    let verdict = judged(&check, &mk_machine("m"), &mk_node("Unknown", at(0)), at(1));
+    assert_eq!(running(&verdict).1, at_millis(1500));
+}
+
+#[test]
+fn a_timeout_of_zero_fires_at_once() {
+    let mut check = mk_check();
+    check.node_conditions = vec![mk_rule("Ready", "False", 0)];
+    let node = mk_node("False", at(7));
+    assert_eq!(
+        failing(&judged(&check, &mk_machine("m"), &node, at(7))),
+        ["node_condition"]
+    );
+}
+
+#[test]
+fn a_transition_in_the_future_is_believed() {
+    let verdict = judged(
+        &mk_check(),
+        &mk_machine("m"),
+        &mk_node("False", at(1000)),
+        at(0),
+    );
+    assert_eq!(running(&verdict).1, at(1300));
+}
+
+#[test]
+fn a_timeout_past_the_end_of_time_never_fires_and_overflows_nothing() {
+    let mut check = mk_check();
+    check.node_conditions = vec![ConditionRule {
+        timeout: Duration::MAX,
+        ..mk_rule("Ready", "False", 0)
+    }];
+    check.startup_timeout = Some(Duration::MAX);
+    let node = mk_node("False", at(0));
+    for node in [node, NodeView::NotJoined] {
+        let verdict = judged(&check, &mk_machine("m"), &node, at(i64::from(u32::MAX)));
+        assert_eq!(running(&verdict).1, Timestamp::MAX);
+    }
+}
+
+#[test]
+fn a_condition_that_does_not_say_since_when_never_times_out() {
+    let node = NodeView::Present(NodeFacts {
+        name: "node".into(),
+        conditions: vec![Condition {
+            last_transition: None,
+            ..mk_condition("Ready", "Unknown", at(0))
+        }],
+    });
+    assert_eq!(
+        judged(&mk_check(), &mk_machine("m"), &node, at(9999)),
+        Verdict::Healthy
+    );
+}
+
+#[test]
+fn an_absent_condition_is_not_unknown() {
+    let node = NodeView::Present(NodeFacts {
+        name: "node".into(),
+        conditions: vec![],
+    });
+    assert_eq!(
+        judged(&mk_check(), &mk_machine("m"), &node, at(9999)),
+        Verdict::Healthy
+    );
+}
+
+#[test]
+fn all_running_rules_are_named_and_the_earliest_sets_the_time() {
+    let mut check = mk_check();
+    check.machine_conditions = vec![mk_rule("BootstrapReady", "False", 900)];
+    let mut machine = mk_machine("m");
+    machine.conditions = vec![mk_condition("BootstrapReady", "False", at(0))];
+    let verdict = judged(&check, &machine, &mk_node("Unknown", at(0)), at(10));
+    assert_eq!(
+        running(&verdict),
+        (vec!["machine_condition", "node_condition"], at(300), false)
+    );
+}
+
+#[test]
+fn all_failing_rules_are_named_machine_rules_first() {
+    let mut check = mk_check();
+    check
+        .node_conditions
+        .push(mk_rule("DiskPressure", "True", 60));
+    check.machine_conditions = vec![mk_rule("BootstrapReady", "False", 0)];
+    let mut machine = mk_machine("m");
+    machine.failure = Some("CreateError: no such image".into());
+    machine.conditions = vec![mk_condition("BootstrapReady", "False", at(0))];
+    let node = NodeView::Present(NodeFacts {
+        name: "node".into(),
+        conditions: vec![
+            mk_condition("DiskPressure", "True", at(0)),
+            mk_condition("Ready", "Unknown", at(0)),
+        ],
+    });
+    let verdict = judged(&check, &machine, &node, at(300));
+    let expected = [
+        "machine_failure",
+        "machine_condition",
+        "node_condition",
+        "node_condition",
+    ];
+    assert_eq!(failing(&verdict), expected);
+}
+
+#[test]
+fn an_unhealthy_machine_is_judged_again_when_its_next_rule_fails() {
+    let mut check = mk_check();
+    check.machine_conditions = vec![mk_rule("BootstrapReady", "False", 0)];
+    let mut machine = mk_machine("m");
+    machine.conditions = vec![mk_condition("BootstrapReady", "False", at(0))];
+    let node = mk_node("Unknown", at(0));
+    let judgement = judge(&check, &mk_cluster(), &machine, &node, at(10));
+    assert_eq!(failing(&judgement.verdict), ["machine_condition"]);
+    assert_eq!(judgement.changes_at, Some(at(300)));
+}
+
+#[test]
+fn the_remediate_annotation_beats_every_other_rule() {
+    let mut machine = mk_machine("m");
+    machine.remediate_annotation = true;
+    machine.deleting = true;
+    machine.failure = Some("broken".into());
+    let cluster = ClusterFacts::default();
+    for node in [NodeView::NotJoined, unreachable(), mk_node("True", at(0))] {
+        let verdict = verdict(&mk_check(), &cluster, &machine, &node, at(0));
+        assert_eq!(failing(&verdict), ["remediate_annotation"]);
+    }
+}
+
+#[test]
+fn a_paused_or_skipped_machine_is_left_out_before_everything() {
+    let mut machine = mk_machine("m");
+    machine.remediate_annotation = true;
+    machine.skip_remediation = true;
+    let node = mk_node("Unknown", at(0));
+    let verdict = judged(&mk_check(), &machine, &node, at(9999));
+    assert_eq!(verdict, Verdict::Skipped(SkipReason::SkipRemediation));
+
+    machine.paused = true;
+    let verdict = judged(&mk_check(), &machine, &node, at(9999));
+    assert_eq!(verdict, Verdict::Skipped(SkipReason::Paused));
+}
+
+#[test]
+fn a_failed_machine_is_unhealthy_whatever_the_cluster_is_like() {
+    let mut machine = mk_machine("m");
+    machine.failure = Some("broken".into());
+    let cluster = ClusterFacts::default();
+    for node in [NodeView::NotJoined, unreachable(), mk_node("True", at(0))] {
+        let verdict = verdict(&mk_check(), &cluster, &machine, &node, at(0));
+        assert_eq!(failing(&verdict), ["machine_failure"]);
+    }
+}
+
+#[test]
+fn q4_what_was_not_evaluated_is_unknown_and_never_healthy() {
+    let (check, node) = (mk_check(), mk_node("True", at(0)));
+    let no_control_plane = ClusterFacts {
+        control_plane_initialized: None,
+        ..mk_cluster()
+    };
+    let no_infrastructure = ClusterFacts {
+        infrastructure_ready: None,
+        ..mk_cluster()
+    };
+    let (worker, mut control_plane) = (mk_machine("w"), mk_machine("cp"));
+    control_plane.control_plane = true;
+
+    let of = |cluster: &ClusterFacts, machine: &MachineFacts| {
+        verdict(&check, cluster, machine, &node, at(9999))
+    };
+    assert_eq!(
+        unknown(of(&no_control_plane, &worker)),
+        UnknownReason::ControlPlaneNotInitialized
+    );
+    assert_eq!(of(&no_control_plane, &control_plane), Verdict::Healthy);
+    for machine in [&worker, &control_plane] {
+        let reason = unknown(of(&no_infrastructure, machine));
+        assert_eq!(reason, UnknownReason::InfrastructureNotReady);
+    }
+}
+
+#[test]
+fn the_node_is_not_asked_for_before_the_cluster_is_ready() {
+    let cluster = ClusterFacts {
+        infrastructure_ready: None,
+        ..mk_cluster()
+    };
+    let missing = NodeView::Missing {
+        name: "node".into(),
+    };
+    for node in [missing, NodeView::NotJoined, mk_node("False", at(0))] {
+        let judgement = judge(&mk_check(), &cluster, &mk_machine("m"), &node, at(9999));
+        assert_eq!(
+            unknown(judgement.verdict),
+            UnknownReason::InfrastructureNotReady
+        );
+        assert_eq!(judgement.changes_at, None);
+    }
+}
+
+#[test]
+fn a_deleted_node_is_unhealthy_at_once_and_without_any_timeout() {
+    let mut check = mk_check();
+    check.startup_timeout = None;
+    let node = NodeView::Missing {
+        name: "node".into(),
+    };
+    let verdict = judged(&check, &mk_machine("m"), &node, at(0));
+    assert_eq!(
+        verdict,
+        Verdict::Unhealthy {
+            causes: vec![Cause::NodeDeleted {
+                name: "node".into()
+            }]
+        }
+    );
+}
+
+#[test]
+fn an_unreachable_workload_cluster_is_unknown_and_not_unhealthy() {
+    let verdict = judged(&mk_check(), &mk_machine("m"), &unreachable(), at(9999));
+    let why = "connection refused".into();
+    assert_eq!(unknown(verdict), UnknownReason::WorkloadUnreachable { why });
+}
+
+#[test]
+fn an_unreachable_workload_cluster_does_not_hide_the_machines_own_conditions() {
+    let mut check = mk_check();
+    check.machine_conditions = vec![mk_rule("BootstrapReady", "False", 60)];
+    let mut machine = mk_machine("m");
+    machine.conditions = vec![mk_condition("BootstrapReady", "False", at(0))];
+
+    let before = judged(&check, &machine, &unreachable(), at(59));
+    assert_eq!(running(&before), (vec!["machine_condition"], at(60), false));
+    let then = judged(&check, &machine, &unreachable(), at(60));
+    assert_eq!(failing(&then), ["machine_condition"]);
+}
+
+#[test]
+fn a_machine_without_a_node_is_starting_until_its_timeout() {
+    let (check, machine) = (mk_check(), mk_machine("m"));
+    let before = judged(&check, &machine, &NodeView::NotJoined, at_millis(599_999));
+    assert_eq!(
+        running(&before),
+        (vec!["node_startup_timeout"], at(600), true)
+    );
+    let then = judged(&check, &machine, &NodeView::NotJoined, at(600));
+    assert_eq!(failing(&then), ["node_startup_timeout"]);
+}
+
+#[test]
+fn the_startup_timeout_runs_from_the_latest_of_four_events() {
+    let until = |created, initialized, infrastructure, machine_infrastructure| {
+        let cluster = ClusterFacts {
+            paused: false,
+            infrastructure_ready: Some(at(infrastructure)),
+            control_plane_initialized: initialized,
+        };
+        let mut machine = mk_machine("m");
+        machine.control_plane = true;
+        machine.created = at(created);
+        machine.infrastructure_ready = machine_infrastructure;
+        running(&verdict(
+            &mk_check(),
+            &cluster,
+            &machine,
+            &NodeView::NotJoined,
+            at(0),
+        ))
+        .1
+    };
+    assert_eq!(until(40, Some(at(10)), 20, Some(at(30))), at(640));
+    assert_eq!(until(10, Some(at(40)), 20, Some(at(30))), at(640));
+    assert_eq!(until(10, Some(at(20)), 40, Some(at(30))), at(640));
+    assert_eq!(until(10, Some(at(20)), 30, Some(at(40))), at(640));
+    assert_eq!(until(10, None, 5, None), at(610));
+}
+
+#[test]
+fn without_a_startup_timeout_nothing_is_said_about_a_machine_without_a_node() {
+    for off in [None, Some(Duration::ZERO)] {
+        let check = Check {
+            startup_timeout: off,
+            ..mk_check()
+        };
+        let judgement = judge(
+            &check,
+            &mk_cluster(),
+            &mk_machine("m"),
+            &NodeView::NotJoined,
+            at(99_999),
+        );
+        assert_eq!(unknown(judgement.verdict), UnknownReason::NoNode);
+        assert_eq!(judgement.changes_at, None);
+    }
+}
+
+#[test]
+fn a_machine_that_starts_while_another_rule_runs_is_not_merely_starting() {
+    let mut check = mk_check();
+    check.machine_conditions = vec![mk_rule("BootstrapReady", "False", 900)];
+    let mut machine = mk_machine("m");
+    machine.conditions = vec![mk_condition("BootstrapReady", "False", at(0))];
+    let verdict = judged(&check, &machine, &NodeView::NotJoined, at(0));
+    let causes = vec!["machine_condition", "node_startup_timeout"];
+    assert_eq!(running(&verdict), (causes, at(600), false));
+}
+
+#[test]
+fn a_deleting_machine_is_never_healthy_nor_starting() {
+    let mut machine = mk_machine("m");
+    machine.deleting = true;
+    let check = mk_check();
+    let healthy_node = mk_node("True", at(0));
+    for node in [&healthy_node, &unreachable()] {
+        let verdict = judged(&check, &machine, node, at(0));
+        assert_eq!(unknown(verdict), UnknownReason::Deleting);
+    }
+    let coming_up = judged(&check, &machine, &NodeView::NotJoined, at(0));
+    assert_eq!(
+        running(&coming_up),
+        (vec!["node_startup_timeout"], at(600), false)
+    );
+    let failed = judged(&check, &machine, &mk_node("Unknown", at(0)), at(300));
+    assert_eq!(failing(&failed), ["node_condition"]);
+}

@@ -1,0 +1,333 @@
+//! The verdict on one machine.
+//!
+//! Owns the rules of machinehealthcheck.md 2.3. Must never look at another machine or at the limit.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Check, ClusterFacts, Condition, ConditionRule, MachineFacts, NodeView};
+
+/// Why a machine is unhealthy, or will be. Its Display is the one wording of it: condition, event,
+/// log and CLI say the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// `cluster.x-k8s.io/remediate-machine` is set.
+    RemediateAnnotation,
+    /// `status.failureReason` or `failureMessage` is set.
+    MachineFailure {
+        /// The two, joined.
+        message: String,
+    },
+    /// The Node of the nodeRef is gone.
+    NodeDeleted {
+        /// Its name.
+        name: String,
+    },
+    /// No Node within the startup timeout.
+    NodeStartupTimeout {
+        /// The timeout.
+        timeout: Duration,
+    },
+    /// A rule on a Machine condition has matched for too long.
+    MachineCondition {
+        /// Condition type.
+        type_: String,
+        /// Condition status.
+        status: String,
+        /// The condition's reason.
+        reason: String,
+        /// The rule's timeout.
+        timeout: Duration,
+    },
+    /// A rule on a Node condition has matched for too long.
+    NodeCondition {
+        /// Condition type.
+        type_: String,
+        /// Condition status.
+        status: String,
+        /// The condition's reason.
+        reason: String,
+        /// The rule's timeout.
+        timeout: Duration,
+    },
+}
+
+/// Why a machine is left out altogether.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SkipReason {
+    /// `cluster.x-k8s.io/paused`.
+    Paused,
+    /// `cluster.x-k8s.io/skip-remediation`.
+    SkipRemediation,
+}
+
+/// Why nothing can be said about a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum UnknownReason {
+    /// The workload cluster cannot be asked.
+    WorkloadUnreachable {
+        /// Why.
+        why: String,
+    },
+    /// The Cluster's infrastructure is not ready.
+    InfrastructureNotReady,
+    /// The control plane is not initialized and this is a worker.
+    ControlPlaneNotInitialized,
+    /// It has no Node, and no timeout runs (startup timeout off).
+    NoNode,
+    /// It is being deleted.
+    Deleting,
+}
+
+/// The verdict on one machine at one time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Not a target.
+    Skipped(SkipReason),
+    /// A Node is there and no rule matches.
+    Healthy,
+    /// A rule matches but not for long enough yet, or its Node has not joined yet.
+    Suspect {
+        /// The earliest time at which the verdict may become Unhealthy.
+        until: Timestamp,
+        /// What will have made it so.
+        causes: Vec<Cause>,
+        /// Only the startup timeout runs: a machine that is still coming up.
+        starting: bool,
+    },
+    /// To be remediated.
+    Unhealthy {
+        /// Every failing rule, machine rules first.
+        causes: Vec<Cause>,
+    },
+    /// Cannot be judged. Never acted on, never called healthy.
+    Unknown(UnknownReason),
+}
+
+/// A verdict, and until when it holds if nothing but time changes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// When the verdict changes by itself. Also set for an unhealthy machine of which one more rule
+    /// is about to fail: its condition lists all of them.
+    pub changes_at: Option<Timestamp>,
+}
+
+/// The verdict on one machine (machinehealthcheck.md 2.3). See [`judge`].
+pub fn verdict(
+    check: &Check,
+    cluster: &ClusterFacts,
+    machine: &MachineFacts,
+    node: &NodeView,
+    now: Timestamp,
+) -> Verdict {
+    judge(check, cluster, machine, node, now).verdict
+}
+
+/// Judges one machine by machinehealthcheck.md 2.3, with these differences:
+///
+/// - A deadline fires at its instant (`<=`), not a second later, and keeps fractions of a second.
+/// - `status.failureReason` and `failureMessage` count, wherever a Machine still carries them, and
+///   before the state of the cluster is asked, as they did in Cluster API up to v1.10.
+/// - What was not evaluated is [`Verdict::Unknown`], never healthy (\[Q4\] is not copied).
+/// - An unreachable workload cluster hides the Node only: causes and timers that the management
+///   cluster alone shows still count.
+pub fn judge(
+    check: &Check,
+    cluster: &ClusterFacts,
+    machine: &MachineFacts,
+    node: &NodeView,
+    now: Timestamp,
+) -> Judgement {
+    if machine.paused {
+        return Judgement::settled(Verdict::Skipped(SkipReason::Paused));
+    }
+    if machine.skip_remediation {
+        return Judgement::settled(Verdict::Skipped(SkipReason::SkipRemediation));
+    }
+    if machine.remediate_annotation {
+        let causes = vec![Cause::RemediateAnnotation];
+        return Judgement::settled(Verdict::Unhealthy { causes });
+    }
+
+    let mut findings = Findings::new(now);
+    if let Some(message) = &machine.failure {
+        findings.failed.push(Cause::MachineFailure {
+            message: message.clone(),
+        });
+    }
+    if let Some(reason) = not_evaluated(cluster, machine) {
+        return findings.conclude(machine, Verdict::Unknown(reason));
+    }
+
+    findings.match_rules(
+        &check.machine_conditions,
+        &machine.conditions,
+        machine_condition,
+    );
+    let otherwise = match node {
+        NodeView::Missing { name } => {
+            findings
+                .failed
+                .push(Cause::NodeDeleted { name: name.clone() });
+            Verdict::Unknown(UnknownReason::NoNode)
+        }
+        NodeView::Unreachable { why } => {
+            Verdict::Unknown(UnknownReason::WorkloadUnreachable { why: why.clone() })
+        }
+        NodeView::NotJoined => {
+            if let Some(timeout) = check.startup_timeout.filter(|timeout| !timeout.is_zero()) {
+                findings.time(
+                    Cause::NodeStartupTimeout { timeout },
+                    deadline(startup_began(cluster, machine), timeout),
+                );
+            }
+            Verdict::Unknown(UnknownReason::NoNode)
+        }
+        NodeView::Present(node) => {
+            findings.match_rules(&check.node_conditions, &node.conditions, node_condition);
+            Verdict::Healthy
+        }
+    };
+    findings.conclude(machine, otherwise)
+}
+
+/// Why the rules are not applied at all (machinehealthcheck.md 2.3, 2 and 3).
+fn not_evaluated(cluster: &ClusterFacts, machine: &MachineFacts) -> Option<UnknownReason> {
+    if cluster.control_plane_initialized.is_none() && !machine.control_plane {
+        Some(UnknownReason::ControlPlaneNotInitialized)
+    } else if cluster.infrastructure_ready.is_none() {
+        Some(UnknownReason::InfrastructureNotReady)
+    } else {
+        None
+    }
+}
+
+/// Since when the startup timeout runs (machinehealthcheck.md 2.3, 5b).
+fn startup_began(cluster: &ClusterFacts, machine: &MachineFacts) -> Timestamp {
+    [
+        cluster.control_plane_initialized,
+        cluster.infrastructure_ready,
+        machine.infrastructure_ready,
+    ]
+    .into_iter()
+    .flatten()
+    .fold(machine.created, Timestamp::max)
+}
+
+/// The instant at which a timeout fires. One that lies past the end of time never does.
+fn deadline(since: Timestamp, timeout: Duration) -> Timestamp {
+    since.checked_add(timeout).unwrap_or(Timestamp::MAX)
+}
+
+fn machine_condition(rule: &ConditionRule, condition: &Condition) -> Cause {
+    Cause::MachineCondition {
+        type_: rule.type_.clone(),
+        status: rule.status.clone(),
+        reason: condition.reason.clone(),
+        timeout: rule.timeout,
+    }
+}
+
+fn node_condition(rule: &ConditionRule, condition: &Condition) -> Cause {
+    Cause::NodeCondition {
+        type_: rule.type_.clone(),
+        status: rule.status.clone(),
+        reason: condition.reason.clone(),
+        timeout: rule.timeout,
+    }
+}
+
+// === impl Judgement ===
+
+impl Judgement {
+    fn settled(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            changes_at: None,
+        }
+    }
+}
+
+/// What the rules found, in their order: those that fail and those whose time still runs.
+struct Findings {
+    now: Timestamp,
+    failed: Vec<Cause>,
+    running: Vec<Cause>,
+    next: Option<Timestamp>,
+}
+
+// === impl Findings ===
+
+impl Findings {
+    fn new(now: Timestamp) -> Self {
+        Self {
+            now,
+            failed: Vec::new(),
+            running: Vec::new(),
+            next: None,
+        }
+    }
+
+    /// Takes a cause that holds at and after `deadline`.
+    fn time(&mut self, cause: Cause, deadline: Timestamp) {
+        if deadline <= self.now {
+            self.failed.push(cause);
+        } else {
+            self.running.push(cause);
+            self.next = Some(self.next.map_or(deadline, |next| next.min(deadline)));
+        }
+    }
+
+    /// Applies rules to conditions. An absent condition matches no rule, not even one for
+    /// `Unknown`; one that does not say since when it holds cannot time out.
+    fn match_rules(
+        &mut self,
+        rules: &[ConditionRule],
+        conditions: &[Condition],
+        cause: fn(&ConditionRule, &Condition) -> Cause,
+    ) {
+        for rule in rules {
+            let matching = conditions
+                .iter()
+                .find(|condition| condition.type_ == rule.type_)
+                .filter(|condition| condition.status == rule.status);
+            if let Some(condition) = matching
+                && let Some(since) = condition.last_transition
+            {
+                self.time(cause(rule, condition), deadline(since, rule.timeout));
+            }
+        }
+    }
+
+    /// The verdict: what failed, else what runs, else `otherwise`.
+    fn conclude(self, machine: &MachineFacts, otherwise: Verdict) -> Judgement {
+        let verdict = if !self.failed.is_empty() {
+            Verdict::Unhealthy {
+                causes: self.failed,
+            }
+        } else if let Some(until) = self.next {
+            // A machine on its way out is not coming up, so it gets no benefit of the doubt.
+            let starting = !machine.deleting
+                && self
+                    .running
+                    .iter()
+                    .all(|cause| matches!(cause, Cause::NodeStartupTimeout { .. }));
+            Verdict::Suspect {
+                until,
+                causes: self.running,
+                starting,
+            }
+        } else if machine.deleting {
+            Verdict::Unknown(UnknownReason::Deleting)
+        } else {
+            otherwise
+        };
+        Judgement {
+            verdict,
+            changes_at: self.next,
+        }
+    }
+}

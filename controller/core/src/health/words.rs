@@ -1,0 +1,168 @@
+//! The words for what was decided.
+//!
+//! Owns the one Display, label and reason of each outcome; must never decide anything.
+
+use std::fmt;
+
+use super::{Cause, SkipReason, UnknownReason, Verdict, go_duration};
+
+// === impl Cause ===
+
+impl Cause {
+    /// A short, stable name, for metric labels.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::RemediateAnnotation => "remediate_annotation",
+            Self::MachineFailure { .. } => "machine_failure",
+            Self::NodeDeleted { .. } => "node_deleted",
+            Self::NodeStartupTimeout { .. } => "node_startup_timeout",
+            Self::MachineCondition { .. } => "machine_condition",
+            Self::NodeCondition { .. } => "node_condition",
+        }
+    }
+
+    /// The reason of `HealthCheckSucceeded` in the v1beta2 contract (machinehealthcheck.md 1.6).
+    /// That contract has none of its own for a failed Machine.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::RemediateAnnotation => "HasRemediateAnnotation",
+            Self::MachineFailure { .. } | Self::MachineCondition { .. } => "UnhealthyMachine",
+            Self::NodeDeleted { .. } => "NodeDeleted",
+            Self::NodeStartupTimeout { .. } => "NodeStartupTimeout",
+            Self::NodeCondition { .. } => "UnhealthyNode",
+        }
+    }
+
+    /// The reason of `HealthCheckSucceeded` in the v1beta1 contract (machinehealthcheck.md 1.6).
+    pub fn reason_v1beta1(&self) -> &'static str {
+        match self {
+            Self::RemediateAnnotation => "HasRemediateMachineAnnotation",
+            Self::MachineFailure { .. } => "MachineHasFailure",
+            Self::MachineCondition { .. } => "UnhealthyMachine",
+            Self::NodeDeleted { .. } => "NodeNotFound",
+            Self::NodeStartupTimeout { .. } => "NodeStartupTimeout",
+            Self::NodeCondition { .. } => "UnhealthyNode",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RemediateAnnotation => {
+                f.write_str("Machine is marked with annotation cluster.x-k8s.io/remediate-machine")
+            }
+            Self::MachineFailure { message } => write!(f, "Machine has failed: {message}"),
+            Self::NodeDeleted { name } => write!(f, "Node {name} has been deleted"),
+            Self::NodeStartupTimeout { timeout } => {
+                write!(f, "Node did not join within {}", go_duration(*timeout))
+            }
+            Self::MachineCondition {
+                type_,
+                status,
+                reason,
+                timeout,
+            } => {
+                let timeout = go_duration(*timeout);
+                write!(f, "Condition {type_} on Machine is {status}")?;
+                write!(f, "{} for {timeout} or longer", Because(reason))
+            }
+            Self::NodeCondition {
+                type_,
+                status,
+                reason,
+                timeout,
+            } => {
+                let timeout = go_duration(*timeout);
+                write!(f, "Condition {type_} on Node is {status}")?;
+                write!(f, "{} for {timeout} or longer", Because(reason))
+            }
+        }
+    }
+}
+
+/// A condition's reason in brackets; nothing where its setter gave none.
+struct Because<'a>(&'a str);
+
+impl fmt::Display for Because<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            "" => Ok(()),
+            reason => write!(f, " ({reason})"),
+        }
+    }
+}
+
+// === impl SkipReason ===
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Paused => "annotation cluster.x-k8s.io/paused is set",
+            Self::SkipRemediation => "annotation cluster.x-k8s.io/skip-remediation is set",
+        })
+    }
+}
+
+// === impl UnknownReason ===
+
+impl fmt::Display for UnknownReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WorkloadUnreachable { why } => {
+                write!(f, "the workload cluster cannot be asked: {why}")
+            }
+            Self::InfrastructureNotReady => {
+                f.write_str("the infrastructure of the Cluster is not ready")
+            }
+            Self::ControlPlaneNotInitialized => {
+                f.write_str("the control plane of the Cluster is not initialized")
+            }
+            Self::NoNode => f.write_str("no Node has joined, and there is no startup timeout"),
+            Self::Deleting => f.write_str("the Machine is being deleted"),
+        }
+    }
+}
+
+// === impl Verdict ===
+
+impl Verdict {
+    /// A short, stable name, for metric labels.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Skipped(_) => "skipped",
+            Self::Healthy => "healthy",
+            Self::Suspect { .. } => "suspect",
+            Self::Unhealthy { .. } => "unhealthy",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
+    /// Whether the machine is one of the check's targets; a skipped one is not.
+    pub fn is_target(&self) -> bool {
+        !matches!(self, Self::Skipped(_))
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skipped(reason) => write!(f, "skipped: {reason}"),
+            Self::Healthy => f.write_str("healthy"),
+            Self::Suspect { until, causes, .. } => {
+                write!(f, "suspect until {until}: {}", joined(causes))
+            }
+            Self::Unhealthy { causes } => write!(f, "unhealthy: {}", joined(causes)),
+            Self::Unknown(reason) => write!(f, "unknown: {reason}"),
+        }
+    }
+}
+
+/// Causes in one line.
+pub(super) fn joined(causes: &[Cause]) -> String {
+    causes
+        .iter()
+        .map(Cause::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
+}

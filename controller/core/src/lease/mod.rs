@@ -1,0 +1,368 @@
+//! Who leads: an election over one Kubernetes Lease, decided purely.
+//!
+//! Owns: when a candidate may take the Lease, until when it may act, and its term. Must never: read
+//! a clock, trust the wall clock of another process, or call a client.
+//!
+//! Times are durations on this process's monotonic clock, since any origin; they should come from
+//! a clock that also runs while the machine is suspended. `renewTime` in the Lease is only compared
+//! for equality: whether a Lease has expired is judged by when *we* saw it change last (design,
+//! section 3; rust-stack, 2.2).
+//!
+//! Why two never lead at one time (F7), given that a write is accepted only if the Lease is still
+//! the one that the writer saw:
+//!
+//! ```text
+//! leader:     sent ----------------> must stop           sent + renew_deadline
+//! server:        applied
+//! candidate:        seen -----------------------> may take it    seen + duration
+//! ```
+//!
+//! `sent <= applied <= seen` and `renew_deadline < duration`. A write that was sent before the
+//! leader stepped down never makes it leader again, however late its answer comes.
+//!
+//! The term is `leaseTransitions`. Each acquisition raises it, so a term belongs to one reign of
+//! one process; the identity must be unique per process (a name and a random part). Whoever still
+//! acts on an old term, for whatever reason, is refused by the agents.
+//!
+//! Deleting the Lease by hand is outside of this argument: a candidate that has seen a holder waits
+//! for that one's time to pass, one that starts afterwards cannot know. The agents' memory of terms
+//! still holds; [`LeaseView::raise_term`] brings the new Lease above it.
+
+mod config;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+pub use config::{LeaseConfig, LeaseConfigError};
+
+/// The highest term: `leaseTransitions` is a signed number of 32 bits.
+pub const MAX_TERM: u64 = i32::MAX as u64;
+
+/// The Lease as the server has it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LeaseRecord {
+    /// `spec.holderIdentity`; empty: released.
+    pub holder: String,
+    /// `spec.leaseTransitions`: the term.
+    pub transitions: u64,
+    /// `spec.leaseDurationSeconds`.
+    pub duration: Duration,
+    /// `spec.renewTime`, of the holder's clock: tells one renewal from another and nothing else.
+    pub renewed: Option<Timestamp>,
+    /// `metadata.resourceVersion`.
+    pub version: String,
+}
+
+/// A write of the Lease. It must fail if the Lease is not as we saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LeaseWrite {
+    /// `spec.holderIdentity`; empty: release.
+    pub holder: String,
+    /// `spec.leaseTransitions`.
+    pub transitions: u64,
+    /// `spec.leaseDurationSeconds`.
+    pub duration: Duration,
+    /// Also set `spec.acquireTime`; `spec.renewTime` is set by every write, to another value than
+    /// before.
+    pub acquires: bool,
+    /// The `resourceVersion` that it replaces; `None`: create, and fail if there is one.
+    pub replaces: Option<String>,
+}
+
+/// Our time as leader.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Reign {
+    term: u64,
+    /// When the last write that succeeded was sent: the Lease cannot have been renewed before.
+    sent: Duration,
+}
+
+/// What one process knows about the Lease.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LeaseView {
+    me: String,
+    record: Option<LeaseRecord>,
+    /// When we saw the record become what it is.
+    changed: Duration,
+    /// A Lease of another that vanished: when it changed last, and its duration.
+    vanished: Option<(Duration, Duration)>,
+    /// The highest term that a Lease was seen to have; the next reign goes above it.
+    highest_seen: u64,
+    /// What agents ask of us: no write may have a lower term.
+    lowest_term: u64,
+    reign: Option<Reign>,
+    /// When we stepped down last; what was sent until then no longer counts.
+    stepped_down: Option<Duration>,
+}
+
+/// Why a leader is none any more.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Lost {
+    /// It could not renew in time; the Lease may pass to another soon.
+    #[error("the Lease could not be renewed in time")]
+    Late,
+    /// Another holds the Lease.
+    #[error("the Lease is held by {0:?}")]
+    Taken(String),
+    /// The Lease was deleted.
+    #[error("the Lease is gone")]
+    Gone,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// We lead; nothing to do before `renew_at`.
+    Hold {
+        /// Our term.
+        term: u64,
+        /// When to renew.
+        renew_at: Duration,
+        /// When to stop at the latest, unless it is renewed.
+        renew_by: Duration,
+    },
+    /// We lead: send this. Where it fails, look at the Lease and ask again after a retry period.
+    Renew {
+        /// The write.
+        write: LeaseWrite,
+        /// When to stop at the latest, unless it is renewed.
+        renew_by: Duration,
+    },
+    /// Nobody leads: send this. We lead once it has succeeded, not before.
+    Acquire {
+        /// The write; its transitions are the term.
+        write: LeaseWrite,
+    },
+    /// Stop acting now, then call [`LeaseView::step_down`].
+    StepDown {
+        /// Why.
+        why: Lost,
+    },
+    /// Another leads, or may.
+    Wait {
+        /// When to ask again at the latest, if the Lease does not change before.
+        until: Duration,
+        /// Who; empty: the holder of a Lease that was deleted.
+        holder: String,
+    },
+    /// There is no higher term left, and a term is never used twice. Only a person can help.
+    Exhausted,
+}
+
+/// A term that no Lease can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("term {0} leaves no room for a higher one")]
+pub struct TermOutOfRange(pub u64);
+
+/// Decides what to do about the Lease now.
+pub fn evaluate(view: &LeaseView, config: &LeaseConfig, now: Duration) -> Decision {
+    match &view.reign {
+        Some(reign) => view.defend(reign, config, now),
+        None => view.contend(config, now),
+    }
+}
+
+// === impl LeaseView ===
+
+impl LeaseView {
+    /// The first look at the Lease; `None`: there is none. `me` is unique per process.
+    pub fn new(me: impl Into<String>, record: Option<LeaseRecord>, now: Duration) -> Self {
+        let mut view = Self {
+            me: me.into(),
+            record: None,
+            changed: now,
+            vanished: None,
+            highest_seen: 0,
+            lowest_term: 1,
+            reign: None,
+            stepped_down: None,
+        };
+        view.observe(record, now);
+        view
+    }
+
+    /// A later look at the Lease, from a read, a watch or a conflict. Late ones do no harm.
+    pub fn observe(&mut self, record: Option<LeaseRecord>, now: Duration) {
+        let Some(record) = record else {
+            if let Some(gone) = self.record.take()
+                && gone.holder != self.me
+                && !gone.holder.is_empty()
+            {
+                self.vanished = Some((self.changed, gone.duration));
+            }
+            return;
+        };
+        self.highest_seen = self.highest_seen.max(record.transitions);
+        if let Some(reign) = &mut self.reign {
+            if record.transitions < reign.term {
+                // From before our acquisition. If it is not (someone has set the Lease back), our
+                // renewals fail and the deadline ends the reign.
+                return;
+            }
+            if record.holder == self.me {
+                // Our own write, seen before its answer.
+                reign.term = record.transitions;
+            }
+        }
+        self.vanished = None;
+        // Another resourceVersion alone is someone's label, not a sign of life of the holder.
+        let renewed = self.record.as_ref().is_none_or(|known| {
+            (
+                &known.holder,
+                known.transitions,
+                known.duration,
+                known.renewed,
+            ) != (
+                &record.holder,
+                record.transitions,
+                record.duration,
+                record.renewed,
+            )
+        });
+        if renewed {
+            self.changed = now;
+        }
+        self.record = Some(record);
+    }
+
+    /// A write that [`evaluate`] asked for at `sent` has succeeded with this result.
+    pub fn written(&mut self, record: LeaseRecord, sent: Duration, now: Duration) {
+        let ours = record.holder == self.me;
+        let term = record.transitions;
+        let stale = self.stepped_down.is_some_and(|end| sent <= end)
+            || self.reign.as_ref().is_some_and(|reign| term < reign.term)
+            || self
+                .record
+                .as_ref()
+                .is_some_and(|known| term < known.transitions);
+        if ours && !stale {
+            let sent = self
+                .reign
+                .as_ref()
+                .map_or(sent, |reign| reign.sent.max(sent));
+            self.reign = Some(Reign { term, sent });
+        }
+        self.observe(Some(record), now);
+    }
+
+    /// An agent has refused our term because it has promised itself to `highest`. The next write
+    /// goes above that; until then our own term stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// `highest` leaves no room; nothing is changed.
+    pub fn raise_term(&mut self, highest: u64) -> Result<(), TermOutOfRange> {
+        if highest >= MAX_TERM {
+            return Err(TermOutOfRange(highest));
+        }
+        self.lowest_term = self.lowest_term.max(highest.saturating_add(1));
+        Ok(())
+    }
+
+    /// We have stopped acting as leader, and no write sent until now makes us one again.
+    pub fn step_down(&mut self, now: Duration) {
+        self.reign = None;
+        self.stepped_down = Some(now);
+    }
+
+    /// Steps down, and gives the write that lets another lead at once. To be called once everything
+    /// that acts as leader has stopped; `None`: it is not ours to release.
+    pub fn release(&mut self, now: Duration) -> Option<LeaseWrite> {
+        self.reign.as_ref()?;
+        self.step_down(now);
+        let record = self
+            .record
+            .as_ref()
+            .filter(|record| record.holder == self.me)?;
+        Some(LeaseWrite {
+            holder: String::new(),
+            transitions: record.transitions,
+            duration: record.duration,
+            acquires: false,
+            replaces: Some(record.version.clone()),
+        })
+    }
+
+    /// The term in which we may act now; `None`: we do not lead. To be asked before every write and
+    /// every command.
+    pub fn term(&self, config: &LeaseConfig, now: Duration) -> Option<u64> {
+        let reign = self.reign.as_ref()?;
+        self.lost(reign, config, now)
+            .is_none()
+            .then_some(reign.term)
+    }
+
+    /// Who holds the Lease as last seen; `None`: nobody.
+    pub fn holder(&self) -> Option<&str> {
+        self.record
+            .as_ref()
+            .map(|record| record.holder.as_str())
+            .filter(|name| !name.is_empty())
+    }
+
+    fn lost(&self, reign: &Reign, config: &LeaseConfig, now: Duration) -> Option<Lost> {
+        match &self.record {
+            None => Some(Lost::Gone),
+            Some(record) if record.holder != self.me => Some(Lost::Taken(record.holder.clone())),
+            Some(_) => (now >= config.renew_by(reign.sent)).then_some(Lost::Late),
+        }
+    }
+
+    fn defend(&self, reign: &Reign, config: &LeaseConfig, now: Duration) -> Decision {
+        if let Some(why) = self.lost(reign, config, now) {
+            return Decision::StepDown { why };
+        }
+        let renew_by = config.renew_by(reign.sent);
+        let renew_at = reign.sent.saturating_add(config.retry());
+        if now < renew_at && self.lowest_term <= reign.term {
+            return Decision::Hold {
+                term: reign.term,
+                renew_at,
+                renew_by,
+            };
+        }
+        let term = reign.term.max(self.lowest_term);
+        Decision::Renew {
+            write: self.claim(term, false, config),
+            renew_by,
+        }
+    }
+
+    fn contend(&self, config: &LeaseConfig, now: Duration) -> Decision {
+        let (until, holder) = match (&self.record, self.vanished) {
+            (Some(record), _) if record.holder.is_empty() || record.holder == self.me => {
+                (now, String::new())
+            }
+            (Some(record), _) => (
+                config.free_at(self.changed, record.duration),
+                record.holder.clone(),
+            ),
+            (None, Some((changed, duration))) => (config.free_at(changed, duration), String::new()),
+            (None, None) => (now, String::new()),
+        };
+        if now < until {
+            return Decision::Wait { until, holder };
+        }
+        let term = self.lowest_term.max(self.highest_seen.saturating_add(1));
+        if term > MAX_TERM {
+            return Decision::Exhausted;
+        }
+        Decision::Acquire {
+            write: self.claim(term, true, config),
+        }
+    }
+
+    fn claim(&self, term: u64, acquires: bool, config: &LeaseConfig) -> LeaseWrite {
+        LeaseWrite {
+            holder: self.me.clone(),
+            transitions: term,
+            duration: config.duration(),
+            acquires,
+            replaces: self.record.as_ref().map(|record| record.version.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

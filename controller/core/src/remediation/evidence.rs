@@ -1,0 +1,68 @@
+//! What counts as proof that a host is off (F1, F8).
+//!
+//! Must never accept less than the BMC's exact word, or a person's.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Policy, PowerReading, PowerState};
+
+/// The proof.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OffEvidence {
+    /// The BMC said so, as often and as far apart as F1 asks.
+    Bmc {
+        /// When this controller learned it.
+        at: Timestamp,
+        /// The readings, oldest first.
+        readings: Vec<PowerReading>,
+    },
+    /// A person said so by `rackhand.dev/confirm-fenced` (F8).
+    Person {
+        /// When this controller saw it.
+        at: Timestamp,
+    },
+}
+
+impl OffEvidence {
+    /// When it was learned.
+    pub fn at(&self) -> Timestamp {
+        match self {
+            Self::Bmc { at, .. } | Self::Person { at } => *at,
+        }
+    }
+}
+
+/// F1 knows no proof by a single reading, whatever a policy says.
+const LEAST_CONFIRMATIONS: u32 = 2;
+
+/// F1: the last readings must all be exactly off, at least `confirmations` of them and never less
+/// than two, all of one BMC, the first and the last at least `confirm_interval` apart by the
+/// agent's monotonic clock.
+///
+/// # Errors
+/// Says what is missing.
+pub fn confirmed_off(readings: &[PowerReading], policy: &Policy) -> Result<(), String> {
+    let wanted = policy.confirmations.max(LEAST_CONFIRMATIONS) as usize;
+    if let Some(other) = readings.iter().find(|r| r.state != PowerState::Off) {
+        return Err(format!("a reading says {:?}, which is not off", other.raw));
+    }
+    if readings.len() < wanted {
+        return Err(format!("{} of {wanted} readings of off", readings.len()));
+    }
+    let (Some(first), Some(last)) = (readings.first(), readings.last()) else {
+        return Err("no reading".into());
+    };
+    if readings.iter().any(|r| r.bmc != first.bmc) {
+        return Err("the readings are of different BMCs".into());
+    }
+    let apart = last.since_start_ms.saturating_sub(first.since_start_ms);
+    let least = policy.confirm_interval.as_millis();
+    if u128::from(apart) < least {
+        return Err(format!(
+            "the readings are only {apart} ms apart, {least} ms are asked"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! The remediation of one host, step by step.
+//!
+//! Owns: which step comes next, what must be durable before it, and when the out-of-service taint
+//! may stand (F1 to F11, L1). Must never: act, or take anything but the BMC's exact "off" or a
+//! person's word for off.
+//!
+//! ```text
+//! Pending -> Holding -> PoweringOff -> ConfirmingOff -> Tainting -> Draining
+//!                           |  ^            |                          |
+//!                           v  | seen on    | no Node to taint         v
+//!                 AwaitingConfirmation      +---------------------> PoweringOn -> Booting
+//!                                                                                   |
+//!            Succeeded / Retrying (back to Holding) / Escalated <----------- Restoring
+//! ```
+
+mod conflict;
+mod evidence;
+mod observation;
+mod policy;
+mod reason;
+mod state;
+mod step;
+
+pub use conflict::{Active, ControlPlane, conflict};
+pub use evidence::{OffEvidence, confirmed_off};
+pub use observation::{
+    AgentView, BareMetalHostFacts, Drain, HostView, LeaseFacts, MachineView, NodeFacts,
+    Observation, OperationOutcome, OperationView, PowerReading, PowerState, PowerView,
+    RequestFacts, Taint, WorkloadView,
+};
+pub use policy::{DrainBlocked, Exhausted, Policy, PolicyError, Strategy};
+pub use reason::Because;
+pub use state::{AttemptRecord, HostRef, Mode, NodeMark, Phase, State, Step, TaintOwner};
+pub use step::{Command, Decision, Next, Note, Outcome, operation_id, step};
+
+#[cfg(test)]
+mod tests;

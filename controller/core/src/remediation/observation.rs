@@ -1,0 +1,286 @@
+//! What was seen, all of it, when a step is decided.
+//!
+//! Owns plain data only. Times are the controller's own clock, never a BMC's or a kubelet's.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Because, Command, HostRef, Policy, PolicyError};
+
+/// What a BMC said about power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PowerState {
+    /// Exactly on.
+    On,
+    /// Exactly off.
+    Off,
+    /// On its way up.
+    PoweringOn,
+    /// On its way down, which is not off.
+    PoweringOff,
+    /// Anything else.
+    Unknown,
+}
+
+/// One reading, as an agent reported it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PowerReading {
+    /// The state.
+    pub state: PowerState,
+    /// The BMC's own word.
+    pub raw: String,
+    /// When, by the agent's wall clock: for people.
+    pub at: Timestamp,
+    /// When, by the agent's monotonic clock in milliseconds: for distances.
+    pub since_start_ms: u64,
+    /// Which BMC.
+    pub bmc: String,
+}
+
+/// The latest reading that this controller asked for outside an operation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PowerView {
+    /// When the question was sent, by our clock: what it proves was true no earlier.
+    pub asked: Timestamp,
+    /// The answer, or why there is none.
+    pub result: Result<PowerReading, String>,
+}
+
+/// The remediation object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RequestFacts {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// Has a deletionTimestamp.
+    pub deleting: bool,
+    /// Our finalizer is on it.
+    pub finalizer: bool,
+    /// The value of `rackhand.dev/confirm-fenced`, if any.
+    pub confirm_fenced: Option<String>,
+    /// Paused: the object, its Machine or its Cluster.
+    pub paused: bool,
+    /// What it asks for.
+    pub policy: Result<Policy, PolicyError>,
+}
+
+/// The Machine that is remediated.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct MachineView {
+    /// `HealthCheckSucceeded` as it stands.
+    pub health_check_succeeded: Option<bool>,
+    /// `OwnerRemediated` is False in both lists.
+    pub owner_remediated_false: bool,
+    /// Paused or to be skipped: its health condition may be out of date.
+    pub not_checked: bool,
+}
+
+impl MachineView {
+    /// For a request that is about a Node and has no Machine to look at or to hand over.
+    pub fn not_asked() -> Self {
+        Self {
+            health_check_succeeded: None,
+            owner_remediated_false: true,
+            not_checked: true,
+        }
+    }
+}
+
+/// Which host it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum HostView {
+    /// This one.
+    Found(HostRef),
+    /// None, or more than one: nothing may be switched.
+    NotFound(Because),
+}
+
+/// The BareMetalHost, where there is one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct BareMetalHostFacts {
+    /// `namespace/name`.
+    pub name: String,
+    /// `spec.online`.
+    pub online: bool,
+    /// Carries the paused annotation.
+    pub paused: bool,
+    /// Detached, and its status says so.
+    pub detached: bool,
+    /// Being serviced (firmware).
+    pub servicing: bool,
+    /// `status.provisioning.state` is provisioned or externally provisioned.
+    pub provisioned: bool,
+    /// `spec.disablePowerOff`.
+    pub disable_power_off: bool,
+    /// Has a deletionTimestamp.
+    pub deleting: bool,
+    /// Our hold key is on it.
+    pub our_hold: bool,
+    /// Reboot annotations of others.
+    pub foreign_holds: BTreeSet<String>,
+    /// Carries both unhealthy marks.
+    pub unhealthy_mark: bool,
+    /// Serial number in its hardware details.
+    pub serial: Option<String>,
+}
+
+/// The out-of-service taint on a Node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Taint {
+    /// There is none.
+    Absent,
+    /// There is one with our value.
+    Ours,
+    /// There is one with another value: a person's.
+    Other,
+}
+
+/// The Node's Lease in kube-node-lease.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LeaseFacts {
+    /// `spec.renewTime` as written: only ever compared for equality.
+    pub renewed: String,
+    /// `spec.leaseDurationSeconds`; a kubelet renews each quarter of it.
+    pub duration: Duration,
+    /// Since when, by our clock, we have seen this very renewTime.
+    pub unchanged_since: Timestamp,
+}
+
+/// The Node, as the workload cluster shows it now.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeFacts {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `status.nodeInfo.bootID`.
+    pub boot_id: String,
+    /// `status.nodeInfo.systemUUID`.
+    pub system_uuid: String,
+    /// Condition Ready is True.
+    pub ready: bool,
+    /// Condition Ready is Unknown: the control plane has seen no Lease renewal for its grace period.
+    pub ready_unknown: bool,
+    /// The out-of-service taint.
+    pub taint: Taint,
+    /// Its Lease; `None`: it has none.
+    pub lease: Option<LeaseFacts>,
+}
+
+/// What the workload cluster says.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum WorkloadView {
+    /// It cannot be asked.
+    Unreachable {
+        /// Why.
+        why: String,
+    },
+    /// The Machine has never had a Node.
+    NotJoined,
+    /// The Node is gone.
+    Missing {
+        /// Its name.
+        name: String,
+    },
+    /// The Node.
+    Present(NodeFacts),
+}
+
+/// What still keeps a Node from being drained.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Drain {
+    /// `namespace/name` of pods that are bound to it, are no mirror pods and do not tolerate the
+    /// taint.
+    pub pods: Vec<String>,
+    /// Names of its VolumeAttachments.
+    pub volumes: Vec<String>,
+}
+
+/// The agent that serves the host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum AgentView {
+    /// Connected, and our term is claimed.
+    Ready,
+    /// Not now.
+    Unreachable {
+        /// Why.
+        why: String,
+    },
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum OperationOutcome {
+    /// The asked-for state was read as asked.
+    Confirmed {
+        /// The readings that prove it.
+        readings: Vec<PowerReading>,
+    },
+    /// Its deadline passed.
+    Unconfirmed {
+        /// What stood in the way.
+        why: String,
+    },
+    /// It can never work as things are.
+    Failed {
+        /// Why.
+        why: String,
+    },
+    /// The BMC manages another system (F5).
+    IdentityMismatch {
+        /// Which.
+        why: String,
+    },
+    /// Stopped on request.
+    Cancelled,
+    /// The agent was restarted in the middle.
+    Interrupted,
+}
+
+/// The operation that belongs to the present step and try.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum OperationView {
+    /// Begun, no outcome yet.
+    Running,
+    /// Ended.
+    Finished {
+        /// How.
+        outcome: OperationOutcome,
+        /// Power commands that it sent.
+        commands_sent: u32,
+    },
+    /// The agent refused to begin it.
+    Rejected {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Everything that a step looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Observation {
+    /// The remediation object.
+    pub request: RequestFacts,
+    /// Its Machine; `None`: gone. A request that names a Node has [`MachineView::not_asked`].
+    pub machine: Option<MachineView>,
+    /// The host.
+    pub host: HostView,
+    /// The BareMetalHost of the host.
+    pub bmh: Option<BareMetalHostFacts>,
+    /// The Node.
+    pub workload: WorkloadView,
+    /// The agent.
+    pub agent: AgentView,
+    /// The operation with [`super::operation_id`] of the present state.
+    pub operation: Option<OperationView>,
+    /// The latest reading.
+    pub power: Option<PowerView>,
+    /// What keeps the Node, by its name: also while the Node object is gone, since its pods are not
+    /// gone with it. `None`: not looked at, or it could not be listed.
+    pub drain: Option<Drain>,
+    /// Another remediation has the right of way (F6).
+    pub conflict: Option<Because>,
+    /// Commands carried out since the state was written last.
+    pub completed: BTreeSet<Command>,
+}

@@ -1,0 +1,265 @@
+//! Every "because", once: the condition, the event, the log, the metric label and the CLI say the
+//! same words.
+//!
+//! Must never hold a secret.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a remediation stands where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "reason", content = "detail")]
+#[allow(missing_docs, reason = "the Display below says what each one is")]
+pub enum Because {
+    Started,
+    Working,
+    Holding,
+    Tainting,
+    InvalidSpec(String),
+    MachineNotFound(String),
+    HostNotFound(String),
+    HostAmbiguous(String),
+    Paused,
+    HostPaused(String),
+    HostOffline(String),
+    HostNotProvisioned(String),
+    HostServicing(String),
+    HostDeleting(String),
+    UnsupportedHost(String),
+    HeldByOthers(String),
+    OtherRemediation(String),
+    ControlPlaneQuorum(String),
+    AgentUnreachable(String),
+    PowerOffRunning,
+    FenceUnconfirmed(String),
+    IdentityMismatch(String),
+    LeaseRenewed(String),
+    WaitingForQuietLease,
+    WorkloadUnreachable(String),
+    PowerUnreadable(String),
+    FenceViolated(String),
+    HoldLost(String),
+    DrainSkipped(String),
+    Draining(String),
+    DrainBlocked(String),
+    PowerOnRunning,
+    PowerOnUnconfirmed(String),
+    Booting,
+    BootTimeout,
+    WaitingForHealth,
+    Recovered,
+    Withdrawn,
+    WithdrawnAfterOff,
+    Exhausted(u32),
+    CleaningUp(String),
+}
+
+impl Because {
+    /// The reason as a CamelCase word: condition reason and metric label.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Started => "Started",
+            Self::Working => "Working",
+            Self::Holding => "Holding",
+            Self::Tainting => "Tainting",
+            Self::InvalidSpec(_) => "InvalidSpec",
+            Self::MachineNotFound(_) => "MachineNotFound",
+            Self::HostNotFound(_) => "HostNotFound",
+            Self::HostAmbiguous(_) => "HostAmbiguous",
+            Self::Paused => "Paused",
+            Self::HostPaused(_) => "HostPaused",
+            Self::HostOffline(_) => "HostOffline",
+            Self::HostNotProvisioned(_) => "HostNotProvisioned",
+            Self::HostServicing(_) => "HostServicing",
+            Self::HostDeleting(_) => "HostDeleting",
+            Self::UnsupportedHost(_) => "UnsupportedHost",
+            Self::HeldByOthers(_) => "HeldByOthers",
+            Self::OtherRemediation(_) => "OtherRemediation",
+            Self::ControlPlaneQuorum(_) => "ControlPlaneQuorum",
+            Self::AgentUnreachable(_) => "AgentUnreachable",
+            Self::PowerOffRunning => "PowerOffRunning",
+            Self::FenceUnconfirmed(_) => "FenceUnconfirmed",
+            Self::IdentityMismatch(_) => "IdentityMismatch",
+            Self::LeaseRenewed(_) => "LeaseRenewed",
+            Self::WaitingForQuietLease => "WaitingForQuietLease",
+            Self::WorkloadUnreachable(_) => "WorkloadUnreachable",
+            Self::PowerUnreadable(_) => "PowerUnreadable",
+            Self::FenceViolated(_) => "FenceViolated",
+            Self::HoldLost(_) => "HoldLost",
+            Self::DrainSkipped(_) => "DrainSkipped",
+            Self::Draining(_) => "Draining",
+            Self::DrainBlocked(_) => "DrainBlocked",
+            Self::PowerOnRunning => "PowerOnRunning",
+            Self::PowerOnUnconfirmed(_) => "PowerOnUnconfirmed",
+            Self::Booting => "Booting",
+            Self::BootTimeout => "BootTimeout",
+            Self::WaitingForHealth => "WaitingForHealth",
+            Self::Recovered => "Recovered",
+            Self::Withdrawn => "Withdrawn",
+            Self::WithdrawnAfterOff => "WithdrawnAfterOff",
+            Self::Exhausted(_) => "Exhausted",
+            Self::CleaningUp(_) => "CleaningUp",
+        }
+    }
+
+    /// Whether it cannot go on by itself just now: somebody or something else must change first.
+    pub fn is_blocked(&self) -> bool {
+        !matches!(
+            self,
+            Self::Started
+                | Self::Working
+                | Self::Holding
+                | Self::Tainting
+                | Self::PowerOffRunning
+                | Self::WaitingForQuietLease
+                | Self::Draining(_)
+                | Self::PowerOnRunning
+                | Self::Booting
+                | Self::WaitingForHealth
+                | Self::Recovered
+                | Self::Withdrawn
+                | Self::WithdrawnAfterOff
+                | Self::Exhausted(_)
+                | Self::CleaningUp(_)
+        )
+    }
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started => write!(f, "remediation started"),
+            Self::Working => write!(f, "deciding what comes next"),
+            Self::Holding => {
+                write!(
+                    f,
+                    "putting our hold key on the BareMetalHost before the power-off"
+                )
+            }
+            Self::Tainting => {
+                write!(
+                    f,
+                    "confirmed off; putting the out-of-service taint on the node"
+                )
+            }
+            Self::InvalidSpec(what) => write!(f, "{what}"),
+            Self::MachineNotFound(what) => write!(f, "{what}; nothing is switched"),
+            Self::HostNotFound(what) => write!(
+                f,
+                "no host for this machine: {what}; name it in an agent's inventory or link a \
+                 BareMetalHost"
+            ),
+            Self::HostAmbiguous(what) => {
+                write!(f, "more than one host fits, so none is switched: {what}")
+            }
+            Self::Paused => write!(f, "paused; nothing is switched until the pause ends"),
+            Self::HostPaused(host) => write!(
+                f,
+                "BareMetalHost {host} is paused, so baremetal-operator would not heed our hold; \
+                 going on once the annotation baremetalhost.metal3.io/paused is gone"
+            ),
+            Self::HostOffline(host) => write!(
+                f,
+                "BareMetalHost {host} has spec.online false: somebody wants it off, so it is not \
+                 remediated"
+            ),
+            Self::HostNotProvisioned(host) => write!(
+                f,
+                "BareMetalHost {host} is not provisioned: baremetal-operator would not keep it off; \
+                 waiting until it is"
+            ),
+            Self::HostServicing(host) => {
+                write!(
+                    f,
+                    "BareMetalHost {host} is being serviced; waiting for its end"
+                )
+            }
+            Self::HostDeleting(host) => write!(
+                f,
+                "BareMetalHost {host} is being deleted; nothing is switched"
+            ),
+            Self::UnsupportedHost(why) => write!(f, "this host cannot be fenced: {why}"),
+            Self::HeldByOthers(keys) => write!(f, "held off by {keys}; waiting until they let go"),
+            Self::OtherRemediation(which) => write!(f, "{which} is remediated first"),
+            Self::ControlPlaneQuorum(why) => write!(
+                f,
+                "switching off this control-plane machine could cost etcd its quorum: {why}"
+            ),
+            Self::AgentUnreachable(why) => write!(f, "no agent to reach the BMC through: {why}"),
+            Self::PowerOffRunning => write!(f, "switching the host off; not confirmed off yet"),
+            Self::FenceUnconfirmed(why) => write!(
+                f,
+                "the host is not confirmed off, so nothing is tainted: {why}. Retrying; or make \
+                 sure yourself that it is off and annotate this object with \
+                 rackhand.dev/confirm-fenced=<its UID>"
+            ),
+            Self::IdentityMismatch(why) => write!(
+                f,
+                "the BMC belongs to another system: {why}. Correct the inventory or the \
+                 BareMetalHost, then delete this object"
+            ),
+            Self::LeaseRenewed(node) => write!(
+                f,
+                "the kubelet of node {node} is alive although this host was confirmed off: another \
+                 host was switched off and is switched on again. Correct the BMC address of this \
+                 host"
+            ),
+            Self::WaitingForQuietLease => {
+                write!(
+                    f,
+                    "confirmed off; making sure that the node's Lease stands still"
+                )
+            }
+            Self::WorkloadUnreachable(why) => {
+                write!(f, "the workload cluster cannot be asked: {why}")
+            }
+            Self::PowerUnreadable(why) => write!(f, "the power state cannot be read: {why}"),
+            Self::FenceViolated(what) => {
+                write!(
+                    f,
+                    "the host was seen {what} while it had to stay off; switching it off again"
+                )
+            }
+            Self::HoldLost(host) => write!(
+                f,
+                "our hold key on BareMetalHost {host} was removed while the host had to stay off; \
+                 putting it back and confirming off again"
+            ),
+            Self::DrainSkipped(what) => write!(
+                f,
+                "switching on after the drain timeout, as the policy says, although this is still \
+                 there: {what}"
+            ),
+            Self::Draining(what) => write!(f, "waiting for {what} to go"),
+            Self::DrainBlocked(what) => {
+                write!(
+                    f,
+                    "still there after the drain timeout, the host stays off: {what}"
+                )
+            }
+            Self::PowerOnRunning => write!(f, "power-on asked for, not confirmed yet"),
+            Self::PowerOnUnconfirmed(why) => {
+                write!(f, "the host is not confirmed on: {why}. Retrying")
+            }
+            Self::Booting => write!(f, "confirmed on; waiting for the node to report"),
+            Self::BootTimeout => write!(f, "the node did not become healthy in time"),
+            Self::WaitingForHealth => write!(f, "the node reports; waiting for it to be healthy"),
+            Self::Recovered => write!(f, "the node is back"),
+            Self::Withdrawn => write!(f, "withdrawn before the power-off; nothing was switched"),
+            Self::WithdrawnAfterOff => {
+                write!(
+                    f,
+                    "withdrawn after the power-off was begun; switching on and cleaning up"
+                )
+            }
+            Self::Exhausted(attempts) => {
+                write!(
+                    f,
+                    "not healthy after {attempts} attempts; the Machine's owner takes over"
+                )
+            }
+            Self::CleaningUp(what) => write!(f, "cleaning up: {what}"),
+        }
+    }
+}

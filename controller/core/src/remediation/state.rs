@@ -1,0 +1,294 @@
+//! What must survive a crash: the cursor of a remediation.
+//!
+//! Owns the durable form. Must never hold credentials or anything that can be read again.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Because, OffEvidence};
+
+/// Where a remediation stands (design: 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the module's picture says it")]
+pub enum Step {
+    Pending,
+    Holding,
+    PoweringOff,
+    AwaitingConfirmation,
+    ConfirmingOff,
+    Tainting,
+    Draining,
+    PoweringOn,
+    Booting,
+    Restoring,
+    Retrying,
+    Aborting,
+    Succeeded,
+    Escalated,
+    Blocked,
+}
+
+impl Step {
+    /// The word for status, metric labels and the CLI.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Holding => "Holding",
+            Self::PoweringOff => "PoweringOff",
+            Self::AwaitingConfirmation => "AwaitingConfirmation",
+            Self::ConfirmingOff => "ConfirmingOff",
+            Self::Tainting => "Tainting",
+            Self::Draining => "Draining",
+            Self::PoweringOn => "PoweringOn",
+            Self::Booting => "Booting",
+            Self::Restoring => "Restoring",
+            Self::Retrying => "Retrying",
+            Self::Aborting => "Aborting",
+            Self::Succeeded => "Succeeded",
+            Self::Escalated => "Escalated",
+            Self::Blocked => "Blocked",
+        }
+    }
+
+    /// Nothing follows by itself.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Escalated | Self::Blocked)
+    }
+
+    /// The host may be off, or on its way there, because of us.
+    pub fn may_be_off(self) -> bool {
+        !matches!(
+            self,
+            Self::Pending | Self::Holding | Self::Succeeded | Self::Escalated | Self::Blocked
+        )
+    }
+}
+
+/// Who else switches this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Mode {
+    /// baremetal-operator does too: it is told first.
+    Cooperative,
+    /// Nobody.
+    Direct,
+}
+
+/// Which host, so that it is found again when its Machine is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostRef {
+    /// The agent's rack.
+    pub rack: String,
+    /// Its name at the agent.
+    pub host: String,
+    /// `namespace/name` of its BareMetalHost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bmh: Option<String>,
+    /// Where its BMC is, without credentials: two names for one BMC are one host.
+    pub bmc: String,
+}
+
+/// The Node as it was before the power-off.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeMark {
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// bootID: another one means that it has booted.
+    pub boot_id: String,
+    /// systemUUID: which hardware it is (F5).
+    pub system_uuid: String,
+}
+
+/// Whose the out-of-service taint is (F9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TaintOwner {
+    /// Ours to remove. Written before it is added.
+    Us,
+    /// It was there before: not ours to remove.
+    Other,
+}
+
+/// One attempt, for the record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttemptRecord {
+    /// When it began.
+    pub started: Timestamp,
+    /// When the host was confirmed off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off: Option<Timestamp>,
+    /// When it was confirmed on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Timestamp>,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// How.
+    pub because: Because,
+}
+
+/// CAPM3's phase of a Metal3Remediation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Until the host is drained.
+    Running,
+    /// From the power-on.
+    Waiting,
+    /// Attempts used up.
+    DeletingMachine,
+    /// Given up.
+    Failed,
+}
+
+impl Phase {
+    /// As CAPM3 writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "Running",
+            Self::Waiting => "Waiting",
+            Self::DeletingMachine => "Deleting machine",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+/// The cursor.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct State {
+    /// Where it stands.
+    pub step: Step,
+    /// Since when.
+    pub since: Timestamp,
+    /// 1 is the first.
+    pub attempt: u32,
+    /// When this attempt began.
+    pub attempt_started: Timestamp,
+    /// Operations tried in this step; part of the operation's id.
+    pub tries: u32,
+    /// Power-offs that were started anew because the host was seen on; part of the id too.
+    pub fences: u32,
+    /// Do not try again before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
+    /// Who else switches it.
+    pub mode: Mode,
+    /// Why the last operation failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// The host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostRef>,
+    /// The Node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeMark>,
+    /// The proof that it is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off: Option<OffEvidence>,
+    /// The Lease's renewTime, read after the confirmed off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_at_off: Option<String>,
+    /// Whose the taint is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taint: Option<TaintOwner>,
+    /// When the drain was finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drained: Option<Timestamp>,
+    /// When it was confirmed on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Timestamp>,
+    /// A power-off may have been begun, so the agent may hold the host. Written before it is.
+    #[serde(default)]
+    pub agent_holds: bool,
+    /// The confirmation that stands on the object was taken already: a person's word counts for
+    /// the one time that it was given for.
+    #[serde(default)]
+    pub person_heard: bool,
+    /// Why it is ended early, or why the attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Because>,
+    /// Finished attempts, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<AttemptRecord>,
+}
+
+/// Attempts kept for the record: an object must not grow for ever.
+const ATTEMPTS_KEPT: usize = 10;
+
+impl State {
+    /// Where every remediation begins.
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            step: Step::Pending,
+            since: now,
+            attempt: 1,
+            attempt_started: now,
+            tries: 0,
+            fences: 0,
+            retry_at: None,
+            failure: None,
+            mode: Mode::Direct,
+            host: None,
+            node: None,
+            off: None,
+            lease_at_off: None,
+            taint: None,
+            drained: None,
+            on: None,
+            agent_holds: false,
+            person_heard: false,
+            ending: None,
+            attempts: Vec::new(),
+        }
+    }
+
+    /// The same, at another step.
+    #[must_use]
+    pub(super) fn at(mut self, step: Step, now: Timestamp) -> Self {
+        self.step = step;
+        self.since = now;
+        self.tries = 0;
+        self.retry_at = None;
+        self.failure = None;
+        self
+    }
+
+    /// Closes the attempt and puts it on record.
+    pub(super) fn record_attempt(&mut self, because: Because, now: Timestamp) {
+        self.attempts.push(AttemptRecord {
+            started: self.attempt_started,
+            off: self.off.as_ref().map(OffEvidence::at),
+            on: self.on,
+            ended: now,
+            because,
+        });
+        if self.attempts.len() > ATTEMPTS_KEPT {
+            self.attempts.remove(0);
+        }
+    }
+
+    /// What CAPM3's users read in `status.phase`.
+    pub fn phase(&self) -> Phase {
+        match self.step {
+            Step::Pending
+            | Step::Holding
+            | Step::PoweringOff
+            | Step::AwaitingConfirmation
+            | Step::ConfirmingOff
+            | Step::Tainting
+            | Step::Draining
+            | Step::Retrying
+            | Step::Aborting => Phase::Running,
+            Step::PoweringOn | Step::Booting | Step::Restoring | Step::Succeeded => Phase::Waiting,
+            Step::Escalated => Phase::DeletingMachine,
+            Step::Blocked => Phase::Failed,
+        }
+    }
+
+    /// `status.retryCount`: attempts after the first.
+    pub fn retry_count(&self) -> u32 {
+        self.attempt.saturating_sub(1)
+    }
+}

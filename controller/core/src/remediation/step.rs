@@ -1,0 +1,291 @@
+//! The next step of a remediation: one pure function.
+//!
+//! Owns the order of effects. Must never let an effect happen whose reason is not in the state that
+//! was written before it.
+
+mod begin;
+mod boot;
+mod confirm;
+mod drain;
+mod end;
+mod fence;
+mod proof;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{AgentView, Because, NodeFacts, Observation, Policy, State, Step, WorkloadView};
+
+/// One effect. Carrying it out twice is harmless: it is idempotent or named by data.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Command {
+    /// Put our finalizer on the object.
+    AddFinalizer,
+    /// Take it off.
+    RemoveFinalizer,
+    /// Put our hold key on the BareMetalHost (F2).
+    AddHold,
+    /// Take it off.
+    RemoveHold,
+    /// Begin a hard power-off at the agent.
+    PowerOff {
+        /// Names the operation.
+        id: String,
+        /// Only look for this long: baremetal-operator was asked first.
+        command_after: Duration,
+        /// What the system behind the BMC must be (F5); empty: not known.
+        system_uuid: String,
+        /// The same by serial number; empty: not known.
+        serial: String,
+    },
+    /// Begin a power-on at the agent.
+    PowerOn {
+        /// Names the operation.
+        id: String,
+    },
+    /// Stop an operation before its next command.
+    Cancel {
+        /// Which.
+        id: String,
+    },
+    /// Ask the BMC for its power state now.
+    ReadPower,
+    /// Tell the agent that nobody keeps the host off any more.
+    Release,
+    /// Put the out-of-service taint on the Node.
+    AddTaint,
+    /// Take it off.
+    RemoveTaint,
+    /// Hand the Machine to its owner, mark the BareMetalHost unhealthy.
+    Escalate,
+}
+
+/// How a remediation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The Node is back.
+    Succeeded,
+    /// The Machine's owner takes over.
+    Escalated,
+    /// Given up, and the object says why.
+    Failed,
+    /// The object was deleted, everything of ours is gone.
+    Withdrawn,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Next {
+    /// Write the state, then decide again.
+    Write,
+    /// Carry this out, then decide again.
+    Do(Command),
+    /// Decide again when something has changed, or at this time.
+    Wait(Option<Timestamp>),
+    /// Nothing any more.
+    Done(Outcome),
+}
+
+/// Something worth an Event.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Note {
+    /// Warning, or Normal.
+    pub warning: bool,
+    /// The Event's reason.
+    pub reason: &'static str,
+    /// The Event's message.
+    pub message: String,
+}
+
+/// The answer of [`step`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Decision {
+    /// The state; differs from the one given exactly when `next` is [`Next::Write`].
+    pub state: State,
+    /// What comes next.
+    pub next: Next,
+    /// Why it stands where it stands.
+    pub because: Because,
+    /// Events, to be sent once the write has gone through.
+    pub notes: Vec<Note>,
+}
+
+/// When to look again at what may change without an event of its own.
+pub(super) const RECHECK: Duration = Duration::from_secs(15);
+
+/// The id of the operation that belongs to a state, where one does.
+///
+/// It carries the attempt's begin: should the state ever be lost, a new start must not be answered
+/// with the proof of an old one.
+pub fn operation_id(uid: &str, state: &State) -> Option<String> {
+    let what = match state.step {
+        Step::PoweringOff | Step::AwaitingConfirmation => "off",
+        Step::PoweringOn => "on",
+        Step::Aborting => "undo",
+        _ => return None,
+    };
+    let State {
+        attempt,
+        attempt_started,
+        fences,
+        tries,
+        ..
+    } = state;
+    Some(format!(
+        "{uid}/{attempt}@{}/{what}/{fences}.{tries}",
+        attempt_started.as_second()
+    ))
+}
+
+/// Decides the next step. `state` is what stands in the object; `None`: nothing was done yet.
+pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision {
+    let fallback = Policy::default();
+    let policy = o.request.policy.as_ref().unwrap_or(&fallback);
+    let cx = Cx { o, policy, now };
+    let Some(state) = state else {
+        return cx.begin();
+    };
+    let s = state.clone();
+    match s.step {
+        Step::Pending | Step::Retrying => cx.pending(s),
+        Step::Holding => cx.holding(s),
+        Step::PoweringOff | Step::AwaitingConfirmation => cx.powering_off(s),
+        Step::ConfirmingOff => cx.confirming_off(s),
+        Step::Tainting => cx.tainting(s),
+        Step::Draining => cx.draining(s),
+        Step::PoweringOn => cx.powering_on(s),
+        Step::Booting => cx.booting(s),
+        Step::Restoring => cx.restoring(s),
+        Step::Aborting => cx.aborting(s),
+        Step::Succeeded | Step::Escalated | Step::Blocked => cx.ended(s),
+    }
+}
+
+/// A point in time after another; the end of time where it does not fit.
+pub(super) fn after(t: Timestamp, d: Duration) -> Timestamp {
+    t.checked_add(d).unwrap_or(Timestamp::MAX)
+}
+
+/// Everything that the steps look at.
+pub(super) struct Cx<'a> {
+    pub(super) o: &'a Observation,
+    pub(super) policy: &'a Policy,
+    pub(super) now: Timestamp,
+}
+
+impl Cx<'_> {
+    fn begin(&self) -> Decision {
+        if self.o.request.deleting {
+            let s = State::new(self.now);
+            return self.leave(s, Because::Withdrawn, Outcome::Withdrawn);
+        }
+        let s = State::new(self.now);
+        self.write(s, Because::Started)
+    }
+
+    pub(super) fn write(&self, state: State, because: Because) -> Decision {
+        let note = Note {
+            warning: because.is_blocked(),
+            reason: if because.is_blocked() {
+                because.label()
+            } else {
+                state.step.label()
+            },
+            message: because.to_string(),
+        };
+        Decision {
+            state,
+            next: Next::Write,
+            because,
+            notes: vec![note],
+        }
+    }
+
+    /// For what is worth keeping and not worth an Event.
+    pub(super) fn quiet_write(&self, state: State, because: Because) -> Decision {
+        Decision {
+            state,
+            next: Next::Write,
+            because,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(super) fn act(&self, state: State, because: Because, command: Command) -> Decision {
+        Decision {
+            state,
+            next: Next::Do(command),
+            because,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(super) fn wait(
+        &self,
+        state: State,
+        because: Because,
+        until: impl Into<Option<Timestamp>>,
+    ) -> Decision {
+        Decision {
+            state,
+            next: Next::Wait(until.into()),
+            because,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(super) fn to(&self, state: State, step: Step, because: Because) -> Decision {
+        self.write(state.at(step, self.now), because)
+    }
+
+    /// Waits for something that may come without an event.
+    pub(super) fn recheck(&self, state: State, because: Because) -> Decision {
+        self.wait(state, because, after(self.now, RECHECK))
+    }
+
+    /// Gives the object back: our finalizer goes last (F9).
+    pub(super) fn leave(&self, state: State, because: Because, outcome: Outcome) -> Decision {
+        if self.holds() {
+            return self.act(state, because, Command::RemoveHold);
+        }
+        if self.o.request.finalizer {
+            return self.act(state, because, Command::RemoveFinalizer);
+        }
+        Decision {
+            state,
+            next: Next::Done(outcome),
+            because,
+            notes: Vec::new(),
+        }
+    }
+
+    pub(super) fn agent_down(&self) -> Option<&str> {
+        match &self.o.agent {
+            AgentView::Ready => None,
+            AgentView::Unreachable { why } => Some(why),
+        }
+    }
+
+    /// Our key is on the BareMetalHost.
+    pub(super) fn holds(&self) -> bool {
+        self.o.bmh.as_ref().is_some_and(|b| b.our_hold)
+    }
+
+    /// Somebody wants this host off: `spec.online` false.
+    pub(super) fn offline(&self) -> Option<Because> {
+        let bmh = self.o.bmh.as_ref()?;
+        (!bmh.online).then(|| Because::HostOffline(bmh.name.clone()))
+    }
+
+    pub(super) fn node(&self) -> Option<&NodeFacts> {
+        match &self.o.workload {
+            WorkloadView::Present(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    pub(super) fn done(&self, command: &Command) -> bool {
+        self.o.completed.contains(command)
+    }
+}

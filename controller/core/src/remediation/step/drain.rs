@@ -1,0 +1,115 @@
+//! While the host is off: wait until the API has forgotten what ran there (F3, F4).
+
+use super::{
+    super::{Because, Drain, DrainBlocked, State, Step, Taint, TaintOwner, WorkloadView},
+    Cx, Decision, Note,
+    proof::Fresh,
+};
+
+impl Cx<'_> {
+    /// Off until no pod and no volume is left. A Node that is gone has left its pods behind: they
+    /// are waited for as well.
+    pub(super) fn draining(&self, mut s: State) -> Decision {
+        if let Some(d) = self.hold_lost(&s).or_else(|| self.untainted_end(&s)) {
+            return d;
+        }
+        match &self.o.workload {
+            WorkloadView::Unreachable { why } => {
+                let because = Because::WorkloadUnreachable(why.clone());
+                return self.watch_hold(s, because, None);
+            }
+            WorkloadView::NotJoined | WorkloadView::Missing { .. } => {}
+            WorkloadView::Present(node) => {
+                if let Some(d) = self.lease_renewed(&s, node) {
+                    return d;
+                }
+                if node.taint == Taint::Absent {
+                    // Taken off, or a new Node: through Tainting again, which proves off first.
+                    s.taint = Some(TaintOwner::Us);
+                    return self.to(s, Step::Tainting, Because::Tainting);
+                }
+            }
+        }
+        if let Fresh::On(seen) | Fresh::Unclear(seen) = self.power_now(&s) {
+            return self.violated(s, &seen);
+        }
+        let left = match &self.o.drain {
+            Some(drain) if drain.pods.is_empty() && drain.volumes.is_empty() => None,
+            Some(drain) => Some(names(drain)),
+            None => Some("pods and volumes".into()),
+        };
+        let late = self.late(&s, self.policy.drain_timeout);
+        match left {
+            Some(left) if late && self.policy.drain_blocked == DrainBlocked::PowerOn => {
+                self.drained(s, Some(left))
+            }
+            Some(left) => {
+                let because = if late {
+                    Because::DrainBlocked(left)
+                } else {
+                    Because::Draining(left)
+                };
+                self.watch_hold(s, because, Some(self.policy.drain_poll))
+            }
+            None => self.drained(s, None),
+        }
+    }
+
+    /// The last word before power-on is the BMC's: a host that came on in between may have started
+    /// its pods again.
+    fn drained(&self, mut s: State, left: Option<String>) -> Decision {
+        if let Some(d) = self.not_off(
+            &s,
+            Because::Draining("the last look at the power state".into()),
+        ) {
+            return d;
+        }
+        s.drained = Some(self.now);
+        if let Some(why) = self.offline() {
+            return self.abort(s, why);
+        }
+        let note = match left {
+            None => Note {
+                warning: false,
+                reason: "Drained",
+                message: "no pod and no volume is left on the node".into(),
+            },
+            Some(left) => {
+                let because = Because::DrainSkipped(left);
+                Note {
+                    warning: true,
+                    reason: because.label(),
+                    message: because.to_string(),
+                }
+            }
+        };
+        let mut d = self.power_on_next(s, Because::PowerOnRunning);
+        d.notes.insert(0, note);
+        d
+    }
+}
+
+/// How many names a message carries.
+const NAMES: usize = 5;
+
+fn names(drain: &Drain) -> String {
+    let list = |one: &str, many: &str, names: &[String]| -> Option<String> {
+        let shown: Vec<&str> = names.iter().take(NAMES).map(String::as_str).collect();
+        let more = names.len().saturating_sub(NAMES);
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let what = if names.len() == 1 { one } else { many };
+        (!names.is_empty()).then(|| format!("{} {what} ({}{more})", names.len(), shown.join(", ")))
+    };
+    [
+        list("pod", "pods", &drain.pods),
+        list("volume", "volumes", &drain.volumes),
+    ]
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>()
+    .join(" and ")
+}

@@ -1,0 +1,130 @@
+//! Ways out: calling off, giving up, handing over.
+
+use super::{
+    super::{Because, OperationOutcome, OperationView, State, Step},
+    Command, Cx, Decision, Next, Outcome, after, operation_id,
+};
+
+impl Cx<'_> {
+    pub(super) fn abort(&self, mut s: State, because: Because) -> Decision {
+        s.ending = Some(because.clone());
+        self.to(s, Step::Aborting, because)
+    }
+
+    /// F9, and F5's "undo": what we added goes, an innocent host is switched on again. What is out of
+    /// reach keeps nothing else waiting.
+    pub(super) fn aborting(&self, s: State) -> Decision {
+        let because = s.ending.clone().unwrap_or(Because::Withdrawn);
+        let taint = self.clean_node(&s, because.clone());
+        if let Some(d) = &taint
+            && matches!(d.next, Next::Do(_))
+        {
+            return d.clone();
+        }
+        if self.holds() {
+            return self.act(s, because, Command::RemoveHold);
+        }
+        // F5: another host was switched off in error. A host that F11 lets go was not.
+        let innocent = matches!(because, Because::LeaseRenewed(_)) && !self.wanted_off();
+        let power = if innocent {
+            self.undo(&s, &because)
+        } else {
+            self.release(&s, &because)
+        };
+        match power.or(taint) {
+            Some(d) => d,
+            None if because == Because::Withdrawn => self.leave(s, because, Outcome::Withdrawn),
+            None => self.to(s, Step::Blocked, because),
+        }
+    }
+
+    /// Somebody besides us keeps the host off.
+    fn wanted_off(&self) -> bool {
+        self.offline().is_some()
+            || self
+                .o
+                .bmh
+                .as_ref()
+                .is_some_and(|b| !b.detached && !b.foreign_holds.is_empty())
+    }
+
+    /// Where no power-off was begun there is nothing to let go of, and no agent to wait for.
+    fn release(&self, s: &State, because: &Because) -> Option<Decision> {
+        if !s.agent_holds || self.done(&Command::Release) {
+            return None;
+        }
+        Some(match self.agent_down() {
+            None => self.act(s.clone(), because.clone(), Command::Release),
+            Some(why) => self.wait(s.clone(), Because::AgentUnreachable(why.to_owned()), None),
+        })
+    }
+
+    /// Switches on again; `None`: it is on.
+    fn undo(&self, s: &State, because: &Because) -> Option<Decision> {
+        let mut s = s.clone();
+        let id = operation_id(&self.o.request.uid, &s)?;
+        let failure = match &self.o.operation {
+            Some(OperationView::Finished { outcome, .. }) => match outcome {
+                OperationOutcome::Confirmed { .. } => return None,
+                OperationOutcome::Unconfirmed { why }
+                | OperationOutcome::Failed { why }
+                | OperationOutcome::IdentityMismatch { why } => why.clone(),
+                OperationOutcome::Cancelled => "cancelled by an operator".into(),
+                OperationOutcome::Interrupted => "the agent was restarted".into(),
+            },
+            Some(OperationView::Rejected { why }) => why.clone(),
+            Some(OperationView::Running) => return Some(self.wait(s, because.clone(), None)),
+            None => {
+                if let Some(why) = self.agent_down() {
+                    let why = Because::AgentUnreachable(why.to_owned());
+                    return Some(self.wait(s, why, None));
+                }
+                if let Some(at) = s.retry_at.filter(|at| *at > self.now) {
+                    let failure = s.failure.clone().unwrap_or_default();
+                    return Some(self.wait(s, Because::PowerOnUnconfirmed(failure), at));
+                }
+                return Some(self.act(s, because.clone(), Command::PowerOn { id }));
+            }
+        };
+        s.tries = s.tries.saturating_add(1);
+        let worn_out = s.tries >= self.policy.power_off_tries;
+        let pause = if worn_out {
+            self.policy.unconfirmed_interval
+        } else {
+            self.policy.retry_interval
+        };
+        s.retry_at = Some(after(self.now, pause));
+        let news = s.failure.as_ref() != Some(&failure);
+        s.failure = Some(failure.clone());
+        let because = Because::PowerOnUnconfirmed(failure);
+        Some(if news {
+            self.write(s, because)
+        } else {
+            self.quiet_write(s, because)
+        })
+    }
+
+    /// Terminal steps: hand over where that is due, then let the object go.
+    pub(super) fn ended(&self, s: State) -> Decision {
+        match s.step {
+            Step::Escalated => {
+                let because = s.ending.clone().unwrap_or(Because::Exhausted(s.attempt));
+                let handed_over = self
+                    .o
+                    .machine
+                    .as_ref()
+                    .is_none_or(|m| m.owner_remediated_false)
+                    && self.o.bmh.as_ref().is_none_or(|b| b.unhealthy_mark);
+                if !handed_over && !self.o.request.deleting {
+                    return self.act(s, because, Command::Escalate);
+                }
+                self.leave(s, because, Outcome::Escalated)
+            }
+            Step::Blocked => {
+                let because = s.ending.clone().unwrap_or(Because::Working);
+                self.leave(s, because, Outcome::Failed)
+            }
+            _ => self.leave(s, Because::Recovered, Outcome::Succeeded),
+        }
+    }
+}

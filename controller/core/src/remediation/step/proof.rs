@@ -1,0 +1,172 @@
+//! What the BMC, the Lease and our hold prove while a host has to stay off (F1, F3, F5).
+//!
+//! Must never take a reading for proof of what came after it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    super::{Because, LeaseFacts, NodeFacts, OffEvidence, PowerState, State, Step},
+    Command, Cx, Decision, after,
+};
+
+/// Added to a quarter of the Lease's duration before a Lease counts as standing still: a renewal
+/// that is late by less is not the sign of a dead kubelet.
+const LEASE_SLACK: Duration = Duration::from_secs(2);
+
+/// How long a BMC may take to answer. Its answer counts for that much longer: one that is slower
+/// than the watch would otherwise be asked for ever and never be heard.
+const SLOW_ANSWER: Duration = Duration::from_secs(15);
+
+/// What the BMC says now, as far as it proves anything.
+pub(super) enum Fresh {
+    /// Exactly off.
+    Off,
+    /// On, or on its way up: its own word.
+    On(String),
+    /// Neither on nor off: its own word.
+    Unclear(String),
+    /// It has to be asked.
+    Ask,
+    /// It was asked and did not answer.
+    Unreadable(String),
+}
+
+impl Cx<'_> {
+    /// The newest word of the BMC that is younger than the proof. The proof itself does not count:
+    /// it may have waited at the agent for a controller to come back.
+    pub(super) fn power_now(&self, s: &State) -> Fresh {
+        let proven = s.off.as_ref().map(OffEvidence::at);
+        let Some(view) = &self.o.power else {
+            return Fresh::Ask;
+        };
+        let counts = !self.older_than(view.asked, self.policy.hold_watch)
+            || self.done(&Command::ReadPower)
+                && !self.older_than(
+                    view.asked,
+                    self.policy.hold_watch.saturating_add(SLOW_ANSWER),
+                );
+        if !counts || proven.is_some_and(|p| view.asked < p) {
+            return Fresh::Ask;
+        }
+        let fresh = match &view.result {
+            Ok(r) => match r.state {
+                PowerState::Off => Fresh::Off,
+                PowerState::On | PowerState::PoweringOn => Fresh::On(r.raw.clone()),
+                PowerState::PoweringOff | PowerState::Unknown => Fresh::Unclear(r.raw.clone()),
+            },
+            Err(why) => Fresh::Unreadable(why.clone()),
+        };
+        match fresh {
+            // A person vouches for a BMC that cannot say (F8); only "on" speaks against it.
+            Fresh::Unclear(word) if by_person(s) => Fresh::Unreadable(format!("it says {word:?}")),
+            fresh => fresh,
+        }
+    }
+
+    fn older_than(&self, asked: Timestamp, age: Duration) -> bool {
+        after(asked, age) <= self.now
+    }
+
+    /// F3: seen on while it had to stay off. Off again and confirmed again; the taint stays.
+    pub(super) fn violated(&self, s: State, seen: &str) -> Decision {
+        self.fence_again(s, Because::FenceViolated(format!("{seen:?}")))
+    }
+
+    pub(super) fn fence_again(&self, mut s: State, because: Because) -> Decision {
+        s.off = None;
+        s.lease_at_off = None;
+        s.drained = None;
+        s.fences = s.fences.saturating_add(1);
+        self.to(s, Step::PoweringOff, because)
+    }
+
+    /// The BareMetalHost that lacks our hold key although it should carry it (A2).
+    pub(super) fn hold_missing(&self) -> Option<&str> {
+        let bmh = self.o.bmh.as_ref()?;
+        (!bmh.our_hold && !bmh.deleting && bmh.online).then_some(bmh.name.as_str())
+    }
+
+    /// A host that was not held may be on its way up, whatever was read before.
+    pub(super) fn hold_lost(&self, s: &State) -> Option<Decision> {
+        let name = self.hold_missing()?;
+        Some(self.fence_again(s.clone(), Because::HoldLost(name.to_owned())))
+    }
+
+    /// F3, for steps that wait for something else: keeps reading, and goes on to `why` otherwise.
+    pub(super) fn watch_hold(&self, s: State, why: Because, poll: Option<Duration>) -> Decision {
+        let watch = self.policy.hold_watch;
+        let due = self
+            .o
+            .power
+            .as_ref()
+            .is_none_or(|view| self.older_than(view.asked, watch));
+        match self.power_now(&s) {
+            Fresh::On(seen) | Fresh::Unclear(seen) => self.violated(s, &seen),
+            fresh => {
+                let ask = due || matches!(fresh, Fresh::Ask);
+                if ask && self.agent_down().is_none() {
+                    return self.act(s, why, Command::ReadPower);
+                }
+                let poll = poll.map_or(watch, |p| p.min(watch));
+                self.wait(s, why, after(self.now, poll))
+            }
+        }
+    }
+
+    /// The kubelet has renewed its Lease since the confirmed off. A Lease that is gone has not.
+    pub(super) fn lease_moved(s: &State, node: &NodeFacts) -> bool {
+        match (&s.lease_at_off, &node.lease) {
+            (Some(at_off), Some(lease)) => *at_off != lease.renewed,
+            _ => false,
+        }
+    }
+
+    /// F5: a kubelet that renews its Lease after the confirmed off is not on the host that is off.
+    pub(super) fn lease_renewed(&self, s: &State, node: &NodeFacts) -> Option<Decision> {
+        if !Self::lease_moved(s, node) {
+            return None;
+        }
+        let seen = node.lease.as_ref().map_or(self.now, |l| l.unchanged_since);
+        // Off as read before the renewal would blame the mapping for what a hand at the power
+        // button did.
+        let in_time = self.done(&Command::ReadPower)
+            || self.o.power.as_ref().is_some_and(|view| view.asked >= seen);
+        let s = s.clone();
+        Some(match self.power_now(&s) {
+            Fresh::On(word) | Fresh::Unclear(word) => self.violated(s, &word),
+            fresh if self.agent_down().is_none() && (!in_time || matches!(fresh, Fresh::Ask)) => {
+                self.act(s, Because::WaitingForQuietLease, Command::ReadPower)
+            }
+            // The BMC says off, or it said so last and cannot be asked now: both mean that the
+            // machine that runs this kubelet is another one, or that nothing is proven any more.
+            Fresh::Off | Fresh::Ask | Fresh::Unreadable(_) => {
+                self.abort(s, Because::LeaseRenewed(node.name.clone()))
+            }
+        })
+    }
+
+    /// Until when the Lease must stand still before it proves anything; `None`: it does.
+    pub(super) fn lease_quiet_from(&self, node: &NodeFacts) -> Option<Timestamp> {
+        let LeaseFacts {
+            duration,
+            unchanged_since,
+            ..
+        } = node.lease.as_ref()?;
+        // Ready=Unknown: the control plane itself has watched the Lease stand still.
+        if node.ready_unknown {
+            return None;
+        }
+        let quiet = after(
+            *unchanged_since,
+            (*duration / 4).saturating_add(LEASE_SLACK),
+        );
+        (quiet > self.now).then_some(quiet)
+    }
+}
+
+/// Off by a person's word, not by the BMC's.
+pub(super) fn by_person(s: &State) -> bool {
+    matches!(s.off, Some(OffEvidence::Person { .. }))
+}

@@ -1,0 +1,20 @@
+//! The remediation of one host, tested rule by rule and in a simulated world.
+
+mod bmc;
+mod build;
+mod chaos;
+mod conflict;
+mod crash;
+mod driver;
+mod evidence;
+mod eyes;
+mod failures;
+mod faults;
+mod fencing;
+mod identity;
+mod judge;
+mod waiting;
+mod ways_out;
+mod withdrawn;
+mod words;
+mod world;

@@ -1,0 +1,269 @@
+//! Builders: an observation in which everything is well, and states at each step.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::Timestamp;
+
+use super::super::*;
+
+/// How something is changed, and the label of what follows.
+pub(super) type Case<T> = (fn(&mut T), &'static str);
+
+pub(super) const UID: &str = "5b0c";
+
+/// Seconds since the tests' beginning.
+pub(super) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+}
+
+pub(super) fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(super) fn mk_reading(state: PowerState, since_start_ms: u64) -> PowerReading {
+    PowerReading {
+        state,
+        raw: format!("{state:?}"),
+        at: at(0),
+        since_start_ms,
+        bmc: "10.0.0.7".into(),
+    }
+}
+
+pub(super) fn mk_proof() -> Vec<PowerReading> {
+    vec![
+        mk_reading(PowerState::Off, 10_000),
+        mk_reading(PowerState::Off, 12_000),
+    ]
+}
+
+pub(super) fn mk_power(asked: i64, state: PowerState) -> Option<PowerView> {
+    Some(PowerView {
+        asked: at(asked),
+        result: Ok(mk_reading(state, 0)),
+    })
+}
+
+pub(super) fn mk_no_power(asked: i64) -> Option<PowerView> {
+    Some(PowerView {
+        asked: at(asked),
+        result: Err("the BMC did not answer in 5s".into()),
+    })
+}
+
+pub(super) fn mk_node() -> NodeFacts {
+    NodeFacts {
+        name: "node-7".into(),
+        uid: "n7".into(),
+        boot_id: "boot-1".into(),
+        system_uuid: "4c4c4544-0001".into(),
+        ready: false,
+        ready_unknown: true,
+        taint: Taint::Absent,
+        lease: Some(LeaseFacts {
+            renewed: "09:00:00".into(),
+            duration: secs(40),
+            unchanged_since: at(-60),
+        }),
+    }
+}
+
+pub(super) fn mk_bmh() -> BareMetalHostFacts {
+    BareMetalHostFacts {
+        name: "metal/host-7".into(),
+        online: true,
+        provisioned: true,
+        serial: Some("SN7".into()),
+        ..BareMetalHostFacts::default()
+    }
+}
+
+pub(super) fn mk_host() -> HostRef {
+    HostRef {
+        rack: "r1".into(),
+        host: "host-7".into(),
+        bmh: Some("metal/host-7".into()),
+        bmc: "10.0.0.7".into(),
+    }
+}
+
+/// A failed node on a provisioned host; the finalizer is on, the BareMetalHost is not held yet.
+pub(super) fn mk_observation() -> Observation {
+    Observation {
+        request: RequestFacts {
+            uid: UID.into(),
+            deleting: false,
+            finalizer: true,
+            confirm_fenced: None,
+            paused: false,
+            policy: Ok(Policy::default()),
+        },
+        machine: Some(MachineView {
+            health_check_succeeded: Some(false),
+            owner_remediated_false: false,
+            not_checked: false,
+        }),
+        host: HostView::Found(mk_host()),
+        bmh: Some(mk_bmh()),
+        workload: WorkloadView::Present(mk_node()),
+        agent: AgentView::Ready,
+        operation: None,
+        power: None,
+        drain: None,
+        conflict: None,
+        completed: BTreeSet::new(),
+    }
+}
+
+/// The same without a BareMetalHost.
+pub(super) fn mk_direct() -> Observation {
+    Observation {
+        bmh: None,
+        ..mk_observation()
+    }
+}
+
+/// The same, held.
+pub(super) fn mk_held() -> Observation {
+    let mut o = mk_observation();
+    bmh(&mut o).our_hold = true;
+    o
+}
+
+pub(super) fn bmh(o: &mut Observation) -> &mut BareMetalHostFacts {
+    o.bmh.as_mut().unwrap()
+}
+
+pub(super) fn node(o: &mut Observation) -> &mut NodeFacts {
+    match &mut o.workload {
+        WorkloadView::Present(node) => node,
+        other => panic!("no Node in {other:?}"),
+    }
+}
+
+pub(super) fn policy(o: &mut Observation) -> &mut Policy {
+    o.request.policy.as_mut().unwrap()
+}
+
+/// A state as the machine itself leaves it when it enters `step` at second 0.
+pub(super) fn mk_state(step: Step) -> State {
+    let mut s = State::new(at(0));
+    s.step = step;
+    if step == Step::Pending {
+        return s;
+    }
+    s.mode = Mode::Cooperative;
+    s.host = Some(mk_host());
+    let n = mk_node();
+    s.node = Some(NodeMark {
+        name: n.name,
+        uid: n.uid,
+        boot_id: n.boot_id,
+        system_uuid: n.system_uuid,
+    });
+    s.agent_holds = step != Step::Holding;
+    if matches!(
+        step,
+        Step::ConfirmingOff
+            | Step::Tainting
+            | Step::Draining
+            | Step::PoweringOn
+            | Step::Booting
+            | Step::Restoring
+    ) {
+        s.off = Some(OffEvidence::Bmc {
+            at: at(0),
+            readings: mk_proof(),
+        });
+        s.lease_at_off = Some("09:00:00".into());
+    }
+    if matches!(
+        step,
+        Step::Draining | Step::PoweringOn | Step::Booting | Step::Restoring
+    ) {
+        s.taint = Some(TaintOwner::Us);
+    }
+    if matches!(step, Step::PoweringOn | Step::Booting | Step::Restoring) {
+        s.drained = Some(at(0));
+    }
+    if matches!(step, Step::Booting | Step::Restoring) {
+        s.on = Some(at(0));
+        s.agent_holds = false;
+    }
+    s
+}
+
+pub(super) fn mk_direct_state(step: Step) -> State {
+    State {
+        mode: Mode::Direct,
+        ..mk_state(step)
+    }
+}
+
+pub(super) fn finished(outcome: OperationOutcome) -> Option<OperationView> {
+    Some(OperationView::Finished {
+        outcome,
+        commands_sent: 1,
+    })
+}
+
+pub(super) fn confirmed() -> Option<OperationView> {
+    finished(OperationOutcome::Confirmed {
+        readings: mk_proof(),
+    })
+}
+
+pub(super) fn unconfirmed() -> Option<OperationView> {
+    finished(OperationOutcome::Unconfirmed {
+        why: "no answer from 10.0.0.7".into(),
+    })
+}
+
+/// Decides, and checks what holds for every decision.
+pub(super) fn decide(o: &Observation, s: Option<&State>, now: Timestamp) -> Decision {
+    let d = step(o, s, now);
+    let changed = s != Some(&d.state);
+    match d.next {
+        Next::Write => assert!(
+            changed,
+            "a write that changes nothing would go on for ever: {d:?}"
+        ),
+        // Before the first write there is no state to differ from.
+        _ => assert!(
+            !changed || s.is_none(),
+            "a change that is not written: {d:?}"
+        ),
+    }
+    if let Next::Wait(Some(until)) = d.next {
+        assert!(until > now, "a wait that is over before it begins: {d:?}");
+    }
+    assert!(!d.because.to_string().is_empty());
+    d
+}
+
+/// The command that comes next, and nothing else.
+#[track_caller]
+pub(super) fn does(o: &Observation, s: &State, now: i64) -> Command {
+    match decide(o, Some(s), at(now)).next {
+        Next::Do(command) => command,
+        other => panic!("{other:?} instead of a command"),
+    }
+}
+
+/// The state that is written next.
+#[track_caller]
+pub(super) fn writes(o: &Observation, s: &State, now: i64) -> (State, Because) {
+    let d = decide(o, Some(s), at(now));
+    assert_eq!(d.next, Next::Write, "{d:?}");
+    (d.state, d.because)
+}
+
+/// Why it waits, and until which second.
+#[track_caller]
+pub(super) fn waits(o: &Observation, s: &State, now: i64) -> (Because, Option<i64>) {
+    let d = decide(o, Some(s), at(now));
+    match d.next {
+        Next::Wait(until) => (d.because, until.map(|t| t.as_second() - 1_800_000_000)),
+        other => panic!("{other:?} instead of a wait"),
+    }
+}

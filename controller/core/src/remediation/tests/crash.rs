@@ -1,0 +1,87 @@
+//! A crash at every point of a life in which nothing else goes wrong.
+
+use super::{
+    super::*,
+    driver::{CrashAt, Run},
+    faults::Plan,
+};
+
+fn run(plan: &Plan, crashes: &[CrashAt]) -> Run {
+    let mut run = Run::new(plan.clone());
+    run.crashes = crashes.to_vec();
+    run.go();
+    let host = &run.world.hosts[0];
+    if run.outcome != Some(Outcome::Succeeded) || (host.offs, host.ons) != (1, 1) {
+        let (offs, ons) = (host.offs, host.ons);
+        run.world.fail(&format!(
+            "{crashes:?}: {:?}, {offs} off, {ons} on",
+            run.outcome
+        ));
+    }
+    run
+}
+
+fn points(plan: &Plan) -> Vec<CrashAt> {
+    let turns = run(plan, &[]).turns;
+    assert!(turns > 10);
+    (1..=turns)
+        .flat_map(|turn| [false, true].map(|after| CrashAt { turn, after }))
+        .collect()
+}
+
+fn plans() -> Vec<Plan> {
+    let quick = |cooperative, hung| Plan {
+        hung,
+        ..Plan::calm(cooperative)
+    };
+    vec![
+        quick(false, true),
+        quick(true, true),
+        quick(true, false),
+        quick(false, false),
+    ]
+}
+
+#[test]
+fn a_crash_at_any_point_costs_no_second_power_cycle() {
+    for plan in plans().iter().filter(|p| p.hung) {
+        for crash in points(plan) {
+            run(plan, &[crash]);
+        }
+    }
+}
+
+#[test]
+fn two_crashes_at_any_two_points_cost_no_second_power_cycle() {
+    let plan = Plan::calm(false);
+    let points = points(&plan);
+    for (i, first) in points.iter().enumerate() {
+        for second in points.iter().skip(i + 1).step_by(3) {
+            run(&plan, &[*first, *second]);
+        }
+    }
+}
+
+#[test]
+fn every_command_of_a_calm_life_is_sent_once_and_in_order() {
+    let run = run(&Plan::calm(false), &[]);
+    let commands: Vec<_> = run
+        .commands
+        .iter()
+        .filter(|c| !matches!(c, Command::ReadPower))
+        .collect();
+    assert!(
+        matches!(
+            commands.as_slice(),
+            [
+                Command::AddFinalizer,
+                Command::PowerOff { .. },
+                Command::AddTaint,
+                Command::PowerOn { .. },
+                Command::RemoveTaint,
+                Command::RemoveFinalizer,
+            ]
+        ),
+        "{commands:?}"
+    );
+}

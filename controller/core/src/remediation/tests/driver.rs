@@ -1,0 +1,319 @@
+//! The shell's stand-in: observes the world, calls `step`, carries out, crashes.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::{
+    super::*,
+    bmc::Op,
+    build::{UID, mk_bmh},
+    faults::Plan,
+    world::{TICK, World},
+};
+
+/// Virtual time after which every run must have come to something.
+const END: i64 = 1_800_000;
+/// Turns without any time passing.
+const TURNS: u32 = 30;
+
+pub(super) fn policy() -> Policy {
+    let s = std::time::Duration::from_secs;
+    Policy {
+        boot_timeout: s(120),
+        power_off_timeout: s(30),
+        power_on_timeout: s(30),
+        cooperative_grace: s(10),
+        unconfirmed_interval: s(20),
+        drain_timeout: s(60),
+        ..Policy::default()
+    }
+}
+
+pub(super) fn time(ms: i64) -> Timestamp {
+    Timestamp::from_millisecond(1_800_000_000_000 + ms).unwrap()
+}
+
+/// Where a crash is forced: before or after the n-th turn's effect.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct CrashAt {
+    pub(super) turn: u32,
+    pub(super) after: bool,
+}
+
+/// What the shell hears of without asking.
+#[derive(PartialEq)]
+struct Events {
+    request: (bool, bool, bool, bool, bool),
+    bmh: Option<(bool, bool, usize)>,
+    node: Option<(Taint, u32, bool, bool)>,
+    workload_down: bool,
+    agent: bool,
+    operation: Option<bool>,
+}
+
+pub(super) struct Run {
+    pub(super) world: World,
+    /// What stands in the object; all that a crash leaves.
+    pub(super) state: Option<State>,
+    pub(super) completed: BTreeSet<Command>,
+    pub(super) power: Option<PowerView>,
+    pub(super) lease: Option<(i64, i64)>,
+    wake: Option<i64>,
+    seen: Option<Events>,
+    last: Option<Command>,
+    pub(super) turns: u32,
+    pub(super) crashes: Vec<CrashAt>,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) because: Because,
+    pub(super) commands: Vec<Command>,
+}
+
+impl Run {
+    pub(super) fn new(plan: Plan) -> Self {
+        let request = RequestFacts {
+            uid: UID.into(),
+            deleting: false,
+            finalizer: false,
+            confirm_fenced: None,
+            paused: false,
+            policy: Ok(policy()),
+        };
+        let bmh = plan.cooperative.then(mk_bmh);
+        Self {
+            world: World::new(plan, request, bmh),
+            state: None,
+            completed: BTreeSet::new(),
+            power: None,
+            lease: None,
+            wake: Some(0),
+            seen: None,
+            last: None,
+            turns: 0,
+            crashes: Vec::new(),
+            outcome: None,
+            because: Because::Started,
+            commands: Vec::new(),
+        }
+    }
+
+    pub(super) fn go(&mut self) {
+        while self.world.now < END && self.outcome.is_none() {
+            self.world.tick();
+            let mut turns = 0;
+            while self.awake() && self.outcome.is_none() {
+                let now = self.world.now;
+                self.turn();
+                turns = if self.world.now == now { turns + 1 } else { 0 };
+                if turns > TURNS {
+                    self.world.fail("the step spins");
+                }
+            }
+        }
+        self.judge();
+    }
+
+    /// Woken by its clock, or by an event: a change of the object, the host, the Node (not its
+    /// Lease: nobody watches those), the agent or the operation.
+    fn awake(&mut self) -> bool {
+        if self.wake.is_some_and(|t| t <= self.world.now) {
+            return true;
+        }
+        // None while it is down, or pauses after a failure.
+        self.seen
+            .as_ref()
+            .is_some_and(|seen| *seen != self.events())
+    }
+
+    fn events(&self) -> Events {
+        let w = &self.world;
+        let request = (
+            w.request.deleting,
+            w.request.finalizer,
+            w.request.confirm_fenced.is_some(),
+            w.request.paused,
+            w.request.policy.is_ok(),
+        );
+        let id = self.state.as_ref().and_then(|s| operation_id(UID, s));
+        let operation = id
+            .and_then(|id| w.ops.get(&id))
+            .map(|op| op.outcome.is_some());
+        let c = &w.cluster;
+        let node = !w.workload_down && c.node;
+        Events {
+            request,
+            bmh: w
+                .bmh
+                .as_ref()
+                .map(|b| (b.online, b.our_hold, b.foreign_holds.len())),
+            node: node.then(|| (c.taint, c.boot_id, w.ready(), w.unknown())),
+            workload_down: w.workload_down,
+            agent: w.agent_up,
+            operation: operation.filter(|_| w.agent_up),
+        }
+    }
+
+    fn crash(&mut self) {
+        self.world.log("*** the controller crashes");
+        self.completed.clear();
+        (self.power, self.lease, self.seen, self.last) = (None, None, None, None);
+        self.wake = Some(self.world.now + self.world.rng.range(1, 8) * TICK);
+    }
+
+    fn pause(&mut self) {
+        self.seen = None;
+        self.wake = Some(self.world.now + 1000);
+    }
+
+    fn crashes_now(&mut self, after: bool) -> bool {
+        let one_in = self.world.plan.crash_one_in;
+        let forced = self.crashes.contains(&CrashAt {
+            turn: self.turns,
+            after,
+        });
+        forced || one_in > 0 && self.world.now < 600_000 && self.world.rng.one_in(one_in)
+    }
+
+    fn turn(&mut self) {
+        self.turns += 1;
+        self.note_lease();
+        let o = self.observe();
+        let d = super::build::decide(&o, self.state.as_ref(), time(self.world.now));
+        self.because = d.because.clone();
+        let step = d.state.step.label();
+        match d.next {
+            Next::Write => {
+                if self.crashes_now(false) {
+                    return self.crash();
+                }
+                self.world.log(&format!("{step}: {}", d.because));
+                // Through the store and back.
+                let stored = serde_json::to_string(&d.state).unwrap();
+                self.state = Some(serde_json::from_str(&stored).unwrap());
+                self.completed.clear();
+                if self.crashes_now(true) {
+                    self.crash();
+                }
+            }
+            Next::Do(command) => {
+                if self.crashes_now(false) {
+                    return self.crash();
+                }
+                let worked = self.execute(&command, &o);
+                self.world.log(&format!("{step}: {command:?} {worked}"));
+                if self.crashes_now(true) {
+                    return self.crash();
+                }
+                let lose = self.world.plan.lose_one_in;
+                let lost = lose > 0 && self.world.now < 600_000 && self.world.rng.one_in(lose);
+                if !worked || lost {
+                    return self.pause();
+                }
+                self.completed.insert(command.clone());
+                if self.last.replace(command.clone()) == Some(command) {
+                    self.pause();
+                }
+            }
+            Next::Wait(until) => {
+                self.last = None;
+                self.world.log(&format!("{step}: waits, {}", d.because));
+                self.wake = until.map(|t| t.as_millisecond() - 1_800_000_000_000);
+                self.seen = Some(self.events());
+            }
+            Next::Done(outcome) => {
+                self.world.log(&format!("{step}: {outcome:?}"));
+                self.outcome = Some(outcome);
+            }
+        }
+    }
+
+    /// Carries out, or cannot; and judges what it is asked to do.
+    fn execute(&mut self, command: &Command, o: &Observation) -> bool {
+        self.commands.push(command.clone());
+        let state = self.state.clone().unwrap_or_else(|| State::new(time(0)));
+        let agent = self.world.agent_up;
+        let w = &mut self.world;
+        match command {
+            Command::AddFinalizer => w.request.finalizer = true,
+            Command::RemoveFinalizer => w.request.finalizer = false,
+            Command::AddHold => {
+                w.said_off.clear();
+                w.bmh.as_mut().unwrap().our_hold = true;
+            }
+            Command::RemoveHold => {
+                self.may_come_on(&state);
+                self.world.bmh.as_mut().unwrap().our_hold = false;
+            }
+            Command::PowerOff {
+                id, command_after, ..
+            } => {
+                if w.bmh.as_ref().is_some_and(|b| !b.our_hold && b.online) {
+                    w.fail("F2: a power-off without our hold");
+                }
+                if operation_id(UID, &state).as_ref() != Some(id) || !state.agent_holds {
+                    w.fail("F2: a power-off that is not in the state");
+                }
+                if agent {
+                    let look = i64::try_from(command_after.as_millis()).unwrap();
+                    w.agent_holds = true;
+                    let op = Op::new(false, w.now, look, 30_000);
+                    w.ops.entry(id.clone()).or_insert(op);
+                }
+                return agent;
+            }
+            Command::PowerOn { id } => {
+                self.may_come_on(&state);
+                let w = &mut self.world;
+                if agent {
+                    w.agent_holds = false;
+                    w.said_off.clear();
+                    let op = Op::new(true, w.now, 0, 30_000);
+                    w.ops.entry(id.clone()).or_insert(op);
+                }
+                return agent;
+            }
+            Command::Cancel { id } => {
+                if let Some(op) = w.ops.get_mut(id).filter(|_| agent) {
+                    op.cancel = true;
+                }
+                return agent;
+            }
+            Command::ReadPower => {
+                if !agent {
+                    return false;
+                }
+                let asked = time(w.now);
+                for _ in 0..(w.plan.read_takes / TICK) {
+                    w.tick();
+                }
+                let result = w.read_bmc().map(|state| w.reading(state, w.now));
+                self.power = Some(PowerView { asked, result });
+            }
+            Command::Release => {
+                w.agent_holds &= !agent;
+                return agent;
+            }
+            Command::AddTaint => {
+                if w.workload_down || !w.cluster.node {
+                    return false;
+                }
+                self.may_taint(&state);
+                self.world.cluster.taint = Taint::Ours;
+            }
+            Command::RemoveTaint => {
+                if w.workload_down || !w.cluster.node {
+                    return false;
+                }
+                w.cluster.taint = Taint::Absent;
+            }
+            Command::Escalate => {
+                assert!(o.machine.is_some());
+                w.escalated = true;
+                if let Some(bmh) = &mut w.bmh {
+                    bmh.unhealthy_mark = true;
+                }
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,367 @@
+//! The failure table, row by row, as far as this machine decides it.
+
+use super::{super::*, build::*};
+
+fn off_id(s: &State) -> String {
+    operation_id(UID, s).unwrap()
+}
+
+#[test]
+fn bmc_unreachable_ends_in_fence_unconfirmed_and_goes_on_trying() {
+    let mut o = mk_held();
+    let mut s = mk_state(Step::PoweringOff);
+    let mut ids = vec![off_id(&s)];
+    for t in [180, 365] {
+        o.operation = unconfirmed();
+        (s, _) = writes(&o, &s, t);
+        assert_eq!(s.step, Step::PoweringOff);
+        ids.push(off_id(&s));
+        o.operation = None;
+        let (because, until) = waits(&o, &s, t);
+        assert_eq!((because.label(), until), ("FenceUnconfirmed", Some(t + 5)));
+        assert!(matches!(does(&o, &s, t + 5), Command::PowerOff { .. }));
+    }
+    o.operation = unconfirmed();
+    let d = decide(&o, Some(&s), at(550));
+    s = d.state;
+    assert_eq!(s.step, Step::AwaitingConfirmation);
+    assert!(d.notes[0].warning && d.notes[0].message.contains("rackhand.dev/confirm-fenced"));
+    ids.push(off_id(&s));
+    o.operation = None;
+    assert_eq!(waits(&o, &s, 560).1, Some(610));
+    assert!(matches!(does(&o, &s, 610), Command::PowerOff { .. }));
+    // The same failure again is written, and is no news.
+    o.operation = unconfirmed();
+    let d = decide(&o, Some(&s), at(790));
+    assert_eq!((d.next, d.notes), (Next::Write, vec![]));
+    ids.push(off_id(&d.state));
+    let unique: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!(
+        unique.len(),
+        ids.len(),
+        "an operation id was used twice: {ids:?}"
+    );
+    // A retry that works goes on as if nothing had been.
+    o.operation = confirmed();
+    assert_eq!(writes(&o, &d.state, 860).0.step, Step::ConfirmingOff);
+}
+
+#[test]
+fn bmc_refuses_the_password_is_the_same_and_says_so() {
+    let mut o = mk_held();
+    o.operation = finished(OperationOutcome::Failed {
+        why: "401: user admin refused".into(),
+    });
+    let (s, because) = writes(&o, &mk_state(Step::PoweringOff), 3);
+    assert_eq!((s.step, s.tries), (Step::PoweringOff, 1));
+    assert_eq!(
+        because,
+        Because::FenceUnconfirmed("401: user admin refused".into())
+    );
+}
+
+/// A dead BMC, and a person who says that the host is off.
+fn mk_person() -> (Observation, State) {
+    let mut o = mk_held();
+    o.request.confirm_fenced = Some(UID.into());
+    o.power = mk_no_power(600);
+    let mut s = mk_state(Step::AwaitingConfirmation);
+    s.tries = 3;
+    s.failure = Some("no answer".into());
+    s.retry_at = Some(at(660));
+    (o, s)
+}
+
+#[test]
+fn f8_a_person_may_confirm_for_a_bmc_that_does_not_answer() {
+    let (mut o, s) = mk_person();
+    let (s, _) = writes(&o, &s, 601);
+    assert_eq!(s.step, Step::ConfirmingOff);
+    assert!(matches!(s.off, Some(OffEvidence::Person { .. })));
+    let (s, _) = writes(&o, &s, 601);
+    let (s, _) = writes(&o, &s, 601);
+    assert_eq!((s.step, s.taint), (Step::Tainting, None));
+    o.power = mk_no_power(602);
+    let (s, _) = writes(&o, &s, 603);
+    assert_eq!(does(&o, &s, 603), Command::AddTaint);
+    node(&mut o).taint = Taint::Ours;
+    let (s, _) = writes(&o, &s, 603);
+    o.drain = Some(Drain::default());
+    assert_eq!(writes(&o, &s, 603).0.step, Step::PoweringOn);
+}
+
+#[test]
+fn f8_a_person_may_confirm_without_an_agent() {
+    let (mut o, s) = mk_person();
+    o.agent = AgentView::Unreachable {
+        why: "rack r1 is dark".into(),
+    };
+    o.power = None;
+    let (mut s, _) = writes(&o, &s, 601);
+    for _ in 0..3 {
+        (s, _) = writes(&o, &s, 602);
+    }
+    assert_eq!(does(&o, &s, 602), Command::AddTaint);
+}
+
+#[test]
+fn f8_the_bmc_is_asked_before_a_person_is_believed_and_its_on_counts_more() {
+    let (mut o, s) = mk_person();
+    o.power = None;
+    assert_eq!(does(&o, &s, 601), Command::ReadPower);
+    for state in [PowerState::On, PowerState::PoweringOn] {
+        o.power = mk_power(601, state);
+        assert_eq!(waits(&o, &s, 602).0.label(), "FenceUnconfirmed");
+    }
+    // One that says off confirms it itself; one that says neither needs the person.
+    o.power = mk_power(601, PowerState::Off);
+    assert_eq!(waits(&o, &s, 602).0.label(), "FenceUnconfirmed");
+    o.power = mk_power(601, PowerState::Unknown);
+    assert_eq!(writes(&o, &s, 602).0.step, Step::ConfirmingOff);
+}
+
+#[test]
+fn f8_a_confirmation_for_another_remediation_is_none() {
+    let (mut o, s) = mk_person();
+    o.request.confirm_fenced = Some("true".into());
+    assert_eq!(waits(&o, &s, 601).1, Some(660));
+}
+
+#[test]
+fn f8_a_persons_word_counts_once() {
+    let (mut o, s) = mk_person();
+    let (mut s, _) = writes(&o, &s, 601);
+    assert!(s.person_heard);
+    // The host came on all the same: what the person saw is over.
+    o.power = mk_power(602, PowerState::On);
+    for _ in 0..3 {
+        (s, _) = writes(&o, &s, 602);
+    }
+    assert_eq!((s.step, s.off.clone()), (Step::PoweringOff, None));
+    o.power = mk_no_power(603);
+    assert!(matches!(does(&o, &s, 603), Command::PowerOff { .. }));
+    o.operation = unconfirmed();
+    (s, _) = writes(&o, &s, 800);
+    o.operation = None;
+    let (because, _) = waits(&o, &s, 800);
+    assert!(
+        because
+            .to_string()
+            .contains("has been used: remove it before"),
+        "{because}"
+    );
+    // Taken off and put on again it is a new word.
+    o.request.confirm_fenced = None;
+    (s, _) = writes(&o, &s, 801);
+    assert!(!s.person_heard);
+    o.request.confirm_fenced = Some(UID.into());
+    o.power = mk_no_power(801);
+    assert_eq!(writes(&o, &s, 802).0.step, Step::ConfirmingOff);
+}
+
+#[test]
+fn f8_a_power_off_that_still_runs_is_cancelled_before_a_person_is_believed() {
+    let (mut o, s) = mk_person();
+    o.operation = Some(OperationView::Running);
+    let cancel = Command::Cancel { id: off_id(&s) };
+    assert_eq!(does(&o, &s, 601), cancel);
+    o.completed.insert(cancel);
+    assert_eq!(waits(&o, &s, 601).1, None);
+    o.operation = finished(OperationOutcome::Cancelled);
+    assert_eq!(writes(&o, &s, 602).0.step, Step::ConfirmingOff);
+}
+
+#[test]
+fn bmc_still_says_on_is_unconfirmed_and_never_tainted() {
+    let mut o = mk_held();
+    o.operation = finished(OperationOutcome::Unconfirmed {
+        why: "still On after 180s".into(),
+    });
+    let (s, because) = writes(&o, &mk_state(Step::PoweringOff), 180);
+    assert_eq!((s.tries, s.off), (1, None));
+    assert_eq!(
+        because,
+        Because::FenceUnconfirmed("still On after 180s".into())
+    );
+}
+
+#[test]
+fn powering_off_for_minutes_is_not_off() {
+    let mut o = mk_held();
+    let readings = vec![
+        mk_reading(PowerState::PoweringOff, 0),
+        mk_reading(PowerState::Off, 9000),
+    ];
+    o.operation = finished(OperationOutcome::Confirmed { readings });
+    let (s, because) = writes(&o, &mk_state(Step::PoweringOff), 180);
+    assert_eq!((s.step, s.off), (Step::PoweringOff, None));
+    assert!(
+        because
+            .to_string()
+            .contains("\"PoweringOff\", which is not off"),
+        "{because}"
+    );
+}
+
+#[test]
+fn workload_api_down_defers_the_taint_and_keeps_watching_the_hold() {
+    let mut o = mk_held();
+    o.workload = WorkloadView::Unreachable {
+        why: "connection refused".into(),
+    };
+    for step in [Step::ConfirmingOff, Step::Tainting, Step::Draining] {
+        let s = mk_state(step);
+        o.power = None;
+        assert_eq!(does(&o, &s, 5), Command::ReadPower);
+        o.power = mk_power(5, PowerState::Off);
+        let (because, until) = waits(&o, &s, 6);
+        assert_eq!(
+            because,
+            Because::WorkloadUnreachable("connection refused".into())
+        );
+        assert!(until.is_some());
+        o.power = mk_power(5, PowerState::On);
+        assert_eq!(writes(&o, &s, 6).0.step, Step::PoweringOff);
+    }
+    // The power-off itself does not need it.
+    assert!(matches!(
+        does(&o, &mk_state(Step::PoweringOff), 0),
+        Command::PowerOff { .. }
+    ));
+}
+
+#[test]
+fn a_machine_that_never_joined_is_power_cycled_without_taint_and_drain() {
+    let mut o = mk_held();
+    o.workload = WorkloadView::NotJoined;
+    let mut s = mk_state(Step::ConfirmingOff);
+    (s.node, s.lease_at_off) = (None, None);
+    assert_eq!(writes(&o, &s, 1).0.step, Step::PoweringOn);
+}
+
+#[test]
+fn an_agent_that_was_restarted_in_the_middle_is_asked_again_at_once_under_a_new_id() {
+    let mut o = mk_held();
+    o.operation = finished(OperationOutcome::Interrupted);
+    let s = mk_state(Step::PoweringOff);
+    let (next, _) = writes(&o, &s, 7);
+    o.operation = None;
+    assert_ne!(off_id(&next), off_id(&s));
+    assert!(matches!(does(&o, &next, 7), Command::PowerOff { .. }));
+}
+
+#[test]
+fn an_agent_that_is_gone_for_longer_than_a_power_off_takes_is_an_unconfirmed_fence() {
+    let mut o = mk_held();
+    o.agent = AgentView::Unreachable {
+        why: "rack r1 is dark".into(),
+    };
+    let s = mk_state(Step::PoweringOff);
+    assert_eq!(
+        waits(&o, &s, 10),
+        (
+            Because::AgentUnreachable("rack r1 is dark".into()),
+            Some(180)
+        )
+    );
+    let (s, because) = writes(&o, &s, 180);
+    assert_eq!(
+        (s.step, because.label()),
+        (Step::AwaitingConfirmation, "FenceUnconfirmed")
+    );
+    assert_eq!(waits(&o, &s, 500).0.label(), "FenceUnconfirmed");
+    // What it finished meanwhile counts: the id has stayed the same.
+    o.agent = AgentView::Ready;
+    o.operation = confirmed();
+    assert_eq!(writes(&o, &s, 501).0.step, Step::ConfirmingOff);
+}
+
+#[test]
+fn foreign_reboot_keys_and_servicing_are_waited_for_before_power_on() {
+    let mut o = mk_observation();
+    o.power = mk_power(1, PowerState::Off);
+    bmh(&mut o)
+        .foreign_holds
+        .insert("reboot.metal3.io/firmware".into());
+    let s = mk_state(Step::PoweringOn);
+    let (because, until) = waits(&o, &s, 100);
+    assert_eq!(
+        because,
+        Because::HeldByOthers("reboot.metal3.io/firmware".into())
+    );
+    assert_eq!(until, None);
+    bmh(&mut o).foreign_holds.clear();
+    bmh(&mut o).servicing = true;
+    assert_eq!(waits(&o, &s, 100).0.label(), "HostServicing");
+}
+
+#[test]
+fn baremetal_operator_has_its_grace_to_switch_on_and_then_the_agent_does() {
+    let mut o = mk_observation();
+    let s = mk_state(Step::PoweringOn);
+    assert_eq!(does(&o, &s, 0), Command::ReadPower);
+    o.power = mk_power(1, PowerState::Off);
+    assert_eq!(waits(&o, &s, 2), (Because::PowerOnRunning, Some(7)));
+    o.power = mk_power(18, PowerState::Off);
+    assert_eq!(waits(&o, &s, 19).1, Some(20));
+    assert!(matches!(does(&o, &s, 20), Command::PowerOn { .. }));
+    // On its way up is not on.
+    o.power = mk_power(18, PowerState::PoweringOn);
+    assert_eq!(waits(&o, &s, 19).1, Some(20));
+}
+
+#[test]
+fn a_host_that_booted_while_the_agent_was_away_is_not_switched_off_again() {
+    let mut o = mk_observation();
+    node(&mut o).lease.as_mut().unwrap().renewed = "09:07:00".into();
+    node(&mut o).taint = Taint::Ours;
+    let s = mk_state(Step::PoweringOn);
+    assert_eq!(does(&o, &s, 300), Command::ReadPower);
+    o.power = mk_power(300, PowerState::On);
+    o.completed.insert(Command::Release);
+    assert_eq!(writes(&o, &s, 301).0.step, Step::Booting);
+}
+
+#[test]
+fn a_power_on_that_is_refused_for_a_while_is_tried_again() {
+    let mut o = mk_direct();
+    let mut s = mk_direct_state(Step::PoweringOn);
+    o.power = mk_power(1, PowerState::Off);
+    for (t, pause) in [(10, 5), (20, 5), (30, 60), (95, 60)] {
+        o.operation = finished(OperationOutcome::Failed {
+            why: "409: busy".into(),
+        });
+        (s, _) = writes(&o, &s, t);
+        o.operation = None;
+        let (because, until) = waits(&o, &s, t);
+        assert_eq!(because, Because::PowerOnUnconfirmed("409: busy".into()));
+        assert_eq!(until, Some(t + pause));
+        assert!(matches!(does(&o, &s, t + pause), Command::PowerOn { .. }));
+    }
+}
+
+#[test]
+fn hosts_that_cannot_be_fenced_are_refused_before_anything_is_touched() {
+    let cases: [Case<BareMetalHostFacts>; 5] = [
+        (|b| b.paused = true, "HostPaused"),
+        (|b| b.servicing = true, "HostServicing"),
+        (|b| b.provisioned = false, "HostNotProvisioned"),
+        (|b| b.deleting = true, "HostDeleting"),
+        (|b| b.disable_power_off = true, "UnsupportedHost"),
+    ];
+    for (set, label) in cases {
+        let mut o = mk_observation();
+        o.request.finalizer = false;
+        set(bmh(&mut o));
+        let (because, _) = waits(&o, &mk_state(Step::Pending), 0);
+        assert!(because.label() == label && because.is_blocked());
+    }
+}
+
+#[test]
+fn a_detached_host_is_switched_by_the_agent_alone() {
+    let mut o = mk_observation();
+    bmh(&mut o).detached = true;
+    bmh(&mut o).provisioned = false;
+    assert_eq!(writes(&o, &mk_state(Step::Pending), 0).0.mode, Mode::Direct);
+}

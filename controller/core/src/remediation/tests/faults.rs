@@ -1,0 +1,220 @@
+//! What goes wrong in the world, from a seed.
+
+use super::super::*;
+use super::world::{Power, World};
+
+/// A splitmix64 generator: one number, one run.
+#[derive(Debug, Clone)]
+pub(super) struct Rng(pub(super) u64);
+
+impl Rng {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From `low` up to, and without, `high`.
+    pub(super) fn range(&mut self, low: i64, high: i64) -> i64 {
+        low + i64::try_from(self.next() % u64::try_from(high - low).unwrap()).unwrap()
+    }
+
+    /// True once in `n`.
+    pub(super) fn one_in(&mut self, n: u64) -> bool {
+        self.next().is_multiple_of(n)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Fault {
+    Agent(bool),
+    AgentRestart,
+    Workload(bool),
+    Bmc(bool),
+    Operator(bool),
+    Partition(bool),
+    PolicyBroken(bool),
+    Paused(bool),
+    Conflict(bool),
+    ForeignHold(bool),
+    HoldRemoved,
+    Button,
+    Deleted,
+    Offline,
+    NodeDeleted,
+    /// A person pulls the plug and says so.
+    Person,
+}
+
+/// One run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    pub(super) cooperative: bool,
+    /// The kubelet hangs: its pods run on, unheard.
+    pub(super) hung: bool,
+    /// The BMC is another host's.
+    pub(super) wrong_host: bool,
+    /// The BMC always says off and does nothing.
+    pub(super) lying: bool,
+    /// The BMC says PoweringOff instead of Off.
+    pub(super) stuck: bool,
+    /// The BMC never answers.
+    pub(super) silent: bool,
+    /// No reboot makes the node healthy.
+    pub(super) sick: bool,
+    pub(super) pod_stuck: bool,
+    pub(super) no_volume: bool,
+    pub(super) off_takes: i64,
+    pub(super) boot_takes: i64,
+    pub(super) read_takes: i64,
+    /// The controller crashes once in so many turns; 0: never.
+    pub(super) crash_one_in: u64,
+    /// The result of a command is lost once in so many; 0: never.
+    pub(super) lose_one_in: u64,
+    pub(super) faults: Vec<(i64, Fault)>,
+}
+
+impl Plan {
+    /// Nothing goes wrong but the node.
+    pub(super) fn calm(cooperative: bool) -> Self {
+        Self {
+            cooperative,
+            hung: true,
+            off_takes: 2000,
+            boot_takes: 30_000,
+            read_takes: 0,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn random(seed: u64) -> Self {
+        let mut rng = Rng(seed ^ 0x5eed);
+        let r = &mut rng;
+        let mut plan = Self {
+            seed,
+            cooperative: r.one_in(2),
+            hung: !r.one_in(4),
+            off_takes: r.range(1, 9) * 500,
+            boot_takes: r.range(60, 90) * 500,
+            read_takes: if r.one_in(5) {
+                r.range(0, 17) * 500
+            } else {
+                r.range(0, 2) * 500
+            },
+            sick: r.one_in(6),
+            pod_stuck: r.one_in(12),
+            no_volume: r.one_in(2),
+            crash_one_in: if r.one_in(2) { 0 } else { 12 },
+            lose_one_in: if r.one_in(2) { 0 } else { 8 },
+            ..Self::default()
+        };
+        match r.range(0, 16) {
+            0 | 1 => plan.wrong_host = true,
+            2 => plan.lying = true,
+            3 => plan.stuck = true,
+            4 | 5 => plan.silent = true,
+            _ => {}
+        }
+        if plan.wrong_host {
+            plan.hung = r.one_in(4);
+        }
+        for _ in 0..r.range(0, 5) {
+            let t = r.range(0, 400) * 500;
+            let end = t + r.range(1, 160) * 500;
+            let span = |f: fn(bool) -> Fault| vec![(t, f(true)), (end, f(false))];
+            let more = match r.range(0, 18) {
+                0 | 1 => span(Fault::Agent),
+                2 | 3 => span(Fault::Workload),
+                4 => span(Fault::Bmc),
+                5 => span(Fault::Operator),
+                6 => span(Fault::PolicyBroken),
+                7 => span(Fault::Paused),
+                8 => span(Fault::Conflict),
+                9 => span(Fault::ForeignHold),
+                10 => vec![(t, Fault::AgentRestart)],
+                11 => vec![(t, Fault::Partition(false))],
+                12 => vec![(t, Fault::HoldRemoved)],
+                13 => vec![(t, Fault::Button)],
+                14 | 15 => vec![(t, Fault::Deleted)],
+                16 => vec![(t, Fault::Offline)],
+                _ => vec![(t, Fault::NodeDeleted)],
+            };
+            plan.faults.extend(more);
+        }
+        if plan.silent && r.one_in(2) {
+            plan.faults.push((r.range(200, 600) * 500, Fault::Person));
+        }
+        plan
+    }
+
+    /// Something that no waiting cures.
+    pub(super) fn for_good(&self) -> bool {
+        self.silent || self.stuck || self.pod_stuck || self.lying
+    }
+}
+
+impl World {
+    pub(super) fn apply(&mut self, fault: Fault) {
+        self.log(&format!("*** {fault:?}"));
+        match fault {
+            Fault::Agent(down) => self.agent_up = !down,
+            Fault::AgentRestart => {
+                for op in self.ops.values_mut().filter(|op| op.outcome.is_none()) {
+                    op.outcome = Some(OperationOutcome::Interrupted);
+                }
+            }
+            Fault::Workload(down) => self.workload_down = down,
+            Fault::Bmc(dead) => self.silent = dead || self.plan.silent,
+            Fault::Operator(down) => self.bmo_down = down,
+            Fault::Partition(yes) => self.partitioned = yes,
+            Fault::PolicyBroken(true) => self.request.policy = Err(PolicyError::NoStrategy),
+            Fault::PolicyBroken(false) => self.request.policy = Ok(super::driver::policy()),
+            Fault::Paused(yes) => self.request.paused = yes,
+            Fault::Conflict(yes) => self.conflict = yes,
+            Fault::ForeignHold(yes) => {
+                if let Some(bmh) = &mut self.bmh {
+                    bmh.foreign_holds.clear();
+                    if yes {
+                        bmh.foreign_holds.insert("reboot.metal3.io/firmware".into());
+                    }
+                }
+            }
+            Fault::HoldRemoved | Fault::Button => self.meddle(fault),
+            Fault::Deleted => self.request.deleting = true,
+            Fault::Offline => {
+                if let Some(bmh) = &mut self.bmh {
+                    bmh.online = false;
+                }
+            }
+            Fault::NodeDeleted => self.delete_node(),
+            Fault::Person => {
+                let host = &mut self.hosts[0];
+                host.power = Power::Off;
+                host.up_from = None;
+                self.cluster.process = false;
+                self.request.confirm_fenced = Some(self.request.uid.clone());
+            }
+        }
+    }
+
+    /// Somebody switches the host on. Only where it can be noticed in time, and then nothing else
+    /// fails until it must have been: what nobody can see nobody can prevent.
+    fn meddle(&mut self, fault: Fault) {
+        let seen = self.agent_up && !self.silent && !self.plan.stuck && self.plan.read_takes < 1000;
+        if !seen || self.request.confirm_fenced.is_some() {
+            return;
+        }
+        match (fault, &mut self.bmh) {
+            (Fault::HoldRemoved, Some(bmh)) => bmh.our_hold = false,
+            (Fault::HoldRemoved, None) => return,
+            _ => self.switch(0, true),
+        }
+        self.meddled_at = Some(self.now);
+        for (t, _) in &mut self.plan.faults {
+            *t += 40_000;
+        }
+    }
+}

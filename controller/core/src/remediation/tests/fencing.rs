@@ -1,0 +1,329 @@
+//! F1 to F4: off is proven, stays so, and lasts until the node is drained.
+
+use super::{super::*, build::*};
+
+#[test]
+fn a_failed_node_is_taken_through_all_steps_in_their_order() {
+    let mut o = mk_observation();
+    o.request.finalizer = false;
+    let (s, _) = {
+        let d = decide(&o, None, at(0));
+        assert_eq!(d.next, Next::Write);
+        (d.state, d.because)
+    };
+    assert_eq!(does(&o, &s, 0), Command::AddFinalizer);
+    o.request.finalizer = true;
+    let (s, _) = writes(&o, &s, 0);
+    assert_eq!((s.step, s.mode), (Step::Holding, Mode::Cooperative));
+    assert_eq!(does(&o, &s, 0), Command::AddHold);
+    bmh(&mut o).our_hold = true;
+    let (s, _) = writes(&o, &s, 0);
+    assert_eq!(s.step, Step::PoweringOff);
+    let off = Command::PowerOff {
+        id: format!("{UID}/1@1800000000/off/0.0"),
+        command_after: secs(20),
+        system_uuid: "4c4c4544-0001".into(),
+        serial: "SN7".into(),
+    };
+    assert_eq!(does(&o, &s, 0), off);
+    o.operation = Some(OperationView::Running);
+    assert_eq!(waits(&o, &s, 1), (Because::PowerOffRunning, None));
+    o.operation = confirmed();
+    let (s, _) = writes(&o, &s, 25);
+    assert_eq!(s.step, Step::ConfirmingOff);
+    o.operation = None;
+    let (s, _) = writes(&o, &s, 25);
+    assert_eq!(s.lease_at_off.as_deref(), Some("09:00:00"));
+    let (s, _) = writes(&o, &s, 25);
+    assert_eq!(s.step, Step::Tainting);
+    assert_eq!(does(&o, &s, 25), Command::ReadPower);
+    o.power = mk_power(25, PowerState::Off);
+    let (s, _) = writes(&o, &s, 26);
+    assert_eq!(s.taint, Some(TaintOwner::Us));
+    assert_eq!(does(&o, &s, 26), Command::AddTaint);
+    node(&mut o).taint = Taint::Ours;
+    let (s, _) = writes(&o, &s, 26);
+    assert_eq!(s.step, Step::Draining);
+    o.drain = Some(Drain {
+        pods: vec!["shop/db-0".into()],
+        volumes: vec![],
+    });
+    let because = Because::Draining("1 pod (shop/db-0)".into());
+    assert_eq!(waits(&o, &s, 27), (because, Some(28)));
+    o.drain = Some(Drain::default());
+    let (s, _) = writes(&o, &s, 28);
+    assert_eq!(s.step, Step::PoweringOn);
+    assert_eq!(does(&o, &s, 28), Command::RemoveHold);
+    bmh(&mut o).our_hold = false;
+    assert_eq!(does(&o, &s, 28), Command::ReadPower);
+    o.power = mk_power(29, PowerState::On);
+    assert_eq!(does(&o, &s, 29), Command::Release);
+    o.completed.insert(Command::Release);
+    let (s, _) = writes(&o, &s, 29);
+    assert_eq!((s.step, s.on), (Step::Booting, Some(at(29))));
+    assert_eq!(waits(&o, &s, 30), (Because::Booting, Some(629)));
+    node(&mut o).boot_id = "boot-2".into();
+    let (s, _) = writes(&o, &s, 90);
+    assert_eq!(s.step, Step::Restoring);
+    assert_eq!(does(&o, &s, 90), Command::RemoveTaint);
+    node(&mut o).taint = Taint::Absent;
+    node(&mut o).ready = true;
+    assert_eq!(waits(&o, &s, 91).0, Because::WaitingForHealth);
+    o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+    let (s, because) = writes(&o, &s, 92);
+    assert_eq!((s.step, because), (Step::Succeeded, Because::Recovered));
+    assert_eq!(s.attempts.len(), 1);
+    assert_eq!(does(&o, &s, 92), Command::RemoveFinalizer);
+    o.request.finalizer = false;
+    assert_eq!(
+        decide(&o, Some(&s), at(92)).next,
+        Next::Done(Outcome::Succeeded)
+    );
+}
+
+#[test]
+fn f1_off_is_read_once_more_right_before_the_taint() {
+    let mut o = mk_held();
+    let mut s = mk_state(Step::Tainting);
+    s.taint = Some(TaintOwner::Us);
+    // The proof may have waited at the agent for hours.
+    assert_eq!(does(&o, &s, 1), Command::ReadPower);
+    o.power = mk_power(-1, PowerState::Off);
+    assert_eq!(does(&o, &s, 1), Command::ReadPower);
+    o.power = mk_power(1, PowerState::Off);
+    assert_eq!(does(&o, &s, 2), Command::AddTaint);
+    assert_eq!(does(&o, &s, 7), Command::ReadPower);
+}
+
+#[test]
+fn f1_no_taint_on_anything_but_exactly_off() {
+    for state in [
+        PowerState::On,
+        PowerState::PoweringOn,
+        PowerState::PoweringOff,
+        PowerState::Unknown,
+    ] {
+        let mut o = mk_held();
+        o.power = mk_power(1, state);
+        let (s, because) = writes(&o, &mk_state(Step::Tainting), 2);
+        assert_eq!(
+            (s.step, s.off.clone(), s.fences),
+            (Step::PoweringOff, None, 1)
+        );
+        assert_eq!(because, Because::FenceViolated(format!("\"{state:?}\"")));
+    }
+    let mut o = mk_held();
+    o.power = mk_no_power(1);
+    let (because, _) = waits(&o, &mk_state(Step::Tainting), 2);
+    assert_eq!(
+        because,
+        Because::PowerUnreadable("the BMC did not answer in 5s".into())
+    );
+}
+
+#[test]
+fn f1_a_bmc_slower_than_the_hold_watch_is_heard_all_the_same() {
+    let mut o = mk_held();
+    let mut s = mk_state(Step::Tainting);
+    s.taint = Some(TaintOwner::Us);
+    o.power = mk_power(1, PowerState::Off);
+    o.completed.insert(Command::ReadPower);
+    assert_eq!(does(&o, &s, 9), Command::AddTaint);
+    assert_eq!(does(&o, &s, 30), Command::ReadPower);
+}
+
+#[test]
+fn f1_a_hold_that_was_lost_voids_the_proof() {
+    for step in [Step::ConfirmingOff, Step::Tainting, Step::Draining] {
+        let mut o = mk_observation();
+        o.power = mk_power(1, PowerState::Off);
+        let (s, because) = writes(&o, &mk_state(step), 2);
+        assert_eq!(
+            (s.step, s.off.clone(), s.fences),
+            (Step::PoweringOff, None, 1)
+        );
+        assert_eq!(because, Because::HoldLost("metal/host-7".into()));
+        assert_eq!(does(&o, &s, 2), Command::AddHold);
+    }
+}
+
+#[test]
+fn f1_an_operation_that_ran_without_our_hold_is_not_believed() {
+    let mut o = mk_observation();
+    o.operation = confirmed();
+    let s = mk_state(Step::PoweringOff);
+    let (next, _) = writes(&o, &s, 2);
+    assert_ne!(operation_id(UID, &next), operation_id(UID, &s));
+    o.operation = None;
+    assert_eq!(does(&o, &next, 2), Command::AddHold);
+}
+
+#[test]
+fn f2_the_hold_and_the_step_are_durable_before_the_power_off() {
+    let o = mk_observation();
+    assert_eq!(does(&o, &mk_state(Step::Holding), 0), Command::AddHold);
+    assert_eq!(does(&o, &mk_state(Step::PoweringOff), 0), Command::AddHold);
+    let (s, _) = writes(&mk_held(), &mk_state(Step::Holding), 0);
+    assert!(s.step == Step::PoweringOff && s.agent_holds);
+}
+
+#[test]
+fn f3_seen_on_while_tainted_it_is_switched_off_again_and_the_taint_stays() {
+    for step in [Step::ConfirmingOff, Step::Tainting, Step::Draining] {
+        let mut o = mk_held();
+        node(&mut o).taint = Taint::Ours;
+        node(&mut o).lease.as_mut().unwrap().unchanged_since = at(0);
+        node(&mut o).ready_unknown = false;
+        o.drain = Some(Drain::default());
+        o.power = mk_power(3, PowerState::On);
+        let mut s = mk_state(step);
+        s.taint = Some(TaintOwner::Us);
+        let (s, because) = writes(&o, &s, 4);
+        assert_eq!(
+            (s.step, s.drained, s.taint),
+            (Step::PoweringOff, None, Some(TaintOwner::Us))
+        );
+        assert_eq!(because, Because::FenceViolated("\"On\"".into()));
+        // At once: baremetal-operator had its grace.
+        match does(&o, &s, 4) {
+            Command::PowerOff {
+                id, command_after, ..
+            } => {
+                assert!(id.ends_with("/off/1.0") && command_after.is_zero());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn f3_the_power_state_is_read_again_and_again_while_draining() {
+    let mut o = mk_held();
+    node(&mut o).taint = Taint::Ours;
+    o.drain = Some(Drain {
+        pods: vec!["shop/db-0".into()],
+        volumes: vec![],
+    });
+    let s = mk_state(Step::Draining);
+    assert_eq!(does(&o, &s, 1), Command::ReadPower);
+    o.power = mk_power(1, PowerState::Off);
+    o.completed.insert(Command::ReadPower);
+    assert_eq!(waits(&o, &s, 2).1, Some(3));
+    assert_eq!(does(&o, &s, 6), Command::ReadPower);
+}
+
+#[test]
+fn f4_no_power_on_while_a_pod_or_a_volume_is_left() {
+    for left in [
+        Drain {
+            pods: vec!["shop/db-0".into()],
+            volumes: vec![],
+        },
+        Drain {
+            pods: vec![],
+            volumes: vec!["csi-1".into()],
+        },
+    ] {
+        let mut o = mk_held();
+        node(&mut o).taint = Taint::Ours;
+        o.power = mk_power(9_999, PowerState::Off);
+        o.drain = Some(left);
+        let (because, until) = waits(&o, &mk_state(Step::Draining), 10_000);
+        assert_eq!(because.label(), "DrainBlocked");
+        assert!(until.is_some());
+    }
+}
+
+#[test]
+fn f4_a_drain_that_could_not_be_listed_is_not_finished() {
+    let mut o = mk_held();
+    node(&mut o).taint = Taint::Ours;
+    o.power = mk_power(9, PowerState::Off);
+    assert_eq!(
+        waits(&o, &mk_state(Step::Draining), 10).0.label(),
+        "Draining"
+    );
+}
+
+#[test]
+fn f4_an_empty_drain_counts_only_while_the_bmc_says_off() {
+    let mut o = mk_held();
+    node(&mut o).taint = Taint::Ours;
+    o.drain = Some(Drain::default());
+    assert_eq!(does(&o, &mk_state(Step::Draining), 10), Command::ReadPower);
+    o.power = mk_no_power(10);
+    assert_eq!(
+        waits(&o, &mk_state(Step::Draining), 11).0.label(),
+        "PowerUnreadable"
+    );
+    o.power = mk_power(10, PowerState::Off);
+    let d = decide(&o, Some(&mk_state(Step::Draining)), at(11));
+    assert_eq!(
+        (d.state.step, d.notes[0].reason),
+        (Step::PoweringOn, "Drained")
+    );
+}
+
+#[test]
+fn f4_a_policy_may_end_a_blocked_drain_and_that_is_said() {
+    let mut o = mk_held();
+    node(&mut o).taint = Taint::Ours;
+    policy(&mut o).drain_blocked = DrainBlocked::PowerOn;
+    o.drain = Some(Drain {
+        pods: vec!["shop/db-0".into()],
+        volumes: vec![],
+    });
+    o.power = mk_power(599, PowerState::Off);
+    assert_eq!(
+        waits(&o, &mk_state(Step::Draining), 599).0.label(),
+        "Draining"
+    );
+    let d = decide(&o, Some(&mk_state(Step::Draining)), at(600));
+    assert_eq!(d.state.step, Step::PoweringOn);
+    assert!(d.notes[0].warning && d.notes[0].reason == "DrainSkipped");
+    assert!(
+        d.notes[0].message.contains("1 pod (shop/db-0)"),
+        "{:?}",
+        d.notes
+    );
+}
+
+#[test]
+fn f4_the_pods_of_a_node_that_was_deleted_are_waited_for() {
+    for step in [Step::ConfirmingOff, Step::Tainting, Step::Draining] {
+        let mut o = mk_held();
+        o.workload = WorkloadView::Missing {
+            name: "node-7".into(),
+        };
+        o.power = mk_power(1, PowerState::Off);
+        let mut s = mk_state(step);
+        if step != Step::Draining {
+            (s, _) = writes(&o, &s, 1);
+            assert_eq!(s.step, Step::Draining);
+        }
+        o.drain = Some(Drain {
+            pods: vec!["shop/db-0".into()],
+            volumes: vec![],
+        });
+        assert_eq!(waits(&o, &s, 2).0.label(), "Draining");
+        o.drain = Some(Drain::default());
+        assert_eq!(writes(&o, &s, 2).0.step, Step::PoweringOn);
+    }
+}
+
+#[test]
+fn f4_a_drain_shorter_than_six_names_is_told_in_full() {
+    let mut o = mk_held();
+    node(&mut o).taint = Taint::Ours;
+    o.power = mk_power(1, PowerState::Off);
+    let pods = (0..7).map(|i| format!("shop/db-{i}")).collect();
+    o.drain = Some(Drain {
+        pods,
+        volumes: vec!["csi-1".into()],
+    });
+    assert_eq!(
+        waits(&o, &mk_state(Step::Draining), 2).0.to_string(),
+        "waiting for 7 pods (shop/db-0, shop/db-1, shop/db-2, shop/db-3, shop/db-4 and 2 more) \
+         and 1 volume (csi-1) to go"
+    );
+}

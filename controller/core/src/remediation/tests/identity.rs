@@ -1,0 +1,144 @@
+//! F5 and F6: is it the right host, and is it our turn?
+
+use super::{super::*, build::*};
+
+/// Confirmed off, and the Lease of the node was renewed at second 5 all the same.
+fn mk_other_host() -> Observation {
+    let mut o = mk_held();
+    let lease = node(&mut o).lease.as_mut().unwrap();
+    lease.renewed = "09:00:10".into();
+    lease.unchanged_since = at(5);
+    o
+}
+
+#[test]
+fn f5_a_lease_renewed_after_the_confirmed_off_undoes_everything() {
+    for step in [Step::ConfirmingOff, Step::Tainting, Step::Draining] {
+        let mut o = mk_other_host();
+        let mut s = mk_state(step);
+        if step == Step::Draining {
+            node(&mut o).taint = Taint::Ours;
+        }
+        assert_eq!(
+            does(&o, &s, 6),
+            Command::ReadPower,
+            "the BMC is asked first: {step:?}"
+        );
+        o.power = mk_power(6, PowerState::Off);
+        (s, _) = writes(&o, &s, 6);
+        assert_eq!(s.step, Step::Aborting);
+        if step == Step::Draining {
+            assert_eq!(does(&o, &s, 6), Command::RemoveTaint);
+            node(&mut o).taint = Taint::Absent;
+        }
+        assert_eq!(does(&o, &s, 6), Command::RemoveHold);
+        bmh(&mut o).our_hold = false;
+        assert_eq!(
+            does(&o, &s, 6),
+            Command::PowerOn {
+                id: format!("{UID}/1@1800000000/undo/0.0")
+            }
+        );
+        o.operation = finished(OperationOutcome::Confirmed { readings: vec![] });
+        (s, _) = writes(&o, &s, 7);
+        assert_eq!(
+            (s.step, s.ending.clone()),
+            (Step::Blocked, Some(Because::LeaseRenewed("node-7".into())))
+        );
+        assert_eq!(does(&o, &s, 7), Command::RemoveFinalizer);
+        o.request.finalizer = false;
+        assert_eq!(
+            decide(&o, Some(&s), at(7)).next,
+            Next::Done(Outcome::Failed)
+        );
+    }
+}
+
+#[test]
+fn f5_a_renewed_lease_on_a_host_that_is_on_is_a_violated_hold_not_another_host() {
+    let mut o = mk_other_host();
+    node(&mut o).taint = Taint::Ours;
+    o.power = mk_power(6, PowerState::On);
+    let (s, because) = writes(&o, &mk_state(Step::Draining), 7);
+    assert_eq!(
+        (s.step, because.label()),
+        (Step::PoweringOff, "FenceViolated")
+    );
+}
+
+#[test]
+fn f5_a_lease_that_was_deleted_was_not_renewed() {
+    let mut o = mk_held();
+    node(&mut o).lease = None;
+    o.power = mk_power(1, PowerState::Off);
+    assert_eq!(
+        writes(&o, &mk_state(Step::ConfirmingOff), 2).0.step,
+        Step::Tainting
+    );
+}
+
+#[test]
+fn f5_the_last_look_at_the_lease_is_right_before_power_on() {
+    let mut o = mk_other_host();
+    o.bmh = None;
+    o.power = mk_power(6, PowerState::Off);
+    let s = mk_direct_state(Step::PoweringOn);
+    assert_eq!(writes(&o, &s, 7).0.step, Step::Aborting);
+    // A host that came on by itself after the drain is where we want it.
+    o.power = mk_power(6, PowerState::On);
+    assert!(matches!(does(&o, &s, 7), Command::PowerOn { .. }));
+}
+
+#[test]
+fn f5_a_lease_that_moved_lately_must_stand_still_before_the_taint() {
+    let mut o = mk_held();
+    node(&mut o).ready_unknown = false;
+    node(&mut o).lease.as_mut().unwrap().unchanged_since = at(0);
+    o.power = mk_power(4, PowerState::Off);
+    let s = mk_state(Step::ConfirmingOff);
+    assert_eq!(waits(&o, &s, 5), (Because::WaitingForQuietLease, Some(6)));
+    o.power = mk_power(11, PowerState::Off);
+    assert_eq!(waits(&o, &s, 11), (Because::WaitingForQuietLease, Some(12)));
+    assert_eq!(writes(&o, &s, 12).0.step, Step::Tainting);
+}
+
+#[test]
+fn f5_the_identity_of_node_and_host_goes_with_the_power_off() {
+    match does(&mk_held(), &mk_state(Step::PoweringOff), 0) {
+        Command::PowerOff {
+            system_uuid,
+            serial,
+            ..
+        } => {
+            assert_eq!(
+                (system_uuid.as_str(), serial.as_str()),
+                ("4c4c4544-0001", "SN7")
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    let mut o = mk_held();
+    o.operation = finished(OperationOutcome::IdentityMismatch {
+        why: "serial SN8, not SN7".into(),
+    });
+    let (s, because) = writes(&o, &mk_state(Step::PoweringOff), 3);
+    assert_eq!(s.step, Step::Aborting);
+    assert_eq!(
+        because,
+        Because::IdentityMismatch("serial SN8, not SN7".into())
+    );
+}
+
+#[test]
+fn f6_nothing_is_touched_while_another_has_the_right_of_way() {
+    let mut o = mk_observation();
+    let other = Because::OtherRemediation("Metal3Remediation default/m1".into());
+    o.conflict = Some(other.clone());
+    o.request.finalizer = false;
+    for step in [Step::Pending, Step::Retrying] {
+        let (because, until) = waits(&o, &mk_state(step), 3);
+        assert_eq!(because, other);
+        // The end of another remediation is no event of this one.
+        assert!(until.is_some());
+    }
+}

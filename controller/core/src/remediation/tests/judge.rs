@@ -1,0 +1,69 @@
+//! What must hold in the world at every command, and at the end of every run.
+
+use super::{super::*, driver::Run, world::Power};
+
+impl Run {
+    /// F1.
+    pub(super) fn may_taint(&self, state: &State) {
+        let w = &self.world;
+        let by_person = matches!(state.off, Some(OffEvidence::Person { .. }));
+        let apart = w
+            .said_off
+            .first()
+            .zip(w.said_off.last())
+            .map_or(0, |(a, b)| b - a);
+        if !by_person && apart < 2000 {
+            w.fail("F1: a taint without two readings of off, 2 s apart, under our hold");
+        }
+        if w.bmh.as_ref().is_some_and(|b| b.online && !b.our_hold) {
+            w.fail("F1: a taint on a host that nothing holds");
+        }
+        // What came on a moment ago has not booted: seen in time, F3.
+        let lately = w.meddled_at.is_some_and(|t| w.now - t < 30_000);
+        if w.hosts[0].power != Power::Off && !w.excused && !lately {
+            w.fail("F1: a taint on a host that is not off");
+        }
+    }
+
+    /// F4.
+    pub(super) fn may_come_on(&self, state: &State) {
+        let w = &self.world;
+        let left = w.cluster.pod.is_some() || w.cluster.volume;
+        if state.step == Step::PoweringOn && w.cluster.taint == Taint::Ours && left {
+            w.fail("F4: power-on before the node is drained");
+        }
+    }
+
+    pub(super) fn judge(&mut self) {
+        // Whoever switches at our word gets the time to do it.
+        for _ in 0..40 {
+            self.world.tick();
+        }
+        let w = &self.world;
+        // Somebody else wants it off.
+        let offline = w
+            .bmh
+            .as_ref()
+            .is_some_and(|b| !b.online || !b.foreign_holds.is_empty());
+        let Some(outcome) = self.outcome else {
+            if !w.plan.for_good() || !self.because.is_blocked() {
+                w.fail(&format!("L1: still waiting at the end: {}", self.because));
+            }
+            return;
+        };
+        let hold = w.bmh.as_ref().is_some_and(|b| b.our_hold);
+        if hold || w.request.finalizer || w.agent_holds || w.cluster.taint == Taint::Ours {
+            w.fail("F9: something of ours was left behind");
+        }
+        if w.hosts[1].power == Power::Off && !offline {
+            w.fail("F5: an innocent host was left off");
+        }
+        if outcome == Outcome::Succeeded && !w.healthy() && !w.excused {
+            w.fail("succeeded with a node that is not healthy");
+        }
+        let reached_out = !w.plan.for_good() && !offline;
+        if reached_out && w.hosts[0].power == Power::Off {
+            w.fail("our host was left off");
+        }
+    }
+}

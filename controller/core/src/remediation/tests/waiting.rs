@@ -1,0 +1,223 @@
+//! L1: nothing waits in silence, nothing spins, nothing is decided on what cannot be seen.
+
+use super::{super::*, build::*};
+
+const STEPS: [Step; 15] = [
+    Step::Pending,
+    Step::Holding,
+    Step::PoweringOff,
+    Step::AwaitingConfirmation,
+    Step::ConfirmingOff,
+    Step::Tainting,
+    Step::Draining,
+    Step::PoweringOn,
+    Step::Booting,
+    Step::Restoring,
+    Step::Retrying,
+    Step::Aborting,
+    Step::Succeeded,
+    Step::Escalated,
+    Step::Blocked,
+];
+
+#[test]
+fn l1_what_may_come_without_an_event_is_looked_at_again() {
+    let cases: [Case<Observation>; 5] = [
+        (
+            |o| o.request.policy = Err(PolicyError::NoStrategy),
+            "InvalidSpec",
+        ),
+        (|o| o.request.paused = true, "Paused"),
+        (|o| o.machine = None, "MachineNotFound"),
+        (
+            |o| o.host = HostView::NotFound(Because::HostNotFound("node-7".into())),
+            "HostNotFound",
+        ),
+        (
+            |o| o.agent = AgentView::Unreachable { why: "dark".into() },
+            "AgentUnreachable",
+        ),
+    ];
+    for (set, label) in cases {
+        let mut o = mk_observation();
+        set(&mut o);
+        for step in [Step::Pending, Step::Retrying] {
+            let (because, until) = waits(&o, &mk_state(step), 0);
+            assert_eq!((because.label(), until), (label, Some(15)));
+        }
+    }
+}
+
+/// With agent and workload API away, each step says which of them it waits for, or goes on.
+#[test]
+fn l1_without_agent_and_workload_every_step_waits_with_a_reason() {
+    for step in STEPS {
+        for deleting in [false, true] {
+            let mut o = mk_held();
+            o.request.deleting = deleting;
+            o.agent = AgentView::Unreachable { why: "dark".into() };
+            o.workload = WorkloadView::Unreachable {
+                why: "refused".into(),
+            };
+            let mut s = mk_state(step);
+            let mut seen = Vec::new();
+            for _ in 0..20 {
+                let d = decide(&o, Some(&s), at(1));
+                seen.push((d.state.step, d.next.clone()));
+                match d.next {
+                    Next::Write => s = d.state,
+                    Next::Do(Command::AddHold) => bmh(&mut o).our_hold = true,
+                    Next::Do(Command::RemoveHold) => bmh(&mut o).our_hold = false,
+                    Next::Do(Command::RemoveFinalizer) => o.request.finalizer = false,
+                    Next::Do(Command::Escalate) => {
+                        o.machine.as_mut().unwrap().owner_remediated_false = true;
+                        bmh(&mut o).unhealthy_mark = true;
+                    }
+                    Next::Do(other) => panic!("{other:?} without agent and workload at {step:?}"),
+                    Next::Wait(until) => {
+                        let agent = d.because.label() == "AgentUnreachable"
+                            || d.because.label() == "FenceUnconfirmed";
+                        assert!(until.is_some() || agent, "{step:?}: {d:?}", d = seen.last());
+                        break;
+                    }
+                    Next::Done(_) => break,
+                }
+            }
+            assert!(
+                seen.len() < 20,
+                "{step:?} deleting {deleting} goes on for ever: {seen:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn l1_no_step_takes_the_same_turn_for_ever() {
+    // Commands that show no effect are repeated by the shell, with a pause; everything else must
+    // come to a wait within a few turns.
+    for step in STEPS {
+        for state in [
+            PowerState::On,
+            PowerState::Off,
+            PowerState::PoweringOff,
+            PowerState::Unknown,
+        ] {
+            let mut o = mk_held();
+            o.power = mk_power(1, state);
+            o.drain = Some(Drain::default());
+            let mut s = mk_state(step);
+            let mut turns = 0;
+            loop {
+                let d = decide(&o, Some(&s), at(2));
+                turns += 1;
+                assert!(turns < 30, "{step:?} {state:?}: {d:?}");
+                match d.next {
+                    Next::Write => s = d.state,
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_boot_timeout_does_not_run_out_on_a_workload_api_that_is_down() {
+    let mut o = mk_observation();
+    let up = o.workload.clone();
+    for step in [Step::Booting, Step::Restoring] {
+        o.workload = WorkloadView::Unreachable {
+            why: "refused".into(),
+        };
+        let mut s = State {
+            taint: None,
+            ..mk_state(step)
+        };
+        (s, _) = writes(&o, &s, 600);
+        assert_eq!(s.step, step);
+        assert_eq!(waits(&o, &s, 900).0.label(), "WorkloadUnreachable");
+        o.workload = up.clone();
+        (s, _) = writes(&o, &s, 1000);
+        assert_eq!(s.retry_at, Some(at(1060)));
+        if step == Step::Booting {
+            assert_eq!(waits(&o, &s, 1001), (Because::Booting, Some(1060)));
+        }
+        assert_ne!(writes(&o, &s, 1060).0.step, step);
+    }
+}
+
+#[test]
+fn a_policy_that_no_longer_reads_stops_the_next_attempt_and_nothing_before() {
+    let mut o = mk_observation();
+    o.request.policy = Err(PolicyError::UnknownStrategy("Reprovision".into()));
+    let mut s = mk_state(Step::Restoring);
+    s.ending = Some(Because::BootTimeout);
+    assert_eq!(waits(&o, &s, 600).0.label(), "InvalidSpec");
+    let mut o = mk_held();
+    o.request.policy = Err(PolicyError::NoStrategy);
+    o.operation = confirmed();
+    assert_eq!(
+        writes(&o, &mk_state(Step::PoweringOff), 5).0.step,
+        Step::ConfirmingOff
+    );
+}
+
+#[test]
+fn health_is_looked_at_again_without_an_event_of_the_node() {
+    let mut o = mk_observation();
+    node(&mut o).ready = true;
+    let s = mk_state(Step::Restoring);
+    assert_eq!(waits(&o, &s, 10), (Because::WaitingForHealth, Some(25)));
+    assert_eq!(waits(&o, &s, 595), (Because::WaitingForHealth, Some(600)));
+    o.machine.as_mut().unwrap().not_checked = true;
+    assert_eq!(writes(&o, &s, 10).0.step, Step::Succeeded);
+}
+
+#[test]
+fn operation_ids_name_attempt_fence_and_try() {
+    let mut ids = std::collections::BTreeSet::new();
+    for (attempt, started) in [(1, 0), (2, 600)] {
+        for step in [Step::PoweringOff, Step::PoweringOn, Step::Aborting] {
+            for (fences, tries) in [(0, 0), (0, 1), (1, 0)] {
+                let mut s = State {
+                    attempt,
+                    fences,
+                    tries,
+                    ..mk_state(step)
+                };
+                s.attempt_started = at(started);
+                assert!(ids.insert(operation_id(UID, &s).unwrap()));
+            }
+        }
+    }
+    // Waiting for a person goes on with the operation that is under way.
+    let s = mk_state(Step::PoweringOff);
+    let waiting = State {
+        step: Step::AwaitingConfirmation,
+        ..s.clone()
+    };
+    assert_eq!(operation_id(UID, &s), operation_id(UID, &waiting));
+    // A state that was lost and begun anew is not answered with an old proof.
+    let anew = State {
+        attempt_started: at(9),
+        ..s.clone()
+    };
+    assert_ne!(operation_id(UID, &s), operation_id(UID, &anew));
+    // What is stored, to the second or finer, names the same operation.
+    let stored = serde_json::to_string(&s).unwrap();
+    let read: State = serde_json::from_str(&stored).unwrap();
+    assert_eq!(operation_id(UID, &read), operation_id(UID, &s));
+}
+
+#[test]
+fn the_state_survives_being_stored_whole_and_from_before_its_newer_fields() {
+    for step in STEPS {
+        let s = mk_state(step);
+        let json = serde_json::to_value(&s).unwrap();
+        assert_eq!(serde_json::from_value::<State>(json.clone()).unwrap(), s);
+        let mut old = json;
+        let map = old.as_object_mut().unwrap();
+        map.remove("agentHolds");
+        map.remove("personHeard");
+        assert_eq!(serde_json::from_value::<State>(old).unwrap().step, step);
+    }
+}

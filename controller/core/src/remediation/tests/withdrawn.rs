@@ -1,0 +1,186 @@
+//! F11: the request is withdrawn, at every step.
+
+use super::{super::*, build::*};
+
+fn mk_deleted() -> Observation {
+    let mut o = mk_held();
+    o.request.deleting = true;
+    o
+}
+
+fn mk_offline() -> Observation {
+    let mut o = mk_held();
+    bmh(&mut o).online = false;
+    o
+}
+
+#[test]
+fn f11_withdrawn_before_anything_was_done_it_only_leaves() {
+    let mut o = mk_observation();
+    o.request.deleting = true;
+    assert_eq!(
+        does(&o, &mk_state(Step::Pending), 0),
+        Command::RemoveFinalizer
+    );
+    o.request.finalizer = false;
+    let done = Next::Done(Outcome::Withdrawn);
+    assert_eq!(decide(&o, Some(&mk_state(Step::Pending)), at(0)).next, done);
+    assert_eq!(decide(&o, None, at(0)).next, done);
+}
+
+#[test]
+fn f11_withdrawn_while_holding_it_lets_go_without_asking_an_agent() {
+    let mut o = mk_deleted();
+    o.agent = AgentView::Unreachable {
+        why: "rack r1 is dark".into(),
+    };
+    let (s, because) = writes(&o, &mk_state(Step::Holding), 0);
+    assert_eq!((s.step, because), (Step::Aborting, Because::Withdrawn));
+    assert_eq!(does(&o, &s, 0), Command::RemoveHold);
+    bmh(&mut o).our_hold = false;
+    assert_eq!(does(&o, &s, 0), Command::RemoveFinalizer);
+}
+
+#[test]
+fn f11_withdrawn_before_the_power_off_was_begun_it_aborts() {
+    let mut o = mk_deleted();
+    for operation in [
+        None,
+        Some(OperationView::Rejected {
+            why: "no such host".into(),
+        }),
+    ] {
+        o.operation = operation;
+        let (s, _) = writes(&o, &mk_state(Step::PoweringOff), 0);
+        assert_eq!(
+            (s.step, s.ending.clone()),
+            (Step::Aborting, Some(Because::Withdrawn))
+        );
+        o.operation = None;
+        assert_eq!(does(&o, &s, 0), Command::RemoveHold);
+        let mut free = mk_observation();
+        free.request.deleting = true;
+        assert_eq!(does(&free, &s, 0), Command::Release);
+        free.completed.insert(Command::Release);
+        assert_eq!(does(&free, &s, 0), Command::RemoveFinalizer);
+    }
+}
+
+#[test]
+fn f11_withdrawn_while_the_power_off_runs_what_was_sent_decides() {
+    let mut o = Observation {
+        bmh: None,
+        ..mk_deleted()
+    };
+    let s = mk_direct_state(Step::PoweringOff);
+    let cancel = Command::Cancel {
+        id: operation_id(UID, &s).unwrap(),
+    };
+    o.operation = Some(OperationView::Running);
+    assert_eq!(does(&o, &s, 3), cancel);
+    o.completed.insert(cancel);
+    assert_eq!(waits(&o, &s, 3).1, None);
+    let ended = |commands_sent| {
+        Some(OperationView::Finished {
+            outcome: OperationOutcome::Cancelled,
+            commands_sent,
+        })
+    };
+    o.operation = ended(0);
+    assert_eq!(writes(&o, &s, 4).0.step, Step::Aborting);
+    // A host that is still on may go off at any moment: the power-off is finished first.
+    o.operation = ended(1);
+    let (s, because) = writes(&o, &s, 4);
+    assert_eq!(
+        (s.step, s.tries, because),
+        (Step::PoweringOff, 1, Because::WithdrawnAfterOff)
+    );
+    o.operation = None;
+    assert!(matches!(does(&o, &s, 4), Command::PowerOff { .. }));
+    o.operation = Some(OperationView::Running);
+    assert_eq!(waits(&o, &s, 5), (Because::WithdrawnAfterOff, None));
+    for (operation, from) in [(confirmed(), None), (unconfirmed(), Some(at(25)))] {
+        o.operation = operation;
+        let (on, _) = writes(&o, &s, 10);
+        assert_eq!((on.step, on.retry_at), (Step::PoweringOn, from));
+    }
+}
+
+#[test]
+fn f11_what_baremetal_operator_may_have_switched_off_at_our_word_is_switched_on_again() {
+    let mut o = mk_deleted();
+    o.operation = Some(OperationView::Finished {
+        outcome: OperationOutcome::Cancelled,
+        commands_sent: 0,
+    });
+    assert_eq!(
+        writes(&o, &mk_state(Step::PoweringOff), 4).0.step,
+        Step::PoweringOn
+    );
+    o.bmh = None;
+    o.operation = Some(OperationView::Finished {
+        outcome: OperationOutcome::Confirmed {
+            readings: mk_proof(),
+        },
+        commands_sent: 0,
+    });
+    assert_eq!(
+        writes(&o, &mk_direct_state(Step::PoweringOff), 4).0.step,
+        Step::PoweringOn
+    );
+}
+
+#[test]
+fn f11_after_an_earlier_try_the_cycle_is_finished() {
+    let mut o = mk_deleted();
+    let mut s = mk_state(Step::PoweringOff);
+    s.tries = 1;
+    assert_eq!(writes(&o, &s, 0).0.step, Step::PoweringOn);
+    o.agent = AgentView::Unreachable {
+        why: "rack r1 is dark".into(),
+    };
+    assert_eq!(waits(&o, &s, 0).0.label(), "AgentUnreachable");
+}
+
+#[test]
+fn f11_withdrawn_after_the_confirmed_off_it_is_switched_on_without_a_taint() {
+    let o = mk_deleted();
+    for step in [Step::ConfirmingOff, Step::Tainting] {
+        let (s, because) = writes(&o, &mk_state(step), 1);
+        assert_eq!(
+            (s.step, because),
+            (Step::PoweringOn, Because::WithdrawnAfterOff)
+        );
+    }
+}
+
+#[test]
+fn f4_withdrawn_once_the_taint_may_be_on_the_drain_is_finished_first() {
+    for step in [
+        Step::PoweringOff,
+        Step::ConfirmingOff,
+        Step::Tainting,
+        Step::Draining,
+    ] {
+        for mut o in [mk_deleted(), mk_offline()] {
+            node(&mut o).taint = Taint::Ours;
+            o.power = mk_power(1, PowerState::Off);
+            o.drain = Some(Drain {
+                pods: vec!["shop/db-0".into()],
+                volumes: vec![],
+            });
+            let mut s = mk_state(step);
+            s.taint = Some(TaintOwner::Us);
+            s.fences = 1;
+            let next = decide(&o, Some(&s), at(2));
+            match step {
+                Step::PoweringOff => {
+                    assert!(matches!(next.next, Next::Do(Command::PowerOff { .. })));
+                }
+                Step::ConfirmingOff => assert_eq!(next.state.step, Step::Tainting),
+                Step::Tainting => assert_eq!(next.state.step, Step::Draining),
+                _ => assert!(matches!(next.next, Next::Wait(Some(_)))),
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! A small world with virtual time: two hosts, a BMC, an agent, baremetal-operator, a kubelet and
+//! the controllers of the workload cluster. It moves by itself; [`super::driver`] acts in it.
+
+use std::collections::BTreeMap;
+
+use super::{
+    super::*,
+    bmc::Op,
+    faults::{Plan, Rng},
+};
+
+/// One step of time in milliseconds.
+pub(super) const TICK: i64 = 500;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Power {
+    On,
+    GoingOff(i64),
+    Off,
+    GoingOn(i64),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Host {
+    pub(super) power: Power,
+    /// The kubelet runs from then on.
+    pub(super) up_from: Option<i64>,
+    pub(super) boots: u32,
+    pub(super) offs: u32,
+    pub(super) ons: u32,
+}
+
+/// What the workload cluster knows, and what truly runs.
+#[derive(Debug, Clone)]
+pub(super) struct Cluster {
+    pub(super) node: bool,
+    pub(super) boot_id: u32,
+    pub(super) lease: i64,
+    pub(super) taint: Taint,
+    /// The pod that is bound to our node; `Some(true)`: it has a deletionTimestamp.
+    pub(super) pod: Option<bool>,
+    pub(super) volume: bool,
+    /// Its process on our host, whatever the API knows.
+    pub(super) process: bool,
+    /// It was started on another node.
+    pub(super) elsewhere: bool,
+    node_gone_at: Option<i64>,
+    pod_gone_at: Option<i64>,
+}
+
+pub(super) struct World {
+    pub(super) now: i64,
+    pub(super) rng: Rng,
+    pub(super) plan: Plan,
+    /// Ours, and an innocent one.
+    pub(super) hosts: [Host; 2],
+    pub(super) cluster: Cluster,
+    pub(super) agent_up: bool,
+    pub(super) agent_holds: bool,
+    pub(super) ops: BTreeMap<String, Op>,
+    /// The BareMetalHost, in cooperative mode.
+    pub(super) bmh: Option<BareMetalHostFacts>,
+    pub(super) silent: bool,
+    pub(super) workload_down: bool,
+    pub(super) bmo_down: bool,
+    pub(super) partitioned: bool,
+    pub(super) request: RequestFacts,
+    pub(super) conflict: bool,
+    pub(super) escalated: bool,
+    /// When the BMC said exactly off, in an unbroken row.
+    pub(super) said_off: Vec<i64>,
+    /// Somebody besides us has switched the host on.
+    pub(super) meddled_at: Option<i64>,
+    /// What we must not be blamed for.
+    pub(super) excused: bool,
+    pub(super) trace: Vec<String>,
+}
+
+impl World {
+    pub(super) fn new(plan: Plan, request: RequestFacts, bmh: Option<BareMetalHostFacts>) -> Self {
+        let host = Host {
+            power: Power::On,
+            up_from: Some(0),
+            boots: 1,
+            offs: 0,
+            ons: 0,
+        };
+        Self {
+            now: 0,
+            rng: Rng(plan.seed),
+            hosts: [host.clone(), host],
+            cluster: Cluster {
+                node: true,
+                boot_id: 1,
+                lease: if plan.hung { -60_000 } else { 0 },
+                taint: Taint::Absent,
+                pod: Some(false),
+                volume: !plan.no_volume,
+                process: true,
+                elsewhere: false,
+                node_gone_at: None,
+                pod_gone_at: None,
+            },
+            agent_up: true,
+            agent_holds: false,
+            ops: BTreeMap::new(),
+            bmh,
+            silent: plan.silent,
+            workload_down: false,
+            bmo_down: false,
+            partitioned: plan.hung,
+            request,
+            conflict: false,
+            escalated: false,
+            said_off: Vec::new(),
+            meddled_at: None,
+            excused: plan.lying || (plan.wrong_host && plan.hung),
+            trace: Vec::new(),
+            plan,
+        }
+    }
+
+    pub(super) fn fail(&self, what: &str) -> ! {
+        let trace = self.trace.join("\n");
+        panic!(
+            "{trace}\nseed {} at {} ms: {what}\n{:#?}",
+            self.plan.seed, self.now, self.plan
+        );
+    }
+
+    pub(super) fn log(&mut self, what: &str) {
+        if self.trace.last().is_none_or(|last| !last.ends_with(what)) {
+            self.trace.push(format!("{:>9} {what}", self.now));
+        }
+    }
+
+    /// Which host our BMC really belongs to.
+    pub(super) fn target(&self) -> usize {
+        usize::from(self.plan.wrong_host)
+    }
+
+    pub(super) fn kubelet_up(&self) -> bool {
+        let host = &self.hosts[0];
+        matches!(host.power, Power::On | Power::GoingOff(_))
+            && host.up_from.is_some_and(|t| t <= self.now)
+    }
+
+    /// The control plane hears the kubelet.
+    pub(super) fn heard(&self) -> bool {
+        self.kubelet_up() && !self.partitioned
+    }
+
+    pub(super) fn unknown(&self) -> bool {
+        self.now - self.cluster.lease > 40_000
+    }
+
+    pub(super) fn ready(&self) -> bool {
+        self.cluster.node && !self.unknown() && !(self.plan.sick && self.hosts[0].boots > 1)
+    }
+
+    /// The node is ready and nothing else is wrong with it.
+    pub(super) fn healthy(&self) -> bool {
+        self.ready() && self.hosts[0].boots > 1
+    }
+
+    pub(super) fn switch(&mut self, host: usize, on: bool) {
+        let takes = if on { 1000 } else { self.plan.off_takes };
+        let until = self.now + takes;
+        let host = &mut self.hosts[host];
+        match (host.power, on) {
+            (Power::Off, true) => {
+                host.power = Power::GoingOn(until);
+                host.ons += 1;
+            }
+            (Power::On | Power::GoingOn(_), false) => {
+                host.power = Power::GoingOff(until);
+                host.up_from = host.up_from.filter(|t| *t <= self.now);
+                host.offs += 1;
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn tick(&mut self) {
+        self.now += TICK;
+        while let Some(i) = self.plan.faults.iter().position(|(t, _)| *t <= self.now) {
+            let (_, fault) = self.plan.faults.remove(i);
+            self.apply(fault);
+        }
+        for i in 0..2 {
+            self.move_host(i);
+        }
+        if self.agent_up {
+            let open = self.ops.iter().filter(|(_, op)| op.outcome.is_none());
+            for id in open.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+                self.move_op(&id);
+            }
+        }
+        self.move_operator();
+        self.move_cluster();
+    }
+
+    fn move_host(&mut self, i: usize) {
+        let now = self.now;
+        let boot = now + self.plan.boot_takes;
+        let host = &mut self.hosts[i];
+        match host.power {
+            Power::GoingOff(t) if t <= now => {
+                host.power = Power::Off;
+                host.up_from = None;
+                if i == 0 {
+                    self.cluster.process = false;
+                }
+            }
+            Power::GoingOn(t) if t <= now => {
+                host.power = Power::On;
+                host.up_from = Some(boot);
+                host.boots += 1;
+                // A reboot heals a hung kubelet.
+                if i == 0 {
+                    self.partitioned = false;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// baremetal-operator: on unless somebody holds it.
+    fn move_operator(&mut self) {
+        let Some(bmh) = &self.bmh else { return };
+        if self.bmo_down || self.silent || self.plan.lying || self.now % 3000 != 0 {
+            return;
+        }
+        let on = bmh.online && !bmh.our_hold && bmh.foreign_holds.is_empty();
+        self.switch(self.target(), on);
+    }
+
+    fn move_cluster(&mut self) {
+        let heard = self.heard();
+        if self.kubelet_up() && self.hosts[0].up_from == Some(self.now) {
+            // Even a pod that is about to go is started again by a kubelet that comes back.
+            self.cluster.process = self.cluster.pod.is_some();
+        }
+        let boots = self.hosts[0].boots;
+        let (now, unheard) = (self.now, self.unknown());
+        let c = &mut self.cluster;
+        if heard {
+            c.node = true;
+            c.boot_id = boots;
+            if now - c.lease >= 10_000 {
+                c.lease = now;
+            }
+        }
+        if c.taint != Taint::Absent && c.pod == Some(false) {
+            c.pod = Some(true);
+        }
+        let orphan = !c.node && c.node_gone_at.is_some_and(|t| now - t > 40_000);
+        let forced = c.taint != Taint::Absent && (unheard || !heard && now - c.lease > 40_000);
+        if c.pod == Some(true) && heard && !self.plan.pod_stuck {
+            // The kubelet stops it in good order.
+            c.process = false;
+            c.pod = None;
+            c.pod_gone_at = Some(now);
+        } else if (c.pod == Some(true) && forced || c.pod.is_some() && orphan)
+            && now % 20_000 == 0
+            && !self.plan.pod_stuck
+        {
+            c.pod = None;
+            c.pod_gone_at = Some(now);
+        }
+        if let Some(gone) = c.pod_gone_at
+            && now - gone >= 1000
+        {
+            c.elsewhere = true;
+            c.volume = c.volume && now - gone < 4000;
+            if c.process && !self.excused {
+                self.fail("a workload runs twice");
+            }
+        }
+    }
+
+    pub(super) fn delete_node(&mut self) {
+        // Kubernetes itself forgets the pods of a Node that a person deletes, running or not.
+        self.excused |= self.cluster.process;
+        self.cluster.node = false;
+        self.cluster.taint = Taint::Absent;
+        self.cluster.node_gone_at = Some(self.now);
+    }
+}
