@@ -1,0 +1,160 @@
+//! A number of machines, or a part of them: `3` or `"40%"`.
+//!
+//! This module owns reading and scaling such a value. It must never round by
+//! itself: each dialect of health check says which way.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+/// An integer, or a percentage of a total.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IntOrPercent {
+    /// A plain integer, which may be larger than the total or negative.
+    Int(i32),
+    /// So many per cent of the total.
+    Percent(i32),
+}
+
+/// Why a value is neither an integer nor a percentage.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is {0}, want an integer or a percentage in quotes such as \"40%\"")]
+pub struct IntOrPercentError(String);
+
+impl IntOrPercent {
+    /// The value for a total of `total`, a percentage rounded down.
+    #[must_use]
+    pub fn of_rounded_down(self, total: u32) -> i64 {
+        match self {
+            Self::Int(count) => i64::from(count),
+            Self::Percent(percent) => (i64::from(percent) * i64::from(total)).div_euclid(100),
+        }
+    }
+
+    /// The value for a total of `total`, a percentage rounded up.
+    #[must_use]
+    pub fn of_rounded_up(self, total: u32) -> i64 {
+        match self {
+            Self::Int(count) => i64::from(count),
+            Self::Percent(percent) => -(-i64::from(percent) * i64::from(total)).div_euclid(100),
+        }
+    }
+
+    /// Reads a JSON value. A quoted plain integer is refused, as Kubernetes'
+    /// own reader refuses it.
+    ///
+    /// # Errors
+    /// When the value is neither an integer of 32 bits nor a string `"N%"`.
+    pub fn from_json(value: &Value) -> Result<Self, IntOrPercentError> {
+        match value {
+            Value::Number(number) => number
+                .as_i64()
+                .and_then(|wide| i32::try_from(wide).ok())
+                .map(Self::Int)
+                .ok_or_else(|| IntOrPercentError(number.to_string())),
+            Value::String(text) => text.parse(),
+            other => Err(IntOrPercentError(other.to_string())),
+        }
+    }
+
+    /// The JSON form: a number, or a string with a per cent sign.
+    #[must_use]
+    pub fn to_json(self) -> Value {
+        match self {
+            Self::Int(count) => Value::from(count),
+            Self::Percent(_) => Value::from(self.to_string()),
+        }
+    }
+}
+
+/// Reads the string form, which is always a percentage.
+impl FromStr for IntOrPercent {
+    type Err = IntOrPercentError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.strip_suffix('%')
+            .and_then(|digits| digits.parse().ok())
+            .map(Self::Percent)
+            .ok_or_else(|| IntOrPercentError(format!("{text:?}")))
+    }
+}
+
+impl fmt::Display for IntOrPercent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(count) => write!(f, "{count}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_integer_and_a_percentage_are_read() {
+        assert_eq!(IntOrPercent::from_json(&json!(3)), Ok(IntOrPercent::Int(3)));
+        assert_eq!(
+            IntOrPercent::from_json(&json!(-1)),
+            Ok(IntOrPercent::Int(-1))
+        );
+        assert_eq!(
+            IntOrPercent::from_json(&json!("100%")),
+            Ok(IntOrPercent::Percent(100))
+        );
+        assert_eq!(
+            IntOrPercent::from_json(&json!("+40%")),
+            Ok(IntOrPercent::Percent(40))
+        );
+    }
+
+    #[test]
+    fn what_go_refuses_is_refused() {
+        for bad in [
+            json!("3"),
+            json!(""),
+            json!("%"),
+            json!("40 %"),
+            json!(" 40%"),
+            json!("40.5%"),
+            json!("40%%"),
+            json!("forty%"),
+            json!(1.5),
+            json!(5_000_000_000_i64),
+            json!(true),
+            json!(["40%"]),
+        ] {
+            assert!(IntOrPercent::from_json(&bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_percentage_rounds_as_asked() {
+        let forty = IntOrPercent::Percent(40);
+        assert_eq!((forty.of_rounded_down(2), forty.of_rounded_up(2)), (0, 1));
+        assert_eq!((forty.of_rounded_down(6), forty.of_rounded_up(6)), (2, 3));
+        assert_eq!((forty.of_rounded_down(5), forty.of_rounded_up(5)), (2, 2));
+        assert_eq!(forty.of_rounded_down(0), 0);
+        assert_eq!(IntOrPercent::Percent(-40).of_rounded_up(2), 0);
+        assert_eq!(IntOrPercent::Int(7).of_rounded_down(2), 7);
+    }
+
+    proptest! {
+        #[test]
+        fn the_json_form_reads_back(percent: bool, number: i32) {
+            let value = if percent { IntOrPercent::Percent(number) } else { IntOrPercent::Int(number) };
+            prop_assert_eq!(IntOrPercent::from_json(&value.to_json()), Ok(value));
+        }
+
+        #[test]
+        fn rounding_differs_by_at_most_one(percent in -1000..1000_i32, total in 0..100_000_u32) {
+            let value = IntOrPercent::Percent(percent);
+            let gap = value.of_rounded_up(total) - value.of_rounded_down(total);
+            prop_assert!((0..=1).contains(&gap));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What a PowerRemediation puts on record: its attempts, and why the host was
+//! known to be off.
+//!
+//! Owns the schema. It must never hold a secret or a BMC's address.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::power_remediation::Step;
+
+/// One attempt to bring the host back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    /// Which attempt it is, from 1.
+    #[schemars(range(min = 1))]
+    pub number: i32,
+    /// When it began.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub started_at: Timestamp,
+    /// When the BMC had confirmed that the host was off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub powered_off_at: Option<Timestamp>,
+    /// When the workloads had moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub drained_at: Option<Timestamp>,
+    /// When the BMC had confirmed that the host was on again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub powered_on_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub finished_at: Option<Timestamp>,
+    /// The step in which it ended, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_step: Option<Step>,
+    /// Why it ended, as one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why it ended, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Why a host is known to be off.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PowerOffEvidence {
+    /// When it became certain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub confirmed_at: Option<Timestamp>,
+    /// The readings that say so, or, when a person said so, none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub readings: Vec<PowerReading>,
+}
+
+/// What a BMC answered when it was asked for a host's power.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PowerReading {
+    /// When it answered.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub read_at: Timestamp,
+    /// The protocol, such as Redfish or IPMI.
+    pub protocol: String,
+    /// The state in the BMC's own words.
+    pub state: String,
+    /// The system that the BMC says it speaks of: its UUID or serial number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// The RackAgent that asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}

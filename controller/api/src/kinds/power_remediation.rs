@@ -1,0 +1,343 @@
+//! PowerRemediation: a request to bring a host back, with
+//! everything that was done about it in its status.
+//!
+//! It works for a MachineHealthCheck (the owner is a Machine) and for medik8s'
+//! NodeHealthCheck (the annotation `remediation.medik8s.io/node-name`, or else
+//! the object's name, is the Node's), and keeps medik8s' contract for
+//! remediators: conditions `Processing` and `Succeeded`, a finalizer, an end
+//! to all attempts once `remediation.medik8s.io/nhc-timed-out` is there.
+//!
+//! Owns the schema. It must never say how a step is carried out, nor how long
+//! one takes where nobody set it: the engine's policy does.
+
+use jiff::Timestamp;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::conditions::StatusCondition;
+use super::power_record::{Attempt, PowerOffEvidence};
+
+/// How a host is brought back.
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
+#[kube(
+    group = "rackhand.dev",
+    version = "v1alpha1",
+    kind = "PowerRemediation",
+    namespaced,
+    status = "PowerRemediationStatus",
+    derive = "PartialEq",
+    shortname = "prem",
+    category = "rackhand",
+    category = "cluster-api",
+    doc = "A request to bring a failed host back by its power: off, confirmed by its BMC; \
+           workloads moved; on again.",
+    printcolumn(
+        name = "Node",
+        type_ = "string",
+        json_path = ".status.nodeName",
+        description = "The Node that is brought back"
+    ),
+    printcolumn(
+        name = "Strategy",
+        type_ = "string",
+        json_path = ".spec.strategy.type",
+        description = "How it is brought back"
+    ),
+    printcolumn(
+        name = "Phase",
+        type_ = "string",
+        json_path = ".status.phase",
+        description = "How far it is"
+    ),
+    printcolumn(
+        name = "Step",
+        type_ = "string",
+        json_path = ".status.step",
+        description = "What is being done"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.reason",
+        description = "Why it is in this step"
+    ),
+    printcolumn(
+        name = "Until",
+        type_ = "string",
+        json_path = ".status.stepUntil",
+        description = "When the step ends at the latest",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since creation"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct PowerRemediationSpec {
+    /// How the host is brought back.
+    #[serde(default)]
+    pub strategy: PowerStrategy,
+}
+
+/// How hosts are brought back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PowerStrategy {
+    /// What is done with the host's power.
+    #[serde(rename = "type", default)]
+    pub strategy_type: PowerStrategyType,
+    /// How many more attempts may follow the first; 0 for one attempt only.
+    #[serde(default = "default_retry_limit")]
+    #[schemars(range(min = 0, max = 100))]
+    pub retry_limit: i32,
+    /// How long each step may take. What is not set takes the controller's
+    /// own value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<StepTimeouts>,
+    /// What happens when the host's workloads have not moved within
+    /// timeouts.drainSeconds.
+    #[serde(default)]
+    pub drain_policy: DrainPolicy,
+    /// What happens when no attempt is left.
+    #[serde(default)]
+    pub on_exhausted: OnExhausted,
+}
+
+impl Default for PowerStrategy {
+    fn default() -> Self {
+        Self {
+            strategy_type: PowerStrategyType::default(),
+            retry_limit: default_retry_limit(),
+            timeouts: None,
+            drain_policy: DrainPolicy::default(),
+            on_exhausted: OnExhausted::default(),
+        }
+    }
+}
+
+fn default_retry_limit() -> i32 {
+    1
+}
+
+/// What is done with a host's power.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum PowerStrategyType {
+    /// Off, confirmed; workloads moved; on again.
+    #[default]
+    Reboot,
+    /// Off, confirmed; workloads moved; the host stays off.
+    PowerOff,
+    /// The first attempt only switches off and on, which is faster and moves
+    /// nothing; the attempts after it are as for Reboot.
+    PowerCycleFirst,
+}
+
+/// What happens when a host's workloads do not move in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum DrainPolicy {
+    /// The host stays off until they have moved, and the status says what is
+    /// in the way.
+    #[default]
+    StayOff,
+    /// The host is switched on all the same. A workload that has not moved
+    /// starts there again.
+    PowerOn,
+    /// The attempts end there, and onExhausted applies.
+    GiveUp,
+}
+
+/// What happens when no attempt is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum OnExhausted {
+    /// The owner of the Machine is asked to replace it, and the health check
+    /// is told that this remediation failed.
+    #[default]
+    Escalate,
+    /// As Escalate, and the host is marked so that it is not chosen again.
+    Retire,
+    /// The host is kept off.
+    StayOff,
+    /// Nothing but a condition and an event.
+    Notify,
+}
+
+/// How long each step of a remediation may take, in seconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StepTimeouts {
+    /// Holding: how long baremetal-operator may take to switch the host off by
+    /// itself, before the agent does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 86400))]
+    pub hold_seconds: Option<i32>,
+    /// PoweringOff: how long switching off may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub power_off_seconds: Option<i32>,
+    /// ConfirmingOff: how long it may take until the BMC has confirmed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub confirm_off_seconds: Option<i32>,
+    /// Tainting: how long putting the taint on the Node may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub taint_seconds: Option<i32>,
+    /// Draining: how long the workloads may take to move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub drain_seconds: Option<i32>,
+    /// PoweringOn: how long switching on may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub power_on_seconds: Option<i32>,
+    /// Booting: how long the host may take from its confirmed power-on until
+    /// its Node is ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub boot_seconds: Option<i32>,
+    /// Restoring: how long taking away the taint and the hold may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub restore_seconds: Option<i32>,
+}
+
+/// What was done about a host, and what is being done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PowerRemediationStatus {
+    /// The generation of the object that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Processing and Succeeded, as health checks read them, and others that
+    /// say what is in the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
+    pub conditions: Vec<StatusCondition>,
+    /// How far the remediation is, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<PowerPhase>,
+    /// The Node that is brought back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
+    /// What is being done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Step>,
+    /// When the step began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub step_since: Option<Timestamp>,
+    /// When the step ends at the latest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub step_until: Option<Timestamp>,
+    /// Why the remediation is in this step, as one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why the remediation is in this step, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The attempts, the running one last. Of very many, the oldest are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 101),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["number"])
+    )]
+    pub attempts: Vec<Attempt>,
+    /// Why the host is known to be off in the running attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_off: Option<PowerOffEvidence>,
+    /// What this remediation has put in place and has to take away again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "set"))]
+    pub in_place: Vec<InPlace>,
+    /// The controller's own notes, from which it goes on after a restart. Their
+    /// form may change; nobody else should rely on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "cursor_schema")]
+    pub cursor: Option<serde_json::Value>,
+}
+
+fn cursor_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
+/// How far a remediation is, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+// Without a description of its own, each field keeps the one that it has.
+#[schemars(description = "")]
+pub enum PowerPhase {
+    /// It has not begun.
+    Pending,
+    /// It is going on.
+    Running,
+    /// It waits for something that it cannot do itself.
+    Waiting,
+    /// The Node is back, or the host is off where that was asked for.
+    Succeeded,
+    /// No attempt is left.
+    Failed,
+    /// It was given up before the host was switched off.
+    Aborted,
+}
+
+/// What is being done in a remediation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+// Without a description of its own, each field keeps the one that it has.
+#[schemars(description = "")]
+pub enum Step {
+    /// Looking whether it may begin.
+    Pending,
+    /// The hold is put on the BareMetalHost.
+    Holding,
+    /// The host is switched off.
+    PoweringOff,
+    /// The BMC is asked whether the host is off.
+    ConfirmingOff,
+    /// The taint is put on the Node.
+    Tainting,
+    /// The workloads move.
+    Draining,
+    /// The host is switched on.
+    PoweringOn,
+    /// The host starts and its Node becomes ready.
+    Booting,
+    /// Taint and hold are taken away.
+    Restoring,
+    /// The Node is back.
+    Succeeded,
+    /// The attempt failed; the next one is about to begin.
+    Retrying,
+    /// Something is in the way; the reason names it.
+    Blocked,
+    /// A person has to confirm that the host is off.
+    AwaitingConfirmation,
+    /// No attempt is left, and it was passed on.
+    Escalated,
+    /// What was put in place is taken away, and the rest is left alone.
+    Aborting,
+}
+
+/// Something that a remediation puts in place and has to take away again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+// Without a description of its own, each field keeps the one that it has.
+#[schemars(description = "")]
+pub enum InPlace {
+    /// The hold on the BareMetalHost.
+    Hold,
+    /// The host was switched off.
+    PowerOff,
+    /// The out-of-service taint on the Node.
+    Taint,
+}

@@ -1,0 +1,104 @@
+//! RackAgent: where an agent is, and what it says of itself.
+//!
+//! Owns its schema. It must never carry a credential: what an agent may do is
+//! decided by certificates, on both sides.
+
+use jiff::Timestamp;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::conditions::StatusCondition;
+
+/// Which rack an agent serves, and where it listens.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "rackhand.dev",
+    version = "v1alpha1",
+    kind = "RackAgent",
+    status = "RackAgentStatus",
+    derive = "PartialEq",
+    category = "rackhand",
+    doc = "An agent that switches the hosts of one rack on and off. Several agents may serve one \
+           rack.",
+    printcolumn(
+        name = "Rack",
+        type_ = "string",
+        json_path = ".spec.rack",
+        description = "The rack that it serves"
+    ),
+    printcolumn(
+        name = "Endpoint",
+        type_ = "string",
+        json_path = ".spec.endpoint",
+        description = "Where it listens"
+    ),
+    printcolumn(
+        name = "Connected",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Connected")].status"#,
+        description = "Whether the controller has a connection to it"
+    ),
+    printcolumn(
+        name = "Hosts",
+        type_ = "integer",
+        json_path = ".status.hosts",
+        description = "How many hosts it knows"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since creation"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct RackAgentSpec {
+    /// The rack that the agent serves. Its certificate must name the same.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$")
+    )]
+    pub rack: String,
+    /// Where it listens, as host:port; an IPv6 address stands in brackets.
+    #[schemars(
+        length(min = 3, max = 261),
+        regex(
+            pattern = r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?):[0-9]{1,5}$"
+        )
+    )]
+    pub endpoint: String,
+}
+
+/// What the controller knows about an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RackAgentStatus {
+    /// Connected: whether the controller has a connection to the agent, and
+    /// why not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
+    pub conditions: Vec<StatusCondition>,
+    /// The rack that the agent's certificate names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rack: Option<String>,
+    /// How many hosts the agent knows from its own inventory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub hosts: Option<i32>,
+    /// For how many of them it does not check the BMC's certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub insecure_hosts: Option<i32>,
+    /// The highest term of a controller's leadership that the agent has seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub term: Option<i64>,
+    /// When the agent last answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub last_seen: Option<Timestamp>,
+}

@@ -1,0 +1,20 @@
+//! The Kubernetes kinds that Rackhand reads and writes.
+//!
+//! This crate owns three things: the names that are agreed with other
+//! projects ([`names`]), the types of our own kinds with the CRDs that we ship
+//! ([`kinds`], [`crds`]), and lenient read-only views of other projects' kinds
+//! ([`views`]).
+//!
+//! It must never talk to an API server, read a clock or decide anything: what
+//! a value *means* for a machine is decided in `rackhand-core`. A view says
+//! only what an object says, whichever served version it was read in.
+
+pub mod crds;
+pub mod duration;
+pub mod int_or_percent;
+pub mod kinds;
+pub mod names;
+pub mod views;
+
+pub use duration::GoDuration;
+pub use int_or_percent::IntOrPercent;

@@ -1,0 +1,248 @@
+//! Every name that is agreed with users, with Kubernetes or with a
+//! neighbouring project: groups, annotations, labels, finalizers, the taint.
+//!
+//! This module owns the spelling, once. It must never hold behaviour: what an
+//! annotation does is decided where it is read.
+
+/// Our own API group.
+pub const GROUP: &str = "rackhand.dev";
+/// The version of our own API group.
+pub const VERSION: &str = "v1alpha1";
+/// Group and version of our own kinds.
+pub const API_VERSION: &str = "rackhand.dev/v1alpha1";
+/// The field manager of everything that we apply.
+pub const FIELD_MANAGER: &str = "rackhand";
+
+/// Groups of the kinds that belong to other projects.
+pub mod groups {
+    /// Cluster API's core group: Cluster, Machine, MachineHealthCheck.
+    pub const CLUSTER_API: &str = "cluster.x-k8s.io";
+    /// Cluster API's infrastructure group: CAPM3's kinds.
+    pub const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
+    /// Cluster API's control-plane group: KubeadmControlPlane.
+    pub const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
+    /// baremetal-operator's group: BareMetalHost.
+    pub const METAL3: &str = "metal3.io";
+    /// OpenShift's Machine API group.
+    pub const OPENSHIFT_MACHINE: &str = "machine.openshift.io";
+    /// medik8s' group: NodeHealthCheck.
+    pub const MEDIK8S: &str = "remediation.medik8s.io";
+}
+
+/// Kinds by name, as they stand in `kind:`.
+pub mod kinds {
+    /// Cluster API's Cluster.
+    pub const CLUSTER: &str = "Cluster";
+    /// Cluster API's (and OpenShift's) Machine.
+    pub const MACHINE: &str = "Machine";
+    /// Cluster API's (and OpenShift's) MachineHealthCheck.
+    pub const MACHINE_HEALTH_CHECK: &str = "MachineHealthCheck";
+    /// CAPM3's Metal3Machine.
+    pub const METAL3_MACHINE: &str = "Metal3Machine";
+    /// CAPM3's Metal3Remediation.
+    pub const METAL3_REMEDIATION: &str = "Metal3Remediation";
+    /// CAPM3's Metal3RemediationTemplate.
+    pub const METAL3_REMEDIATION_TEMPLATE: &str = "Metal3RemediationTemplate";
+    /// baremetal-operator's BareMetalHost.
+    pub const BARE_METAL_HOST: &str = "BareMetalHost";
+    /// Our PowerRemediation.
+    pub const POWER_REMEDIATION: &str = "PowerRemediation";
+    /// Our PowerRemediationTemplate.
+    pub const POWER_REMEDIATION_TEMPLATE: &str = "PowerRemediationTemplate";
+    /// Our RackAgent.
+    pub const RACK_AGENT: &str = "RackAgent";
+    /// What a template's kind ends with; the request's kind is the rest.
+    pub const TEMPLATE_SUFFIX: &str = "Template";
+}
+
+// ---- ours -------------------------------------------------------------------
+
+/// On a health check whose kind others evaluate too: value `true` makes it ours.
+pub const EVALUATE_ANNOTATION: &str = "rackhand.dev/evaluate";
+/// Pauses our work on the object that carries it; any value counts.
+pub const PAUSED_ANNOTATION: &str = "rackhand.dev/paused";
+/// On a health check: value `true` evaluates and shows, and changes nothing.
+pub const DRY_RUN_ANNOTATION: &str = "rackhand.dev/dry-run";
+/// On a remediation, with its UID as the value: a person has made sure that
+/// the host is off where no BMC can say so.
+pub const CONFIRM_FENCED_ANNOTATION: &str = "rackhand.dev/confirm-fenced";
+/// On a Metal3Remediation: our state that its schema has no place for, as JSON.
+pub const STATE_ANNOTATION: &str = "rackhand.dev/state";
+/// Keeps a PowerRemediation until everything it put in place is taken away.
+pub const POWER_REMEDIATION_FINALIZER: &str = "rackhand.dev/power-remediation";
+/// On a CRD that we shipped: health checks of that kind are ours to evaluate.
+pub const CRD_LABEL: &str = "rackhand.dev/crd";
+/// The only value of [`CRD_LABEL`].
+pub const CRD_LABEL_VALUE: &str = "true";
+
+// ---- Kubernetes -------------------------------------------------------------
+
+/// Who manages an object, by convention.
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// Our value of [`MANAGED_BY_LABEL`].
+pub const MANAGED_BY: &str = "rackhand";
+/// The out-of-service taint's key: pods are force-deleted and volumes detached.
+pub const OUT_OF_SERVICE_TAINT_KEY: &str = "node.kubernetes.io/out-of-service";
+/// The value that Kubernetes documents for that taint; matching ignores it.
+pub const OUT_OF_SERVICE_TAINT_VALUE: &str = "nodeshutdown";
+/// The effect that we and CAPM3 use.
+pub const OUT_OF_SERVICE_TAINT_EFFECT: &str = "NoExecute";
+/// Presence marks a control-plane Node.
+pub const NODE_ROLE_CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
+/// The older mark of a control-plane Node.
+pub const NODE_ROLE_MASTER_LABEL: &str = "node-role.kubernetes.io/master";
+/// Where kubelets keep their Leases.
+pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
+
+// ---- Cluster API ------------------------------------------------------------
+
+/// Pauses a Cluster API object; any value counts.
+pub const CAPI_PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
+/// On a Machine: no health check may touch it; any value counts.
+pub const SKIP_REMEDIATION_ANNOTATION: &str = "cluster.x-k8s.io/skip-remediation";
+/// On a Machine: unhealthy now, whatever else holds; any value counts.
+pub const REMEDIATE_MACHINE_ANNOTATION: &str = "cluster.x-k8s.io/remediate-machine";
+/// On a remediation request: the name of the template it was made from.
+pub const CLONED_FROM_NAME_ANNOTATION: &str = "cluster.x-k8s.io/cloned-from-name";
+/// On a remediation request: `Kind.group` of that template.
+pub const CLONED_FROM_GROUPKIND_ANNOTATION: &str = "cluster.x-k8s.io/cloned-from-groupkind";
+/// The cluster that an object belongs to.
+pub const CLUSTER_NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";
+/// On a Machine: presence marks a control-plane Machine.
+pub const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
+/// Splits objects between several managers.
+pub const WATCH_FILTER_LABEL: &str = "cluster.x-k8s.io/watch-filter";
+/// On a CRD: which of its versions implement Cluster API's v1beta1 contract.
+pub const CONTRACT_V1BETA1_LABEL: &str = "cluster.x-k8s.io/v1beta1";
+/// On a CRD: which of its versions implement Cluster API's v1beta2 contract.
+pub const CONTRACT_V1BETA2_LABEL: &str = "cluster.x-k8s.io/v1beta2";
+/// Joins a ClusterRole to the rights of Cluster API's own manager.
+pub const CAPI_AGGREGATE_LABEL: &str = "cluster.x-k8s.io/aggregate-to-manager";
+/// What follows a cluster's name in the name of its kubeconfig Secret.
+pub const KUBECONFIG_SECRET_SUFFIX: &str = "-kubeconfig";
+/// The key of the kubeconfig in that Secret.
+pub const KUBECONFIG_SECRET_KEY: &str = "value";
+
+// ---- OpenShift --------------------------------------------------------------
+
+/// On a remediation request made for OpenShift: the template's name.
+pub const OPENSHIFT_CLONED_FROM_NAME_ANNOTATION: &str = "machine.openshift.io/cloned-from-name";
+/// On a remediation request made for OpenShift: `Kind.group` of the template.
+pub const OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION: &str =
+    "machine.openshift.io/cloned-from-groupkind";
+/// On an OpenShift Machine: its host is being remediated from outside.
+pub const OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION: &str = "host.metal3.io/external-remediation";
+/// On an OpenShift MachineHealthCheck: which built-in strategy it wants.
+pub const OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION: &str =
+    "machine.openshift.io/remediation-strategy";
+/// On an OpenShift Node: `namespace/name` of its Machine.
+pub const OPENSHIFT_MACHINE_ANNOTATION: &str = "machine.openshift.io/machine";
+
+// ---- Metal3 -----------------------------------------------------------------
+
+/// On a Metal3Machine: `namespace/name` of its BareMetalHost.
+pub const BARE_METAL_HOST_ANNOTATION: &str = "metal3.io/BareMetalHost";
+/// On a Node: the UID of its BareMetalHost.
+pub const METAL3_UUID_LABEL: &str = "metal3.io/uuid";
+/// A BareMetalHost that carries it is rebooted once.
+pub const REBOOT_ANNOTATION: &str = "reboot.metal3.io";
+/// What every hold key starts with: the host stays off while one is there.
+pub const REBOOT_ANNOTATION_PREFIX: &str = "reboot.metal3.io/";
+/// Our hold keys: this, then the remediation's UID.
+pub const HOLD_ANNOTATION_PREFIX: &str = "reboot.metal3.io/rackhand-";
+/// CAPM3's hold keys: this, then the Metal3Remediation's UID.
+pub const CAPM3_HOLD_ANNOTATION_PREFIX: &str = "reboot.metal3.io/metal3-remediation-";
+/// The value of our hold key: off at once, without asking the system.
+pub const HOLD_ANNOTATION_VALUE: &str = r#"{"mode":"hard"}"#;
+/// baremetal-operator leaves a host that carries it alone; Ironic does not.
+pub const BMH_PAUSED_ANNOTATION: &str = "baremetalhost.metal3.io/paused";
+/// Ironic lets go of a host that carries it.
+pub const BMH_DETACHED_ANNOTATION: &str = "baremetalhost.metal3.io/detached";
+/// Marks a host as unhealthy, as CAPM3 before v1.13 reads it.
+pub const UNHEALTHY_V1BETA1_ANNOTATION: &str = "capi.metal3.io/unhealthy";
+/// Marks a host as unhealthy, as CAPM3 since v1.13 reads it.
+pub const UNHEALTHY_ANNOTATION: &str = "capm3.metal3.io/unhealthy";
+/// The value of [`UNHEALTHY_ANNOTATION`].
+pub const UNHEALTHY_VALUE: &str = "capm3/UnhealthyNode";
+/// CAPM3's finalizer on a Metal3Remediation.
+pub const METAL3_REMEDIATION_FINALIZER: &str = "metal3remediation.infrastructure.cluster.x-k8s.io";
+/// On a Secret that holds BMC credentials: set by baremetal-operator.
+pub const BMC_SECRET_LABEL: &str = "environment.metal3.io";
+/// The value of [`BMC_SECRET_LABEL`].
+pub const BMC_SECRET_LABEL_VALUE: &str = "baremetal";
+/// The user's key in a BMC credentials Secret.
+pub const BMC_SECRET_USERNAME: &str = "username";
+/// The password's key in a BMC credentials Secret.
+pub const BMC_SECRET_PASSWORD: &str = "password";
+
+// ---- medik8s ----------------------------------------------------------------
+
+/// On a remediation: the Node it is for; without it the name is the Node's.
+pub const MEDIK8S_NODE_NAME_ANNOTATION: &str = "remediation.medik8s.io/node-name";
+/// On a remediation: the template it was made from.
+pub const MEDIK8S_TEMPLATE_NAME_ANNOTATION: &str = "remediation.medik8s.io/template-name";
+/// On a remediation: the health check asks it to stop trying.
+pub const MEDIK8S_TIMED_OUT_ANNOTATION: &str = "remediation.medik8s.io/nhc-timed-out";
+/// On a template: several templates of its kind may stand in one health check.
+pub const MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION: &str =
+    "remediation.medik8s.io/multiple-templates-support";
+/// On a Node: value `true` excludes it from remediation.
+pub const MEDIK8S_EXCLUDE_LABEL: &str = "remediation.medik8s.io/exclude-from-remediation";
+/// On a Node: healthy by a person's word, whatever the delay says.
+pub const MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION: &str =
+    "remediation.medik8s.io/manually-confirmed-healthy";
+/// Joins a ClusterRole to the rights of medik8s' health check.
+pub const MEDIK8S_AGGREGATE_LABEL: &str = "rbac.ext-remediation/aggregate-to-ext-remediation";
+
+/// Condition types that more than one project reads.
+pub mod conditions {
+    /// On a Machine: the verdict of its health checks.
+    pub const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
+    /// On a Machine: its owner shall remediate it (False) and how far that is.
+    pub const OWNER_REMEDIATED: &str = "OwnerRemediated";
+    /// On a Machine: an external remediation was asked for.
+    pub const EXTERNALLY_REMEDIATED: &str = "ExternallyRemediated";
+    /// On a Cluster or Machine: its infrastructure exists.
+    pub const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
+    /// On a Cluster: its API server has answered at least once.
+    pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
+    /// On a MachineHealthCheck: its limit lets it act.
+    pub const REMEDIATION_ALLOWED: &str = "RemediationAllowed";
+    /// On a Cluster API object: it is paused, and by what.
+    pub const PAUSED: &str = "Paused";
+    /// On a MachineHealthCheck, v1beta1 list: its template was found.
+    pub const EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE: &str =
+        "ExternalRemediationTemplateAvailable";
+    /// On a MachineHealthCheck, v1beta1 list: its requests can be created.
+    pub const EXTERNAL_REMEDIATION_REQUEST_AVAILABLE: &str = "ExternalRemediationRequestAvailable";
+    /// On a remediation (medik8s' contract): work is going on.
+    pub const PROCESSING: &str = "Processing";
+    /// On a remediation (medik8s' contract): how it ended.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// On a remediation (medik8s' contract): its Node will not come back.
+    pub const PERMANENT_NODE_DELETION_EXPECTED: &str = "PermanentNodeDeletionExpected";
+    /// On a RackAgent: the controller has a live connection to it.
+    pub const CONNECTED: &str = "Connected";
+}
+
+/// The hold key of the remediation with this UID, as it stands on a
+/// BareMetalHost.
+#[must_use]
+pub fn hold_annotation(remediation_uid: &str) -> String {
+    format!("{HOLD_ANNOTATION_PREFIX}{remediation_uid}")
+}
+
+/// The kind of the request that a template of kind `template_kind` makes:
+/// the kind without its suffix `Template`.
+#[must_use]
+pub fn request_kind(template_kind: &str) -> &str {
+    template_kind
+        .strip_suffix(kinds::TEMPLATE_SUFFIX)
+        .unwrap_or(template_kind)
+}
+
+/// The name of the Secret that holds a workload cluster's kubeconfig.
+#[must_use]
+pub fn kubeconfig_secret(cluster_name: &str) -> String {
+    format!("{cluster_name}{KUBECONFIG_SECRET_SUFFIX}")
+}

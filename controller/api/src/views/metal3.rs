@@ -1,0 +1,158 @@
+//! CAPM3's Metal3Machine and Metal3Remediation (v1beta1, v1beta2).
+//!
+//! Owns reading them, and the link from a Metal3Machine to its host. It must
+//! never look the host up.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+
+use super::fields::{Fields, ViewError};
+use super::meta::{Meta, OwnerRef};
+use crate::names;
+
+/// What we read of a Metal3Machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metal3MachineView {
+    /// Its metadata.
+    pub meta: Meta,
+    /// How it names its host to Kubernetes.
+    pub provider_id: Option<String>,
+    /// The host that it runs on, by its annotation.
+    pub host: Option<HostRef>,
+}
+
+/// A BareMetalHost, as a Metal3Machine's annotation names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostRef {
+    /// The namespace that is written there.
+    pub namespace: String,
+    /// The host's name.
+    pub name: String,
+}
+
+impl Metal3MachineView {
+    /// Reads a Metal3Machine.
+    ///
+    /// # Errors
+    /// When a field has the wrong form, or the host annotation is not of the
+    /// form `namespace/name`.
+    pub fn from_dynamic(object: &DynamicObject) -> Result<Self, ViewError> {
+        let meta = Meta::of(object);
+        let fields = Fields::of(names::kinds::METAL3_MACHINE, object);
+        let host = meta
+            .annotations
+            .get(names::BARE_METAL_HOST_ANNOTATION)
+            .map(|text| match text.split_once('/') {
+                Some((namespace, name))
+                    if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+                {
+                    Ok(HostRef {
+                        namespace: namespace.to_owned(),
+                        name: name.to_owned(),
+                    })
+                }
+                _ => Err(fields.error(
+                    "metadata.annotations[metal3.io/BareMetalHost]",
+                    format!("is {text:?}, want namespace/name of a BareMetalHost"),
+                )),
+            })
+            .transpose()?;
+        Ok(Self {
+            provider_id: fields.string("spec.providerID")?,
+            host,
+            meta,
+        })
+    }
+
+    /// The Machine that owns it.
+    #[must_use]
+    pub fn machine(&self) -> Option<&OwnerRef> {
+        self.meta
+            .owner(names::groups::CLUSTER_API, names::kinds::MACHINE)
+    }
+}
+
+/// What we read of a Metal3Remediation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metal3RemediationView {
+    /// Its metadata.
+    pub meta: Meta,
+    /// How to remediate; CAPM3 leaves objects without one alone.
+    pub strategy: Option<Strategy>,
+    /// How far it is: `Running`, `Waiting`, `Deleting machine`, `Failed`.
+    pub phase: Option<String>,
+    /// How many cycles were begun anew.
+    pub retry_count: Option<i32>,
+    /// When the last cycle began.
+    pub last_remediated: Option<Timestamp>,
+}
+
+/// The strategy of a Metal3Remediation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Strategy {
+    /// `Reboot` is the only one that exists.
+    pub strategy_type: Option<String>,
+    /// How many more cycles may follow the first.
+    pub retry_limit: Option<i32>,
+    /// How long a host may take to come back; absent and zero mean
+    /// [`Strategy::DEFAULT_TIMEOUT`].
+    pub timeout: Option<Duration>,
+}
+
+impl Strategy {
+    /// CAPM3's timeout where none is given.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+    /// The only type that exists.
+    pub const REBOOT: &'static str = "Reboot";
+
+    /// The timeout that counts: the one that is given, or CAPM3's own.
+    #[must_use]
+    pub fn effective_timeout(&self) -> Duration {
+        self.timeout
+            .filter(|timeout| !timeout.is_zero())
+            .unwrap_or(Self::DEFAULT_TIMEOUT)
+    }
+}
+
+impl Metal3RemediationView {
+    /// Reads a Metal3Remediation. Where both forms of the timeout are there,
+    /// the seconds count.
+    ///
+    /// # Errors
+    /// When a field that we need has the wrong form.
+    pub fn from_dynamic(object: &DynamicObject) -> Result<Self, ViewError> {
+        let fields = Fields::of(names::kinds::METAL3_REMEDIATION, object);
+        let strategy = if fields.has("spec.strategy") {
+            Some(Strategy {
+                strategy_type: fields.string("spec.strategy.type")?,
+                retry_limit: fields.int32("spec.strategy.retryLimit")?,
+                timeout: match fields.seconds("spec.strategy.timeoutSeconds")? {
+                    Some(timeout) => Some(timeout),
+                    None => fields.duration("spec.strategy.timeout")?,
+                },
+            })
+        } else {
+            None
+        };
+        Ok(Self {
+            meta: Meta::of(object),
+            strategy,
+            phase: fields.string("status.phase")?,
+            retry_count: fields.int32("status.retryCount")?,
+            last_remediated: fields.timestamp("status.lastRemediated")?,
+        })
+    }
+
+    /// The Machine that it is for: its owner, as CAPM3 finds it.
+    #[must_use]
+    pub fn machine(&self) -> Option<&OwnerRef> {
+        self.meta
+            .owner(names::groups::CLUSTER_API, names::kinds::MACHINE)
+            .or_else(|| {
+                self.meta
+                    .owner(names::groups::OPENSHIFT_MACHINE, names::kinds::MACHINE)
+            })
+    }
+}

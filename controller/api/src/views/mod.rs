@@ -1,0 +1,36 @@
+//! Lenient, read-only views of the kinds that other projects own.
+//!
+//! A view takes what Rackhand needs out of an object, whichever served version
+//! or shape it comes in: durations or seconds, flat or nested, conditions in
+//! either list. Every field is optional, unknown fields are ignored, an empty
+//! string counts as absent (as in Go, where the two cannot be told apart).
+//! Only a value of the wrong form is an error, and the error names the object,
+//! the field and what is wrong with it.
+//!
+//! Views must never be written back: what a view does not know would be lost.
+//! Writers send patches.
+
+mod bare_metal_host;
+mod cluster;
+mod condition;
+mod fields;
+mod machine;
+mod machine_health_check;
+mod meta;
+mod metal3;
+mod template;
+
+pub use bare_metal_host::{BareMetalHostView, Bmc, GoodCredentials, PowerHold};
+pub use cluster::ClusterView;
+pub use condition::{Condition, ConditionList, Shape, find_condition};
+pub use fields::ViewError;
+pub use machine::MachineView;
+pub use machine_health_check::{
+    ConditionCheck, LabelRequirement, LabelSelector, MachineHealthCheckView, UnhealthyRange,
+};
+pub use meta::{Meta, ObjectRef, OwnerRef};
+pub use metal3::{HostRef, Metal3MachineView, Metal3RemediationView, Strategy};
+pub use template::{RemediationTemplateView, TemplateRef};
+
+#[cfg(test)]
+mod tests;

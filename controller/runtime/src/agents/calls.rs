@@ -1,0 +1,323 @@
+//! Commands to an agent, in our term, and what becomes of them.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use rackhand_core::remediation::{
+    HostRef, OperationOutcome, OperationView, PowerReading, PowerState, PowerView,
+};
+use rackhand_proto::{
+    CallErrorKind, Refusal, classify,
+    convert::{duration_from_proto, duration_to_proto, timestamp_from_proto},
+    v1::{self, begin_request::Action},
+};
+use tokio::sync::mpsc;
+
+use super::{Agents, CALL, Client};
+
+/// A call that did not do what it should.
+#[derive(Debug)]
+pub(crate) enum CallFailure {
+    /// Try again later.
+    Later(String),
+    /// The agent said no.
+    Rejected(String),
+}
+
+/// What a power-off asks for.
+pub(crate) struct OffRequest {
+    pub(crate) command_after: Duration,
+    pub(crate) confirmations: u32,
+    pub(crate) confirm_interval: Duration,
+    pub(crate) deadline: Duration,
+    pub(crate) system_uuid: String,
+    pub(crate) serial: String,
+}
+
+/// News of an operation that is followed.
+#[derive(Debug)]
+pub(crate) enum Followed {
+    /// A command went to the BMC.
+    Command { command: String, answer: String },
+    /// Where it stands.
+    View(OperationView),
+    /// The agent does not know it.
+    Unknown,
+    /// The connection broke; nothing is known.
+    Lost(String),
+}
+
+impl Agents {
+    fn target(host: &HostRef, endpoint: Option<v1::BmcEndpoint>) -> v1::Target {
+        v1::Target { host: host.host.clone(), endpoint }
+    }
+
+    /// The client and the term, if we lead at this very moment in the term that was claimed.
+    fn authority(&self, rack: &str) -> Result<(Client, v1::Term), CallFailure> {
+        let (client, claimed) = self.of_rack(rack).map_err(CallFailure::Later)?;
+        match self.leader.term() {
+            Some(number) if number == claimed => Ok((client, self.term(number))),
+            Some(number) => {
+                self.look_again();
+                Err(CallFailure::Later(format!("term {number} is not claimed there yet")))
+            }
+            None => Err(CallFailure::Later("this process does not lead".into())),
+        }
+    }
+
+    fn failed(&self, status: &tonic::Status) -> CallFailure {
+        let error = classify(status);
+        match error.kind {
+            CallErrorKind::Retryable => {
+                self.look_again();
+                CallFailure::Later(error.message)
+            }
+            // Our own term: the connection's task claims it anew.
+            CallErrorKind::Refused(
+                Refusal::StaleTerm | Refusal::UnclaimedTerm | Refusal::StaleSequence,
+            ) => {
+                self.look_again();
+                CallFailure::Later(error.message)
+            }
+            CallErrorKind::Permanent | CallErrorKind::Refused(_) => {
+                CallFailure::Rejected(error.message)
+            }
+        }
+    }
+
+    async fn begin(
+        &self,
+        host: &HostRef,
+        endpoint: Option<v1::BmcEndpoint>,
+        id: &str,
+        owner: &str,
+        action: Action,
+        deadline: Duration,
+        expect: Option<v1::SystemIdentity>,
+    ) -> Result<(), CallFailure> {
+        let (mut client, term) = self.authority(&host.rack)?;
+        let mut request = tonic::Request::new(v1::BeginRequest {
+            operation_id: id.to_owned(),
+            target: Some(Self::target(host, endpoint)),
+            term: Some(term),
+            sequence: self.sequence(),
+            owner: owner.to_owned(),
+            action: Some(action),
+            deadline: Some(duration_to_proto(deadline)),
+            expect,
+            force: false,
+        });
+        request.set_timeout(CALL);
+        match tokio::time::timeout(CALL * 2, client.begin(request)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(status)) => Err(self.failed(&status)),
+            Err(_) => Err(CallFailure::Later("the agent did not answer".into())),
+        }
+    }
+
+    /// Begins a hard power-off that leaves the host held in the name of `owner`.
+    pub(crate) async fn begin_off(
+        &self,
+        host: &HostRef,
+        endpoint: Option<v1::BmcEndpoint>,
+        id: &str,
+        owner: &str,
+        off: OffRequest,
+    ) -> Result<(), CallFailure> {
+        let action = Action::PowerOff(v1::PowerOff {
+            confirmations: off.confirmations,
+            confirm_interval: Some(duration_to_proto(off.confirm_interval)),
+            command_after: Some(duration_to_proto(off.command_after)),
+            hold: true,
+        });
+        let expect = v1::SystemIdentity {
+            system_uuid: off.system_uuid,
+            serial: off.serial,
+            ..v1::SystemIdentity::default()
+        };
+        self.begin(host, endpoint, id, owner, action, off.deadline, Some(expect)).await
+    }
+
+    /// Begins a power-on, which also lifts the hold of `owner`.
+    pub(crate) async fn begin_on(
+        &self,
+        host: &HostRef,
+        endpoint: Option<v1::BmcEndpoint>,
+        id: &str,
+        owner: &str,
+        deadline: Duration,
+    ) -> Result<(), CallFailure> {
+        let action = Action::PowerOn(v1::PowerOn {});
+        self.begin(host, endpoint, id, owner, action, deadline, None).await
+    }
+
+    pub(crate) async fn cancel(&self, host: &HostRef, id: &str) -> Result<(), CallFailure> {
+        let (mut client, term) = self.authority(&host.rack)?;
+        let mut request =
+            tonic::Request::new(v1::CancelRequest { operation_id: id.to_owned(), term: Some(term) });
+        request.set_timeout(CALL);
+        match tokio::time::timeout(CALL * 2, client.cancel(request)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(status)) => Err(self.failed(&status)),
+            Err(_) => Err(CallFailure::Later("the agent did not answer".into())),
+        }
+    }
+
+    pub(crate) async fn release(
+        &self,
+        host: &HostRef,
+        endpoint: Option<v1::BmcEndpoint>,
+        owner: &str,
+    ) -> Result<(), CallFailure> {
+        let (mut client, term) = self.authority(&host.rack)?;
+        let mut request = tonic::Request::new(v1::ReleaseRequest {
+            target: Some(Self::target(host, endpoint)),
+            term: Some(term),
+            sequence: self.sequence(),
+            owner: owner.to_owned(),
+            force: false,
+        });
+        request.set_timeout(CALL);
+        match tokio::time::timeout(CALL * 2, client.release(request)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(status)) => Err(self.failed(&status)),
+            Err(_) => Err(CallFailure::Later("the agent did not answer".into())),
+        }
+    }
+
+    /// Asks the BMC now. `asked` is taken before the question goes out: that is what it proves.
+    pub(crate) async fn read_power(
+        &self,
+        host: &HostRef,
+        endpoint: Option<v1::BmcEndpoint>,
+        timeout: Duration,
+    ) -> PowerView {
+        let asked = Timestamp::now();
+        let result = async {
+            let (mut client, _) = self.of_rack(&host.rack)?;
+            let mut request = tonic::Request::new(v1::ReadPowerRequest {
+                target: Some(Self::target(host, endpoint)),
+                timeout: Some(duration_to_proto(timeout)),
+            });
+            let patience = timeout.saturating_add(CALL);
+            request.set_timeout(patience);
+            let answer = tokio::time::timeout(patience, client.read_power(request))
+                .await
+                .map_err(|_| "the agent did not answer".to_owned())?
+                .map_err(|status| classify(&status).message)?
+                .into_inner();
+            match answer.result {
+                Some(v1::read_power_response::Result::Reading(r)) => reading(&r),
+                Some(v1::read_power_response::Result::Failure(f)) => Err(f.message),
+                None => Err("the agent answered nothing".into()),
+            }
+        };
+        PowerView { asked, result: result.await }
+    }
+
+    /// Follows an operation until its outcome; sends what happens, ends when nobody listens.
+    pub(crate) async fn follow(
+        self: Arc<Self>,
+        rack: String,
+        id: String,
+        news: mpsc::UnboundedSender<Followed>,
+    ) {
+        let lost = |why: String| {
+            news.send(Followed::Lost(why)).ok();
+        };
+        let mut client = match self.of_rack(&rack) {
+            Ok((client, _)) => client,
+            Err(why) => return lost(why),
+        };
+        let request = v1::AwaitRequest { operation_id: id };
+        let opened = tokio::time::timeout(CALL * 2, client.r#await(request)).await;
+        let mut stream = match opened {
+            Ok(Ok(response)) => response.into_inner(),
+            Ok(Err(status)) => {
+                return match classify(&status).kind {
+                    CallErrorKind::Refused(Refusal::UnknownOperation) => {
+                        news.send(Followed::Unknown).ok();
+                    }
+                    _ => lost(classify(&status).message),
+                };
+            }
+            Err(_) => return lost("the agent did not answer".into()),
+        };
+        if news.send(Followed::View(OperationView::Running)).is_err() {
+            return;
+        }
+        loop {
+            // No deadline: the operation has one, and keep-alive notices a dead agent.
+            let message = tokio::select! {
+                () = news.closed() => return,
+                message = stream.message() => message,
+            };
+            match message {
+                Ok(Some(v1::AwaitResponse { event: Some(event), .. })) => {
+                    use v1::await_response::Event;
+                    let told = match event {
+                        Event::CommandSent(c) => {
+                            Followed::Command { command: c.command, answer: c.answer }
+                        }
+                        Event::Outcome(outcome) => {
+                            news.send(Followed::View(finished(&outcome))).ok();
+                            return;
+                        }
+                        Event::Accepted(_) | Event::Reading(_) | Event::Failure(_) => continue,
+                    };
+                    if news.send(told).is_err() {
+                        return;
+                    }
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => return lost("the agent ended the stream without an outcome".into()),
+                Err(status) => return lost(classify(&status).message),
+            }
+        }
+    }
+}
+
+fn finished(outcome: &v1::Outcome) -> OperationView {
+    let mut why = outcome.message.clone();
+    if why.is_empty() {
+        why = outcome.failure.as_ref().map(|f| f.message.clone()).unwrap_or_default();
+    }
+    let result = match outcome.code() {
+        v1::OutcomeCode::Confirmed => {
+            match outcome.readings.iter().map(reading).collect::<Result<Vec<_>, _>>() {
+                Ok(readings) => OperationOutcome::Confirmed { readings },
+                Err(why) => OperationOutcome::Unconfirmed { why },
+            }
+        }
+        v1::OutcomeCode::Unconfirmed | v1::OutcomeCode::Unspecified => {
+            OperationOutcome::Unconfirmed { why }
+        }
+        v1::OutcomeCode::Failed => OperationOutcome::Failed { why },
+        v1::OutcomeCode::IdentityMismatch => OperationOutcome::IdentityMismatch { why },
+        v1::OutcomeCode::Cancelled => OperationOutcome::Cancelled,
+        v1::OutcomeCode::Interrupted => OperationOutcome::Interrupted,
+    };
+    OperationView::Finished { outcome: result, commands_sent: outcome.commands_sent }
+}
+
+fn reading(r: &v1::PowerReading) -> Result<PowerReading, String> {
+    let state = match r.state() {
+        v1::PowerState::On => PowerState::On,
+        v1::PowerState::Off => PowerState::Off,
+        v1::PowerState::PoweringOn => PowerState::PoweringOn,
+        v1::PowerState::PoweringOff => PowerState::PoweringOff,
+        v1::PowerState::Unknown | v1::PowerState::Unspecified => PowerState::Unknown,
+    };
+    let at = r.at.as_ref().ok_or("a reading without a time")?;
+    let since = r.since_start.as_ref().ok_or("a reading without a monotonic time")?;
+    Ok(PowerReading {
+        state,
+        raw: r.raw.clone(),
+        at: timestamp_from_proto(at).map_err(|e| e.to_string())?,
+        since_start_ms: duration_from_proto(since)
+            .ok()
+            .and_then(|d| u64::try_from(d.as_millis()).ok())
+            .ok_or("a reading with an odd monotonic time")?,
+        bmc: r.bmc.clone(),
+    })
+}

@@ -1,0 +1,344 @@
+//! Connections to rack agents.
+//!
+//! Owns one task per RackAgent object: claims the leader's term, lists the hosts, notices silence.
+//! Must never send a command in a term that this process does not hold at that moment (F7).
+
+mod calls;
+mod status;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use kube::api::DynamicObject;
+use parking_lot::RwLock;
+use rackhand_core::hosts::{InventoryHost, Rack};
+use rackhand_proto::{ClientTls, classify, connect_lazy, v1};
+use serde::Deserialize;
+use tokio::{sync::Notify, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
+
+pub(crate) use calls::{CallFailure, Followed, OffRequest};
+pub(crate) use status::AgentStatus;
+
+use crate::{
+    index::{Change, Inbox, Index},
+    leader::Leader,
+    metrics::Metrics,
+    object::Key,
+};
+
+type Client = v1::power_client::PowerClient<Channel>;
+
+/// Time between two looks at an agent; also how soon its silence is noticed.
+const PROBE: Duration = Duration::from_secs(5);
+/// The same while it is silent.
+const PROBE_SILENT: Duration = Duration::from_secs(1);
+/// How long a call to an agent that does not touch a BMC may take.
+const CALL: Duration = Duration::from_secs(3);
+
+/// The part of a RackAgent's spec that is used here.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    rack: String,
+    endpoint: String,
+    #[serde(default)]
+    bmc_networks: Vec<String>,
+}
+
+/// What is known of an agent.
+#[derive(Clone)]
+enum State {
+    Silent { why: String },
+    Ready { term: u64 },
+}
+
+struct Agent {
+    spec: Spec,
+    state: State,
+    client: Option<Client>,
+    hosts: Vec<v1::Host>,
+    seen: bool,
+    stop: CancellationToken,
+}
+
+/// All agents.
+pub(crate) struct Agents {
+    agents: RwLock<BTreeMap<Key, Agent>>,
+    counter: AtomicU64,
+    leader: Leader,
+    election: String,
+    tls: ClientTls,
+    index: Arc<Index>,
+    metrics: Arc<Metrics>,
+    status: AgentStatus,
+    bell: Notify,
+}
+
+impl Agents {
+    pub(crate) fn new(
+        leader: Leader,
+        election: String,
+        tls: ClientTls,
+        index: Arc<Index>,
+        metrics: Arc<Metrics>,
+        status: AgentStatus,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            agents: RwLock::default(),
+            counter: AtomicU64::new(0),
+            leader,
+            election,
+            tls,
+            index,
+            metrics,
+            status,
+            bell: Notify::new(),
+        })
+    }
+
+    /// Keeps a connection per RackAgent of the index until `cancel`.
+    pub(crate) async fn run(self: Arc<Self>, inbox: Arc<Inbox>, cancel: CancellationToken) {
+        let mut tasks = JoinSet::new();
+        loop {
+            self.reconcile(&mut tasks, &cancel);
+            tokio::select! {
+                () = cancel.cancelled() => break,
+                _ = inbox.take() => {}
+                Some(_) = tasks.join_next() => {}
+            }
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+
+    fn reconcile(self: &Arc<Self>, tasks: &mut JoinSet<()>, cancel: &CancellationToken) {
+        let objects: BTreeMap<Key, Arc<DynamicObject>> =
+            self.index.rack_agents().into_iter().collect();
+        let gone: BTreeSet<Key> =
+            self.agents.read().keys().filter(|k| !objects.contains_key(k)).cloned().collect();
+        for key in gone {
+            self.remove(&key);
+        }
+        for (key, object) in objects {
+            let spec = object
+                .data
+                .get("spec")
+                .ok_or_else(|| "spec is missing".to_owned())
+                .and_then(|s| serde_json::from_value::<Spec>(s.clone()).map_err(|e| format!("spec: {e}")));
+            let spec = match spec {
+                Ok(spec) => spec,
+                Err(why) => {
+                    self.remove(&key);
+                    self.status.silent(&key, &why);
+                    continue;
+                }
+            };
+            if self.agents.read().get(&key).is_some_and(|a| a.spec == spec) {
+                continue;
+            }
+            self.remove(&key);
+            let stop = cancel.child_token();
+            let agent = Agent {
+                spec: spec.clone(),
+                state: State::Silent { why: "not connected yet".into() },
+                client: None,
+                hosts: Vec::new(),
+                seen: false,
+                stop: stop.clone(),
+            };
+            self.agents.write().insert(key.clone(), agent);
+            let this = self.clone();
+            tasks.spawn(async move { this.keep(&key, &spec, &stop).await });
+        }
+    }
+
+    fn remove(&self, key: &Key) {
+        let removed = self.agents.write().remove(key);
+        if let Some(agent) = removed {
+            agent.stop.cancel();
+            self.index.announce(&Change::Agent);
+        }
+    }
+
+    async fn keep(&self, key: &Key, spec: &Spec, stop: &CancellationToken) {
+        let mut client = match connect_lazy(&spec.endpoint, &spec.rack, &self.tls) {
+            Ok(channel) => Client::new(channel),
+            Err(error) => {
+                self.silent(key, &error.to_string());
+                return;
+            }
+        };
+        loop {
+            let wait = match self.look(&mut client, key, spec).await {
+                Ok(()) => PROBE,
+                Err(why) => {
+                    self.silent(key, &why);
+                    PROBE_SILENT
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+                () = self.bell.notified() => {}
+            }
+        }
+    }
+
+    /// Claims the term and lists the hosts.
+    async fn look(&self, client: &mut Client, key: &Key, spec: &Spec) -> Result<(), String> {
+        let Some(number) = self.leader.term() else {
+            return Err("this process does not lead".into());
+        };
+        let mut claim = tonic::Request::new(v1::ClaimTermRequest { term: Some(self.term(number)) });
+        claim.set_timeout(CALL);
+        let claimed = within(client.claim_term(claim)).await?;
+        if !claimed.accepted {
+            self.leader.raise_term(claimed.highest);
+            return Err(format!(
+                "it has promised itself to term {} of this election; ours is {number} and goes up",
+                claimed.highest
+            ));
+        }
+        let mut list = tonic::Request::new(v1::ListHostsRequest {});
+        list.set_timeout(CALL);
+        let listed = within(client.list_hosts(list)).await?;
+        if listed.rack != spec.rack {
+            return Err(format!("it serves rack {:?}, not {:?}", listed.rack, spec.rack));
+        }
+        self.ready(key, number, client, listed.hosts);
+        Ok(())
+    }
+
+    fn ready(&self, key: &Key, term: u64, client: &Client, hosts: Vec<v1::Host>) {
+        let news = {
+            let mut agents = self.agents.write();
+            let Some(agent) = agents.get_mut(key) else { return };
+            let was = matches!(agent.state, State::Ready { term: t } if t == term);
+            let news = !was || agent.hosts != hosts;
+            agent.state = State::Ready { term };
+            agent.client = Some(client.clone());
+            agent.hosts = hosts;
+            agent.seen = true;
+            news.then(|| (agent.spec.clone(), agent.hosts.clone()))
+        };
+        if let Some((spec, hosts)) = news {
+            tracing::info!(agent = %key, rack = spec.rack, hosts = hosts.len(), term, "rack agent connected");
+            self.status.ready(key, &spec.rack, term, &hosts);
+            self.index.announce(&Change::Agent);
+        }
+        self.count();
+    }
+
+    fn silent(&self, key: &Key, why: &str) {
+        let news = {
+            let mut agents = self.agents.write();
+            let Some(agent) = agents.get_mut(key) else { return };
+            let news = !matches!(&agent.state, State::Silent { why: w } if w == why);
+            agent.state = State::Silent { why: why.to_owned() };
+            agent.client = None;
+            news
+        };
+        if news {
+            tracing::warn!(agent = %key, why, "rack agent does not answer");
+            self.status.silent(key, why);
+            self.index.announce(&Change::Agent);
+        }
+        self.count();
+    }
+
+    fn count(&self) {
+        let agents = self.agents.read();
+        let connected = agents.values().filter(|a| matches!(a.state, State::Ready { .. })).count();
+        drop(agents);
+        self.metrics.set_agents(connected);
+    }
+
+    fn term(&self, number: u64) -> v1::Term {
+        v1::Term {
+            election: self.election.clone(),
+            number,
+            holder: self.leader.identity().to_owned(),
+        }
+    }
+
+    /// What each rack serves; an agent that has fallen silent still counts with what it said last.
+    pub(crate) fn racks(&self) -> BTreeMap<String, Rack> {
+        let mut racks: BTreeMap<String, Rack> = BTreeMap::new();
+        for agent in self.agents.read().values() {
+            let rack = racks.entry(agent.spec.rack.clone()).or_default();
+            rack.bmc_networks.extend(agent.spec.bmc_networks.iter().cloned());
+            for host in &agent.hosts {
+                if rack.hosts.iter().any(|h| h.name == host.name) {
+                    continue;
+                }
+                rack.hosts.push(InventoryHost {
+                    name: host.name.clone(),
+                    node_name: host.node_name.clone(),
+                    provider_id: host.provider_id.clone(),
+                    system_uuid: host.system_uuid.clone(),
+                    bmc: host.bmc.clone(),
+                });
+            }
+        }
+        racks
+    }
+
+    /// Agents that never said which hosts they have: a host that is not found may be theirs.
+    pub(crate) fn never_seen(&self) -> Vec<String> {
+        let agents = self.agents.read();
+        agents
+            .iter()
+            .filter(|(_, a)| !a.seen)
+            .map(|(key, a)| match &a.state {
+                State::Silent { why } => format!("agent {key} of rack {}: {why}", a.spec.rack),
+                State::Ready { .. } => format!("agent {key}"),
+            })
+            .collect()
+    }
+
+    /// A client for a rack, with our term claimed there.
+    pub(crate) fn of_rack(&self, rack: &str) -> Result<(Client, u64), String> {
+        let agents = self.agents.read();
+        let mut whys = Vec::new();
+        for (key, agent) in agents.iter().filter(|(_, a)| a.spec.rack == rack) {
+            match (&agent.state, &agent.client) {
+                (State::Ready { term }, Some(client)) => return Ok((client.clone(), *term)),
+                (State::Silent { why }, _) => whys.push(format!("agent {key}: {why}")),
+                _ => whys.push(format!("agent {key}: not connected yet")),
+            }
+        }
+        Err(if whys.is_empty() {
+            format!("no RackAgent serves rack {rack}")
+        } else {
+            whys.join("; ")
+        })
+    }
+
+    /// Look at all agents again now: a call to one has failed.
+    pub(crate) fn look_again(&self) {
+        self.bell.notify_waiters();
+    }
+
+    /// The next sequence: one counter for all hosts grows for each of them too.
+    fn sequence(&self) -> u64 {
+        self.counter.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+}
+
+/// A call with a deadline of our own: the one in the request is kept by the other side.
+async fn within<T>(
+    call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(CALL * 2, call).await {
+        Ok(Ok(response)) => Ok(response.into_inner()),
+        Ok(Err(status)) => Err(classify(&status).message),
+        Err(_) => Err(format!("no answer within {:?}", CALL * 2)),
+    }
+}

@@ -1,0 +1,87 @@
+//! The status of RackAgent objects.
+//!
+//! Must never hold anything up: an agent is used whether or not its object can be written.
+
+use std::sync::Arc;
+
+use kube::{
+    Client,
+    api::{Patch, PatchParams},
+};
+use rackhand_api::names::conditions::CONNECTED;
+use rackhand_proto::v1;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::{
+    object::{Key, Kind, Served, api},
+    writer::Writer,
+};
+
+/// Takes what is to be shown; a task of its own writes it.
+#[derive(Clone)]
+pub(crate) struct AgentStatus {
+    updates: mpsc::UnboundedSender<(Key, Value)>,
+}
+
+impl AgentStatus {
+    /// The handle, and the task to be run by whoever owns the tasks.
+    pub(crate) fn new(
+        client: Client,
+        served: Arc<Served>,
+        writer: Writer,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let (updates, mut waiting) = mpsc::unbounded_channel::<(Key, Value)>();
+        let task = async move {
+            while let Some((key, status)) = waiting.recv().await {
+                let Some(resource) = served.known(Kind::RackAgent) else { continue };
+                let objects = api(&client, &resource, "");
+                let body = json!({
+                    "apiVersion": resource.api_version,
+                    "kind": resource.kind,
+                    "metadata": { "name": key.name },
+                    "status": status,
+                });
+                let name = key.name.clone();
+                let written = writer
+                    .write("agent_status", format!("status of RackAgent {name}"), move || async move {
+                        let apply = PatchParams::apply("rackhand-agent-status").force();
+                        objects.patch_status(&name, &apply, &Patch::Apply(&body)).await.map(drop)
+                    })
+                    .await;
+                if let Err(error) = written {
+                    tracing::debug!(%error, "the status of an agent could not be written");
+                }
+            }
+        };
+        (Self { updates }, task)
+    }
+
+    pub(crate) fn ready(&self, key: &Key, rack: &str, term: u64, hosts: &[v1::Host]) {
+        let insecure = hosts.iter().filter(|h| h.insecure).count();
+        let status = json!({
+            "rack": rack,
+            "hosts": hosts.len(),
+            "insecureHosts": insecure,
+            "term": term,
+            "lastSeen": jiff::Timestamp::now().to_string(),
+            "conditions": [condition("True", "Connected", "the agent answers, and our term is claimed")],
+        });
+        self.updates.send((key.clone(), status)).ok();
+    }
+
+    pub(crate) fn silent(&self, key: &Key, why: &str) {
+        let status = json!({ "conditions": [condition("False", "NotConnected", why)] });
+        self.updates.send((key.clone(), status)).ok();
+    }
+}
+
+fn condition(status: &str, reason: &str, message: &str) -> Value {
+    json!({
+        "type": CONNECTED,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": jiff::Timestamp::now().to_string(),
+    })
+}

@@ -1,0 +1,141 @@
+//! Calls to a Kubernetes API: every one has a deadline, and an error says what was asked.
+//!
+//! Must never retry: who calls decides what a failure means.
+
+use std::{future::Future, path::Path, time::Duration};
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+/// How long one call may take: less than a leader's renewal leaves.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A call that failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApiError {
+    #[error("{what}: no answer within {CALL_TIMEOUT:?}")]
+    Timeout { what: String },
+    #[error("{what}: {}", words(source))]
+    Kube { what: String, source: Box<kube::Error> },
+    #[error("{what}: not the leader any more")]
+    NotLeader { what: String },
+    #[error("{what}: {message}")]
+    Other { what: String, message: String },
+}
+
+impl ApiError {
+    pub(crate) fn other(what: impl Into<String>, message: impl ToString) -> Self {
+        Self::Other { what: what.into(), message: message.to_string() }
+    }
+
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Kube { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => Some(status.code),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
+    /// A label for metrics.
+    pub(crate) fn label(&self) -> &'static str {
+        match (self, self.code()) {
+            (Self::Timeout { .. }, _) => "timeout",
+            (Self::NotLeader { .. }, _) => "not_leader",
+            (_, Some(403)) => "forbidden",
+            (_, Some(404)) => "not_found",
+            (_, Some(409)) => "conflict",
+            (_, Some(422)) => "invalid",
+            _ => "error",
+        }
+    }
+}
+
+/// What an operator reads: the API server's own words where there are some.
+pub(crate) fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("{} {}", status.code, status.reason),
+        other => {
+            let mut text = other.to_string();
+            let mut source = std::error::Error::source(other);
+            while let Some(inner) = source {
+                let said = inner.to_string();
+                if !text.contains(&said) {
+                    text = format!("{text}: {said}");
+                }
+                source = inner.source();
+            }
+            text
+        }
+    }
+}
+
+/// Runs a call under [`CALL_TIMEOUT`].
+pub(crate) async fn call<T>(
+    what: impl Into<String>,
+    future: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ApiError> {
+    let what = what.into();
+    match tokio::time::timeout(CALL_TIMEOUT, future).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(source)) => Err(ApiError::Kube { what, source: Box::new(source) }),
+        Err(_) => Err(ApiError::Timeout { what }),
+    }
+}
+
+/// A 404 is an answer, not a failure.
+pub(crate) fn optional<T>(result: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if e.is_not_found() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Errors of making a client.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    #[error("kubeconfig: {0}")]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    #[error("{0}")]
+    Infer(#[from] kube::config::InferConfigError),
+    #[error("{0}")]
+    Kube(#[from] kube::Error),
+}
+
+fn tuned(mut config: Config) -> Result<Client, ClientError> {
+    // kube's own retries would hold a lease renewal, or a taint, back for minutes.
+    config.default_retry = false;
+    config.connect_timeout = Some(Duration::from_secs(3));
+    Ok(Client::try_from(config)?)
+}
+
+/// The management cluster.
+pub(crate) async fn management_client(kubeconfig: Option<&Path>) -> Result<Client, ClientError> {
+    let config = match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path)?;
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
+        }
+        None => Config::infer().await?,
+    };
+    tuned(config)
+}
+
+/// A workload cluster, from the text of its kubeconfig.
+pub(crate) async fn workload_client(kubeconfig: &str) -> Result<Client, ClientError> {
+    let file = Kubeconfig::from_yaml(kubeconfig)?;
+    tuned(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
+}

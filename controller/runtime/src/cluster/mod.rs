@@ -1,0 +1,220 @@
+//! Workload clusters: their clients, their Nodes, whether they can be asked.
+//!
+//! Owns one task per Cluster. Must never let a dead one cost the others anything, or call a Node
+//! unhealthy because its API server is silent.
+
+mod facts;
+mod pods;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{Node, Secret},
+};
+use kube::{
+    Api, Client, ResourceExt,
+    runtime::{WatchStreamExt, watcher},
+};
+use parking_lot::RwLock;
+use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use facts::{LeaseMemory, node_facts, node_lease, ready};
+pub(crate) use pods::drain;
+
+use crate::{
+    api::{call, words, workload_client},
+    index::{Connection, Index},
+    object::Key,
+    watch::pause,
+};
+
+/// Time between probes of a workload API, as Cluster API has it.
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+/// Failed probes after which its Nodes count as unknown.
+const PROBE_FAILURES: u32 = 3;
+/// Wait before a connection is made anew.
+const RECONNECT: Duration = Duration::from_secs(5);
+
+/// Clients by Cluster.
+#[derive(Default)]
+pub(crate) struct Workloads {
+    clients: RwLock<BTreeMap<Key, Client>>,
+}
+
+impl Workloads {
+    /// The client of a cluster that is connected.
+    pub(crate) fn client(&self, cluster: &Key) -> Option<Client> {
+        self.clients.read().get(cluster).cloned()
+    }
+
+    /// Keeps a task per Cluster of the index until `cancel`.
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        management: Client,
+        index: Arc<Index>,
+        inbox: Arc<crate::index::Inbox>,
+        cancel: CancellationToken,
+    ) {
+        let mut tasks = JoinSet::new();
+        let mut running: BTreeMap<Key, CancellationToken> = BTreeMap::new();
+        loop {
+            let wanted: BTreeSet<Key> = index.clusters().into_iter().collect();
+            running.retain(|key, token| {
+                let keep = wanted.contains(key);
+                if !keep {
+                    token.cancel();
+                }
+                keep
+            });
+            for key in wanted {
+                running.entry(key.clone()).or_insert_with(|| {
+                    let token = cancel.child_token();
+                    let (this, management) = (self.clone(), management.clone());
+                    let (index, stop) = (index.clone(), token.clone());
+                    tasks.spawn(async move {
+                        this.keep(&management, &index, &key, &stop).await;
+                        this.clients.write().remove(&key);
+                        index.forget_workload(&key);
+                    });
+                    token
+                });
+            }
+            tokio::select! {
+                () = cancel.cancelled() => break,
+                _ = inbox.take() => {}
+                Some(_) = tasks.join_next() => {}
+            }
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+
+    async fn keep(&self, management: &Client, index: &Index, key: &Key, cancel: &CancellationToken) {
+        while !cancel.is_cancelled() {
+            let why = match connect(management, key).await {
+                Ok((client, version)) => {
+                    self.clients.write().insert(key.clone(), client.clone());
+                    let why = self.follow(management, &client, index, key, version, cancel).await;
+                    self.clients.write().remove(key);
+                    why
+                }
+                Err(why) => why,
+            };
+            if cancel.is_cancelled() {
+                return;
+            }
+            tracing::warn!(cluster = %key, why, "workload cluster is not connected");
+            index.set_connection(key, Connection::Down(why));
+            if pause(cancel, RECONNECT).await {
+                return;
+            }
+        }
+    }
+
+    /// Watches the Nodes of a connected cluster; returns why it is none any more.
+    async fn follow(
+        &self,
+        management: &Client,
+        client: &Client,
+        index: &Index,
+        key: &Key,
+        secret_version: String,
+        cancel: &CancellationToken,
+    ) -> String {
+        let nodes: Api<Node> = Api::all(client.clone());
+        let stream = watcher(nodes.clone(), watcher::Config::default())
+            .default_backoff()
+            .modify(trim);
+        pin_mut!(stream);
+        let mut listed = BTreeSet::new();
+        let mut failures = 0;
+        let mut last_error = String::new();
+        let mut probe = tokio::time::interval(PROBE_INTERVAL);
+        probe.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = cancel.cancelled() => return "stopped".into(),
+                event = stream.next() => match event {
+                    Some(Ok(watcher::Event::Init)) => listed.clear(),
+                    Some(Ok(watcher::Event::InitApply(node))) => {
+                        listed.insert(node.name_any());
+                        index.apply_node(key, node);
+                    }
+                    Some(Ok(watcher::Event::InitDone)) => {
+                        index.retain_nodes(key, &listed);
+                        failures = 0;
+                        tracing::info!(cluster = %key, nodes = listed.len(), "workload cluster connected");
+                        index.set_connection(key, Connection::Up);
+                    }
+                    Some(Ok(watcher::Event::Apply(node))) => index.apply_node(key, node),
+                    Some(Ok(watcher::Event::Delete(node))) => index.delete_node(key, &node.name_any()),
+                    Some(Err(error)) => last_error = error.to_string(),
+                    None => return "the watch of its Nodes ended".into(),
+                },
+                _ = probe.tick() => {
+                    match secret(management, key).await {
+                        Ok((_, version)) if version != secret_version => {
+                            return "its kubeconfig Secret has changed; connecting anew".into();
+                        }
+                        _ => {}
+                    }
+                    match call("probe", client.apiserver_version()).await {
+                        Ok(_) => failures = 0,
+                        Err(error) => {
+                            failures += 1;
+                            if failures >= PROBE_FAILURES {
+                                return format!("its API does not answer: {error} {last_error}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A Node without what is never read and may be large.
+fn trim(node: &mut Node) {
+    node.managed_fields_mut().clear();
+    if let Some(status) = node.status.as_mut() {
+        status.images = None;
+        status.volumes_attached = None;
+        status.volumes_in_use = None;
+    }
+}
+
+/// The kubeconfig of a Cluster, and the version of the Secret that it is in. Never logged.
+async fn secret(management: &Client, key: &Key) -> Result<(String, String), String> {
+    let name = kubeconfig_secret(&key.name);
+    let secrets: Api<Secret> = Api::namespaced(management.clone(), &key.namespace);
+    let found = call(format!("Secret {}/{name}", key.namespace), secrets.get(&name))
+        .await
+        .map_err(|e| e.to_string())?;
+    let ByteString(bytes) = found
+        .data
+        .as_ref()
+        .and_then(|d| d.get(KUBECONFIG_SECRET_KEY))
+        .ok_or_else(|| format!("Secret {}/{name} has no key {KUBECONFIG_SECRET_KEY:?}", key.namespace))?;
+    let text = String::from_utf8(bytes.clone())
+        .map_err(|_| format!("Secret {}/{name}: the kubeconfig is not UTF-8", key.namespace))?;
+    Ok((text, found.resource_version().unwrap_or_default()))
+}
+
+async fn connect(management: &Client, key: &Key) -> Result<(Client, String), String> {
+    let (kubeconfig, version) = secret(management, key).await?;
+    let client = workload_client(&kubeconfig)
+        .await
+        .map_err(|e| format!("its kubeconfig does not work: {e}"))?;
+    tokio::time::timeout(crate::api::CALL_TIMEOUT, client.apiserver_version())
+        .await
+        .map_err(|_| "its API does not answer".to_owned())?
+        .map_err(|e| format!("its API does not answer: {}", words(&e)))?;
+    Ok((client, version))
+}

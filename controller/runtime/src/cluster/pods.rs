@@ -1,0 +1,104 @@
+//! What is left of a Node in the API of its cluster (F4).
+
+use k8s_openapi::api::{
+    core::v1::{Pod, Toleration},
+    storage::v1::VolumeAttachment,
+};
+use kube::{Api, Client, ResourceExt, api::ListParams};
+use rackhand_api::names::{
+    OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY, OUT_OF_SERVICE_TAINT_VALUE,
+};
+use rackhand_core::remediation::Drain;
+
+use crate::api::{ApiError, call};
+
+/// A pod that a kubelet made from a file, not the API.
+const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+
+/// Lists, from the API server and from no cache, what keeps the Node from being drained.
+pub(crate) async fn drain(client: &Client, node: &str) -> Result<Drain, ApiError> {
+    let pods: Api<Pod> = Api::all(client.clone());
+    let volumes: Api<VolumeAttachment> = Api::all(client.clone());
+    let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let every = ListParams::default();
+    let (pods, volumes) = tokio::join!(
+        call(format!("pods of node {node}"), pods.list(&on_node)),
+        call("VolumeAttachments", volumes.list(&every)),
+    );
+    Ok(Drain {
+        pods: pods?
+            .iter()
+            .filter(|pod| !pod.annotations().contains_key(MIRROR_ANNOTATION) && !tolerates(pod))
+            .map(|pod| format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any()))
+            .collect(),
+        volumes: volumes?
+            .iter()
+            .filter(|volume| volume.spec.node_name == node)
+            .map(ResourceExt::name_any)
+            .collect(),
+    })
+}
+
+/// Whether it stays on a Node that carries the out-of-service taint: without a limit of time.
+fn tolerates(pod: &Pod) -> bool {
+    let list = pod.spec.as_ref().and_then(|s| s.tolerations.as_ref());
+    list.into_iter().flatten().any(|t| matches_taint(t) && t.toleration_seconds.is_none())
+}
+
+fn matches_taint(toleration: &Toleration) -> bool {
+    let effect = toleration.effect.as_deref().unwrap_or_default();
+    if !effect.is_empty() && effect != OUT_OF_SERVICE_TAINT_EFFECT {
+        return false;
+    }
+    let key = toleration.key.as_deref().unwrap_or_default();
+    match toleration.operator.as_deref().unwrap_or("Equal") {
+        "Exists" => key.is_empty() || key == OUT_OF_SERVICE_TAINT_KEY,
+        "Equal" => {
+            key == OUT_OF_SERVICE_TAINT_KEY
+                && toleration.value.as_deref() == Some(OUT_OF_SERVICE_TAINT_VALUE)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> Toleration {
+        let some = |s: &str| (!s.is_empty()).then(|| s.to_owned());
+        Toleration {
+            key: some(key),
+            operator: some(operator),
+            value: some(value),
+            effect: some(effect),
+            ..Toleration::default()
+        }
+    }
+
+    fn pod(tolerations: Vec<Toleration>) -> Pod {
+        let mut pod = Pod::default();
+        pod.spec.get_or_insert_default().tolerations = Some(tolerations);
+        pod
+    }
+
+    #[test]
+    fn f4_a_pod_counts_unless_it_tolerates_the_taint_for_ever() {
+        let key = OUT_OF_SERVICE_TAINT_KEY;
+        for (t, tolerated) in [
+            (toleration("", "Exists", "", ""), true),
+            (toleration(key, "Exists", "", "NoExecute"), true),
+            (toleration(key, "Equal", "nodeshutdown", ""), true),
+            (toleration(key, "", "nodeshutdown", "NoExecute"), true),
+            (toleration(key, "Equal", "other", ""), false),
+            (toleration(key, "Exists", "", "NoSchedule"), false),
+            (toleration("node.kubernetes.io/unreachable", "Exists", "", "NoExecute"), false),
+        ] {
+            assert_eq!(tolerates(&pod(vec![t.clone()])), tolerated, "{t:?}");
+        }
+        let mut limited = toleration(key, "Exists", "", "");
+        limited.toleration_seconds = Some(300);
+        assert!(!tolerates(&pod(vec![limited])));
+        assert!(!tolerates(&Pod::default()));
+    }
+}

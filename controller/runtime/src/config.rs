@@ -1,0 +1,49 @@
+//! What the controller is told at its start.
+//!
+//! Owns the settings and their defaults; must never hold a secret.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+/// Which health checks are evaluated (design: 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HealthChecks {
+    /// All of a kind whose CRD we installed; of others only annotated ones.
+    Auto,
+    /// None.
+    None,
+    /// Only those with `rackhand.dev/evaluate: "true"`.
+    Annotated,
+    /// All.
+    All,
+}
+
+/// The settings.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Kubeconfig of the management cluster; `None`: in-cluster, else the usual places.
+    pub kubeconfig: Option<PathBuf>,
+    /// Only this namespace of the management cluster; `None`: all.
+    pub namespace: Option<String>,
+    /// Namespace of our Lease.
+    pub lease_namespace: String,
+    /// Name of our Lease.
+    pub lease_name: String,
+    /// How long a Lease lasts without renewal.
+    pub lease_duration: Duration,
+    /// Name of this replica, for people; made unique per process.
+    pub replica: String,
+    /// `tls.crt`, `tls.key`, `ca.crt` for the agents.
+    pub agent_tls_dir: PathBuf,
+    /// Where /livez, /readyz and /metrics are served.
+    pub admin_address: SocketAddr,
+    /// Which checks are ours.
+    pub health_checks: HealthChecks,
+    /// How long baremetal-operator may act before the agent does; at most 30 s.
+    pub cooperative_grace: Duration,
+    /// How long a drain may take before it is called blocked.
+    pub drain_timeout: Duration,
+    /// How long one power operation may take.
+    pub power_timeout: Duration,
+    /// Set `timeAdded` on the taint. Off where a controller chokes on it.
+    pub taint_time_added: bool,
+}

@@ -1,0 +1,87 @@
+//! Which checks are ours to evaluate (design: 6).
+//!
+//! Must never let two controllers act on one check by default.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use kube::{
+    Api, Client,
+    api::DynamicObject,
+    core::{ApiResource, GroupVersionKind},
+};
+use rackhand_api::{
+    names::{
+        CAPI_PAUSED_ANNOTATION, CRD_LABEL, CRD_LABEL_VALUE, EVALUATE_ANNOTATION,
+        PAUSED_ANNOTATION,
+    },
+    views::Meta,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    api::{call, optional},
+    config::HealthChecks,
+    watch::pause,
+};
+
+const CRD: &str = "machinehealthchecks.cluster.x-k8s.io";
+/// Time between two looks at the CRD: it changes with an installation.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// Whose checks these are.
+pub(crate) struct Mine {
+    mode: HealthChecks,
+    our_crd: AtomicBool,
+}
+
+impl Mine {
+    pub(crate) fn new(mode: HealthChecks) -> Self {
+        Self { mode, our_crd: AtomicBool::new(false) }
+    }
+
+    /// Looks at the CRD once.
+    pub(crate) async fn look(&self, client: &Client) {
+        let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+        let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
+        match optional(call(format!("CRD {CRD}"), crds.get(CRD)).await) {
+            Ok(crd) => {
+                let ours = crd
+                    .and_then(|c| c.metadata.labels)
+                    .is_some_and(|l| l.get(CRD_LABEL).map(String::as_str) == Some(CRD_LABEL_VALUE));
+                if self.our_crd.swap(ours, Ordering::Relaxed) != ours {
+                    tracing::info!(ours, "looked whose CRD {CRD} is");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "cannot see whose CRD this is"),
+        }
+    }
+
+    /// Looks again and again until `cancel`.
+    pub(crate) async fn keep_looking(&self, client: Client, cancel: CancellationToken) {
+        while !pause(&cancel, LOOK).await {
+            self.look(&client).await;
+        }
+    }
+
+    /// Whether we evaluate this check.
+    pub(crate) fn evaluates(&self, check: &Meta) -> bool {
+        let annotated = check.is_annotated_true(EVALUATE_ANNOTATION);
+        match self.mode {
+            HealthChecks::None => false,
+            HealthChecks::All => true,
+            HealthChecks::Annotated => annotated,
+            HealthChecks::Auto => annotated || self.our_crd.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether our evaluation of it is paused. Beside Cluster API's own controller, its pause is
+    /// what keeps *that* one off, and does not count for us.
+    pub(crate) fn paused(&self, check: &Meta) -> bool {
+        check.has_annotation(PAUSED_ANNOTATION)
+            || (check.has_annotation(CAPI_PAUSED_ANNOTATION)
+                && !check.is_annotated_true(EVALUATE_ANNOTATION))
+    }
+}

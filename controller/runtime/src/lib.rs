@@ -1,0 +1,29 @@
+//! The shell around `rackhand-core`: it observes, asks the core, and carries out what it answers.
+//!
+//! Owns: watches, index, the one writer, the leader lease, workload clusters, agent connections,
+//! the admin server. Must never: decide anything about health, fencing or power.
+//!
+//! ```text
+//! watches -> Index -> health (plan)      -> Writer -> Kubernetes
+//!               |---> remediation (step) ----^  |
+//!               |          '--> agents (gRPC, mTLS, with the leader's term)
+//! ```
+
+mod admin;
+mod agents;
+mod api;
+mod cluster;
+mod config;
+mod events;
+mod health;
+mod index;
+mod leader;
+mod metrics;
+mod object;
+mod remediation;
+mod run;
+mod watch;
+mod writer;
+
+pub use config::{Config, HealthChecks};
+pub use run::run;

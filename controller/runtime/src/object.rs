@@ -1,0 +1,172 @@
+//! Names of objects and where they are served.
+//!
+//! Owns the discovery of the version in which a kind is served here.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use kube::{
+    Client,
+    api::{Api, DynamicObject},
+    core::{ApiResource, GroupVersionKind},
+    discovery,
+};
+use parking_lot::RwLock;
+use rackhand_api::names::{GROUP, groups, kinds};
+
+/// Namespace and name; the namespace is empty for cluster-scoped objects.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Key {
+    pub(crate) fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    pub(crate) fn of(object: &DynamicObject) -> Self {
+        Self::new(
+            object.metadata.namespace.clone().unwrap_or_default(),
+            object.metadata.name.clone().unwrap_or_default(),
+        )
+    }
+
+    /// From `namespace/name`.
+    pub(crate) fn parse(text: &str) -> Self {
+        match text.split_once('/') {
+            Some((namespace, name)) => Self::new(namespace, name),
+            None => Self::new("", text),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// The kinds of the management cluster that are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    Cluster,
+    Machine,
+    MachineHealthCheck,
+    Metal3Machine,
+    BareMetalHost,
+    Metal3Remediation,
+    RackAgent,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Cluster,
+        Self::Machine,
+        Self::MachineHealthCheck,
+        Self::Metal3Machine,
+        Self::BareMetalHost,
+        Self::Metal3Remediation,
+        Self::RackAgent,
+    ];
+
+    pub(crate) fn group(self) -> &'static str {
+        match self {
+            Self::Cluster | Self::Machine | Self::MachineHealthCheck => groups::CLUSTER_API,
+            Self::Metal3Machine | Self::Metal3Remediation => groups::INFRASTRUCTURE,
+            Self::BareMetalHost => groups::METAL3,
+            Self::RackAgent => GROUP,
+        }
+    }
+
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Cluster => kinds::CLUSTER,
+            Self::Machine => kinds::MACHINE,
+            Self::MachineHealthCheck => kinds::MACHINE_HEALTH_CHECK,
+            Self::Metal3Machine => kinds::METAL3_MACHINE,
+            Self::BareMetalHost => kinds::BARE_METAL_HOST,
+            Self::Metal3Remediation => kinds::METAL3_REMEDIATION,
+            Self::RackAgent => kinds::RACK_AGENT,
+        }
+    }
+
+    /// Whether a controller without it can do anything at all.
+    pub(crate) fn namespaced(self) -> bool {
+        self != Self::RackAgent
+    }
+}
+
+/// How long a discovery call may take.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where kinds are served.
+#[derive(Default)]
+pub(crate) struct Served {
+    known: RwLock<BTreeMap<(String, String), ApiResource>>,
+}
+
+impl Served {
+    /// The resource of a kind in the version that the API server prefers; `None`: not served.
+    pub(crate) async fn find(
+        &self,
+        client: &Client,
+        group: &str,
+        kind: &str,
+    ) -> Result<Option<ApiResource>, kube::Error> {
+        let name = (group.to_owned(), kind.to_owned());
+        if let Some(found) = self.known.read().get(&name) {
+            return Ok(Some(found.clone()));
+        }
+        let asked = discovery::group(client, group);
+        let found = match tokio::time::timeout(DISCOVERY_TIMEOUT, asked).await {
+            Ok(Ok(found)) => found.recommended_kind(kind).map(|(resource, _)| resource),
+            Ok(Err(kube::Error::Discovery(_))) => None,
+            Ok(Err(kube::Error::Api(e))) if e.code == 404 => None,
+            Ok(Err(e)) => return Err(e),
+            Err(_) => {
+                return Err(kube::Error::Service(
+                    format!("no answer about the API group {group} in time").into(),
+                ));
+            }
+        };
+        if let Some(found) = &found {
+            self.known.write().insert(name, found.clone());
+        }
+        Ok(found)
+    }
+
+    /// The same, from what is known already.
+    pub(crate) fn known(&self, kind: Kind) -> Option<ApiResource> {
+        self.known.read().get(&(kind.group().to_owned(), kind.kind().to_owned())).cloned()
+    }
+}
+
+/// The resource that `apiVersion` and `kind` name literally (a template reference).
+pub(crate) async fn pinned(
+    client: &Client,
+    api_version: &str,
+    kind: &str,
+) -> Result<ApiResource, kube::Error> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let gvk = GroupVersionKind::gvk(group, version, kind);
+    match tokio::time::timeout(DISCOVERY_TIMEOUT, discovery::pinned_kind(client, &gvk)).await {
+        Ok(found) => found.map(|(resource, _)| resource),
+        Err(_) => Err(kube::Error::Service(
+            format!("no answer about {kind} of {api_version} in time").into(),
+        )),
+    }
+}
+
+/// A typed handle to dynamic objects.
+pub(crate) fn api(client: &Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+    if namespace.is_empty() {
+        Api::all_with(client.clone(), resource)
+    } else {
+        Api::namespaced_with(client.clone(), namespace, resource)
+    }
+}

@@ -1,0 +1,156 @@
+//! The operation at the agent that belongs to the present step.
+//!
+//! Must never take silence for an outcome.
+
+use rackhand_core::remediation::{HostRef, OperationView, operation_id};
+use tokio::{sync::mpsc, task::AbortHandle};
+
+use super::engine::Engine;
+use crate::agents::Followed;
+
+/// An operation that is followed.
+pub(super) struct Tracked {
+    id: String,
+    view: Option<OperationView>,
+    /// The agent has been asked and has answered.
+    known: bool,
+    news: Option<mpsc::UnboundedReceiver<Followed>>,
+    task: Option<AbortHandle>,
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+impl Engine {
+    /// Where the operation of the present state stands; `Err`: the agent did not say.
+    pub(super) async fn operation_view(
+        &mut self,
+        host: Option<&HostRef>,
+    ) -> Result<Option<OperationView>, String> {
+        let id = self.recorded.state.as_ref().and_then(|s| operation_id(&self.uid, s));
+        let (Some(id), Some(host)) = (id, host) else {
+            self.operation = None;
+            return Ok(None);
+        };
+        if self.operation.as_ref().is_none_or(|t| t.id != id) {
+            self.operation = Some(Tracked { id, view: None, known: false, news: None, task: None });
+        }
+        self.take_news();
+        let Some(tracked) = &mut self.operation else { return Ok(None) };
+        if tracked.known {
+            return Ok(tracked.view.clone());
+        }
+        // After a restart, or a broken connection: only the agent knows.
+        self.follow(host);
+        self.operation_news().await;
+        let Some(tracked) = &self.operation else { return Ok(None) };
+        if tracked.known {
+            Ok(tracked.view.clone())
+        } else {
+            Err("the agent did not say where the operation stands".into())
+        }
+    }
+
+    /// Its outcome, where it has been told: that does not change when the agent falls silent.
+    pub(super) fn operation_finished(&mut self) -> Option<OperationView> {
+        let id = self.recorded.state.as_ref().and_then(|s| operation_id(&self.uid, s))?;
+        self.take_news();
+        let tracked = self.operation.as_ref().filter(|t| t.id == id)?;
+        tracked.view.clone().filter(|v| matches!(v, OperationView::Finished { .. }))
+    }
+
+    /// Follows the operation from now on.
+    pub(super) fn follow(&mut self, host: &HostRef) {
+        let Some(tracked) = &mut self.operation else { return };
+        if tracked.news.is_some() {
+            return;
+        }
+        let (sender, news) = mpsc::unbounded_channel();
+        let agents = self.context.agents.clone();
+        let following = agents.follow(host.rack.clone(), tracked.id.clone(), sender);
+        // Owned by `Tracked`: ends with it, or when it has told the outcome.
+        tracked.task = Some(tokio::spawn(following).abort_handle());
+        tracked.news = Some(news);
+    }
+
+    /// Begun, or perhaps begun: the agent is asked.
+    pub(super) fn ask_again(&mut self) {
+        if let Some(tracked) = &mut self.operation {
+            tracked.known = false;
+            tracked.view = None;
+            tracked.news = None;
+        }
+    }
+
+    /// The agent refused to begin it.
+    pub(super) fn rejected(&mut self, why: String) {
+        if let Some(tracked) = &mut self.operation {
+            tracked.known = true;
+            tracked.view = Some(OperationView::Rejected { why });
+        }
+    }
+
+    /// Waits for the next news; for ever where none is expected.
+    pub(super) async fn operation_news(&mut self) {
+        let Some(Tracked { news: Some(news), .. }) = &mut self.operation else {
+            return std::future::pending().await;
+        };
+        let told = news.recv().await;
+        self.heard(told);
+    }
+
+    fn take_news(&mut self) {
+        while let Some(Tracked { news: Some(news), .. }) = &mut self.operation {
+            match news.try_recv() {
+                Ok(told) => self.heard(Some(told)),
+                Err(mpsc::error::TryRecvError::Empty) => return,
+                Err(mpsc::error::TryRecvError::Disconnected) => self.heard(None),
+            }
+        }
+    }
+
+    fn heard(&mut self, told: Option<Followed>) {
+        let Some(tracked) = &mut self.operation else { return };
+        match told {
+            Some(Followed::View(view)) => {
+                tracked.known = true;
+                tracked.view = Some(view);
+            }
+            Some(Followed::Unknown) => {
+                tracked.known = true;
+                tracked.view = None;
+                tracked.news = None;
+            }
+            Some(Followed::Command { command, answer }) => {
+                let message = if answer.is_empty() {
+                    format!("{command} sent to the BMC")
+                } else {
+                    format!("{command} sent to the BMC, answer: {answer}")
+                };
+                self.tell(false, "CommandSent", &message);
+            }
+            Some(Followed::Lost(why)) => {
+                tracing::debug!(remediation = %self.key, why, "lost sight of the operation");
+                tracked.news = None;
+                if !matches!(tracked.view, Some(OperationView::Finished { .. })) {
+                    tracked.known = false;
+                }
+            }
+            // The follower has told the outcome and is gone.
+            None => {
+                tracked.news = None;
+                if !matches!(
+                    tracked.view,
+                    Some(OperationView::Finished { .. } | OperationView::Rejected { .. })
+                ) {
+                    tracked.known = false;
+                }
+            }
+        }
+    }
+}

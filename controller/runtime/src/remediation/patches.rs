@@ -1,0 +1,211 @@
+//! Bodies of patches: conditions in Cluster API's two lists, taints.
+//!
+//! Pure. Must never drop what others have written into the same list.
+
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::Taint, apimachinery::pkg::apis::meta::v1::Time};
+use kube::api::DynamicObject;
+use rackhand_api::{
+    names::{OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY, OUT_OF_SERVICE_TAINT_VALUE},
+    views::{ConditionList, Shape},
+};
+use serde_json::{Map, Value, json};
+
+/// A condition to be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NewCondition<'a> {
+    pub(crate) type_: &'a str,
+    pub(crate) status: &'a str,
+    pub(crate) reason: &'a str,
+    pub(crate) message: &'a str,
+    /// Only in the old list, and there only when False.
+    pub(crate) severity: Option<&'a str>,
+}
+
+/// The list of conditions at one of the two places.
+pub(crate) fn conditions(object: &DynamicObject, shape: Shape, list: ConditionList) -> Vec<Value> {
+    let found = shape
+        .path(list)
+        .split('.')
+        .try_fold(&object.data, |value, key| value.get(key))
+        .and_then(Value::as_array);
+    found.cloned().unwrap_or_default()
+}
+
+/// The list with the condition set; `None`: it stands there already. `lastTransitionTime` moves with
+/// the status in the new list, with anything in the old one (machinehealthcheck.md 1.6).
+pub(crate) fn set_condition(
+    mut conditions: Vec<Value>,
+    new: &NewCondition<'_>,
+    list: ConditionList,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Option<Vec<Value>> {
+    let text = |value: &Value, field: &str| -> String {
+        value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let place = conditions.iter().position(|c| text(c, "type") == new.type_);
+    let old = place.and_then(|i| conditions.get(i));
+    let same_status = old.is_some_and(|c| text(c, "status") == new.status);
+    let same = same_status
+        && old.is_some_and(|c| {
+            text(c, "reason") == new.reason
+                && text(c, "message") == new.message
+                && text(c, "severity") == new.severity.unwrap_or_default()
+        });
+    if same {
+        return None;
+    }
+    let keep_time = list == ConditionList::V1Beta2 && same_status;
+    let since = match old {
+        Some(c) if keep_time => text(c, "lastTransitionTime"),
+        _ => super::record::seconds(now),
+    };
+    let mut fields = Map::new();
+    fields.insert("type".into(), new.type_.into());
+    fields.insert("status".into(), new.status.into());
+    fields.insert("lastTransitionTime".into(), since.into());
+    match list {
+        ConditionList::V1Beta1 => {
+            for (name, value) in [
+                ("severity", new.severity.unwrap_or_default()),
+                ("reason", new.reason),
+                ("message", new.message),
+            ] {
+                if !value.is_empty() {
+                    fields.insert(name.into(), value.into());
+                }
+            }
+        }
+        ConditionList::V1Beta2 => {
+            fields.insert("reason".into(), new.reason.into());
+            fields.insert("message".into(), new.message.into());
+            if let Some(generation) = generation {
+                fields.insert("observedGeneration".into(), generation.into());
+            }
+        }
+    }
+    match place {
+        Some(i) => {
+            if let Some(slot) = conditions.get_mut(i) {
+                *slot = Value::Object(fields);
+            }
+        }
+        None => conditions.push(Value::Object(fields)),
+    }
+    Some(conditions)
+}
+
+/// A patch that sets conditions in both lists of a Cluster API object, and takes those of the types
+/// `gone` off; `None`: nothing to change. It fails when the object has changed meanwhile: others
+/// write into the same lists.
+pub(crate) fn both_lists(
+    object: &DynamicObject,
+    shape: Shape,
+    v1beta1: &[NewCondition<'_>],
+    v1beta2: &[NewCondition<'_>],
+    gone: &[&str],
+    now: Timestamp,
+) -> Option<Value> {
+    let generation = object.metadata.generation;
+    let mut changed = false;
+    let mut apply = |list: ConditionList, news: &[NewCondition<'_>]| -> Value {
+        let mut conditions = conditions(object, shape, list);
+        let before = conditions.len();
+        conditions.retain(|c| {
+            !c.get("type").and_then(Value::as_str).is_some_and(|t| gone.contains(&t))
+        });
+        changed |= conditions.len() != before;
+        for new in news {
+            if let Some(set) = set_condition(conditions.clone(), new, list, generation, now) {
+                conditions = set;
+                changed = true;
+            }
+        }
+        Value::Array(conditions)
+    };
+    let old = apply(ConditionList::V1Beta1, v1beta1);
+    let new = apply(ConditionList::V1Beta2, v1beta2);
+    changed.then(|| {
+        json!({
+            "metadata": { "resourceVersion": object.metadata.resource_version },
+            "status": shape.status_with(&old, &new),
+        })
+    })
+}
+
+/// The Node's taints with the out-of-service taint, or without it.
+pub(crate) fn taints(taints: &[Taint], on: bool, time_added: Option<Timestamp>) -> Vec<Taint> {
+    let mut list: Vec<Taint> = taints
+        .iter()
+        .filter(|t| {
+            !(t.key == OUT_OF_SERVICE_TAINT_KEY && t.effect == OUT_OF_SERVICE_TAINT_EFFECT)
+        })
+        .cloned()
+        .collect();
+    if on {
+        list.push(Taint {
+            key: OUT_OF_SERVICE_TAINT_KEY.into(),
+            value: Some(OUT_OF_SERVICE_TAINT_VALUE.into()),
+            effect: OUT_OF_SERVICE_TAINT_EFFECT.into(),
+            time_added: time_added.map(Time),
+        });
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new<'a>(status: &'a str, message: &'a str) -> NewCondition<'a> {
+        NewCondition { type_: "T", status, reason: "R", message, severity: None }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn the_time_of_a_condition_moves_with_its_status_in_the_new_list_and_with_anything_in_the_old() {
+        let list = |which, second, message: &str, old: Vec<Value>| {
+            set_condition(old, &new("False", message), which, Some(3), at(second)).unwrap()
+        };
+        let first = list(ConditionList::V1Beta2, 1, "a", vec![]);
+        let second = list(ConditionList::V1Beta2, 2, "b", first.clone());
+        assert_eq!(first[0]["lastTransitionTime"], second[0]["lastTransitionTime"]);
+        let third = set_condition(second, &new("True", "b"), ConditionList::V1Beta2, None, at(3));
+        assert_eq!(third.unwrap()[0]["lastTransitionTime"], "1970-01-01T00:00:03Z");
+        let first = list(ConditionList::V1Beta1, 1, "a", vec![]);
+        let second = list(ConditionList::V1Beta1, 2, "b", first);
+        assert_eq!(second[0]["lastTransitionTime"], "1970-01-01T00:00:02Z");
+        assert!(second[0].get("observedGeneration").is_none());
+    }
+
+    #[test]
+    fn a_condition_that_stands_already_is_not_written_and_others_are_kept() {
+        let other = json!({"type": "Other", "status": "True", "x": 1});
+        let set = set_condition(
+            vec![other.clone()],
+            &new("False", "m"),
+            ConditionList::V1Beta2,
+            None,
+            at(1),
+        )
+        .unwrap();
+        assert_eq!(set[0], other);
+        assert_eq!(
+            set_condition(set, &new("False", "m"), ConditionList::V1Beta2, None, at(9)),
+            None
+        );
+    }
+
+    #[test]
+    fn f9_the_taint_goes_and_comes_without_touching_others() {
+        let other = Taint { key: "a".into(), effect: "NoSchedule".into(), ..Taint::default() };
+        let on = taints(std::slice::from_ref(&other), true, None);
+        assert_eq!(on.len(), 2);
+        assert_eq!(taints(&on, true, None), on, "twice is once");
+        assert_eq!(taints(&on, false, None), vec![other]);
+    }
+}

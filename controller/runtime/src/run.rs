@@ -1,0 +1,311 @@
+//! Puts the parts together and takes them down again.
+//!
+//! Owns every task: none outlives [`run`], and one that ends unasked ends the process.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, ResourceExt};
+use rackhand_core::lease::LeaseConfig;
+use rackhand_proto::{ClientTls, TlsFiles, tls::RELOAD_INTERVAL};
+use tokio::{sync::watch, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    admin,
+    agents::{AgentStatus, Agents},
+    api::{call, management_client},
+    cluster::Workloads,
+    config::Config,
+    events::Events,
+    health,
+    index::{Inbox, Index},
+    leader::Leader,
+    metrics::Metrics,
+    object::{Kind, Served},
+    remediation,
+    watch::watch_kind,
+    writer::Writer,
+};
+
+/// How long everything has to end once it was asked to: below Kubernetes' grace of 30 s.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// Runs the controller until `stop`.
+///
+/// # Errors
+/// It cannot start as configured, or leadership was lost: a fresh process must take over from the
+/// state in the cluster.
+pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
+    let metrics = Metrics::new();
+    let admin = admin::bind(config.admin_address)
+        .await
+        .with_context(|| format!("admin address {}", config.admin_address))?;
+    let tls = ClientTls::controller(TlsFiles::in_dir(&config.agent_tls_dir))
+        .with_context(|| format!("agent TLS directory {}", config.agent_tls_dir.display()))?;
+    let client = management_client(config.kubeconfig.as_deref())
+        .await
+        .context("no way to the management cluster")?;
+    let election = election(&client, &config, &stop).await?;
+    let lease = LeaseConfig::new(
+        config.lease_duration,
+        config.lease_duration * 2 / 3,
+        config.lease_duration * 2 / 15,
+    )
+    .context("lease duration")?;
+    let leader = Leader::new(format!("{}_{}", config.replica, unique()), lease);
+
+    let (changes_health, changes_remediation) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
+    let (changes_clusters, changes_agents) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
+    let index = Arc::new(Index::new(vec![
+        changes_health.clone(),
+        changes_remediation.clone(),
+        changes_clusters.clone(),
+        changes_agents.clone(),
+    ]));
+    let served = Arc::new(Served::default());
+
+    // Everything that reads ends after everything that acts.
+    let reading = CancellationToken::new();
+    let mut readers: JoinSet<&'static str> = JoinSet::new();
+    let (ready, is_ready) = watch::channel(false);
+    {
+        let (metrics, cancel) = (metrics.clone(), reading.clone());
+        readers.spawn(async move {
+            admin::serve(admin, metrics, is_ready, cancel).await;
+            "admin server"
+        });
+        let watching = tls.watch(RELOAD_INTERVAL);
+        let cancel = reading.clone();
+        readers.spawn(async move {
+            tokio::select! { () = watching => {}, () = cancel.cancelled() => {} }
+            "certificate watch"
+        });
+    }
+    let mut synced = Vec::new();
+    for kind in Kind::ALL {
+        let (sender, receiver) = watch::channel(false);
+        synced.push((kind, receiver));
+        let watching = watch_kind(
+            client.clone(),
+            served.clone(),
+            index.clone(),
+            kind,
+            config.namespace.clone(),
+            sender,
+            reading.clone(),
+        );
+        readers.spawn(async move {
+            watching.await;
+            kind.kind()
+        });
+    }
+    let workloads = Arc::new(Workloads::default());
+    {
+        let running = workloads.clone().run(
+            client.clone(),
+            index.clone(),
+            changes_clusters,
+            reading.clone(),
+        );
+        readers.spawn(async move {
+            running.await;
+            "workload clusters"
+        });
+    }
+
+    let result = lead(Parts {
+        config,
+        client,
+        election,
+        leader,
+        tls,
+        index,
+        served,
+        metrics,
+        workloads,
+        synced,
+        ready,
+        inboxes: [changes_health, changes_remediation, changes_agents],
+        stop: stop.clone(),
+    })
+    .await;
+
+    reading.cancel();
+    let end = async { while readers.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, end).await.is_err() {
+        tracing::warn!("some watches did not end in time");
+    }
+    result
+}
+
+struct Parts {
+    config: Config,
+    client: Client,
+    election: String,
+    leader: Leader,
+    tls: ClientTls,
+    index: Arc<Index>,
+    served: Arc<Served>,
+    metrics: Arc<Metrics>,
+    workloads: Arc<Workloads>,
+    synced: Vec<(Kind, watch::Receiver<bool>)>,
+    ready: watch::Sender<bool>,
+    inboxes: [Arc<Inbox>; 3],
+    stop: CancellationToken,
+}
+
+/// Syncs, waits for leadership, acts until it is lost or `stop`.
+async fn lead(parts: Parts) -> Result<()> {
+    let Parts { config, client, leader, stop, .. } = &parts;
+    for (kind, synced) in parts.synced.clone() {
+        let mut synced = synced;
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            done = synced.wait_for(|s| *s) => {
+                done.with_context(|| format!("the watch of {} ended", kind.kind()))?;
+            }
+        }
+    }
+    parts.ready.send_replace(true);
+    tracing::info!("watches are synced; waiting for leadership");
+
+    let (leads, mut leading) = watch::channel(false);
+    let electing = CancellationToken::new();
+    let campaign = leader.run(
+        client,
+        &config.lease_namespace,
+        &config.lease_name,
+        leads,
+        electing.clone(),
+    );
+    tokio::pin!(campaign);
+    tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        end = &mut campaign => return end.context("election"),
+        led = leading.wait_for(|l| *l) => { led.context("election")?; }
+    }
+    parts.metrics.set_leader(true);
+    let acting = CancellationToken::new();
+    let mut actors = act(&parts, &acting).await;
+    let result = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        end = &mut campaign => end.context("stopping; a fresh process takes over from the state in the cluster"),
+        ended = actors.join_next() => {
+            let what = ended.and_then(Result::ok).unwrap_or("a task");
+            Err(anyhow::anyhow!("{what} ended unasked"))
+        }
+    };
+    parts.metrics.set_leader(false);
+    acting.cancel();
+    let end = async { while actors.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, end).await.is_err() {
+        actors.abort_all();
+        tracing::warn!("some tasks did not end in time and were cut off");
+    }
+    electing.cancel();
+    if result.is_ok() {
+        leader.release(client, &config.lease_namespace, &config.lease_name).await;
+    }
+    result
+}
+
+/// Starts everything that acts.
+async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str> {
+    let Parts { config, client, leader, index, served, metrics, .. } = parts;
+    let [changes_health, changes_remediation, changes_agents] = parts.inboxes.clone();
+    let mut actors = JoinSet::new();
+    let (writer, writing) = Writer::new(leader.clone(), metrics.clone());
+    // These three end when nobody is left who could ask them for anything.
+    actors.spawn(async move {
+        writing.await;
+        "writer"
+    });
+    let (events, sending) = Events::new(client.clone(), leader, writer.clone());
+    actors.spawn(async move {
+        sending.await;
+        "events"
+    });
+    let (status, showing) = AgentStatus::new(client.clone(), served.clone(), writer.clone());
+    actors.spawn(async move {
+        showing.await;
+        "agent status"
+    });
+    let agents = Agents::new(
+        leader.clone(),
+        parts.election.clone(),
+        parts.tls.clone(),
+        index.clone(),
+        metrics.clone(),
+        status,
+    );
+    {
+        let (running, cancel) = (agents.clone(), cancel.clone());
+        actors.spawn(async move {
+            running.run(changes_agents, cancel).await;
+            "agent connections"
+        });
+    }
+    let mine = Arc::new(health::Mine::new(config.health_checks));
+    mine.look(client).await;
+    {
+        let (mine, client, cancel) = (mine.clone(), client.clone(), cancel.clone());
+        actors.spawn(async move {
+            mine.keep_looking(client, cancel).await;
+            "CRD watch"
+        });
+    }
+    let remediations = Arc::new(remediation::Context {
+        client: client.clone(),
+        served: served.clone(),
+        index: index.clone(),
+        workloads: parts.workloads.clone(),
+        agents,
+        writer: writer.clone(),
+        events: events.clone(),
+        metrics: metrics.clone(),
+        config: config.clone(),
+        active: parking_lot::Mutex::default(),
+        leases: parking_lot::Mutex::default(),
+    });
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        remediation::run(remediations, changes_remediation, cancelled).await;
+        "remediations"
+    });
+    let checks = Arc::new(health::Context {
+        client: client.clone(),
+        served: served.clone(),
+        index: index.clone(),
+        writer,
+        events,
+        metrics: metrics.clone(),
+        mine,
+    });
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        health::run(checks, changes_health, cancelled).await;
+        "health checks"
+    });
+    actors
+}
+
+/// Names the election for agents that serve several clusters. The UID of kube-system is the
+/// cluster's: a Lease that is deleted and made anew must not start its terms from 1 unnoticed.
+async fn election(client: &Client, config: &Config, stop: &CancellationToken) -> Result<String> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let asked = call("namespace kube-system", namespaces.get("kube-system"));
+    let found = tokio::select! {
+        () = stop.cancelled() => bail!("stopped while starting"),
+        found = asked => found.context("the management cluster does not say who it is")?,
+    };
+    let uid = found.uid().unwrap_or_default();
+    Ok(format!("{uid}/{}/{}", config.lease_namespace, config.lease_name))
+}
+
+/// Tells this process from every other, earlier ones of the same replica included.
+fn unique() -> String {
+    let nanos = jiff::Timestamp::now().as_nanosecond();
+    format!("{:x}-{:x}", nanos, std::process::id())
+}

@@ -1,0 +1,168 @@
+//! The command line of the controller.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Parser, ValueEnum};
+use rackhand_runtime::{Config, HealthChecks};
+use tracing_subscriber::EnvFilter;
+
+/// Decides which bare-metal node is unhealthy and brings it back.
+#[derive(Debug, Parser)]
+#[command(name = "rackhand-controller", version, about)]
+pub(crate) struct Args {
+    /// Kubeconfig of the management cluster; without it the Pod's own access, else ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Watch only this namespace; without it all.
+    #[arg(long)]
+    namespace: Option<String>,
+
+    /// Namespace of the leader Lease.
+    #[arg(long, default_value = "rackhand-system", env = "POD_NAMESPACE")]
+    lease_namespace: String,
+
+    /// Name of the leader Lease.
+    #[arg(long, default_value = "rackhand-controller")]
+    lease_name: String,
+
+    /// How long the Lease lasts without renewal, in whole seconds; a leader that cannot renew it
+    /// stops after two thirds of it.
+    #[arg(long, default_value = "15s", value_parser = seconds)]
+    lease_duration: Duration,
+
+    /// Name of this replica in the Lease; the Pod's name where there is one.
+    #[arg(long, env = "HOSTNAME", default_value = "rackhand-controller")]
+    replica: String,
+
+    /// Directory with tls.crt, tls.key and ca.crt for the rack agents; read again when it changes.
+    #[arg(long, value_name = "DIR", default_value = "/etc/rackhand/tls")]
+    agent_tls_dir: PathBuf,
+
+    /// Where /livez, /readyz and /metrics are served.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    admin_address: SocketAddr,
+
+    /// Which MachineHealthChecks are evaluated: `auto` takes all where this project installed their
+    /// CRD, else those annotated rackhand.dev/evaluate="true".
+    #[arg(long, value_enum, default_value = "auto")]
+    health_checks: Checks,
+
+    /// How long baremetal-operator may act on our hold before the agent switches itself; at most 30s.
+    #[arg(long, default_value = "20s", value_parser = grace)]
+    cooperative_grace: Duration,
+
+    /// How long pods and volumes may take to go before a remediation is reported as blocked.
+    #[arg(long, default_value = "10m", value_parser = seconds)]
+    drain_timeout: Duration,
+
+    /// How long one power operation may take.
+    #[arg(long, default_value = "3m", value_parser = seconds)]
+    power_timeout: Duration,
+
+    /// Leave timeAdded out of the out-of-service taint.
+    #[arg(long)]
+    no_taint_time: bool,
+
+    /// How the log is written.
+    #[arg(long, value_enum, default_value = "text")]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Checks {
+    Auto,
+    None,
+    Annotated,
+    All,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let number: u64 = number.parse().map_err(|_| format!("{text:?} is not like 20s, 10m or 1h"))?;
+    let factor = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err(format!("{text:?} is not like 20s, 10m or 1h")),
+    };
+    match number.checked_mul(factor) {
+        Some(n) if n <= 7 * 24 * 3600 => Ok(Duration::from_secs(n)),
+        _ => Err(format!("{text:?} is longer than a week")),
+    }
+}
+
+fn grace(text: &str) -> Result<Duration, String> {
+    let grace = seconds(text)?;
+    if grace > Duration::from_secs(30) {
+        return Err(format!("{text:?} is longer than 30s"));
+    }
+    Ok(grace)
+}
+
+impl Args {
+    /// Logs to standard error; RUST_LOG chooses what.
+    pub(crate) fn init_log(&self) {
+        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        if self.log_format == LogFormat::Json {
+            log.json().init();
+        } else {
+            log.with_target(false).init();
+        }
+    }
+
+    pub(crate) fn config(self) -> Config {
+        Config {
+            kubeconfig: self.kubeconfig,
+            namespace: self.namespace,
+            lease_namespace: self.lease_namespace,
+            lease_name: self.lease_name,
+            lease_duration: self.lease_duration,
+            replica: self.replica,
+            agent_tls_dir: self.agent_tls_dir,
+            admin_address: self.admin_address,
+            health_checks: match self.health_checks {
+                Checks::Auto => HealthChecks::Auto,
+                Checks::None => HealthChecks::None,
+                Checks::Annotated => HealthChecks::Annotated,
+                Checks::All => HealthChecks::All,
+            },
+            cooperative_grace: self.cooperative_grace,
+            drain_timeout: self.drain_timeout,
+            power_timeout: self.power_timeout,
+            taint_time_added: !self.no_taint_time,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_with_their_unit_and_refused_without() {
+        assert_eq!(seconds("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(seconds("2h"), Ok(Duration::from_secs(7200)));
+        for wrong in ["", "5", "s", "1.5s", "-1s", "9999999999999h", "99999999999999999999s"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_grace_of_baremetal_operator_is_at_most_thirty_seconds() {
+        assert!(grace("30s").is_ok() && grace("31s").is_err());
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

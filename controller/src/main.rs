@@ -1,0 +1,30 @@
+//! `rackhand-controller`: arguments and wiring, nothing else.
+
+mod args;
+
+use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    // One TLS provider for Kubernetes and agents; an error means that one is installed already.
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let args = args::Args::parse();
+    args.init_log();
+    let stop = CancellationToken::new();
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let asked = stop.clone();
+    let listener = tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping: what has begun at an agent goes on there; the state is in the cluster");
+        asked.cancel();
+    });
+    let result = rackhand_runtime::run(args.config(), stop).await;
+    listener.abort();
+    result
+}
