@@ -1,0 +1,298 @@
+//! A real Kubernetes control plane on loopback.
+//!
+//! Owns its processes and its directory; both are gone when it is dropped. Must never use a port or
+//! a file of anybody else.
+
+mod assets;
+mod manifests;
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::ServiceAccount,
+};
+use kube::{Api, Client, Config, api::PostParams, config::Kubeconfig};
+use serde_json::json;
+
+pub use assets::Assets;
+pub use manifests::{apply, apply_file, apply_yaml};
+
+use crate::process::{Process, free_port};
+
+/// How long the whole may take to be ready on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ADMIN_TOKEN: &str = "test-admin";
+
+/// Which parts run beside etcd and the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parts {
+    /// None: objects stay as they are written.
+    ApiOnly,
+    /// Scheduler and controller-manager: workloads move. A Node whose Lease stops is Unknown after
+    /// 4 s.
+    Whole,
+}
+
+/// A running control plane.
+#[derive(Debug)]
+pub struct ControlPlane {
+    // Dropped in this order: what writes ends before what stores.
+    scheduler: Option<Process>,
+    controller_manager: Option<Process>,
+    api_server: Process,
+    etcd: Process,
+    url: String,
+    ca: String,
+    dir: PathBuf,
+}
+
+impl ControlPlane {
+    /// Starts it, with everything in `dir`, and waits until it is ready.
+    ///
+    /// # Errors
+    /// A binary is missing (`hack/setup` says what to do), or a part does not become ready.
+    pub async fn start(dir: &Path, parts: Parts) -> Result<Self> {
+        let assets = Assets::find()?;
+        std::fs::create_dir_all(dir)?;
+        let (etcd, etcd_url) = start_etcd(&assets, dir)?;
+        let port = free_port()?;
+        let url = format!("https://127.0.0.1:{port}");
+        let ca = write_keys(dir)?;
+        let api_server = start_api_server(&assets, dir, &etcd_url, port)?;
+        let mut plane = Self {
+            scheduler: None,
+            controller_manager: None,
+            api_server,
+            etcd,
+            url,
+            ca,
+            dir: dir.to_owned(),
+        };
+        let kubeconfig = plane.write_kubeconfig("admin", ADMIN_TOKEN)?;
+        plane.wait_ready().await?;
+        if parts == Parts::Whole {
+            plane.controller_manager = Some(plane.start_controller_manager(&assets, &kubeconfig)?);
+            plane.scheduler = Some(start_plain(&assets, "kube-scheduler", dir, &kubeconfig, &[])?);
+        }
+        Ok(plane)
+    }
+
+    /// The API server's address.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its directory, logs included.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A kubeconfig with all rights.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.dir.join("admin.kubeconfig")
+    }
+
+    /// The API server's process, to be stopped and continued by a test.
+    #[must_use]
+    pub fn api_server(&self) -> &Process {
+        &self.api_server
+    }
+
+    /// etcd's process.
+    #[must_use]
+    pub fn etcd(&self) -> &Process {
+        &self.etcd
+    }
+
+    /// A client with all rights.
+    ///
+    /// # Errors
+    /// The kubeconfig does not work.
+    pub async fn client(&self) -> Result<Client> {
+        client_of(&self.kubeconfig()).await
+    }
+
+    /// A kubeconfig with exactly the rights of a ServiceAccount.
+    ///
+    /// # Errors
+    /// There is no such ServiceAccount.
+    pub async fn kubeconfig_of(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, namespace);
+        let asked = TokenRequest {
+            spec: TokenRequestSpec {
+                audiences: vec!["https://kubernetes.default.svc".into()],
+                expiration_seconds: Some(24 * 3600),
+                bound_object_ref: None,
+            },
+            ..TokenRequest::default()
+        };
+        let token = accounts
+            .create_token_request(name, &PostParams::default(), &asked)
+            .await
+            .with_context(|| format!("token of ServiceAccount {namespace}/{name}"))?
+            .status
+            .context("no token in the answer")?
+            .token;
+        self.write_kubeconfig(name, &token)
+    }
+
+    fn write_kubeconfig(&self, user: &str, token: &str) -> Result<PathBuf> {
+        let text = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": user } }],
+            "clusters": [{ "name": "test", "cluster": {
+                "server": self.url,
+                "certificate-authority-data": base64_of(&self.ca),
+            }}],
+            "users": [{ "name": user, "user": { "token": token } }],
+        });
+        let path = self.dir.join(format!("{user}.kubeconfig"));
+        std::fs::write(&path, serde_json::to_string_pretty(&text)?)?;
+        Ok(path)
+    }
+
+    async fn wait_ready(&mut self) -> Result<()> {
+        let client = self.client().await?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let request = http::Request::get("/readyz").body(Vec::new())?;
+            let ready = client.request_text(request).await;
+            if ready.is_ok_and(|text| text.trim() == "ok") {
+                return Ok(());
+            }
+            for part in [&mut self.api_server, &mut self.etcd] {
+                if part.ended().is_some() {
+                    bail!("{} ended:\n{}", part.log().display(), part.log_tail());
+                }
+            }
+            if Instant::now() > deadline {
+                bail!("the API server is not ready:\n{}", self.api_server.log_tail());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn start_controller_manager(&self, assets: &Assets, kubeconfig: &Path) -> Result<Process> {
+        let more = [
+            "--node-monitor-period=1s".to_owned(),
+            "--node-monitor-grace-period=4s".to_owned(),
+            "--use-service-account-credentials=false".to_owned(),
+            format!("--service-account-private-key-file={}", self.dir.join("sa.key").display()),
+            format!("--root-ca-file={}", self.dir.join("ca.crt").display()),
+        ];
+        start_plain(assets, "kube-controller-manager", &self.dir, kubeconfig, &more)
+    }
+}
+
+/// A client from a kubeconfig.
+///
+/// # Errors
+/// It does not read.
+pub async fn client_of(kubeconfig: &Path) -> Result<Client> {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let file = Kubeconfig::read_from(kubeconfig)?;
+    let mut config = Config::from_custom_kubeconfig(file, &Default::default()).await?;
+    config.default_retry = false;
+    Ok(Client::try_from(config)?)
+}
+
+fn base64_of(text: &str) -> String {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    STANDARD.encode(text)
+}
+
+fn start_etcd(assets: &Assets, dir: &Path) -> Result<(Process, String)> {
+    let url = format!("http://127.0.0.1:{}", free_port()?);
+    let peers = format!("http://127.0.0.1:{}", free_port()?);
+    let command = vec![
+        assets.path("etcd"),
+        format!("--data-dir={}", dir.join("etcd").display()),
+        format!("--listen-client-urls={url}"),
+        format!("--advertise-client-urls={url}"),
+        format!("--listen-peer-urls={peers}"),
+        format!("--initial-advertise-peer-urls={peers}"),
+        format!("--initial-cluster=default={peers}"),
+        // A test's data need not survive the machine.
+        "--unsafe-no-fsync".into(),
+        "--log-level=warn".into(),
+    ];
+    Ok((Process::start("etcd", &command, &[], dir)?, url))
+}
+
+/// The API server's certificate and the key of ServiceAccount tokens; returns the CA.
+fn write_keys(dir: &Path) -> Result<String> {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+    let ca_key = KeyPair::generate()?;
+    let mut ca = CertificateParams::new(Vec::new())?;
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca_cert = ca.self_signed(&ca_key)?;
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(vec!["localhost".to_owned(), "kubernetes".to_owned()])?;
+    params.subject_alt_names.push(SanType::IpAddress(std::net::Ipv4Addr::LOCALHOST.into()));
+    let cert = params.signed_by(&key, &Issuer::new(ca, ca_key))?;
+    std::fs::write(dir.join("ca.crt"), ca_cert.pem())?;
+    std::fs::write(dir.join("server.crt"), cert.pem())?;
+    std::fs::write(dir.join("server.key"), key.serialize_pem())?;
+    let accounts = KeyPair::generate()?;
+    std::fs::write(dir.join("sa.key"), accounts.serialize_pem())?;
+    std::fs::write(dir.join("sa.pub"), accounts.public_key_pem())?;
+    std::fs::write(dir.join("tokens.csv"), format!("{ADMIN_TOKEN},admin,admin,system:masters\n"))?;
+    Ok(ca_cert.pem())
+}
+
+fn start_api_server(assets: &Assets, dir: &Path, etcd: &str, port: u16) -> Result<Process> {
+    let file = |name: &str| dir.join(name).display().to_string();
+    let command = vec![
+        assets.path("kube-apiserver"),
+        format!("--etcd-servers={etcd}"),
+        "--bind-address=127.0.0.1".into(),
+        "--advertise-address=127.0.0.1".into(),
+        format!("--secure-port={port}"),
+        format!("--tls-cert-file={}", file("server.crt")),
+        format!("--tls-private-key-file={}", file("server.key")),
+        format!("--token-auth-file={}", file("tokens.csv")),
+        "--authorization-mode=RBAC".into(),
+        "--service-cluster-ip-range=10.96.0.0/16".into(),
+        "--service-account-issuer=https://kubernetes.default.svc".into(),
+        format!("--service-account-key-file={}", file("sa.pub")),
+        format!("--service-account-signing-key-file={}", file("sa.key")),
+        // Pods here need no tokens, and nobody makes them.
+        "--disable-admission-plugins=ServiceAccount".into(),
+        "--endpoint-reconciler-type=none".into(),
+        "--watch-cache=true".into(),
+        "-v=0".into(),
+    ];
+    Process::start("kube-apiserver", &command, &[], dir)
+}
+
+fn start_plain(
+    assets: &Assets,
+    name: &str,
+    dir: &Path,
+    kubeconfig: &Path,
+    more: &[String],
+) -> Result<Process> {
+    let mut command = vec![
+        assets.path(name),
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--authentication-kubeconfig={}", kubeconfig.display()),
+        format!("--authorization-kubeconfig={}", kubeconfig.display()),
+        "--leader-elect=false".into(),
+        "--bind-address=127.0.0.1".into(),
+        format!("--secure-port={}", free_port()?),
+        format!("--cert-dir={}", dir.join(format!("{name}-certs")).display()),
+        "-v=0".into(),
+    ];
+    command.extend_from_slice(more);
+    Process::start(name, &command, &[], dir)
+}

@@ -1,0 +1,363 @@
+//! A simulated host: the machine, its processes, its log and its counters behind one handle.
+//!
+//! Owns the clock of the machine (one task lets it advance) and the order of things: a power change
+//! and the end of the processes it kills happen under one lock. Must never ask the BMC or the
+//! kubelet how the machine is: both are told, through [`SimHost::subscribe`] and [`SimHost::view`].
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::bmc::Bmc;
+use super::config::HostConfig;
+use super::power::{
+    Answer, Change, Machine, OsState, PowerState, PowerTimings, ResetType, Transition,
+};
+use super::process::{HostProcess, PodIdentity, PodProcess, ProcessTable, Stamp, StopReason};
+use super::record::{Counters, HostView, LogEntry, LogEvent};
+
+#[derive(Debug)]
+struct State {
+    machine: Machine,
+    boot_id: Option<String>,
+    processes: ProcessTable,
+    counters: Counters,
+    log: Vec<LogEntry>,
+    power_history: Vec<(Instant, PowerState)>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: HostConfig,
+    state: Mutex<State>,
+    changes: watch::Sender<u64>,
+    bmc: Bmc,
+}
+
+/// A handle to a simulated host. Clones are the same host.
+#[derive(Clone, Debug)]
+pub struct SimHost {
+    inner: Arc<Inner>,
+}
+
+impl SimHost {
+    /// A host at rest. Its time passes only while [`SimHost::drive`] runs or somebody looks.
+    pub fn new(config: HostConfig) -> Self {
+        let machine = Machine::new(config.timings, config.starts_on);
+        let power = machine.power();
+        let boot_id = config.starts_on.then(new_boot_id);
+        let state = State {
+            boot_id,
+            power_history: vec![(now().at, power)],
+            machine,
+            processes: ProcessTable::default(),
+            counters: Counters::default(),
+            log: Vec::new(),
+        };
+        let bmc = Bmc::new(&config.bmc);
+        let inner = Inner {
+            config,
+            state: Mutex::new(state),
+            changes: watch::Sender::new(0),
+            bmc,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.config.name
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &HostConfig {
+        &self.inner.config
+    }
+
+    pub(super) fn bmc(&self) -> &Bmc {
+        &self.inner.bmc
+    }
+
+    /// How it is now.
+    pub fn view(&self) -> HostView {
+        self.with(|_, state, _| HostView {
+            name: self.inner.config.name.clone(),
+            uuid: self.inner.config.uuid.clone(),
+            power: state.machine.power(),
+            os: state.machine.os(),
+            boot_id: state.boot_id.clone(),
+            counters: state.counters.clone(),
+            pods: state
+                .processes
+                .running()
+                .iter()
+                .map(|process| full_name(&process.pod))
+                .collect(),
+        })
+    }
+
+    /// Its real power state.
+    pub fn real_power(&self) -> PowerState {
+        self.with(|_, state, _| state.machine.power())
+    }
+
+    /// The real power state as it was `age` ago; as it was at first if that is before the start.
+    pub fn power_before(&self, age: Duration) -> PowerState {
+        self.with(|now, state, _| {
+            let then = now.at.checked_sub(age);
+            let mut history = state.power_history.iter().rev();
+            let at_that_time = history.find(|(at, _)| then.is_some_and(|then| *at <= then));
+            let known = at_that_time.or(state.power_history.first());
+            known.map_or(state.machine.power(), |(_, power)| *power)
+        })
+    }
+
+    /// What was really done to it.
+    pub fn counters(&self) -> Counters {
+        self.with(|_, state, _| state.counters.clone())
+    }
+
+    /// Its log so far.
+    pub fn log(&self) -> Vec<LogEntry> {
+        self.with(|_, state, _| state.log.clone())
+    }
+
+    /// The pods whose processes really run now.
+    pub fn running_pods(&self) -> Vec<PodProcess> {
+        self.with(|_, state, _| state.processes.running())
+    }
+
+    /// Every process that ever ran on it.
+    pub fn processes(&self) -> Vec<HostProcess> {
+        self.with(|_, state, _| {
+            let all = state.processes.records().iter().cloned();
+            all.map(|process| HostProcess {
+                host: self.name().to_owned(),
+                process,
+            })
+            .collect()
+        })
+    }
+
+    /// Sends a command past the BMC, as a person at the rack or another controller would.
+    pub fn switch(&self, reset: ResetType, by: &str) -> Answer {
+        self.with(|now, state, out| {
+            let answer = state.machine.command(now.at, reset, out);
+            state.received(now, reset, by, Some(answer));
+            answer
+        })
+    }
+
+    /// Counts and logs a command that a fault kept from the machine.
+    pub fn swallow(&self, reset: ResetType, by: &str) {
+        self.with(|now, state, _| state.received(now, reset, by, None));
+    }
+
+    /// The operating system hangs while the power stays on. False if it was not up.
+    pub fn hang(&self) -> bool {
+        self.with(|now, state, out| state.machine.hang(now.at, out))
+    }
+
+    /// While set, a power-off begins and never ends: the state stays `PoweringOff`, the processes
+    /// live.
+    pub fn stuck_powering_off(&self, stuck: bool) {
+        self.with(|now, state, out| state.machine.set_stuck(now.at, stuck, out));
+        self.note(format!("stuck powering off: {stuck}"));
+    }
+
+    /// While set, power comes on and the operating system never comes up.
+    pub fn never_boots(&self, never: bool) {
+        self.with(|now, state, out| state.machine.set_boots(now.at, !never, out));
+        self.note(format!("never boots: {never}"));
+    }
+
+    /// Other times from now on.
+    pub fn set_timings(&self, timings: PowerTimings) {
+        self.with(|_, state, _| state.machine.set_timings(timings));
+    }
+
+    /// A pod's processes begin, if the operating system of this boot is up; false otherwise, and if
+    /// they run already. This is the kubelet's call.
+    pub fn start_process(&self, boot_id: &str, pod: PodIdentity) -> bool {
+        self.with(|now, state, _| {
+            let up =
+                state.machine.os() == OsState::Running && state.boot_id.as_deref() == Some(boot_id);
+            let started = up && state.processes.start(pod.clone(), boot_id, now);
+            if started {
+                state.log(now, LogEvent::Started(pod));
+            }
+            started
+        })
+    }
+
+    /// A pod's processes end, if the operating system of this boot is up to end them.
+    pub fn stop_process(&self, boot_id: &str, pod: &PodIdentity, why: StopReason) -> bool {
+        self.with(|now, state, _| {
+            let up =
+                state.machine.os() == OsState::Running && state.boot_id.as_deref() == Some(boot_id);
+            let stopped = up && state.processes.stop(&pod.uid, now, why);
+            if stopped {
+                state.log(
+                    now,
+                    LogEvent::Stopped {
+                        pod: pod.clone(),
+                        why,
+                    },
+                );
+            }
+            stopped
+        })
+    }
+
+    /// Writes a line into the log.
+    pub fn note(&self, text: impl Into<String>) {
+        self.with(|now, state, _| state.log(now, LogEvent::Note(text.into())));
+    }
+
+    pub(super) fn count_request(&self) {
+        self.with(|_, state, _| state.counters.requests += 1);
+    }
+
+    /// Tells of every change; the value only counts.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.inner.changes.subscribe()
+    }
+
+    /// Waits until the host is as `wanted`, or fails with how it was instead.
+    pub async fn wait_for(
+        &self,
+        within: Duration,
+        what: &str,
+        wanted: impl Fn(&HostView) -> bool,
+    ) -> Result<HostView> {
+        let mut changes = self.subscribe();
+        let end = tokio::time::sleep(within);
+        tokio::pin!(end);
+        loop {
+            let view = self.view();
+            if wanted(&view) {
+                return Ok(view);
+            }
+            tokio::select! {
+                changed = changes.changed() => changed?,
+                () = &mut end => bail!("{}: not {what} within {within:?}: {view:?}", self.name()),
+            }
+        }
+    }
+
+    /// Lets the host's time pass until cancelled.
+    pub async fn drive(self, stop: CancellationToken) {
+        let mut changes = self.subscribe();
+        loop {
+            let next = self.with(|_, state, _| state.machine.next_change());
+            let due = async {
+                match next {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = changes.changed() => {}
+                () = due => {}
+            }
+        }
+    }
+
+    /// Runs `act` on the state as of now, and records what happened on the way.
+    fn with<T>(&self, act: impl FnOnce(Stamp, &mut State, &mut Vec<Transition>) -> T) -> T {
+        let mut state = self.inner.state.lock();
+        let now = now();
+        let logged = state.log.len();
+        let mut out = Vec::new();
+        state.machine.advance(now.at, &mut out);
+        state.happened(now, &mut out);
+        let result = act(now, &mut state, &mut out);
+        state.happened(now, &mut out);
+        if state.log.len() != logged {
+            self.inner.changes.send_modify(|count| *count += 1);
+        }
+        result
+    }
+}
+
+impl State {
+    fn happened(&mut self, now: Stamp, out: &mut Vec<Transition>) {
+        for Transition { at, change } in out.drain(..) {
+            let late = now.at.saturating_duration_since(at);
+            let wall = now.wall.checked_sub(late).unwrap_or(now.wall);
+            let stamp = Stamp { at, wall };
+            match change {
+                Change::Power(power) => {
+                    self.power_history.push((at, power));
+                    self.counters.offs += u64::from(power == PowerState::Off);
+                    self.counters.ons += u64::from(power == PowerState::On);
+                    self.log(stamp, LogEvent::Power(power));
+                    if !power.is_powered() {
+                        self.kill_all(stamp, StopReason::PowerOff);
+                    }
+                }
+                Change::Reset => {
+                    self.counters.resets += 1;
+                    self.log(stamp, LogEvent::Reset);
+                    self.kill_all(stamp, StopReason::Reset);
+                }
+                Change::Os(os) => {
+                    self.log(stamp, LogEvent::Os(os));
+                    if os == OsState::Running {
+                        let id = new_boot_id();
+                        self.counters.boots += 1;
+                        self.boot_id = Some(id.clone());
+                        self.log(stamp, LogEvent::Booted(id));
+                    }
+                }
+            }
+        }
+    }
+
+    fn kill_all(&mut self, stamp: Stamp, why: StopReason) {
+        self.boot_id = None;
+        for pod in self.processes.stop_all(stamp, why) {
+            self.log(stamp, LogEvent::Stopped { pod, why });
+        }
+    }
+
+    fn received(&mut self, now: Stamp, reset: ResetType, by: &str, answer: Option<Answer>) {
+        *self.counters.commands.entry(reset).or_default() += 1;
+        self.log(
+            now,
+            LogEvent::Command {
+                reset,
+                by: by.to_owned(),
+                answer,
+            },
+        );
+    }
+
+    fn log(&mut self, stamp: Stamp, event: LogEvent) {
+        self.log.push(LogEntry { stamp, event });
+    }
+}
+
+/// Now, on tokio's clock, so that a test with paused time rules it.
+fn now() -> Stamp {
+    Stamp {
+        at: tokio::time::Instant::now().into_std(),
+        wall: Timestamp::now(),
+    }
+}
+
+fn new_boot_id() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
+fn full_name(pod: &PodIdentity) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}

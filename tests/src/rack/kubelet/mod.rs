@@ -1,0 +1,95 @@
+//! A simulated kubelet: what a host's operating system tells Kubernetes while it is up.
+//!
+//! ```text
+//! mod.rs   lives and dies with the host      node.rs  Node and Lease, as data
+//! node_loop.rs  posts them                   pods.rs  what to do with a pod, as data
+//! pod_loop.rs   does it
+//! ```
+//!
+//! Owns the host's Node, its Lease and the status of its pods. Must never say goodbye: when power
+//! goes or the operating system hangs, it stops in the middle of whatever it was doing, as the real
+//! one does.
+
+pub mod node;
+mod node_loop;
+mod pod_loop;
+pub mod pods;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use tokio_util::sync::CancellationToken;
+
+use super::host::SimHost;
+use super::power::OsState;
+use super::record::HostView;
+
+/// No call to the API server may take longer: a kubelet that waits for one says nothing else.
+const CALL_DEADLINE: Duration = Duration::from_secs(10);
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+const BACKOFF_LAST: Duration = Duration::from_secs(2);
+
+/// Runs the kubelet of a host, boot after boot, until cancelled.
+pub(super) async fn run(host: SimHost, client: kube::Client, stop: CancellationToken) {
+    let mut changes = host.subscribe();
+    loop {
+        let view = host.view();
+        if let (OsState::Running, Some(boot_id)) = (view.os, view.boot_id) {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = gone(&host, &boot_id) => {}
+                () = one_boot(&host, &client, &boot_id) => {}
+            }
+        } else {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                changed = changes.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+}
+
+/// Everything that one boot's kubelet does. Dropping it is the end of that kubelet.
+async fn one_boot(host: &SimHost, client: &kube::Client, boot_id: &str) {
+    tokio::join!(
+        node_loop::post_status(host, client, boot_id),
+        node_loop::renew_lease(host, client),
+        pod_loop::run_pods(host, client, boot_id),
+    );
+}
+
+/// Ends when the operating system of this boot is no longer up.
+async fn gone(host: &SimHost, boot_id: &str) {
+    let mut changes = host.subscribe();
+    let up =
+        |view: &HostView| view.os == OsState::Running && view.boot_id.as_deref() == Some(boot_id);
+    while up(&host.view()) {
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A call to the API server, bounded in time.
+async fn call<T>(what: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T> {
+    match tokio::time::timeout(CALL_DEADLINE, call).await {
+        Ok(answer) => answer.with_context(|| what.to_owned()),
+        Err(_) => anyhow::bail!("{what}: no answer within {CALL_DEADLINE:?}"),
+    }
+}
+
+/// How long to wait after so many failures in a row.
+fn backoff(failures: u32) -> Duration {
+    BACKOFF_FIRST
+        .saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)))
+        .min(BACKOFF_LAST)
+}
+
+/// Whether an error is the API server saying this status.
+fn is_status(error: &anyhow::Error, codes: &[u16]) -> bool {
+    match error.downcast_ref::<kube::Error>() {
+        Some(kube::Error::Api(status)) => codes.contains(&status.code),
+        _ => false,
+    }
+}

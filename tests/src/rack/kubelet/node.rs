@@ -1,0 +1,172 @@
+//! The Node and the Lease of a host, as data.
+//!
+//! Owns what they say. Pure: a configuration, what is there already, and `now` go in; a document
+//! comes out.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use serde_json::{Value, json};
+
+use crate::rack::config::HostConfig;
+
+/// Where Leases of Nodes live.
+pub const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+/// The labels of the Node.
+pub fn labels(host: &HostConfig) -> BTreeMap<String, String> {
+    let usual = [
+        ("kubernetes.io/hostname", host.name.as_str()),
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", "amd64"),
+    ];
+    let mut labels: BTreeMap<_, _> = usual
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    labels.extend(host.kubelet.labels.clone());
+    labels
+}
+
+/// The Node as it is first registered.
+pub fn registration(host: &HostConfig) -> Value {
+    let mut spec = json!({"taints": host.kubelet.taints});
+    if let Some(id) = &host.kubelet.provider_id {
+        spec["providerID"] = json!(id);
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": host.name, "labels": labels(host)},
+        "spec": spec,
+    })
+}
+
+/// What a Node that is there already lacks: labels, and a provider id that was never set.
+pub fn amendment(host: &HostConfig, existing: &Node) -> Option<Value> {
+    let mut patch = json!({});
+    let present = existing.metadata.labels.clone().unwrap_or_default();
+    let missing: BTreeMap<_, _> = labels(host)
+        .into_iter()
+        .filter(|(key, value)| present.get(key) != Some(value))
+        .collect();
+    if !missing.is_empty() {
+        patch["metadata"] = json!({"labels": missing});
+    }
+    let known = existing
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.provider_id.as_deref());
+    if let (None | Some(""), Some(id)) = (known, &host.kubelet.provider_id) {
+        patch["spec"] = json!({"providerID": id});
+    }
+    patch
+        .as_object()
+        .is_some_and(|patch| !patch.is_empty())
+        .then_some(patch)
+}
+
+/// The status of the Node, as a strategic merge patch. A condition that says what it said before
+/// keeps the time of its last transition.
+pub fn status(host: &HostConfig, boot_id: &str, existing: Option<&Node>, now: Timestamp) -> Value {
+    let kubelet = &host.kubelet;
+    let amounts = json!({"cpu": kubelet.cpu, "memory": kubelet.memory, "pods": kubelet.pods});
+    let conditions = [
+        (
+            "MemoryPressure",
+            "False",
+            "KubeletHasSufficientMemory",
+            "enough memory",
+        ),
+        (
+            "DiskPressure",
+            "False",
+            "KubeletHasNoDiskPressure",
+            "enough disk",
+        ),
+        (
+            "PIDPressure",
+            "False",
+            "KubeletHasSufficientPID",
+            "enough processes",
+        ),
+        (
+            "Ready",
+            "True",
+            "KubeletReady",
+            "kubelet is posting ready status",
+        ),
+    ];
+    let conditions = conditions.map(|(kind, status, reason, message)| {
+        json!({
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": seconds(now),
+            "lastTransitionTime": since(existing, kind, status).unwrap_or_else(|| seconds(now)),
+        })
+    });
+    json!({"status": {
+        "capacity": amounts,
+        "allocatable": amounts,
+        "addresses": [
+            {"type": "InternalIP", "address": kubelet.address},
+            {"type": "Hostname", "address": host.name},
+        ],
+        "conditions": conditions,
+        "nodeInfo": {
+            "systemUUID": host.uuid,
+            "machineID": host.uuid.replace('-', ""),
+            "bootID": boot_id,
+            "kernelVersion": "6.1.0",
+            "osImage": "Simulated Linux",
+            "operatingSystem": "linux",
+            "architecture": "amd64",
+            "containerRuntimeVersion": "sim://1.0",
+            "kubeletVersion": kubelet.version,
+            "kubeProxyVersion": kubelet.version,
+        },
+    }})
+}
+
+fn since(existing: Option<&Node>, kind: &str, status: &str) -> Option<String> {
+    let conditions = existing?.status.as_ref()?.conditions.as_ref()?;
+    let same = conditions
+        .iter()
+        .find(|one| one.type_ == kind && one.status == status)?;
+    same.last_transition_time
+        .as_ref()
+        .map(|time| seconds(time.0))
+}
+
+/// The Lease as it is renewed, as a merge patch.
+pub fn lease_renewal(host: &HostConfig, now: Timestamp) -> Value {
+    json!({"spec": {
+        "holderIdentity": host.name,
+        "leaseDurationSeconds": host.kubelet.lease_seconds,
+        "renewTime": micros(now),
+    }})
+}
+
+/// The Lease as it is made: owned by the Node if that is known, so that it goes with it.
+pub fn lease(host: &HostConfig, node_uid: Option<&str>, now: Timestamp) -> Value {
+    let mut lease = lease_renewal(host, now);
+    let owners = node_uid
+        .map(|uid| json!([{"apiVersion": "v1", "kind": "Node", "name": host.name, "uid": uid}]));
+    lease["apiVersion"] = json!("coordination.k8s.io/v1");
+    lease["kind"] = json!("Lease");
+    lease["metadata"] =
+        json!({"name": host.name, "namespace": LEASE_NAMESPACE, "ownerReferences": owners});
+    lease
+}
+
+/// A time as `metav1.Time` has it.
+pub(super) fn seconds(time: Timestamp) -> String {
+    format!("{time:.0}")
+}
+
+fn micros(time: Timestamp) -> String {
+    format!("{time:.6}")
+}

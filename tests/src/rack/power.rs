@@ -1,0 +1,356 @@
+//! Power and operating system of one simulated machine, as a pure state machine.
+//!
+//! Owns the *real* state: what a wattmeter and a look at the console would show. It takes `now` and
+//! gives back what happened and when. It must never read a clock, and never know what a BMC
+//! reports: a lying BMC is made elsewhere.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+pub use super::reset::ResetType;
+
+/// Power states, named as Redfish names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum PowerState {
+    /// No power: nothing runs.
+    Off,
+    /// Power is coming; nothing runs yet.
+    PoweringOn,
+    /// Power is on.
+    On,
+    /// Asked to go off, and still on.
+    PoweringOff,
+}
+
+impl PowerState {
+    /// Whether the machine still has power, so that its processes may run.
+    pub fn is_powered(self) -> bool {
+        self != Self::Off
+    }
+}
+
+impl fmt::Display for PowerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// The operating system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum OsState {
+    /// No power, nothing runs.
+    Down,
+    /// Booting: no kubelet yet.
+    Booting,
+    /// Up: the kubelet runs.
+    Running,
+    /// Hung: processes are still there, the kubelet says nothing. Only a power cycle or a reset
+    /// helps.
+    Hung,
+}
+
+/// How long things take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PowerTimings {
+    /// From a hard off until the power is gone.
+    #[serde(with = "super::config::duration")]
+    pub off_takes: Duration,
+    /// From `On` until the power is on.
+    #[serde(with = "super::config::duration")]
+    pub on_takes: Duration,
+    /// From power on until the kubelet starts.
+    #[serde(with = "super::config::duration")]
+    pub boot_takes: Duration,
+    /// From a graceful shutdown until the power is gone.
+    #[serde(with = "super::config::duration")]
+    pub shutdown_takes: Duration,
+    /// How long a power cycle stays off.
+    #[serde(with = "super::config::duration")]
+    pub cycle_pause: Duration,
+}
+
+impl Default for PowerTimings {
+    fn default() -> Self {
+        Self {
+            off_takes: Duration::from_millis(300),
+            on_takes: Duration::from_millis(300),
+            boot_takes: Duration::from_millis(1000),
+            shutdown_takes: Duration::from_millis(800),
+            cycle_pause: Duration::from_millis(500),
+        }
+    }
+}
+
+/// What the machine says to a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Taken; not yet done.
+    Accepted,
+    /// The machine already is as asked.
+    Already,
+    /// Not possible in this state.
+    WrongState,
+    /// Not possible while the power is changing.
+    Busy,
+}
+
+/// Something that happened to the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// The power changed.
+    Power(PowerState),
+    /// The operating system changed.
+    Os(OsState),
+    /// The machine was reset without losing power: what ran is gone.
+    Reset,
+}
+
+/// A change and its moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// When it happened: the moment it was due, however late it was looked at.
+    pub at: Instant,
+    /// What happened.
+    pub change: Change,
+}
+
+/// The machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    timings: PowerTimings,
+    power: PowerState,
+    os: OsState,
+    power_due: Option<Instant>,
+    os_due: Option<Instant>,
+    on_again: bool,
+    stuck: bool,
+    boots: bool,
+}
+
+impl Machine {
+    /// A machine at rest: running its operating system, or off.
+    pub fn new(timings: PowerTimings, on: bool) -> Self {
+        Self {
+            timings,
+            power: if on { PowerState::On } else { PowerState::Off },
+            os: if on { OsState::Running } else { OsState::Down },
+            power_due: None,
+            os_due: None,
+            on_again: false,
+            stuck: false,
+            boots: true,
+        }
+    }
+
+    /// The real power state, as of the last [`Machine::advance`].
+    pub fn power(&self) -> PowerState {
+        self.power
+    }
+
+    /// The operating system, as of the last [`Machine::advance`].
+    pub fn os(&self) -> OsState {
+        self.os
+    }
+
+    /// When the machine changes next if nobody does anything.
+    pub fn next_change(&self) -> Option<Instant> {
+        [self.power_due, self.os_due].into_iter().flatten().min()
+    }
+
+    /// Lets time pass until `now`; what happened meanwhile comes out in order.
+    pub fn advance(&mut self, now: Instant, out: &mut Vec<Transition>) {
+        while let Some(due) = self.next_change().filter(|due| *due <= now) {
+            if self.power_due == Some(due) {
+                self.power_due = None;
+                self.power_changes(due, out);
+            } else {
+                self.os_due = None;
+                self.set_os(due, OsState::Running, out);
+            }
+        }
+    }
+
+    /// Carries out a command.
+    pub fn command(&mut self, now: Instant, reset: ResetType, out: &mut Vec<Transition>) -> Answer {
+        self.advance(now, out);
+        match reset {
+            ResetType::On | ResetType::ForceOn => self.switch_on(now, out),
+            ResetType::ForceOff => self.force_off(now, out),
+            ResetType::GracefulShutdown => self.shut_down(now, out),
+            ResetType::PushPowerButton if self.power == PowerState::Off => self.switch_on(now, out),
+            ResetType::PushPowerButton => self.shut_down(now, out),
+            ResetType::PowerCycle => self.cycle(now, out),
+            ResetType::GracefulRestart if self.os == OsState::Hung => Answer::Accepted,
+            ResetType::GracefulRestart | ResetType::ForceRestart => self.reset(now, out),
+            ResetType::Nmi if self.power == PowerState::On => Answer::Accepted,
+            ResetType::Nmi => Answer::WrongState,
+        }
+    }
+
+    /// The operating system hangs, power stays on. False if it was not up.
+    pub fn hang(&mut self, now: Instant, out: &mut Vec<Transition>) -> bool {
+        self.advance(now, out);
+        if !matches!(self.os, OsState::Running | OsState::Booting) {
+            return false;
+        }
+        self.os_due = None;
+        self.set_os(now, OsState::Hung, out);
+        true
+    }
+
+    /// While set, a power-off begins and never ends. When it is unset, one that is under way ends
+    /// after its usual time from now.
+    pub fn set_stuck(&mut self, now: Instant, stuck: bool, out: &mut Vec<Transition>) {
+        self.advance(now, out);
+        self.stuck = stuck;
+        if self.power == PowerState::PoweringOff {
+            self.power_due = (!stuck).then(|| now + self.timings.off_takes);
+        }
+    }
+
+    /// While unset, power comes on and the operating system never comes up.
+    pub fn set_boots(&mut self, now: Instant, boots: bool, out: &mut Vec<Transition>) {
+        self.advance(now, out);
+        self.boots = boots;
+        if self.os == OsState::Booting {
+            self.os_due = boots.then(|| now + self.timings.boot_takes);
+        }
+    }
+
+    /// Other times from now on; what is under way keeps its own.
+    pub fn set_timings(&mut self, timings: PowerTimings) {
+        self.timings = timings;
+    }
+
+    fn power_changes(&mut self, at: Instant, out: &mut Vec<Transition>) {
+        match self.power {
+            PowerState::PoweringOff => {
+                self.os_due = None;
+                self.set_power(at, PowerState::Off, out);
+                self.set_os(at, OsState::Down, out);
+                self.power_due = self.on_again.then(|| at + self.timings.cycle_pause);
+            }
+            // Off with a time set is the pause of a power cycle.
+            PowerState::Off => self.begin_on(at, out),
+            PowerState::PoweringOn => {
+                self.set_power(at, PowerState::On, out);
+                self.begin_boot(at, out);
+            }
+            PowerState::On => {}
+        }
+    }
+
+    fn switch_on(&mut self, now: Instant, out: &mut Vec<Transition>) -> Answer {
+        match self.power {
+            PowerState::Off => {
+                self.begin_on(now, out);
+                Answer::Accepted
+            }
+            PowerState::On | PowerState::PoweringOn => Answer::Already,
+            PowerState::PoweringOff => Answer::Busy,
+        }
+    }
+
+    fn force_off(&mut self, now: Instant, out: &mut Vec<Transition>) -> Answer {
+        let cycling = std::mem::take(&mut self.on_again);
+        match self.power {
+            PowerState::Off => {
+                self.power_due = None;
+                if cycling {
+                    Answer::Accepted
+                } else {
+                    Answer::Already
+                }
+            }
+            PowerState::PoweringOff => {
+                // A hard off overtakes a graceful shutdown that is under way.
+                let hard = now + self.timings.off_takes;
+                self.power_due = self.power_due.map(|due| due.min(hard));
+                Answer::Accepted
+            }
+            PowerState::On | PowerState::PoweringOn => {
+                self.begin_off(now, self.timings.off_takes, out);
+                Answer::Accepted
+            }
+        }
+    }
+
+    fn shut_down(&mut self, now: Instant, out: &mut Vec<Transition>) -> Answer {
+        match (self.power, self.os) {
+            (PowerState::Off, _) => Answer::Already,
+            (PowerState::PoweringOn, _) => Answer::Busy,
+            (PowerState::On, OsState::Running) => {
+                self.begin_off(now, self.timings.shutdown_takes, out);
+                Answer::Accepted
+            }
+            // Nobody listens to the button: taken, and nothing happens.
+            (PowerState::On | PowerState::PoweringOff, _) => Answer::Accepted,
+        }
+    }
+
+    fn cycle(&mut self, now: Instant, out: &mut Vec<Transition>) -> Answer {
+        match self.power {
+            PowerState::Off => Answer::WrongState,
+            PowerState::PoweringOff => Answer::Busy,
+            PowerState::On | PowerState::PoweringOn => {
+                self.on_again = true;
+                self.begin_off(now, self.timings.off_takes, out);
+                Answer::Accepted
+            }
+        }
+    }
+
+    fn reset(&mut self, now: Instant, out: &mut Vec<Transition>) -> Answer {
+        match self.power {
+            PowerState::Off => Answer::WrongState,
+            PowerState::PoweringOn | PowerState::PoweringOff => Answer::Busy,
+            PowerState::On => {
+                out.push(Transition {
+                    at: now,
+                    change: Change::Reset,
+                });
+                self.begin_boot(now, out);
+                Answer::Accepted
+            }
+        }
+    }
+
+    fn begin_off(&mut self, at: Instant, takes: Duration, out: &mut Vec<Transition>) {
+        self.set_power(at, PowerState::PoweringOff, out);
+        self.power_due = (!self.stuck).then(|| at + takes);
+    }
+
+    fn begin_on(&mut self, at: Instant, out: &mut Vec<Transition>) {
+        self.on_again = false;
+        self.set_power(at, PowerState::PoweringOn, out);
+        self.power_due = Some(at + self.timings.on_takes);
+    }
+
+    fn begin_boot(&mut self, at: Instant, out: &mut Vec<Transition>) {
+        self.set_os(at, OsState::Booting, out);
+        self.os_due = self.boots.then(|| at + self.timings.boot_takes);
+    }
+
+    fn set_power(&mut self, at: Instant, power: PowerState, out: &mut Vec<Transition>) {
+        self.power = power;
+        out.push(Transition {
+            at,
+            change: Change::Power(power),
+        });
+    }
+
+    fn set_os(&mut self, at: Instant, os: OsState, out: &mut Vec<Transition>) {
+        if self.os != os {
+            self.os = os;
+            out.push(Transition {
+                at,
+                change: Change::Os(os),
+            });
+        }
+    }
+}

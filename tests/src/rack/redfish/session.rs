@@ -1,0 +1,99 @@
+//! The table of sessions of one BMC: pure, `now` passed in.
+//!
+//! Owns tokens, which live only in memory. Must never grow beyond its limit.
+
+use std::time::{Duration, Instant};
+
+/// One open session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Its `Id`.
+    pub id: String,
+    /// Its secret token.
+    pub token: String,
+    /// Whose it is.
+    pub user: String,
+    used: Instant,
+}
+
+/// The sessions of a BMC.
+#[derive(Clone, Debug)]
+pub struct SessionTable {
+    limit: usize,
+    idle: Duration,
+    sessions: Vec<Session>,
+    opened: u64,
+}
+
+impl SessionTable {
+    /// An empty table with room for `limit` sessions that each live `idle` after their last use.
+    pub fn new(limit: usize, idle: Duration) -> Self {
+        Self {
+            limit,
+            idle,
+            sessions: Vec::new(),
+            opened: 0,
+        }
+    }
+
+    /// Opens a session with this token; none if there is no room.
+    pub fn begin(&mut self, now: Instant, user: &str, token: String) -> Option<Session> {
+        self.expire(now);
+        if self.sessions.len() >= self.limit {
+            return None;
+        }
+        self.opened += 1;
+        let session = Session {
+            id: self.opened.to_string(),
+            token,
+            user: user.to_owned(),
+            used: now,
+        };
+        self.sessions.push(session.clone());
+        Some(session)
+    }
+
+    /// The user of a token, which counts as use; none if the token is unknown or too old.
+    pub fn check(&mut self, now: Instant, token: &str) -> Option<String> {
+        self.expire(now);
+        let session = self
+            .sessions
+            .iter_mut()
+            .find(|session| session.token == token)?;
+        session.used = now;
+        Some(session.user.clone())
+    }
+
+    /// Ends a session; false if there is none of this id.
+    pub fn end(&mut self, id: &str) -> bool {
+        let before = self.sessions.len();
+        self.sessions.retain(|session| session.id != id);
+        self.sessions.len() != before
+    }
+
+    /// Ends all.
+    pub fn forget(&mut self) {
+        self.sessions.clear();
+    }
+
+    /// The sessions that are open.
+    pub fn sessions(&self) -> &[Session] {
+        &self.sessions
+    }
+
+    /// How many are open.
+    pub fn open(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// How many were ever opened.
+    pub fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    fn expire(&mut self, now: Instant) {
+        let idle = self.idle;
+        self.sessions
+            .retain(|session| now.saturating_duration_since(session.used) < idle);
+    }
+}

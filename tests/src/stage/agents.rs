@@ -1,0 +1,129 @@
+//! Rack agents of a stage: configuration, process, RackAgent object.
+
+use std::{os::unix::fs::PermissionsExt, path::PathBuf};
+
+use anyhow::{Context, Result};
+use secrecy::ExposeSecret;
+use serde_json::json;
+
+use super::{BMC_USER, END, HostLink, RackSpec, Stage};
+use crate::{
+    cluster::apply,
+    process::{Process, free_port},
+};
+
+impl Stage {
+    fn spec(&self, rack: &str) -> Result<&RackSpec> {
+        self.config.racks.iter().find(|r| r.name == rack).context("no such rack")
+    }
+
+    /// Starts the agent of a rack, on the port that it had before.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_agent(&mut self, rack: &str) -> Result<()> {
+        let port = match self.endpoints.get(rack) {
+            Some(port) => *port,
+            None => free_port()?,
+        };
+        self.endpoints.insert(rack.to_owned(), port);
+        let config = self.write_agent_config(rack, port)?;
+        let command = vec![
+            self.bins.join("rackhand-agent").display().to_string(),
+            "serve".into(),
+            format!("--config={}", config.display()),
+        ];
+        let env = [("RACKHAND_LOG".to_owned(), self.config.log.clone())];
+        let process = Process::start(&format!("agent-{rack}"), &command, &env, &self.dir)?;
+        self.agents.insert(rack.to_owned(), process);
+        Ok(())
+    }
+
+    /// Tells the controller of the agents.
+    ///
+    /// # Errors
+    /// The API server refuses a RackAgent.
+    pub async fn apply_rack_agents(&self) -> Result<()> {
+        for spec in &self.config.racks {
+            let port = self.endpoints.get(&spec.name).context("the agent was never started")?;
+            apply(
+                &self.client,
+                json!({
+                    "apiVersion": "rackhand.dev/v1alpha1",
+                    "kind": "RackAgent",
+                    "metadata": { "name": spec.name },
+                    "spec": { "rack": spec.name, "endpoint": format!("127.0.0.1:{port}") },
+                }),
+            )
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// `kill -9` of an agent.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn kill_agent(&mut self, rack: &str) -> Result<()> {
+        self.agents.remove(rack).context("no such agent")?.kill()
+    }
+
+    /// Asks an agent to end.
+    ///
+    /// # Errors
+    /// It does not run or does not end.
+    pub fn stop_agent(&mut self, rack: &str) -> Result<std::process::ExitStatus> {
+        self.agents.remove(rack).context("no such agent")?.stop(END)
+    }
+
+    /// The socket of a rack's agent, for the command line.
+    #[must_use]
+    pub fn agent_socket(&self, rack: &str) -> PathBuf {
+        self.dir.join(format!("agent-{rack}")).join("agent.sock")
+    }
+
+    fn write_agent_config(&self, rack: &str, port: u16) -> Result<PathBuf> {
+        let spec = self.spec(rack)?;
+        let dir = self.dir.join(format!("agent-{rack}"));
+        std::fs::create_dir_all(&dir)?;
+        let password = dir.join("bmc-password");
+        std::fs::write(&password, self.config.bmc_password.expose_secret())?;
+        std::fs::set_permissions(&password, std::fs::Permissions::from_mode(0o600))?;
+        let tls = self.tls_dir(
+            &format!("agent-{rack}"),
+            &format!("spiffe://rackhand/rack/{rack}"),
+        )?;
+        let mut hosts = Vec::new();
+        if spec.link == HostLink::Inventory {
+            for name in &spec.hosts {
+                let sim = self.host(name)?;
+                let address = sim.system_url()?.replacen("https://", "redfish+https://", 1);
+                hosts.push(json!({
+                    "name": name,
+                    "node_name": name,
+                    "system_uuid": sim.config().uuid,
+                    "bmc": {
+                        "address": address,
+                        "username": BMC_USER,
+                        "password_file": password,
+                    },
+                }));
+            }
+        }
+        let config = json!({
+            "rack": rack,
+            "listen": format!("127.0.0.1:{port}"),
+            "tls": tls,
+            "socket": dir.join("agent.sock"),
+            "state": dir.join("state"),
+            "allowed_bmc_networks": ["127.0.0.0/8"],
+            "accept_endpoints_from_controller": spec.link != HostLink::Inventory,
+            "defaults": { "trust": { "ca_file": self.pki.ca_file() } },
+            "hosts": hosts,
+        });
+        // JSON is YAML.
+        let path = dir.join("agent.yaml");
+        std::fs::write(&path, serde_json::to_string_pretty(&config)?)?;
+        Ok(path)
+    }
+}

@@ -1,0 +1,89 @@
+//! What a stage is like.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use crate::rack::PowerTimings;
+
+/// How a Machine is tied to its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostLink {
+    /// The agent's inventory knows the host and its credentials.
+    Inventory,
+    /// A BareMetalHost that is detached from Ironic, with a Secret.
+    Detached,
+    /// A BareMetalHost that baremetal-operator manages, with a Secret.
+    Managed,
+}
+
+/// One rack.
+#[derive(Debug, Clone)]
+pub struct RackSpec {
+    /// Its name.
+    pub name: String,
+    /// Its hosts, each with a Node and a Machine of the same name.
+    pub hosts: Vec<String>,
+    /// How they are tied.
+    pub link: HostLink,
+}
+
+impl RackSpec {
+    /// A rack with hosts `NAME-1` to `NAME-N`.
+    #[must_use]
+    pub fn new(name: &str, hosts: usize, link: HostLink) -> Self {
+        Self {
+            name: name.to_owned(),
+            hosts: (1..=hosts).map(|i| format!("{name}-{i}")).collect(),
+            link,
+        }
+    }
+}
+
+/// The times of a health check, in Go's form.
+#[derive(Debug, Clone)]
+pub struct HealthTimes {
+    /// How long Ready may be Unknown or False.
+    pub unhealthy: String,
+    /// How long a host may take to come back.
+    pub boot: String,
+    /// `retryLimit`.
+    pub retries: u32,
+}
+
+/// The settings of a stage.
+#[derive(Debug, Clone)]
+pub struct StageConfig {
+    /// The racks.
+    pub racks: Vec<RackSpec>,
+    /// How long power takes.
+    pub timings: PowerTimings,
+    /// The password at every BMC.
+    pub bmc_password: SecretString,
+    /// Further arguments of the controllers.
+    pub controller_args: Vec<String>,
+    /// RUST_LOG of our processes.
+    pub log: String,
+    /// The health check.
+    pub health: HealthTimes,
+}
+
+impl StageConfig {
+    /// Fast: for tests.
+    #[must_use]
+    pub fn fast(racks: Vec<RackSpec>) -> Self {
+        Self {
+            racks,
+            timings: PowerTimings {
+                off_takes: Duration::from_millis(300),
+                on_takes: Duration::from_millis(300),
+                boot_takes: Duration::from_millis(800),
+                ..PowerTimings::default()
+            },
+            bmc_password: SecretString::from("correct horse"),
+            controller_args: vec!["--lease-duration=3s".into()],
+            log: "info".into(),
+            health: HealthTimes { unhealthy: "1s".into(), boot: "120s".into(), retries: 2 },
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Everything at once: a real control plane, simulated racks, and our own binaries as processes.
+//!
+//! Owns all of it; dropping the stage takes it down. Must never reach into our binaries: they are
+//! started, killed and looked at from outside, as a user would.
+
+mod agents;
+mod config;
+mod objects;
+mod query;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use kube::Client;
+
+pub use config::{HealthTimes, HostLink, RackSpec, StageConfig};
+pub use query::{Seen, TAINT, is_ready, ready, wait_until};
+
+use crate::{
+    cluster::{ControlPlane, Parts, apply_yaml},
+    pki::{CertSpec, Pki},
+    process::{Process, free_port},
+    rack::{HostConfig, Rack, RackConfig, SimHost},
+};
+
+/// The namespace of the Machines.
+pub const NAMESPACE: &str = "metal3";
+/// The name of the Cluster.
+pub const CLUSTER: &str = "demo";
+/// The namespace of the controller.
+pub const SYSTEM: &str = "rackhand-system";
+/// The user name at the BMCs.
+pub const BMC_USER: &str = "rackhand";
+
+/// How long our own processes may take to end.
+const END: Duration = Duration::from_secs(30);
+
+/// The stage.
+pub struct Stage {
+    // Dropped in this order: our own processes first, the control plane last.
+    controllers: BTreeMap<String, Process>,
+    agents: BTreeMap<String, Process>,
+    racks: Vec<Rack>,
+    endpoints: BTreeMap<String, u16>,
+    /// All rights, for the test's own eyes and hands.
+    pub client: Client,
+    pki: Pki,
+    bins: PathBuf,
+    config: StageConfig,
+    plane: ControlPlane,
+    dir: PathBuf,
+}
+
+impl Stage {
+    /// Starts the control plane, the racks and the agents, and writes the objects. No controller
+    /// runs yet, and there is no health check.
+    ///
+    /// # Errors
+    /// A part does not start; the message names it.
+    pub async fn start(dir: &Path, config: StageConfig) -> Result<Self> {
+        let bins = binaries()?;
+        let plane = ControlPlane::start(&dir.join("control-plane"), Parts::Whole).await?;
+        let client = plane.client().await?;
+        install(&client).await?;
+        let pki = Pki::new(dir.join("pki"))?;
+        let mut stage = Self {
+            controllers: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            racks: Vec::new(),
+            endpoints: BTreeMap::new(),
+            client,
+            pki,
+            bins,
+            config,
+            plane,
+            dir: dir.to_owned(),
+        };
+        stage.write_cluster().await?;
+        for spec in stage.config.racks.clone() {
+            let rack = stage.start_rack(&spec).await?;
+            stage.racks.push(rack);
+            stage.write_rack(&spec).await?;
+            stage.start_agent(&spec.name)?;
+        }
+        stage.wait_nodes().await?;
+        Ok(stage)
+    }
+
+    async fn start_rack(&self, spec: &RackSpec) -> Result<Rack> {
+        let hosts = spec.hosts.iter().map(|name| {
+            let mut host = HostConfig::new(name.clone());
+            host.timings = self.config.timings;
+            host.bmc.username = BMC_USER.into();
+            host.bmc.password = self.config.bmc_password.clone();
+            host.kubelet.provider_id = Some(format!("rackhand://{}/{name}", spec.name));
+            host
+        });
+        let config = RackConfig { name: spec.name.clone(), hosts: hosts.collect() };
+        Rack::start(config, Some(&self.pki), Some(self.client.clone())).await
+    }
+
+    /// Starts a controller under exactly the rights of its ServiceAccount.
+    ///
+    /// # Errors
+    /// It does not start, or is not ready in time.
+    pub async fn start_controller(&mut self, name: &str) -> Result<()> {
+        let kubeconfig = self.plane.kubeconfig_of(SYSTEM, "rackhand-controller").await?;
+        let tls = self.tls_dir("controller", "spiffe://rackhand/controller")?;
+        let admin = free_port()?;
+        self.endpoints.insert(name.to_owned(), admin);
+        let mut command = vec![
+            self.bins.join("rackhand-controller").display().to_string(),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--lease-namespace={SYSTEM}"),
+            format!("--replica={name}"),
+            format!("--agent-tls-dir={}", tls.display()),
+            format!("--admin-address=127.0.0.1:{admin}"),
+        ];
+        command.extend(self.config.controller_args.iter().cloned());
+        let env = [("RUST_LOG".to_owned(), self.config.log.clone())];
+        let mut process = Process::start(name, &command, &env, &self.dir)?;
+        let url = format!("http://127.0.0.1:{admin}/readyz");
+        let deadline = std::time::Instant::now() + END;
+        while !reqwest::get(&url).await.is_ok_and(|a| a.status().is_success()) {
+            if process.ended().is_some() || std::time::Instant::now() > deadline {
+                bail!("{name} does not become ready:\n{}", process.log_tail());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.controllers.insert(name.to_owned(), process);
+        Ok(())
+    }
+
+    /// `kill -9` of a controller.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn kill_controller(&mut self, name: &str) -> Result<()> {
+        self.controllers.remove(name).context("no such controller")?.kill()
+    }
+
+    /// Asks a controller to end, and says how it did.
+    ///
+    /// # Errors
+    /// It does not run or does not end.
+    pub fn stop_controller(&mut self, name: &str) -> Result<std::process::ExitStatus> {
+        self.controllers.remove(name).context("no such controller")?.stop(END)
+    }
+
+    /// A running controller.
+    #[must_use]
+    pub fn controller(&self, name: &str) -> Option<&Process> {
+        self.controllers.get(name)
+    }
+
+    /// What a controller answers on its admin address.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn admin(&self, name: &str, path: &str) -> Result<(u16, String)> {
+        let port = self.endpoints.get(name).context("no such controller")?;
+        let answer = reqwest::get(format!("http://127.0.0.1:{port}{path}")).await?;
+        let status = answer.status().as_u16();
+        Ok((status, answer.text().await?))
+    }
+
+    /// A host by name, in whichever rack.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn host(&self, name: &str) -> Result<&SimHost> {
+        self.racks
+            .iter()
+            .find_map(|rack| rack.hosts().get(name))
+            .with_context(|| format!("no rack has a host {name}"))
+    }
+
+    /// The racks.
+    #[must_use]
+    pub fn racks(&self) -> &[Rack] {
+        &self.racks
+    }
+
+    /// Where everything lies, logs included.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The control plane.
+    #[must_use]
+    pub fn plane(&self) -> &ControlPlane {
+        &self.plane
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn config(&self) -> &StageConfig {
+        &self.config
+    }
+
+    /// Our binaries.
+    #[must_use]
+    pub fn binary(&self, name: &str) -> PathBuf {
+        self.bins.join(name)
+    }
+
+    /// A directory with certificate, key and CA for somebody.
+    fn tls_dir(&self, name: &str, uri: &str) -> Result<PathBuf> {
+        self.tls_dir_of(name, &CertSpec::peer(name, uri))
+    }
+
+    fn tls_dir_of(&self, name: &str, spec: &CertSpec) -> Result<PathBuf> {
+        let dir = self.dir.join("tls").join(name);
+        std::fs::create_dir_all(&dir)?;
+        let files = self.pki.issue(spec)?;
+        for (from, to) in
+            [(&files.cert, "tls.crt"), (&files.key, "tls.key"), (&files.ca, "ca.crt")]
+        {
+            std::fs::copy(from, dir.join(to))?;
+        }
+        Ok(dir)
+    }
+
+    /// The ends of all logs of our own processes, for a test that failed.
+    #[must_use]
+    pub fn logs(&self) -> String {
+        let mut text = String::new();
+        for (name, process) in self.controllers.iter().chain(&self.agents) {
+            text.push_str(&format!("--- {name}\n{}\n", process.log_tail()));
+        }
+        text
+    }
+}
+
+/// Where `cargo` has put our binaries: beside the test, or where RACKHAND_BIN_DIR says.
+fn binaries() -> Result<PathBuf> {
+    let dir = match std::env::var_os("RACKHAND_BIN_DIR") {
+        Some(dir) => PathBuf::from(dir),
+        None => {
+            let me = std::env::current_exe()?;
+            let dir = me.parent().context("no directory")?;
+            let deps = dir.file_name().is_some_and(|n| n == "deps");
+            if deps { dir.parent().context("no directory")?.to_owned() } else { dir.to_owned() }
+        }
+    };
+    for name in ["rackhand-controller", "rackhand-agent"] {
+        if !dir.join(name).exists() {
+            bail!("{} is missing; run `cargo build --workspace` first", dir.join(name).display());
+        }
+    }
+    Ok(dir)
+}
+
+/// CRDs, namespace, RBAC: what `kubectl apply -k` would install, but for the Pods.
+async fn install(client: &Client) -> Result<()> {
+    for folder in ["standalone", "workload"] {
+        let path = format!("{}/../deploy/kustomize/{folder}", env!("CARGO_MANIFEST_DIR"));
+        let rendered = Command::new("kubectl")
+            .args(["kustomize", &path])
+            .output()
+            .context("kubectl is missing; run hack/setup")?;
+        if !rendered.status.success() {
+            bail!("kubectl kustomize {path}: {}", String::from_utf8_lossy(&rendered.stderr));
+        }
+        let text = String::from_utf8(rendered.stdout)?;
+        // Nothing runs Pods here; the binaries are processes.
+        let kept: Vec<&str> = text
+            .split("\n---\n")
+            .filter(|d| !d.contains("\nkind: Deployment\n") && !d.starts_with("kind: Deployment"))
+            .collect();
+        apply_yaml(client, &kept.join("\n---\n")).await.with_context(|| path.clone())?;
+    }
+    Ok(())
+}

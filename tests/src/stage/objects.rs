@@ -1,0 +1,278 @@
+//! The objects that Cluster API and CAPM3 would have made.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, ResourceExt, api::ListParams};
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+
+use super::{CLUSTER, HostLink, NAMESPACE, RackSpec, Stage, wait_until};
+use crate::cluster::{apply, apply_yaml};
+
+/// The check and the template as Cluster API's and CAPM3's documentation print them; only the times
+/// are the stage's.
+const HEALTH_CHECK: &str = r#"
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: Metal3RemediationTemplate
+metadata:
+  name: worker-remediation-request
+  namespace: metal3
+spec:
+  template:
+    spec:
+      strategy:
+        type: Reboot
+        retryLimit: @RETRIES@
+        timeout: @BOOT@
+---
+apiVersion: cluster.x-k8s.io/v1beta1
+kind: MachineHealthCheck
+metadata:
+  name: worker-healthcheck
+  namespace: metal3
+spec:
+  clusterName: demo
+  maxUnhealthy: 100%
+  nodeStartupTimeout: 0m
+  selector:
+    matchLabels:
+      nodepool: worker
+  unhealthyConditions:
+    - type: Ready
+      status: Unknown
+      timeout: @UNHEALTHY@
+    - type: Ready
+      status: "False"
+      timeout: @UNHEALTHY@
+  remediationTemplate:
+    apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+    kind: Metal3RemediationTemplate
+    name: worker-remediation-request
+"#;
+
+impl Stage {
+    /// The Cluster, ready since it was made, and the way to its API.
+    pub(super) async fn write_cluster(&self) -> Result<()> {
+        let now = jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string();
+        let ready = |kind: &str| {
+            json!({ "type": kind, "status": "True", "lastTransitionTime": now, "reason": "Ready", "message": "" })
+        };
+        let workload = self.plane.kubeconfig_of("kube-system", "rackhand").await?;
+        for object in [
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "RoleBinding",
+                "metadata": { "name": "rackhand-secrets", "namespace": NAMESPACE },
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "ClusterRole",
+                    "name": "rackhand-secrets",
+                },
+                "subjects": [{
+                    "kind": "ServiceAccount",
+                    "name": "rackhand-controller",
+                    "namespace": super::SYSTEM,
+                }],
+            }),
+            json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta1",
+                "kind": "Cluster",
+                "metadata": { "name": CLUSTER, "namespace": NAMESPACE },
+                "spec": {},
+                "status": {
+                    "phase": "Provisioned",
+                    "infrastructureReady": true,
+                    "controlPlaneReady": true,
+                    "conditions": [ready("InfrastructureReady"), ready("ControlPlaneInitialized")],
+                },
+            }),
+            json!({
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {
+                    "name": format!("{CLUSTER}-kubeconfig"),
+                    "namespace": NAMESPACE,
+                    "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER },
+                },
+                "type": "cluster.x-k8s.io/secret",
+                "stringData": { "value": std::fs::read_to_string(workload)? },
+            }),
+        ] {
+            apply(&self.client, object).await?;
+        }
+        Ok(())
+    }
+
+    /// Machines, and what ties them to their hosts.
+    pub(super) async fn write_rack(&self, spec: &RackSpec) -> Result<()> {
+        for host in &spec.hosts {
+            apply(&self.client, machine(spec, host)).await?;
+            if spec.link != HostLink::Inventory {
+                self.write_host(spec, host).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_host(&self, spec: &RackSpec, host: &str) -> Result<()> {
+        let sim = self.host(host)?;
+        let secret = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": format!("{host}-bmc"),
+                "namespace": NAMESPACE,
+                "labels": { "environment.metal3.io": "baremetal" },
+            },
+            "stringData": {
+                "username": super::BMC_USER,
+                "password": self.config.bmc_password.expose_secret(),
+            },
+        });
+        let metal3_machine = json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+            "kind": "Metal3Machine",
+            "metadata": {
+                "name": host,
+                "namespace": NAMESPACE,
+                "annotations": { "metal3.io/BareMetalHost": format!("{NAMESPACE}/{host}") },
+            },
+            "spec": { "image": { "url": "http://image.invalid/node.qcow2", "checksum": "none" } },
+        });
+        let detached = spec.link == HostLink::Detached;
+        let annotations = if detached {
+            json!({ "baremetalhost.metal3.io/detached": "" })
+        } else {
+            json!({})
+        };
+        let address = sim.system_url()?.replacen("https://", "redfish+https://", 1);
+        let bare_metal_host = json!({
+            "apiVersion": "metal3.io/v1alpha1",
+            "kind": "BareMetalHost",
+            "metadata": { "name": host, "namespace": NAMESPACE, "annotations": annotations },
+            "spec": {
+                "online": true,
+                "bmc": {
+                    "address": address,
+                    "credentialsName": format!("{host}-bmc"),
+                    "disableCertificateVerification": true,
+                },
+                "consumerRef": {
+                    "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+                    "kind": "Metal3Machine",
+                    "name": host,
+                    "namespace": NAMESPACE,
+                },
+            },
+            "status": {
+                "operationalStatus": if detached { "detached" } else { "OK" },
+                "poweredOn": true,
+                "errorCount": 0,
+                "errorMessage": "",
+                "hardwareProfile": "unknown",
+                "provisioning": { "state": "provisioned", "ID": "" },
+            },
+        });
+        for object in [secret, metal3_machine, bare_metal_host] {
+            apply(&self.client, object).await?;
+        }
+        Ok(())
+    }
+
+    /// Every host's Node is Ready.
+    pub(super) async fn wait_nodes(&self) -> Result<()> {
+        let wanted: usize = self.config.racks.iter().map(|r| r.hosts.len()).sum();
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        wait_until("every node Ready", Duration::from_secs(60), || async {
+            let list = nodes.list(&ListParams::default()).await?;
+            let ready = list.iter().filter(|n| super::query::is_ready(n)).count();
+            Ok(if ready >= wanted { Ok(()) } else { Err(format!("{ready} of {wanted}")) })
+        })
+        .await?;
+        // A providerID ties a Machine to its Node.
+        for node in nodes.list(&ListParams::default()).await? {
+            tracing::debug!(node = node.name_any(), "ready");
+        }
+        Ok(())
+    }
+
+    /// Applies the health check and its template.
+    ///
+    /// # Errors
+    /// The API server refuses them.
+    pub async fn apply_health_check(&self) -> Result<()> {
+        apply_yaml(&self.client, &self.health_check()).await
+    }
+
+    /// The YAML of the health check and its template.
+    #[must_use]
+    pub fn health_check(&self) -> String {
+        let health = &self.config.health;
+        HEALTH_CHECK
+            .replace("@UNHEALTHY@", &health.unhealthy)
+            .replace("@BOOT@", &health.boot)
+            .replace("@RETRIES@", &health.retries.to_string())
+    }
+
+    /// A StatefulSet whose Pods are the identities that must never run twice.
+    ///
+    /// # Errors
+    /// The API server refuses it.
+    pub async fn apply_workload(&self, replicas: u32) -> Result<()> {
+        apply(
+            &self.client,
+            json!({
+                "apiVersion": "apps/v1",
+                "kind": "StatefulSet",
+                "metadata": { "name": "db", "namespace": "default" },
+                "spec": {
+                    "serviceName": "db",
+                    "replicas": replicas,
+                    "podManagementPolicy": "Parallel",
+                    "selector": { "matchLabels": { "app": "db" } },
+                    "template": {
+                        "metadata": { "labels": { "app": "db" } },
+                        "spec": { "containers": [{ "name": "db", "image": "db.invalid/db:1" }] },
+                    },
+                },
+            }),
+        )
+        .await
+        .map(drop)
+    }
+}
+
+fn machine(spec: &RackSpec, host: &str) -> Value {
+    let infrastructure = if spec.link == HostLink::Inventory {
+        json!({ "apiVersion": "infrastructure.example/v1", "kind": "PlainMachine", "name": host })
+    } else {
+        json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+            "kind": "Metal3Machine",
+            "name": host,
+        })
+    };
+    json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1",
+        "kind": "Machine",
+        "metadata": {
+            "name": host,
+            "namespace": NAMESPACE,
+            "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER, "nodepool": "worker" },
+        },
+        "spec": {
+            "clusterName": CLUSTER,
+            "bootstrap": { "dataSecretName": "none" },
+            "infrastructureRef": infrastructure,
+            "providerID": format!("rackhand://{}/{host}", spec.name),
+        },
+        "status": {
+            "phase": "Running",
+            "infrastructureReady": true,
+            "nodeRef": { "apiVersion": "v1", "kind": "Node", "name": host },
+        },
+    })
+}

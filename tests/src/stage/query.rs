@@ -1,0 +1,164 @@
+//! Looking, as a person with kubectl would.
+
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, bail};
+use k8s_openapi::api::{
+    core::v1::{Node, Pod},
+    events::v1::Event,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DynamicObject, ListParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use serde_json::Value;
+
+use super::{NAMESPACE, Stage};
+
+/// The out-of-service taint.
+pub const TAINT: &str = "node.kubernetes.io/out-of-service";
+
+/// Time between two looks.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Looks until it is so; a look that fails is one more reason to look again.
+///
+/// # Errors
+/// It is not so in time; says what was seen last.
+pub async fn wait_until<T, F, Fut>(what: &str, within: Duration, mut look: F) -> Result<T>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<Result<T, String>>>,
+{
+    let deadline = Instant::now() + within;
+    let mut last;
+    loop {
+        match look().await {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(seen)) => last = seen,
+            Err(error) => last = format!("{error:#}"),
+        }
+        if Instant::now() > deadline {
+            bail!("not within {within:?}: {what}; last seen: {last}");
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Condition Ready is True.
+#[must_use]
+pub fn is_ready(node: &Node) -> bool {
+    ready(node) == "True"
+}
+
+/// The status of condition Ready.
+#[must_use]
+pub fn ready(node: &Node) -> String {
+    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let found = conditions.into_iter().flatten().find(|c| c.type_ == "Ready");
+    found.map_or_else(|| "none".to_owned(), |c| c.status.clone())
+}
+
+/// How a remediation stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// `status.phase`.
+    pub phase: String,
+    /// Our own step.
+    pub step: String,
+    /// Our own reason.
+    pub reason: String,
+    /// Our own words.
+    pub message: String,
+    /// The whole object.
+    pub object: Value,
+}
+
+impl Stage {
+    /// A dynamic API in the namespace of the Machines.
+    #[must_use]
+    pub fn api(&self, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
+    }
+
+    /// The Metal3Remediations.
+    #[must_use]
+    pub fn remediations(&self) -> Api<DynamicObject> {
+        self.api("infrastructure.cluster.x-k8s.io", "v1beta1", "Metal3Remediation")
+    }
+
+    /// The Machines.
+    #[must_use]
+    pub fn machines(&self) -> Api<DynamicObject> {
+        self.api("cluster.x-k8s.io", "v1beta1", "Machine")
+    }
+
+    /// A Machine's remediation, if there is one.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn remediation(&self, machine: &str) -> Result<Option<Seen>> {
+        let Some(object) = self.remediations().get_opt(machine).await? else { return Ok(None) };
+        let annotation = object.annotations().get("rackhand.dev/state").cloned();
+        let ours: Value =
+            annotation.and_then(|a| serde_json::from_str(&a).ok()).unwrap_or_default();
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        Ok(Some(Seen {
+            phase: text(&object.data["status"]["phase"]),
+            step: text(&ours["state"]["step"]),
+            reason: text(&ours["reason"]),
+            message: text(&ours["message"]),
+            object: serde_json::to_value(&object)?,
+        }))
+    }
+
+    /// A Node.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn node(&self, name: &str) -> Result<Node> {
+        Ok(Api::<Node>::all(self.client.clone()).get(name).await?)
+    }
+
+    /// Whether a Node carries the out-of-service taint.
+    ///
+    /// # Errors
+    /// There is no such Node.
+    pub async fn tainted(&self, name: &str) -> Result<bool> {
+        let node = self.node(name).await?;
+        let taints = node.spec.and_then(|s| s.taints).unwrap_or_default();
+        Ok(taints.iter().any(|t| t.key == TAINT))
+    }
+
+    /// The pods of the workload: name, node, phase, whether they are going.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn pods(&self) -> Result<Vec<Pod>> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
+        Ok(pods.list(&ListParams::default().labels("app=db")).await?.items)
+    }
+
+    /// The Events about objects of a name, oldest first.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn events(&self, name: &str) -> Result<Vec<Event>> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let mut list: Vec<Event> = events
+            .list(&ListParams::default())
+            .await?
+            .into_iter()
+            .filter(|e| {
+                e.regarding.as_ref().and_then(|r| r.name.as_deref()) == Some(name)
+            })
+            .collect();
+        list.sort_by_key(|e| e.event_time.as_ref().map(|t| t.0));
+        Ok(list)
+    }
+}
