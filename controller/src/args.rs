@@ -84,8 +84,13 @@ enum LogFormat {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let number: u64 = number.parse().map_err(|_| format!("{text:?} is not like 20s, 10m or 1h"))?;
+    let (number, unit) = text.split_at(
+        text.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len()),
+    );
+    let number: u64 = number
+        .parse()
+        .map_err(|_| format!("{text:?} is not like 20s, 10m or 1h"))?;
     let factor = match unit {
         "s" => 1,
         "m" => 60,
@@ -110,7 +115,9 @@ impl Args {
     /// Logs to standard error; RUST_LOG chooses what.
     pub(crate) fn init_log(&self) {
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        let log = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr);
         if self.log_format == LogFormat::Json {
             log.json().init();
         } else {
@@ -150,7 +157,15 @@ mod tests {
     fn durations_are_read_with_their_unit_and_refused_without() {
         assert_eq!(seconds("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(seconds("2h"), Ok(Duration::from_secs(7200)));
-        for wrong in ["", "5", "s", "1.5s", "-1s", "9999999999999h", "99999999999999999999s"] {
+        for wrong in [
+            "",
+            "5",
+            "s",
+            "1.5s",
+            "-1s",
+            "9999999999999h",
+            "99999999999999999999s",
+        ] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }

@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     // One TLS provider for Kubernetes and agents; an error means that one is installed already.
-    rustls::crypto::ring::default_provider().install_default().ok();
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .ok();
     let args = args::Args::parse();
     args.init_log();
     let stop = CancellationToken::new();
@@ -21,7 +23,9 @@ async fn main() -> anyhow::Result<()> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("stopping: what has begun at an agent goes on there; the state is in the cluster");
+        tracing::info!(
+            "stopping: what has begun at an agent goes on there; the state is in the cluster"
+        );
         asked.cancel();
     });
     let result = rackhand_runtime::run(args.config(), stop).await;

@@ -84,7 +84,12 @@ impl Process {
             }
             std::thread::sleep(Duration::from_millis(2));
         };
-        Ok(Self { name: name.to_owned(), guardian, pid, log })
+        Ok(Self {
+            name: name.to_owned(),
+            guardian,
+            pid,
+            log,
+        })
     }
 
     /// Its process id.
@@ -171,5 +176,7 @@ impl Drop for Process {
 /// # Errors
 /// There is none.
 pub fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?
+        .local_addr()?
+        .port())
 }

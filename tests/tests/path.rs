@@ -1,6 +1,13 @@
 //! The main path on a real control plane: a hung node is fenced, its pod moves, it comes back.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
 
 use std::time::Duration;
 
@@ -34,7 +41,11 @@ async fn settled(stage: &Stage, replicas: usize) -> Result<(String, String)> {
             return Ok(Err(format!("{} of {replicas} run", running.len())));
         }
         let pod = running[0];
-        let node = pod.spec.as_ref().and_then(|s| s.node_name.clone()).unwrap_or_default();
+        let node = pod
+            .spec
+            .as_ref()
+            .and_then(|s| s.node_name.clone())
+            .unwrap_or_default();
         Ok(Ok((pod.name_any(), node)))
     })
     .await
@@ -68,22 +79,36 @@ async fn scenario(stage: &mut Stage) -> Result<()> {
         Ok(running_elsewhere(&pods, &pod, &victim).ok_or(format!("{seen:?}")))
     })
     .await?;
-    wait_until("the node is back and everything is cleaned up", LONG, || async {
-        let node = stage.node(&victim).await?;
-        let gone = stage.remediation(&victim).await?;
-        let taints = node.spec.and_then(|s| s.taints).unwrap_or_default();
-        Ok(if gone.is_none() && taints.is_empty() { Ok(()) } else { Err(format!("{taints:?} {gone:?}")) })
-    })
+    wait_until(
+        "the node is back and everything is cleaned up",
+        LONG,
+        || async {
+            let node = stage.node(&victim).await?;
+            let gone = stage.remediation(&victim).await?;
+            let taints = node.spec.and_then(|s| s.taints).unwrap_or_default();
+            Ok(if gone.is_none() && taints.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{taints:?} {gone:?}"))
+            })
+        },
+    )
     .await?;
 
     let host = stage.host(&victim)?;
     let counters = host.counters();
-    anyhow::ensure!(counters.offs == 1 && counters.ons == 1, "one cycle: {counters:?}");
+    anyhow::ensure!(
+        counters.offs == 1 && counters.ons == 1,
+        "one cycle: {counters:?}"
+    );
     anyhow::ensure!(counters.received(ResetType::ForceOff) == 1, "{counters:?}");
     for rack in stage.racks() {
         anyhow::ensure!(rack.overlaps().is_empty(), "{:?}", rack.overlaps());
         for (name, other) in rack.hosts() {
-            anyhow::ensure!(name == &victim || other.counters().offs == 0, "{name} was switched");
+            anyhow::ensure!(
+                name == &victim || other.counters().offs == 0,
+                "{name} was switched"
+            );
         }
     }
     let all: Vec<_> = stage.racks().iter().flat_map(|r| r.processes()).collect();
@@ -97,6 +122,9 @@ async fn scenario(stage: &mut Stage) -> Result<()> {
     anyhow::ensure!(off.is_some(), "never off");
 
     let status = stage.stop_controller("controller-0")?;
-    anyhow::ensure!(status.success(), "the controller ends well when asked to: {status}");
+    anyhow::ensure!(
+        status.success(),
+        "the controller ends well when asked to: {status}"
+    );
     Ok(())
 }

@@ -1,30 +1,28 @@
 //! The simulated kubelet: its decisions, and one host with a kubelet against a small API server in
 //! memory.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod rack_support;
+
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, patch};
-use axum::{Json, Router};
-use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use parking_lot::Mutex;
+use rack_support::SOON;
+use rack_support::api::Api;
 use rackhand_tests::rack::kubelet::{node, pods};
 use rackhand_tests::rack::{
     HostConfig, HostView, OsState, PowerState, PowerTimings, Rack, RackConfig, ResetType,
     StopReason,
 };
 use serde_json::{Value, json};
-use tokio::sync::{broadcast, watch};
-
-const SOON: Duration = Duration::from_secs(20);
 
 fn mk_pod(uid: &str, status: &Value) -> Value {
     json!({
@@ -133,180 +131,6 @@ fn a_node_is_amended_only_by_what_it_lacks() {
     assert_eq!(patch["metadata"]["labels"]["kubernetes.io/hostname"], "n1");
 }
 
-/// As much of an API server as one kubelet sees, in memory.
-#[derive(Clone)]
-struct Api {
-    objects: Arc<Mutex<BTreeMap<String, Value>>>,
-    events: broadcast::Sender<Value>,
-    changes: watch::Sender<u64>,
-}
-
-impl Api {
-    fn new() -> Self {
-        Self {
-            objects: Arc::default(),
-            events: broadcast::Sender::new(100),
-            changes: watch::Sender::new(0),
-        }
-    }
-
-    fn client(&self) -> kube::Client {
-        let router = Router::new()
-            .route("/api/v1/pods", get(pods_of_node))
-            .route("/api/v1/nodes", axum::routing::post(create_node))
-            .route("/api/v1/nodes/{name}", get(read).patch(change))
-            .route("/api/v1/nodes/{name}/status", patch(change))
-            .route(
-                "/api/v1/namespaces/{ns}/pods/{name}",
-                axum::routing::delete(remove),
-            )
-            .route("/api/v1/namespaces/{ns}/pods/{name}/status", patch(change))
-            .route(
-                "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases",
-                axum::routing::post(create_lease),
-            )
-            .route(
-                "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/{name}",
-                patch(change),
-            )
-            .with_state(self.clone());
-        kube::Client::new(router, "default")
-    }
-
-    fn get(&self, key: &str) -> Option<Value> {
-        self.objects.lock().get(key).cloned()
-    }
-
-    fn put(&self, key: &str, event: &str, object: Value) {
-        self.objects.lock().insert(key.to_owned(), object.clone());
-        self.tell(event, &object);
-    }
-
-    fn take(&self, key: &str) {
-        let removed = self.objects.lock().remove(key);
-        if let Some(object) = removed {
-            self.tell("DELETED", &object);
-        }
-    }
-
-    fn tell(&self, event: &str, object: &Value) {
-        if object["kind"] == "Pod" {
-            self.events
-                .send(json!({"type": event, "object": object}))
-                .ok();
-        }
-        self.changes.send_modify(|count| *count += 1);
-    }
-
-    async fn until(&self, what: &str, wanted: impl Fn(&Self) -> bool) {
-        let mut changes = self.changes.subscribe();
-        let reached = async {
-            while !wanted(self) {
-                changes.changed().await.unwrap();
-            }
-        };
-        tokio::time::timeout(SOON, reached)
-            .await
-            .unwrap_or_else(|_| panic!("{what}: not seen"));
-    }
-}
-
-fn no_such() -> Response {
-    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
-        "reason": "NotFound", "message": "not found"});
-    (StatusCode::NOT_FOUND, Json(status)).into_response()
-}
-
-type Names = Path<BTreeMap<String, String>>;
-
-async fn read(State(api): State<Api>, Path(names): Names) -> Response {
-    api.get(&names["name"])
-        .map_or_else(no_such, |object| Json(object).into_response())
-}
-
-async fn create_node(State(api): State<Api>, body: Bytes) -> Response {
-    create(&api, "", &body)
-}
-
-async fn create_lease(State(api): State<Api>, body: Bytes) -> Response {
-    create(&api, "lease/", &body)
-}
-
-fn create(api: &Api, prefix: &str, body: &Bytes) -> Response {
-    let mut object: Value = serde_json::from_slice(body).unwrap();
-    object["metadata"]["uid"] = json!("made");
-    let key = format!("{prefix}{}", object["metadata"]["name"].as_str().unwrap());
-    api.put(&key, "ADDED", object.clone());
-    (StatusCode::CREATED, Json(object)).into_response()
-}
-
-/// Every patch replaces the fields below `spec` and `status` that it names.
-async fn change(
-    State(api): State<Api>,
-    Path(names): Names,
-    uri: axum::http::Uri,
-    body: Bytes,
-) -> Response {
-    let prefix = if uri.path().contains("/leases/") {
-        "lease/"
-    } else {
-        ""
-    };
-    let key = format!("{prefix}{}", names["name"]);
-    let Some(mut object) = api.get(&key) else {
-        return no_such();
-    };
-    let patch: Value = serde_json::from_slice(&body).unwrap();
-    for part in ["spec", "status"] {
-        for (field, value) in patch[part].as_object().into_iter().flatten() {
-            object[part][field] = value.clone();
-        }
-    }
-    api.put(&key, "MODIFIED", object.clone());
-    Json(object).into_response()
-}
-
-async fn remove(State(api): State<Api>, Path(names): Names, body: Bytes) -> Response {
-    let options: Value = serde_json::from_slice(&body).unwrap();
-    let Some(object) = api.get(&names["name"]) else {
-        return no_such();
-    };
-    assert_eq!(options["gracePeriodSeconds"], 0);
-    assert_eq!(options["preconditions"]["uid"], object["metadata"]["uid"]);
-    api.take(&names["name"]);
-    Json(object).into_response()
-}
-
-async fn pods_of_node(
-    State(api): State<Api>,
-    Query(query): Query<BTreeMap<String, String>>,
-) -> Response {
-    assert_eq!(query["fieldSelector"], "spec.nodeName=n1");
-    if query.contains_key("watch") {
-        let events = tokio_stream(api.events.subscribe());
-        return Body::from_stream(events).into_response();
-    }
-    let all = api.objects.lock();
-    let items: Vec<_> = all
-        .values()
-        .filter(|object| object["kind"] == "Pod")
-        .cloned()
-        .collect();
-    let list = json!({"kind": "PodList", "apiVersion": "v1",
-        "metadata": {"resourceVersion": "1"}, "items": items});
-    Json(list).into_response()
-}
-
-fn tokio_stream(
-    events: broadcast::Receiver<Value>,
-) -> impl futures::Stream<Item = Result<String, std::convert::Infallible>> {
-    futures::stream::unfold(events, async |mut events| {
-        let event = events.recv().await.ok()?;
-        Some((Ok(format!("{event}\n")), events))
-    })
-    .boxed()
-}
-
 async fn start(api: &Api) -> Rack {
     rustls::crypto::ring::default_provider()
         .install_default()
@@ -349,13 +173,13 @@ async fn a_kubelet_registers_renews_and_runs_what_is_bound_to_it() {
     let first = renewed(&api);
     api.until("renewal", |api| renewed(api) != first).await;
 
-    api.put("db-0", "ADDED", mk_pod("a", &json!({"phase": "Pending"})));
+    api.put("db-0", "ADDED", &mk_pod("a", &json!({"phase": "Pending"})));
     api.until("pod running", is_running).await;
     assert_eq!(host.view().pods, ["default/db-0"]);
 
     let mut pod = api.get("db-0").unwrap();
     pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    api.put("db-0", "MODIFIED", pod);
+    api.put("db-0", "MODIFIED", &pod);
     api.until("pod removed", |api| api.get("db-0").is_none())
         .await;
     assert!(host.running_pods().is_empty());
@@ -367,7 +191,7 @@ async fn a_hung_host_runs_its_pods_and_says_nothing_until_it_is_cycled() {
     let api = Api::new();
     let rack = start(&api).await;
     let host = rack.host("n1").unwrap();
-    api.put("db-0", "ADDED", mk_pod("a", &json!({"phase": "Pending"})));
+    api.put("db-0", "ADDED", &mk_pod("a", &json!({"phase": "Pending"})));
     api.until("pod running", is_running).await;
 
     assert!(host.hang());
@@ -405,7 +229,7 @@ async fn a_pod_that_is_still_bound_after_a_boot_is_started_again() {
     let api = Api::new();
     let rack = start(&api).await;
     let host = rack.host("n1").unwrap();
-    api.put("db-0", "ADDED", mk_pod("a", &json!({"phase": "Pending"})));
+    api.put("db-0", "ADDED", &mk_pod("a", &json!({"phase": "Pending"})));
     api.until("pod running", is_running).await;
     host.switch(ResetType::PowerCycle, "test");
     host.wait_for(SOON, "running again", |view| {
@@ -425,7 +249,7 @@ async fn a_pod_that_vanishes_from_the_api_is_ended() {
     let api = Api::new();
     let rack = start(&api).await;
     let host = rack.host("n1").unwrap();
-    api.put("db-0", "ADDED", mk_pod("a", &json!({"phase": "Pending"})));
+    api.put("db-0", "ADDED", &mk_pod("a", &json!({"phase": "Pending"})));
     api.until("pod running", is_running).await;
     api.take("db-0");
     host.wait_for(SOON, "ended", |view| view.pods.is_empty())

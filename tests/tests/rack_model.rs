@@ -1,6 +1,13 @@
 //! The pure parts of the rack simulator: power, processes, fault rules, sessions; time is passed in.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
 
 use std::time::{Duration, Instant};
 
@@ -378,8 +385,10 @@ fn hosts_with_like_names_have_their_own_identity_and_network() {
     let hosts: Vec<_> = (1..100).map(|n| HostConfig::new(format!("n{n}"))).collect();
     let mut uuids: Vec<_> = hosts.iter().map(|host| host.uuid.as_str()).collect();
     let mut networks: Vec<_> = hosts.iter().map(HostConfig::pod_network).collect();
-    (uuids.sort_unstable(), networks.sort_unstable());
-    (uuids.dedup(), networks.dedup());
+    uuids.sort_unstable();
+    uuids.dedup();
+    networks.sort_unstable();
+    networks.dedup();
     assert_eq!(uuids.len(), 99);
     assert!(networks.len() > 90, "{}", networks.len());
     assert_eq!(

@@ -1,6 +1,13 @@
 //! The test authority, judged by openssl: names, use, dates, and who signed what.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

@@ -1,6 +1,13 @@
 //! The simulated BMC as curl sees it: protocol, power, sessions and faults.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
 
 mod rack_support;
 

@@ -1,7 +1,14 @@
 //! The `rack-sim` binary as its users meet it: a file in, endpoints out, faults by curl, a graceful
 //! end.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

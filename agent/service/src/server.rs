@@ -144,7 +144,7 @@ impl Agent {
     /// Returns when a part of the agent has ended by itself, which none should.
     pub async fn failed(&mut self) {
         if self.servers.join_next().await.is_none() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -70,6 +70,8 @@ pub const CONFIRM_FENCED_ANNOTATION: &str = "rackhand.dev/confirm-fenced";
 pub const STATE_ANNOTATION: &str = "rackhand.dev/state";
 /// Keeps a PowerRemediation until everything it put in place is taken away.
 pub const POWER_REMEDIATION_FINALIZER: &str = "rackhand.dev/power-remediation";
+/// On a BareMetalHost (label or annotation): the rack whose agent serves it.
+pub const RACK_LABEL: &str = "rackhand.dev/rack";
 /// On a CRD that we shipped: health checks of that kind are ours to evaluate.
 pub const CRD_LABEL: &str = "rackhand.dev/crd";
 /// The only value of [`CRD_LABEL`].

@@ -75,24 +75,32 @@ pub fn resolve(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRe
     found.dedup_by(|a, b| a.rack == b.rack && a.host == b.host);
     match found.len() {
         0 => by_bmh(wanted, racks),
-        1 => found.pop().ok_or_else(|| Because::HostNotFound("none".into())),
+        1 => found
+            .pop()
+            .ok_or_else(|| Because::HostNotFound("none".into())),
         _ => Err(Because::HostAmbiguous(
-            found.iter().map(|h| format!("{}/{}", h.rack, h.host)).collect::<Vec<_>>().join(", "),
+            found
+                .iter()
+                .map(|h| format!("{}/{}", h.rack, h.host))
+                .collect::<Vec<_>>()
+                .join(", "),
         )),
     }
 }
 
 fn fits(host: &InventoryHost, wanted: &Wanted) -> bool {
-    let said = |there: &str, here: &Option<String>| {
-        !there.is_empty() && here.as_deref() == Some(there)
+    let said =
+        |there: &str, here: &Option<String>| !there.is_empty() && here.as_deref() == Some(there);
+    let node = if host.node_name.is_empty() {
+        &host.name
+    } else {
+        &host.node_name
     };
-    let node = if host.node_name.is_empty() { &host.name } else { &host.node_name };
     said(node, &wanted.node_name)
         || said(&host.provider_id, &wanted.provider_id)
-        || wanted
-            .system_uuid
-            .as_deref()
-            .is_some_and(|u| !host.system_uuid.is_empty() && u.eq_ignore_ascii_case(&host.system_uuid))
+        || wanted.system_uuid.as_deref().is_some_and(|u| {
+            !host.system_uuid.is_empty() && u.eq_ignore_ascii_case(&host.system_uuid)
+        })
 }
 
 fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Because> {
@@ -132,7 +140,11 @@ fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Be
         .collect();
     match (serving.as_slice(), racks.len()) {
         ([rack], _) => Ok(here(rack)),
-        ([], 1) => racks.keys().next().map(|r| here(r)).ok_or_else(|| Because::HostNotFound("no rack".into())),
+        ([], 1) => racks
+            .keys()
+            .next()
+            .map(|r| here(r))
+            .ok_or_else(|| Because::HostNotFound("no rack".into())),
         ([], _) => Err(Because::HostNotFound(format!(
             "no RackAgent's spec.bmcNetworks holds the BMC {} of BareMetalHost {}; or label the \
              BareMetalHost rackhand.dev/rack=<rack>",
@@ -142,7 +154,11 @@ fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Be
             "the BMC {} of BareMetalHost {} lies in spec.bmcNetworks of racks {}",
             bmh.address,
             bmh.name,
-            several.iter().map(|s| s.as_str()).collect::<Vec<_>>().join(", ")
+            several
+                .iter()
+                .map(|s| s.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
         ))),
     }
 }
@@ -154,7 +170,9 @@ fn address_ip(address: &str) -> Option<IpAddr> {
     if let Some(v6) = authority.strip_prefix('[') {
         return v6.split(']').next()?.parse().ok();
     }
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let host = authority
+        .rsplit_once(':')
+        .map_or(authority, |(host, _)| host);
     host.parse().or_else(|_| authority.parse()).ok()
 }
 
@@ -169,11 +187,17 @@ fn contains(network: &str, ip: IpAddr) -> bool {
     match (base, ip) {
         (IpAddr::V4(base), IpAddr::V4(ip)) => {
             bits <= 32
-                && (u32::from(base) ^ u32::from(ip)).checked_shr(32 - bits).unwrap_or(0) == 0
+                && (u32::from(base) ^ u32::from(ip))
+                    .checked_shr(32 - bits)
+                    .unwrap_or(0)
+                    == 0
         }
         (IpAddr::V6(base), IpAddr::V6(ip)) => {
             bits <= 128
-                && (u128::from(base) ^ u128::from(ip)).checked_shr(128 - bits).unwrap_or(0) == 0
+                && (u128::from(base) ^ u128::from(ip))
+                    .checked_shr(128 - bits)
+                    .unwrap_or(0)
+                    == 0
         }
         _ => false,
     }
@@ -200,7 +224,10 @@ mod tests {
     }
 
     fn node(name: &str) -> Wanted {
-        Wanted { node_name: Some(name.into()), ..Default::default() }
+        Wanted {
+            node_name: Some(name.into()),
+            ..Default::default()
+        }
     }
 
     fn bmh(address: &str, rack: Option<&str>) -> Wanted {
@@ -224,7 +251,10 @@ mod tests {
     #[test]
     fn a_host_that_runs_another_node_is_not_found_by_its_own_name() {
         let racks = BTreeMap::from([("a".into(), rack(&[("n2", "n1", "")]))]);
-        assert!(matches!(resolve(&node("n2"), &racks), Err(Because::HostNotFound(_))));
+        assert!(matches!(
+            resolve(&node("n2"), &racks),
+            Err(Because::HostNotFound(_))
+        ));
     }
 
     #[test]
@@ -233,7 +263,10 @@ mod tests {
             ("a".into(), rack(&[("h1", "n1", "")])),
             ("b".into(), rack(&[("h2", "", "0000-1")])),
         ]);
-        let wanted = Wanted { system_uuid: Some("0000-1".into()), ..node("n1") };
+        let wanted = Wanted {
+            system_uuid: Some("0000-1".into()),
+            ..node("n1")
+        };
         assert_eq!(
             resolve(&wanted, &racks),
             Err(Because::HostAmbiguous("a/h1, b/h2".into()))
@@ -243,15 +276,24 @@ mod tests {
     #[test]
     fn the_inventory_wins_over_the_bare_metal_host() {
         let racks = BTreeMap::from([("a".into(), rack(&[("h1", "n1", "")]))]);
-        let wanted = Wanted { node_name: Some("n1".into()), ..bmh("ipmi://192.0.2.1", None) };
+        let wanted = Wanted {
+            node_name: Some("n1".into()),
+            ..bmh("ipmi://192.0.2.1", None)
+        };
         let found = resolve(&wanted, &racks).unwrap();
-        assert_eq!((found.host.as_str(), found.bmc.as_str()), ("h1", "bmc-of-h1"));
+        assert_eq!(
+            (found.host.as_str(), found.bmc.as_str()),
+            ("h1", "bmc-of-h1")
+        );
         assert_eq!(found.bmh.as_deref(), Some("ns/h"));
     }
 
     #[test]
     fn a_bare_metal_host_goes_to_the_agent_whose_network_holds_its_bmc() {
-        let net = |n: &str| Rack { bmc_networks: vec![n.into()], ..Default::default() };
+        let net = |n: &str| Rack {
+            bmc_networks: vec![n.into()],
+            ..Default::default()
+        };
         let racks = BTreeMap::from([
             ("a".into(), net("192.0.2.0/25")),
             ("b".into(), net("192.0.2.128/25")),
@@ -260,26 +302,50 @@ mod tests {
         for (address, expected) in [
             ("redfish+https://192.0.2.7:8443/redfish/v1/Systems/1", "a"),
             ("192.0.2.200", "b"),
-            ("idrac-virtualmedia://[2001:db8::7]/redfish/v1/Systems/1", "c"),
+            (
+                "idrac-virtualmedia://[2001:db8::7]/redfish/v1/Systems/1",
+                "c",
+            ),
         ] {
-            assert_eq!(resolve(&bmh(address, None), &racks).unwrap().rack, expected, "{address}");
+            assert_eq!(
+                resolve(&bmh(address, None), &racks).unwrap().rack,
+                expected,
+                "{address}"
+            );
         }
         assert!(resolve(&bmh("redfish://198.51.100.1", None), &racks).is_err());
         assert!(resolve(&bmh("redfish://bmc.example", None), &racks).is_err());
-        assert_eq!(resolve(&bmh("redfish://bmc.example", Some("b")), &racks).unwrap().rack, "b");
+        assert_eq!(
+            resolve(&bmh("redfish://bmc.example", Some("b")), &racks)
+                .unwrap()
+                .rack,
+            "b"
+        );
         assert!(resolve(&bmh("redfish://bmc.example", Some("z")), &racks).is_err());
     }
 
     #[test]
     fn without_a_host_the_message_says_what_to_do() {
-        let message = resolve(&node("n9"), &BTreeMap::new()).unwrap_err().to_string();
-        assert!(message.contains("n9") && message.contains("inventory"), "{message}");
+        let message = resolve(&node("n9"), &BTreeMap::new())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("n9") && message.contains("inventory"),
+            "{message}"
+        );
     }
 
     #[test]
     fn odd_networks_hold_nothing_and_do_not_panic() {
         let ip = IpAddr::from([192, 0, 2, 1]);
-        for network in ["", "/", "192.0.2.0/33", "192.0.2.0/x", "::/0", "192.0.2.0/-1"] {
+        for network in [
+            "",
+            "/",
+            "192.0.2.0/33",
+            "192.0.2.0/x",
+            "::/0",
+            "192.0.2.0/-1",
+        ] {
             assert!(!contains(network, ip), "{network}");
         }
         assert!(contains("0.0.0.0/0", ip) && contains("192.0.2.1", ip));

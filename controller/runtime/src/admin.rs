@@ -35,7 +35,10 @@ pub(crate) async fn serve(
                     if ready {
                         (StatusCode::OK, "ok\n")
                     } else {
-                        (StatusCode::SERVICE_UNAVAILABLE, "watches are not synced yet\n")
+                        (
+                            StatusCode::SERVICE_UNAVAILABLE,
+                            "watches are not synced yet\n",
+                        )
                     }
                 }
             }),

@@ -18,7 +18,10 @@ pub(crate) enum ApiError {
     #[error("{what}: no answer within {CALL_TIMEOUT:?}")]
     Timeout { what: String },
     #[error("{what}: {}", words(source))]
-    Kube { what: String, source: Box<kube::Error> },
+    Kube {
+        what: String,
+        source: Box<kube::Error>,
+    },
     #[error("{what}: not the leader any more")]
     NotLeader { what: String },
     #[error("{what}: {message}")]
@@ -26,8 +29,11 @@ pub(crate) enum ApiError {
 }
 
 impl ApiError {
-    pub(crate) fn other(what: impl Into<String>, message: impl ToString) -> Self {
-        Self::Other { what: what.into(), message: message.to_string() }
+    pub(crate) fn other(what: impl Into<String>, message: impl std::fmt::Display) -> Self {
+        Self::Other {
+            what: what.into(),
+            message: format!("{message}"),
+        }
     }
 
     fn code(&self) -> Option<u16> {
@@ -90,7 +96,10 @@ pub(crate) async fn call<T>(
     let what = what.into();
     match tokio::time::timeout(CALL_TIMEOUT, future).await {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(source)) => Err(ApiError::Kube { what, source: Box::new(source) }),
+        Ok(Err(source)) => Err(ApiError::Kube {
+            what,
+            source: Box::new(source),
+        }),
         Err(_) => Err(ApiError::Timeout { what }),
     }
 }

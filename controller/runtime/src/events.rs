@@ -3,13 +3,13 @@
 //! Owns one task that sends them. Must never hold anything up: an Event that cannot be sent is
 //! logged and lost.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client, Resource,
     api::DynamicObject,
     core::ApiResource,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
-use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::mpsc;
 
 use crate::{leader::Leader, writer::Writer};
@@ -64,7 +64,7 @@ impl Events {
             group: String::new(),
             version: String::new(),
             api_version: types.api_version.clone(),
-            kind: types.kind.clone(),
+            kind: types.kind,
             plural: String::new(),
         };
         let mut note = message.to_owned();
@@ -77,7 +77,11 @@ impl Events {
             note.push_str("...");
         }
         let event = Event {
-            type_: if warning { EventType::Warning } else { EventType::Normal },
+            type_: if warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
             reason: reason.to_owned(),
             note: Some(note),
             action: reason.to_owned(),
@@ -88,4 +92,3 @@ impl Events {
         self.told.send(Told { about, event }).ok();
     }
 }
-

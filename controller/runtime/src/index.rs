@@ -65,7 +65,10 @@ pub(crate) struct Entry<V> {
 
 impl<V> Clone for Entry<V> {
     fn clone(&self) -> Self {
-        Self { object: self.object.clone(), view: self.view.clone() }
+        Self {
+            object: self.object.clone(),
+            view: self.view.clone(),
+        }
     }
 }
 
@@ -121,7 +124,10 @@ fn put<V>(
     object: Arc<DynamicObject>,
     read: impl FnOnce(&DynamicObject) -> Result<V, ViewError>,
 ) -> bool {
-    if map.get(key).is_some_and(|old| is_older(&object, &old.object)) {
+    if map
+        .get(key)
+        .is_some_and(|old| is_older(&object, &old.object))
+    {
         return false;
     }
     let view = read(&object).map(Arc::new);
@@ -131,7 +137,10 @@ fn put<V>(
 
 impl Index {
     pub(crate) fn new(inboxes: Vec<Arc<Inbox>>) -> Self {
-        Self { inner: RwLock::default(), inboxes }
+        Self {
+            inner: RwLock::default(),
+            inboxes,
+        }
     }
 
     /// Tells everybody who listens.
@@ -156,18 +165,30 @@ impl Index {
                 inner.link(&key);
                 taken
             }
-            Kind::MachineHealthCheck => {
-                put(&mut inner.checks, &key, object, MachineHealthCheckView::from_dynamic)
-            }
-            Kind::Metal3Machine => {
-                put(&mut inner.metal3_machines, &key, object, Metal3MachineView::from_dynamic)
-            }
-            Kind::BareMetalHost => {
-                put(&mut inner.hosts, &key, object, BareMetalHostView::from_dynamic)
-            }
-            Kind::Metal3Remediation => {
-                put(&mut inner.remediations, &key, object, Metal3RemediationView::from_dynamic)
-            }
+            Kind::MachineHealthCheck => put(
+                &mut inner.checks,
+                &key,
+                object,
+                MachineHealthCheckView::from_dynamic,
+            ),
+            Kind::Metal3Machine => put(
+                &mut inner.metal3_machines,
+                &key,
+                object,
+                Metal3MachineView::from_dynamic,
+            ),
+            Kind::BareMetalHost => put(
+                &mut inner.hosts,
+                &key,
+                object,
+                BareMetalHostView::from_dynamic,
+            ),
+            Kind::Metal3Remediation => put(
+                &mut inner.remediations,
+                &key,
+                object,
+                Metal3RemediationView::from_dynamic,
+            ),
             Kind::RackAgent => {
                 let old = inner.rack_agents.get(&key);
                 let newer = old.is_none_or(|old| !is_older(&object, old));
@@ -249,7 +270,12 @@ impl Index {
     }
 
     pub(crate) fn checks(&self) -> Vec<(Key, Entry<MachineHealthCheckView>)> {
-        self.inner.read().checks.iter().map(|(k, e)| (k.clone(), e.clone())).collect()
+        self.inner
+            .read()
+            .checks
+            .iter()
+            .map(|(k, e)| (k.clone(), e.clone()))
+            .collect()
     }
 
     pub(crate) fn metal3_machine(&self, key: &Key) -> Option<Entry<Metal3MachineView>> {
@@ -265,29 +291,51 @@ impl Index {
     }
 
     pub(crate) fn remediations(&self) -> Vec<(Key, Entry<Metal3RemediationView>)> {
-        self.inner.read().remediations.iter().map(|(k, e)| (k.clone(), e.clone())).collect()
+        self.inner
+            .read()
+            .remediations
+            .iter()
+            .map(|(k, e)| (k.clone(), e.clone()))
+            .collect()
     }
 
     pub(crate) fn rack_agents(&self) -> Vec<(Key, Arc<DynamicObject>)> {
-        self.inner.read().rack_agents.iter().map(|(k, o)| (k.clone(), o.clone())).collect()
+        self.inner
+            .read()
+            .rack_agents
+            .iter()
+            .map(|(k, o)| (k.clone(), o.clone()))
+            .collect()
     }
 
     /// The Machines whose nodeRef names this Node.
     pub(crate) fn machines_of_node(&self, cluster: &Key, node: &str) -> BTreeSet<Key> {
         let name = (cluster.clone(), node.to_owned());
-        self.inner.read().by_node.get(&name).cloned().unwrap_or_default()
+        self.inner
+            .read()
+            .by_node
+            .get(&name)
+            .cloned()
+            .unwrap_or_default()
     }
 
     pub(crate) fn connection(&self, cluster: &Key) -> Connection {
         let inner = self.inner.read();
-        let known = inner.workloads.get(cluster).and_then(|w| w.connection.clone());
+        let known = inner
+            .workloads
+            .get(cluster)
+            .and_then(|w| w.connection.clone());
         known.unwrap_or_else(|| Connection::Down("not connected yet".into()))
     }
 
     pub(crate) fn set_connection(&self, cluster: &Key, connection: Connection) {
         {
             let mut inner = self.inner.write();
-            inner.workloads.entry(cluster.clone()).or_default().connection = Some(connection);
+            inner
+                .workloads
+                .entry(cluster.clone())
+                .or_default()
+                .connection = Some(connection);
         }
         self.announce(&Change::Workload(cluster.clone()));
     }
@@ -298,7 +346,13 @@ impl Index {
     }
 
     pub(crate) fn node(&self, cluster: &Key, name: &str) -> Option<Arc<Node>> {
-        self.inner.read().workloads.get(cluster)?.nodes.get(name).cloned()
+        self.inner
+            .read()
+            .workloads
+            .get(cluster)?
+            .nodes
+            .get(name)
+            .cloned()
     }
 
     pub(crate) fn apply_node(&self, cluster: &Key, node: Node) {
@@ -328,7 +382,11 @@ impl Index {
     pub(crate) fn retain_nodes(&self, cluster: &Key, listed: &BTreeSet<String>) {
         let known: Vec<String> = {
             let inner = self.inner.read();
-            inner.workloads.get(cluster).map(|w| w.nodes.keys().cloned().collect()).unwrap_or_default()
+            inner
+                .workloads
+                .get(cluster)
+                .map(|w| w.nodes.keys().cloned().collect())
+                .unwrap_or_default()
         };
         for name in known.iter().filter(|n| !listed.contains(*n)) {
             self.delete_node(cluster, name);
@@ -374,11 +432,141 @@ fn matters(old: &Node, new: &Node) -> bool {
             .collect()
     };
     let boot = |n: &Node| {
-        n.status.as_ref().and_then(|s| s.node_info.as_ref()).map(|i| i.boot_id.clone())
+        n.status
+            .as_ref()
+            .and_then(|s| s.node_info.as_ref())
+            .map(|i| i.boot_id.clone())
     };
     old.metadata.uid != new.metadata.uid
         || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
         || old.spec != new.spec
         || boot(old) != boot(new)
         || conditions(old) != conditions(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{NodeCondition, NodeStatus};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn machine(version: u64, node: &str) -> DynamicObject {
+        let object = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1",
+            "kind": "Machine",
+            "metadata": {
+                "name": "m", "namespace": "ns", "uid": "u", "resourceVersion": version.to_string(),
+            },
+            "spec": { "clusterName": "c" },
+            "status": { "nodeRef": { "name": node } },
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn index() -> (Index, Arc<Inbox>) {
+        let inbox = Arc::<Inbox>::default();
+        (Index::new(vec![inbox.clone()]), inbox)
+    }
+
+    fn waiting(inbox: &Inbox) -> Vec<Change> {
+        std::mem::take(&mut *inbox.waiting.lock())
+            .into_iter()
+            .collect()
+    }
+
+    #[test]
+    fn an_older_version_that_a_watch_brings_late_is_passed_over() {
+        let (index, inbox) = index();
+        index.apply(Kind::Machine, machine(12, "n2"));
+        assert_eq!(waiting(&inbox).len(), 1);
+        index.apply(Kind::Machine, machine(9, "n1"));
+        assert!(waiting(&inbox).is_empty());
+        let view = index.machine(&Key::new("ns", "m")).unwrap().view.unwrap();
+        assert_eq!(view.node_name.as_deref(), Some("n2"));
+    }
+
+    #[test]
+    fn a_machine_is_found_by_its_node_also_after_it_has_another() {
+        let (index, _) = index();
+        let cluster = Key::new("ns", "c");
+        index.apply(Kind::Machine, machine(1, "n1"));
+        assert_eq!(index.machines_of_node(&cluster, "n1").len(), 1);
+        index.apply(Kind::Machine, machine(2, "n2"));
+        assert!(index.machines_of_node(&cluster, "n1").is_empty());
+        assert_eq!(index.machines_of_node(&cluster, "n2").len(), 1);
+        index.delete(Kind::Machine, &Key::new("ns", "m"));
+        assert!(index.machines_of_node(&cluster, "n2").is_empty());
+    }
+
+    #[test]
+    fn an_object_that_does_not_read_is_kept_with_its_error_and_stops_nobody() {
+        let (index, _) = index();
+        let mut bad = machine(1, "n1");
+        bad.data["spec"]["clusterName"] = Value::from(7);
+        index.apply(Kind::Machine, bad);
+        let entry = index.machine(&Key::new("ns", "m")).unwrap();
+        assert!(
+            entry
+                .view
+                .unwrap_err()
+                .to_string()
+                .contains("spec.clusterName")
+        );
+    }
+
+    #[test]
+    fn a_list_that_does_not_name_an_object_any_more_deletes_it() {
+        let (index, inbox) = index();
+        index.apply(Kind::Machine, machine(1, "n1"));
+        waiting(&inbox);
+        index.retain(Kind::Machine, &BTreeSet::new());
+        assert!(index.machine(&Key::new("ns", "m")).is_none());
+        assert_eq!(
+            waiting(&inbox),
+            vec![Change::Object(Kind::Machine, Key::new("ns", "m"))]
+        );
+    }
+
+    fn node(status: &str, heartbeat: i64) -> Node {
+        let at = |s| {
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+                jiff::Timestamp::from_second(s).unwrap(),
+            )
+        };
+        let mut node = Node::default();
+        node.metadata.name = Some("n".into());
+        node.status = Some(NodeStatus {
+            conditions: Some(vec![NodeCondition {
+                type_: "Ready".into(),
+                status: status.into(),
+                last_heartbeat_time: Some(at(heartbeat)),
+                last_transition_time: Some(at(1)),
+                ..NodeCondition::default()
+            }]),
+            ..NodeStatus::default()
+        });
+        node
+    }
+
+    #[test]
+    fn a_heartbeat_wakes_nobody_and_a_condition_does() {
+        let (index, inbox) = index();
+        let cluster = Key::new("ns", "c");
+        index.apply_node(&cluster, node("True", 1));
+        waiting(&inbox);
+        index.apply_node(&cluster, node("True", 2));
+        assert!(waiting(&inbox).is_empty());
+        index.apply_node(&cluster, node("False", 3));
+        assert_eq!(waiting(&inbox), vec![Change::Node(cluster, "n".into())]);
+    }
+
+    #[test]
+    fn a_cluster_that_was_never_reached_is_down_and_says_so() {
+        let (index, _) = index();
+        assert!(matches!(
+            index.connection(&Key::new("ns", "c")),
+            Connection::Down(_)
+        ));
+    }
 }

@@ -49,10 +49,16 @@ pub(crate) enum ElectionEnd {
 /// How a Lease reads; `None`: nothing in it can be compared.
 fn record(lease: &Lease) -> LeaseRecord {
     let spec = lease.spec.clone().unwrap_or_default();
-    let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0);
+    let seconds = spec
+        .lease_duration_seconds
+        .and_then(|s| u64::try_from(s).ok())
+        .unwrap_or(0);
     LeaseRecord {
         holder: spec.holder_identity.unwrap_or_default(),
-        transitions: spec.lease_transitions.and_then(|t| u64::try_from(t).ok()).unwrap_or(0),
+        transitions: spec
+            .lease_transitions
+            .and_then(|t| u64::try_from(t).ok())
+            .unwrap_or(0),
         duration: Duration::from_secs(seconds),
         renewed: spec.renew_time.map(|t| t.0),
         version: lease.metadata.resource_version.clone().unwrap_or_default(),
@@ -156,7 +162,9 @@ impl Leader {
     /// Lets another lead at once. Only after everything that acts as leader has stopped.
     pub(crate) async fn release(&self, client: &Client, namespace: &str, name: &str) {
         let now = self.now();
-        let Some(write) = self.0.view.lock().release(now) else { return };
+        let Some(write) = self.0.view.lock().release(now) else {
+            return;
+        };
         let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
         let what = format!("Lease {namespace}/{name}");
         if self.write(&leases, name, &what, &write).await {
@@ -174,13 +182,7 @@ impl Leader {
         }
     }
 
-    async fn write(
-        &self,
-        leases: &Api<Lease>,
-        name: &str,
-        what: &str,
-        write: &LeaseWrite,
-    ) -> bool {
+    async fn write(&self, leases: &Api<Lease>, name: &str, what: &str, write: &LeaseWrite) -> bool {
         let sent = self.now();
         let result = self.send(leases, name, what, write).await;
         match result {
@@ -207,7 +209,10 @@ impl Leader {
         let mut lease = match &write.replaces {
             Some(_) => call(what, leases.get(name)).await?,
             None => Lease {
-                metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+                metadata: ObjectMeta {
+                    name: Some(name.to_owned()),
+                    ..ObjectMeta::default()
+                },
                 spec: None,
             },
         };

@@ -78,29 +78,71 @@ impl Metrics {
             agents: Gauge::default(),
         };
         let r = &mut m.registry;
-        r.register("writes", "Writes to Kubernetes by operation and result", m.writes.clone());
-        r.register("remediation_step_seconds", "Time spent in a step of a remediation", m.steps.clone());
-        r.register("remediations", "Finished remediations by outcome", m.outcomes.clone());
-        r.register("remediation_notes", "Events of remediations by reason", m.notes.clone());
-        r.register("check_targets", "Machines that a health check selects", m.targets.clone());
-        r.register("check_unhealthy", "Machines that a health check finds unhealthy", m.unhealthy.clone());
-        r.register("check_limit_reached", "1 while the limit of a health check forbids remediation", m.closed.clone());
-        r.register("deadline_lateness_seconds", "How late a deadline of a health check was acted on", m.lateness.clone());
+        r.register(
+            "writes",
+            "Writes to Kubernetes by operation and result",
+            m.writes.clone(),
+        );
+        r.register(
+            "remediation_step_seconds",
+            "Time spent in a step of a remediation",
+            m.steps.clone(),
+        );
+        r.register(
+            "remediations",
+            "Finished remediations by outcome",
+            m.outcomes.clone(),
+        );
+        r.register(
+            "remediation_notes",
+            "Events of remediations by reason",
+            m.notes.clone(),
+        );
+        r.register(
+            "check_targets",
+            "Machines that a health check selects",
+            m.targets.clone(),
+        );
+        r.register(
+            "check_unhealthy",
+            "Machines that a health check finds unhealthy",
+            m.unhealthy.clone(),
+        );
+        r.register(
+            "check_limit_reached",
+            "1 while the limit of a health check forbids remediation",
+            m.closed.clone(),
+        );
+        r.register(
+            "deadline_lateness_seconds",
+            "How late a deadline of a health check was acted on",
+            m.lateness.clone(),
+        );
         r.register("leader", "1 while this process leads", m.leader.clone());
-        r.register("agents_connected", "Rack agents that answer", m.agents.clone());
+        r.register(
+            "agents_connected",
+            "Rack agents that answer",
+            m.agents.clone(),
+        );
         Arc::new(m)
     }
 
     pub(crate) fn write_done(&self, operation: &'static str, result: &'static str) {
-        self.writes.get_or_create(&WriteLabels { operation, result }).inc();
+        self.writes
+            .get_or_create(&WriteLabels { operation, result })
+            .inc();
     }
 
     pub(crate) fn step_done(&self, step: &'static str, took: Duration) {
-        self.steps.get_or_create(&StepLabels { step }).observe(took.as_secs_f64());
+        self.steps
+            .get_or_create(&StepLabels { step })
+            .observe(took.as_secs_f64());
     }
 
     pub(crate) fn remediation_done(&self, outcome: &'static str) {
-        self.outcomes.get_or_create(&OutcomeLabels { outcome }).inc();
+        self.outcomes
+            .get_or_create(&OutcomeLabels { outcome })
+            .inc();
     }
 
     pub(crate) fn note(&self, reason: &'static str) {
@@ -108,7 +150,10 @@ impl Metrics {
     }
 
     pub(crate) fn check(&self, namespace: &str, check: &str, counts: Option<(u32, u32, bool)>) {
-        let labels = CheckLabels { namespace: namespace.into(), check: check.into() };
+        let labels = CheckLabels {
+            namespace: namespace.into(),
+            check: check.into(),
+        };
         match counts {
             Some((targets, unhealthy, open)) => {
                 self.targets.get_or_create(&labels).set(targets.into());
@@ -132,7 +177,8 @@ impl Metrics {
     }
 
     pub(crate) fn set_agents(&self, connected: usize) {
-        self.agents.set(i64::try_from(connected).unwrap_or(i64::MAX));
+        self.agents
+            .set(i64::try_from(connected).unwrap_or(i64::MAX));
     }
 
     /// The text that Prometheus reads.

@@ -22,7 +22,10 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 
     pub(crate) fn of(object: &DynamicObject) -> Self {
@@ -142,7 +145,10 @@ impl Served {
 
     /// The same, from what is known already.
     pub(crate) fn known(&self, kind: Kind) -> Option<ApiResource> {
-        self.known.read().get(&(kind.group().to_owned(), kind.kind().to_owned())).cloned()
+        self.known
+            .read()
+            .get(&(kind.group().to_owned(), kind.kind().to_owned()))
+            .cloned()
     }
 }
 

@@ -158,7 +158,13 @@ struct Parts {
 
 /// Syncs, waits for leadership, acts until it is lost or `stop`.
 async fn lead(parts: Parts) -> Result<()> {
-    let Parts { config, client, leader, stop, .. } = &parts;
+    let Parts {
+        config,
+        client,
+        leader,
+        stop,
+        ..
+    } = &parts;
     for (kind, synced) in parts.synced.clone() {
         let mut synced = synced;
         tokio::select! {
@@ -206,14 +212,24 @@ async fn lead(parts: Parts) -> Result<()> {
     }
     electing.cancel();
     if result.is_ok() {
-        leader.release(client, &config.lease_namespace, &config.lease_name).await;
+        leader
+            .release(client, &config.lease_namespace, &config.lease_name)
+            .await;
     }
     result
 }
 
 /// Starts everything that acts.
 async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str> {
-    let Parts { config, client, leader, index, served, metrics, .. } = parts;
+    let Parts {
+        config,
+        client,
+        leader,
+        index,
+        served,
+        metrics,
+        ..
+    } = parts;
     let [changes_health, changes_remediation, changes_agents] = parts.inboxes.clone();
     let mut actors = JoinSet::new();
     let (writer, writing) = Writer::new(leader.clone(), metrics.clone());
@@ -301,7 +317,10 @@ async fn election(client: &Client, config: &Config, stop: &CancellationToken) ->
         found = asked => found.context("the management cluster does not say who it is")?,
     };
     let uid = found.uid().unwrap_or_default();
-    Ok(format!("{uid}/{}/{}", config.lease_namespace, config.lease_name))
+    Ok(format!(
+        "{uid}/{}/{}",
+        config.lease_namespace, config.lease_name
+    ))
 }
 
 /// Tells this process from every other, earlier ones of the same replica included.

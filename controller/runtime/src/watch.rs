@@ -37,7 +37,11 @@ pub(crate) async fn watch_kind(
         let resource = match served.find(&client, kind.group(), kind.kind()).await {
             Ok(Some(resource)) => resource,
             Ok(None) => {
-                tracing::info!(kind = kind.kind(), group = kind.group(), "kind is not installed; looking again later");
+                tracing::info!(
+                    kind = kind.kind(),
+                    group = kind.group(),
+                    "kind is not installed; looking again later"
+                );
                 synced.send_replace(true);
                 if pause(&cancel, RETRY_MISSING).await {
                     return;
@@ -45,14 +49,21 @@ pub(crate) async fn watch_kind(
                 continue;
             }
             Err(error) => {
-                tracing::warn!(kind = kind.kind(), error = words(&error), "cannot ask for the kind");
+                tracing::warn!(
+                    kind = kind.kind(),
+                    error = words(&error),
+                    "cannot ask for the kind"
+                );
                 if pause(&cancel, Duration::from_secs(1)).await {
                     return;
                 }
                 continue;
             }
         };
-        let namespace = namespace.as_deref().filter(|_| kind.namespaced()).unwrap_or_default();
+        let namespace = namespace
+            .as_deref()
+            .filter(|_| kind.namespaced())
+            .unwrap_or_default();
         let objects = api(&client, &resource, namespace);
         let stream = watcher(objects, watcher::Config::default())
             .default_backoff()

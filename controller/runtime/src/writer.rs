@@ -69,7 +69,10 @@ impl Writer {
         } else {
             answer.await.unwrap_or(Err(ApiError::NotLeader { what }))
         };
-        self.metrics.write_done(operation, result.as_ref().err().map_or("ok", ApiError::label));
+        self.metrics.write_done(
+            operation,
+            result.as_ref().err().map_or("ok", ApiError::label),
+        );
         result
     }
 }

@@ -33,7 +33,7 @@ pub struct TlsFiles {
 impl TlsFiles {
     /// `tls.crt`, `tls.key` and `ca.crt` of one directory.
     pub fn in_dir(dir: impl Into<PathBuf>) -> Self {
-        in_dir(dir.into())
+        in_dir(&dir.into())
     }
 
     pub(super) fn read(&self) -> Result<Contents, TlsError> {

@@ -8,7 +8,7 @@ mod client;
 mod files;
 mod server;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use rustls::crypto::CryptoProvider;
@@ -124,7 +124,7 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 /// The usual names in a directory, as in a Kubernetes TLS Secret.
-pub(crate) fn in_dir(dir: PathBuf) -> TlsFiles {
+pub(crate) fn in_dir(dir: &Path) -> TlsFiles {
     TlsFiles {
         cert: dir.join("tls.crt"),
         key: dir.join("tls.key"),

@@ -46,10 +46,14 @@ pub async fn apply(client: &Client, object: serde_json::Value) -> Result<Dynamic
     let name = object.name_any();
     let params = PatchParams::apply("test-kit").force();
     let what = || format!("applying {} {name}", types.kind);
-    let mut applied =
-        api.patch(&name, &params, &Patch::Apply(&object)).await.with_context(what)?;
-    let has_status =
-        capabilities.subresources.iter().any(|(r, _)| r.plural.ends_with("status"));
+    let mut applied = api
+        .patch(&name, &params, &Patch::Apply(&object))
+        .await
+        .with_context(what)?;
+    let has_status = capabilities
+        .subresources
+        .iter()
+        .any(|(r, _)| r.plural.ends_with("status"));
     if let Some(status) = status.filter(|_| has_status) {
         let body = serde_json::json!({ "status": status });
         applied = api
@@ -77,13 +81,18 @@ pub async fn apply_yaml(client: &Client, text: &str) -> Result<()> {
 /// As [`apply_yaml`].
 pub async fn apply_file(client: &Client, path: &Path) -> Result<()> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    apply_yaml(client, &text).await.with_context(|| path.display().to_string())
+    apply_yaml(client, &text)
+        .await
+        .with_context(|| path.display().to_string())
 }
 
 fn documents(text: &str) -> Result<Vec<serde_json::Value>> {
     text.split("\n---")
         .map(|part| part.trim_start_matches("---"))
-        .filter(|part| part.lines().any(|l| !l.trim().is_empty() && !l.trim_start().starts_with('#')))
+        .filter(|part| {
+            part.lines()
+                .any(|l| !l.trim().is_empty() && !l.trim_start().starts_with('#'))
+        })
         .map(|part| {
             let value: Document = serde_saphyr::from_str(part)?;
             Ok(value.0)

@@ -77,7 +77,13 @@ impl ControlPlane {
         plane.wait_ready().await?;
         if parts == Parts::Whole {
             plane.controller_manager = Some(plane.start_controller_manager(&assets, &kubeconfig)?);
-            plane.scheduler = Some(start_plain(&assets, "kube-scheduler", dir, &kubeconfig, &[])?);
+            plane.scheduler = Some(start_plain(
+                &assets,
+                "kube-scheduler",
+                dir,
+                &kubeconfig,
+                &[],
+            )?);
         }
         Ok(plane)
     }
@@ -176,7 +182,10 @@ impl ControlPlane {
                 }
             }
             if Instant::now() > deadline {
-                bail!("the API server is not ready:\n{}", self.api_server.log_tail());
+                bail!(
+                    "the API server is not ready:\n{}",
+                    self.api_server.log_tail()
+                );
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -187,10 +196,23 @@ impl ControlPlane {
             "--node-monitor-period=1s".to_owned(),
             "--node-monitor-grace-period=4s".to_owned(),
             "--use-service-account-credentials=false".to_owned(),
-            format!("--service-account-private-key-file={}", self.dir.join("sa.key").display()),
+            format!(
+                "--flex-volume-plugin-dir={}",
+                self.dir.join("flex").display()
+            ),
+            format!(
+                "--service-account-private-key-file={}",
+                self.dir.join("sa.key").display()
+            ),
             format!("--root-ca-file={}", self.dir.join("ca.crt").display()),
         ];
-        start_plain(assets, "kube-controller-manager", &self.dir, kubeconfig, &more)
+        start_plain(
+            assets,
+            "kube-controller-manager",
+            &self.dir,
+            kubeconfig,
+            &more,
+        )
     }
 }
 
@@ -199,7 +221,9 @@ impl ControlPlane {
 /// # Errors
 /// It does not read.
 pub async fn client_of(kubeconfig: &Path) -> Result<Client> {
-    rustls::crypto::ring::default_provider().install_default().ok();
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .ok();
     let file = Kubeconfig::read_from(kubeconfig)?;
     let mut config = Config::from_custom_kubeconfig(file, &Default::default()).await?;
     config.default_retry = false;
@@ -224,6 +248,9 @@ fn start_etcd(assets: &Assets, dir: &Path) -> Result<(Process, String)> {
         format!("--initial-cluster=default={peers}"),
         // A test's data need not survive the machine.
         "--unsafe-no-fsync".into(),
+        // Alone on loopback: no election has to wait for a network.
+        "--heartbeat-interval=10".into(),
+        "--election-timeout=100".into(),
         "--log-level=warn".into(),
     ];
     Ok((Process::start("etcd", &command, &[], dir)?, url))
@@ -238,7 +265,9 @@ fn write_keys(dir: &Path) -> Result<String> {
     let ca_cert = ca.self_signed(&ca_key)?;
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new(vec!["localhost".to_owned(), "kubernetes".to_owned()])?;
-    params.subject_alt_names.push(SanType::IpAddress(std::net::Ipv4Addr::LOCALHOST.into()));
+    params
+        .subject_alt_names
+        .push(SanType::IpAddress(std::net::Ipv4Addr::LOCALHOST.into()));
     let cert = params.signed_by(&key, &Issuer::new(ca, ca_key))?;
     std::fs::write(dir.join("ca.crt"), ca_cert.pem())?;
     std::fs::write(dir.join("server.crt"), cert.pem())?;
@@ -246,7 +275,10 @@ fn write_keys(dir: &Path) -> Result<String> {
     let accounts = KeyPair::generate()?;
     std::fs::write(dir.join("sa.key"), accounts.serialize_pem())?;
     std::fs::write(dir.join("sa.pub"), accounts.public_key_pem())?;
-    std::fs::write(dir.join("tokens.csv"), format!("{ADMIN_TOKEN},admin,admin,system:masters\n"))?;
+    std::fs::write(
+        dir.join("tokens.csv"),
+        format!("{ADMIN_TOKEN},admin,admin,system:masters\n"),
+    )?;
     Ok(ca_cert.pem())
 }
 

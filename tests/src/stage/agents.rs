@@ -1,32 +1,39 @@
 //! Rack agents of a stage: configuration, process, RackAgent object.
 
-use std::{os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{collections::BTreeMap, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use anyhow::{Context, Result};
+use rackhand_proto::v1::{ListHostsRequest, power_client::PowerClient};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
 use super::{BMC_USER, END, HostLink, RackSpec, Stage};
 use crate::{
     cluster::apply,
+    pki::CertSpec,
     process::{Process, free_port},
 };
 
 impl Stage {
     fn spec(&self, rack: &str) -> Result<&RackSpec> {
-        self.config.racks.iter().find(|r| r.name == rack).context("no such rack")
+        self.config
+            .racks
+            .iter()
+            .find(|r| r.name == rack)
+            .context("no such rack")
     }
 
     /// Starts the agent of a rack, on the port that it had before.
     ///
     /// # Errors
     /// It does not start.
-    pub fn start_agent(&mut self, rack: &str) -> Result<()> {
-        let port = match self.endpoints.get(rack) {
-            Some(port) => *port,
+    pub fn start_agent(&self, rack: &str) -> Result<()> {
+        let known = self.endpoints.lock().get(rack).copied();
+        let port = match known {
+            Some(port) => port,
             None => free_port()?,
         };
-        self.endpoints.insert(rack.to_owned(), port);
+        self.endpoints.lock().insert(rack.to_owned(), port);
         let config = self.write_agent_config(rack, port)?;
         let command = vec![
             self.bins.join("rackhand-agent").display().to_string(),
@@ -35,7 +42,7 @@ impl Stage {
         ];
         let env = [("RACKHAND_LOG".to_owned(), self.config.log.clone())];
         let process = Process::start(&format!("agent-{rack}"), &command, &env, &self.dir)?;
-        self.agents.insert(rack.to_owned(), process);
+        self.agents.lock().insert(rack.to_owned(), process);
         Ok(())
     }
 
@@ -45,14 +52,14 @@ impl Stage {
     /// The API server refuses a RackAgent.
     pub async fn apply_rack_agents(&self) -> Result<()> {
         for spec in &self.config.racks {
-            let port = self.endpoints.get(&spec.name).context("the agent was never started")?;
+            let endpoint = self.agent_endpoint(&spec.name)?;
             apply(
                 &self.client,
                 json!({
                     "apiVersion": "rackhand.dev/v1alpha1",
                     "kind": "RackAgent",
                     "metadata": { "name": spec.name },
-                    "spec": { "rack": spec.name, "endpoint": format!("127.0.0.1:{port}") },
+                    "spec": { "rack": spec.name, "endpoint": endpoint },
                 }),
             )
             .await?;
@@ -64,16 +71,50 @@ impl Stage {
     ///
     /// # Errors
     /// It does not run.
-    pub fn kill_agent(&mut self, rack: &str) -> Result<()> {
-        self.agents.remove(rack).context("no such agent")?.kill()
+    pub fn kill_agent(&self, rack: &str) -> Result<()> {
+        self.take_agent(rack)?.kill()
+    }
+
+    fn take_agent(&self, rack: &str) -> Result<Process> {
+        self.agents.lock().remove(rack).context("no such agent")
     }
 
     /// Asks an agent to end.
     ///
     /// # Errors
     /// It does not run or does not end.
-    pub fn stop_agent(&mut self, rack: &str) -> Result<std::process::ExitStatus> {
-        self.agents.remove(rack).context("no such agent")?.stop(END)
+    pub fn stop_agent(&self, rack: &str) -> Result<std::process::ExitStatus> {
+        self.take_agent(rack)?.stop(END)
+    }
+
+    /// Gives the agent of a rack another directory with certificate, key and CA, from its next start.
+    pub fn set_agent_certificate(&mut self, rack: &str, dir: PathBuf) {
+        self.agent_certificates.insert(rack.to_owned(), dir);
+    }
+
+    /// Where the agent of a rack listens.
+    ///
+    /// # Errors
+    /// It was never started.
+    pub fn agent_endpoint(&self, rack: &str) -> Result<String> {
+        let found = self.endpoints.lock().get(rack).copied();
+        let port = found.with_context(|| format!("the agent of {rack} was never started"))?;
+        Ok(format!("127.0.0.1:{port}"))
+    }
+
+    /// Who keeps each host of an agent's inventory off; asked over its socket.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn held_by(&self, rack: &str) -> Result<BTreeMap<String, String>> {
+        let channel = rackhand_proto::connect_local(&self.agent_socket(rack)).await?;
+        let mut client = PowerClient::new(channel);
+        let listed = client.list_hosts(ListHostsRequest {}).await?.into_inner();
+        Ok(listed
+            .hosts
+            .into_iter()
+            .map(|host| (host.name, host.held_by))
+            .collect())
     }
 
     /// The socket of a rack's agent, for the command line.
@@ -89,15 +130,20 @@ impl Stage {
         let password = dir.join("bmc-password");
         std::fs::write(&password, self.config.bmc_password.expose_secret())?;
         std::fs::set_permissions(&password, std::fs::Permissions::from_mode(0o600))?;
-        let tls = self.tls_dir(
-            &format!("agent-{rack}"),
-            &format!("spiffe://rackhand/rack/{rack}"),
-        )?;
+        let tls = match self.agent_certificates.get(rack) {
+            Some(dir) => dir.clone(),
+            None => self.issue(&CertSpec::peer(
+                format!("agent-{rack}"),
+                format!("spiffe://rackhand/rack/{rack}"),
+            ))?,
+        };
         let mut hosts = Vec::new();
         if spec.link == HostLink::Inventory {
             for name in &spec.hosts {
                 let sim = self.host(name)?;
-                let address = sim.system_url()?.replacen("https://", "redfish+https://", 1);
+                let address = sim
+                    .system_url()?
+                    .replacen("https://", "redfish+https://", 1);
                 hosts.push(json!({
                     "name": name,
                     "node_name": name,

@@ -26,6 +26,8 @@ pub struct RackSpec {
     pub hosts: Vec<String>,
     /// How they are tied.
     pub link: HostLink,
+    /// Label `nodepool` of its Machines; the stage's own health check selects `worker`.
+    pub pool: String,
 }
 
 impl RackSpec {
@@ -36,7 +38,15 @@ impl RackSpec {
             name: name.to_owned(),
             hosts: (1..=hosts).map(|i| format!("{name}-{i}")).collect(),
             link,
+            pool: "worker".to_owned(),
         }
+    }
+
+    /// The same in another pool, which the stage's own health check does not select.
+    #[must_use]
+    pub fn in_pool(mut self, pool: &str) -> Self {
+        self.pool = pool.to_owned();
+        self
     }
 }
 
@@ -83,7 +93,11 @@ impl StageConfig {
             bmc_password: SecretString::from("correct horse"),
             controller_args: vec!["--lease-duration=3s".into()],
             log: "info".into(),
-            health: HealthTimes { unhealthy: "1s".into(), boot: "120s".into(), retries: 2 },
+            health: HealthTimes {
+                unhealthy: "1s".into(),
+                boot: "120s".into(),
+                retries: 2,
+            },
         }
     }
 }

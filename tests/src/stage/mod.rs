@@ -5,8 +5,12 @@
 
 mod agents;
 mod config;
+mod eyes;
+mod hands;
 mod objects;
 mod query;
+mod scenarios;
+mod witness;
 
 use std::{
     collections::BTreeMap,
@@ -17,9 +21,13 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
+use parking_lot::Mutex;
 
 pub use config::{HealthTimes, HostLink, RackSpec, StageConfig};
+pub use eyes::LONG;
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
+pub use scenarios::Scenarios;
+pub use witness::{Record, Witness};
 
 use crate::{
     cluster::{ControlPlane, Parts, apply_yaml},
@@ -44,9 +52,10 @@ const END: Duration = Duration::from_secs(30);
 pub struct Stage {
     // Dropped in this order: our own processes first, the control plane last.
     controllers: BTreeMap<String, Process>,
-    agents: BTreeMap<String, Process>,
+    agents: Mutex<BTreeMap<String, Process>>,
     racks: Vec<Rack>,
-    endpoints: BTreeMap<String, u16>,
+    endpoints: Mutex<BTreeMap<String, u16>>,
+    agent_certificates: BTreeMap<String, PathBuf>,
     /// All rights, for the test's own eyes and hands.
     pub client: Client,
     pki: Pki,
@@ -70,9 +79,10 @@ impl Stage {
         let pki = Pki::new(dir.join("pki"))?;
         let mut stage = Self {
             controllers: BTreeMap::new(),
-            agents: BTreeMap::new(),
+            agents: Mutex::default(),
             racks: Vec::new(),
-            endpoints: BTreeMap::new(),
+            endpoints: Mutex::default(),
+            agent_certificates: BTreeMap::new(),
             client,
             pki,
             bins,
@@ -100,7 +110,10 @@ impl Stage {
             host.kubelet.provider_id = Some(format!("rackhand://{}/{name}", spec.name));
             host
         });
-        let config = RackConfig { name: spec.name.clone(), hosts: hosts.collect() };
+        let config = RackConfig {
+            name: spec.name.clone(),
+            hosts: hosts.collect(),
+        };
         Rack::start(config, Some(&self.pki), Some(self.client.clone())).await
     }
 
@@ -109,24 +122,42 @@ impl Stage {
     /// # Errors
     /// It does not start, or is not ready in time.
     pub async fn start_controller(&mut self, name: &str) -> Result<()> {
-        let kubeconfig = self.plane.kubeconfig_of(SYSTEM, "rackhand-controller").await?;
-        let tls = self.tls_dir("controller", "spiffe://rackhand/controller")?;
+        let spec = CertSpec::peer("controller", "spiffe://rackhand/controller");
+        let tls = self.issue(&spec)?;
+        self.start_controller_with(name, &tls, &[]).await
+    }
+
+    /// The same with another directory of certificate, key and CA, and with more arguments.
+    ///
+    /// # Errors
+    /// As [`Self::start_controller`].
+    pub async fn start_controller_with(
+        &mut self,
+        name: &str,
+        tls: &Path,
+        more: &[String],
+    ) -> Result<()> {
+        let account = "rackhand-controller";
+        let kubeconfig = self.plane.kubeconfig_of(SYSTEM, account).await?;
         let admin = free_port()?;
-        self.endpoints.insert(name.to_owned(), admin);
+        self.endpoints.lock().insert(name.to_owned(), admin);
         let mut command = vec![
-            self.bins.join("rackhand-controller").display().to_string(),
+            self.binary("rackhand-controller").display().to_string(),
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--lease-namespace={SYSTEM}"),
             format!("--replica={name}"),
             format!("--agent-tls-dir={}", tls.display()),
             format!("--admin-address=127.0.0.1:{admin}"),
         ];
-        command.extend(self.config.controller_args.iter().cloned());
+        command.extend(self.config.controller_args.iter().chain(more).cloned());
         let env = [("RUST_LOG".to_owned(), self.config.log.clone())];
         let mut process = Process::start(name, &command, &env, &self.dir)?;
         let url = format!("http://127.0.0.1:{admin}/readyz");
         let deadline = std::time::Instant::now() + END;
-        while !reqwest::get(&url).await.is_ok_and(|a| a.status().is_success()) {
+        while !reqwest::get(&url)
+            .await
+            .is_ok_and(|a| a.status().is_success())
+        {
             if process.ended().is_some() || std::time::Instant::now() > deadline {
                 bail!("{name} does not become ready:\n{}", process.log_tail());
             }
@@ -141,7 +172,10 @@ impl Stage {
     /// # Errors
     /// It does not run.
     pub fn kill_controller(&mut self, name: &str) -> Result<()> {
-        self.controllers.remove(name).context("no such controller")?.kill()
+        self.controllers
+            .remove(name)
+            .context("no such controller")?
+            .kill()
     }
 
     /// Asks a controller to end, and says how it did.
@@ -149,7 +183,10 @@ impl Stage {
     /// # Errors
     /// It does not run or does not end.
     pub fn stop_controller(&mut self, name: &str) -> Result<std::process::ExitStatus> {
-        self.controllers.remove(name).context("no such controller")?.stop(END)
+        self.controllers
+            .remove(name)
+            .context("no such controller")?
+            .stop(END)
     }
 
     /// A running controller.
@@ -158,12 +195,18 @@ impl Stage {
         self.controllers.get(name)
     }
 
+    /// A running controller, to see whether it has ended.
+    pub fn controller_mut(&mut self, name: &str) -> Option<&mut Process> {
+        self.controllers.get_mut(name)
+    }
+
     /// What a controller answers on its admin address.
     ///
     /// # Errors
     /// It does not answer.
     pub async fn admin(&self, name: &str, path: &str) -> Result<(u16, String)> {
-        let port = self.endpoints.get(name).context("no such controller")?;
+        let found = self.endpoints.lock().get(name).copied();
+        let port = found.context("no such controller")?;
         let answer = reqwest::get(format!("http://127.0.0.1:{port}{path}")).await?;
         let status = answer.status().as_u16();
         Ok((status, answer.text().await?))
@@ -210,18 +253,33 @@ impl Stage {
         self.bins.join(name)
     }
 
-    /// A directory with certificate, key and CA for somebody.
-    fn tls_dir(&self, name: &str, uri: &str) -> Result<PathBuf> {
-        self.tls_dir_of(name, &CertSpec::peer(name, uri))
+    /// The authority that controllers and agents trust.
+    #[must_use]
+    pub fn pki(&self) -> &Pki {
+        &self.pki
     }
 
-    fn tls_dir_of(&self, name: &str, spec: &CertSpec) -> Result<PathBuf> {
+    /// A directory with certificate, key and CA for somebody.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn issue(&self, spec: &CertSpec) -> Result<PathBuf> {
+        self.issue_from(&self.pki, &spec.name, spec)
+    }
+
+    /// The same from another authority, under another name.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn issue_from(&self, pki: &Pki, name: &str, spec: &CertSpec) -> Result<PathBuf> {
         let dir = self.dir.join("tls").join(name);
         std::fs::create_dir_all(&dir)?;
-        let files = self.pki.issue(spec)?;
-        for (from, to) in
-            [(&files.cert, "tls.crt"), (&files.key, "tls.key"), (&files.ca, "ca.crt")]
-        {
+        let files = pki.issue(spec)?;
+        for (from, to) in [
+            (&files.cert, "tls.crt"),
+            (&files.key, "tls.key"),
+            (&files.ca, "ca.crt"),
+        ] {
             std::fs::copy(from, dir.join(to))?;
         }
         Ok(dir)
@@ -231,7 +289,8 @@ impl Stage {
     #[must_use]
     pub fn logs(&self) -> String {
         let mut text = String::new();
-        for (name, process) in self.controllers.iter().chain(&self.agents) {
+        let agents = self.agents.lock();
+        for (name, process) in self.controllers.iter().chain(agents.iter()) {
             text.push_str(&format!("--- {name}\n{}\n", process.log_tail()));
         }
         text
@@ -246,12 +305,19 @@ fn binaries() -> Result<PathBuf> {
             let me = std::env::current_exe()?;
             let dir = me.parent().context("no directory")?;
             let deps = dir.file_name().is_some_and(|n| n == "deps");
-            if deps { dir.parent().context("no directory")?.to_owned() } else { dir.to_owned() }
+            if deps {
+                dir.parent().context("no directory")?.to_owned()
+            } else {
+                dir.to_owned()
+            }
         }
     };
     for name in ["rackhand-controller", "rackhand-agent"] {
         if !dir.join(name).exists() {
-            bail!("{} is missing; run `cargo build --workspace` first", dir.join(name).display());
+            bail!(
+                "{} is missing; run `cargo build --workspace` first",
+                dir.join(name).display()
+            );
         }
     }
     Ok(dir)
@@ -260,13 +326,19 @@ fn binaries() -> Result<PathBuf> {
 /// CRDs, namespace, RBAC: what `kubectl apply -k` would install, but for the Pods.
 async fn install(client: &Client) -> Result<()> {
     for folder in ["standalone", "workload"] {
-        let path = format!("{}/../deploy/kustomize/{folder}", env!("CARGO_MANIFEST_DIR"));
+        let path = format!(
+            "{}/../deploy/kustomize/{folder}",
+            env!("CARGO_MANIFEST_DIR")
+        );
         let rendered = Command::new("kubectl")
             .args(["kustomize", &path])
             .output()
             .context("kubectl is missing; run hack/setup")?;
         if !rendered.status.success() {
-            bail!("kubectl kustomize {path}: {}", String::from_utf8_lossy(&rendered.stderr));
+            bail!(
+                "kubectl kustomize {path}: {}",
+                String::from_utf8_lossy(&rendered.stderr)
+            );
         }
         let text = String::from_utf8(rendered.stdout)?;
         // Nothing runs Pods here; the binaries are processes.
@@ -274,7 +346,9 @@ async fn install(client: &Client) -> Result<()> {
             .split("\n---\n")
             .filter(|d| !d.contains("\nkind: Deployment\n") && !d.starts_with("kind: Deployment"))
             .collect();
-        apply_yaml(client, &kept.join("\n---\n")).await.with_context(|| path.clone())?;
+        apply_yaml(client, &kept.join("\n---\n"))
+            .await
+            .with_context(|| path.clone())?;
     }
     Ok(())
 }

@@ -55,10 +55,10 @@ spec:
 impl Stage {
     /// The Cluster, ready since it was made, and the way to its API.
     pub(super) async fn write_cluster(&self) -> Result<()> {
-        let now = jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string();
-        let ready = |kind: &str| {
-            json!({ "type": kind, "status": "True", "lastTransitionTime": now, "reason": "Ready", "message": "" })
-        };
+        let now = jiff::Timestamp::now()
+            .round(jiff::Unit::Second)?
+            .to_string();
+        let ready = |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": now, "reason": "Ready", "message": "" });
         let workload = self.plane.kubeconfig_of("kube-system", "rackhand").await?;
         for object in [
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
@@ -148,11 +148,18 @@ impl Stage {
         } else {
             json!({})
         };
-        let address = sim.system_url()?.replacen("https://", "redfish+https://", 1);
+        let address = sim
+            .system_url()?
+            .replacen("https://", "redfish+https://", 1);
         let bare_metal_host = json!({
             "apiVersion": "metal3.io/v1alpha1",
             "kind": "BareMetalHost",
-            "metadata": { "name": host, "namespace": NAMESPACE, "annotations": annotations },
+            "metadata": {
+                "name": host,
+                "namespace": NAMESPACE,
+                "labels": { "rackhand.dev/rack": spec.name },
+                "annotations": annotations,
+            },
             "spec": {
                 "online": true,
                 "bmc": {
@@ -189,7 +196,11 @@ impl Stage {
         wait_until("every node Ready", Duration::from_secs(60), || async {
             let list = nodes.list(&ListParams::default()).await?;
             let ready = list.iter().filter(|n| super::query::is_ready(n)).count();
-            Ok(if ready >= wanted { Ok(()) } else { Err(format!("{ready} of {wanted}")) })
+            Ok(if ready >= wanted {
+                Ok(())
+            } else {
+                Err(format!("{ready} of {wanted}"))
+            })
         })
         .await?;
         // A providerID ties a Machine to its Node.
@@ -261,7 +272,7 @@ fn machine(spec: &RackSpec, host: &str) -> Value {
         "metadata": {
             "name": host,
             "namespace": NAMESPACE,
-            "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER, "nodepool": "worker" },
+            "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER, "nodepool": spec.pool },
         },
         "spec": {
             "clusterName": CLUSTER,

@@ -59,7 +59,10 @@ pub fn is_ready(node: &Node) -> bool {
 #[must_use]
 pub fn ready(node: &Node) -> String {
     let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
-    let found = conditions.into_iter().flatten().find(|c| c.type_ == "Ready");
+    let found = conditions
+        .into_iter()
+        .flatten()
+        .find(|c| c.type_ == "Ready");
     found.map_or_else(|| "none".to_owned(), |c| c.status.clone())
 }
 
@@ -89,7 +92,11 @@ impl Stage {
     /// The Metal3Remediations.
     #[must_use]
     pub fn remediations(&self) -> Api<DynamicObject> {
-        self.api("infrastructure.cluster.x-k8s.io", "v1beta1", "Metal3Remediation")
+        self.api(
+            "infrastructure.cluster.x-k8s.io",
+            "v1beta1",
+            "Metal3Remediation",
+        )
     }
 
     /// The Machines.
@@ -103,10 +110,13 @@ impl Stage {
     /// # Errors
     /// The API server does not answer.
     pub async fn remediation(&self, machine: &str) -> Result<Option<Seen>> {
-        let Some(object) = self.remediations().get_opt(machine).await? else { return Ok(None) };
+        let Some(object) = self.remediations().get_opt(machine).await? else {
+            return Ok(None);
+        };
         let annotation = object.annotations().get("rackhand.dev/state").cloned();
-        let ours: Value =
-            annotation.and_then(|a| serde_json::from_str(&a).ok()).unwrap_or_default();
+        let ours: Value = annotation
+            .and_then(|a| serde_json::from_str(&a).ok())
+            .unwrap_or_default();
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         Ok(Some(Seen {
             phase: text(&object.data["status"]["phase"]),
@@ -141,7 +151,10 @@ impl Stage {
     /// The API server does not answer.
     pub async fn pods(&self) -> Result<Vec<Pod>> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
-        Ok(pods.list(&ListParams::default().labels("app=db")).await?.items)
+        Ok(pods
+            .list(&ListParams::default().labels("app=db"))
+            .await?
+            .items)
     }
 
     /// The Events about objects of a name, oldest first.
@@ -154,9 +167,7 @@ impl Stage {
             .list(&ListParams::default())
             .await?
             .into_iter()
-            .filter(|e| {
-                e.regarding.as_ref().and_then(|r| r.name.as_deref()) == Some(name)
-            })
+            .filter(|e| e.regarding.as_ref().and_then(|r| r.name.as_deref()) == Some(name))
             .collect();
         list.sort_by_key(|e| e.event_time.as_ref().map(|t| t.0));
         Ok(list)

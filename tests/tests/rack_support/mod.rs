@@ -1,7 +1,10 @@
-//! A BMC of the simulator, asked by curl: a client that shares nothing with it.
+//! What tests of the rack simulator share: a BMC asked by curl, a client that shares nothing with it,
+//! and an API server in memory.
 
 // Not every test binary needs all of it.
 #![allow(dead_code)]
+
+pub(crate) mod api;
 
 use std::process::{Command, Output};
 use std::time::Duration;

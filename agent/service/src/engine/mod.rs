@@ -50,6 +50,9 @@ pub(super) struct Shared {
     /// Running operations end now.
     pub(super) stop: CancellationToken,
     start: Instant,
+    /// The terms in force, by election. A leader claims its own again and again to see whether we
+    /// are there: that must neither write to the disk nor fill the log.
+    terms: Mutex<HashMap<String, TermRecord>>,
 }
 
 impl Shared {
@@ -98,6 +101,7 @@ impl Engine {
             clients: Clients::new(driver, inventory.clone(), config.times.clone()),
             stop: CancellationToken::new(),
             start: Instant::now(),
+            terms: Mutex::default(),
         });
         let engine = Self {
             shared,
@@ -302,6 +306,13 @@ impl Engine {
         number: u64,
         holder: String,
     ) -> Result<Result<u64, TermRecord>, Status> {
+        let asked = TermRecord {
+            number,
+            holder: holder.clone(),
+        };
+        if self.shared.terms.lock().get(&election) == Some(&asked) {
+            return Ok(Ok(number));
+        }
         let result = self
             .shared
             .journal
@@ -309,7 +320,16 @@ impl Engine {
             .await;
         let result = result.map_err(|error| journal_status(&error))?;
         match &result {
-            Ok(_) => info!(election, term = number, holder, "term claimed"),
+            Ok(_) => {
+                info!(election, term = number, holder, "term claimed");
+                let mut terms = self.shared.terms.lock();
+                if terms
+                    .get(&election)
+                    .is_none_or(|known| known.number < number)
+                {
+                    terms.insert(election, asked);
+                }
+            }
             Err(known) => warn!(
                 election,
                 term = number,

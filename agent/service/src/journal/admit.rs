@@ -74,7 +74,7 @@ pub(crate) struct Admission {
 #[derive(Debug)]
 pub(crate) enum Admitted {
     /// This id was admitted before; nothing is started.
-    Known(OperationRecord),
+    Known(Box<OperationRecord>),
     /// It is written down and shall start. A hold of somebody else was overridden by force.
     Started { overridden: Option<HoldRecord> },
     /// No.
@@ -100,7 +100,7 @@ pub(crate) enum Refused {
         known: SequenceRecord,
     },
     Held(HoldRecord),
-    OtherOperation(OperationRecord),
+    OtherOperation(Box<OperationRecord>),
 }
 
 impl fmt::Display for Refused {
@@ -171,9 +171,9 @@ impl Admission {
         if let Some(known) = get::<OperationRecord>(tx, OPERATIONS, &self.id)? {
             let same = known.key == self.key && known.action == self.action.word();
             return Ok(if same {
-                Admitted::Known(known)
+                Admitted::Known(Box::new(known))
             } else {
-                Admitted::Refused(Refused::OtherOperation(known))
+                Admitted::Refused(Refused::OtherOperation(Box::new(known)))
             });
         }
         let refused = match check_term(tx, &self.authority)? {

@@ -68,6 +68,12 @@ pub struct RackAgentSpec {
         )
     )]
     pub endpoint: String,
+    /// Networks, in CIDR form, whose BMCs it reaches for hosts that its own inventory does not name.
+    /// A BareMetalHost goes to the agent whose network holds its BMC, to the rack in its label
+    /// rackhand.dev/rack, or to the only agent there is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 3, max = 43)))]
+    pub bmc_networks: Vec<String>,
 }
 
 /// What the controller knows about an agent.

@@ -7,7 +7,7 @@
 //! ```text
 //! Pending -> Holding -> PoweringOff -> ConfirmingOff -> Tainting -> Draining
 //!                           |  ^            |                          |
-//!                           v  | seen on    | no Node to taint         v
+//!                           v  | seen on    | never had a Node         v
 //!                 AwaitingConfirmation      +---------------------> PoweringOn -> Booting
 //!                                                                                   |
 //!            Succeeded / Retrying (back to Holding) / Escalated <----------- Restoring

@@ -190,7 +190,7 @@ impl fmt::Display for Because {
             Self::PowerOffRunning => write!(f, "switching the host off; not confirmed off yet"),
             Self::FenceUnconfirmed(why) => write!(
                 f,
-                "the host is not confirmed off, so nothing is tainted: {why}. Retrying; or make \
+                "the host is not confirmed off, so no workload is moved: {why}. Retrying; or make \
                  sure yourself that it is off and annotate this object with \
                  rackhand.dev/confirm-fenced=<its UID>"
             ),

@@ -88,7 +88,7 @@ pub struct HostRef {
     pub bmc: String,
 }
 
-/// The Node as it was before the power-off.
+/// The Node as it was when the host was found off, or before that.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeMark {

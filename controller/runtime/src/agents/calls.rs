@@ -24,12 +24,20 @@ pub(crate) enum CallFailure {
     Rejected(String),
 }
 
+/// An operation to begin: which host, under which name, for whom, for how long.
+pub(crate) struct Wanted<'a> {
+    pub(crate) host: &'a HostRef,
+    pub(crate) endpoint: Option<v1::BmcEndpoint>,
+    pub(crate) id: &'a str,
+    pub(crate) owner: &'a str,
+    pub(crate) deadline: Duration,
+}
+
 /// What a power-off asks for.
 pub(crate) struct OffRequest {
     pub(crate) command_after: Duration,
     pub(crate) confirmations: u32,
     pub(crate) confirm_interval: Duration,
-    pub(crate) deadline: Duration,
     pub(crate) system_uuid: String,
     pub(crate) serial: String,
 }
@@ -49,7 +57,10 @@ pub(crate) enum Followed {
 
 impl Agents {
     fn target(host: &HostRef, endpoint: Option<v1::BmcEndpoint>) -> v1::Target {
-        v1::Target { host: host.host.clone(), endpoint }
+        v1::Target {
+            host: host.host.clone(),
+            endpoint,
+        }
     }
 
     /// The client and the term, if we lead at this very moment in the term that was claimed.
@@ -59,7 +70,9 @@ impl Agents {
             Some(number) if number == claimed => Ok((client, self.term(number))),
             Some(number) => {
                 self.look_again();
-                Err(CallFailure::Later(format!("term {number} is not claimed there yet")))
+                Err(CallFailure::Later(format!(
+                    "term {number} is not claimed there yet"
+                )))
             }
             None => Err(CallFailure::Later("this process does not lead".into())),
         }
@@ -87,23 +100,19 @@ impl Agents {
 
     async fn begin(
         &self,
-        host: &HostRef,
-        endpoint: Option<v1::BmcEndpoint>,
-        id: &str,
-        owner: &str,
+        wanted: Wanted<'_>,
         action: Action,
-        deadline: Duration,
         expect: Option<v1::SystemIdentity>,
     ) -> Result<(), CallFailure> {
-        let (mut client, term) = self.authority(&host.rack)?;
+        let (mut client, term) = self.authority(&wanted.host.rack)?;
         let mut request = tonic::Request::new(v1::BeginRequest {
-            operation_id: id.to_owned(),
-            target: Some(Self::target(host, endpoint)),
+            operation_id: wanted.id.to_owned(),
+            target: Some(Self::target(wanted.host, wanted.endpoint)),
             term: Some(term),
             sequence: self.sequence(),
-            owner: owner.to_owned(),
+            owner: wanted.owner.to_owned(),
             action: Some(action),
-            deadline: Some(duration_to_proto(deadline)),
+            deadline: Some(duration_to_proto(wanted.deadline)),
             expect,
             force: false,
         });
@@ -115,13 +124,10 @@ impl Agents {
         }
     }
 
-    /// Begins a hard power-off that leaves the host held in the name of `owner`.
+    /// Begins a hard power-off that leaves the host held in the name of the owner.
     pub(crate) async fn begin_off(
         &self,
-        host: &HostRef,
-        endpoint: Option<v1::BmcEndpoint>,
-        id: &str,
-        owner: &str,
+        wanted: Wanted<'_>,
         off: OffRequest,
     ) -> Result<(), CallFailure> {
         let action = Action::PowerOff(v1::PowerOff {
@@ -135,26 +141,21 @@ impl Agents {
             serial: off.serial,
             ..v1::SystemIdentity::default()
         };
-        self.begin(host, endpoint, id, owner, action, off.deadline, Some(expect)).await
+        self.begin(wanted, action, Some(expect)).await
     }
 
-    /// Begins a power-on, which also lifts the hold of `owner`.
-    pub(crate) async fn begin_on(
-        &self,
-        host: &HostRef,
-        endpoint: Option<v1::BmcEndpoint>,
-        id: &str,
-        owner: &str,
-        deadline: Duration,
-    ) -> Result<(), CallFailure> {
-        let action = Action::PowerOn(v1::PowerOn {});
-        self.begin(host, endpoint, id, owner, action, deadline, None).await
+    /// Begins a power-on, which also lifts the hold of the owner.
+    pub(crate) async fn begin_on(&self, wanted: Wanted<'_>) -> Result<(), CallFailure> {
+        self.begin(wanted, Action::PowerOn(v1::PowerOn {}), None)
+            .await
     }
 
     pub(crate) async fn cancel(&self, host: &HostRef, id: &str) -> Result<(), CallFailure> {
         let (mut client, term) = self.authority(&host.rack)?;
-        let mut request =
-            tonic::Request::new(v1::CancelRequest { operation_id: id.to_owned(), term: Some(term) });
+        let mut request = tonic::Request::new(v1::CancelRequest {
+            operation_id: id.to_owned(),
+            term: Some(term),
+        });
         request.set_timeout(CALL);
         match tokio::time::timeout(CALL * 2, client.cancel(request)).await {
             Ok(Ok(_)) => Ok(()),
@@ -212,7 +213,10 @@ impl Agents {
                 None => Err("the agent answered nothing".into()),
             }
         };
-        PowerView { asked, result: result.await }
+        PowerView {
+            asked,
+            result: result.await,
+        }
     }
 
     /// Follows an operation until its outcome; sends what happens, ends when nobody listens.
@@ -253,12 +257,15 @@ impl Agents {
                 message = stream.message() => message,
             };
             match message {
-                Ok(Some(v1::AwaitResponse { event: Some(event), .. })) => {
+                Ok(Some(v1::AwaitResponse {
+                    event: Some(event), ..
+                })) => {
                     use v1::await_response::Event;
                     let told = match event {
-                        Event::CommandSent(c) => {
-                            Followed::Command { command: c.command, answer: c.answer }
-                        }
+                        Event::CommandSent(c) => Followed::Command {
+                            command: c.command,
+                            answer: c.answer,
+                        },
                         Event::Outcome(outcome) => {
                             news.send(Followed::View(finished(&outcome))).ok();
                             return;
@@ -280,11 +287,20 @@ impl Agents {
 fn finished(outcome: &v1::Outcome) -> OperationView {
     let mut why = outcome.message.clone();
     if why.is_empty() {
-        why = outcome.failure.as_ref().map(|f| f.message.clone()).unwrap_or_default();
+        why = outcome
+            .failure
+            .as_ref()
+            .map(|f| f.message.clone())
+            .unwrap_or_default();
     }
     let result = match outcome.code() {
         v1::OutcomeCode::Confirmed => {
-            match outcome.readings.iter().map(reading).collect::<Result<Vec<_>, _>>() {
+            match outcome
+                .readings
+                .iter()
+                .map(reading)
+                .collect::<Result<Vec<_>, _>>()
+            {
                 Ok(readings) => OperationOutcome::Confirmed { readings },
                 Err(why) => OperationOutcome::Unconfirmed { why },
             }
@@ -297,7 +313,10 @@ fn finished(outcome: &v1::Outcome) -> OperationView {
         v1::OutcomeCode::Cancelled => OperationOutcome::Cancelled,
         v1::OutcomeCode::Interrupted => OperationOutcome::Interrupted,
     };
-    OperationView::Finished { outcome: result, commands_sent: outcome.commands_sent }
+    OperationView::Finished {
+        outcome: result,
+        commands_sent: outcome.commands_sent,
+    }
 }
 
 fn reading(r: &v1::PowerReading) -> Result<PowerReading, String> {
@@ -309,7 +328,10 @@ fn reading(r: &v1::PowerReading) -> Result<PowerReading, String> {
         v1::PowerState::Unknown | v1::PowerState::Unspecified => PowerState::Unknown,
     };
     let at = r.at.as_ref().ok_or("a reading without a time")?;
-    let since = r.since_start.as_ref().ok_or("a reading without a monotonic time")?;
+    let since = r
+        .since_start
+        .as_ref()
+        .ok_or("a reading without a monotonic time")?;
     Ok(PowerReading {
         state,
         raw: r.raw.clone(),
@@ -320,4 +342,84 @@ fn reading(r: &v1::PowerReading) -> Result<PowerReading, String> {
             .ok_or("a reading with an odd monotonic time")?,
         bmc: r.bmc.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proto(state: v1::PowerState) -> v1::PowerReading {
+        v1::PowerReading {
+            state: state.into(),
+            raw: "x".into(),
+            at: Some(rackhand_proto::convert::timestamp_to_proto(
+                Timestamp::UNIX_EPOCH,
+            )),
+            since_start: Some(duration_to_proto(Duration::from_millis(2500))),
+            bmc: "b".into(),
+            ..v1::PowerReading::default()
+        }
+    }
+
+    fn outcome(code: v1::OutcomeCode, readings: Vec<v1::PowerReading>) -> OperationOutcome {
+        let outcome = v1::Outcome {
+            code: code.into(),
+            readings,
+            ..v1::Outcome::default()
+        };
+        match finished(&outcome) {
+            OperationView::Finished { outcome, .. } => outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn f1_only_the_exact_word_for_off_becomes_off() {
+        for (said, read) in [
+            (v1::PowerState::Off, PowerState::Off),
+            (v1::PowerState::PoweringOff, PowerState::PoweringOff),
+            (v1::PowerState::Unknown, PowerState::Unknown),
+            (v1::PowerState::Unspecified, PowerState::Unknown),
+        ] {
+            assert_eq!(reading(&proto(said)).unwrap().state, read);
+        }
+        let mut later = proto(v1::PowerState::Off);
+        later.state = 99;
+        assert_eq!(
+            reading(&later).unwrap().state,
+            PowerState::Unknown,
+            "a word of a later version"
+        );
+    }
+
+    #[test]
+    fn f1_a_confirmation_whose_evidence_does_not_read_confirms_nothing() {
+        let good = proto(v1::PowerState::Off);
+        let confirmed = outcome(v1::OutcomeCode::Confirmed, vec![good.clone()]);
+        assert!(matches!(confirmed, OperationOutcome::Confirmed { .. }));
+        for spoil in [
+            |r: &mut v1::PowerReading| r.at = None,
+            |r: &mut v1::PowerReading| r.since_start = None,
+        ] {
+            let mut bad = good.clone();
+            spoil(&mut bad);
+            let read = outcome(v1::OutcomeCode::Confirmed, vec![good.clone(), bad]);
+            assert!(
+                matches!(read, OperationOutcome::Unconfirmed { .. }),
+                "{read:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn f8_an_outcome_of_a_later_version_is_not_taken_for_success() {
+        let unknown = v1::Outcome {
+            code: 99,
+            ..v1::Outcome::default()
+        };
+        let OperationView::Finished { outcome, .. } = finished(&unknown) else {
+            panic!()
+        };
+        assert!(matches!(outcome, OperationOutcome::Unconfirmed { .. }));
+    }
 }

@@ -17,14 +17,14 @@ use std::{
 
 use kube::api::DynamicObject;
 use parking_lot::RwLock;
+use rackhand_api::kinds::rack_agent::RackAgentSpec;
 use rackhand_core::hosts::{InventoryHost, Rack};
 use rackhand_proto::{ClientTls, classify, connect_lazy, v1};
-use serde::Deserialize;
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
-pub(crate) use calls::{CallFailure, Followed, OffRequest};
+pub(crate) use calls::{CallFailure, Followed, OffRequest, Wanted};
 pub(crate) use status::AgentStatus;
 
 use crate::{
@@ -43,16 +43,6 @@ const PROBE_SILENT: Duration = Duration::from_secs(1);
 /// How long a call to an agent that does not touch a BMC may take.
 const CALL: Duration = Duration::from_secs(3);
 
-/// The part of a RackAgent's spec that is used here.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    rack: String,
-    endpoint: String,
-    #[serde(default)]
-    bmc_networks: Vec<String>,
-}
-
 /// What is known of an agent.
 #[derive(Clone)]
 enum State {
@@ -61,7 +51,7 @@ enum State {
 }
 
 struct Agent {
-    spec: Spec,
+    spec: RackAgentSpec,
     state: State,
     client: Option<Client>,
     hosts: Vec<v1::Host>,
@@ -121,8 +111,13 @@ impl Agents {
     fn reconcile(self: &Arc<Self>, tasks: &mut JoinSet<()>, cancel: &CancellationToken) {
         let objects: BTreeMap<Key, Arc<DynamicObject>> =
             self.index.rack_agents().into_iter().collect();
-        let gone: BTreeSet<Key> =
-            self.agents.read().keys().filter(|k| !objects.contains_key(k)).cloned().collect();
+        let gone: BTreeSet<Key> = self
+            .agents
+            .read()
+            .keys()
+            .filter(|k| !objects.contains_key(k))
+            .cloned()
+            .collect();
         for key in gone {
             self.remove(&key);
         }
@@ -131,7 +126,10 @@ impl Agents {
                 .data
                 .get("spec")
                 .ok_or_else(|| "spec is missing".to_owned())
-                .and_then(|s| serde_json::from_value::<Spec>(s.clone()).map_err(|e| format!("spec: {e}")));
+                .and_then(|s| {
+                    serde_json::from_value::<RackAgentSpec>(s.clone())
+                        .map_err(|e| format!("spec: {e}"))
+                });
             let spec = match spec {
                 Ok(spec) => spec,
                 Err(why) => {
@@ -147,7 +145,9 @@ impl Agents {
             let stop = cancel.child_token();
             let agent = Agent {
                 spec: spec.clone(),
-                state: State::Silent { why: "not connected yet".into() },
+                state: State::Silent {
+                    why: "not connected yet".into(),
+                },
                 client: None,
                 hosts: Vec::new(),
                 seen: false,
@@ -167,7 +167,7 @@ impl Agents {
         }
     }
 
-    async fn keep(&self, key: &Key, spec: &Spec, stop: &CancellationToken) {
+    async fn keep(&self, key: &Key, spec: &RackAgentSpec, stop: &CancellationToken) {
         let mut client = match connect_lazy(&spec.endpoint, &spec.rack, &self.tls) {
             Ok(channel) => Client::new(channel),
             Err(error) => {
@@ -192,11 +192,18 @@ impl Agents {
     }
 
     /// Claims the term and lists the hosts.
-    async fn look(&self, client: &mut Client, key: &Key, spec: &Spec) -> Result<(), String> {
+    async fn look(
+        &self,
+        client: &mut Client,
+        key: &Key,
+        spec: &RackAgentSpec,
+    ) -> Result<(), String> {
         let Some(number) = self.leader.term() else {
             return Err("this process does not lead".into());
         };
-        let mut claim = tonic::Request::new(v1::ClaimTermRequest { term: Some(self.term(number)) });
+        let mut claim = tonic::Request::new(v1::ClaimTermRequest {
+            term: Some(self.term(number)),
+        });
         claim.set_timeout(CALL);
         let claimed = within(client.claim_term(claim)).await?;
         if !claimed.accepted {
@@ -210,7 +217,10 @@ impl Agents {
         list.set_timeout(CALL);
         let listed = within(client.list_hosts(list)).await?;
         if listed.rack != spec.rack {
-            return Err(format!("it serves rack {:?}, not {:?}", listed.rack, spec.rack));
+            return Err(format!(
+                "it serves rack {:?}, not {:?}",
+                listed.rack, spec.rack
+            ));
         }
         self.ready(key, number, client, listed.hosts);
         Ok(())
@@ -219,7 +229,9 @@ impl Agents {
     fn ready(&self, key: &Key, term: u64, client: &Client, hosts: Vec<v1::Host>) {
         let news = {
             let mut agents = self.agents.write();
-            let Some(agent) = agents.get_mut(key) else { return };
+            let Some(agent) = agents.get_mut(key) else {
+                return;
+            };
             let was = matches!(agent.state, State::Ready { term: t } if t == term);
             let news = !was || agent.hosts != hosts;
             agent.state = State::Ready { term };
@@ -239,9 +251,13 @@ impl Agents {
     fn silent(&self, key: &Key, why: &str) {
         let news = {
             let mut agents = self.agents.write();
-            let Some(agent) = agents.get_mut(key) else { return };
+            let Some(agent) = agents.get_mut(key) else {
+                return;
+            };
             let news = !matches!(&agent.state, State::Silent { why: w } if w == why);
-            agent.state = State::Silent { why: why.to_owned() };
+            agent.state = State::Silent {
+                why: why.to_owned(),
+            };
             agent.client = None;
             news
         };
@@ -255,7 +271,10 @@ impl Agents {
 
     fn count(&self) {
         let agents = self.agents.read();
-        let connected = agents.values().filter(|a| matches!(a.state, State::Ready { .. })).count();
+        let connected = agents
+            .values()
+            .filter(|a| matches!(a.state, State::Ready { .. }))
+            .count();
         drop(agents);
         self.metrics.set_agents(connected);
     }
@@ -273,7 +292,8 @@ impl Agents {
         let mut racks: BTreeMap<String, Rack> = BTreeMap::new();
         for agent in self.agents.read().values() {
             let rack = racks.entry(agent.spec.rack.clone()).or_default();
-            rack.bmc_networks.extend(agent.spec.bmc_networks.iter().cloned());
+            rack.bmc_networks
+                .extend(agent.spec.bmc_networks.iter().cloned());
             for host in &agent.hosts {
                 if rack.hosts.iter().any(|h| h.name == host.name) {
                     continue;
@@ -328,7 +348,9 @@ impl Agents {
 
     /// The next sequence: one counter for all hosts grows for each of them too.
     fn sequence(&self) -> u64 {
-        self.counter.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+        self.counter
+            .fetch_add(1, Ordering::Relaxed)
+            .saturating_add(1)
     }
 }
 

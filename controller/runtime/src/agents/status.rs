@@ -34,7 +34,9 @@ impl AgentStatus {
         let (updates, mut waiting) = mpsc::unbounded_channel::<(Key, Value)>();
         let task = async move {
             while let Some((key, status)) = waiting.recv().await {
-                let Some(resource) = served.known(Kind::RackAgent) else { continue };
+                let Some(resource) = served.known(Kind::RackAgent) else {
+                    continue;
+                };
                 let objects = api(&client, &resource, "");
                 let body = json!({
                     "apiVersion": resource.api_version,
@@ -44,10 +46,17 @@ impl AgentStatus {
                 });
                 let name = key.name.clone();
                 let written = writer
-                    .write("agent_status", format!("status of RackAgent {name}"), move || async move {
-                        let apply = PatchParams::apply("rackhand-agent-status").force();
-                        objects.patch_status(&name, &apply, &Patch::Apply(&body)).await.map(drop)
-                    })
+                    .write(
+                        "agent_status",
+                        format!("status of RackAgent {name}"),
+                        move || async move {
+                            let apply = PatchParams::apply("rackhand-agent-status").force();
+                            objects
+                                .patch_status(&name, &apply, &Patch::Apply(&body))
+                                .await
+                                .map(drop)
+                        },
+                    )
                     .await;
                 if let Err(error) = written {
                     tracing::debug!(%error, "the status of an agent could not be written");

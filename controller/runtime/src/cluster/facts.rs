@@ -17,14 +17,18 @@ use crate::api::{ApiError, call, optional};
 /// The status of condition Ready.
 pub(crate) fn ready(node: &Node) -> Option<&str> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
-    conditions.iter().find(|c| c.type_ == "Ready").map(|c| c.status.as_str())
+    conditions
+        .iter()
+        .find(|c| c.type_ == "Ready")
+        .map(|c| c.status.as_str())
 }
 
 fn taint(node: &Node) -> Taint {
     let taints = node.spec.as_ref().and_then(|s| s.taints.as_ref());
-    let found = taints.into_iter().flatten().find(|t| {
-        t.key == OUT_OF_SERVICE_TAINT_KEY && t.effect == OUT_OF_SERVICE_TAINT_EFFECT
-    });
+    let found = taints
+        .into_iter()
+        .flatten()
+        .find(|t| t.key == OUT_OF_SERVICE_TAINT_KEY && t.effect == OUT_OF_SERVICE_TAINT_EFFECT);
     match found {
         None => Taint::Absent,
         Some(t) if t.value.as_deref() == Some(OUT_OF_SERVICE_TAINT_VALUE) => Taint::Ours,
@@ -58,12 +62,23 @@ pub(crate) async fn node_lease(
     now: Timestamp,
 ) -> Result<Option<LeaseFacts>, ApiError> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASE_NAMESPACE);
-    let asked = call(format!("Lease {NODE_LEASE_NAMESPACE}/{node}"), leases.get(node)).await;
-    let Some(spec) = optional(asked)?.and_then(|lease| lease.spec) else { return Ok(None) };
+    let asked = call(
+        format!("Lease {NODE_LEASE_NAMESPACE}/{node}"),
+        leases.get(node),
+    )
+    .await;
+    let Some(spec) = optional(asked)?.and_then(|lease| lease.spec) else {
+        return Ok(None);
+    };
     let renewed = spec.renew_time.map(|t| t.0.to_string()).unwrap_or_default();
-    let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(40);
+    let seconds = spec
+        .lease_duration_seconds
+        .and_then(|s| u64::try_from(s).ok())
+        .unwrap_or(40);
     let mut memory = memory.lock();
-    let seen = memory.entry(node.to_owned()).or_insert_with(|| (renewed.clone(), now));
+    let seen = memory
+        .entry(node.to_owned())
+        .or_insert_with(|| (renewed.clone(), now));
     if seen.0 != renewed {
         *seen = (renewed.clone(), now);
     }

@@ -96,12 +96,20 @@ impl Workloads {
         while tasks.join_next().await.is_some() {}
     }
 
-    async fn keep(&self, management: &Client, index: &Index, key: &Key, cancel: &CancellationToken) {
+    async fn keep(
+        &self,
+        management: &Client,
+        index: &Index,
+        key: &Key,
+        cancel: &CancellationToken,
+    ) {
         while !cancel.is_cancelled() {
             let why = match connect(management, key).await {
                 Ok((client, version)) => {
                     self.clients.write().insert(key.clone(), client.clone());
-                    let why = self.follow(management, &client, index, key, version, cancel).await;
+                    let why = self
+                        .follow(management, &client, index, key, version, cancel)
+                        .await;
                     self.clients.write().remove(key);
                     why
                 }
@@ -194,16 +202,28 @@ fn trim(node: &mut Node) {
 async fn secret(management: &Client, key: &Key) -> Result<(String, String), String> {
     let name = kubeconfig_secret(&key.name);
     let secrets: Api<Secret> = Api::namespaced(management.clone(), &key.namespace);
-    let found = call(format!("Secret {}/{name}", key.namespace), secrets.get(&name))
-        .await
-        .map_err(|e| e.to_string())?;
+    let found = call(
+        format!("Secret {}/{name}", key.namespace),
+        secrets.get(&name),
+    )
+    .await
+    .map_err(|e| e.to_string())?;
     let ByteString(bytes) = found
         .data
         .as_ref()
         .and_then(|d| d.get(KUBECONFIG_SECRET_KEY))
-        .ok_or_else(|| format!("Secret {}/{name} has no key {KUBECONFIG_SECRET_KEY:?}", key.namespace))?;
-    let text = String::from_utf8(bytes.clone())
-        .map_err(|_| format!("Secret {}/{name}: the kubeconfig is not UTF-8", key.namespace))?;
+        .ok_or_else(|| {
+            format!(
+                "Secret {}/{name} has no key {KUBECONFIG_SECRET_KEY:?}",
+                key.namespace
+            )
+        })?;
+    let text = String::from_utf8(bytes.clone()).map_err(|_| {
+        format!(
+            "Secret {}/{name}: the kubeconfig is not UTF-8",
+            key.namespace
+        )
+    })?;
     Ok((text, found.resource_version().unwrap_or_default()))
 }
 

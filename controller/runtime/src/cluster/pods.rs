@@ -42,7 +42,9 @@ pub(crate) async fn drain(client: &Client, node: &str) -> Result<Drain, ApiError
 /// Whether it stays on a Node that carries the out-of-service taint: without a limit of time.
 fn tolerates(pod: &Pod) -> bool {
     let list = pod.spec.as_ref().and_then(|s| s.tolerations.as_ref());
-    list.into_iter().flatten().any(|t| matches_taint(t) && t.toleration_seconds.is_none())
+    list.into_iter()
+        .flatten()
+        .any(|t| matches_taint(t) && t.toleration_seconds.is_none())
 }
 
 fn matches_taint(toleration: &Toleration) -> bool {
@@ -92,7 +94,10 @@ mod tests {
             (toleration(key, "", "nodeshutdown", "NoExecute"), true),
             (toleration(key, "Equal", "other", ""), false),
             (toleration(key, "Exists", "", "NoSchedule"), false),
-            (toleration("node.kubernetes.io/unreachable", "Exists", "", "NoExecute"), false),
+            (
+                toleration("node.kubernetes.io/unreachable", "Exists", "", "NoExecute"),
+                false,
+            ),
         ] {
             assert_eq!(tolerates(&pod(vec![t.clone()])), tolerated, "{t:?}");
         }

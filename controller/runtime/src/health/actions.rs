@@ -46,7 +46,12 @@ pub(super) async fn other_requests(
     namespace: &str,
 ) -> Result<BTreeMap<String, (Owners, bool)>, ApiError> {
     let what = format!("{} of {}", template.request_kind(), template.api_version);
-    let Ok(resource) = pinned(&context.client, &template.api_version, template.request_kind()).await
+    let Ok(resource) = pinned(
+        &context.client,
+        &template.api_version,
+        template.request_kind(),
+    )
+    .await
     else {
         return Ok(BTreeMap::new());
     };
@@ -57,8 +62,11 @@ pub(super) async fn other_requests(
         .flatten()
         .map(|object| {
             let meta = Meta::of(&object);
-            let owners: Owners =
-                meta.owners.iter().map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone())).collect();
+            let owners: Owners = meta
+                .owners
+                .iter()
+                .map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone()))
+                .collect();
             (meta.name.clone(), (owners, meta.is_deleting()))
         })
         .collect())
@@ -101,14 +109,20 @@ async fn create(
     machine: &MachineView,
 ) -> Result<Acted, ApiError> {
     let not_found = |why: String| {
-        Ok(Acted::NotRequested { reason: "RemediationTemplateNotFound", why })
+        Ok(Acted::NotRequested {
+            reason: "RemediationTemplateNotFound",
+            why,
+        })
     };
     let name = format!("{} {}/{}", reference.kind, check.namespace, reference.name);
     let resource = match pinned(&context.client, &reference.api_version, &reference.kind).await {
         Ok(resource) => resource,
         Err(error) => {
             let why = crate::api::words(&error);
-            return not_found(format!("{name}: {} is not served: {why}", reference.api_version));
+            return not_found(format!(
+                "{name}: {} is not served: {why}",
+                reference.api_version
+            ));
         }
     };
     let templates = api(&context.client, &resource, &check.namespace);
@@ -122,15 +136,29 @@ async fn create(
         Err(error) => return not_found(error.to_string()),
     };
     let body = request_body(reference, &template.template, machine, check);
-    let kind = body.types.as_ref().map(|t| t.kind.clone()).unwrap_or_default();
-    let version = body.types.as_ref().map(|t| t.api_version.clone()).unwrap_or_default();
+    let kind = body
+        .types
+        .as_ref()
+        .map(|t| t.kind.clone())
+        .unwrap_or_default();
+    let version = body
+        .types
+        .as_ref()
+        .map(|t| t.api_version.clone())
+        .unwrap_or_default();
     let failed = |why: String| {
-        Ok(Acted::NotRequested { reason: "RemediationRequestCreationFailed", why })
+        Ok(Acted::NotRequested {
+            reason: "RemediationRequestCreationFailed",
+            why,
+        })
     };
     let resource = match pinned(&context.client, &version, &kind).await {
         Ok(resource) => resource,
         Err(error) => {
-            return failed(format!("{kind} of {version} is not served: {}", crate::api::words(&error)));
+            return failed(format!(
+                "{kind} of {version} is not served: {}",
+                crate::api::words(&error)
+            ));
         }
     };
     let requests = api(&context.client, &resource, &check.namespace);
@@ -166,16 +194,24 @@ fn request_body(
     let text = |body: &Map<String, Value>, field: &str| {
         body.get(field).and_then(Value::as_str).map(str::to_owned)
     };
-    let api_version =
-        text(&body, "apiVersion").unwrap_or_else(|| reference.api_version.clone());
+    let api_version = text(&body, "apiVersion").unwrap_or_else(|| reference.api_version.clone());
     let kind = text(&body, "kind").unwrap_or_else(|| request_kind(&reference.kind).to_owned());
     let map = |field: &str| -> Map<String, Value> {
-        let found = template.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_object);
+        let found = template
+            .get("metadata")
+            .and_then(|m| m.get(field))
+            .and_then(Value::as_object);
         found.cloned().unwrap_or_default()
     };
     let (mut annotations, mut labels) = (map("annotations"), map("labels"));
-    let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
-    annotations.insert(CLONED_FROM_NAME_ANNOTATION.into(), reference.name.clone().into());
+    let group = reference
+        .api_version
+        .split_once('/')
+        .map_or("", |(group, _)| group);
+    annotations.insert(
+        CLONED_FROM_NAME_ANNOTATION.into(),
+        reference.name.clone().into(),
+    );
     annotations.insert(
         CLONED_FROM_GROUPKIND_ANNOTATION.into(),
         format!("{}.{group}", reference.kind).into(),
@@ -224,7 +260,10 @@ async fn delete(
     };
     // The one that was seen, not one that came after it.
     let only = DeleteParams {
-        preconditions: Some(Preconditions { uid: found.uid(), resource_version: None }),
+        preconditions: Some(Preconditions {
+            uid: found.uid(),
+            resource_version: None,
+        }),
         ..DeleteParams::default()
     };
     let deleted = context
@@ -269,8 +308,15 @@ mod tests {
             "metadata": { "labels": { "a": "b" }, "name": "ignored", "finalizers": ["ignored"] },
             "spec": { "strategy": { "type": "Reboot" } },
         });
-        let Value::Object(template) = template else { unreachable!() };
-        let body = request_body(&reference(), &template, &machine(), &Key::new("ns", "check"));
+        let Value::Object(template) = template else {
+            unreachable!()
+        };
+        let body = request_body(
+            &reference(),
+            &template,
+            &machine(),
+            &Key::new("ns", "check"),
+        );
         let body = serde_json::to_value(body).unwrap();
         assert_eq!(
             body,
@@ -303,8 +349,16 @@ mod tests {
         let Value::Object(template) = json!({ "apiVersion": "x.y/v1", "kind": "Other" }) else {
             unreachable!()
         };
-        let body = request_body(&reference(), &template, &machine(), &Key::new("ns", "check"));
+        let body = request_body(
+            &reference(),
+            &template,
+            &machine(),
+            &Key::new("ns", "check"),
+        );
         let types = body.types.unwrap();
-        assert_eq!((types.api_version.as_str(), types.kind.as_str()), ("x.y/v1", "Other"));
+        assert_eq!(
+            (types.api_version.as_str(), types.kind.as_str()),
+            ("x.y/v1", "Other")
+        );
     }
 }

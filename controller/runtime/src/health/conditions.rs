@@ -95,7 +95,9 @@ pub(super) async fn machine_conditions(
     let Some(body) = both_lists(&entry.object, machine.shape, &old, &new, &gone, now) else {
         return Ok(());
     };
-    let was_healthy = machine.condition(HEALTH_CHECK_SUCCEEDED).is_none_or(|c| !c.is_false());
+    let was_healthy = machine
+        .condition(HEALTH_CHECK_SUCCEEDED)
+        .is_none_or(|c| !c.is_false());
     let object = patch_status(context, Kind::Machine, &Key::of(&entry.object), body).await?;
     context.index.apply(Kind::Machine, object);
     if was_healthy && health.is_some_and(|h| !h.succeeded) {
@@ -104,7 +106,9 @@ pub(super) async fn machine_conditions(
             "Machine {} has been marked as unhealthy by MachineHealthCheck {check}: {why}",
             machine.meta.name
         );
-        context.events.send(&entry.object, false, "MachineMarkedUnhealthy", &message);
+        context
+            .events
+            .send(&entry.object, false, "MachineMarkedUnhealthy", &message);
     }
     Ok(())
 }
@@ -116,15 +120,23 @@ async fn patch_status(
     body: Value,
 ) -> Result<DynamicObject, ApiError> {
     let what = format!("status of {} {key}", kind.kind());
-    let resource =
-        context.served.known(kind).ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+    let resource = context
+        .served
+        .known(kind)
+        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
     let objects = api(&context.client, &resource, &key.namespace);
     let name = key.name.clone();
-    let operation = if kind == Kind::Machine { "machine_status" } else { "check_status" };
+    let operation = if kind == Kind::Machine {
+        "machine_status"
+    } else {
+        "check_status"
+    };
     context
         .writer
         .write(operation, what, move || async move {
-            objects.patch_status(&name, &PatchParams::default(), &Patch::Merge(body)).await
+            objects
+                .patch_status(&name, &PatchParams::default(), &Patch::Merge(body))
+                .await
         })
         .await
 }
@@ -140,15 +152,22 @@ pub(super) async fn check_conditions(
 ) -> Result<(), ApiError> {
     let key = Key::of(object);
     let now = Timestamp::now();
-    let (status, reason) =
-        if planned.gate.open { ("True", REMEDIATION_ALLOWED) } else { ("False", "TooManyUnhealthy") };
+    let (status, reason) = if planned.gate.open {
+        ("True", REMEDIATION_ALLOWED)
+    } else {
+        ("False", "TooManyUnhealthy")
+    };
     let message = planned.gate.message.as_str();
     let mut old = Vec::new();
     let mut new = vec![NewCondition {
         type_: PAUSED,
         status: if paused { "True" } else { "False" },
         reason: if paused { "Paused" } else { "NotPaused" },
-        message: if paused { "the Cluster or this check is paused" } else { "" },
+        message: if paused {
+            "the Cluster or this check is paused"
+        } else {
+            ""
+        },
         severity: None,
     }];
     if !paused {
@@ -159,25 +178,37 @@ pub(super) async fn check_conditions(
             message,
             severity: (!planned.gate.open).then_some("Warning"),
         });
-        new.push(NewCondition { type_: REMEDIATION_ALLOWED, status, reason, message, severity: None });
+        new.push(NewCondition {
+            type_: REMEDIATION_ALLOWED,
+            status,
+            reason,
+            message,
+            severity: None,
+        });
     }
     let conditions = both_lists(object, view.shape, &old, &new, &cleared(view), now);
     let counts = counts(view, planned);
     let mut latest = object.clone();
     let closing = !planned.gate.open
-        && view.condition(REMEDIATION_ALLOWED).and_then(|c| c.message.as_deref()) != Some(message);
+        && view
+            .condition(REMEDIATION_ALLOWED)
+            .and_then(|c| c.message.as_deref())
+            != Some(message);
     if (conditions.is_some() || counts.is_some()) && !paused || conditions.is_some() {
         let mut body = conditions.unwrap_or_else(|| {
             json!({ "metadata": { "resourceVersion": object.metadata.resource_version }, "status": {} })
         });
-        if let (Some(Value::Object(counts)), Some(status)) =
-            (counts.filter(|_| !paused), body.get_mut("status").and_then(Value::as_object_mut))
-        {
+        if let (Some(Value::Object(counts)), Some(status)) = (
+            counts.filter(|_| !paused),
+            body.get_mut("status").and_then(Value::as_object_mut),
+        ) {
             status.extend(counts);
         }
         match patch_status(context, Kind::MachineHealthCheck, &key, body).await {
             Ok(object) => {
-                context.index.apply(Kind::MachineHealthCheck, object.clone());
+                context
+                    .index
+                    .apply(Kind::MachineHealthCheck, object.clone());
                 latest = object;
             }
             // Changed meanwhile: the watch brings it back here.
@@ -186,17 +217,22 @@ pub(super) async fn check_conditions(
         }
     }
     if closing && planned.status.unhealthy > 0 && !paused {
-        context.events.send(object, true, "RemediationRestricted", message);
+        context
+            .events
+            .send(object, true, "RemediationRestricted", message);
     }
     belongs(context, &latest, view, cluster).await
 }
 
 /// Complaints of the old list that nothing ever took back upstream.
 fn cleared(view: &MachineHealthCheckView) -> Vec<&'static str> {
-    [EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE, EXTERNAL_REMEDIATION_REQUEST_AVAILABLE]
-        .into_iter()
-        .filter(|t| view.condition(t).is_some())
-        .collect()
+    [
+        EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
+        EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
+    ]
+    .into_iter()
+    .filter(|t| view.condition(t).is_some())
+    .collect()
 }
 
 /// The counts; `None`: they stand there already.
@@ -258,7 +294,10 @@ async fn belongs(
     let patched = context
         .writer
         .write("check_metadata", what, move || async move {
-            let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
+            let params = PatchParams {
+                field_manager: Some(FIELD_MANAGER.into()),
+                ..Default::default()
+            };
             checks.patch(&name, &params, &Patch::Merge(body)).await
         })
         .await;
@@ -279,8 +318,16 @@ pub(super) async fn report_invalid(
     reason: &str,
     message: &str,
 ) -> Result<(), ApiError> {
-    let version = object.types.as_ref().map(|t| t.api_version.as_str()).unwrap_or_default();
-    let shape = if version.ends_with("v1beta2") { Shape::V1Beta2 } else { Shape::V1Beta1 };
+    let version = object
+        .types
+        .as_ref()
+        .map(|t| t.api_version.as_str())
+        .unwrap_or_default();
+    let shape = if version.ends_with("v1beta2") {
+        Shape::V1Beta2
+    } else {
+        Shape::V1Beta1
+    };
     let condition = |severity| NewCondition {
         type_: REMEDIATION_ALLOWED,
         status: "False",

@@ -16,11 +16,7 @@ use super::{
     conditions::{check_conditions, machine_conditions, report_invalid},
     facts,
 };
-use crate::{
-    api::ApiError,
-    index::Entry,
-    object::Key,
-};
+use crate::{api::ApiError, index::Entry, object::Key};
 
 /// A target with the objects behind it.
 pub(super) struct Fleet {
@@ -29,10 +25,7 @@ pub(super) struct Fleet {
 }
 
 /// Evaluates a check; returns when to do so again although nothing has changed.
-pub(super) async fn evaluate(
-    context: &Context,
-    key: &Key,
-) -> Result<Option<Timestamp>, ApiError> {
+pub(super) async fn evaluate(context: &Context, key: &Key) -> Result<Option<Timestamp>, ApiError> {
     let Some(entry) = context.index.check(key) else {
         context.metrics.check(&key.namespace, &key.name, None);
         return Ok(None);
@@ -48,7 +41,10 @@ pub(super) async fn evaluate(
             return Ok(None);
         }
     };
-    let cluster_key = Key::new(&key.namespace, view.cluster_name.clone().unwrap_or_default());
+    let cluster_key = Key::new(
+        &key.namespace,
+        view.cluster_name.clone().unwrap_or_default(),
+    );
     let Some(cluster) = context.index.cluster(&cluster_key) else {
         let message = format!("Cluster {cluster_key} does not exist");
         report_invalid(context, &entry.object, "ClusterNotFound", &message).await?;
@@ -69,7 +65,11 @@ pub(super) async fn evaluate(
     context.metrics.check(
         &key.namespace,
         &key.name,
-        Some((planned.status.expected, planned.status.unhealthy, planned.gate.open)),
+        Some((
+            planned.status.expected,
+            planned.status.unhealthy,
+            planned.gate.open,
+        )),
     );
     if meta.is_annotated_true(DRY_RUN_ANNOTATION) {
         for action in &planned.actions {
@@ -89,7 +89,10 @@ async fn gather(
     view: &MachineHealthCheckView,
     cluster: &Key,
 ) -> Result<Fleet, ApiError> {
-    let mut fleet = Fleet { entries: Vec::new(), targets: Vec::new() };
+    let mut fleet = Fleet {
+        entries: Vec::new(),
+        targets: Vec::new(),
+    };
     let elsewhere = match &view.remediation_template {
         Some(t) if t.request_kind() != kinds::METAL3_REMEDIATION => {
             Some(other_requests(context, t, &key.namespace).await?)
@@ -117,7 +120,9 @@ async fn gather(
                     facts::request(&machine, owners, *deleting)
                 }),
             (Some(_), None) => {
-                let found = context.index.remediation(&Key::new(&key.namespace, &machine.meta.name));
+                let found = context
+                    .index
+                    .remediation(&Key::new(&key.namespace, &machine.meta.name));
                 found.map_or(RequestView::None, |found| {
                     let meta = rackhand_api::views::Meta::of(&found.object);
                     let owners: Vec<_> = meta

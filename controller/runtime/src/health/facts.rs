@@ -51,7 +51,10 @@ fn int_or_percent(value: IntOrPercent) -> CoreIntOrPercent {
 pub(super) fn check(view: &MachineHealthCheckView, paused: bool) -> Check {
     let startup = view.node_startup_timeout.unwrap_or(DEFAULT_STARTUP_TIMEOUT);
     let limit = match (&view.unhealthy_range, view.max_unhealthy) {
-        (Some(range), _) => Limit::Range { min: range.min, max: range.max },
+        (Some(range), _) => Limit::Range {
+            min: range.min,
+            max: range.max,
+        },
         (None, Some(limit)) => Limit::AtMost(int_or_percent(limit)),
         (None, None) => Limit::AtMost(CoreIntOrPercent::Percent(100)),
     };
@@ -68,7 +71,10 @@ pub(super) fn check(view: &MachineHealthCheckView, paused: bool) -> Check {
 pub(super) fn cluster(view: &ClusterView) -> ClusterFacts {
     let since = |type_: &str, said: Option<bool>| {
         match view.condition(type_) {
-            Some(c) => c.is_true().then(|| c.last_transition.or(view.meta.created)).flatten(),
+            Some(c) => c
+                .is_true()
+                .then(|| c.last_transition.or(view.meta.created))
+                .flatten(),
             // Older Cluster API says it in a field only.
             None => view.meta.created.filter(|_| said == Some(true)),
         }
@@ -90,8 +96,11 @@ fn condition(view: &ConditionView) -> Condition {
 }
 
 pub(super) fn machine(view: &MachineView) -> MachineFacts {
-    let failure: Vec<&str> =
-        [&view.failure_reason, &view.failure_message].into_iter().flatten().map(String::as_str).collect();
+    let failure: Vec<&str> = [&view.failure_reason, &view.failure_message]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .collect();
     let status = |type_: &str| view.condition(type_).map(ConditionView::is_true);
     MachineFacts {
         name: view.meta.name.clone(),
@@ -114,13 +123,17 @@ pub(super) fn machine(view: &MachineView) -> MachineFacts {
 }
 
 pub(super) fn node(index: &Index, cluster: &Key, name: Option<&str>) -> NodeView {
-    let Some(name) = name else { return NodeView::NotJoined };
+    let Some(name) = name else {
+        return NodeView::NotJoined;
+    };
     if let Connection::Down(why) = index.connection(cluster) {
         return NodeView::Unreachable { why };
     }
     match index.node(cluster, name) {
         Some(node) => NodeView::Present(node_facts(&node)),
-        None => NodeView::Missing { name: name.to_owned() },
+        None => NodeView::Missing {
+            name: name.to_owned(),
+        },
     }
 }
 
@@ -150,9 +163,17 @@ pub(super) fn request(
     let of_machine = |kind: &str| kind == kinds::MACHINE;
     match owners.iter().find(|(kind, _, _)| of_machine(kind)) {
         Some((_, _, uid)) if *uid == machine.meta.uid => {
-            if deleting { RequestView::Deleting } else { RequestView::Open }
+            if deleting {
+                RequestView::Deleting
+            } else {
+                RequestView::Open
+            }
         }
-        Some((kind, name, uid)) => RequestView::Foreign { owner: format!("{kind} {name} (UID {uid})") },
-        None => RequestView::Foreign { owner: "nobody (it has no ownerReference to a Machine)".into() },
+        Some((kind, name, uid)) => RequestView::Foreign {
+            owner: format!("{kind} {name} (UID {uid})"),
+        },
+        None => RequestView::Foreign {
+            owner: "nobody (it has no ownerReference to a Machine)".into(),
+        },
     }
 }

@@ -14,8 +14,7 @@ use kube::{
 };
 use rackhand_api::{
     names::{
-        CAPI_PAUSED_ANNOTATION, CRD_LABEL, CRD_LABEL_VALUE, EVALUATE_ANNOTATION,
-        PAUSED_ANNOTATION,
+        CAPI_PAUSED_ANNOTATION, CRD_LABEL, CRD_LABEL_VALUE, EVALUATE_ANNOTATION, PAUSED_ANNOTATION,
     },
     views::Meta,
 };
@@ -39,7 +38,10 @@ pub(crate) struct Mine {
 
 impl Mine {
     pub(crate) fn new(mode: HealthChecks) -> Self {
-        Self { mode, our_crd: AtomicBool::new(false) }
+        Self {
+            mode,
+            our_crd: AtomicBool::new(false),
+        }
     }
 
     /// Looks at the CRD once.

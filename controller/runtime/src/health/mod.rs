@@ -101,12 +101,7 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancel
     while tasks.join_next().await.is_some() {}
 }
 
-fn start(
-    context: &Arc<Context>,
-    queue: &mut Queue,
-    tasks: &mut JoinSet<Evaluated>,
-    key: Key,
-) {
+fn start(context: &Arc<Context>, queue: &mut Queue, tasks: &mut JoinSet<Evaluated>, key: Key) {
     if queue.running.contains(&key) {
         queue.again.insert(key);
         return;
@@ -130,12 +125,19 @@ fn finish(
     tasks: &mut JoinSet<Evaluated>,
     done: Evaluated,
 ) {
-    let Evaluated { key, wake_at, failed } = done;
+    let Evaluated {
+        key,
+        wake_at,
+        failed,
+    } = done;
     queue.running.remove(&key);
     queue.due.remove(&key);
     if failed {
         let count = queue.failures.entry(key.clone()).or_insert(0);
-        let wait = BACKOFF.0.saturating_mul(1 << (*count).min(7)).min(BACKOFF.1);
+        let wait = BACKOFF
+            .0
+            .saturating_mul(1 << (*count).min(7))
+            .min(BACKOFF.1);
         *count = count.saturating_add(1);
         let at = Timestamp::now().checked_add(wait).unwrap_or(Timestamp::MAX);
         queue.due.insert(key.clone(), at);
@@ -165,7 +167,12 @@ fn touched(index: &Index, changes: &BTreeSet<Change>) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
     let checks = index.checks();
     let mut of_cluster = |cluster: &Key| {
-        keys.extend(checks.iter().filter(|(k, e)| in_cluster(k, e.view.as_deref().ok(), cluster)).map(|(k, _)| k.clone()));
+        keys.extend(
+            checks
+                .iter()
+                .filter(|(k, e)| in_cluster(k, e.view.as_deref().ok(), cluster))
+                .map(|(k, _)| k.clone()),
+        );
     };
     let mut direct = BTreeSet::new();
     for change in changes {
@@ -180,10 +187,17 @@ fn touched(index: &Index, changes: &BTreeSet<Change>) -> BTreeSet<Key> {
                 }
             }
             Change::Object(Kind::Machine | Kind::Metal3Remediation, key) => {
-                match index.machine(key).and_then(|e| e.view.ok()).and_then(|m| m.cluster_name.clone()) {
+                match index
+                    .machine(key)
+                    .and_then(|e| e.view.ok())
+                    .and_then(|m| m.cluster_name.clone())
+                {
                     Some(cluster) => of_cluster(&Key::new(&key.namespace, cluster)),
                     None => direct.extend(
-                        checks.iter().filter(|(k, _)| k.namespace == key.namespace).map(|(k, _)| k.clone()),
+                        checks
+                            .iter()
+                            .filter(|(k, _)| k.namespace == key.namespace)
+                            .map(|(k, _)| k.clone()),
                     ),
                 }
             }

@@ -24,7 +24,7 @@ use super::{
     patches::{NewCondition, both_lists, taints},
 };
 use crate::{
-    agents::{CallFailure, OffRequest},
+    agents::{CallFailure, OffRequest, Wanted},
     api::{ApiError, call},
     object::{Key, Kind, api},
 };
@@ -35,26 +35,34 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 impl Engine {
     pub(super) async fn act(&mut self, command: &Command, o: &Observation) -> Result<(), Setback> {
         let state = self.recorded.state.as_ref();
-        let host = state.and_then(|s| s.host.clone()).or_else(|| match &o.host {
-            HostView::Found(host) => Some(host.clone()),
-            HostView::NotFound(_) => None,
-        });
+        let host = state
+            .and_then(|s| s.host.clone())
+            .or_else(|| match &o.host {
+                HostView::Found(host) => Some(host.clone()),
+                HostView::NotFound(_) => None,
+            });
         let policy = o.request.policy.clone().unwrap_or_default();
         match command {
             Command::AddFinalizer => self.finalizer(true).await,
             Command::RemoveFinalizer => self.finalizer(false).await,
             Command::AddHold => self.hold(&self.bmh_key(host)?, true).await,
             Command::RemoveHold => self.hold(&self.bmh_key(host)?, false).await,
-            Command::PowerOff { id, command_after, system_uuid, serial } => {
+            Command::PowerOff {
+                id,
+                command_after,
+                system_uuid,
+                serial,
+            } => {
                 let off = OffRequest {
                     command_after: *command_after,
                     confirmations: policy.confirmations,
                     confirm_interval: policy.confirm_interval,
-                    deadline: policy.power_off_timeout.saturating_add(*command_after),
                     system_uuid: system_uuid.clone(),
                     serial: serial.clone(),
                 };
-                self.power_off(&self.host_of(host)?, id, off).await
+                let deadline = policy.power_off_timeout.saturating_add(*command_after);
+                self.power_off(&self.host_of(host)?, id, off, deadline)
+                    .await
             }
             Command::PowerOn { id } => self.power_on(&self.host_of(host)?, id, &policy).await,
             Command::Cancel { id } => {
@@ -65,13 +73,21 @@ impl Engine {
             Command::Release => {
                 let host = self.host_of(host)?;
                 let endpoint = self.endpoint(&host).await?;
-                let released = self.context.agents.release(&host, endpoint, &self.uid).await;
+                let released = self
+                    .context
+                    .agents
+                    .release(&host, endpoint, &self.uid)
+                    .await;
                 self.forgiving("release", released)
             }
             Command::ReadPower => {
                 let host = self.host_of(host)?;
                 let endpoint = self.endpoint(&host).await?;
-                let view = self.context.agents.read_power(&host, endpoint, READ_TIMEOUT).await;
+                let view = self
+                    .context
+                    .agents
+                    .read_power(&host, endpoint, READ_TIMEOUT)
+                    .await;
                 self.power = Some(view);
                 Ok(())
             }
@@ -83,7 +99,11 @@ impl Engine {
 
     fn host_of(&self, host: Option<HostRef>) -> Result<HostRef, Setback> {
         host.ok_or_else(|| {
-            ApiError::other(format!("Metal3Remediation {}", self.key), "no host is chosen").into()
+            ApiError::other(
+                format!("Metal3Remediation {}", self.key),
+                "no host is chosen",
+            )
+            .into()
         })
     }
 
@@ -95,7 +115,11 @@ impl Engine {
     }
 
     async fn finalizer(&mut self, on: bool) -> Result<(), Setback> {
-        let entry = self.context.index.remediation(&self.key).ok_or(Setback::Gone)?;
+        let entry = self
+            .context
+            .index
+            .remediation(&self.key)
+            .ok_or(Setback::Gone)?;
         let mut list = entry.object.metadata.finalizers.clone().unwrap_or_default();
         list.retain(|f| f != METAL3_REMEDIATION_FINALIZER);
         if on {
@@ -111,8 +135,17 @@ impl Engine {
     /// F2, F9: only our own key.
     async fn hold(&self, host: &Key, on: bool) -> Result<(), Setback> {
         let key = names::hold_annotation(&self.uid);
-        let value = if on { Value::from(HOLD_ANNOTATION_VALUE) } else { Value::Null };
-        self.patch_host(host, "hold", json!({ "metadata": { "annotations": { key: value } } })).await
+        let value = if on {
+            Value::from(HOLD_ANNOTATION_VALUE)
+        } else {
+            Value::Null
+        };
+        self.patch_host(
+            host,
+            "hold",
+            json!({ "metadata": { "annotations": { key: value } } }),
+        )
+        .await
     }
 
     async fn patch_host(
@@ -133,7 +166,9 @@ impl Engine {
             .context
             .writer
             .write(operation, what, move || async move {
-                hosts.patch(&name, &PatchParams::default(), &Patch::Merge(body)).await
+                hosts
+                    .patch(&name, &PatchParams::default(), &Patch::Merge(body))
+                    .await
             })
             .await;
         match patched {
@@ -154,8 +189,12 @@ impl Engine {
     /// with the command, kept nowhere.
     async fn endpoint(&self, host: &HostRef) -> Result<Option<v1::BmcEndpoint>, Setback> {
         let racks = self.context.agents.racks();
-        let known = racks.get(&host.rack).is_some_and(|r| r.hosts.iter().any(|h| h.name == host.host));
-        let Some(bmh) = host.bmh.as_deref().filter(|_| !known) else { return Ok(None) };
+        let known = racks
+            .get(&host.rack)
+            .is_some_and(|r| r.hosts.iter().any(|h| h.name == host.host));
+        let Some(bmh) = host.bmh.as_deref().filter(|_| !known) else {
+            return Ok(None);
+        };
         let key = Key::parse(bmh);
         let what = format!("BareMetalHost {key}");
         let entry = self
@@ -164,7 +203,10 @@ impl Engine {
             .host(&key)
             .ok_or_else(|| ApiError::other(&what, "does not exist"))?;
         let view = entry.view.map_err(|e| ApiError::other(&what, e))?;
-        let bmc = view.bmc.as_ref().ok_or_else(|| ApiError::other(&what, "spec.bmc is not set"))?;
+        let bmc = view
+            .bmc
+            .as_ref()
+            .ok_or_else(|| ApiError::other(&what, "spec.bmc is not set"))?;
         let address = bmc
             .address
             .clone()
@@ -178,10 +220,14 @@ impl Engine {
         let secret = call(&what, secrets.get(&name)).await?;
         let field = |field: &str| -> Result<String, Setback> {
             let bytes = secret.data.as_ref().and_then(|d| d.get(field));
-            let text = bytes.and_then(|b| std::str::from_utf8(&b.0).ok()).map(str::trim);
+            let text = bytes
+                .and_then(|b| std::str::from_utf8(&b.0).ok())
+                .map(str::trim);
             match text.filter(|t| !t.is_empty()) {
                 Some(text) => Ok(text.to_owned()),
-                None => Err(ApiError::other(&what, format!("key {field:?} is missing or empty")).into()),
+                None => {
+                    Err(ApiError::other(&what, format!("key {field:?} is missing or empty")).into())
+                }
             }
         };
         Ok(Some(v1::BmcEndpoint {
@@ -192,16 +238,38 @@ impl Engine {
         }))
     }
 
-    async fn power_off(&mut self, host: &HostRef, id: &str, off: OffRequest) -> Result<(), Setback> {
+    async fn power_off(
+        &mut self,
+        host: &HostRef,
+        id: &str,
+        off: OffRequest,
+        deadline: Duration,
+    ) -> Result<(), Setback> {
         let endpoint = self.endpoint(host).await?;
-        let begun = self.context.agents.begin_off(host, endpoint, id, &self.uid, off).await;
+        let owner = self.uid.clone();
+        let wanted = Wanted {
+            host,
+            endpoint,
+            id,
+            owner: &owner,
+            deadline,
+        };
+        let begun = self.context.agents.begin_off(wanted, off).await;
         self.begun(host, begun)
     }
 
     async fn power_on(&mut self, host: &HostRef, id: &str, policy: &Policy) -> Result<(), Setback> {
         let endpoint = self.endpoint(host).await?;
+        let owner = self.uid.clone();
         let deadline = policy.power_on_timeout;
-        let begun = self.context.agents.begin_on(host, endpoint, id, &self.uid, deadline).await;
+        let wanted = Wanted {
+            host,
+            endpoint,
+            id,
+            owner: &owner,
+            deadline,
+        };
+        let begun = self.context.agents.begin_on(wanted).await;
         self.begun(host, begun)
     }
 
@@ -246,11 +314,9 @@ impl Engine {
             .cluster
             .clone()
             .ok_or_else(|| ApiError::other("taint", "the cluster is not known"))?;
-        let client = self
-            .context
-            .workloads
-            .client(&cluster)
-            .ok_or_else(|| ApiError::other("taint", format!("cluster {cluster} is not connected")))?;
+        let client = self.context.workloads.client(&cluster).ok_or_else(|| {
+            ApiError::other("taint", format!("cluster {cluster} is not connected"))
+        })?;
         let nodes: Api<Node> = Api::all(client);
         let name = facts.name.clone();
         let what = format!("taint of node {name} of cluster {cluster}");
@@ -259,7 +325,11 @@ impl Engine {
             return Err(ApiError::other(what, "the node was replaced meanwhile").into());
         }
         let now = self.context.config.taint_time_added.then(Timestamp::now);
-        let old = node.spec.as_ref().and_then(|s| s.taints.clone()).unwrap_or_default();
+        let old = node
+            .spec
+            .as_ref()
+            .and_then(|s| s.taints.clone())
+            .unwrap_or_default();
         let body = json!({
             "metadata": { "resourceVersion": node.resource_version() },
             "spec": { "taints": taints(&old, on, now) },
@@ -267,15 +337,27 @@ impl Engine {
         let patched = self
             .context
             .writer
-            .write(if on { "taint" } else { "untaint" }, what, move || async move {
-                nodes.patch(&name, &PatchParams::default(), &Patch::Merge(body)).await
-            })
+            .write(
+                if on { "taint" } else { "untaint" },
+                what,
+                move || async move {
+                    nodes
+                        .patch(&name, &PatchParams::default(), &Patch::Merge(body))
+                        .await
+                },
+            )
             .await?;
         self.context.index.apply_node(&cluster, patched);
         let (reason, message) = if on {
-            ("Tainted", format!("out-of-service taint set on node {}", facts.name))
+            (
+                "Tainted",
+                format!("out-of-service taint set on node {}", facts.name),
+            )
         } else {
-            ("Untainted", format!("out-of-service taint removed from node {}", facts.name))
+            (
+                "Untainted",
+                format!("out-of-service taint removed from node {}", facts.name),
+            )
         };
         self.tell(false, reason, &message);
         Ok(())
@@ -283,10 +365,16 @@ impl Engine {
 
     /// Both lists of conditions in one patch, both unhealthy marks.
     async fn escalate(&self, bmh: Option<String>) -> Result<(), Setback> {
-        let entry = self.context.index.remediation(&self.key).ok_or(Setback::Gone)?;
+        let entry = self
+            .context
+            .index
+            .remediation(&self.key)
+            .ok_or(Setback::Gone)?;
         let owner = entry.view.ok().and_then(|v| v.machine().cloned());
         let machine = owner.and_then(|owner| {
-            self.context.index.machine(&Key::new(&self.key.namespace, &owner.name))
+            self.context
+                .index
+                .machine(&Key::new(&self.key.namespace, &owner.name))
         });
         if let Some((entry, view)) =
             machine.and_then(|entry| entry.view.clone().ok().map(|view| (entry, view)))
@@ -321,7 +409,9 @@ impl Engine {
                     .context
                     .writer
                     .write("escalate", what, move || async move {
-                        machines.patch_status(&name, &PatchParams::default(), &Patch::Merge(body)).await
+                        machines
+                            .patch_status(&name, &PatchParams::default(), &Patch::Merge(body))
+                            .await
                     })
                     .await?;
                 self.context.index.apply(Kind::Machine, object);
@@ -332,7 +422,8 @@ impl Engine {
                 UNHEALTHY_ANNOTATION: UNHEALTHY_VALUE,
                 UNHEALTHY_V1BETA1_ANNOTATION: UNHEALTHY_VALUE,
             }}});
-            self.patch_host(&Key::parse(&bmh), "unhealthy_mark", body).await?;
+            self.patch_host(&Key::parse(&bmh), "unhealthy_mark", body)
+                .await?;
         }
         Ok(())
     }

@@ -2,15 +2,13 @@
 //!
 //! Must never act on a state that is not written.
 
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use rackhand_core::remediation::{Because, Command, Decision, Next, Outcome, PowerView, State, step};
+use rackhand_core::remediation::{
+    Because, Command, Decision, Next, Outcome, PowerView, State, step,
+};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -109,7 +107,10 @@ impl Engine {
                     if failures == FAILURES_TOLD {
                         self.tell(true, "ActionFailed", &error.to_string());
                     }
-                    let wait = BACKOFF.0.saturating_mul(1 << failures.min(6)).min(BACKOFF.1);
+                    let wait = BACKOFF
+                        .0
+                        .saturating_mul(1 << failures.min(6))
+                        .min(BACKOFF.1);
                     if pause(&stop, wait).await {
                         break;
                     }
@@ -202,7 +203,9 @@ impl Engine {
         tracing::info!(remediation = %self.key, reason, "{message}");
         self.context.metrics.note(reason);
         if let Some(entry) = self.context.index.remediation(&self.key) {
-            self.context.events.send(&entry.object, warning, reason, message);
+            self.context
+                .events
+                .send(&entry.object, warning, reason, message);
         }
     }
 
@@ -220,9 +223,15 @@ impl Engine {
     /// Waits for whatever comes first; true: stop.
     async fn sleep(&mut self, until: Option<Timestamp>, stop: &CancellationToken) -> bool {
         let left = until.map_or(RESYNC, |t| {
-            Duration::try_from(Timestamp::now().until(t).map(jiff::SignedDuration::try_from)
-                .ok().and_then(Result::ok).unwrap_or_default())
-                .unwrap_or_default()
+            Duration::try_from(
+                Timestamp::now()
+                    .until(t)
+                    .map(jiff::SignedDuration::try_from)
+                    .ok()
+                    .and_then(Result::ok)
+                    .unwrap_or_default(),
+            )
+            .unwrap_or_default()
         });
         let bell = self.bell.clone();
         tokio::select! {

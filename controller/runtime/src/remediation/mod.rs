@@ -52,7 +52,11 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn lease_memory(&self, cluster: &Key) -> Arc<LeaseMemory> {
-        self.leases.lock().entry(cluster.clone()).or_default().clone()
+        self.leases
+            .lock()
+            .entry(cluster.clone())
+            .or_default()
+            .clone()
     }
 }
 
@@ -97,7 +101,10 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancel
                 }
                 Change::Object(_, object) => {
                     touched.extend(
-                        tasks.keys().filter(|k| k.namespace == object.namespace).cloned(),
+                        tasks
+                            .keys()
+                            .filter(|k| k.namespace == object.namespace)
+                            .cloned(),
                     );
                 }
                 Change::Node(cluster, node) => touched.extend(interested(&tasks, |i| {
@@ -117,7 +124,11 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancel
 }
 
 fn interested(tasks: &BTreeMap<Key, Task>, fits: impl Fn(&Interest) -> bool) -> Vec<Key> {
-    tasks.iter().filter(|(_, t)| fits(&t.interest.lock())).map(|(k, _)| k.clone()).collect()
+    tasks
+        .iter()
+        .filter(|(_, t)| fits(&t.interest.lock()))
+        .map(|(k, _)| k.clone())
+        .collect()
 }
 
 /// Starts the task of a new object, ends that of one that is gone.
@@ -128,7 +139,10 @@ fn refresh(
     key: &Key,
     cancel: &CancellationToken,
 ) {
-    let uid = context.index.remediation(key).and_then(|e| e.object.metadata.uid.clone());
+    let uid = context
+        .index
+        .remediation(key)
+        .and_then(|e| e.object.metadata.uid.clone());
     if let Some(task) = tasks.get(key)
         && Some(&task.uid) != uid.as_ref()
     {

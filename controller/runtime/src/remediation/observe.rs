@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rackhand_api::{
     names::{
         self, CAPI_PAUSED_ANNOTATION, CAPM3_HOLD_ANNOTATION_PREFIX, CLUSTER_NAME_LABEL,
-        CONFIRM_FENCED_ANNOTATION, METAL3_REMEDIATION_FINALIZER, PAUSED_ANNOTATION,
+        CONFIRM_FENCED_ANNOTATION, METAL3_REMEDIATION_FINALIZER, PAUSED_ANNOTATION, RACK_LABEL,
         REBOOT_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
         conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED},
         groups, kinds,
@@ -29,9 +29,6 @@ use crate::{
     object::Key,
 };
 
-/// Label (or annotation) of a BareMetalHost that says which rack's agent serves it.
-const RACK_LABEL: &str = "rackhand.dev/rack";
-
 /// Where the Machine and its Node are.
 struct Place {
     machine: Option<Entry<MachineView>>,
@@ -43,7 +40,11 @@ impl Engine {
     /// Looks at everything. `Ok(Err(..))`: the object cannot be read; nothing is decided.
     pub(super) async fn observe(&mut self) -> Result<Result<Observation, Because>, Setback> {
         let now = Timestamp::now();
-        let entry = self.context.index.remediation(&self.key).ok_or(Setback::Gone)?;
+        let entry = self
+            .context
+            .index
+            .remediation(&self.key)
+            .ok_or(Setback::Gone)?;
         let view = match &entry.view {
             Ok(view) => view.clone(),
             Err(error) => return Ok(Err(Because::InvalidSpec(error.to_string()))),
@@ -63,7 +64,9 @@ impl Engine {
         };
         let bmh = bmh_key.as_ref().and_then(|key| self.bare_metal_host(key));
         let mut agent = match &found {
-            None => AgentView::Unreachable { why: "the host is not known".into() },
+            None => AgentView::Unreachable {
+                why: "the host is not known".into(),
+            },
             Some(host) => match self.context.agents.of_rack(&host.rack) {
                 Ok(_) => AgentView::Ready,
                 Err(why) => AgentView::Unreachable { why },
@@ -82,18 +85,17 @@ impl Engine {
         };
         let draining = state.as_ref().is_some_and(|s| s.step == Step::Draining);
         let (workload, drain) = match (draining, &place.cluster, &place.node) {
-            (true, Some(cluster), Some(node)) => {
-                match self.context.workloads.client(cluster) {
-                    Some(client) => match drain(&client, node).await {
-                        Ok(drain) => (workload, Some(drain)),
-                        Err(e) => (WorkloadView::Unreachable { why: e.to_string() }, None),
-                    },
-                    None => (workload, None),
-                }
-            }
+            (true, Some(cluster), Some(node)) => match self.context.workloads.client(cluster) {
+                Some(client) => match drain(&client, node).await {
+                    Ok(drain) => (workload, Some(drain)),
+                    Err(e) => (WorkloadView::Unreachable { why: e.to_string() }, None),
+                },
+                None => (workload, None),
+            },
             _ => (workload, None),
         };
-        let conflict = self.right_of_way(&view, &place, found.as_ref(), bmh.as_ref(), state.as_ref());
+        let conflict =
+            self.right_of_way(&view, &place, found.as_ref(), bmh.as_ref(), state.as_ref());
         let machine = place.machine.as_ref().and_then(|e| e.view.as_ref().ok());
         Ok(Ok(Observation {
             request: self.request(&view, &place),
@@ -111,9 +113,13 @@ impl Engine {
     }
 
     fn request(&self, view: &Metal3RemediationView, place: &Place) -> RequestFacts {
-        let cluster = place.cluster.as_ref().and_then(|key| self.context.index.cluster(key));
-        let cluster_paused =
-            cluster.and_then(|e| e.view.ok()).is_some_and(|c| c.is_paused());
+        let cluster = place
+            .cluster
+            .as_ref()
+            .and_then(|key| self.context.index.cluster(key));
+        let cluster_paused = cluster
+            .and_then(|e| e.view.ok())
+            .is_some_and(|c| c.is_paused());
         let machine = place.machine.as_ref().and_then(|e| e.view.as_ref().ok());
         let paused = cluster_paused
             || view.meta.has_annotation(PAUSED_ANNOTATION)
@@ -123,7 +129,11 @@ impl Engine {
             uid: self.uid.clone(),
             deleting: view.meta.is_deleting(),
             finalizer: view.meta.has_finalizer(METAL3_REMEDIATION_FINALIZER),
-            confirm_fenced: view.meta.annotations.get(CONFIRM_FENCED_ANNOTATION).cloned(),
+            confirm_fenced: view
+                .meta
+                .annotations
+                .get(CONFIRM_FENCED_ANNOTATION)
+                .cloned(),
             paused,
             policy: policy(view.strategy.as_ref(), &self.context.config),
         }
@@ -145,28 +155,42 @@ impl Engine {
             .and_then(|s| s.node.as_ref())
             .map(|n| n.name.clone())
             .or_else(|| read.and_then(|m| m.node_name.clone()));
-        Place { machine, cluster, node }
+        Place {
+            machine,
+            cluster,
+            node,
+        }
     }
 
     async fn workload(&self, place: &Place, now: Timestamp) -> WorkloadView {
         let Some(cluster) = &place.cluster else {
-            return WorkloadView::Unreachable { why: "the Machine names no cluster".into() };
+            return WorkloadView::Unreachable {
+                why: "the Machine names no cluster".into(),
+            };
         };
         let index = &self.context.index;
         if let Connection::Down(why) = index.connection(cluster) {
-            return WorkloadView::Unreachable { why: format!("cluster {cluster}: {why}") };
+            return WorkloadView::Unreachable {
+                why: format!("cluster {cluster}: {why}"),
+            };
         }
-        let Some(name) = &place.node else { return WorkloadView::NotJoined };
+        let Some(name) = &place.node else {
+            return WorkloadView::NotJoined;
+        };
         let Some(node) = index.node(cluster, name) else {
             return WorkloadView::Missing { name: name.clone() };
         };
         let Some(client) = self.context.workloads.client(cluster) else {
-            return WorkloadView::Unreachable { why: format!("cluster {cluster}: not connected") };
+            return WorkloadView::Unreachable {
+                why: format!("cluster {cluster}: not connected"),
+            };
         };
         let memory = self.context.lease_memory(cluster);
         match node_lease(&client, name, &memory, now).await {
             Ok(lease) => WorkloadView::Present(node_facts(&node, lease)),
-            Err(error) => WorkloadView::Unreachable { why: error.to_string() },
+            Err(error) => WorkloadView::Unreachable {
+                why: error.to_string(),
+            },
         }
     }
 
@@ -177,7 +201,10 @@ impl Engine {
         workload: &WorkloadView,
         state: Option<&State>,
     ) -> (HostView, Option<Key>) {
-        if let Some(host) = state.filter(|s| s.step != Step::Pending).and_then(|s| s.host.clone()) {
+        if let Some(host) = state
+            .filter(|s| s.step != Step::Pending)
+            .and_then(|s| s.host.clone())
+        {
             let bmh = host.bmh.as_deref().map(Key::parse);
             return (HostView::Found(host), bmh);
         }
@@ -193,7 +220,9 @@ impl Engine {
         let wanted = Wanted {
             node_name: place.node.clone(),
             provider_id: machine.and_then(|m| m.provider_id.clone()),
-            system_uuid: node.map(|n| n.system_uuid.clone()).filter(|u| !u.is_empty()),
+            system_uuid: node
+                .map(|n| n.system_uuid.clone())
+                .filter(|u| !u.is_empty()),
             bmh,
         };
         let racks = self.context.agents.racks();
@@ -214,21 +243,22 @@ impl Engine {
     }
 
     /// Machine -> Metal3Machine -> BareMetalHost, agreed in both directions.
-    fn linked_host(
-        &self,
-        place: &Place,
-    ) -> Result<(Option<Key>, Option<WantedBmh>), Because> {
+    fn linked_host(&self, place: &Place) -> Result<(Option<Key>, Option<WantedBmh>), Because> {
         let none = Ok((None, None));
         let Some(machine) = place.machine.as_ref().and_then(|e| e.view.as_ref().ok()) else {
             return none;
         };
-        let Some(reference) = &machine.infrastructure_ref else { return none };
+        let Some(reference) = &machine.infrastructure_ref else {
+            return none;
+        };
         if reference.kind.as_deref() != Some(kinds::METAL3_MACHINE)
             || reference.group.as_deref() != Some(groups::INFRASTRUCTURE)
         {
             return none;
         }
-        let Some(name) = &reference.name else { return none };
+        let Some(name) = &reference.name else {
+            return none;
+        };
         let key = Key::new(&self.key.namespace, name);
         let missing = |what: String| Err(Because::HostNotFound(what));
         let index = &self.context.index;
@@ -240,7 +270,9 @@ impl Engine {
             Err(error) => return missing(error.to_string()),
         };
         let Some(host) = &metal3_machine.host else {
-            return missing(format!("Metal3Machine {key} is linked to no BareMetalHost yet"));
+            return missing(format!(
+                "Metal3Machine {key} is linked to no BareMetalHost yet"
+            ));
         };
         // Like CAPM3: the namespace in the annotation does not count.
         let host_key = Key::new(&key.namespace, &host.name);
@@ -258,10 +290,18 @@ impl Engine {
                 consumer.unwrap_or_default()
             ));
         }
-        let rack = bmh.meta.labels.get(RACK_LABEL).or_else(|| bmh.meta.annotations.get(RACK_LABEL));
+        let rack = bmh
+            .meta
+            .labels
+            .get(RACK_LABEL)
+            .or_else(|| bmh.meta.annotations.get(RACK_LABEL));
         let wanted = WantedBmh {
             name: host_key.to_string(),
-            address: bmh.bmc.as_ref().and_then(|b| b.address.clone()).unwrap_or_default(),
+            address: bmh
+                .bmc
+                .as_ref()
+                .and_then(|b| b.address.clone())
+                .unwrap_or_default(),
             rack: rack.cloned(),
         };
         Ok((Some(host_key), Some(wanted)))
@@ -291,7 +331,9 @@ impl Engine {
             created: view.meta.created.unwrap_or(Timestamp::MAX),
             begun: state.is_some_and(|s| s.step != Step::Pending),
             machine: machine.map(|m| format!("{}/{}", self.key.namespace, m.meta.name)),
-            node: cluster.zip(place.node.as_ref()).map(|(c, n)| format!("{c}/{n}")),
+            node: cluster
+                .zip(place.node.as_ref())
+                .map(|(c, n)| format!("{c}/{n}")),
             bmc: host.map(|h| h.bmc.clone()),
             control_plane_of: cluster.filter(|_| control_plane).map(ToString::to_string),
         };
@@ -322,19 +364,25 @@ impl Engine {
         let mut healthy_others = 0_u32;
         for entry in self.context.index.machines_in(&self.key.namespace) {
             let Ok(machine) = entry.view else { continue };
-            if machine.cluster_name.as_deref() != Some(&cluster.name) || !machine.is_control_plane() {
+            if machine.cluster_name.as_deref() != Some(&cluster.name) || !machine.is_control_plane()
+            {
                 continue;
             }
             total = total.saturating_add(1);
             let name = format!("{}/{}", self.key.namespace, machine.meta.name);
-            let node = machine.node_name.as_ref().and_then(|n| self.context.index.node(cluster, n));
-            if me.machine.as_ref() != Some(&name)
-                && node.is_some_and(|n| ready(&n) == Some("True"))
+            let node = machine
+                .node_name
+                .as_ref()
+                .and_then(|n| self.context.index.node(cluster, n));
+            if me.machine.as_ref() != Some(&name) && node.is_some_and(|n| ready(&n) == Some("True"))
             {
                 healthy_others = healthy_others.saturating_add(1);
             }
         }
-        Some(ControlPlane { total, healthy_others })
+        Some(ControlPlane {
+            total,
+            healthy_others,
+        })
     }
 }
 
@@ -343,7 +391,9 @@ fn machine_facts(machine: &MachineView) -> MachineFacts {
         find_condition(list, OWNER_REMEDIATED).is_some_and(rackhand_api::views::Condition::is_false)
     };
     MachineFacts {
-        health_check_succeeded: machine.condition(HEALTH_CHECK_SUCCEEDED).map(|c| c.is_true()),
+        health_check_succeeded: machine
+            .condition(HEALTH_CHECK_SUCCEEDED)
+            .map(|c| c.is_true()),
         owner_remediated_false: is_false(&machine.conditions_v1beta1)
             && is_false(&machine.conditions_v1beta2),
         not_checked: machine.meta.has_annotation(CAPI_PAUSED_ANNOTATION)
@@ -372,7 +422,9 @@ fn bmh_facts(view: &BareMetalHostView, key: &Key, uid: &str) -> BareMetalHostFac
         our_hold: view.is_held_by(uid),
         foreign_holds: foreign,
         unhealthy_mark: view.meta.has_annotation(names::UNHEALTHY_ANNOTATION)
-            && view.meta.has_annotation(names::UNHEALTHY_V1BETA1_ANNOTATION),
+            && view
+                .meta
+                .has_annotation(names::UNHEALTHY_V1BETA1_ANNOTATION),
         serial: view.serial_number.clone(),
     }
 }
@@ -384,14 +436,17 @@ fn policy(
     let strategy = strategy.ok_or(PolicyError::NoStrategy)?;
     match strategy.strategy_type.as_deref() {
         Some(Strategy::REBOOT) => {}
-        other => return Err(PolicyError::UnknownStrategy(other.unwrap_or_default().to_owned())),
+        other => {
+            return Err(PolicyError::UnknownStrategy(
+                other.unwrap_or_default().to_owned(),
+            ));
+        }
     }
-    let retry_limit = u32::try_from(strategy.retry_limit.unwrap_or(0)).map_err(|_| {
-        PolicyError::Field {
+    let retry_limit =
+        u32::try_from(strategy.retry_limit.unwrap_or(0)).map_err(|_| PolicyError::Field {
             field: "spec.strategy.retryLimit".into(),
             message: "must not be negative".into(),
-        }
-    })?;
+        })?;
     Ok(Policy {
         strategy: PolicyStrategy::Reboot,
         retry_limit,

@@ -32,23 +32,37 @@ impl Engine {
         &mut self,
         host: Option<&HostRef>,
     ) -> Result<Option<OperationView>, String> {
-        let id = self.recorded.state.as_ref().and_then(|s| operation_id(&self.uid, s));
+        let id = self
+            .recorded
+            .state
+            .as_ref()
+            .and_then(|s| operation_id(&self.uid, s));
         let (Some(id), Some(host)) = (id, host) else {
             self.operation = None;
             return Ok(None);
         };
         if self.operation.as_ref().is_none_or(|t| t.id != id) {
-            self.operation = Some(Tracked { id, view: None, known: false, news: None, task: None });
+            self.operation = Some(Tracked {
+                id,
+                view: None,
+                known: false,
+                news: None,
+                task: None,
+            });
         }
         self.take_news();
-        let Some(tracked) = &mut self.operation else { return Ok(None) };
+        let Some(tracked) = &mut self.operation else {
+            return Ok(None);
+        };
         if tracked.known {
             return Ok(tracked.view.clone());
         }
         // After a restart, or a broken connection: only the agent knows.
         self.follow(host);
         self.operation_news().await;
-        let Some(tracked) = &self.operation else { return Ok(None) };
+        let Some(tracked) = &self.operation else {
+            return Ok(None);
+        };
         if tracked.known {
             Ok(tracked.view.clone())
         } else {
@@ -58,15 +72,24 @@ impl Engine {
 
     /// Its outcome, where it has been told: that does not change when the agent falls silent.
     pub(super) fn operation_finished(&mut self) -> Option<OperationView> {
-        let id = self.recorded.state.as_ref().and_then(|s| operation_id(&self.uid, s))?;
+        let id = self
+            .recorded
+            .state
+            .as_ref()
+            .and_then(|s| operation_id(&self.uid, s))?;
         self.take_news();
         let tracked = self.operation.as_ref().filter(|t| t.id == id)?;
-        tracked.view.clone().filter(|v| matches!(v, OperationView::Finished { .. }))
+        tracked
+            .view
+            .clone()
+            .filter(|v| matches!(v, OperationView::Finished { .. }))
     }
 
     /// Follows the operation from now on.
     pub(super) fn follow(&mut self, host: &HostRef) {
-        let Some(tracked) = &mut self.operation else { return };
+        let Some(tracked) = &mut self.operation else {
+            return;
+        };
         if tracked.news.is_some() {
             return;
         }
@@ -97,7 +120,10 @@ impl Engine {
 
     /// Waits for the next news; for ever where none is expected.
     pub(super) async fn operation_news(&mut self) {
-        let Some(Tracked { news: Some(news), .. }) = &mut self.operation else {
+        let Some(Tracked {
+            news: Some(news), ..
+        }) = &mut self.operation
+        else {
             return std::future::pending().await;
         };
         let told = news.recv().await;
@@ -105,7 +131,10 @@ impl Engine {
     }
 
     fn take_news(&mut self) {
-        while let Some(Tracked { news: Some(news), .. }) = &mut self.operation {
+        while let Some(Tracked {
+            news: Some(news), ..
+        }) = &mut self.operation
+        {
             match news.try_recv() {
                 Ok(told) => self.heard(Some(told)),
                 Err(mpsc::error::TryRecvError::Empty) => return,
@@ -115,7 +144,9 @@ impl Engine {
     }
 
     fn heard(&mut self, told: Option<Followed>) {
-        let Some(tracked) = &mut self.operation else { return };
+        let Some(tracked) = &mut self.operation else {
+            return;
+        };
         match told {
             Some(Followed::View(view)) => {
                 tracked.known = true;

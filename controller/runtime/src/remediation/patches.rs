@@ -42,7 +42,11 @@ pub(crate) fn set_condition(
     now: Timestamp,
 ) -> Option<Vec<Value>> {
     let text = |value: &Value, field: &str| -> String {
-        value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+        value
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
     };
     let place = conditions.iter().position(|c| text(c, "type") == new.type_);
     let old = place.and_then(|i| conditions.get(i));
@@ -113,7 +117,9 @@ pub(crate) fn both_lists(
         let mut conditions = conditions(object, shape, list);
         let before = conditions.len();
         conditions.retain(|c| {
-            !c.get("type").and_then(Value::as_str).is_some_and(|t| gone.contains(&t))
+            !c.get("type")
+                .and_then(Value::as_str)
+                .is_some_and(|t| gone.contains(&t))
         });
         changed |= conditions.len() != before;
         for new in news {
@@ -138,9 +144,7 @@ pub(crate) fn both_lists(
 pub(crate) fn taints(taints: &[Taint], on: bool, time_added: Option<Timestamp>) -> Vec<Taint> {
     let mut list: Vec<Taint> = taints
         .iter()
-        .filter(|t| {
-            !(t.key == OUT_OF_SERVICE_TAINT_KEY && t.effect == OUT_OF_SERVICE_TAINT_EFFECT)
-        })
+        .filter(|t| !(t.key == OUT_OF_SERVICE_TAINT_KEY && t.effect == OUT_OF_SERVICE_TAINT_EFFECT))
         .cloned()
         .collect();
     if on {
@@ -159,7 +163,13 @@ mod tests {
     use super::*;
 
     fn new<'a>(status: &'a str, message: &'a str) -> NewCondition<'a> {
-        NewCondition { type_: "T", status, reason: "R", message, severity: None }
+        NewCondition {
+            type_: "T",
+            status,
+            reason: "R",
+            message,
+            severity: None,
+        }
     }
 
     fn at(second: i64) -> Timestamp {
@@ -167,15 +177,28 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_condition_moves_with_its_status_in_the_new_list_and_with_anything_in_the_old() {
+    fn the_time_of_a_condition_moves_with_its_status_in_the_new_list_and_with_anything_in_the_old()
+    {
         let list = |which, second, message: &str, old: Vec<Value>| {
             set_condition(old, &new("False", message), which, Some(3), at(second)).unwrap()
         };
         let first = list(ConditionList::V1Beta2, 1, "a", vec![]);
         let second = list(ConditionList::V1Beta2, 2, "b", first.clone());
-        assert_eq!(first[0]["lastTransitionTime"], second[0]["lastTransitionTime"]);
-        let third = set_condition(second, &new("True", "b"), ConditionList::V1Beta2, None, at(3));
-        assert_eq!(third.unwrap()[0]["lastTransitionTime"], "1970-01-01T00:00:03Z");
+        assert_eq!(
+            first[0]["lastTransitionTime"],
+            second[0]["lastTransitionTime"]
+        );
+        let third = set_condition(
+            second,
+            &new("True", "b"),
+            ConditionList::V1Beta2,
+            None,
+            at(3),
+        );
+        assert_eq!(
+            third.unwrap()[0]["lastTransitionTime"],
+            "1970-01-01T00:00:03Z"
+        );
         let first = list(ConditionList::V1Beta1, 1, "a", vec![]);
         let second = list(ConditionList::V1Beta1, 2, "b", first);
         assert_eq!(second[0]["lastTransitionTime"], "1970-01-01T00:00:02Z");
@@ -202,7 +225,11 @@ mod tests {
 
     #[test]
     fn f9_the_taint_goes_and_comes_without_touching_others() {
-        let other = Taint { key: "a".into(), effect: "NoSchedule".into(), ..Taint::default() };
+        let other = Taint {
+            key: "a".into(),
+            effect: "NoSchedule".into(),
+            ..Taint::default()
+        };
         let on = taints(std::slice::from_ref(&other), true, None);
         assert_eq!(on.len(), 2);
         assert_eq!(taints(&on, true, None), on, "twice is once");

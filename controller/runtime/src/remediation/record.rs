@@ -39,21 +39,33 @@ struct Annotation {
 impl Engine {
     /// Reads the state at the start, and after a write that did not go through.
     pub(super) fn load(&mut self) -> Result<(), Setback> {
-        let entry = self.context.index.remediation(&self.key).ok_or(Setback::Gone)?;
+        let entry = self
+            .context
+            .index
+            .remediation(&self.key)
+            .ok_or(Setback::Gone)?;
         if entry.object.metadata.uid.as_deref() != Some(&self.uid) {
             return Err(Setback::Gone);
         }
         if self.recorded.loaded {
             return Ok(());
         }
-        let text = entry.object.metadata.annotations.as_ref().and_then(|a| a.get(STATE_ANNOTATION));
+        let text = entry
+            .object
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|a| a.get(STATE_ANNOTATION));
         self.recorded.state = match text {
             None => None,
             Some(text) => {
                 let read: Annotation = serde_json::from_str(text).map_err(|e| {
                     // What was done is not known: nothing may be done on a guess (F8).
                     ApiError::other(
-                        format!("annotation {STATE_ANNOTATION} of Metal3Remediation {}", self.key),
+                        format!(
+                            "annotation {STATE_ANNOTATION} of Metal3Remediation {}",
+                            self.key
+                        ),
                         format!(
                             "{e}; make sure that the host is on and the node carries no \
                              out-of-service taint, then remove the finalizer and delete the object"
@@ -82,9 +94,13 @@ impl Engine {
             reason: because.label().into(),
             message: because.to_string(),
         };
-        let text = serde_json::to_string(&annotation)
-            .map_err(|e| ApiError::other(STATE_ANNOTATION, e))?;
-        let entry = self.context.index.remediation(&self.key).ok_or(Setback::Gone)?;
+        let text =
+            serde_json::to_string(&annotation).map_err(|e| ApiError::other(STATE_ANNOTATION, e))?;
+        let entry = self
+            .context
+            .index
+            .remediation(&self.key)
+            .ok_or(Setback::Gone)?;
         let patch = json!({ "metadata": {
             "resourceVersion": entry.object.metadata.resource_version,
             "annotations": { STATE_ANNOTATION: text },
@@ -111,7 +127,12 @@ impl Engine {
         if self.recorded.status.as_ref() == Some(&status) {
             return Ok(());
         }
-        self.patch("remediation_status", json!({ "status": status.clone() }), true).await?;
+        self.patch(
+            "remediation_status",
+            json!({ "status": status.clone() }),
+            true,
+        )
+        .await?;
         self.recorded.status = Some(status);
         Ok(())
     }

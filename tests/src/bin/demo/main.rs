@@ -42,7 +42,9 @@ const UNHEALTHY: (&str, Duration) = ("2s", Duration::from_secs(2));
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    rustls::crypto::ring::default_provider().install_default().ok();
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .ok();
     let args = Args::parse();
     if args.dir.exists() {
         std::fs::remove_dir_all(&args.dir)
@@ -60,7 +62,11 @@ async fn main() -> Result<()> {
 fn config(args: &Args) -> StageConfig {
     let racks = (0..args.racks).map(|i| {
         let name = format!("rack-{}", char::from(b'a' + i));
-        let link = if i == 0 { HostLink::Inventory } else { HostLink::Detached };
+        let link = if i == 0 {
+            HostLink::Inventory
+        } else {
+            HostLink::Detached
+        };
         RackSpec::new(&name, args.hosts.into(), link)
     });
     StageConfig {
@@ -70,7 +76,11 @@ fn config(args: &Args) -> StageConfig {
             boot_takes: Duration::from_secs(4),
             ..PowerTimings::default()
         },
-        health: HealthTimes { unhealthy: UNHEALTHY.0.into(), boot: "300s".into(), retries: 2 },
+        health: HealthTimes {
+            unhealthy: UNHEALTHY.0.into(),
+            boot: "300s".into(),
+            retries: 2,
+        },
         ..StageConfig::fast(racks.collect())
     }
 }
@@ -83,7 +93,9 @@ async fn show(args: &Args, dir: &std::path::Path) -> Result<()> {
         args.hosts,
         dir.display()
     ));
-    out.step("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler, racks, agents");
+    out.step(
+        "starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler, racks, agents",
+    );
     let mut stage = Stage::start(dir, config(args)).await?;
     stage.apply_rack_agents().await?;
     out.step("every node is Ready; starting two controllers under their own ServiceAccount");
@@ -92,7 +104,9 @@ async fn show(args: &Args, dir: &std::path::Path) -> Result<()> {
     }
     stage.apply_workload(REPLICAS).await?;
     let (pod, victim) = workload_runs(&stage).await?;
-    out.step(&format!("StatefulSet db runs {REPLICAS} pods; applying the MachineHealthCheck"));
+    out.step(&format!(
+        "StatefulSet db runs {REPLICAS} pods; applying the MachineHealthCheck"
+    ));
     stage.apply_health_check().await?;
     counted(&stage).await?;
 
@@ -119,7 +133,11 @@ async fn remediate(
     host.hang();
     let mut timeline = Timeline::new(stage, victim, pod);
     out.header();
-    out.line(0.0, "demo", &format!("{victim} hangs: its kubelet is dead, its power is on, {pod} still runs on it"));
+    out.line(
+        0.0,
+        "demo",
+        &format!("{victim} hangs: its kubelet is dead, its power is on, {pod} still runs on it"),
+    );
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         for (at, who, what) in timeline.look().await {
@@ -151,7 +169,10 @@ async fn workload_runs(stage: &Stage) -> Result<(String, String)> {
         }
         // The first rack is the one whose agent has an inventory: the shortest way.
         let first = running.iter().find(|(_, node)| node.starts_with("rack-a-"));
-        Ok(first.or(running.first()).cloned().ok_or_else(|| "no pod".to_owned()))
+        Ok(first
+            .or(running.first())
+            .cloned()
+            .ok_or_else(|| "no pod".to_owned()))
     })
     .await
 }

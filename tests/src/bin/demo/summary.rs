@@ -23,9 +23,14 @@ pub(crate) fn show(
     let off = m.off.context("the host was never off")?;
     let unknown = m.unknown_since.context("the node was never Unknown")?;
     let tainted = m.tainted.context("the node was never tainted")?;
-    let confirmed = m.confirmed.context("no evidence of the power-off was seen")?;
+    let confirmed = m
+        .confirmed
+        .context("no evidence of the power-off was seen")?;
     let started = m.pod_started.context("the pod was not started elsewhere")?;
-    let (running, node) = m.pod_running.clone().context("the pod does not run elsewhere")?;
+    let (running, node) = m
+        .pod_running
+        .clone()
+        .context("the pod does not run elsewhere")?;
     let back = m.node_back.context("the node is not back")?;
     let deadline = unknown.checked_add(unhealthy)?;
     let seconds = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs_f64();
@@ -53,8 +58,14 @@ pub(crate) fn show(
         .filter(|(name, host)| *name != victim && host.counters().offs > 0)
         .count();
     ensure!(off < tainted, "the taint came before the power-off");
-    ensure!(off < started, "the pod was started elsewhere before the power-off");
-    ensure!(twice.is_empty(), "a pod ran twice at the same time: {twice:?}");
+    ensure!(
+        off < started,
+        "the pod was started elsewhere before the power-off"
+    );
+    ensure!(
+        twice.is_empty(),
+        "a pod ran twice at the same time: {twice:?}"
+    );
     ensure!(
         counters.offs == 1 && counters.received(ResetType::ForceOff) == 1,
         "not exactly one power cycle: {counters:?}"

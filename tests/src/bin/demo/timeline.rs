@@ -20,7 +20,9 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn new() -> Self {
-        Self { colour: std::io::stdout().is_terminal() }
+        Self {
+            colour: std::io::stdout().is_terminal(),
+        }
     }
 
     fn print(&self, text: &str) {
@@ -39,7 +41,10 @@ impl Screen {
     }
 
     pub(crate) fn header(&mut self) {
-        self.print(&format!("\n{}", self.paint("1", " elapsed  who         what")));
+        self.print(&format!(
+            "\n{}",
+            self.paint("1", " elapsed  who         what")
+        ));
     }
 
     pub(crate) fn line(&mut self, at: f64, who: &str, what: &str) {
@@ -50,11 +55,18 @@ impl Screen {
             "host" => "33",
             _ => "0",
         };
-        self.print(&format!("{at:>6.2} s  {} {what}", self.paint(colour, &format!("{who:<11}"))));
+        self.print(&format!(
+            "{at:>6.2} s  {} {what}",
+            self.paint(colour, &format!("{who:<11}"))
+        ));
     }
 
     fn paint(&self, colour: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.colour {
+            format!("\x1b[{colour}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
     }
 }
 
@@ -131,7 +143,9 @@ impl<'a> Timeline<'a> {
     }
 
     fn look_at_host(&mut self, lines: &mut Vec<Line>) {
-        let Ok(host) = self.stage.host(&self.victim) else { return };
+        let Ok(host) = self.stage.host(&self.victim) else {
+            return;
+        };
         for entry in host.log().into_iter().skip(self.log_seen) {
             self.log_seen += 1;
             let wall = entry.stamp.wall;
@@ -166,9 +180,16 @@ impl<'a> Timeline<'a> {
         if self.moments.pod_started.is_none()
             && let Some(off) = self.moments.off
         {
-            let started = self.stage.racks().iter().flat_map(|r| r.processes()).find(|p| {
-                p.process.pod.name == self.pod && p.host != self.victim && p.process.started_at.wall > off
-            });
+            let started = self
+                .stage
+                .racks()
+                .iter()
+                .flat_map(|r| r.processes())
+                .find(|p| {
+                    p.process.pod.name == self.pod
+                        && p.host != self.victim
+                        && p.process.started_at.wall > off
+                });
             if let Some(process) = started {
                 let wall = process.process.started_at.wall;
                 self.moments.pod_started = Some(wall);
@@ -182,24 +203,36 @@ impl<'a> Timeline<'a> {
     }
 
     async fn look_at_node(&mut self, lines: &mut Vec<Line>) {
-        let Ok(node) = self.stage.node(&self.victim).await else { return };
+        let Ok(node) = self.stage.node(&self.victim).await else {
+            return;
+        };
         let now = Timestamp::now();
         let state = ready(&node);
         if state != self.ready {
             if state == "Unknown" && self.moments.unknown_since.is_none() {
                 let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
-                let found = conditions.into_iter().flatten().find(|c| c.type_ == "Ready");
-                self.moments.unknown_since =
-                    found.and_then(|c| c.last_transition_time.as_ref()).map(|t| t.0);
+                let found = conditions
+                    .into_iter()
+                    .flatten()
+                    .find(|c| c.type_ == "Ready");
+                self.moments.unknown_since = found
+                    .and_then(|c| c.last_transition_time.as_ref())
+                    .map(|t| t.0);
             }
             if state == "True" {
                 self.moments.node_back = Some(now);
             }
-            lines.push((self.since(now), "kubernetes", format!("node {}: Ready={state}", self.victim)));
+            lines.push((
+                self.since(now),
+                "kubernetes",
+                format!("node {}: Ready={state}", self.victim),
+            ));
             self.ready = state;
         }
         let taints = node.spec.and_then(|s| s.taints).unwrap_or_default();
-        let tainted = taints.iter().any(|t| t.key == "node.kubernetes.io/out-of-service");
+        let tainted = taints
+            .iter()
+            .any(|t| t.key == "node.kubernetes.io/out-of-service");
         if tainted != self.tainted {
             self.tainted = tainted;
             if tainted {
@@ -212,14 +245,20 @@ impl<'a> Timeline<'a> {
     }
 
     async fn look_at_remediation(&mut self, lines: &mut Vec<Line>) {
-        let Ok(found) = self.stage.remediation(&self.victim).await else { return };
+        let Ok(found) = self.stage.remediation(&self.victim).await else {
+            return;
+        };
         let now = Timestamp::now();
         let at = self.since(now);
         match found {
             Some(seen) => {
                 if !self.requested {
                     self.requested = true;
-                    lines.push((at, "kubernetes", format!("Metal3Remediation {} exists", self.victim)));
+                    lines.push((
+                        at,
+                        "kubernetes",
+                        format!("Metal3Remediation {} exists", self.victim),
+                    ));
                 }
                 let annotation = &seen.object["metadata"]["annotations"]["rackhand.dev/state"];
                 let state: Value =
@@ -244,25 +283,39 @@ impl<'a> Timeline<'a> {
             None if self.requested => {
                 self.requested = false;
                 self.moments.cleaned = Some(now);
-                lines.push((at, "kubernetes", format!("Metal3Remediation {} is gone", self.victim)));
+                lines.push((
+                    at,
+                    "kubernetes",
+                    format!("Metal3Remediation {} is gone", self.victim),
+                ));
             }
             None => {}
         }
     }
 
     async fn look_at_pod(&mut self, lines: &mut Vec<Line>) {
-        let Ok(pods) = self.stage.pods().await else { return };
+        let Ok(pods) = self.stage.pods().await else {
+            return;
+        };
         let now = Timestamp::now();
         let found = pods.iter().find(|p| p.name_any() == self.pod);
         let (state, running_on) = match found {
             None => ("does not exist".to_owned(), None),
             Some(pod) => {
                 let node = pod.spec.as_ref().and_then(|s| s.node_name.clone());
-                let phase = pod.status.as_ref().and_then(|s| s.phase.clone()).unwrap_or_default();
+                let phase = pod
+                    .status
+                    .as_ref()
+                    .and_then(|s| s.phase.clone())
+                    .unwrap_or_default();
                 let going = pod.metadata.deletion_timestamp.is_some();
                 let place = node.clone().map(|n| format!(" on {n}")).unwrap_or_default();
                 let running = (phase == "Running" && !going).then_some(node).flatten();
-                let state = if going { "is to end".to_owned() } else { format!("is {phase}") };
+                let state = if going {
+                    "is to end".to_owned()
+                } else {
+                    format!("is {phase}")
+                };
                 (format!("{state}{place}"), running)
             }
         };
@@ -270,7 +323,11 @@ impl<'a> Timeline<'a> {
             self.pod_state.clone_from(&state);
         }
         if state != self.pod_state {
-            lines.push((self.since(now), "kubernetes", format!("pod {} {state}", self.pod)));
+            lines.push((
+                self.since(now),
+                "kubernetes",
+                format!("pod {} {state}", self.pod),
+            ));
             self.pod_state = state;
             if let Some(node) = running_on.filter(|n| *n != self.victim) {
                 self.moments.pod_running = Some((now, node));
@@ -279,15 +336,24 @@ impl<'a> Timeline<'a> {
     }
 
     async fn look_at_events(&mut self, lines: &mut Vec<Line>) {
-        let Ok(events) = self.stage.events(&self.victim).await else { return };
+        let Ok(events) = self.stage.events(&self.victim).await else {
+            return;
+        };
         for event in events {
-            let kind = event.regarding.as_ref().and_then(|r| r.kind.clone()).unwrap_or_default();
+            let kind = event
+                .regarding
+                .as_ref()
+                .and_then(|r| r.kind.clone())
+                .unwrap_or_default();
             let note = event.note.clone().unwrap_or_default();
             let reason = event.reason.clone().unwrap_or_default();
             if kind == "Node" || !self.events_seen.insert(event.name_any()) {
                 continue;
             }
-            let wall = event.event_time.as_ref().map_or_else(Timestamp::now, |t| t.0);
+            let wall = event
+                .event_time
+                .as_ref()
+                .map_or_else(Timestamp::now, |t| t.0);
             let note = note.lines().next().unwrap_or_default().to_owned();
             lines.push((self.since(wall), "controller", format!("{reason}: {note}")));
         }

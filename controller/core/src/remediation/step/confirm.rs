@@ -22,9 +22,9 @@ impl Cx<'_> {
             Err(d) => return *d,
         };
         if s.lease_at_off.is_none() {
-            if s.node.is_none() {
-                self.mark_node(&mut s);
-            }
+            // The boot that has just ended, not one that began after the last look: another
+            // bootID than this one is a boot after the power-on.
+            self.mark_node(&mut s);
             let renewed = node.lease.as_ref().map(|l| l.renewed.clone());
             s.lease_at_off = Some(renewed.unwrap_or_default());
             return self.quiet_write(s, Because::WaitingForQuietLease);

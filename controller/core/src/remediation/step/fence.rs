@@ -224,7 +224,12 @@ impl Cx<'_> {
         let (sent, outcome) = match (&self.o.operation, agent_down) {
             (Some(OperationView::Running) | None, Some(why)) => return self.wait(s, why, None),
             (Some(OperationView::Running), None) => return self.stop_off(s, because, finishing),
-            (None, None) if finishing && offline.is_none() => return self.begin_off(s),
+            (None, None) if finishing && offline.is_none() => {
+                return match self.hold_missing() {
+                    Some(_) => self.act(s, because, Command::AddHold),
+                    None => self.begin_off(s),
+                };
+            }
             (
                 Some(OperationView::Finished {
                     outcome,

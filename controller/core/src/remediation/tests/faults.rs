@@ -124,6 +124,8 @@ impl Plan {
         for _ in 0..r.range(0, 5) {
             let t = r.range(0, 400) * 500;
             let end = t + r.range(1, 160) * 500;
+            // While the host is off these matter most.
+            let early = r.range(4, 80) * 500;
             let span = |f: fn(bool) -> Fault| vec![(t, f(true)), (end, f(false))];
             let more = match r.range(0, 18) {
                 0 | 1 => span(Fault::Agent),
@@ -136,11 +138,11 @@ impl Plan {
                 9 => span(Fault::ForeignHold),
                 10 => vec![(t, Fault::AgentRestart)],
                 11 => vec![(t, Fault::Partition(false))],
-                12 => vec![(t, Fault::HoldRemoved)],
-                13 => vec![(t, Fault::Button)],
+                12 => vec![(early, Fault::HoldRemoved)],
+                13 => vec![(early, Fault::Button)],
                 14 | 15 => vec![(t, Fault::Deleted)],
                 16 => vec![(t, Fault::Offline)],
-                _ => vec![(t, Fault::NodeDeleted)],
+                _ => vec![(early, Fault::NodeDeleted)],
             };
             plan.faults.extend(more);
         }

@@ -142,3 +142,13 @@ fn f6_nothing_is_touched_while_another_has_the_right_of_way() {
         assert!(until.is_some());
     }
 }
+
+#[test]
+fn a_boot_between_the_first_look_and_the_power_off_does_not_pass_for_one_after_the_power_on() {
+    let mut o = mk_held();
+    node(&mut o).boot_id = "boot-2".into();
+    let mut s = mk_state(Step::ConfirmingOff);
+    s.lease_at_off = None;
+    let (s, _) = writes(&o, &s, 1);
+    assert_eq!(s.node.unwrap().boot_id, "boot-2");
+}

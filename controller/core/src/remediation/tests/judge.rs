@@ -25,26 +25,29 @@ impl Run {
         }
     }
 
-    /// F4.
+    /// F4: drained, or withdrawn before there was a taint.
     pub(super) fn may_come_on(&self, state: &State) {
         let w = &self.world;
         let left = w.cluster.pod.is_some() || w.cluster.volume;
-        if state.step == Step::PoweringOn && w.cluster.taint == Taint::Ours && left {
+        let withdrawn = state.ending.is_some() && state.taint.is_none();
+        if state.step == Step::PoweringOn && left && !withdrawn {
             w.fail("F4: power-on before the node is drained");
         }
     }
 
     pub(super) fn judge(&mut self) {
-        // Whoever switches at our word gets the time to do it.
+        // Whoever switches at our word gets the time to do it, and is let.
+        let w = &mut self.world;
+        w.plan.faults.clear();
+        (w.bmo_down, w.silent) = (false, w.plan.silent);
+        if let Some(bmh) = &mut w.bmh {
+            bmh.foreign_holds.clear();
+        }
         for _ in 0..40 {
             self.world.tick();
         }
         let w = &self.world;
-        // Somebody else wants it off.
-        let offline = w
-            .bmh
-            .as_ref()
-            .is_some_and(|b| !b.online || !b.foreign_holds.is_empty());
+        let offline = w.bmh.as_ref().is_some_and(|b| !b.online);
         let Some(outcome) = self.outcome else {
             if !w.plan.for_good() || !self.because.is_blocked() {
                 w.fail(&format!("L1: still waiting at the end: {}", self.because));

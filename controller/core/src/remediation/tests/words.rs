@@ -80,7 +80,7 @@ fn f8_an_unconfirmed_fence_says_what_a_person_can_do() {
     let text = Because::FenceUnconfirmed("no answer from 10.0.0.7".into()).to_string();
     assert_eq!(
         text,
-        "the host is not confirmed off, so nothing is tainted: no answer from 10.0.0.7. Retrying; \
+        "the host is not confirmed off, so no workload is moved: no answer from 10.0.0.7. Retrying; \
          or make sure yourself that it is off and annotate this object with \
          rackhand.dev/confirm-fenced=<its UID>"
     );

@@ -1,0 +1,277 @@
+//! What tests wait for and what they check, in one word each.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, ResourceExt};
+
+use super::{SYSTEM, Seen, Stage, TAINT, Witness, is_ready, wait_until};
+use crate::rack::{LogEvent, Overlap, PowerState, ResetType, overlaps};
+
+/// Long enough for anything on a busy machine.
+pub const LONG: Duration = Duration::from_secs(150);
+
+/// Prefix of our hold key on a BareMetalHost.
+const HOLD: &str = "reboot.metal3.io/rackhand-";
+
+impl Stage {
+    /// Waits until a Machine's remediation is as `wanted`.
+    ///
+    /// # Errors
+    /// It is not so in time; says how it was.
+    pub async fn wait_remediation(
+        &self,
+        machine: &str,
+        what: &str,
+        wanted: impl Fn(&Seen) -> bool,
+    ) -> Result<Seen> {
+        wait_until(&format!("{machine}: {what}"), LONG, || async {
+            Ok(match self.remediation(machine).await? {
+                Some(seen) if wanted(&seen) => Ok(seen),
+                Some(seen) => Err(format!("{}, {}: {}", seen.step, seen.reason, seen.message)),
+                None => Err("there is no remediation".to_owned()),
+            })
+        })
+        .await
+    }
+
+    /// Waits for a step.
+    ///
+    /// # Errors
+    /// It does not come.
+    pub async fn wait_step(&self, machine: &str, step: &str) -> Result<Seen> {
+        self.wait_remediation(machine, step, |seen| seen.step == step)
+            .await
+    }
+
+    /// Waits for a reason, which must be told by a Warning Event too.
+    ///
+    /// # Errors
+    /// It does not come.
+    pub async fn wait_blocked(&self, machine: &str, reason: &str) -> Result<Seen> {
+        let seen = self
+            .wait_remediation(machine, reason, |seen| seen.reason == reason)
+            .await?;
+        ensure!(!seen.message.is_empty(), "{machine}: {reason} says nothing");
+        self.wait_warning(machine, reason).await?;
+        Ok(seen)
+    }
+
+    /// Waits for a Warning Event.
+    ///
+    /// # Errors
+    /// It does not come.
+    pub async fn wait_warning(&self, object: &str, reason: &str) -> Result<()> {
+        wait_until(&format!("{object}: Warning {reason}"), LONG, || async {
+            let events = self.events(object).await?;
+            let told = events.iter().any(|e| {
+                e.reason.as_deref() == Some(reason) && e.type_.as_deref() == Some("Warning")
+            });
+            let reasons: Vec<_> = events.iter().filter_map(|e| e.reason.clone()).collect();
+            Ok(if told {
+                Ok(())
+            } else {
+                Err(format!("{reasons:?}"))
+            })
+        })
+        .await
+    }
+
+    /// Waits until the BMC of a host has been asked this many times more: a sign that somebody looks.
+    ///
+    /// # Errors
+    /// It is not asked.
+    pub async fn wait_looks(&self, host: &str, more: u64) -> Result<()> {
+        let enough = self.host(host)?.counters().requests + more;
+        wait_until(&format!("{host}: its BMC is asked"), LONG, || async {
+            let now = self.host(host)?.counters().requests;
+            Ok(if now >= enough {
+                Ok(())
+            } else {
+                Err(format!("{now} of {enough}"))
+            })
+        })
+        .await
+    }
+
+    /// Waits until the remediation of a host is over and nothing of it is left (F9), the Node Ready.
+    ///
+    /// # Errors
+    /// It is not so in time.
+    pub async fn wait_back(&self, host: &str) -> Result<()> {
+        self.wait_clean(host).await?;
+        wait_until(&format!("{host}: Ready"), LONG, || async {
+            let node = self.node(host).await?;
+            Ok(if is_ready(&node) {
+                Ok(())
+            } else {
+                Err("not Ready".to_owned())
+            })
+        })
+        .await
+    }
+
+    /// Waits until there is no remediation and nothing of one is left: taint, hold key, finalizer
+    /// (F9), and the host is on.
+    ///
+    /// # Errors
+    /// Something is left.
+    pub async fn wait_clean(&self, host: &str) -> Result<()> {
+        wait_until(&format!("{host}: nothing is left"), LONG, || async {
+            let mut left = Vec::new();
+            if let Some(seen) = self.remediation(host).await? {
+                left.push(format!("{}: {} ({})", seen.step, seen.reason, seen.message));
+            }
+            left.extend(self.left_on(host).await?);
+            Ok(if left.is_empty() {
+                Ok(())
+            } else {
+                Err(left.join(", "))
+            })
+        })
+        .await
+    }
+
+    /// What of a remediation is still on Node, BareMetalHost and host.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn left_on(&self, host: &str) -> Result<Vec<String>> {
+        let mut left = Vec::new();
+        if self.tainted(host).await? {
+            left.push(format!("taint {TAINT}"));
+        }
+        if let Some(bmh) = self.bare_metal_hosts().get_opt(host).await? {
+            let keys = bmh.annotations().keys().filter(|k| k.starts_with(HOLD));
+            left.extend(keys.cloned());
+        }
+        let power = self.host(host)?.real_power();
+        if power != PowerState::On {
+            left.push(format!("power {power}"));
+        }
+        Ok(left)
+    }
+
+    /// Exactly one power cycle really happened.
+    ///
+    /// # Errors
+    /// Says what happened instead.
+    pub fn one_cycle(&self, host: &str) -> Result<()> {
+        let counters = self.host(host)?.counters();
+        let once = counters.offs == 1 && counters.ons == 1 && counters.resets == 0;
+        ensure!(once, "{host}: not one cycle: {counters:?}");
+        Ok(())
+    }
+
+    /// The host was not touched at all.
+    ///
+    /// # Errors
+    /// Says what happened.
+    pub fn untouched(&self, host: &str) -> Result<()> {
+        let counters = self.host(host)?.counters();
+        let commands: u64 = counters.commands.values().sum();
+        ensure!(
+            counters.offs == 0 && commands == 0,
+            "{host} was touched: {counters:?}"
+        );
+        Ok(())
+    }
+
+    /// Pods that ran twice at the same time, anywhere.
+    #[must_use]
+    pub fn ran_twice(&self) -> Vec<Overlap> {
+        overlaps(self.racks().iter().flat_map(|r| r.processes()).collect())
+    }
+
+    /// When a host first got a command of this type.
+    ///
+    /// # Errors
+    /// It never did.
+    pub fn commanded(&self, host: &str, wanted: ResetType) -> Result<Instant> {
+        let log = self.host(host)?.log();
+        let found = log.iter().find(
+            |entry| matches!(&entry.event, LogEvent::Command { reset, .. } if *reset == wanted),
+        );
+        match found {
+            Some(entry) => Ok(entry.stamp.at),
+            None => anyhow::bail!("{host} never got {wanted:?}"),
+        }
+    }
+
+    /// F1 and F4, by what really happened: whenever the taint came, the host was off, and it stayed
+    /// off until it went, except where `violated` says that somebody else switched it on.
+    ///
+    /// # Errors
+    /// Says when it was not so.
+    pub async fn tainted_only_while_off(&self, witness: &Witness, host: &str) -> Result<()> {
+        witness.catch_up(host).await?;
+        let log = self.host(host)?.log();
+        for (at, there) in witness.taints(host) {
+            // A taint is seen a little after it was set, so a look at the power then is a fair one:
+            // the step that follows it takes longer.
+            let power = log
+                .iter()
+                .filter(|entry| entry.stamp.at <= at)
+                .filter_map(|entry| match entry.event {
+                    LogEvent::Power(power) => Some(power),
+                    _ => None,
+                })
+                .next_back();
+            ensure!(
+                !there || power == Some(PowerState::Off),
+                "{host} was tainted while it was {power:?}"
+            );
+        }
+        Ok(())
+    }
+
+    /// The taint never was there.
+    ///
+    /// # Errors
+    /// It was.
+    pub async fn never_tainted(&self, witness: &Witness, host: &str) -> Result<()> {
+        witness.catch_up(host).await?;
+        let taints = witness.taints(host);
+        ensure!(taints.is_empty(), "{host} was tainted: {taints:?}");
+        Ok(())
+    }
+
+    /// Who holds the leader Lease, and in which term.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn leader(&self) -> Result<(String, i32)> {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), SYSTEM);
+        let spec = leases
+            .get("rackhand-controller")
+            .await?
+            .spec
+            .unwrap_or_default();
+        Ok((
+            spec.holder_identity.unwrap_or_default(),
+            spec.lease_transitions.unwrap_or_default(),
+        ))
+    }
+
+    /// All that a failed test should show: how remediations stand, and the ends of the logs.
+    pub async fn report(&self) -> String {
+        let mut text = String::new();
+        for spec in &self.config.racks {
+            for host in &spec.hosts {
+                if let Ok(Some(seen)) = self.remediation(host).await {
+                    let counters = self.host(host).map(|h| h.counters()).unwrap_or_default();
+                    text.push_str(&format!(
+                        "--- {host}: {}, {}: {}\n    {counters:?}\n    {}\n",
+                        seen.step,
+                        seen.reason,
+                        seen.message,
+                        seen.object["metadata"]["annotations"]
+                    ));
+                }
+            }
+        }
+        text.push_str(&self.logs());
+        text
+    }
+}

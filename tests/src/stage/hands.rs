@@ -1,0 +1,144 @@
+//! What people and other controllers do to the objects of a stage.
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use super::{CLUSTER, NAMESPACE, Stage};
+
+/// Keeps a pod of [`Stage::bind_pod`] from going.
+const FINALIZER: &str = "test.example/wait";
+
+impl Stage {
+    /// The BareMetalHosts.
+    #[must_use]
+    pub fn bare_metal_hosts(&self) -> Api<DynamicObject> {
+        self.api("metal3.io", "v1alpha1", "BareMetalHost")
+    }
+
+    /// The MachineHealthChecks.
+    #[must_use]
+    pub fn checks(&self) -> Api<DynamicObject> {
+        self.api("cluster.x-k8s.io", "v1beta1", "MachineHealthCheck")
+    }
+
+    /// Sets an annotation; `None` takes it off.
+    ///
+    /// # Errors
+    /// The API server refuses it.
+    pub async fn annotate(
+        &self,
+        objects: &Api<DynamicObject>,
+        name: &str,
+        key: &str,
+        value: Option<&str>,
+    ) -> Result<()> {
+        let body = json!({ "metadata": { "annotations": { key: value } } });
+        objects
+            .patch(name, &PatchParams::default(), &Patch::Merge(body))
+            .await
+            .with_context(|| format!("annotating {name}"))?;
+        Ok(())
+    }
+
+    /// Asks for the remediation of a Machine by hand, as a health check would; returns its UID.
+    ///
+    /// # Errors
+    /// There is no such Machine, or the API server refuses it.
+    pub async fn remediate(&self, machine: &str) -> Result<String> {
+        let owner = self.machines().get(machine).await?;
+        let health = &self.config.health;
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+            "kind": "Metal3Remediation",
+            "metadata": {
+                "name": machine,
+                "namespace": NAMESPACE,
+                "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER },
+                "ownerReferences": [{
+                    "apiVersion": "cluster.x-k8s.io/v1beta1",
+                    "kind": "Machine",
+                    "name": machine,
+                    "uid": owner.uid().unwrap_or_default(),
+                }],
+            },
+            "spec": { "strategy": {
+                "type": "Reboot",
+                "retryLimit": health.retries,
+                "timeout": health.boot,
+            }},
+        }))?;
+        let made = self
+            .remediations()
+            .create(&PostParams::default(), &object)
+            .await?;
+        Ok(made.uid().unwrap_or_default())
+    }
+
+    /// Withdraws the remediation of a Machine, as a health check does when it has recovered.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn withdraw(&self, machine: &str) -> Result<()> {
+        self.remediations()
+            .delete(machine, &DeleteParams::default())
+            .await
+            .map(drop)
+            .with_context(|| format!("withdrawing {machine}"))
+    }
+
+    /// A pod that is bound to a Node, so that it has something to lose; `kept`: with a finalizer that
+    /// keeps it in the API until [`Self::let_pod_go`].
+    ///
+    /// # Errors
+    /// The API server refuses it.
+    pub async fn bind_pod(&self, node: &str, kept: bool) -> Result<Pod> {
+        let finalizers: &[&str] = if kept { &[FINALIZER] } else { &[] };
+        let pod: Pod = serde_json::from_value(json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": { "name": format!("on-{node}"), "finalizers": finalizers },
+            "spec": {
+                "nodeName": node,
+                "containers": [{ "name": "c", "image": "c.invalid/c:1" }],
+            },
+        }))?;
+        Ok(self
+            .bound_pods()
+            .create(&PostParams::default(), &pod)
+            .await?)
+    }
+
+    /// The pod of [`Self::bind_pod`], if it is there.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn bound_pod(&self, node: &str) -> Result<Option<Pod>> {
+        Ok(self.bound_pods().get_opt(&format!("on-{node}")).await?)
+    }
+
+    /// Takes the finalizer off a pod of [`Self::bind_pod`].
+    ///
+    /// # Errors
+    /// There is no such pod.
+    pub async fn let_pod_go(&self, node: &str) -> Result<()> {
+        let body = json!({ "metadata": { "finalizers": null } });
+        self.bound_pods()
+            .patch(
+                &format!("on-{node}"),
+                &PatchParams::default(),
+                &Patch::Merge(body),
+            )
+            .await
+            .map(drop)
+            .with_context(|| format!("letting the pod on {node} go"))
+    }
+
+    fn bound_pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+}

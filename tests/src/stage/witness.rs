@@ -1,0 +1,215 @@
+//! Sees every version of the objects that matter, in order, with the time at which it came.
+//!
+//! A look now and then cannot prove that something never was; a watch can. Must never write.
+
+use std::{
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use futures::StreamExt;
+use kube::{
+    Api, Client, ResourceExt,
+    api::DynamicObject,
+    core::{ApiResource, GroupVersionKind},
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::{TAINT, wait_until};
+
+/// What is watched.
+const KINDS: [(&str, &str, &str); 4] = [
+    ("", "v1", "Node"),
+    ("", "v1", "Pod"),
+    (
+        "infrastructure.cluster.x-k8s.io",
+        "v1beta1",
+        "Metal3Remediation",
+    ),
+    ("metal3.io", "v1alpha1", "BareMetalHost"),
+];
+
+/// How long a version may take to arrive.
+const ARRIVAL: Duration = Duration::from_secs(20);
+
+/// One version of one object.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// When it came here: no earlier than it was written.
+    pub at: Instant,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// It was deleted.
+    pub gone: bool,
+    /// The object.
+    pub object: Value,
+}
+
+impl Record {
+    /// The value of an annotation.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.object["metadata"]["annotations"][key].as_str()
+    }
+
+    /// `metadata.uid`.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.object["metadata"]["uid"].as_str().unwrap_or_default()
+    }
+
+    fn version(&self) -> u64 {
+        let version = self.object["metadata"]["resourceVersion"].as_str();
+        version.and_then(|v| v.parse().ok()).unwrap_or(0)
+    }
+
+    fn tainted(&self) -> bool {
+        let taints = self.object["spec"]["taints"].as_array();
+        taints.is_some_and(|list| list.iter().any(|t| t["key"] == TAINT))
+    }
+}
+
+/// Everything that was seen.
+pub struct Witness {
+    records: Arc<Mutex<Vec<Record>>>,
+    client: Client,
+    _tasks: JoinSet<()>,
+}
+
+impl Witness {
+    /// Watches from now on, until it is dropped.
+    #[must_use]
+    pub fn start(client: &Client) -> Self {
+        let records: Arc<Mutex<Vec<Record>>> = Arc::default();
+        let mut tasks = JoinSet::new();
+        for (group, version, kind) in KINDS {
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+            let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+            tasks.spawn(watch(api, kind, records.clone()));
+        }
+        Self {
+            records,
+            client: client.clone(),
+            _tasks: tasks,
+        }
+    }
+
+    /// Every version of an object, oldest first.
+    #[must_use]
+    pub fn of(&self, kind: &str, name: &str) -> Vec<Record> {
+        let records = self.records.lock();
+        let mine = records
+            .iter()
+            .filter(|r| r.kind == kind && r.name == name)
+            .cloned();
+        mine.collect()
+    }
+
+    /// Waits until the newest version of a Node has come here, so that nothing before it is missed.
+    ///
+    /// # Errors
+    /// There is no such Node, or it does not come.
+    pub async fn catch_up(&self, node: &str) -> Result<()> {
+        let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(self.client.clone());
+        let newest = nodes.get(node).await?.resource_version();
+        let newest: u64 = newest.and_then(|v| v.parse().ok()).unwrap_or(0);
+        wait_until("the witness has seen the node", ARRIVAL, || async {
+            let seen = self.of("Node", node).last().map_or(0, Record::version);
+            Ok(if seen >= newest {
+                Ok(())
+            } else {
+                Err(format!("version {seen} of {newest}"))
+            })
+        })
+        .await
+    }
+
+    /// When the out-of-service taint came and went, as (when, there).
+    #[must_use]
+    pub fn taints(&self, node: &str) -> Vec<(Instant, bool)> {
+        let mut changes: Vec<(Instant, bool)> = Vec::new();
+        for record in self.of("Node", node) {
+            let now = record.tainted() && !record.gone;
+            if changes.last().is_some_and(|(_, was)| *was) != now {
+                changes.push((record.at, now));
+            }
+        }
+        changes
+    }
+
+    /// The steps of a Machine's remediations, in order, each with its first sight.
+    #[must_use]
+    pub fn steps(&self, machine: &str) -> Vec<(Instant, String)> {
+        let mut steps: Vec<(Instant, String)> = Vec::new();
+        for record in self.of("Metal3Remediation", machine) {
+            let Some(text) = record.annotation("rackhand.dev/state") else {
+                continue;
+            };
+            let state: Value = serde_json::from_str(text).unwrap_or_default();
+            let step = state["state"]["step"].as_str().unwrap_or_default();
+            if steps.last().map(|(_, last)| last.as_str()) != Some(step) {
+                steps.push((record.at, step.to_owned()));
+            }
+        }
+        steps
+    }
+
+    /// Every reason that a Machine's remediations have given, in order.
+    #[must_use]
+    pub fn reasons(&self, machine: &str) -> Vec<String> {
+        let mut reasons: Vec<String> = Vec::new();
+        for record in self.of("Metal3Remediation", machine) {
+            let text = record.annotation("rackhand.dev/state").unwrap_or_default();
+            let state: Value = serde_json::from_str(text).unwrap_or_default();
+            let reason = state["reason"].as_str().unwrap_or_default().to_owned();
+            if reasons.last() != Some(&reason) {
+                reasons.push(reason);
+            }
+        }
+        reasons
+    }
+
+    /// When an annotation of a BareMetalHost came and went, as (when, there), for keys with this
+    /// prefix.
+    #[must_use]
+    pub fn holds(&self, host: &str, prefix: &str) -> Vec<(Instant, bool)> {
+        let mut changes: Vec<(Instant, bool)> = Vec::new();
+        for record in self.of("BareMetalHost", host) {
+            let annotations = record.object["metadata"]["annotations"].as_object();
+            let now = annotations.is_some_and(|all| all.keys().any(|k| k.starts_with(prefix)));
+            if changes.last().is_some_and(|(_, was)| *was) != now {
+                changes.push((record.at, now));
+            }
+        }
+        changes
+    }
+}
+
+async fn watch(api: Api<DynamicObject>, kind: &'static str, records: Arc<Mutex<Vec<Record>>>) {
+    let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
+    while let Some(event) = events.next().await {
+        let (object, gone) = match event {
+            Ok(Event::Apply(object) | Event::InitApply(object)) => (object, false),
+            Ok(Event::Delete(object)) => (object, true),
+            Ok(Event::Init | Event::InitDone) | Err(_) => continue,
+        };
+        let record = Record {
+            at: Instant::now(),
+            kind,
+            name: object.name_any(),
+            gone,
+            object: serde_json::to_value(&object).unwrap_or_default(),
+        };
+        records.lock().push(record);
+    }
+}
