@@ -18,11 +18,14 @@ use nix::{
 
 /// `$0` is the file for the process id, the rest is the command.
 const GUARDIAN: &str = r#"
+# A signal to the whole process group (Ctrl-C, timeout) must not end the guardian before its ward.
+trap : TERM INT HUP
 exec 3<&0 </dev/null
 "$@" 3<&- &
 pid=$!
 echo "$pid" >"$0.new" && mv "$0.new" "$0"
 (
+    trap : TERM INT HUP
     cat <&3 >/dev/null
     kill -TERM "$pid" 2>/dev/null || exit 0
     i=0
@@ -31,6 +34,9 @@ echo "$pid" >"$0.new" && mv "$0.new" "$0"
 ) &
 exec 3<&-
 wait "$pid"
+code=$?
+while kill -0 "$pid" 2>/dev/null; do wait "$pid"; code=$?; done
+exit "$code"
 "#;
 
 /// A running process with a log file.

@@ -272,6 +272,7 @@ impl<'a> Timeline<'a> {
                         .map(|r| {
                             let time = r["at"].as_str().unwrap_or_default();
                             let time = time.split('T').nth(1).unwrap_or(time);
+                            let time = time.get(..12).unwrap_or(time);
                             format!("{} at {time}", r["raw"])
                         })
                         .collect();
@@ -354,7 +355,7 @@ impl<'a> Timeline<'a> {
                 .event_time
                 .as_ref()
                 .map_or_else(Timestamp::now, |t| t.0);
-            let note = note.lines().next().unwrap_or_default().to_owned();
+            let note = note.split_whitespace().collect::<Vec<_>>().join(" ");
             lines.push((self.since(wall), "controller", format!("{reason}: {note}")));
         }
     }
