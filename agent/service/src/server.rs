@@ -75,8 +75,9 @@ impl Agent {
             Some(remote) => Some(bind(remote, &config.rack).await?),
             None => None,
         };
-        let journal = open_journal(&config.state).await?;
+        let (journal, interrupted) = open_journal(&config.state).await?;
         let engine = Engine::start(&config, journal, driver);
+        engine.look_after(interrupted);
         let (health, health_service) = tonic_health::server::health_reporter();
         let service = PowerServer::new(PowerService::new(engine.clone(), config.times.clone()));
         health.set_serving::<PowerServer<PowerService>>().await;
@@ -197,7 +198,7 @@ async fn bind(remote: &Remote, rack: &str) -> Result<(TcpListener, ServerTls), S
     Ok((listener, tls))
 }
 
-async fn open_journal(state: &Path) -> Result<Journal, StartError> {
+async fn open_journal(state: &Path) -> Result<(Journal, Vec<String>), StartError> {
     let state = state.to_owned();
     let opened = tokio::task::spawn_blocking(move || {
         std::fs::create_dir_all(&state).map_err(failed(format!(
@@ -205,22 +206,15 @@ async fn open_journal(state: &Path) -> Result<Journal, StartError> {
             state.display()
         )))?;
         let now = i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
-        Ok::<_, StartError>(Journal::open(
+        Ok(Journal::open(
             &state.join("journal.redb"),
             Keep::default(),
             now,
         )?)
     });
-    let (journal, interrupted) = opened
+    opened
         .await
-        .map_err(|error| failed("journal")(io::Error::other(error)))??;
-    for operation in interrupted {
-        warn!(
-            operation,
-            "the operation was interrupted by the last stop of the agent"
-        );
-    }
-    Ok(journal)
+        .map_err(|error| failed("journal")(io::Error::other(error)))?
 }
 
 /// Binds the socket under another name and moves it into place: it is never there with too open

@@ -8,6 +8,7 @@
     missing_docs,
     unreachable_pub
 )]
+
 mod kit;
 
 use kit::*;

@@ -172,6 +172,70 @@ async fn a_killed_agent_reports_its_operations_as_interrupted_and_repeats_nothin
 }
 
 #[tokio::test]
+async fn a_command_is_written_down_before_it_leaves() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    *site.bmcs.of(1).mute.lock().unwrap() = true;
+    begin(&mut client, off("a", "node-1")).await.unwrap();
+    site.bmcs.of(1).commanded_times(1).await;
+    agent.abort().await;
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    let outcome = outcome(&mut client, "a").await;
+    assert!(
+        outcome
+            .message
+            .contains("one command may have reached the BMC"),
+        "{outcome:?}"
+    );
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_command_under_way_is_not_cut_by_cancel_or_stop() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    begin(&mut client, off("a", "node-1")).await.unwrap();
+    site.bmcs.of(1).commanded_times(1).await;
+    let cancel = v1::CancelRequest {
+        operation_id: "a".into(),
+        term: None,
+    };
+    client.cancel(cancel).await.unwrap();
+    agent.shutdown().await;
+    assert_eq!(*site.bmcs.of(1).power.lock().unwrap(), PowerState::Off);
+}
+
+#[tokio::test]
+async fn the_host_of_an_interrupted_operation_is_read_again_but_not_commanded() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    *site.bmcs.of(1).stubborn.lock().unwrap() = true;
+    begin(&mut client, off("a", "node-1")).await.unwrap();
+    site.bmcs.of(1).read_times(2).await;
+    agent.abort().await;
+    let before = *site.bmcs.of(1).reads.borrow();
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    site.bmcs.of(1).read_times(before + 1).await;
+    let noted = async {
+        loop {
+            let outcome = outcome(&mut client, "a").await;
+            if let Some(reading) = outcome.readings.first() {
+                return reading.state();
+            }
+        }
+    };
+    let noted = tokio::time::timeout(Duration::from_secs(10), noted).await;
+    assert_eq!(noted.unwrap(), v1::PowerState::On);
+    assert_eq!(site.bmcs.of(1).commands(), (1, 0));
+    agent.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_stopped_agent_ends_what_is_running_and_says_so() {
     let site = Site::new(1);
     let agent = site.start().await;

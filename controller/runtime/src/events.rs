@@ -3,23 +3,33 @@
 //! Owns one task that sends them. Must never hold anything up: an Event that cannot be sent is
 //! logged and lost.
 
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{
-    Client, Resource,
-    api::DynamicObject,
-    core::ApiResource,
-    runtime::events::{Event, EventType, Recorder, Reporter},
+use std::{collections::HashMap, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{core::v1::ObjectReference, events::v1::Event},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
 };
-use tokio::sync::mpsc;
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ObjectMeta, PostParams},
+};
+use tokio::{sync::mpsc, time::Instant};
 
 use crate::{leader::Leader, writer::Writer};
 
 /// Kubernetes refuses longer notes.
 const LONGEST_NOTE: usize = 1000;
+/// The same words about the same object are told once in this time.
+const QUIET: Duration = Duration::from_secs(600);
+const CONTROLLER: &str = "rackhand-controller";
 
 struct Told {
     about: ObjectReference,
-    event: Event,
+    warning: bool,
+    reason: String,
+    note: String,
+    at: Timestamp,
 }
 
 /// Takes Events.
@@ -35,60 +45,115 @@ impl Events {
         leader: &Leader,
         writer: Writer,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let (told, mut waiting) = mpsc::unbounded_channel::<Told>();
-        let reporter = Reporter {
-            controller: "rackhand-controller".into(),
-            instance: Some(leader.identity().to_owned()),
-        };
-        let recorder = Recorder::new(client, reporter);
-        let task = async move {
-            while let Some(Told { about, event }) = waiting.recv().await {
-                let recorder = recorder.clone();
-                let sent = writer
-                    .write("event", "event", move || async move {
-                        recorder.publish(&event, &about).await
-                    })
-                    .await;
-                if let Err(error) = sent {
-                    tracing::debug!(%error, "an Event could not be sent");
-                }
-            }
-        };
-        (Self { told }, task)
+        let (told, waiting) = mpsc::unbounded_channel();
+        let instance = leader.identity().to_owned();
+        (Self { told }, run(client, instance, writer, waiting))
     }
 
     /// Says something about an object.
     pub(crate) fn send(&self, about: &DynamicObject, warning: bool, reason: &str, message: &str) {
         let types = about.types.clone().unwrap_or_default();
-        let resource = ApiResource {
-            group: String::new(),
-            version: String::new(),
-            api_version: types.api_version.clone(),
-            kind: types.kind,
-            plural: String::new(),
+        let meta = &about.metadata;
+        let about = ObjectReference {
+            api_version: Some(types.api_version),
+            kind: Some(types.kind),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version.clone(),
+            field_path: None,
         };
-        let mut note = message.to_owned();
-        if note.len() > LONGEST_NOTE {
-            let mut end = LONGEST_NOTE;
-            while !note.is_char_boundary(end) {
-                end -= 1;
-            }
-            note.truncate(end);
-            note.push_str("...");
-        }
-        let event = Event {
-            type_: if warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            },
+        let told = Told {
+            about,
+            warning,
             reason: reason.to_owned(),
-            note: Some(note),
-            action: reason.to_owned(),
-            secondary: None,
+            note: shortened(message),
+            at: Timestamp::now(),
         };
-        let about = about.object_ref(&resource);
-        tracing::trace!(object = about.name, reason, "event");
-        self.told.send(Told { about, event }).ok();
+        self.told.send(told).ok();
+    }
+}
+
+async fn run(
+    client: Client,
+    instance: String,
+    writer: Writer,
+    mut waiting: mpsc::UnboundedReceiver<Told>,
+) {
+    // kube's own recorder counts Events of one reason together and keeps the words of the first.
+    let mut said: HashMap<(Option<String>, String, String), Instant> = HashMap::new();
+    while let Some(told) = waiting.recv().await {
+        said.retain(|_, at| at.elapsed() < QUIET);
+        let key = (
+            told.about.uid.clone(),
+            told.reason.clone(),
+            told.note.clone(),
+        );
+        if said.insert(key, Instant::now()).is_some() {
+            continue;
+        }
+        let event = event(told, &instance);
+        let namespace = event.metadata.namespace.clone().unwrap_or_default();
+        let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
+        let sent = writer
+            .write("event", "event", move || async move {
+                events
+                    .create(&PostParams::default(), &event)
+                    .await
+                    .map(drop)
+            })
+            .await;
+        if let Err(error) = sent {
+            tracing::debug!(%error, "an Event could not be sent");
+        }
+    }
+}
+
+fn event(told: Told, instance: &str) -> Event {
+    let name = told.about.name.clone().unwrap_or_default();
+    // Events about what has no namespace lie in this one, by convention.
+    let namespace = told
+        .about
+        .namespace
+        .clone()
+        .unwrap_or_else(|| "default".into());
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{name}.{:x}", told.at.as_nanosecond())),
+            namespace: Some(namespace),
+            ..ObjectMeta::default()
+        },
+        type_: Some(if told.warning { "Warning" } else { "Normal" }.into()),
+        action: Some(told.reason.clone()),
+        reason: Some(told.reason),
+        note: Some(told.note),
+        regarding: Some(told.about),
+        event_time: Some(MicroTime(told.at)),
+        reporting_controller: Some(CONTROLLER.into()),
+        reporting_instance: Some(instance.chars().take(128).collect()),
+        ..Event::default()
+    }
+}
+
+fn shortened(message: &str) -> String {
+    if message.len() <= LONGEST_NOTE {
+        return message.to_owned();
+    }
+    let mut end = LONGEST_NOTE;
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}...", message.get(..end).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_cut_between_two_characters() {
+        assert_eq!(shortened("short"), "short");
+        let long = shortened(&"\u{e9}".repeat(900));
+        assert!(long.len() <= LONGEST_NOTE + 3 && long.ends_with("..."));
     }
 }

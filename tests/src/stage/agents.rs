@@ -40,7 +40,10 @@ impl Stage {
             "serve".into(),
             format!("--config={}", config.display()),
         ];
-        let env = [("RACKHAND_LOG".to_owned(), self.config.log.clone())];
+        let env = [
+            ("RACKHAND_LOG".to_owned(), self.config.log.clone()),
+            ("NO_COLOR".to_owned(), "1".to_owned()),
+        ];
         let process = Process::start(&format!("agent-{rack}"), &command, &env, &self.dir)?;
         self.agents.lock().insert(rack.to_owned(), process);
         Ok(())

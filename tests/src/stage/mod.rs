@@ -150,7 +150,10 @@ impl Stage {
             format!("--admin-address=127.0.0.1:{admin}"),
         ];
         command.extend(self.config.controller_args.iter().chain(more).cloned());
-        let env = [("RUST_LOG".to_owned(), self.config.log.clone())];
+        let env = [
+            ("RUST_LOG".to_owned(), self.config.log.clone()),
+            ("NO_COLOR".to_owned(), "1".to_owned()),
+        ];
         let mut process = Process::start(name, &command, &env, &self.dir)?;
         let url = format!("http://127.0.0.1:{admin}/readyz");
         let deadline = std::time::Instant::now() + END;

@@ -30,15 +30,15 @@ spec:
 apiVersion: cluster.x-k8s.io/v1beta1
 kind: MachineHealthCheck
 metadata:
-  name: worker-healthcheck
+  name: @NAME@
   namespace: metal3
 spec:
   clusterName: demo
-  maxUnhealthy: 100%
+  maxUnhealthy: @MOST@
   nodeStartupTimeout: 0m
   selector:
     matchLabels:
-      nodepool: worker
+      nodepool: @POOL@
   unhealthyConditions:
     - type: Ready
       status: Unknown
@@ -221,8 +221,17 @@ impl Stage {
     /// The YAML of the health check and its template.
     #[must_use]
     pub fn health_check(&self) -> String {
+        self.health_check_of("worker-healthcheck", "worker", "100%")
+    }
+
+    /// The same for another pool, with `maxUnhealthy` as given.
+    #[must_use]
+    pub fn health_check_of(&self, name: &str, pool: &str, most: &str) -> String {
         let health = &self.config.health;
         HEALTH_CHECK
+            .replace("@NAME@", name)
+            .replace("@POOL@", pool)
+            .replace("@MOST@", most)
             .replace("@UNHEALTHY@", &health.unhealthy)
             .replace("@BOOT@", &health.boot)
             .replace("@RETRIES@", &health.retries.to_string())

@@ -42,6 +42,25 @@ struct Entry {
     used: Instant,
 }
 
+/// A password that a BMC refuses. Each further try counts towards locking the account, so tries
+/// become rare until somebody changes the password here.
+#[derive(Debug)]
+struct Rejected {
+    spec: BmcSpec,
+    times: u32,
+    again: Instant,
+}
+
+/// How long a password is not tried after so many refusals. The second try is soon: BMCs that
+/// start up refuse everybody for a moment.
+fn patience(times: u32) -> Duration {
+    Duration::from_secs(match times {
+        0 | 1 => 4,
+        2 => 60,
+        _ => 300,
+    })
+}
+
 #[derive(Debug)]
 pub(crate) struct Clients {
     driver: Arc<dyn Driver>,
@@ -49,6 +68,7 @@ pub(crate) struct Clients {
     times: Times,
     lanes: Mutex<HashMap<String, Arc<Lane>>>,
     cache: Mutex<HashMap<String, Entry>>,
+    rejected: Mutex<HashMap<String, Rejected>>,
 }
 
 impl Clients {
@@ -59,6 +79,7 @@ impl Clients {
             times,
             lanes: Mutex::default(),
             cache: Mutex::default(),
+            rejected: Mutex::default(),
         }
     }
 
@@ -126,11 +147,27 @@ impl Clients {
     /// then.
     fn settle<T>(&self, target: &Target, result: &Result<T, BmcError>) {
         let mut cache = self.cache.lock();
+        let mut rejected = self.rejected.lock();
         match result {
             Err(error) if error.kind == ErrorKind::Authentication => {
-                cache.remove(&target.key);
+                let Some(entry) = cache.remove(&target.key) else {
+                    return;
+                };
+                let before = rejected
+                    .get(&target.key)
+                    .filter(|known| known.spec == entry.spec);
+                let times = before.map_or(0, |known| known.times) + 1;
+                let known = Rejected {
+                    spec: entry.spec,
+                    times,
+                    again: Instant::now() + patience(times),
+                };
+                rejected.insert(target.key.clone(), known);
             }
             _ => {
+                if result.is_ok() {
+                    rejected.remove(&target.key);
+                }
                 if let Some(entry) = cache.get_mut(&target.key) {
                     entry.used = Instant::now();
                 }
@@ -138,8 +175,32 @@ impl Clients {
         }
     }
 
+    /// Spares the account while the same password was refused a moment ago.
+    fn check_rejected(&self, target: &Target, spec: &BmcSpec) -> Result<(), BmcError> {
+        let rejected = self.rejected.lock();
+        let now = Instant::now();
+        match rejected.get(&target.key) {
+            Some(known) if known.spec == *spec && now < known.again => Err(BmcError {
+                kind: ErrorKind::Authentication,
+                bmc: target.address.to_string(),
+                message: format!(
+                    "user or password was refused {} times; so as not to lock the account it is \
+                     tried again only in {} s, or when it is changed",
+                    known.times,
+                    known.again.duration_since(now).as_secs() + 1
+                ),
+                retry_after: None,
+                maybe_sent: false,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     async fn client(&self, target: &Target) -> Result<Arc<dyn Bmc>, BmcError> {
         let spec = self.spec(target).await?;
+        self.check_rejected(target, &spec)?;
+        // Each time, because a name may lead elsewhere tomorrow.
+        self.check_network(&target.address).await?;
         let old = {
             let mut cache = self.cache.lock();
             match cache.get_mut(&target.key) {
@@ -153,7 +214,6 @@ impl Clients {
         if let Some(old) = old {
             close(old.bmc).await;
         }
-        self.check_network(&target.address).await?;
         let (driver, wanted) = (self.driver.clone(), spec.clone());
         let bmc = tokio::task::spawn_blocking(move || driver.connect(wanted))
             .await
@@ -292,3 +352,6 @@ fn unresolved(address: &BmcAddress, reason: &str) -> BmcError {
         maybe_sent: false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,10 @@
 //! never: end an operation because a caller has gone, run two on one BMC, let one BMC wait for
 //! another, or start anything that the journal has not taken.
 
+mod begin;
 mod clients;
 mod handle;
+mod recover;
 mod run;
 mod target;
 pub(crate) mod wire;
@@ -20,7 +22,7 @@ use futures::{Stream, StreamExt, future::Either};
 use parking_lot::Mutex;
 use rackhand_bmc::{BmcError, PowerReading};
 use rackhand_proto::{Refusal, v1};
-use tokio::{sync::oneshot, task::JoinSet, time::Instant};
+use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tracing::{info, warn};
@@ -28,15 +30,11 @@ use tracing::{info, warn};
 use crate::{
     config::{Config, Inventory},
     driver::Driver,
-    journal::{
-        Action, Admission, Admitted, Authority, HoldRecord, Journal, JournalError, OperationRecord,
-        TermRecord,
-    },
+    journal::{Action, Authority, HoldRecord, Journal, JournalError, OperationRecord, TermRecord},
     operation::Asked,
 };
 use clients::Clients;
 use handle::Handle;
-use run::{Run, wall_clock};
 pub(crate) use target::{Target, resolve};
 
 /// Finished operations that are remembered with all their events; older ones with their outcome.
@@ -80,6 +78,7 @@ pub(crate) struct Engine {
     pub(crate) inventory: Arc<Inventory>,
     /// Changes with each start.
     pub(crate) instance: Arc<str>,
+    read_limit: Duration,
     /// Nothing new is begun.
     closing: CancellationToken,
     handles: Arc<Mutex<Handles>>,
@@ -107,6 +106,7 @@ impl Engine {
             shared,
             rack: config.rack.as_str().into(),
             inventory,
+            read_limit: config.times.call,
             instance: uuid::Uuid::new_v4().to_string().into(),
             closing: CancellationToken::new(),
             handles: Arc::default(),
@@ -134,110 +134,6 @@ impl Engine {
             }
         }
         tasks.spawn(task);
-    }
-
-    /// Starts an operation, or tells how the one of this id stands.
-    pub(crate) async fn begin(&self, wish: Wish) -> Result<(bool, v1::OperationStatus), Status> {
-        if self.closing.is_cancelled() {
-            return Err(Status::unavailable(
-                "the agent is stopping; ask again in a moment",
-            ));
-        }
-        // The caller may go away at any moment; then the journal and the map must still agree.
-        let (answer, answered) = oneshot::channel();
-        let engine = self.clone();
-        self.spawn(async move {
-            let result = engine.admit(wish).await;
-            answer.send(result).ok();
-        });
-        answered
-            .await
-            .map_err(|_| Status::unavailable("the agent is stopping; ask again in a moment"))?
-    }
-
-    async fn admit(&self, wish: Wish) -> Result<(bool, v1::OperationStatus), Status> {
-        let handle = Handle::new(
-            wish.id.clone(),
-            wish.target.host.clone(),
-            wish.target.key.clone(),
-            wish.action.word(),
-        );
-        loop {
-            let known = {
-                let mut handles = self.handles.lock();
-                match handles.by_id.get(&wish.id) {
-                    Some(known) => known.clone(),
-                    None => {
-                        handles.by_id.insert(wish.id.clone(), handle.clone());
-                        break;
-                    }
-                }
-            };
-            if known.admitted().await {
-                if known.key == handle.key && known.action == handle.action {
-                    return Ok((false, known.status()));
-                }
-                return Err(Status::invalid_argument(format!(
-                    "operation {} is already a power {} of host {}; choose a new operation id",
-                    known.id, known.action, known.host
-                )));
-            }
-            // It was refused to somebody else at the same moment; now it is our turn to ask.
-            tokio::task::yield_now().await;
-        }
-        let admission = Admission {
-            id: wish.id.clone(),
-            key: wish.target.key.clone(),
-            host: wish.target.host.clone(),
-            action: wish.action,
-            owner: wish.owner.clone(),
-            authority: wish.authority.clone(),
-            force: wish.force,
-            now: wall_clock(),
-        };
-        let result = match self.shared.journal.admit(admission).await {
-            Ok(Admitted::Started { overridden }) => {
-                self.launch(wish, handle.clone(), overridden);
-                return Ok((true, handle.status()));
-            }
-            Ok(Admitted::Known(record)) => Ok((false, record_status(&record))),
-            Ok(Admitted::Refused(refused)) => {
-                info!(operation = %wish.id, host = %wish.target.host, by = %wish.authority, "refused: {refused}");
-                Err(refused.status())
-            }
-            Err(error) => Err(journal_status(&error)),
-        };
-        self.handles.lock().by_id.remove(&wish.id);
-        handle.set_admitted(false);
-        result
-    }
-
-    fn launch(&self, wish: Wish, handle: Arc<Handle>, overridden: Option<HoldRecord>) {
-        info!(
-            operation = %wish.id, host = %wish.target.host, action = wish.action.word(),
-            by = %wish.authority, owner = %wish.owner, force = wish.force, "operation begun"
-        );
-        if let Some(hold) = overridden {
-            warn!(host = %wish.target.host, owner = %hold.owner, by = %wish.authority, "a hold was overridden by force");
-        }
-        handle.set_admitted(true);
-        let run = Run {
-            shared: self.shared.clone(),
-            handle,
-            target: wish.target,
-            asked: wish.asked,
-        };
-        let (handles, id) = (self.handles.clone(), wish.id);
-        self.spawn(async move {
-            run.run().await;
-            let mut handles = handles.lock();
-            handles.finished.push_back(id);
-            if handles.finished.len() > REMEMBERED
-                && let Some(oldest) = handles.finished.pop_front()
-            {
-                handles.by_id.remove(&oldest);
-            }
-        });
     }
 
     /// The events of an operation.
@@ -427,6 +323,15 @@ impl Engine {
             while tasks.join_next().await.is_some() {}
         }
         self.shared.clients.sweep(true).await;
+        self.close_journal().await;
+    }
+
+    /// Connections may outlive the agent for a moment; its journal must not.
+    async fn close_journal(&self) {
+        let journal = self.shared.journal.clone();
+        tokio::task::spawn_blocking(move || journal.close())
+            .await
+            .ok();
     }
 
     fn running(&self) -> Vec<Arc<Handle>> {
@@ -442,6 +347,7 @@ impl Engine {
     pub(crate) async fn abort(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         tasks.shutdown().await;
+        self.close_journal().await;
     }
 }
 

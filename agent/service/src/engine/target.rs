@@ -88,6 +88,11 @@ pub(crate) fn resolve(
         return Err(Status::invalid_argument("no target: name a host"));
     };
     let name = target.host.trim();
+    if name.len() > 512 || name.chars().any(char::is_control) {
+        return Err(Status::invalid_argument(
+            "target.host must be at most 512 characters in one line",
+        ));
+    }
     if !name.is_empty() {
         let found = inventory
             .find(name)

@@ -120,6 +120,12 @@ impl Journal {
         Ok((journal, interrupted))
     }
 
+    /// Closes the file, whoever still has a clone; they get `Closed` from then on. Blocks on the
+    /// disk.
+    pub(crate) fn close(&self) {
+        self.writer.close();
+    }
+
     /// Makes a term known. `Err(highest)` where a newer one is, or another holder has this one.
     pub(crate) async fn claim(
         &self,
@@ -192,6 +198,25 @@ impl Journal {
             prune(tx, at, keep)
         };
         self.writer.write(finish).await
+    }
+
+    /// What the BMC says after an interrupted operation.
+    pub(crate) async fn amend(
+        &self,
+        id: String,
+        reading: v1::PowerReading,
+    ) -> Result<(), JournalError> {
+        let amend = move |tx: &Tx| {
+            let Some(mut record) = get::<OperationRecord>(tx, OPERATIONS, &id)? else {
+                return Ok(());
+            };
+            if let Some(outcome) = &mut record.outcome {
+                outcome.readings = vec![reading];
+                put(tx, OPERATIONS, &id, &record)?;
+            }
+            Ok(())
+        };
+        self.writer.write(amend).await
     }
 
     /// One operation.

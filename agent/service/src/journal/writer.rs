@@ -2,6 +2,7 @@
 
 use std::{sync::mpsc, thread};
 
+use parking_lot::Mutex;
 use redb::{Database, Key, TableDefinition, Value, WriteTransaction};
 use tokio::sync::oneshot;
 
@@ -66,8 +67,8 @@ where
 /// The thread, and the way to it.
 #[derive(Debug)]
 pub(super) struct Writer {
-    jobs: Option<mpsc::Sender<Box<dyn Job>>>,
-    thread: Option<thread::JoinHandle<()>>,
+    jobs: Mutex<Option<mpsc::Sender<Box<dyn Job>>>>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
 /// A batch is committed at this size at the latest, so that nobody waits for a long queue.
@@ -78,11 +79,11 @@ impl Writer {
         let (jobs, inbox) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || run(&db, &inbox))
+            .spawn(move || run(db, &inbox))
             .map_err(|error| JournalError::Storage(error.to_string()))?;
         Ok(Self {
-            jobs: Some(jobs),
-            thread: Some(thread),
+            jobs: Mutex::new(Some(jobs)),
+            thread: Mutex::new(Some(thread)),
         })
     }
 
@@ -103,27 +104,39 @@ impl Writer {
             result: None,
             answer,
         };
-        let jobs = self.jobs.as_ref().ok_or(JournalError::Closed)?;
+        let jobs = self.jobs.lock().clone().ok_or(JournalError::Closed)?;
         jobs.send(Box::new(job)).map_err(|_| JournalError::Closed)?;
+        drop(jobs);
         answered.await.map_err(|_| JournalError::Closed)?
     }
 }
 
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // What was handed in is still written; the file is closed when this returns.
-        drop(self.jobs.take());
-        if let Some(thread) = self.thread.take() {
+impl Writer {
+    /// Writes what was handed in, and closes the file. Blocks on the disk.
+    pub(super) fn close(&self) {
+        drop(self.jobs.lock().take());
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
             thread.join().ok();
         }
     }
 }
 
-fn run(db: &Database, inbox: &mpsc::Receiver<Box<dyn Job>>) {
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the thread owns the file, to close it"
+)]
+fn run(db: Database, inbox: &mpsc::Receiver<Box<dyn Job>>) {
     while let Ok(first) = inbox.recv() {
         let mut batch = vec![first];
         batch.extend(inbox.try_iter().take(BATCH - 1));
-        let result = commit(db, &mut batch);
+        let result = commit(&db, &mut batch);
         if result.is_ok() || batch.len() == 1 {
             batch.into_iter().for_each(|job| job.answer(result.clone()));
             continue;
@@ -131,7 +144,7 @@ fn run(db: &Database, inbox: &mpsc::Receiver<Box<dyn Job>>) {
         // One of them cannot be written: the others shall not suffer.
         for job in batch {
             let mut alone = [job];
-            let result = commit(db, &mut alone);
+            let result = commit(&db, &mut alone);
             let [job] = alone;
             job.answer(result);
         }

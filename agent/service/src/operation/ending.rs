@@ -122,7 +122,7 @@ impl fmt::Display for Ending {
 }
 
 /// A power state as people write it.
-fn state_word(state: PowerState) -> &'static str {
+pub fn state_word(state: PowerState) -> &'static str {
     match state {
         PowerState::On => "on",
         PowerState::Off => "off",

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rackhand_bmc::{ErrorKind, PowerState, SystemIdentity};
 
-pub use ending::{Ending, Expected, Mismatch};
+pub use ending::{Ending, Expected, Mismatch, state_word};
 
 /// A power command. Both may be repeated: doing one twice is doing it once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -21,6 +21,9 @@ pub(crate) struct FakeBmc {
     pub(crate) dead: watch::Sender<bool>,
     /// Takes commands but does not follow them.
     pub(crate) stubborn: Mutex<bool>,
+    /// Never answers a command, nor follows it, while true.
+    pub(crate) mute: Mutex<bool>,
+    pub(crate) commanded: watch::Sender<u32>,
     pub(crate) offs: AtomicU32,
     pub(crate) ons: AtomicU32,
     pub(crate) reads: watch::Sender<u32>,
@@ -36,6 +39,8 @@ impl FakeBmc {
             identity: Mutex::default(),
             dead: watch::channel(false).0,
             stubborn: Mutex::new(false),
+            mute: Mutex::new(false),
+            commanded: watch::channel(0).0,
             offs: AtomicU32::new(0),
             ons: AtomicU32::new(0),
             reads: watch::channel(0).0,
@@ -63,6 +68,23 @@ impl FakeBmc {
             .wait_for(|reads| *reads >= times)
             .await
             .unwrap();
+    }
+
+    /// Waits until so many commands have reached it.
+    pub(crate) async fn commanded_times(&self, times: u32) {
+        let mut commanded = self.commanded.subscribe();
+        commanded
+            .wait_for(|commanded| *commanded >= times)
+            .await
+            .unwrap();
+    }
+
+    async fn command(&self, state: PowerState) {
+        self.commanded.send_modify(|commanded| *commanded += 1);
+        if *self.mute.lock().unwrap() {
+            std::future::pending::<()>().await;
+        }
+        self.call(|| self.follow(state)).await;
     }
 
     async fn call<T>(&self, done: impl FnOnce() -> T) -> T {
@@ -173,7 +195,7 @@ impl Bmc for FakeClient {
     fn off(&self) -> BmcFuture<'_, Accepted> {
         Box::pin(async {
             self.bmc.offs.fetch_add(1, Ordering::SeqCst);
-            self.bmc.call(|| self.bmc.follow(PowerState::Off)).await;
+            self.bmc.command(PowerState::Off).await;
             Ok(Self::accepted("ForceOff"))
         })
     }
@@ -181,7 +203,7 @@ impl Bmc for FakeClient {
     fn on(&self) -> BmcFuture<'_, Accepted> {
         Box::pin(async {
             self.bmc.ons.fetch_add(1, Ordering::SeqCst);
-            self.bmc.call(|| self.bmc.follow(PowerState::On)).await;
+            self.bmc.command(PowerState::On).await;
             Ok(Self::accepted("On"))
         })
     }

@@ -157,14 +157,12 @@ impl Engine {
                 tracked.view = None;
                 tracked.news = None;
             }
-            Some(Followed::Command { command, answer }) => {
-                let message = if answer.is_empty() {
-                    format!("{command} sent to the BMC")
-                } else {
-                    format!("{command} sent to the BMC, answer: {answer}")
-                };
+            // Told once it has an answer: the same command is announced before that, too.
+            Some(Followed::Command { command, answer }) if !answer.is_empty() => {
+                let message = format!("{command} sent to the BMC, answer: {answer}");
                 self.tell(false, "CommandSent", &message);
             }
+            Some(Followed::Command { .. }) => {}
             Some(Followed::Lost(why)) => {
                 tracing::debug!(remediation = %self.key, why, "lost sight of the operation");
                 tracked.news = None;

@@ -38,6 +38,8 @@ impl Run {
     pub(super) fn judge(&mut self) {
         // Whoever switches at our word gets the time to do it, and is let.
         let w = &mut self.world;
+        // The kubelet has spoken since the last boot.
+        let came_back = w.healthy() && w.cluster.boot_id == w.hosts[0].boots;
         w.plan.faults.clear();
         (w.bmo_down, w.silent) = (false, w.plan.silent);
         if let Some(bmh) = &mut w.bmh {
@@ -61,7 +63,7 @@ impl Run {
         if w.hosts[1].power == Power::Off && !offline {
             w.fail("F5: an innocent host was left off");
         }
-        if outcome == Outcome::Succeeded && !w.healthy() && !w.excused {
+        if outcome == Outcome::Succeeded && !came_back && !w.excused {
             w.fail("succeeded with a node that is not healthy");
         }
         let reached_out = !w.plan.for_good() && !offline;

@@ -1,0 +1,118 @@
+//! What keeps accounts from being locked.
+
+use std::{
+    path::Path,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use rackhand_bmc::{Accepted, BmcFuture};
+use tempfile::TempDir;
+
+use super::*;
+use crate::config::Config;
+
+/// A BMC that refuses every password but one.
+#[derive(Debug, Clone, Default)]
+struct Strict {
+    tries: Arc<AtomicU32>,
+}
+
+#[derive(Debug)]
+struct StrictClient {
+    bmc: Strict,
+    good: bool,
+}
+
+impl Driver for Strict {
+    fn connect(&self, spec: BmcSpec) -> Result<Arc<dyn Bmc>, BmcError> {
+        use secrecy::ExposeSecret;
+        Ok(Arc::new(StrictClient {
+            bmc: self.clone(),
+            good: spec.password.expose_secret() == "good",
+        }))
+    }
+}
+
+impl Bmc for StrictClient {
+    fn address(&self) -> &str {
+        "strict"
+    }
+
+    fn power(&self) -> BmcFuture<'_, PowerReading> {
+        Box::pin(async {
+            self.bmc.tries.fetch_add(1, Ordering::SeqCst);
+            let kind = if self.good {
+                ErrorKind::Busy
+            } else {
+                ErrorKind::Authentication
+            };
+            Err(BmcError {
+                kind,
+                bmc: "strict".into(),
+                message: "401".into(),
+                retry_after: None,
+                maybe_sent: false,
+            })
+        })
+    }
+
+    fn off(&self) -> BmcFuture<'_, Accepted> {
+        Box::pin(std::future::pending())
+    }
+
+    fn on(&self) -> BmcFuture<'_, Accepted> {
+        Box::pin(std::future::pending())
+    }
+
+    fn close(&self) -> BmcFuture<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn config(dir: &Path) -> Config {
+    let text = "rack: r1\nsocket: s\nstate: s\nallowed_bmc_networks: [10.0.0.0/24]\nhosts:\n  - \
+                {name: a, bmc: {address: 'redfish://10.0.0.1', username: u, password_file: p}}\n";
+    Config::parse(&dir.join("agent.yaml"), text, None).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_password_is_tried_rarely_until_it_is_changed() {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("p"), "bad").unwrap();
+    let config = config(dir.path());
+    let target = Target::of(&config.inventory.hosts[0]);
+    let bmc = Strict::default();
+    let inventory = Arc::new(config.inventory.clone());
+    let clients = Clients::new(Arc::new(bmc.clone()), inventory, config.times.clone());
+    let begun = Instant::now();
+    let mut tries = Vec::new();
+    let mut message = String::new();
+    while begun.elapsed() < Duration::from_secs(1000) {
+        let before = bmc.tries.load(Ordering::SeqCst);
+        let error = clients
+            .read(&target, Duration::from_secs(20))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Authentication);
+        if bmc.tries.load(Ordering::SeqCst) > before {
+            tries.push(begun.elapsed().as_secs());
+        } else {
+            message = error.message;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(tries, [0, 4, 64, 364, 664, 964], "of a thousand wishes");
+    let expected = "user or password was refused 6 times; so as not to lock the account it is \
+                    tried again only in ";
+    assert!(message.starts_with(expected), "{message}");
+    std::fs::write(dir.path().join("p"), "good").unwrap();
+    let error = clients
+        .read(&target, Duration::from_secs(20))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.kind,
+        ErrorKind::Busy,
+        "the new password is tried at once"
+    );
+}

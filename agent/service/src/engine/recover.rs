@@ -1,0 +1,51 @@
+//! After a restart: what has become of the hosts whose operations were interrupted.
+
+use tracing::{info, warn};
+
+use super::{Engine, target::Target, wire};
+use crate::operation::state_word;
+
+impl Engine {
+    /// Reads the power of each host once and notes it with its operation. Nothing is commanded:
+    /// whoever asked for it decides anew.
+    pub(crate) fn look_after(&self, interrupted: Vec<String>) {
+        for operation in interrupted {
+            warn!(
+                operation,
+                "the operation was interrupted by the last stop of the agent"
+            );
+            let (shared, inventory) = (self.shared.clone(), self.inventory.clone());
+            let limit = self.read_limit;
+            self.spawn(async move {
+                let Ok(Some(record)) = shared.journal.operation(operation.clone()).await else {
+                    return;
+                };
+                // A BMC that a controller had named is read when that controller asks again: its
+                // password is not kept.
+                let mut known = inventory.hosts.iter().map(Target::of);
+                let Some(target) = known.find(|target| target.key == record.key) else {
+                    return;
+                };
+                let reading = tokio::select! {
+                    reading = shared.clients.read(&target, limit) => reading,
+                    () = shared.stop.cancelled() => return,
+                };
+                match reading {
+                    Err(error) => warn!(operation, host = target.host, %error, "cannot be read"),
+                    Ok(reading) => {
+                        info!(
+                            operation,
+                            host = target.host,
+                            power = state_word(reading.state),
+                            "read"
+                        );
+                        let reading = wire::reading_to_proto(&reading, shared.since_start());
+                        if let Err(error) = shared.journal.amend(operation, reading).await {
+                            warn!(%error, "cannot note a reading");
+                        }
+                    }
+                }
+            });
+        }
+    }
+}
