@@ -5,23 +5,18 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Secret};
+use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
-use rackhand_api::names::{
-    self, BMC_SECRET_PASSWORD, BMC_SECRET_USERNAME, HOLD_ANNOTATION_VALUE,
-    METAL3_REMEDIATION_FINALIZER, UNHEALTHY_ANNOTATION, UNHEALTHY_V1BETA1_ANNOTATION,
-    UNHEALTHY_VALUE, conditions::OWNER_REMEDIATED,
-};
-use rackhand_core::remediation::{Because, Command, HostRef, HostView, Observation, Policy};
-use rackhand_proto::v1;
+use rackhand_api::names::{self, HOLD_ANNOTATION_VALUE, METAL3_REMEDIATION_FINALIZER};
+use rackhand_core::remediation::{Command, HostRef, HostView, Observation, Policy};
 use serde_json::{Value, json};
 
 use super::{
     engine::{Engine, Setback},
-    patches::{NewCondition, both_lists, taints},
+    patches::taints,
 };
 use crate::{
     agents::{CallFailure, OffRequest, Wanted},
@@ -148,7 +143,7 @@ impl Engine {
         .await
     }
 
-    async fn patch_host(
+    pub(super) async fn patch_host(
         &self,
         host: &Key,
         operation: &'static str,
@@ -183,59 +178,6 @@ impl Engine {
             }
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// How to reach the BMC, where the agent's inventory does not know: read when it is needed, sent
-    /// with the command, kept nowhere.
-    async fn endpoint(&self, host: &HostRef) -> Result<Option<v1::BmcEndpoint>, Setback> {
-        let racks = self.context.agents.racks();
-        let known = racks
-            .get(&host.rack)
-            .is_some_and(|r| r.hosts.iter().any(|h| h.name == host.host));
-        let Some(bmh) = host.bmh.as_deref().filter(|_| !known) else {
-            return Ok(None);
-        };
-        let key = Key::parse(bmh);
-        let what = format!("BareMetalHost {key}");
-        let entry = self
-            .context
-            .index
-            .host(&key)
-            .ok_or_else(|| ApiError::other(&what, "does not exist"))?;
-        let view = entry.view.map_err(|e| ApiError::other(&what, e))?;
-        let bmc = view
-            .bmc
-            .as_ref()
-            .ok_or_else(|| ApiError::other(&what, "spec.bmc is not set"))?;
-        let address = bmc
-            .address
-            .clone()
-            .ok_or_else(|| ApiError::other(&what, "spec.bmc.address is not set"))?;
-        let name = bmc
-            .credentials_name
-            .clone()
-            .ok_or_else(|| ApiError::other(&what, "spec.bmc.credentialsName is not set"))?;
-        let secrets: Api<Secret> = Api::namespaced(self.context.client.clone(), &key.namespace);
-        let what = format!("Secret {}/{name}", key.namespace);
-        let secret = call(&what, secrets.get(&name)).await?;
-        let field = |field: &str| -> Result<String, Setback> {
-            let bytes = secret.data.as_ref().and_then(|d| d.get(field));
-            let text = bytes
-                .and_then(|b| std::str::from_utf8(&b.0).ok())
-                .map(str::trim);
-            match text.filter(|t| !t.is_empty()) {
-                Some(text) => Ok(text.to_owned()),
-                None => {
-                    Err(ApiError::other(&what, format!("key {field:?} is missing or empty")).into())
-                }
-            }
-        };
-        Ok(Some(v1::BmcEndpoint {
-            address,
-            username: field(BMC_SECRET_USERNAME)?,
-            password: field(BMC_SECRET_PASSWORD)?,
-            insecure_skip_verify: bmc.disable_certificate_verification,
-        }))
     }
 
     async fn power_off(
@@ -360,71 +302,6 @@ impl Engine {
             )
         };
         self.tell(false, reason, &message);
-        Ok(())
-    }
-
-    /// Both lists of conditions in one patch, both unhealthy marks.
-    async fn escalate(&self, bmh: Option<String>) -> Result<(), Setback> {
-        let entry = self
-            .context
-            .index
-            .remediation(&self.key)
-            .ok_or(Setback::Gone)?;
-        let owner = entry.view.ok().and_then(|v| v.machine().cloned());
-        let machine = owner.and_then(|owner| {
-            self.context
-                .index
-                .machine(&Key::new(&self.key.namespace, &owner.name))
-        });
-        if let Some((entry, view)) =
-            machine.and_then(|entry| entry.view.clone().ok().map(|view| (entry, view)))
-        {
-            let attempts = self.recorded.state.as_ref().map_or(0, |s| s.attempt);
-            let message = Because::Exhausted(attempts).to_string();
-            let condition = |severity| NewCondition {
-                type_: OWNER_REMEDIATED,
-                status: "False",
-                reason: "WaitingForRemediation",
-                message: &message,
-                severity,
-            };
-            let body = both_lists(
-                &entry.object,
-                view.shape,
-                &[condition(Some("Warning"))],
-                &[condition(None)],
-                &[],
-                Timestamp::now(),
-            );
-            if let Some(body) = body {
-                let what = format!("Machine {}/{}", self.key.namespace, view.meta.name);
-                let resource = self
-                    .context
-                    .served
-                    .known(Kind::Machine)
-                    .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
-                let machines = api(&self.context.client, &resource, &self.key.namespace);
-                let name = view.meta.name.clone();
-                let object = self
-                    .context
-                    .writer
-                    .write("escalate", what, move || async move {
-                        machines
-                            .patch_status(&name, &PatchParams::default(), &Patch::Merge(body))
-                            .await
-                    })
-                    .await?;
-                self.context.index.apply(Kind::Machine, object);
-            }
-        }
-        if let Some(bmh) = bmh {
-            let body = json!({ "metadata": { "annotations": {
-                UNHEALTHY_ANNOTATION: UNHEALTHY_VALUE,
-                UNHEALTHY_V1BETA1_ANNOTATION: UNHEALTHY_VALUE,
-            }}});
-            self.patch_host(&Key::parse(&bmh), "unhealthy_mark", body)
-                .await?;
-        }
         Ok(())
     }
 }

@@ -3,11 +3,14 @@
 //! Owns which tasks exist and who is woken by what. Must never decide a step.
 
 mod act;
+mod credentials;
 mod engine;
+mod escalate;
 mod observe;
 mod operation;
 mod patches;
 mod record;
+mod rivals;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

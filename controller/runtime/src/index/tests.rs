@@ -1,0 +1,123 @@
+use k8s_openapi::api::core::v1::{NodeCondition, NodeStatus};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn machine(version: u64, node: &str) -> DynamicObject {
+    let object = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1",
+        "kind": "Machine",
+        "metadata": {
+            "name": "m", "namespace": "ns", "uid": "u", "resourceVersion": version.to_string(),
+        },
+        "spec": { "clusterName": "c" },
+        "status": { "nodeRef": { "name": node } },
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+fn index() -> (Index, Arc<Inbox>) {
+    let inbox = Arc::<Inbox>::default();
+    (Index::new(vec![inbox.clone()]), inbox)
+}
+
+fn waiting(inbox: &Inbox) -> Vec<Change> {
+    std::mem::take(&mut *inbox.waiting.lock())
+        .into_iter()
+        .collect()
+}
+
+#[test]
+fn an_older_version_that_a_watch_brings_late_is_passed_over() {
+    let (index, inbox) = index();
+    index.apply(Kind::Machine, machine(12, "n2"));
+    assert_eq!(waiting(&inbox).len(), 1);
+    index.apply(Kind::Machine, machine(9, "n1"));
+    assert!(waiting(&inbox).is_empty());
+    let view = index.machine(&Key::new("ns", "m")).unwrap().view.unwrap();
+    assert_eq!(view.node_name.as_deref(), Some("n2"));
+}
+
+#[test]
+fn a_machine_is_found_by_its_node_also_after_it_has_another() {
+    let (index, _) = index();
+    let cluster = Key::new("ns", "c");
+    index.apply(Kind::Machine, machine(1, "n1"));
+    assert_eq!(index.machines_of_node(&cluster, "n1").len(), 1);
+    index.apply(Kind::Machine, machine(2, "n2"));
+    assert!(index.machines_of_node(&cluster, "n1").is_empty());
+    assert_eq!(index.machines_of_node(&cluster, "n2").len(), 1);
+    index.delete(Kind::Machine, &Key::new("ns", "m"));
+    assert!(index.machines_of_node(&cluster, "n2").is_empty());
+}
+
+#[test]
+fn an_object_that_does_not_read_is_kept_with_its_error_and_stops_nobody() {
+    let (index, _) = index();
+    let mut bad = machine(1, "n1");
+    bad.data["spec"]["clusterName"] = Value::from(7);
+    index.apply(Kind::Machine, bad);
+    let entry = index.machine(&Key::new("ns", "m")).unwrap();
+    assert!(
+        entry
+            .view
+            .unwrap_err()
+            .to_string()
+            .contains("spec.clusterName")
+    );
+}
+
+#[test]
+fn a_list_that_does_not_name_an_object_any_more_deletes_it() {
+    let (index, inbox) = index();
+    index.apply(Kind::Machine, machine(1, "n1"));
+    waiting(&inbox);
+    index.retain(Kind::Machine, &BTreeSet::new());
+    assert!(index.machine(&Key::new("ns", "m")).is_none());
+    assert_eq!(
+        waiting(&inbox),
+        vec![Change::Object(Kind::Machine, Key::new("ns", "m"))]
+    );
+}
+
+fn node(status: &str, heartbeat: i64) -> Node {
+    let at = |s| {
+        k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+            jiff::Timestamp::from_second(s).unwrap(),
+        )
+    };
+    let mut node = Node::default();
+    node.metadata.name = Some("n".into());
+    node.status = Some(NodeStatus {
+        conditions: Some(vec![NodeCondition {
+            type_: "Ready".into(),
+            status: status.into(),
+            last_heartbeat_time: Some(at(heartbeat)),
+            last_transition_time: Some(at(1)),
+            ..NodeCondition::default()
+        }]),
+        ..NodeStatus::default()
+    });
+    node
+}
+
+#[test]
+fn a_heartbeat_wakes_nobody_and_a_condition_does() {
+    let (index, inbox) = index();
+    let cluster = Key::new("ns", "c");
+    index.apply_node(&cluster, node("True", 1));
+    waiting(&inbox);
+    index.apply_node(&cluster, node("True", 2));
+    assert!(waiting(&inbox).is_empty());
+    index.apply_node(&cluster, node("False", 3));
+    assert_eq!(waiting(&inbox), vec![Change::Node(cluster, "n".into())]);
+}
+
+#[test]
+fn a_cluster_that_was_never_reached_is_down_and_says_so() {
+    let (index, _) = index();
+    assert!(matches!(
+        index.connection(&Key::new("ns", "c")),
+        Connection::Down(_)
+    ));
+}
