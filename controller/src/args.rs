@@ -1,6 +1,6 @@
 //! The command line of the controller.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{io::IsTerminal, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, ValueEnum};
 use rackhand_runtime::{Config, HealthChecks};
@@ -117,6 +117,7 @@ impl Args {
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
+            .with_ansi(std::io::stderr().is_terminal())
             .with_writer(std::io::stderr);
         if self.log_format == LogFormat::Json {
             log.json().init();

@@ -29,6 +29,7 @@ pub enum Because {
     UnsupportedHost(String),
     HeldByOthers(String),
     OtherRemediation(String),
+    RivalController(String),
     ControlPlaneQuorum(String),
     AgentUnreachable(String),
     PowerOffRunning,
@@ -76,6 +77,7 @@ impl Because {
             Self::UnsupportedHost(_) => "UnsupportedHost",
             Self::HeldByOthers(_) => "HeldByOthers",
             Self::OtherRemediation(_) => "OtherRemediation",
+            Self::RivalController(_) => "RivalController",
             Self::ControlPlaneQuorum(_) => "ControlPlaneQuorum",
             Self::AgentUnreachable(_) => "AgentUnreachable",
             Self::PowerOffRunning => "PowerOffRunning",
@@ -181,6 +183,11 @@ impl fmt::Display for Because {
             ),
             Self::UnsupportedHost(why) => write!(f, "this host cannot be fenced: {why}"),
             Self::HeldByOthers(keys) => write!(f, "held off by {keys}; waiting until they let go"),
+            Self::RivalController(key) => write!(
+                f,
+                "CAPM3's own controller works on this object too (its hold key {key} is on the \
+                 BareMetalHost), and two must not; stepping back until that one is off"
+            ),
             Self::OtherRemediation(which) => write!(f, "{which} is remediated first"),
             Self::ControlPlaneQuorum(why) => write!(
                 f,

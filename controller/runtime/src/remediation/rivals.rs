@@ -45,9 +45,7 @@ impl Engine {
         };
         let rival = format!("{CAPM3_HOLD_ANNOTATION_PREFIX}{}", self.uid);
         if bmh.is_some_and(|b| b.foreign_holds.contains(&rival)) {
-            return Some(Because::OtherRemediation(
-                "this object is also handled by CAPM3's own controller: it".into(),
-            ));
+            return Some(Because::RivalController(rival));
         }
         let quorum = (control_plane && cluster.is_some())
             .then(|| self.control_plane(cluster, &me))

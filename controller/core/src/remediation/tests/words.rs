@@ -22,6 +22,7 @@ fn all() -> Vec<Because> {
         Because::UnsupportedHost(x()),
         Because::HeldByOthers("reboot.metal3.io/other".into()),
         Because::OtherRemediation("Metal3Remediation default/m1".into()),
+        Because::RivalController("reboot.metal3.io/metal3-remediation-u1".into()),
         Because::ControlPlaneQuorum("1 of 3".into()),
         Because::AgentUnreachable("rack r1 is not connected".into()),
         Because::PowerOffRunning,
