@@ -58,13 +58,13 @@ async fn a_hung_node_is_fenced_its_pod_moves_and_it_comes_back() {
         RackSpec::new("rack-a", 2, HostLink::Inventory),
         RackSpec::new("rack-b", 2, HostLink::Detached),
     ]);
-    let mut stage = Stage::start(dir.path(), config).await.unwrap();
-    if let Err(error) = scenario(&mut stage).await {
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    if let Err(error) = scenario(&stage).await {
         panic!("{error:#}\n{}", stage.logs());
     }
 }
 
-async fn scenario(stage: &mut Stage) -> Result<()> {
+async fn scenario(stage: &Stage) -> Result<()> {
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await?;
     stage.apply_workload(4).await?;

@@ -108,8 +108,8 @@ pub(crate) struct Index {
 }
 
 /// The later of two versions of one object: the API server numbers them in order.
-fn is_older(new: &DynamicObject, old: &DynamicObject) -> bool {
-    let number = |o: &DynamicObject| o.resource_version().and_then(|v| v.parse::<u64>().ok());
+fn is_older<K: ResourceExt>(new: &K, old: &K) -> bool {
+    let number = |o: &K| o.resource_version().and_then(|v| v.parse::<u64>().ok());
     match (number(new), number(old)) {
         (Some(new_version), Some(old_version)) => {
             new.uid() == old.uid() && new_version < old_version
@@ -126,7 +126,7 @@ fn put<V>(
 ) -> bool {
     if map
         .get(key)
-        .is_some_and(|old| is_older(&object, &old.object))
+        .is_some_and(|old| is_older(object.as_ref(), old.object.as_ref()))
     {
         return false;
     }
@@ -191,7 +191,7 @@ impl Index {
             ),
             Kind::RackAgent => {
                 let old = inner.rack_agents.get(&key);
-                let newer = old.is_none_or(|old| !is_older(&object, old));
+                let newer = old.is_none_or(|old| !is_older(object.as_ref(), old.as_ref()));
                 if newer {
                     inner.rack_agents.insert(key.clone(), object);
                 }
@@ -360,7 +360,11 @@ impl Index {
         let changed = {
             let mut inner = self.inner.write();
             let nodes = &mut inner.workloads.entry(cluster.clone()).or_default().nodes;
-            let changed = nodes.get(&name).is_none_or(|old| matters(old, &node));
+            let old = nodes.get(&name);
+            if old.is_some_and(|old| is_older(&node, old.as_ref())) {
+                return;
+            }
+            let changed = old.is_none_or(|old| matters(old, &node));
             nodes.insert(name.clone(), Arc::new(node));
             changed
         };

@@ -21,6 +21,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
+use nix::sys::signal::Signal;
 use parking_lot::Mutex;
 
 pub use config::{HealthTimes, HostLink, RackSpec, StageConfig};
@@ -51,7 +52,7 @@ const END: Duration = Duration::from_secs(30);
 /// The stage.
 pub struct Stage {
     // Dropped in this order: our own processes first, the control plane last.
-    controllers: BTreeMap<String, Process>,
+    controllers: Mutex<BTreeMap<String, Process>>,
     agents: Mutex<BTreeMap<String, Process>>,
     racks: Vec<Rack>,
     endpoints: Mutex<BTreeMap<String, u16>>,
@@ -78,7 +79,7 @@ impl Stage {
         install(&client).await?;
         let pki = Pki::new(dir.join("pki"))?;
         let mut stage = Self {
-            controllers: BTreeMap::new(),
+            controllers: Mutex::default(),
             agents: Mutex::default(),
             racks: Vec::new(),
             endpoints: Mutex::default(),
@@ -121,7 +122,7 @@ impl Stage {
     ///
     /// # Errors
     /// It does not start, or is not ready in time.
-    pub async fn start_controller(&mut self, name: &str) -> Result<()> {
+    pub async fn start_controller(&self, name: &str) -> Result<()> {
         let spec = CertSpec::peer("controller", "spiffe://rackhand/controller");
         let tls = self.issue(&spec)?;
         self.start_controller_with(name, &tls, &[]).await
@@ -132,7 +133,7 @@ impl Stage {
     /// # Errors
     /// As [`Self::start_controller`].
     pub async fn start_controller_with(
-        &mut self,
+        &self,
         name: &str,
         tls: &Path,
         more: &[String],
@@ -166,7 +167,7 @@ impl Stage {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        self.controllers.insert(name.to_owned(), process);
+        self.controllers.lock().insert(name.to_owned(), process);
         Ok(())
     }
 
@@ -174,33 +175,61 @@ impl Stage {
     ///
     /// # Errors
     /// It does not run.
-    pub fn kill_controller(&mut self, name: &str) -> Result<()> {
-        self.controllers
-            .remove(name)
-            .context("no such controller")?
-            .kill()
+    pub fn kill_controller(&self, name: &str) -> Result<()> {
+        self.take_controller(name)?.kill()
+    }
+
+    fn take_controller(&self, name: &str) -> Result<Process> {
+        let process = self.controllers.lock().remove(name);
+        process.with_context(|| format!("no controller {name}"))
     }
 
     /// Asks a controller to end, and says how it did.
     ///
     /// # Errors
     /// It does not run or does not end.
-    pub fn stop_controller(&mut self, name: &str) -> Result<std::process::ExitStatus> {
-        self.controllers
-            .remove(name)
-            .context("no such controller")?
-            .stop(END)
+    pub fn stop_controller(&self, name: &str) -> Result<std::process::ExitStatus> {
+        self.take_controller(name)?.stop(END)
     }
 
-    /// A running controller.
-    #[must_use]
-    pub fn controller(&self, name: &str) -> Option<&Process> {
-        self.controllers.get(name)
+    /// Stops or continues a controller as a whole.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn signal_controller(&self, name: &str, signal: Signal) -> Result<()> {
+        let controllers = self.controllers.lock();
+        let process = controllers.get(name).context("no such controller")?;
+        process.signal(signal)
     }
 
-    /// A running controller, to see whether it has ended.
-    pub fn controller_mut(&mut self, name: &str) -> Option<&mut Process> {
-        self.controllers.get_mut(name)
+    /// How a controller has ended; `None`: it has not.
+    pub fn controller_ended(&self, name: &str) -> Option<std::process::ExitStatus> {
+        self.controllers.lock().get_mut(name)?.ended()
+    }
+
+    /// All that a controller has logged, under this name, since the stage began.
+    ///
+    /// # Errors
+    /// There is no such log.
+    pub fn log_of(&self, name: &str) -> Result<String> {
+        let path = self.dir.join(format!("{name}.log"));
+        std::fs::read_to_string(&path).with_context(|| path.display().to_string())
+    }
+
+    /// Starts a controller again whenever it ends, as a Pod's kubelet would: one that could not renew
+    /// its Lease in time, on a machine that is too busy, ends. Runs until it is dropped.
+    ///
+    /// # Errors
+    /// It does not start again.
+    pub async fn supervise(&self, name: &str) -> Result<()> {
+        loop {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if let Some(status) = self.controller_ended(name) {
+                println!("    {name} ended ({status}) and is started again");
+                drop(self.take_controller(name)?);
+                self.start_controller(name).await?;
+            }
+        }
     }
 
     /// What a controller answers on its admin address.
@@ -292,8 +321,8 @@ impl Stage {
     #[must_use]
     pub fn logs(&self) -> String {
         let mut text = String::new();
-        let agents = self.agents.lock();
-        for (name, process) in self.controllers.iter().chain(agents.iter()) {
+        let (controllers, agents) = (self.controllers.lock(), self.agents.lock());
+        for (name, process) in controllers.iter().chain(agents.iter()) {
             text.push_str(&format!("--- {name}\n{}\n", process.log_tail()));
         }
         text

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use rackhand_api::{
     names::{
         self, CAPI_PAUSED_ANNOTATION, CLUSTER_NAME_LABEL, CONFIRM_FENCED_ANNOTATION,
@@ -23,6 +25,7 @@ use rackhand_core::{
 
 use super::engine::{Engine, Setback};
 use crate::{
+    api::{call, optional},
     cluster::{drain, node_facts, node_lease},
     index::{Connection, Entry},
     object::Key,
@@ -176,18 +179,26 @@ impl Engine {
         let Some(name) = &place.node else {
             return WorkloadView::NotJoined;
         };
-        let Some(node) = index.node(cluster, name) else {
-            return WorkloadView::Missing { name: name.clone() };
-        };
         let Some(client) = self.context.workloads.client(cluster) else {
             return WorkloadView::Unreachable {
                 why: format!("cluster {cluster}: not connected"),
             };
         };
         let memory = self.context.lease_memory(cluster);
-        match node_lease(&client, name, &memory, now).await {
-            Ok(lease) => WorkloadView::Present(node_facts(&node, lease)),
-            Err(error) => WorkloadView::Unreachable {
+        let nodes: Api<Node> = Api::all(client.clone());
+        // Read now: a watch that hangs would show a node as silent that has long been back (F5).
+        let (node, lease) = tokio::join!(
+            call(format!("node {name} of cluster {cluster}"), nodes.get(name)),
+            node_lease(&client, name, &memory, now),
+        );
+        match (optional(node), lease) {
+            (Ok(None), _) => WorkloadView::Missing { name: name.clone() },
+            (Ok(Some(node)), Ok(lease)) => {
+                let facts = node_facts(&node, lease);
+                index.apply_node(cluster, node);
+                WorkloadView::Present(facts)
+            }
+            (Err(error), _) | (_, Err(error)) => WorkloadView::Unreachable {
                 why: error.to_string(),
             },
         }

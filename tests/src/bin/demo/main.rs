@@ -96,7 +96,7 @@ async fn show(args: &Args, dir: &std::path::Path) -> Result<()> {
     out.step(
         "starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler, racks, agents",
     );
-    let mut stage = Stage::start(dir, config(args)).await?;
+    let stage = Stage::start(dir, config(args)).await?;
     stage.apply_rack_agents().await?;
     out.step("every node is Ready; starting two controllers under their own ServiceAccount");
     for name in ["controller-0", "controller-1"] {
