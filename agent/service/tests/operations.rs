@@ -321,6 +321,39 @@ async fn f6_one_bmc_is_used_by_one_at_a_time() {
 }
 
 #[tokio::test]
+async fn f6_a_reader_waits_while_an_operation_speaks_to_the_bmc() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    site.bmcs.of(1).dead.send_replace(true);
+    begin(&mut client, off("a", "node-1")).await.unwrap();
+    site.bmcs.of(1).read_times(1).await;
+    let request = v1::ReadPowerRequest {
+        target: target("node-1"),
+        timeout: Some(duration_to_proto(Duration::from_millis(100))),
+    };
+    let read = client
+        .read_power(request)
+        .await
+        .unwrap()
+        .into_inner()
+        .result;
+    match read {
+        Some(v1::read_power_response::Result::Failure(failure)) => {
+            assert_eq!(failure.kind(), v1::FailureKind::Timeout);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(site.bmcs.of(1).most_at_once.load(Ordering::SeqCst), 1);
+    assert_eq!(
+        *site.bmcs.of(1).reads.borrow(),
+        1,
+        "the reader never got to the BMC"
+    );
+    agent.shutdown().await;
+}
+
+#[tokio::test]
 async fn f5_another_system_behind_the_bmc_is_not_touched() {
     let site = Site::new(1);
     *site.bmcs.of(1).identity.lock().unwrap() = SystemIdentity {

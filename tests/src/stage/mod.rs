@@ -56,6 +56,7 @@ pub struct Stage {
     agents: Mutex<BTreeMap<String, Process>>,
     racks: Vec<Rack>,
     endpoints: Mutex<BTreeMap<String, u16>>,
+    started: Mutex<BTreeMap<String, Vec<String>>>,
     agent_certificates: BTreeMap<String, PathBuf>,
     /// All rights, for the test's own eyes and hands.
     pub client: Client,
@@ -83,6 +84,7 @@ impl Stage {
             agents: Mutex::default(),
             racks: Vec::new(),
             endpoints: Mutex::default(),
+            started: Mutex::default(),
             agent_certificates: BTreeMap::new(),
             client,
             pki,
@@ -123,9 +125,20 @@ impl Stage {
     /// # Errors
     /// It does not start, or is not ready in time.
     pub async fn start_controller(&self, name: &str) -> Result<()> {
+        let more = self.started.lock().get(name).cloned();
+        self.start_controller_as(name, more.unwrap_or_default())
+            .await
+    }
+
+    /// The same with more arguments, which count for every further start under this name too.
+    ///
+    /// # Errors
+    /// As [`Self::start_controller`].
+    pub async fn start_controller_as(&self, name: &str, more: Vec<String>) -> Result<()> {
         let spec = CertSpec::peer("controller", "spiffe://rackhand/controller");
         let tls = self.issue(&spec)?;
-        self.start_controller_with(name, &tls, &[]).await
+        self.started.lock().insert(name.to_owned(), more.clone());
+        self.start_controller_with(name, &tls, &more).await
     }
 
     /// The same with another directory of certificate, key and CA, and with more arguments.
