@@ -21,6 +21,8 @@ use rackhand_tests::{
 };
 use serde_json::{Value, json};
 
+/// Stands in a kubeconfig that does not read.
+const SECRET: &str = "hush-7f3a9c";
 const REMEDIATE: &str = "cluster.x-k8s.io/remediate-machine";
 
 /// As the documentation of CAPM3 and Cluster API prints them.
@@ -429,7 +431,7 @@ async fn broken_kubeconfig(w: &World) -> Result<()> {
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": { "name": "second-kubeconfig", "namespace": NAMESPACE },
-            "stringData": { "value": "this is: [not a kubeconfig" },
+            "stringData": { "value": format!("users: [{{user: {{token: {SECRET}") },
         }),
         json!({
             "apiVersion": "cluster.x-k8s.io/v1beta1",
@@ -492,6 +494,11 @@ async fn broken_kubeconfig(w: &World) -> Result<()> {
             !seen.message.is_empty()
         })
         .await?;
+    let logs = w.stage.log_of("controller-0")? + &w.stage.log_of("agent-good")?;
+    ensure!(!logs.contains(SECRET), "the log quotes the kubeconfig");
+    let told = format!("{:?}", w.stage.events("second-1").await?);
+    let shown = format!("{:?} {told}", w.stage.remediation("second-1").await?);
+    ensure!(!shown.contains(SECRET), "the kubeconfig is quoted: {shown}");
     w.stage.withdraw("second-1").await?;
     // The first cluster goes on meanwhile.
     ensure!(w.stage.host("good-3")?.hang(), "up");

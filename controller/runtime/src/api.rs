@@ -6,7 +6,7 @@ use std::{future::Future, path::Path, time::Duration};
 
 use kube::{
     Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
 /// How long one call may take: less than a leader's renewal leaves.
@@ -113,15 +113,51 @@ pub(crate) fn optional<T>(result: Result<T, ApiError>) -> Result<Option<T>, ApiE
     }
 }
 
-/// Errors of making a client.
+/// Errors of making a client, in words. Carries neither a part of a kubeconfig nor the error that
+/// does: there are tokens and keys in it.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ClientError {
-    #[error("kubeconfig: {0}")]
-    Kubeconfig(#[from] kube::config::KubeconfigError),
-    #[error("{0}")]
-    Infer(#[from] kube::config::InferConfigError),
-    #[error("{0}")]
-    Kube(#[from] kube::Error),
+#[error("{0}")]
+pub(crate) struct ClientError(String);
+
+impl From<KubeconfigError> for ClientError {
+    fn from(error: KubeconfigError) -> Self {
+        Self(without_contents(&error))
+    }
+}
+
+impl From<InferConfigError> for ClientError {
+    fn from(error: InferConfigError) -> Self {
+        Self(inferred(&error))
+    }
+}
+
+impl From<kube::Error> for ClientError {
+    fn from(error: kube::Error) -> Self {
+        Self(words(&error))
+    }
+}
+
+/// What the YAML parser says is kept back: it quotes the text that it did not understand.
+fn without_contents(error: &KubeconfigError) -> String {
+    let KubeconfigError::Parse(error) = error else {
+        return error.to_string();
+    };
+    match error.location() {
+        Some(at) => format!(
+            "it is not a kubeconfig: line {}, column {}",
+            at.line(),
+            at.column()
+        ),
+        None => "it is not a kubeconfig".into(),
+    }
+}
+
+fn inferred(error: &InferConfigError) -> String {
+    let source = std::error::Error::source(error);
+    match source.and_then(|s| s.downcast_ref::<KubeconfigError>()) {
+        Some(kubeconfig @ KubeconfigError::Parse(_)) => without_contents(kubeconfig),
+        _ => error.to_string(),
+    }
 }
 
 fn tuned(mut config: Config) -> Result<Client, ClientError> {
@@ -147,4 +183,22 @@ pub(crate) async fn management_client(kubeconfig: Option<&Path>) -> Result<Clien
 pub(crate) async fn workload_client(kubeconfig: &str) -> Result<Client, ClientError> {
     let file = Kubeconfig::from_yaml(kubeconfig)?;
     tuned(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_part_of_a_broken_kubeconfig_is_told() {
+        let text = "users: [{token: hunter2\n";
+        let Err(error) = workload_client(text).await else {
+            panic!("taken");
+        };
+        let whole = anyhow::Error::from(error).context("outside");
+        for told in [format!("{whole:#}"), format!("{whole:?}")] {
+            assert!(told.contains("not a kubeconfig"), "{told}");
+            assert!(!told.contains("hunter2"), "{told}");
+        }
+    }
 }

@@ -118,8 +118,10 @@ impl Workloads {
             if cancel.is_cancelled() {
                 return;
             }
-            tracing::warn!(cluster = %key, why, "workload cluster is not connected");
-            index.set_connection(key, Connection::Down(why));
+            if !matches!(index.connection(key), Connection::Down(said) if said == why) {
+                tracing::warn!(cluster = %key, why, "workload cluster is not connected");
+                index.set_connection(key, Connection::Down(why));
+            }
             if pause(cancel, RECONNECT).await {
                 return;
             }
@@ -229,9 +231,13 @@ async fn secret(management: &Client, key: &Key) -> Result<(String, String), Stri
 
 async fn connect(management: &Client, key: &Key) -> Result<(Client, String), String> {
     let (kubeconfig, version) = secret(management, key).await?;
-    let client = workload_client(&kubeconfig)
-        .await
-        .map_err(|e| format!("its kubeconfig does not work: {e}"))?;
+    let client = workload_client(&kubeconfig).await.map_err(|why| {
+        let name = kubeconfig_secret(&key.name);
+        format!(
+            "the kubeconfig in Secret {}/{name} does not work: {why}",
+            key.namespace
+        )
+    })?;
     tokio::time::timeout(crate::api::CALL_TIMEOUT, client.apiserver_version())
         .await
         .map_err(|_| "its API does not answer".to_owned())?
