@@ -16,8 +16,9 @@ use rackhand_proto::{
 };
 use rackhand_tests::{
     pki::CertSpec,
+    process::Process,
     rack::ResetType,
-    stage::{HostLink, LONG, RackSpec, SYSTEM, Stage, StageConfig, Witness, wait_until},
+    stage::{HostLink, LONG, RackSpec, SYSTEM, Stage, StageConfig, Witness, binaries, wait_until},
 };
 
 /// Where the controller is killed, each on a host of its own.
@@ -61,6 +62,50 @@ async fn wherever_a_part_dies_the_remediation_is_finished_with_one_cycle() {
     let witness = Witness::start(&stage.client);
     if let Err(error) = all(&stage, &witness).await {
         panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+/// Its journal is made at the first start; a kill in the middle of that must not cost more than that
+/// start.
+#[test]
+fn an_agent_killed_at_its_first_start_starts_again() {
+    let agent = binaries().unwrap().join("rackhand-agent");
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..20 {
+        let dir = dir.path().join(round.to_string());
+        let journal = dir.join("state").join("journal.redb");
+        std::fs::create_dir_all(&dir).unwrap();
+        let config = serde_json::json!({
+            "rack": "a",
+            "socket": dir.join("agent.sock"),
+            "state": dir.join("state"),
+            "allowed_bmc_networks": ["127.0.0.0/8"],
+        });
+        std::fs::write(dir.join("agent.yaml"), config.to_string()).unwrap();
+        let config = dir.join("agent.yaml").display().to_string();
+        let command = [
+            agent.display().to_string(),
+            "serve".into(),
+            "--config".into(),
+            config,
+        ];
+        let begun = Instant::now();
+        let mut first = Process::start("agent", &command, &[], &dir).unwrap();
+        while !std::fs::metadata(&journal).is_ok_and(|file| file.len() > 0) {
+            assert!(begun.elapsed() < LONG, "no journal: {}", first.log_tail());
+        }
+        first.kill().unwrap();
+        std::fs::remove_file(dir.join("agent.sock")).ok();
+        let mut second = Process::start("agent", &command, &[], &dir).unwrap();
+        while !dir.join("agent.sock").exists() {
+            let ended = second.ended();
+            assert!(
+                ended.is_none() && begun.elapsed() < LONG,
+                "round {round}: {ended:?}: {}",
+                second.log_tail()
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -333,17 +378,23 @@ async fn stopped_leader(stage: &Stage, witness: &Witness) -> Result<()> {
     ensure!(stage.log_of(old)?.contains("leadership lost"), "says why");
     finished(stage, witness, "two-2").await?;
     let told = stage.events("two-2").await?;
-    let late = told.iter().find(|event| {
-        event.reporting_instance.as_deref() == Some(&first)
-            && event
-                .event_time
-                .as_ref()
-                .is_some_and(|time| time.0 > resumed)
-    });
+    let later = |who: &str| {
+        let by = told.iter().filter(|event| {
+            event.reporting_instance.as_deref() == Some(who)
+                && event
+                    .event_time
+                    .as_ref()
+                    .is_some_and(|time| time.0 > resumed)
+        });
+        by.filter_map(|event| event.reason.clone())
+            .collect::<Vec<_>>()
+    };
     ensure!(
-        late.is_none(),
-        "the deposed leader wrote an Event: {late:?}"
+        later(&first).is_empty(),
+        "the deposed leader told {:?}",
+        later(&first)
     );
+    ensure!(!later(&second).is_empty(), "the leader tells of its work");
     let counters = stage.host("two-2")?.counters();
     ensure!(counters.received(ResetType::ForceOff) == 1, "{counters:?}");
     ensure!(counters.received(ResetType::On) == 1, "{counters:?}");

@@ -119,8 +119,10 @@ async fn what_is_not_confirmed_off_is_never_taken_for_off_and_what_was_added_goe
 }
 
 async fn begin(stage: &Stage) -> Result<()> {
-    stage.kill_agent("gone")?;
-    stage.kill_agent("away")?;
+    for rack in ["gone", "away"] {
+        stage.wait_agent(rack).await?;
+        stage.kill_agent(rack)?;
+    }
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await?;
     stage.apply_health_check().await
@@ -235,10 +237,9 @@ impl World {
     }
 }
 
-/// Hangs a host without any fault beside the ones with faults, once.
+/// Hangs the host without any fault, too: the others wait for it.
 async fn stuck(w: &World) -> Result<()> {
-    w.lose("fine-1", false).await?;
-    w.stage.wait_step("fine-1", "PoweringOff").await.ok();
+    ensure!(w.host("fine-1")?.hang(), "up");
     let host = w.host("bmc-1")?;
     host.stuck_powering_off(true);
     let pod = w.lose("bmc-1", false).await?;
@@ -260,10 +261,16 @@ async fn silent(w: &World) -> Result<()> {
         .await
 }
 
+/// So as not to lock the account, a refused password is tried again only after a minute.
 async fn refused(w: &World) -> Result<()> {
-    w.host("bmc-3")?.refuse_auth();
-    w.blocked_then_back("bmc-3", "FenceUnconfirmed", SimHost::clear_faults)
-        .await
+    let host = w.host("bmc-3")?;
+    host.refuse_auth();
+    let pod = w.lose("bmc-3", false).await?;
+    w.stage.wait_blocked("bmc-3", "FenceUnconfirmed").await?;
+    w.workload_untouched("bmc-3", &pod).await?;
+    w.stage.untouched("bmc-3")?;
+    host.clear_faults();
+    w.comes_back("bmc-3").await
 }
 
 async fn ignoring(w: &World) -> Result<()> {

@@ -7,7 +7,7 @@ use rackhand_proto::v1::{ListHostsRequest, power_client::PowerClient};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
-use super::{BMC_USER, END, HostLink, RackSpec, Stage};
+use super::{BMC_USER, END, HostLink, RackSpec, Stage, wait_until};
 use crate::{
     cluster::apply,
     pki::CertSpec,
@@ -103,6 +103,17 @@ impl Stage {
         let found = self.endpoints.lock().get(rack).copied();
         let port = found.with_context(|| format!("the agent of {rack} was never started"))?;
         Ok(format!("127.0.0.1:{port}"))
+    }
+
+    /// Waits until the agent of a rack answers on its socket.
+    ///
+    /// # Errors
+    /// It does not in time.
+    pub async fn wait_agent(&self, rack: &str) -> Result<()> {
+        wait_until(&format!("the agent of {rack} answers"), END, || async {
+            self.held_by(rack).await.map(|_| Ok(()))
+        })
+        .await
     }
 
     /// Who keeps each host of an agent's inventory off; asked over its socket.

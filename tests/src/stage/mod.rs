@@ -343,7 +343,10 @@ impl Stage {
 }
 
 /// Where `cargo` has put our binaries: beside the test, or where RACKHAND_BIN_DIR says.
-fn binaries() -> Result<PathBuf> {
+///
+/// # Errors
+/// One is missing.
+pub fn binaries() -> Result<PathBuf> {
     let dir = match std::env::var_os("RACKHAND_BIN_DIR") {
         Some(dir) => PathBuf::from(dir),
         None => {

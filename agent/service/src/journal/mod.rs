@@ -86,6 +86,43 @@ impl JournalError {
     }
 }
 
+/// Makes an empty journal under another name and gives it its own once it is whole: a crash in the
+/// middle would otherwise leave a file that no later start can read. Never replaces one.
+fn make_if_missing(path: &Path, shown: &str) -> Result<(), JournalError> {
+    if path.exists() {
+        return Ok(());
+    }
+    let cannot = |error: std::io::Error| JournalError::Open {
+        path: shown.to_owned(),
+        reason: error.to_string(),
+    };
+    let fresh = path.with_extension(format!("redb.new-{}", std::process::id()));
+    match std::fs::remove_file(&fresh) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(cannot(error)),
+        _ => {}
+    }
+    let db = redb::Database::create(&fresh).map_err(|error| JournalError::Open {
+        path: shown.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let tx = Tx::begin(&db)?;
+    prepare(&tx, shown)?;
+    tx.commit()?;
+    drop(db);
+    match std::fs::hard_link(&fresh, path) {
+        // Another agent was quicker: its journal is the one.
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(cannot(error));
+        }
+        _ => {}
+    }
+    std::fs::remove_file(&fresh).map_err(cannot)?;
+    let dir = path.parent().unwrap_or(Path::new("."));
+    std::fs::File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(cannot)
+}
+
 /// The journal. Cloning shares it; it closes with the last clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Journal {
@@ -102,7 +139,8 @@ impl Journal {
         now: i64,
     ) -> Result<(Self, Vec<String>), JournalError> {
         let shown = path.display().to_string();
-        let db = redb::Database::create(path).map_err(|error| match error {
+        make_if_missing(path, &shown)?;
+        let db = redb::Database::open(path).map_err(|error| match error {
             redb::DatabaseError::DatabaseAlreadyOpen => JournalError::InUse(shown.clone()),
             other => JournalError::Open {
                 path: shown.clone(),
