@@ -182,7 +182,39 @@ pub(crate) async fn management_client(kubeconfig: Option<&Path>) -> Result<Clien
 /// A workload cluster, from the text of its kubeconfig.
 pub(crate) async fn workload_client(kubeconfig: &str) -> Result<Client, ClientError> {
     let file = Kubeconfig::from_yaml(kubeconfig)?;
+    self_contained(&file)?;
     tuned(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
+}
+
+/// Whoever may write a Secret must not run programs here or read this Pod's files.
+fn self_contained(file: &Kubeconfig) -> Result<(), ClientError> {
+    let users = file
+        .auth_infos
+        .iter()
+        .filter_map(|user| user.auth_info.as_ref());
+    let runs = users
+        .clone()
+        .any(|user| user.exec.is_some() || user.auth_provider.is_some());
+    let reads = users.clone().any(|user| {
+        user.token_file.is_some() || user.client_certificate.is_some() || user.client_key.is_some()
+    }) || file
+        .clusters
+        .iter()
+        .filter_map(|cluster| cluster.cluster.as_ref())
+        .any(|cluster| cluster.certificate_authority.is_some());
+    match (runs, reads) {
+        (true, _) => Err(ClientError(
+            "it names a program to run (exec or auth-provider), which is refused; use a token or a \
+             certificate"
+                .into(),
+        )),
+        (_, true) => Err(ClientError(
+            "it names files of this machine, which is refused; put their contents into it \
+             (the ...-data fields)"
+                .into(),
+        )),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -199,6 +231,28 @@ mod tests {
         for told in [format!("{whole:#}"), format!("{whole:?}")] {
             assert!(told.contains("not a kubeconfig"), "{told}");
             assert!(!told.contains("hunter2"), "{told}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_runs_programs_or_reads_files_is_refused() {
+        for (user, told) in [
+            (
+                "exec: {command: touch, apiVersion: client.authentication.k8s.io/v1}",
+                "program",
+            ),
+            ("tokenFile: /etc/hostname", "files"),
+            ("client-key: /etc/hostname", "files"),
+        ] {
+            let text = format!(
+                "current-context: c\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+                 clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:1'}}}}]\n\
+                 users:\n- name: u\n  user:\n    {user}\n"
+            );
+            let Err(error) = workload_client(&text).await else {
+                panic!("taken: {user}");
+            };
+            assert!(error.to_string().contains(told), "{user}: {error}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One evaluation of one check: gather, plan, carry out.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -17,6 +17,9 @@ use super::{
     facts,
 };
 use crate::{api::ApiError, index::Entry, object::Key};
+
+/// When to try again what could not be requested.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// A target with the objects behind it.
 pub(super) struct Fleet {
@@ -77,9 +80,11 @@ pub(super) async fn evaluate(context: &Context, key: &Key) -> Result<Option<Time
         }
         return Ok(planned.wake_at);
     }
-    carry_out(context, key, &view, &fleet, &planned).await?;
+    let whole = carry_out(context, key, &view, &fleet, &planned).await?;
     check_conditions(context, &entry.object, &view, &cluster, &planned, paused).await?;
-    Ok(planned.wake_at)
+    // A missing template sends no event when it comes: it is looked for.
+    let again = (!whole).then(|| now.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX));
+    Ok(planned.wake_at.into_iter().chain(again).min())
 }
 
 /// The selected Machines with Node and request.
@@ -146,13 +151,14 @@ async fn gather(
 
 /// Actions first: a remediation does not wait for a condition to be written. A failure with one
 /// Machine does not stop the others. How many writes are on their way at one time is the writer's.
+/// Returns whether every request that is due was made.
 async fn carry_out(
     context: &Context,
     key: &Key,
     view: &MachineHealthCheckView,
     fleet: &Fleet,
     planned: &Plan,
-) -> Result<(), ApiError> {
+) -> Result<bool, ApiError> {
     let machine = |name: &str| fleet.entries.iter().find(|(_, m)| m.meta.name == name);
     let mut acting = Vec::new();
     for action in &planned.actions {
@@ -192,5 +198,8 @@ async fn carry_out(
             failure = Some(error);
         }
     }
-    failure.map_or(Ok(()), Err)
+    let whole = !done
+        .values()
+        .any(|acted| matches!(acted, Acted::NotRequested { .. }));
+    failure.map_or(Ok(whole), Err)
 }
