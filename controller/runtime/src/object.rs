@@ -98,7 +98,7 @@ impl Kind {
         }
     }
 
-    /// Whether a controller without it can do anything at all.
+    /// Whether its objects lie in namespaces.
     pub(crate) fn namespaced(self) -> bool {
         self != Self::RackAgent
     }

@@ -28,7 +28,7 @@ pub use observation::{
     Observation, OperationOutcome, OperationView, PowerReading, PowerState, PowerView,
     RequestFacts, Taint, WorkloadView,
 };
-pub use policy::{DrainBlocked, Exhausted, Policy, PolicyError, Strategy};
+pub use policy::{DrainBlocked, Policy, PolicyError};
 pub use reason::Because;
 pub use state::{AttemptRecord, HostRef, Mode, NodeMark, Phase, State, Step, TaintOwner};
 pub use step::{Command, Decision, Next, Note, Outcome, operation_id, step};

@@ -4,13 +4,6 @@
 
 use std::time::Duration;
 
-/// How a host is remediated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Strategy {
-    /// Off, taint, drain, on.
-    Reboot,
-}
-
 /// What happens when a drain takes longer than its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DrainBlocked {
@@ -20,18 +13,9 @@ pub enum DrainBlocked {
     PowerOn,
 }
 
-/// What happens when all attempts are used up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Exhausted {
-    /// `OwnerRemediated=False` on the Machine: its owner replaces it.
-    Escalate,
-}
-
 /// Everything that a remediation obeys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// The way.
-    pub strategy: Strategy,
     /// Attempts after the first one (CAPM3: cycles = retryLimit + 1).
     pub retry_limit: u32,
     /// How long a host may take from the confirmed power-on until its Node is Ready. CAPM3 starts
@@ -62,14 +46,11 @@ pub struct Policy {
     pub drain_timeout: Duration,
     /// And what then.
     pub drain_blocked: DrainBlocked,
-    /// What after the last attempt.
-    pub exhausted: Exhausted,
 }
 
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            strategy: Strategy::Reboot,
             retry_limit: 1,
             boot_timeout: Duration::from_secs(600),
             confirmations: 2,
@@ -85,7 +66,6 @@ impl Default for Policy {
             drain_poll: Duration::from_secs(1),
             drain_timeout: Duration::from_secs(600),
             drain_blocked: DrainBlocked::KeepOff,
-            exhausted: Exhausted::Escalate,
         }
     }
 }

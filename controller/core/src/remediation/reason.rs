@@ -53,7 +53,6 @@ pub enum Because {
     Withdrawn,
     WithdrawnAfterOff,
     Exhausted(u32),
-    CleaningUp(String),
 }
 
 impl Because {
@@ -101,7 +100,6 @@ impl Because {
             Self::Withdrawn => "Withdrawn",
             Self::WithdrawnAfterOff => "WithdrawnAfterOff",
             Self::Exhausted(_) => "Exhausted",
-            Self::CleaningUp(_) => "CleaningUp",
         }
     }
 
@@ -123,7 +121,6 @@ impl Because {
                 | Self::Withdrawn
                 | Self::WithdrawnAfterOff
                 | Self::Exhausted(_)
-                | Self::CleaningUp(_)
         )
     }
 }
@@ -266,7 +263,6 @@ impl fmt::Display for Because {
                     "not healthy after {attempts} attempts; the Machine's owner takes over"
                 )
             }
-            Self::CleaningUp(what) => write!(f, "cleaning up: {what}"),
         }
     }
 }

@@ -98,6 +98,18 @@ impl Agents {
         }
     }
 
+    /// Waits for an answer that says no more than that the call was taken.
+    async fn taken<T>(
+        &self,
+        call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
+    ) -> Result<(), CallFailure> {
+        match tokio::time::timeout(CALL * 2, call).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(status)) => Err(self.failed(&status)),
+            Err(_) => Err(CallFailure::Later("the agent did not answer".into())),
+        }
+    }
+
     async fn begin(
         &self,
         wanted: Wanted<'_>,
@@ -117,11 +129,7 @@ impl Agents {
             force: false,
         });
         request.set_timeout(CALL);
-        match tokio::time::timeout(CALL * 2, client.begin(request)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(status)) => Err(self.failed(&status)),
-            Err(_) => Err(CallFailure::Later("the agent did not answer".into())),
-        }
+        self.taken(client.begin(request)).await
     }
 
     /// Begins a hard power-off that leaves the host held in the name of the owner.
@@ -157,11 +165,7 @@ impl Agents {
             term: Some(term),
         });
         request.set_timeout(CALL);
-        match tokio::time::timeout(CALL * 2, client.cancel(request)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(status)) => Err(self.failed(&status)),
-            Err(_) => Err(CallFailure::Later("the agent did not answer".into())),
-        }
+        self.taken(client.cancel(request)).await
     }
 
     pub(crate) async fn release(
@@ -179,11 +183,7 @@ impl Agents {
             force: false,
         });
         request.set_timeout(CALL);
-        match tokio::time::timeout(CALL * 2, client.release(request)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(status)) => Err(self.failed(&status)),
-            Err(_) => Err(CallFailure::Later("the agent did not answer".into())),
-        }
+        self.taken(client.release(request)).await
     }
 
     /// Asks the BMC now. `asked` is taken before the question goes out: that is what it proves.

@@ -87,3 +87,60 @@ impl Mine {
                 && !check.is_annotated_true(EVALUATE_ANNOTATION))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(annotations: &Value) -> Meta {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "metadata": { "name": "c", "annotations": annotations },
+        }))
+        .unwrap();
+        Meta::of(&object)
+    }
+
+    fn mine(mode: HealthChecks, our_crd: bool) -> Mine {
+        Mine {
+            mode,
+            our_crd: AtomicBool::new(our_crd),
+        }
+    }
+
+    #[test]
+    fn by_default_a_check_is_ours_where_the_crd_is_or_where_it_says_so() {
+        let (plain, annotated) = (
+            check(&json!({})),
+            check(&json!({ EVALUATE_ANNOTATION: "true" })),
+        );
+        for (mode, our_crd, plain_is, annotated_is) in [
+            (HealthChecks::Auto, true, true, true),
+            (HealthChecks::Auto, false, false, true),
+            (HealthChecks::Annotated, true, false, true),
+            (HealthChecks::None, true, false, false),
+            (HealthChecks::All, false, true, true),
+        ] {
+            let mine = mine(mode, our_crd);
+            assert_eq!(mine.evaluates(&plain), plain_is, "{mode:?} {our_crd}");
+            assert_eq!(
+                mine.evaluates(&annotated),
+                annotated_is,
+                "{mode:?} {our_crd}"
+            );
+        }
+        let no = check(&json!({ EVALUATE_ANNOTATION: "false" }));
+        assert!(!mine(HealthChecks::Auto, false).evaluates(&no));
+    }
+
+    #[test]
+    fn cluster_apis_pause_is_ours_too_unless_it_keeps_only_cluster_api_off() {
+        let mine = mine(HealthChecks::Auto, false);
+        assert!(!mine.paused(&check(&json!({}))));
+        assert!(mine.paused(&check(&json!({ PAUSED_ANNOTATION: "" }))));
+        assert!(mine.paused(&check(&json!({ CAPI_PAUSED_ANNOTATION: "" }))));
+        let beside = json!({ CAPI_PAUSED_ANNOTATION: "", EVALUATE_ANNOTATION: "true" });
+        assert!(!mine.paused(&check(&beside)));
+    }
+}

@@ -19,7 +19,7 @@ use rackhand_core::{
     hosts::{Wanted, WantedBmh, resolve},
     remediation::{
         AgentView, BareMetalHostFacts, Because, HostView, MachineView as MachineFacts, Observation,
-        Policy, PolicyError, RequestFacts, State, Step, Strategy as PolicyStrategy, WorkloadView,
+        Policy, PolicyError, RequestFacts, State, Step, WorkloadView,
     },
 };
 
@@ -386,7 +386,6 @@ fn policy(
             message: "must not be negative".into(),
         })?;
     Ok(Policy {
-        strategy: PolicyStrategy::Reboot,
         retry_limit,
         boot_timeout: strategy.effective_timeout(),
         cooperative_grace: config.cooperative_grace,

@@ -46,7 +46,6 @@ fn all() -> Vec<Because> {
         Because::Withdrawn,
         Because::WithdrawnAfterOff,
         Because::Exhausted(2),
-        Because::CleaningUp("the taint".into()),
     ]
 }
 
