@@ -22,8 +22,8 @@ use super::{AgentView, Because, NodeFacts, Observation, Policy, State, Step, Wor
 pub enum Command {
     /// Put our finalizer on the object.
     AddFinalizer,
-    /// Take it off.
-    RemoveFinalizer,
+    /// Take it off: this is how the remediation ends.
+    RemoveFinalizer(Outcome),
     /// Put our hold key on the BareMetalHost (F2).
     AddHold,
     /// Take it off.
@@ -62,7 +62,7 @@ pub enum Command {
 }
 
 /// How a remediation ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Outcome {
     /// The Node is back.
     Succeeded,
@@ -250,7 +250,7 @@ impl Cx<'_> {
             return self.act(state, because, Command::RemoveHold);
         }
         if self.o.request.finalizer {
-            return self.act(state, because, Command::RemoveFinalizer);
+            return self.act(state, because, Command::RemoveFinalizer(outcome));
         }
         Decision {
             state,

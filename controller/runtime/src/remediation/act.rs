@@ -39,7 +39,7 @@ impl Engine {
         let policy = o.request.policy.clone().unwrap_or_default();
         match command {
             Command::AddFinalizer => self.finalizer(true).await,
-            Command::RemoveFinalizer => self.finalizer(false).await,
+            Command::RemoveFinalizer(_) => self.finalizer(false).await,
             Command::AddHold => self.hold(&self.bmh_key(host)?, true).await,
             Command::RemoveHold => self.hold(&self.bmh_key(host)?, false).await,
             Command::PowerOff {

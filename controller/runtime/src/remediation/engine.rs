@@ -96,11 +96,7 @@ impl Engine {
                         break;
                     }
                 }
-                Ok(Turn::Done(outcome)) => {
-                    self.finished(outcome);
-                    break;
-                }
-                Err(Setback::Gone) => break,
+                Ok(Turn::Done) | Err(Setback::Gone) => break,
                 Err(Setback::Failed(error)) => {
                     failures = failures.saturating_add(1);
                     tracing::warn!(remediation = %self.key, %error, failures, "not carried out; trying again");
@@ -149,6 +145,10 @@ impl Engine {
                     self.tell(note.warning, note.reason, &note.message);
                 }
                 self.act(&command, &observation).await?;
+                // The object may be gone before anybody can look at it again.
+                if let Command::RemoveFinalizer(outcome) = command {
+                    self.finished(outcome);
+                }
                 self.completed.insert(command.clone());
                 Ok(Turn::Did(command))
             }
@@ -156,7 +156,7 @@ impl Engine {
                 self.show(&decision.because).await?;
                 Ok(Turn::Wait(until))
             }
-            Next::Done(outcome) => Ok(Turn::Done(outcome)),
+            Next::Done(_) => Ok(Turn::Done),
         }
     }
 
@@ -248,5 +248,5 @@ enum Turn {
     Again,
     Did(Command),
     Wait(Option<Timestamp>),
-    Done(Outcome),
+    Done,
 }

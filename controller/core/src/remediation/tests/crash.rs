@@ -79,7 +79,7 @@ fn every_command_of_a_calm_life_is_sent_once_and_in_order() {
                 Command::AddTaint,
                 Command::PowerOn { .. },
                 Command::RemoveTaint,
-                Command::RemoveFinalizer,
+                Command::RemoveFinalizer(_),
             ]
         ),
         "{commands:?}"

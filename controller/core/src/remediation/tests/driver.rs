@@ -235,7 +235,7 @@ impl Run {
         let w = &mut self.world;
         match command {
             Command::AddFinalizer => w.request.finalizer = true,
-            Command::RemoveFinalizer => w.request.finalizer = false,
+            Command::RemoveFinalizer(_) => w.request.finalizer = false,
             Command::AddHold => {
                 w.said_off.clear();
                 w.bmh.as_mut().unwrap().our_hold = true;

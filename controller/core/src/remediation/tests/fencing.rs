@@ -73,7 +73,10 @@ fn a_failed_node_is_taken_through_all_steps_in_their_order() {
     let (s, because) = writes(&o, &s, 92);
     assert_eq!((s.step, because), (Step::Succeeded, Because::Recovered));
     assert_eq!(s.attempts.len(), 1);
-    assert_eq!(does(&o, &s, 92), Command::RemoveFinalizer);
+    assert_eq!(
+        does(&o, &s, 92),
+        Command::RemoveFinalizer(Outcome::Succeeded)
+    );
     o.request.finalizer = false;
     assert_eq!(
         decide(&o, Some(&s), at(92)).next,

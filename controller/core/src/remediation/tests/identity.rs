@@ -45,7 +45,7 @@ fn f5_a_lease_renewed_after_the_confirmed_off_undoes_everything() {
             (s.step, s.ending.clone()),
             (Step::Blocked, Some(Because::LeaseRenewed("node-7".into())))
         );
-        assert_eq!(does(&o, &s, 7), Command::RemoveFinalizer);
+        assert_eq!(does(&o, &s, 7), Command::RemoveFinalizer(Outcome::Failed));
         o.request.finalizer = false;
         assert_eq!(
             decide(&o, Some(&s), at(7)).next,

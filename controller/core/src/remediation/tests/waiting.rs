@@ -68,7 +68,7 @@ fn l1_without_agent_and_workload_every_step_waits_with_a_reason() {
                     Next::Write => s = d.state,
                     Next::Do(Command::AddHold) => bmh(&mut o).our_hold = true,
                     Next::Do(Command::RemoveHold) => bmh(&mut o).our_hold = false,
-                    Next::Do(Command::RemoveFinalizer) => o.request.finalizer = false,
+                    Next::Do(Command::RemoveFinalizer(_)) => o.request.finalizer = false,
                     Next::Do(Command::Escalate) => {
                         o.machine.as_mut().unwrap().owner_remediated_false = true;
                         bmh(&mut o).unhealthy_mark = true;

@@ -24,7 +24,10 @@ fn f9_withdrawn_while_booting_the_taint_goes_before_the_finalizer() {
     let (s, _) = writes(&o, &s, 600);
     assert_eq!(does(&o, &s, 600), Command::RemoveTaint);
     node(&mut o).taint = Taint::Absent;
-    assert_eq!(does(&o, &s, 600), Command::RemoveFinalizer);
+    assert_eq!(
+        does(&o, &s, 600),
+        Command::RemoveFinalizer(Outcome::Withdrawn)
+    );
     // Without a taint of ours there is nothing to stay for.
     let untainted = State {
         taint: Some(TaintOwner::Other),
@@ -147,7 +150,7 @@ fn online_false_ends_it_and_leaves_the_host_off() {
                 Next::Do(command) => {
                     match command {
                         Command::RemoveHold => bmh(&mut o).our_hold = false,
-                        Command::RemoveFinalizer => o.request.finalizer = false,
+                        Command::RemoveFinalizer(_) => o.request.finalizer = false,
                         Command::RemoveTaint | Command::Release => {}
                         ref other => panic!("{other:?} at {step:?}"),
                     }
@@ -193,7 +196,7 @@ fn f9_a_power_on_that_never_works_lets_a_deleted_object_go_clean() {
     assert_eq!(does(&o, &s, 600), Command::Release);
     o.completed.insert(Command::Release);
     let (s, _) = writes(&o, &s, 600);
-    assert_eq!(does(&o, &s, 600), Command::RemoveFinalizer);
+    assert_eq!(does(&o, &s, 600), Command::RemoveFinalizer(Outcome::Failed));
 }
 
 #[test]
@@ -235,7 +238,10 @@ fn l1_the_attempts_are_counted_as_capm3_counts_them_and_then_the_owner_takes_ove
         "the host is not marked yet"
     );
     bmh(&mut o).unhealthy_mark = true;
-    assert_eq!(does(&o, &s, 1300), Command::RemoveFinalizer);
+    assert_eq!(
+        does(&o, &s, 1300),
+        Command::RemoveFinalizer(Outcome::Escalated)
+    );
     o.request.finalizer = false;
     assert_eq!(
         decide(&o, Some(&s), at(1300)).next,
@@ -253,7 +259,7 @@ fn a_request_by_node_has_no_machine_to_hand_over() {
     o.machine = Some(MachineView::not_asked());
     assert_eq!(
         does(&o, &mk_direct_state(Step::Escalated), 0),
-        Command::RemoveFinalizer
+        Command::RemoveFinalizer(Outcome::Escalated)
     );
     assert_eq!(
         writes(&o, &mk_direct_state(Step::Pending), 0).0.step,

@@ -20,7 +20,7 @@ fn f11_withdrawn_before_anything_was_done_it_only_leaves() {
     o.request.deleting = true;
     assert_eq!(
         does(&o, &mk_state(Step::Pending), 0),
-        Command::RemoveFinalizer
+        Command::RemoveFinalizer(Outcome::Withdrawn)
     );
     o.request.finalizer = false;
     let done = Next::Done(Outcome::Withdrawn);
@@ -38,7 +38,10 @@ fn f11_withdrawn_while_holding_it_lets_go_without_asking_an_agent() {
     assert_eq!((s.step, because), (Step::Aborting, Because::Withdrawn));
     assert_eq!(does(&o, &s, 0), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
-    assert_eq!(does(&o, &s, 0), Command::RemoveFinalizer);
+    assert_eq!(
+        does(&o, &s, 0),
+        Command::RemoveFinalizer(Outcome::Withdrawn)
+    );
 }
 
 #[test]
@@ -62,7 +65,10 @@ fn f11_withdrawn_before_the_power_off_was_begun_it_aborts() {
         free.request.deleting = true;
         assert_eq!(does(&free, &s, 0), Command::Release);
         free.completed.insert(Command::Release);
-        assert_eq!(does(&free, &s, 0), Command::RemoveFinalizer);
+        assert_eq!(
+            does(&free, &s, 0),
+            Command::RemoveFinalizer(Outcome::Withdrawn)
+        );
     }
 }
 
