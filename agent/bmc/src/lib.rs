@@ -4,14 +4,22 @@
 //! that is not idempotent, follow a redirect to another origin, or know gRPC or Kubernetes.
 
 mod address;
+mod bmc;
+mod boot;
+mod error;
 mod identity;
+pub mod ipmi;
+mod log;
+mod power;
 mod redfish;
-mod types;
+mod sensor;
 
 pub use address::{AddressError, AddressWarning, BmcAddress, Privilege};
+pub use bmc::{Bmc, BmcFuture, Identify};
+pub use boot::{BootDevice, BootMode, BootOverride, BootPersistence};
+pub use error::{BmcError, ErrorKind};
 pub use identity::{UuidMatch, same_system_uuid};
+pub use log::{EventLog, LogEntry, Severity};
+pub use power::{Accepted, PowerCommand, PowerReading, PowerState, Protocol, SystemIdentity};
 pub use redfish::{AuthPolicy, RedfishConfig, Timeouts, Trust, TrustError, connect};
-pub use types::{
-    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerReading, PowerState, Protocol,
-    SystemIdentity,
-};
+pub use sensor::{Sensor, SensorHealth, SensorKind, SensorRole};

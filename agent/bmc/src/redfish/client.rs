@@ -22,7 +22,7 @@ use super::{
     task::{self, Ended},
     vendor::{self, Cause},
 };
-use crate::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerReading, Protocol};
+use crate::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, Protocol};
 
 /// One Redfish BMC.
 pub(super) struct Redfish {
@@ -81,7 +81,7 @@ impl Redfish {
         })
     }
 
-    async fn command(&self, call: &Call, wanted: Wanted) -> Result<Accepted, BmcError> {
+    async fn switch(&self, call: &Call, wanted: Wanted) -> Result<Accepted, BmcError> {
         let _one_at_a_time = self.commanding.lock().await;
         let system = self.locator.read(&self.access, call).await?;
         let reset = system.reset.ok_or_else(|| {
@@ -247,17 +247,15 @@ impl Bmc for Redfish {
         })
     }
 
-    fn off(&self) -> BmcFuture<'_, Accepted> {
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
         Box::pin(async move {
+            let wanted = match command {
+                PowerCommand::On => Wanted::On,
+                PowerCommand::Off => Wanted::Off,
+                other => return Err(self.error(ErrorKind::Unsupported, other.words())),
+            };
             let call = Call::default();
-            self.bounded(&call, self.command(&call, Wanted::Off)).await
-        })
-    }
-
-    fn on(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(async move {
-            let call = Call::default();
-            self.bounded(&call, self.command(&call, Wanted::On)).await
+            self.bounded(&call, self.switch(&call, wanted)).await
         })
     }
 

@@ -7,8 +7,8 @@ use std::sync::{
 
 use rackhand_agent_service::{BmcSpec, Driver};
 use rackhand_bmc::{
-    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerReading, PowerState, Protocol,
-    SystemIdentity,
+    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, PowerState,
+    Protocol, SystemIdentity,
 };
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
@@ -192,19 +192,16 @@ impl Bmc for FakeClient {
         })
     }
 
-    fn off(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(async {
-            self.bmc.offs.fetch_add(1, Ordering::SeqCst);
-            self.bmc.command(PowerState::Off).await;
-            Ok(Self::accepted("ForceOff"))
-        })
-    }
-
-    fn on(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(async {
-            self.bmc.ons.fetch_add(1, Ordering::SeqCst);
-            self.bmc.command(PowerState::On).await;
-            Ok(Self::accepted("On"))
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            let (count, state) = match command {
+                PowerCommand::On => (&self.bmc.ons, PowerState::On),
+                PowerCommand::Off => (&self.bmc.offs, PowerState::Off),
+                other => panic!("{other:?} was not asked for"),
+            };
+            count.fetch_add(1, Ordering::SeqCst);
+            self.bmc.command(state).await;
+            Ok(Self::accepted(command.words()))
         })
     }
 

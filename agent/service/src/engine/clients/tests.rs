@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use rackhand_bmc::{Accepted, BmcFuture};
+use rackhand_bmc::{Accepted, BmcFuture, PowerCommand};
 use tempfile::TempDir;
 
 use super::*;
@@ -56,11 +56,7 @@ impl Bmc for StrictClient {
         })
     }
 
-    fn off(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(std::future::pending())
-    }
-
-    fn on(&self) -> BmcFuture<'_, Accepted> {
+    fn command(&self, _: PowerCommand) -> BmcFuture<'_, Accepted> {
         Box::pin(std::future::pending())
     }
 

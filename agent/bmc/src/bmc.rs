@@ -1,0 +1,106 @@
+//! What every BMC can be asked, whatever its protocol.
+
+use std::{fmt, future::Future, pin::Pin, time::Duration};
+
+use crate::{
+    Accepted, BmcError, BootOverride, ErrorKind, EventLog, PowerCommand, PowerReading, Sensor,
+    SystemIdentity,
+};
+
+/// A boxed future of a BMC call.
+pub type BmcFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BmcError>> + Send + 'a>>;
+
+/// The identify LED.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Identify {
+    /// Out.
+    Off,
+    /// Lit or blinking until it is put out.
+    On,
+    /// Lit or blinking for so long; IPMI counts whole seconds, 255 at most.
+    For(Duration),
+}
+
+/// One BMC.
+///
+/// Every call has a deadline of its own and may be dropped at any moment. None sends a command
+/// that is not idempotent twice, and none reports a state that was not read after it was called.
+/// What a protocol or a driver cannot do is [`ErrorKind::Unsupported`].
+pub trait Bmc: Send + Sync + fmt::Debug {
+    /// The address without credentials, for messages.
+    fn address(&self) -> &str;
+
+    /// Reads power state and, as far as it costs nothing more, identity; never from a cache of
+    /// ours.
+    fn power(&self) -> BmcFuture<'_, PowerReading>;
+
+    /// Sends a power command. "Already there" is `Ok` for on and off. Acceptance says nothing of
+    /// its being done; read the state.
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted>;
+
+    /// Hard power-off.
+    fn off(&self) -> BmcFuture<'_, Accepted> {
+        self.command(PowerCommand::Off)
+    }
+
+    /// Power-on.
+    fn on(&self) -> BmcFuture<'_, Accepted> {
+        self.command(PowerCommand::On)
+    }
+
+    /// Reads everything that the BMC says about which system this is.
+    fn identity(&self) -> BmcFuture<'_, SystemIdentity> {
+        unsupported(self.address(), "identity")
+    }
+
+    /// Reads the boot override.
+    fn boot(&self) -> BmcFuture<'_, BootOverride> {
+        unsupported(self.address(), "boot override")
+    }
+
+    /// Sets the boot override.
+    fn set_boot(&self, _wanted: BootOverride) -> BmcFuture<'_, Accepted> {
+        unsupported(self.address(), "boot override")
+    }
+
+    /// Sets the identify LED.
+    fn identify(&self, _wanted: Identify) -> BmcFuture<'_, Accepted> {
+        unsupported(self.address(), "identify LED")
+    }
+
+    /// Reads every sensor that matters to the health of the host; at least power draw and inlet
+    /// temperature where the BMC has them.
+    fn sensors(&self) -> BmcFuture<'_, Vec<Sensor>> {
+        unsupported(self.address(), "sensors")
+    }
+
+    /// Reads the newest `limit` entries of the event log.
+    fn event_log(&self, _limit: usize) -> BmcFuture<'_, EventLog> {
+        unsupported(self.address(), "event log")
+    }
+
+    /// Empties the event log.
+    fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
+        unsupported(self.address(), "event log")
+    }
+
+    /// Restarts the BMC itself; the host keeps running. Sent once.
+    fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
+        unsupported(self.address(), "BMC reset")
+    }
+
+    /// Gives back what the BMC keeps for us (sessions). Called before the client is dropped; a
+    /// call after it begins anew.
+    fn close(&self) -> BmcFuture<'_, ()>;
+}
+
+fn unsupported<'a, T: Send + 'a>(bmc: &str, what: &str) -> BmcFuture<'a, T> {
+    let error = BmcError {
+        kind: ErrorKind::Unsupported,
+        bmc: bmc.to_owned(),
+        message: format!("{what}: not with this driver"),
+        retry_after: None,
+        maybe_sent: false,
+    };
+    Box::pin(async move { Err(error) })
+}
