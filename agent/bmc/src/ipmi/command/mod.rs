@@ -1,0 +1,1 @@
+//! What is asked of a BMC, command by command.
