@@ -38,11 +38,11 @@ pub(super) struct FakeBmc {
     pub(super) too_many: u8,
     /// Returns no more than so many, without a word.
     pub(super) cuts_at: Option<usize>,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     asked: Vec<(u8, u8, Vec<u8>)>,
     faults: Vec<Fault>,
     dies_after: Option<usize>,

@@ -372,10 +372,9 @@ mod tests {
 
         #[test]
         fn what_is_written_is_read(
-            texts in vec("[!-~]([ -~]{0,28}[!-~])?", 5),
-        ) {
             // One character of type 3 would be the end of the fields.
-            prop_assume!(texts.iter().all(|text| text.len() > 1));
+            texts in vec("[!-~][ -~]{0,27}[!-~]", 5),
+        ) {
             let fields: Vec<_> = texts.iter().map(|text| (3, text.as_bytes())).collect();
             let read = product(&records::area(&[1, 0, 25], &fields)).unwrap();
             prop_assert_eq!(read, labels(&texts[0], &texts[1], &texts[4]));

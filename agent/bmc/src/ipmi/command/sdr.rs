@@ -320,7 +320,7 @@ mod tests {
     #[tokio::test]
     async fn a_link_to_nothing_ends_the_walk() {
         let bmc = bmc();
-        bmc.fail(Fault::nth(0x0a, 0x23, 3, 0xcb));
+        bmc.fail(Fault::nth(0x0a, 0x23, 2, 0xcb));
         assert_eq!(names(&sensors(&bmc).await.unwrap()), ["Fan2A"]);
     }
 

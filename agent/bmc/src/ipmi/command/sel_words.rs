@@ -269,7 +269,7 @@ mod tests {
                 Severity::Critical,
             ),
             (
-                [0x04, 0x30, 0x01, 0x50, 0x05, 0xff],
+                [0x04, 0x30, 0x01, 0x40, 0x05, 0xff],
                 "Lower Non-critical - going low (reading 0x05, raw)",
                 Severity::Warning,
             ),
