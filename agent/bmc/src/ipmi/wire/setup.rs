@@ -20,7 +20,7 @@ pub struct OpenRequest {
 pub struct OpenResponse {
     /// As in the request.
     pub tag: u8,
-    /// The console's session id.
+    /// The console's session id. In a refusal some BMCs leave it out, which reads as 0.
     pub console: u32,
     /// What was agreed on, or why not.
     pub result: Result<Opened, RakpStatus>,
@@ -86,20 +86,26 @@ impl OpenResponse {
     /// It is cut short, or an algorithm field is not one.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader(bytes);
-        let [tag, status, privilege, _] = reader.array()?;
+        let [tag, status] = reader.array()?;
+        if let Some(status) = RakpStatus::of(status) {
+            let (console, result) = (named_in_error(reader), Err(status));
+            return Ok(Self {
+                tag,
+                console,
+                result,
+            });
+        }
+        let [privilege, _] = reader.array()?;
         let console = reader.u32()?;
-        let result = match RakpStatus::of(status) {
-            Some(status) => Err(status),
-            None => Ok(Opened {
-                privilege: privilege & 0x0f,
-                managed: reader.u32()?,
-                algorithms: read_algorithms(&mut reader)?,
-            }),
+        let opened = Opened {
+            privilege: privilege & 0x0f,
+            managed: reader.u32()?,
+            algorithms: read_algorithms(&mut reader)?,
         };
         Ok(Self {
             tag,
             console,
-            result,
+            result: Ok(opened),
         })
     }
 }
@@ -217,20 +223,26 @@ impl Rakp2 {
     /// It is cut short.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader(bytes);
-        let [tag, status, _, _] = reader.array()?;
+        let [tag, status] = reader.array()?;
+        if let Some(status) = RakpStatus::of(status) {
+            let (console, result) = (named_in_error(reader), Err(status));
+            return Ok(Self {
+                tag,
+                console,
+                result,
+            });
+        }
+        reader.take(2)?;
         let console = reader.u32()?;
-        let result = match RakpStatus::of(status) {
-            Some(status) => Err(status),
-            None => Ok(Rakp2Body {
-                random: reader.array()?,
-                guid: reader.array()?,
-                code: reader.rest().to_vec(),
-            }),
+        let body = Rakp2Body {
+            random: reader.array()?,
+            guid: reader.array()?,
+            code: reader.rest().to_vec(),
         };
         Ok(Self {
             tag,
             console,
-            result,
+            result: Ok(body),
         })
     }
 }
@@ -314,13 +326,20 @@ type Coded = (u8, u32, Result<Vec<u8>, RakpStatus>);
 
 fn read_coded(bytes: &[u8]) -> Result<Coded, WireError> {
     let mut reader = Reader(bytes);
-    let [tag, status, _, _] = reader.array()?;
-    let session = reader.u32()?;
-    let result = match RakpStatus::of(status) {
-        Some(status) => Err(status),
-        None => Ok(reader.rest().to_vec()),
-    };
-    Ok((tag, session, result))
+    let [tag, status] = reader.array()?;
+    if let Some(status) = RakpStatus::of(status) {
+        return Ok((tag, named_in_error(reader), Err(status)));
+    }
+    reader.take(2)?;
+    Ok((tag, reader.u32()?, Ok(reader.rest().to_vec())))
+}
+
+/// The session id in a refusal, from behind its status. Some BMCs stop there (ipmi_sim does): 0.
+fn named_in_error(mut reader: Reader<'_>) -> u32 {
+    reader
+        .take(2)
+        .and_then(|_| reader.u32())
+        .unwrap_or_default()
 }
 
 impl Suite {

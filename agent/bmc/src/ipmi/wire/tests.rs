@@ -104,6 +104,18 @@ fn keys_are_not_shown() {
 }
 
 #[test]
+fn a_refusal_may_end_after_its_status() {
+    let status = RakpStatus::INVALID_AUTHENTICATION;
+    let open = OpenResponse::decode(&[7, 4]).map(|open| (open.tag, open.console, open.result));
+    assert_eq!(open, Ok((7, 0, Err(status))));
+    let two = Rakp2::decode(&[7, 4, 0]).map(|two| (two.tag, two.console, two.result));
+    assert_eq!(two, Ok((7, 0, Err(status))));
+    let four = Rakp4::decode(&[7, 4]).map(|four| (four.tag, four.console, four.result));
+    assert_eq!(four, Ok((7, 0, Err(status))));
+    assert_eq!(OpenResponse::decode(&[7, 0]), Err(WireError::Short));
+}
+
+#[test]
 fn advice_stands_with_the_codes_that_people_meet() {
     for (status, word) in [
         (RakpStatus::UNAUTHORIZED_NAME, "check the user name"),
