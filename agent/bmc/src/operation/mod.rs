@@ -2,53 +2,128 @@
 //!
 //! Owns: what to ask of the BMC next, and when an operation is over and how. Must never: read a
 //! clock (every `now` is the time since the operation began), do I/O, take anything but exactly
-//! off for off (F1), or command a host whose last answer was not checked for identity (F5).
+//! off for off (F1), command a host whose last answer was not checked for identity (F5), send a
+//! second time what is not idempotent, or make a hard power-off of a soft one that nobody asked
+//! to force.
+//!
+//! [`Operation`] is the decision alone, for whoever keeps a journal between its steps; [`run()`]
+//! carries it out on a [`Bmc`](crate::Bmc).
 
 mod ending;
+mod machine;
+mod runner;
 
 use std::time::Duration;
 
-use rackhand_bmc::{ErrorKind, PowerState, SystemIdentity};
+use crate::{
+    BmcError, ErrorKind, PowerCommand, PowerReading, PowerState, Protocol, SystemIdentity,
+};
 
 pub use ending::{Ending, Expected, Mismatch, state_word};
+pub use machine::{Operation, Proof};
+pub use runner::{Observer, Report, run};
 
-/// A power command. Both may be repeated: doing one twice is doing it once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Command {
-    /// Hard power-off.
-    Off,
-    /// Power-on.
-    On,
-}
-
-/// What the host shall be, and how sure we must be of it.
+/// What shall become of the host, and how sure we must be of it.
+///
+/// Off is confirmed by so many readings of exactly off, one after the other, at least the interval
+/// apart from the end of one to the begin of the next, and all by one protocol: twice the word of
+/// one witness, not once that of two (F1).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Goal {
-    /// Hard off, read often enough.
+    /// Hard off, confirmed.
     Off {
-        /// How many readings of exactly off, one after the other, end the operation.
+        /// How many confirming readings.
         confirmations: u32,
-        /// At least this long from the end of one confirming reading to the begin of the next.
+        /// Time between them.
         confirm_interval: Duration,
         /// Only look until then: someone else was asked to switch off.
         command_after: Duration,
     },
     /// On, read once.
     On,
+    /// Off by the host's own operating system, confirmed. It is asked once, ever, and only while
+    /// the host is exactly on.
+    SoftOff {
+        /// How long the host may take to shut down, counted from the asking.
+        limit: Duration,
+        /// Hard off after the limit, or at once where the BMC cannot ask.
+        then_force: bool,
+        /// How many confirming readings.
+        confirmations: u32,
+        /// Time between them.
+        confirm_interval: Duration,
+    },
+    /// Hard off, confirmed, off for a while, and on again. A host that is off already is only
+    /// switched on.
+    Cycle {
+        /// How long it stays off once that is confirmed.
+        hold_off: Duration,
+        /// How many confirming readings.
+        confirmations: u32,
+        /// Time between them.
+        confirm_interval: Duration,
+    },
+    /// Hard reset, sent once, ever, and only to a host that has power; then on is read once.
+    Reset,
+    /// Diagnostic interrupt, sent once, ever, and only to a host that has power.
+    Nmi,
 }
 
 impl Goal {
-    fn command(&self) -> Command {
+    /// The state in which it ends well; `None`: any.
+    pub fn state(&self) -> Option<PowerState> {
         match self {
-            Self::Off { .. } => Command::Off,
-            Self::On => Command::On,
+            Self::Off { .. } | Self::SoftOff { .. } => Some(PowerState::Off),
+            Self::On | Self::Cycle { .. } | Self::Reset => Some(PowerState::On),
+            Self::Nmi => None,
         }
     }
 
-    fn state(&self) -> PowerState {
-        match self {
-            Self::Off { .. } => PowerState::Off,
-            Self::On => PowerState::On,
+    /// The least time that it takes from the first command, however quick the host is.
+    pub fn least(&self) -> Duration {
+        let confirming = |confirmations: u32, interval: Duration| {
+            interval.saturating_mul(confirmations.saturating_sub(1))
+        };
+        match *self {
+            Self::Off {
+                confirmations,
+                confirm_interval,
+                command_after,
+            } => command_after.saturating_add(confirming(confirmations, confirm_interval)),
+            Self::SoftOff {
+                limit,
+                confirmations,
+                confirm_interval,
+                ..
+            } => limit.saturating_add(confirming(confirmations, confirm_interval)),
+            Self::Cycle {
+                hold_off,
+                confirmations,
+                confirm_interval,
+            } => hold_off.saturating_add(confirming(confirmations, confirm_interval)),
+            Self::On | Self::Reset | Self::Nmi => Duration::ZERO,
+        }
+    }
+
+    /// How many readings confirm off, and how far apart.
+    fn proof(&self) -> (u32, Duration) {
+        match *self {
+            Self::Off {
+                confirmations,
+                confirm_interval,
+                ..
+            }
+            | Self::SoftOff {
+                confirmations,
+                confirm_interval,
+                ..
+            }
+            | Self::Cycle {
+                confirmations,
+                confirm_interval,
+                ..
+            } => (confirmations.max(1), confirm_interval),
+            Self::On | Self::Reset | Self::Nmi => (1, Duration::ZERO),
         }
     }
 }
@@ -60,11 +135,11 @@ pub struct Pace {
     pub poll_first: Duration,
     /// Longest wait between two readings. BMCs have been crashed by faster polling.
     pub poll_max: Duration,
-    /// A command that was taken is repeated when the host still does not follow after this.
+    /// An off or on that was taken is repeated when the host still does not follow after this.
     pub resend_after: Duration,
-    /// The same while the host says that it is on its way down.
+    /// The same while the host says that it is on its way.
     pub resend_settling: Duration,
-    /// A command that failed is repeated after this, or later where the BMC says so.
+    /// An off or on that failed is repeated after this, or later where the BMC says so.
     pub retry_after: Duration,
     /// Wait before a refused password is tried again: BMCs start up refusing everybody.
     pub auth_retry: Duration,
@@ -92,7 +167,7 @@ impl Default for Pace {
 /// What was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Asked {
-    /// To become what.
+    /// What shall become of the host.
     pub goal: Goal,
     /// The operation is over then, however it stands.
     pub deadline: Duration,
@@ -108,7 +183,7 @@ pub enum Next {
     /// Read power and identity.
     Read,
     /// Send this command.
-    Send(Command),
+    Send(PowerCommand),
     /// Nothing until then.
     Wait(Duration),
     /// It is over.
@@ -120,8 +195,20 @@ pub enum Next {
 pub struct Seen {
     /// The state.
     pub state: PowerState,
+    /// Who says so.
+    pub protocol: Protocol,
     /// Who it is.
     pub identity: SystemIdentity,
+}
+
+impl From<&PowerReading> for Seen {
+    fn from(reading: &PowerReading) -> Self {
+        Self {
+            state: reading.state,
+            protocol: reading.protocol,
+            identity: reading.identity.clone(),
+        }
+    }
 }
 
 /// What matters of a failed call.
@@ -129,271 +216,21 @@ pub struct Seen {
 pub struct Failed {
     /// Its kind.
     pub kind: ErrorKind,
-    /// The BMC asked for this much patience.
+    /// This much patience is asked for. With [`ErrorKind::Authentication`]: nobody was asked,
+    /// because the password was refused a moment ago and rests for so long.
     pub retry_after: Option<Duration>,
+    /// Whether the command may have reached the BMC all the same.
+    pub maybe_sent: bool,
 }
 
-/// A power operation between two events.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Operation {
-    asked: Asked,
-    cancelled: bool,
-    ended: Option<Ending>,
-    /// The last good reading, and when it was complete.
-    seen: Option<(PowerState, Duration)>,
-    /// Whether the last call was that reading.
-    fresh: bool,
-    /// Consecutive confirming readings: how many, and the end of the last that counted.
-    confirmed: Option<(u32, Duration)>,
-    next_read: Duration,
-    poll: Duration,
-    sends: u32,
-    /// Not before this is the next command sent.
-    next_send: Duration,
-    sent_at: Option<Duration>,
-    auth_failures: u32,
-}
-
-impl Operation {
-    /// Nothing done yet.
-    pub fn new(asked: Asked) -> Self {
-        let poll = asked.pace.poll_first;
+impl From<&BmcError> for Failed {
+    fn from(error: &BmcError) -> Self {
         Self {
-            asked,
-            cancelled: false,
-            ended: None,
-            seen: None,
-            fresh: false,
-            confirmed: None,
-            next_read: Duration::ZERO,
-            poll,
-            sends: 0,
-            next_send: Duration::ZERO,
-            sent_at: None,
-            auth_failures: 0,
+            kind: error.kind,
+            retry_after: error.retry_after,
+            maybe_sent: error.maybe_sent,
         }
     }
-
-    /// Commands sent so far.
-    pub fn sends(&self) -> u32 {
-        self.sends
-    }
-
-    /// Confirming readings so far, one after the other.
-    pub fn confirmations(&self) -> u32 {
-        self.confirmed.map_or(0, |(count, _)| count)
-    }
-
-    /// When it is over at the latest.
-    pub fn deadline(&self) -> Duration {
-        self.asked.deadline
-    }
-
-    /// What to do at `now`.
-    pub fn next(&self, now: Duration) -> Next {
-        if let Some(ending) = &self.ended {
-            return Next::Done(ending.clone());
-        }
-        if self.cancelled {
-            return Next::Done(Ending::Cancelled);
-        }
-        if now >= self.asked.deadline {
-            return Next::Done(Ending::Unconfirmed {
-                wanted: self.asked.goal.state(),
-                last: self.seen.map(|(state, _)| state),
-                after: self.asked.deadline,
-            });
-        }
-        let read_at = self.read_at();
-        if let Some(send_at) = self.send_at() {
-            if now >= send_at {
-                return if self.is_fresh(now) {
-                    Next::Send(self.asked.goal.command())
-                } else {
-                    Next::Read
-                };
-            }
-            if now < read_at {
-                return Next::Wait(read_at.min(send_at).min(self.asked.deadline));
-            }
-        }
-        if now >= read_at {
-            Next::Read
-        } else {
-            Next::Wait(read_at.min(self.asked.deadline))
-        }
-    }
-
-    /// A reading was begun at `begun` and is complete at `now`.
-    pub fn read(&mut self, begun: Duration, now: Duration, result: Result<Seen, Failed>) {
-        if self.ended.is_some() {
-            return;
-        }
-        let seen = match result {
-            Ok(seen) => seen,
-            Err(failed) => return self.read_failed(now, &failed),
-        };
-        self.auth_failures = 0;
-        if let Some(mismatch) = self.asked.expected.mismatch(&seen.identity) {
-            self.fresh = false;
-            self.confirmed = None;
-            self.ended = Some(Ending::IdentityMismatch(mismatch));
-            return;
-        }
-        if self.seen.is_none_or(|(before, _)| before != seen.state) {
-            self.poll = self.asked.pace.poll_first;
-        }
-        self.seen = Some((seen.state, now));
-        self.fresh = true;
-        self.next_read = now + self.poll;
-        self.poll = slower(self.poll, self.asked.pace.poll_max);
-        // A reading that came in after the deadline proves nothing to a caller that has gone.
-        if now <= self.asked.deadline && !self.cancelled {
-            self.count(begun, now, seen.state);
-        }
-    }
-
-    /// The caller is about to send; to be told before the first byte leaves.
-    pub fn sending(&mut self, now: Duration) {
-        self.sends += 1;
-        self.fresh = false;
-        self.confirmed = None;
-        self.sent_at = Some(now);
-    }
-
-    /// The command was answered, or not.
-    pub fn sent(&mut self, now: Duration, result: Result<(), Failed>) {
-        if self.ended.is_some() {
-            return;
-        }
-        let pace = &self.asked.pace;
-        self.poll = pace.poll_first;
-        self.next_read = now + pace.poll_first;
-        match result {
-            Ok(()) => self.next_send = now + pace.resend_after,
-            Err(failed) => {
-                let wait = pace.retry_after.max(failed.retry_after.unwrap_or_default());
-                self.next_send = now + wait;
-                if failed.retry_after.is_some() {
-                    self.next_read = now + wait;
-                }
-                self.permanent(now, &failed);
-            }
-        }
-    }
-
-    /// Stops before the next command.
-    pub fn cancel(&mut self) {
-        self.cancelled = true;
-    }
-
-    fn count(&mut self, begun: Duration, now: Duration, state: PowerState) {
-        let (needed, interval) = match self.asked.goal {
-            Goal::Off {
-                confirmations,
-                confirm_interval,
-                ..
-            } => (confirmations.max(1), confirm_interval),
-            Goal::On => (1, Duration::ZERO),
-        };
-        if state != self.asked.goal.state() {
-            self.confirmed = None;
-            return;
-        }
-        let (count, last) = match self.confirmed {
-            None => (1, now),
-            Some((count, last)) if begun >= last + interval => (count + 1, now),
-            Some(too_soon) => too_soon,
-        };
-        self.confirmed = Some((count, last));
-        self.next_read = last + interval;
-        if count >= needed {
-            self.ended = Some(Ending::Confirmed {
-                state,
-                commanded: self.sends > 0,
-            });
-        }
-    }
-
-    fn read_failed(&mut self, now: Duration, failed: &Failed) {
-        self.fresh = false;
-        self.confirmed = None;
-        let wait = self.poll.max(failed.retry_after.unwrap_or_default());
-        self.next_read = now + wait;
-        self.poll = slower(self.poll, self.asked.pace.poll_max);
-        self.permanent(now, failed);
-    }
-
-    /// Ends the operation where trying again could only do harm or nothing.
-    fn permanent(&mut self, now: Duration, failed: &Failed) {
-        let pace = &self.asked.pace;
-        let over = match failed.kind {
-            ErrorKind::Authentication => {
-                self.auth_failures += 1;
-                self.next_read = self.next_read.max(now + pace.auth_retry);
-                self.next_send = self.next_send.max(now + pace.auth_retry);
-                self.auth_failures >= pace.auth_tries
-            }
-            // A BMC that has shown the system loses it for a while when it restarts.
-            ErrorKind::System => self.seen.is_none(),
-            kind => !kind.is_transient(),
-        };
-        if over {
-            self.ended = Some(Ending::Failed(failed.kind));
-        }
-    }
-
-    fn read_at(&self) -> Duration {
-        let grace_end = match self.asked.goal {
-            Goal::Off { command_after, .. } if self.sends == 0 => Some(command_after),
-            _ => None,
-        };
-        // Look exactly when the grace ends, so that nothing is lost by it.
-        let looked = self.seen.map(|(_, at)| at);
-        match grace_end {
-            Some(end) if looked.is_some_and(|at| at < end) => self.next_read.min(end),
-            _ => self.next_read,
-        }
-    }
-
-    /// When a command is due, going by the last reading; `None` where the reading asks for none.
-    fn send_at(&self) -> Option<Duration> {
-        if !self.fresh {
-            return None;
-        }
-        let (state, _) = self.seen?;
-        let pace = &self.asked.pace;
-        let settling = match self.sent_at {
-            Some(at) => at + pace.resend_settling,
-            None => Duration::ZERO,
-        };
-        let due = match (&self.asked.goal, state) {
-            (Goal::Off { .. }, PowerState::Off) | (Goal::On, PowerState::On) => return None,
-            (Goal::Off { .. }, PowerState::PoweringOff)
-            | (Goal::On, PowerState::PoweringOn | PowerState::PoweringOff)
-                if self.sends > 0 =>
-            {
-                self.next_send.max(settling)
-            }
-            (Goal::On, PowerState::PoweringOn) => pace.resend_settling,
-            _ => self.next_send,
-        };
-        match self.asked.goal {
-            Goal::Off { command_after, .. } => Some(due.max(command_after)),
-            Goal::On => Some(due),
-        }
-    }
-
-    fn is_fresh(&self, now: Duration) -> bool {
-        self.fresh
-            && self
-                .seen
-                .is_some_and(|(_, at)| now <= at + self.asked.pace.fresh)
-    }
-}
-
-fn slower(poll: Duration, max: Duration) -> Duration {
-    (poll + poll / 2).min(max)
 }
 
 #[cfg(test)]
