@@ -37,12 +37,15 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<ExitCode> {
     println!();
     let rows = config.inventory.hosts.iter().map(|host| {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        let bmcs: Vec<String> = host.bmcs().map(|bmc| bmc.address.to_string()).collect();
+        let mut users: Vec<String> = host.bmcs().map(|bmc| bmc.username.clone()).collect();
+        users.dedup();
         vec![
             host.name.clone(),
             text(&host.node_name),
             text(&host.system_uuid),
-            host.bmc.address.to_string(),
-            host.bmc.username.clone(),
+            bmcs.join(", "),
+            users.join(", "),
         ]
     });
     print!(

@@ -6,11 +6,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done; for on and off: the BMC confirmed the state
+  0  done: the BMC confirmed the state; for nmi: the BMC took it
   1  failed: refused, no such host, wrong password, no connection to the agent
   2  wrong usage
-  3  not confirmed: the deadline passed, or the operation was stopped; what the host does now is
-     not known. Read it with `power status`.";
+  3  not confirmed: the deadline passed, or the time to shut down, or no answer came to a command
+     that is not sent twice, or the operation was stopped; what the host does now is not known.
+     Read it with `power status`.";
 
 /// Switches bare-metal hosts of one rack, for a controller and for people.
 #[derive(Debug, Parser)]
@@ -79,9 +80,21 @@ pub(crate) enum PowerAction {
     /// Switch on, and wait until the BMC says exactly "on".
     #[command(after_help = EXIT_CODES)]
     On(SwitchArgs),
-    /// Switch off hard, and wait until the BMC has said exactly "off" twice, 2 s apart.
+    /// Switch off hard, or with --soft by the host's own shutdown, and wait until the BMC has said
+    /// exactly "off" twice, 2 s apart.
     #[command(after_help = EXIT_CODES)]
-    Off(SwitchArgs),
+    Off(OffArgs),
+    /// Switch off hard, wait until that is confirmed, and switch on again after a while. A host
+    /// that is off is only switched on.
+    #[command(after_help = EXIT_CODES)]
+    Cycle(CycleArgs),
+    /// Reset hard. Sent once: without an answer nobody knows whether it was carried out.
+    #[command(after_help = EXIT_CODES)]
+    Reset(SwitchArgs),
+    /// Send a diagnostic interrupt (NMI), which makes most operating systems dump and restart.
+    /// Sent once, like a reset.
+    #[command(after_help = EXIT_CODES)]
+    Nmi(SwitchArgs),
 }
 
 #[derive(Debug, Args)]
@@ -111,14 +124,39 @@ pub(crate) struct SwitchArgs {
     /// Act although a remediation holds the host off.
     #[arg(long)]
     pub(crate) force: bool,
-    /// How long the whole may take, such as 90s or 5m.
-    #[arg(long, default_value = "5m", value_parser = duration)]
-    pub(crate) timeout: Duration,
+    /// How long the whole may take, such as 90s or 5m. 5m if not given, or longer where a wait
+    /// that was asked for needs it.
+    #[arg(long, value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
     /// Do not wait for the outcome: the operation goes on in the agent.
     #[arg(long)]
     pub(crate) no_wait: bool,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OffArgs {
+    /// Ask the host to shut down, once, and wait for it. It is not forced.
+    #[arg(long)]
+    pub(crate) soft: bool,
+    /// How long the host may take to shut down, such as 90s or 3m.
+    #[arg(long, requires = "soft", default_value = "3m", value_parser = duration)]
+    pub(crate) limit: Duration,
+    /// Switch off hard after the limit, or at once where the BMC cannot ask for a shutdown.
+    #[arg(long, requires = "soft")]
+    pub(crate) then_force: bool,
+    #[command(flatten)]
+    pub(crate) switch: SwitchArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CycleArgs {
+    /// How long the host stays off, such as 10s.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub(crate) hold_off: Duration,
+    #[command(flatten)]
+    pub(crate) switch: SwitchArgs,
 }
 
 #[derive(Debug, Args)]
@@ -187,5 +225,17 @@ mod tests {
         assert!(parse("rackhand-agent power status --all a").is_err());
         assert!(parse("rackhand-agent power status").is_err());
         assert!(parse("rackhand-agent power off").is_err());
+    }
+
+    #[test]
+    fn only_a_soft_off_has_a_limit_and_can_be_forced() {
+        let parse = |args: &str| Cli::try_parse_from(args.split(' ')).map(|_| ());
+        assert!(parse("rackhand-agent power off a --soft").is_ok());
+        assert!(parse("rackhand-agent power off a --soft --limit 90s --then-force").is_ok());
+        assert!(parse("rackhand-agent power off a --limit 90s").is_err());
+        assert!(parse("rackhand-agent power off a --then-force").is_err());
+        assert!(parse("rackhand-agent power cycle a --hold-off 30s").is_ok());
+        assert!(parse("rackhand-agent power reset a b --force").is_ok());
+        assert!(parse("rackhand-agent power nmi a --soft").is_err());
     }
 }

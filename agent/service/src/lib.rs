@@ -9,7 +9,6 @@ mod driver;
 mod engine;
 mod grpc;
 mod journal;
-pub mod operation;
 mod server;
 
 pub use driver::{BmcSpec, Driver, Hardware};

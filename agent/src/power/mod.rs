@@ -21,7 +21,25 @@ pub(crate) async fn power(args: PowerArgs) -> anyhow::Result<ExitCode> {
     match args.action {
         PowerAction::Status(args) => status::status(args).await,
         PowerAction::On(args) => switch::switch(args, switch::To::On).await,
-        PowerAction::Off(args) => switch::switch(args, switch::To::Off).await,
+        PowerAction::Off(args) => {
+            let to = if args.soft {
+                switch::To::SoftOff {
+                    limit: args.limit,
+                    then_force: args.then_force,
+                }
+            } else {
+                switch::To::Off
+            };
+            switch::switch(args.switch, to).await
+        }
+        PowerAction::Cycle(args) => {
+            let to = switch::To::Cycle {
+                hold_off: args.hold_off,
+            };
+            switch::switch(args.switch, to).await
+        }
+        PowerAction::Reset(args) => switch::switch(args, switch::To::Reset).await,
+        PowerAction::Nmi(args) => switch::switch(args, switch::To::Nmi).await,
     }
 }
 

@@ -1,4 +1,4 @@
-//! `power on` and `power off`.
+//! `power on`, `off`, `cycle`, `reset` and `nmi`.
 
 use std::{
     io::IsTerminal,
@@ -26,14 +26,42 @@ use crate::cli::{Output, SwitchArgs};
 pub(super) enum To {
     On,
     Off,
+    SoftOff { limit: Duration, then_force: bool },
+    Cycle { hold_off: Duration },
+    Reset,
+    Nmi,
 }
+
+/// How long an operation may take where nobody says.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Time for BMC and host beyond the waits that were asked for.
+const AMPLE: Duration = Duration::from_secs(120);
 
 impl To {
     fn action(self) -> Action {
         match self {
             Self::On => Action::PowerOn(v1::PowerOn {}),
             Self::Off => Action::PowerOff(v1::PowerOff::default()),
+            Self::SoftOff { limit, then_force } => Action::PowerSoftOff(v1::PowerSoftOff {
+                limit: Some(duration_to_proto(limit)),
+                then_force,
+                ..v1::PowerSoftOff::default()
+            }),
+            Self::Cycle { hold_off } => Action::PowerCycle(v1::PowerCycle {
+                hold_off: Some(duration_to_proto(hold_off)),
+            }),
+            Self::Reset => Action::PowerReset(v1::PowerReset {}),
+            Self::Nmi => Action::PowerNmi(v1::PowerNmi {}),
         }
+    }
+
+    fn patience(self) -> Duration {
+        let wait = match self {
+            Self::SoftOff { limit, .. } => limit,
+            Self::Cycle { hold_off } => hold_off,
+            Self::On | Self::Off | Self::Reset | Self::Nmi => Duration::ZERO,
+        };
+        PATIENCE.max(wait.saturating_add(AMPLE))
     }
 }
 
@@ -104,6 +132,7 @@ async fn one(
     live: bool,
 ) -> Row {
     let begun = Instant::now();
+    let timeout = args.timeout.unwrap_or_else(|| to.patience());
     let operation = format!("cli-{}", uuid::Uuid::new_v4());
     let mut row = Row {
         host: host.clone(),
@@ -121,7 +150,7 @@ async fn one(
             endpoint: None,
         }),
         action: Some(to.action()),
-        deadline: Some(duration_to_proto(args.timeout)),
+        deadline: Some(duration_to_proto(timeout)),
         force: args.force,
         ..v1::BeginRequest::default()
     });
@@ -136,7 +165,7 @@ async fn one(
         Ok(_) => {
             let wait = follow(&mut client, &operation, &host, live);
             // The agent keeps the deadline; this is for an agent that is gone.
-            let patience = args.timeout + Duration::from_secs(30);
+            let patience = timeout.saturating_add(Duration::from_secs(30));
             match tokio::time::timeout(patience, wait).await {
                 Ok(Ok(outcome)) => settle(&mut row, outcome),
                 Ok(Err(error)) => {

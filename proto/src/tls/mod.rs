@@ -6,6 +6,7 @@
 
 mod client;
 mod files;
+mod refusals;
 mod server;
 
 use std::{path::Path, sync::Arc, time::Duration};

@@ -4,7 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -17,12 +17,13 @@ use tokio::{
     net::TcpStream,
     sync::{Semaphore, mpsc},
     task::JoinSet,
+    time::Instant,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
-use super::{Material, Store, TlsError, TlsFiles, Want, provider};
+use super::{Material, Store, TlsError, TlsFiles, Want, provider, refusals::Refusals};
 use crate::identity::{Identity, SpiffeId};
 
 /// TLS of an agent: what it shows, and whose clients it takes.
@@ -145,6 +146,7 @@ async fn accept_all<IO>(
 {
     let slots = Arc::new(Semaphore::new(limits.handshakes.max(1)));
     let mut handshakes = JoinSet::new();
+    let (begun, refusals) = (Instant::now(), Arc::new(Mutex::new(Refusals::default())));
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else {
             return;
@@ -163,7 +165,7 @@ async fn accept_all<IO>(
             }
             None => break,
         };
-        let (tls, ready) = (tls.clone(), ready.clone());
+        let (tls, ready, refusals) = (tls.clone(), ready.clone(), refusals.clone());
         handshakes.spawn(async move {
             let addr = stream.remote_addr();
             let peer = addr.map_or_else(String::new, |addr| addr.to_string());
@@ -171,7 +173,13 @@ async fn accept_all<IO>(
                 Ok(Ok(stream)) => {
                     ready.send(stream).await.ok();
                 }
-                Ok(Err(error)) => warn!(peer, %error, "TLS handshake refused"),
+                Ok(Err(error)) => {
+                    let mut refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(since) = refusals.note(begun.elapsed(), addr.map(|addr| addr.ip()))
+                    {
+                        warn!(peer, %error, untold = since, "TLS handshake refused");
+                    }
+                }
                 Err(_) => debug!(peer, "TLS handshake took too long"),
             }
             drop(slot);

@@ -2,7 +2,10 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
+use rackhand_bmc::AuthPolicy;
 use serde::{Deserialize, Deserializer, de};
+
+use super::CipherSuite;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,7 +44,7 @@ pub(super) struct Host {
     pub(super) provider_id: Option<String>,
     pub(super) system_uuid: Option<String>,
     pub(super) serial: Option<String>,
-    pub(super) bmc: Bmc,
+    pub(super) bmc: Bmcs,
 }
 
 #[derive(Debug, Deserialize)]
@@ -51,6 +54,119 @@ pub(super) struct Bmc {
     pub(super) username: String,
     pub(super) password_file: PathBuf,
     pub(super) trust: Option<Trust>,
+    pub(super) auth: Option<Auth>,
+    pub(super) keep_alive: Option<bool>,
+    pub(super) soft_off_by_button: Option<bool>,
+    pub(super) cipher_suite: Option<Suite>,
+    pub(super) kg_file: Option<PathBuf>,
+    pub(super) min_interval: Option<Seconds>,
+}
+
+/// One BMC, or the drivers of one in their order.
+#[derive(Debug)]
+pub(super) enum Bmcs {
+    One(Box<Bmc>),
+    Several(Vec<Bmc>),
+}
+
+impl Bmcs {
+    /// Each with its place.
+    pub(super) fn places(&self) -> Vec<(String, &Bmc)> {
+        match self {
+            Self::One(bmc) => vec![("bmc".to_owned(), bmc)],
+            Self::Several(list) => {
+                let places = list.iter().enumerate();
+                places.map(|(n, bmc)| (format!("bmc[{n}]"), bmc)).collect()
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Bmcs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Bmcs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a BMC (address, username, password_file), or a list of them")
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Bmcs, A::Error> {
+                let bmc = Bmc::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(Bmcs::One(Box::new(bmc)))
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Bmcs, A::Error> {
+                let mut list = Vec::new();
+                while let Some(bmc) = seq.next_element()? {
+                    list.push(bmc);
+                }
+                Ok(Bmcs::Several(list))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Auth {
+    Auto,
+    Session,
+    Basic,
+}
+
+impl From<Auth> for AuthPolicy {
+    fn from(auth: Auth) -> Self {
+        match auth {
+            Auth::Auto => Self::Auto,
+            Auth::Session => Self::Session,
+            Auth::Basic => Self::Basic,
+        }
+    }
+}
+
+/// A cipher suite as people write it: `auto`, `3` or `17`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Suite(pub(super) CipherSuite);
+
+impl<'de> Deserialize<'de> for Suite {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Suite;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("auto, 3 or 17")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Suite, E> {
+                match number {
+                    3 => Ok(Suite(CipherSuite::Three)),
+                    17 => Ok(Suite(CipherSuite::Seventeen)),
+                    _ => Err(E::invalid_value(de::Unexpected::Unsigned(number), &self)),
+                }
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Suite, E> {
+                match u64::try_from(number) {
+                    Ok(number) => self.visit_u64(number),
+                    Err(_) => Err(E::invalid_value(de::Unexpected::Signed(number), &self)),
+                }
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Suite, E> {
+                match text {
+                    "auto" => Ok(Suite(CipherSuite::Auto)),
+                    "3" => self.visit_u64(3),
+                    "17" => self.visit_u64(17),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

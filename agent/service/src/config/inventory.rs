@@ -1,6 +1,11 @@
 //! The hosts that the agent knows by itself, found by any of their names.
 
-use rackhand_bmc::{BmcAddress, Trust, UuidMatch, same_system_uuid};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use rackhand_bmc::{AuthPolicy, BmcAddress, Trust, UuidMatch, same_system_uuid};
 
 use super::{Networks, PasswordFile};
 
@@ -30,11 +35,13 @@ pub struct HostEntry {
     pub system_uuid: Option<String>,
     /// Serial number.
     pub serial: Option<String>,
-    /// Its BMC.
+    /// Its BMC, by the driver of the first choice.
     pub bmc: BmcEntry,
+    /// The same BMC by other drivers, in the order in which they are asked.
+    pub fallbacks: Vec<BmcEntry>,
 }
 
-/// The BMC of a host.
+/// The BMC of a host, by one driver.
 #[derive(Debug, Clone)]
 pub struct BmcEntry {
     /// Where it is.
@@ -45,6 +52,37 @@ pub struct BmcEntry {
     pub password: PasswordFile,
     /// What certificate is believed.
     pub trust: Trust,
+    /// Where the IPMI key K_g lies, where the BMC has one.
+    pub kg: Option<PasswordFile>,
+    /// How it wants to be spoken to.
+    pub options: BmcOptions,
+}
+
+/// How a BMC wants to be spoken to. What does not belong to its protocol is at its default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BmcOptions {
+    /// Redfish: session or Basic.
+    pub auth: AuthPolicy,
+    /// Redfish: keep connections for the next read.
+    pub keep_alive: bool,
+    /// Redfish: a soft power-off may push the power button where the BMC knows no shutdown.
+    pub soft_off_by_button: bool,
+    /// IPMI: which cipher suites.
+    pub cipher_suite: CipherSuite,
+    /// IPMI: least time between two commands; `None`: the driver's own.
+    pub min_interval: Option<Duration>,
+}
+
+/// Which cipher suites an IPMI session may use (IPMI 2.0, table 22-20).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CipherSuite {
+    /// The best of 17 and 3 that the BMC has.
+    #[default]
+    Auto,
+    /// Only 3: SHA-1.
+    Three,
+    /// Only 17: SHA-256.
+    Seventeen,
 }
 
 /// One name, several hosts.
@@ -58,6 +96,11 @@ pub struct Ambiguous {
 }
 
 impl HostEntry {
+    /// Its BMC by every driver, in their order.
+    pub fn bmcs(&self) -> impl Iterator<Item = &BmcEntry> {
+        std::iter::once(&self.bmc).chain(&self.fallbacks)
+    }
+
     fn is_called(&self, name: &str) -> bool {
         let is = |known: &Option<String>| known.as_deref() == Some(name);
         self.name == name
@@ -91,8 +134,38 @@ impl Inventory {
     /// The host behind this BMC address.
     pub fn find_bmc(&self, address: &BmcAddress) -> Option<&HostEntry> {
         self.hosts.iter().find(|host| {
-            let known = &host.bmc.address;
-            known.endpoint() == address.endpoint() && known.system() == address.system()
+            let mut known = host.bmcs().map(|bmc| &bmc.address);
+            known.any(|known| {
+                known.endpoint() == address.endpoint() && known.system() == address.system()
+            })
         })
     }
+
+    /// For every endpoint the one that stands for all that must not be used at the same time
+    /// (F6): hosts that share an endpoint share all of theirs.
+    pub fn lanes(&self) -> HashMap<String, String> {
+        let mut stands_for: BTreeMap<String, String> = BTreeMap::new();
+        for host in &self.hosts {
+            let first = root(&stands_for, host.bmc.address.endpoint());
+            for bmc in host.bmcs() {
+                let other = root(&stands_for, bmc.address.endpoint());
+                stands_for.insert(other, first.clone());
+            }
+        }
+        let endpoints = stands_for.keys();
+        endpoints
+            .map(|endpoint| (endpoint.clone(), root(&stands_for, endpoint.clone())))
+            .collect()
+    }
+}
+
+/// Who stands for an endpoint, and for that one, and so on; the last stands for itself.
+fn root(stands_for: &BTreeMap<String, String>, endpoint: String) -> String {
+    let mut at = endpoint;
+    while let Some(next) = stands_for.get(&at)
+        && *next != at
+    {
+        at.clone_from(next);
+    }
+    at
 }

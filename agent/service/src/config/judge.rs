@@ -1,11 +1,14 @@
 //! From the file as written to a configuration, or to the list of everything wrong with it.
 
-use std::{collections::BTreeMap, net::IpAddr, path::Path};
+mod bmc;
 
-use rackhand_bmc::{BmcAddress, Trust, UuidMatch, same_system_uuid};
+use std::{collections::BTreeMap, path::Path};
+
+use rackhand_bmc::{Trust, UuidMatch, same_system_uuid};
 use rackhand_proto::identity::is_name;
 
-use super::{BmcEntry, Config, HostEntry, Inventory, Networks, PasswordFile, Remote, Times, file};
+use super::{Config, HostEntry, Inventory, Networks, Remote, Times, file};
+use bmc::Around;
 
 /// An error of the YAML itself or of its shape, with line and column.
 pub(super) fn yaml_problem(error: &serde_saphyr::Error) -> String {
@@ -59,12 +62,16 @@ impl Judge<'_> {
             Some(trust) => self.trust("defaults.trust", trust),
             None => Some(Trust::System),
         };
-        let fallback = default_trust.clone().unwrap_or_default();
+        let around = Around {
+            networks: networks.clone(),
+            trust: default_trust.clone().unwrap_or_default(),
+            call: times.call,
+        };
         let hosts: Vec<Option<HostEntry>> = file
             .hosts
             .iter()
             .enumerate()
-            .map(|(index, host)| self.host(index, host, &networks, &fallback))
+            .map(|(index, host)| self.host(index, host, &around))
             .collect();
         self.duplicates(&file.hosts, &hosts);
         Some(Config {
@@ -198,13 +205,7 @@ impl Judge<'_> {
         }
     }
 
-    fn host(
-        &mut self,
-        index: usize,
-        host: &file::Host,
-        networks: &Networks,
-        default_trust: &Trust,
-    ) -> Option<HostEntry> {
+    fn host(&mut self, index: usize, host: &file::Host, around: &Around) -> Option<HostEntry> {
         let place = place(index, host);
         if !is_name(&host.name) {
             let what = "1 to 63 letters, digits, '.', '-' or '_'";
@@ -217,7 +218,6 @@ impl Judge<'_> {
             ("node_name", &host.node_name),
             ("provider_id", &host.provider_id),
             ("serial", &host.serial),
-            ("bmc.username", &Some(host.bmc.username.clone())),
         ] {
             if value
                 .as_deref()
@@ -226,23 +226,15 @@ impl Judge<'_> {
                 self.problem(&format!("{place}.{field}"), "is empty");
             }
         }
-        let address = self.address(&format!("{place}.bmc.address"), &host.bmc.address, networks);
-        let trust = match &host.bmc.trust {
-            Some(trust) => self.trust(&format!("{place}.bmc.trust"), trust),
-            None => Some(default_trust.clone()),
-        };
+        let mut bmcs = self.bmcs(&place, &host.bmc, around)?.into_iter();
         Some(HostEntry {
             name: host.name.clone(),
             node_name: host.node_name.clone(),
             provider_id: host.provider_id.clone(),
             system_uuid: host.system_uuid.clone(),
             serial: host.serial.clone(),
-            bmc: BmcEntry {
-                address: address?,
-                username: host.bmc.username.clone(),
-                password: PasswordFile::new(&host.bmc.password_file, self.credentials, self.beside),
-                trust: trust?,
-            },
+            bmc: bmcs.next()?,
+            fallbacks: bmcs.collect(),
         })
     }
 
@@ -254,24 +246,6 @@ impl Judge<'_> {
             let what = "a placeholder of the firmware: it identifies nothing; leave it out";
             self.problem(place, format_args!("{text:?}: {what}"));
         }
-    }
-
-    fn address(&mut self, place: &str, text: &str, networks: &Networks) -> Option<BmcAddress> {
-        let address: BmcAddress = match text.parse() {
-            Ok(address) => address,
-            Err(error) => {
-                self.problem(place, error);
-                return None;
-            }
-        };
-        // A name is looked up, and judged, when the BMC is called.
-        if let Ok(ip) = address.host().parse::<IpAddr>()
-            && !networks.allow(ip)
-        {
-            let what = format!("{ip} is not in allowed_bmc_networks ({networks})");
-            self.problem(place, what);
-        }
-        Some(address)
     }
 
     fn duplicates(&mut self, hosts: &[file::Host], entries: &[Option<HostEntry>]) {
@@ -306,21 +280,25 @@ impl Judge<'_> {
         let mut by_endpoint: BTreeMap<String, Vec<(usize, Option<&str>)>> = BTreeMap::new();
         for (index, entry) in entries.iter().enumerate() {
             let Some(entry) = entry else { continue };
-            let address = &entry.bmc.address;
-            let others = by_endpoint.entry(address.endpoint()).or_default();
-            let clash = others.iter().find(|(_, system)| {
-                system.is_none() || address.system().is_none() || *system == address.system()
-            });
-            if let Some((first, _)) = clash {
-                let place = format!("{}.bmc.address", place(index, &hosts[index]));
-                let other = self::place(*first, &hosts[*first]);
-                let endpoint = address.endpoint();
-                self.problems.push(format!(
-                    "{place}: {endpoint} is also the BMC of {other}; where one BMC has several \
-                     systems, name a different one in each address"
-                ));
+            let places = hosts.get(index).map(|host| host.bmc.places());
+            let places = places.unwrap_or_default().into_iter();
+            for (bmc, (at, _)) in entry.bmcs().zip(places) {
+                let endpoint = bmc.address.endpoint();
+                let system = bmc.address.system();
+                let others = by_endpoint.entry(endpoint.clone()).or_default();
+                let clash = others
+                    .iter()
+                    .find(|(_, other)| other.is_none() || system.is_none() || *other == system);
+                if let Some((first, _)) = clash {
+                    let place = format!("{}.{at}.address", place(index, &hosts[index]));
+                    let other = self::place(*first, &hosts[*first]);
+                    self.problems.push(format!(
+                        "{place}: {endpoint} is also the BMC of {other}; where one BMC has \
+                         several systems, name a different one in each address"
+                    ));
+                }
+                others.push((index, system));
             }
-            others.push((index, address.system()));
         }
     }
 }

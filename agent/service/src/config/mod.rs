@@ -16,8 +16,9 @@ use std::{
 };
 
 use ipnet::IpNet;
+use rackhand_bmc::{Protocol, Trust};
 
-pub use inventory::{Ambiguous, BmcEntry, HostEntry, Inventory};
+pub use inventory::{Ambiguous, BmcEntry, BmcOptions, CipherSuite, HostEntry, Inventory};
 pub use password::{PasswordError, PasswordFile};
 
 /// A good configuration.
@@ -152,24 +153,37 @@ impl Config {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for host in &self.inventory.hosts {
-            let name = &host.name;
-            for warning in host.bmc.address.warnings() {
-                warnings.push(format!("{name}: {warning}"));
+            for bmc in host.bmcs() {
+                let found = bmc.warnings().into_iter();
+                warnings.extend(found.map(|warning| format!("{}: {warning}", host.name)));
             }
-            if host.bmc.trust == rackhand_bmc::Trust::Insecure {
-                warnings.push(format!("{name}: the BMC's certificate is not verified"));
+        }
+        warnings
+    }
+}
+
+impl BmcEntry {
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = self
+            .address
+            .warnings()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        if self.address.protocol() == Protocol::Redfish {
+            if self.trust == Trust::Insecure {
+                warnings.push("the BMC's certificate is not verified".to_owned());
             }
-            if !host.bmc.address.is_tls()
-                && host.bmc.address.protocol() == rackhand_bmc::Protocol::Redfish
-            {
-                warnings.push(format!("{name}: the BMC is spoken to without TLS"));
+            if !self.address.is_tls() {
+                warnings.push("the BMC is spoken to without TLS".to_owned());
             }
-            match host.bmc.password.read() {
-                Err(error) => warnings.push(format!("{name}: {error}")),
-                Ok(_) if host.bmc.password.is_open_to_all() => warnings.push(format!(
-                    "{name}: password file {} can be read by everybody",
-                    host.bmc.password
-                )),
+        }
+        for file in std::iter::once(&self.password).chain(&self.kg) {
+            match file.read() {
+                Err(error) => warnings.push(error.to_string()),
+                Ok(_) if file.is_open_to_all() => {
+                    warnings.push(format!("password file {file} can be read by everybody"));
+                }
                 Ok(_) => {}
             }
         }

@@ -319,3 +319,187 @@ fn networks_see_through_mapped_addresses() {
     assert!(!networks.allow("10.2.2.3".parse().unwrap()));
     assert!(!networks.allow("::1".parse().unwrap()));
 }
+
+/// One host with these entries under `bmc:`.
+fn drivers(entries: &[&str]) -> String {
+    let list: Vec<String> = entries.iter().map(|e| format!("      - {e}\n")).collect();
+    format!("{HEAD}hosts:\n  - name: a\n    bmc:\n{}", list.concat())
+}
+
+const REDFISH: &str = "address: 'redfish://10.1.0.1', username: u, password_file: p";
+const IPMI: &str = "address: 'ipmi://10.1.0.1', username: u, password_file: p";
+
+#[test]
+fn a_host_may_have_several_drivers_in_their_order() {
+    let redfish = format!("{{{REDFISH}, auth: basic, keep_alive: true, soft_off_by_button: true}}");
+    let ipmi = format!("{{{IPMI}, cipher_suite: 17, kg_file: kg, min_interval: 500ms}}");
+    let config = parse(&drivers(&[&redfish, &ipmi])).unwrap();
+    let [host] = config.inventory.hosts.as_slice() else {
+        panic!()
+    };
+    let [first, second] = host.bmcs().collect::<Vec<_>>()[..] else {
+        panic!()
+    };
+    assert_eq!(first.address.protocol(), Protocol::Redfish);
+    assert_eq!(
+        first.options,
+        BmcOptions {
+            auth: rackhand_bmc::AuthPolicy::Basic,
+            keep_alive: true,
+            soft_off_by_button: true,
+            ..BmcOptions::default()
+        }
+    );
+    assert_eq!(second.address.protocol(), Protocol::Ipmi);
+    assert_eq!(
+        second.options,
+        BmcOptions {
+            cipher_suite: CipherSuite::Seventeen,
+            min_interval: Some(Duration::from_millis(500)),
+            ..BmcOptions::default()
+        }
+    );
+    assert_eq!(second.kg.as_ref().unwrap().to_string(), "/etc/rackhand/kg");
+    for (text, suite) in [
+        ("auto", CipherSuite::Auto),
+        ("3", CipherSuite::Three),
+        ("'17'", CipherSuite::Seventeen),
+    ] {
+        let ipmi = format!("{{{IPMI}, cipher_suite: {text}}}");
+        let config = parse(&drivers(&[&ipmi])).unwrap();
+        assert_eq!(config.inventory.hosts[0].bmc.options.cipher_suite, suite);
+    }
+    let by_ipmi = "ipmi://10.1.0.1".parse().unwrap();
+    assert!(config.inventory.find_bmc(&by_ipmi).is_some());
+}
+
+#[test]
+fn each_driver_is_judged_whole_and_with_its_place() {
+    let redfish = format!("{{{REDFISH}, cipher_suite: 3, kg_file: kg, min_interval: 1s}}");
+    let ipmi = "{address: 'ipmi://10.2.0.1', username: a-name-of-17-byte, password_file: p, \
+                trust: {insecure: true}, auth: session, keep_alive: false, \
+                soft_off_by_button: false, min_interval: 7s}";
+    let twice = format!("{{{REDFISH}}}");
+    assert_eq!(
+        problems(&drivers(&[&redfish, ipmi, &twice])),
+        [
+            "hosts[0] (a).bmc[0].cipher_suite: means nothing to Redfish; take it out",
+            "hosts[0] (a).bmc[0].kg_file: means nothing to Redfish; take it out",
+            "hosts[0] (a).bmc[0].min_interval: means nothing to Redfish; take it out",
+            "hosts[0] (a).bmc[1].address: 10.2.0.1 is not in allowed_bmc_networks (10.1.0.0/16, \
+             fd00::/64)",
+            "hosts[0] (a).bmc[1].trust: means nothing to IPMI; take it out",
+            "hosts[0] (a).bmc[1].auth: means nothing to IPMI; take it out",
+            "hosts[0] (a).bmc[1].keep_alive: means nothing to IPMI; take it out",
+            "hosts[0] (a).bmc[1].soft_off_by_button: means nothing to IPMI; take it out",
+            "hosts[0] (a).bmc[1].username: 17 bytes long; IPMI has room for 16",
+            "hosts[0] (a).bmc[1].min_interval: must be shorter than the time of one call, which \
+             is 6.666666666s here",
+            "hosts[0] (a).bmc[2].address: redfish://10.1.0.1:443 stands there already: one \
+             driver, one entry",
+        ]
+    );
+    assert_eq!(
+        problems(&format!("{HEAD}hosts: [{{name: a, bmc: []}}]\n")),
+        [
+            "hosts[0] (a).bmc: empty: give the BMC, or its drivers in the order in which they are \
+             asked"
+        ]
+    );
+}
+
+#[test]
+fn what_is_no_driver_is_told_with_its_line() {
+    for (entry, what) in [
+        (
+            "{address: x, username: u, password_file: p, colour: red}",
+            "colour",
+        ),
+        (
+            "{address: x, username: u, password_file: p, cipher_suite: 8}",
+            "auto, 3 or 17",
+        ),
+        (
+            "{address: x, username: u, password_file: p, cipher_suite: -3}",
+            "auto, 3 or 17",
+        ),
+        (
+            "{address: x, username: u, password_file: p, auth: none}",
+            "auth",
+        ),
+        ("{address: x, username: u}", "password_file"),
+    ] {
+        let listed = problems(&drivers(&[entry]));
+        assert!(
+            listed[0].contains("line") && (listed[0].contains(what) || what == "auth"),
+            "{listed:?}"
+        );
+        let alone = problems(&format!("{HEAD}hosts:\n  - name: a\n    bmc: {entry}\n"));
+        assert!(
+            alone[0].contains("line") && (alone[0].contains(what) || what == "auth"),
+            "{alone:?}"
+        );
+    }
+    let text = problems(&format!("{HEAD}hosts:\n  - {{name: a, bmc: text}}\n"));
+    assert!(text[0].contains("a BMC (address,"), "{text:?}");
+}
+
+#[test]
+fn a_secret_that_ipmi_has_no_room_for_is_told_and_not_shown() {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("p"), "s3cret-of-21-byte-xxx\n").unwrap();
+    std::fs::write(dir.path().join("kg"), "k3y-of-22-bytes-xxxxxx").unwrap();
+    let parse = |entry: &str| {
+        Config::parse(&dir.path().join("agent.yaml"), &drivers(&[entry]), None)
+            .map_err(|error| error.problems)
+    };
+    let wrong = parse(&format!("{{{IPMI}, kg_file: kg}}")).unwrap_err();
+    assert_eq!(
+        wrong,
+        [
+            "hosts[0] (a).bmc[0].password_file: what is in it is longer than IPMI's 20 bytes",
+            "hosts[0] (a).bmc[0].kg_file: what is in it is longer than IPMI's 20 bytes",
+        ]
+    );
+    assert!(parse(&format!("{{{REDFISH}}}")).is_ok(), "Redfish has room");
+}
+
+#[test]
+fn f6_hosts_that_share_an_endpoint_share_all_of_theirs() {
+    let host = |name: &str, addresses: &[&str]| {
+        let entry = |a: &&str| format!("{{address: '{a}', username: u, password_file: p}}");
+        let entries: Vec<String> = addresses.iter().map(entry).collect();
+        format!("  - {{name: {name}, bmc: [{}]}}\n", entries.join(", "))
+    };
+    let text = with(&[
+        host(
+            "a",
+            &["redfish://10.1.0.1/redfish/v1/Systems/1", "ipmi://10.1.1.1"],
+        ),
+        host("b", &["redfish://10.1.0.2", "ipmi://10.1.1.2"]),
+        host(
+            "c",
+            &["ipmi://10.1.1.3", "redfish://10.1.0.3/redfish/v1/Systems/1"],
+        ),
+        host(
+            "d",
+            &[
+                "redfish://10.1.0.1/redfish/v1/Systems/2",
+                "redfish://10.1.0.3/redfish/v1/Systems/2",
+            ],
+        ),
+    ]);
+    let lanes = parse(&text).unwrap().inventory.lanes();
+    let lane = |endpoint: &str| lanes.get(endpoint).unwrap().as_str();
+    let shared = lane("redfish://10.1.0.1:443");
+    for endpoint in [
+        "ipmi://10.1.1.1:623",
+        "redfish://10.1.0.3:443",
+        "ipmi://10.1.1.3:623",
+    ] {
+        assert_eq!(lane(endpoint), shared, "{endpoint}");
+    }
+    assert_ne!(lane("redfish://10.1.0.2:443"), shared);
+    assert_eq!(lane("redfish://10.1.0.2:443"), lane("ipmi://10.1.1.2:623"));
+    assert_eq!(lanes.len(), 6);
+}

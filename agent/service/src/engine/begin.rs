@@ -8,7 +8,12 @@ use tonic::Status;
 use tracing::{info, warn};
 
 use super::{
-    Engine, REMEMBERED, Wish, handle::Handle, journal_status, record_status, run::Run,
+    Engine, REMEMBERED, Wish,
+    handle::Handle,
+    journal_status,
+    lane::{Place, Rank},
+    record_status,
+    run::Run,
     run::wall_clock,
 };
 use crate::journal::{Admission, Admitted, HoldRecord};
@@ -99,6 +104,13 @@ impl Engine {
             warn!(host = %wish.target.host, owner = %hold.owner, by = %wish.authority, "a hold was overridden by force");
         }
         handle.set_admitted(true);
+        // In the order of asking, so before the task.
+        let lane = self.shared.clients.lane(&wish.target);
+        let (place, overtaken) = Place::take(lane, Rank::of(wish.action), handle.clone());
+        for other in overtaken {
+            info!(operation = %other.id, host = %other.host, by = %wish.id, "operation is overtaken");
+            other.overtake(&wish.id);
+        }
         let run = Run {
             shared: self.shared.clone(),
             handle,
@@ -107,7 +119,7 @@ impl Engine {
         };
         let (handles, id) = (self.handles.clone(), wish.id);
         self.spawn(async move {
-            run.run().await;
+            run.run(place).await;
             let mut handles = handles.lock();
             handles.finished.push_back(id);
             if handles.finished.len() > REMEMBERED

@@ -3,41 +3,28 @@
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use rackhand_bmc::{Bmc, BmcAddress, BmcError, ErrorKind, PowerReading, Trust};
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::{Instant, timeout},
+use rackhand_bmc::{
+    Accepted, Bmc, BmcAddress, BmcError, ErrorKind, PowerCommand, PowerReading, Trust,
 };
+use secrecy::SecretString;
+use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use super::target::{Access, Target};
+use super::{
+    lane::{Lane, permit},
+    target::{Access, Target},
+};
 use crate::{
-    config::{Inventory, Times},
+    config::{BmcEntry, BmcOptions, Inventory, PasswordError, PasswordFile, Times},
     driver::{BmcSpec, Driver},
 };
 
 /// A client that nobody has used for so long gives its session back.
 const IDLE: Duration = Duration::from_secs(120);
 
-/// What one BMC endpoint can do at once (F6): one operation, one call.
-#[derive(Debug)]
-pub(crate) struct Lane {
-    pub(crate) turn: Semaphore,
-    pub(crate) call: Semaphore,
-}
-
-impl Default for Lane {
-    fn default() -> Self {
-        Self {
-            turn: Semaphore::new(1),
-            call: Semaphore::new(1),
-        }
-    }
-}
-
 #[derive(Debug)]
 struct Entry {
-    spec: BmcSpec,
+    specs: Vec<BmcSpec>,
     bmc: Arc<dyn Bmc>,
     used: Instant,
 }
@@ -46,10 +33,17 @@ struct Entry {
 /// become rare until somebody changes the password here.
 #[derive(Debug)]
 struct Rejected {
-    spec: BmcSpec,
+    specs: Vec<BmcSpec>,
     times: u32,
     again: Instant,
+    /// What the BMC said.
+    error: BmcError,
 }
+
+/// Stands behind each refusal, of the BMC and of ours. The words must not change from one to the
+/// other, nor count down: whoever watches takes changed words for news.
+const RESTS: &str = "; so as not to lock the account it is tried again only now and then, or when \
+                     it is changed";
 
 /// How long a password is not tried after so many refusals. The second try is soon: BMCs that
 /// start up refuse everybody for a moment.
@@ -66,6 +60,8 @@ pub(crate) struct Clients {
     driver: Arc<dyn Driver>,
     inventory: Arc<Inventory>,
     times: Times,
+    /// For each endpoint of the inventory the one that stands for all of its hosts.
+    shared: HashMap<String, String>,
     lanes: Mutex<HashMap<String, Arc<Lane>>>,
     cache: Mutex<HashMap<String, Entry>>,
     rejected: Mutex<HashMap<String, Rejected>>,
@@ -75,6 +71,7 @@ impl Clients {
     pub(crate) fn new(driver: Arc<dyn Driver>, inventory: Arc<Inventory>, times: Times) -> Self {
         Self {
             driver,
+            shared: inventory.lanes(),
             inventory,
             times,
             lanes: Mutex::default(),
@@ -85,7 +82,9 @@ impl Clients {
 
     pub(crate) fn lane(&self, target: &Target) -> Arc<Lane> {
         let endpoint = target.address.endpoint();
-        self.lanes.lock().entry(endpoint).or_default().clone()
+        let shared = self.shared.get(&endpoint).cloned();
+        let lane = shared.unwrap_or(endpoint);
+        self.lanes.lock().entry(lane).or_default().clone()
     }
 
     /// Reads power, waiting for the BMC's other callers within `limit`.
@@ -113,28 +112,22 @@ impl Clients {
             Ok(result) => result,
             Err(_) => Err(late(&target.address, limit, false)),
         };
-        self.settle(target, &result);
-        result
+        self.settle(target, result)
     }
 
     /// Sends a command; the caller holds the lane and has written down that it does.
     pub(crate) async fn command(
         &self,
         target: &Target,
-        command: crate::operation::Command,
-    ) -> Result<rackhand_bmc::Accepted, BmcError> {
+        command: PowerCommand,
+    ) -> Result<Accepted, BmcError> {
         let bmc = self.client(target).await?;
         let limit = self.wall();
-        let call = match command {
-            crate::operation::Command::Off => bmc.off(),
-            crate::operation::Command::On => bmc.on(),
-        };
-        let result = match timeout(limit, call).await {
+        let result = match timeout(limit, bmc.command(command)).await {
             Ok(result) => result,
             Err(_) => Err(late(&target.address, limit, true)),
         };
-        self.settle(target, &result);
-        result
+        self.settle(target, result)
     }
 
     /// The driver keeps the time itself and knows better what it was waiting for; this is for a
@@ -145,66 +138,69 @@ impl Clients {
 
     /// After a refused password the next call starts from the beginning, with the file as it is
     /// then.
-    fn settle<T>(&self, target: &Target, result: &Result<T, BmcError>) {
+    fn settle<T>(&self, target: &Target, result: Result<T, BmcError>) -> Result<T, BmcError> {
         let mut cache = self.cache.lock();
         let mut rejected = self.rejected.lock();
         match result {
             Err(error) if error.kind == ErrorKind::Authentication => {
-                let Some(entry) = cache.remove(&target.key) else {
-                    return;
+                let error = BmcError {
+                    message: format!("{}{RESTS}", error.message),
+                    retry_after: None,
+                    ..error
                 };
-                let before = rejected
-                    .get(&target.key)
-                    .filter(|known| known.spec == entry.spec);
-                let times = before.map_or(0, |known| known.times) + 1;
-                let known = Rejected {
-                    spec: entry.spec,
-                    times,
-                    again: Instant::now() + patience(times),
-                };
-                rejected.insert(target.key.clone(), known);
+                if let Some(entry) = cache.remove(&target.key) {
+                    let before = rejected
+                        .get(&target.key)
+                        .filter(|known| known.specs == entry.specs);
+                    let times = before.map_or(0, |known| known.times) + 1;
+                    let known = Rejected {
+                        specs: entry.specs,
+                        times,
+                        again: Instant::now() + patience(times),
+                        error: error.clone(),
+                    };
+                    rejected.insert(target.key.clone(), known);
+                }
+                Err(error)
             }
-            _ => {
+            result => {
                 if result.is_ok() {
                     rejected.remove(&target.key);
                 }
                 if let Some(entry) = cache.get_mut(&target.key) {
                     entry.used = Instant::now();
                 }
+                result
             }
         }
     }
 
-    /// Spares the account while the same password was refused a moment ago.
-    fn check_rejected(&self, target: &Target, spec: &BmcSpec) -> Result<(), BmcError> {
+    /// Spares the account while the same password was refused a moment ago, and says for how
+    /// long.
+    fn check_rejected(&self, target: &Target, specs: &[BmcSpec]) -> Result<(), BmcError> {
         let rejected = self.rejected.lock();
         let now = Instant::now();
         match rejected.get(&target.key) {
-            Some(known) if known.spec == *spec && now < known.again => Err(BmcError {
-                kind: ErrorKind::Authentication,
-                bmc: target.address.to_string(),
-                message: format!(
-                    "user or password was refused {} times; so as not to lock the account it is \
-                     tried again only in {} s, or when it is changed",
-                    known.times,
-                    known.again.duration_since(now).as_secs() + 1
-                ),
-                retry_after: None,
+            Some(known) if known.specs == specs && now < known.again => Err(BmcError {
+                retry_after: Some(known.again.duration_since(now)),
                 maybe_sent: false,
+                ..known.error.clone()
             }),
             _ => Ok(()),
         }
     }
 
     async fn client(&self, target: &Target) -> Result<Arc<dyn Bmc>, BmcError> {
-        let spec = self.spec(target).await?;
-        self.check_rejected(target, &spec)?;
+        let specs = self.specs(target).await?;
+        self.check_rejected(target, &specs)?;
         // Each time, because a name may lead elsewhere tomorrow.
-        self.check_network(&target.address).await?;
+        for spec in &specs {
+            self.check_network(&spec.address).await?;
+        }
         let old = {
             let mut cache = self.cache.lock();
             match cache.get_mut(&target.key) {
-                Some(entry) if entry.spec == spec => {
+                Some(entry) if entry.specs == specs => {
                     entry.used = Instant::now();
                     return Ok(entry.bmc.clone());
                 }
@@ -214,12 +210,12 @@ impl Clients {
         if let Some(old) = old {
             close(old.bmc).await;
         }
-        let (driver, wanted) = (self.driver.clone(), spec.clone());
+        let (driver, wanted) = (self.driver.clone(), specs.clone());
         let bmc = tokio::task::spawn_blocking(move || driver.connect(wanted))
             .await
             .map_err(|error| fault(&target.address, error.to_string()))??;
         let entry = Entry {
-            spec,
+            specs,
             bmc: bmc.clone(),
             used: Instant::now(),
         };
@@ -227,16 +223,10 @@ impl Clients {
         Ok(bmc)
     }
 
-    async fn spec(&self, target: &Target) -> Result<BmcSpec, BmcError> {
-        let (username, password, trust) = match &target.access {
-            Access::Inventory(host) => {
-                let file = host.bmc.password.clone();
-                let password = tokio::task::spawn_blocking(move || file.read())
-                    .await
-                    .map_err(|error| fault(&target.address, error.to_string()))?
-                    .map_err(|error| fault(&target.address, error.to_string()))?;
-                (host.bmc.username.clone(), password, host.bmc.trust.clone())
-            }
+    /// Every way to the BMC, in their order.
+    async fn specs(&self, target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
+        let host = match &target.access {
+            Access::Inventory(host) => host,
             Access::Sent {
                 username,
                 password,
@@ -247,17 +237,36 @@ impl Clients {
                 } else {
                     self.inventory.default_trust.clone()
                 };
-                (username.clone(), password.clone(), trust)
+                return Ok(vec![BmcSpec {
+                    address: target.address.clone(),
+                    username: username.clone(),
+                    password: password.clone(),
+                    kg: None,
+                    trust,
+                    options: BmcOptions::default(),
+                    connect_timeout: self.times.connect,
+                    call_timeout: self.times.call,
+                }]);
             }
         };
-        Ok(BmcSpec {
-            address: target.address.clone(),
-            username,
-            password,
-            trust,
-            connect_timeout: self.times.connect,
-            call_timeout: self.times.call,
-        })
+        let count = host.bmcs().count();
+        // Together they take no longer than one call may.
+        let share = self.times.call / u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let mut specs = Vec::with_capacity(count);
+        for bmc in host.bmcs() {
+            let (password, kg) = secrets(bmc).await?;
+            specs.push(BmcSpec {
+                address: bmc.address.clone(),
+                username: bmc.username.clone(),
+                password,
+                kg,
+                trust: bmc.trust.clone(),
+                options: bmc.options.clone(),
+                connect_timeout: self.times.connect.min(share),
+                call_timeout: share,
+            });
+        }
+        Ok(specs)
     }
 
     /// An agent touches only BMCs in its networks. All addresses of a name must lie in them.
@@ -304,6 +313,19 @@ impl Clients {
     }
 }
 
+/// Password and K_g of an entry, as their files are now.
+async fn secrets(bmc: &BmcEntry) -> Result<(SecretString, Option<SecretString>), BmcError> {
+    let (password, kg) = (bmc.password.clone(), bmc.kg.clone());
+    let read = move || {
+        let kg = kg.as_ref().map(PasswordFile::read).transpose()?;
+        Ok::<_, PasswordError>((password.read()?, kg))
+    };
+    tokio::task::spawn_blocking(read)
+        .await
+        .map_err(|error| fault(&bmc.address, error.to_string()))?
+        .map_err(|error| fault(&bmc.address, error.to_string()))
+}
+
 async fn close(bmc: Arc<dyn Bmc>) {
     match timeout(Duration::from_secs(5), bmc.close()).await {
         Ok(Ok(())) => {}
@@ -312,14 +334,6 @@ async fn close(bmc: Arc<dyn Bmc>) {
             bmc = bmc.address(),
             "a BMC session may be left open: no answer"
         ),
-    }
-}
-
-/// A place in a lane. The semaphores are never closed; if one were, nobody would be served.
-pub(crate) async fn permit(semaphore: &Semaphore) -> SemaphorePermit<'_> {
-    match semaphore.acquire().await {
-        Ok(permit) => permit,
-        Err(_) => std::future::pending().await,
     }
 }
 

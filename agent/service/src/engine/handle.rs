@@ -24,6 +24,8 @@ pub(crate) struct Handle {
     pub(crate) begun: Instant,
     /// Asks it to stop before its next command.
     pub(crate) cancel: CancellationToken,
+    /// The operation that took its turn away.
+    overtaken_by: Mutex<Option<String>>,
     log: Mutex<Log>,
     changed: watch::Sender<()>,
 }
@@ -46,9 +48,22 @@ impl Handle {
             action,
             begun: Instant::now(),
             cancel: CancellationToken::new(),
+            overtaken_by: Mutex::default(),
             log: Mutex::default(),
             changed: watch::channel(()).0,
         })
+    }
+
+    /// Stops it before its next command in favour of another operation.
+    pub(crate) fn overtake(&self, by: &str) {
+        self.overtaken_by
+            .lock()
+            .get_or_insert_with(|| by.to_owned());
+        self.cancel.cancel();
+    }
+
+    pub(crate) fn overtaken_by(&self) -> Option<String> {
+        self.overtaken_by.lock().clone()
     }
 
     /// Whether the journal has taken it; waits until that is known.

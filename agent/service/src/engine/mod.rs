@@ -7,6 +7,7 @@
 mod begin;
 mod clients;
 mod handle;
+mod lane;
 mod recover;
 mod run;
 mod target;
@@ -20,7 +21,7 @@ use std::{
 
 use futures::{Stream, StreamExt, future::Either};
 use parking_lot::Mutex;
-use rackhand_bmc::{BmcError, PowerReading};
+use rackhand_bmc::{BmcError, PowerReading, operation::Asked};
 use rackhand_proto::{Refusal, v1};
 use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -31,7 +32,6 @@ use crate::{
     config::{Config, Inventory},
     driver::Driver,
     journal::{Action, Authority, HoldRecord, Journal, JournalError, OperationRecord, TermRecord},
-    operation::Asked,
 };
 use clients::Clients;
 use handle::Handle;

@@ -1,9 +1,9 @@
 //! After a restart: what has become of the hosts whose operations were interrupted.
 
+use rackhand_bmc::operation::state_word;
 use tracing::{info, warn};
 
 use super::{Engine, target::Target, wire};
-use crate::operation::state_word;
 
 impl Engine {
     /// Reads the power of each host once and notes it with its operation. Nothing is commanded:

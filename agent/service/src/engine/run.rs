@@ -4,22 +4,22 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use rackhand_bmc::BmcError;
+use rackhand_bmc::{
+    BmcError, PowerCommand,
+    operation::{Asked, Ending, Failed, Next, Operation, Proof, Seen},
+};
 use rackhand_proto::v1::{self, await_response::Event};
 use tokio::time::sleep_until;
 use tracing::{info, warn};
 
 use super::{
     Shared,
-    clients::permit,
     handle::Handle,
+    lane::{Place, permit},
     target::Target,
     wire::{self, failure_to_proto},
 };
-use crate::{
-    journal::interrupted,
-    operation::{Asked, Command, Ending, Failed, Next, Operation, Seen},
-};
+use crate::journal::interrupted;
 
 /// Readings that an outcome carries when it is not a confirmation.
 const EVIDENCE: usize = 3;
@@ -39,6 +39,8 @@ struct Evidence {
     failure: Option<v1::Failure>,
     /// The same failure without the host's name.
     error: String,
+    /// Whether nothing else has happened since that failure was told.
+    told: bool,
     commands: u32,
 }
 
@@ -52,9 +54,9 @@ enum Stop {
 
 impl Run {
     /// Runs to the end, writes the outcome down and tells everybody.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(self, place: Place) {
         let mut guard = Guard(Some(self.handle.clone()));
-        let outcome = self.outcome().await;
+        let outcome = self.outcome(place).await;
         let at = wall_clock();
         let id = self.handle.id.clone();
         if let Err(error) = self.shared.journal.finish(id, at, outcome.clone()).await {
@@ -77,29 +79,31 @@ impl Run {
         self.handle.begun.elapsed()
     }
 
-    async fn outcome(&self) -> v1::Outcome {
-        let lane = self.shared.clients.lane(&self.target);
+    async fn outcome(&self, place: Place) -> v1::Outcome {
         let mut op = Operation::new(self.asked.clone());
         let mut evidence = Evidence::default();
         let turn = tokio::select! {
-            turn = permit(&lane.turn) => Some(turn),
-            () = sleep_until(self.handle.begun + op.deadline()) => None,
-            () = self.handle.cancel.cancelled() => None,
+            () = place.turn() => true,
+            () = sleep_until(self.handle.begun + op.deadline()) => false,
+            () = self.handle.cancel.cancelled() => false,
             () = self.shared.stop.cancelled() => return interrupted(0),
         };
-        if turn.is_none() && !self.handle.cancel.is_cancelled() {
+        if !turn && !self.handle.cancel.is_cancelled() {
             return self.never_its_turn();
         }
         loop {
             if self.handle.cancel.is_cancelled() {
                 op.cancel();
             }
+            if !op.is_soft() {
+                place.hold_firmly();
+            }
             let stopped = match op.next(self.now()) {
                 Next::Done(ending) => return self.ended(&ending, evidence),
                 Next::Wait(until) => self.wait(until).await,
                 next => {
                     let call = tokio::select! {
-                        call = permit(&lane.call) => call,
+                        call = permit(&place.lane().call) => call,
                         () = sleep_until(self.handle.begun + op.deadline()) => continue,
                         () = self.handle.cancel.cancelled() => continue,
                         () = self.shared.stop.cancelled() => {
@@ -142,18 +146,13 @@ impl Run {
         match result {
             Ok(reading) => {
                 let shown = wire::reading_to_proto(&reading, self.shared.since_start());
-                let before = op.confirmations();
-                let seen = Seen {
-                    state: reading.state,
-                    identity: reading.identity,
-                };
-                op.read(begun, now, Ok(seen));
-                match op.confirmations() {
-                    0 => evidence.confirming.clear(),
-                    1 if before != 1 => evidence.confirming = vec![shown.clone()],
-                    n if n > before => evidence.confirming.push(shown.clone()),
-                    _ => {}
+                match op.read(begun, now, Ok(Seen::from(&reading))) {
+                    Proof::None => evidence.confirming.clear(),
+                    Proof::First => evidence.confirming = vec![shown.clone()],
+                    Proof::Further => evidence.confirming.push(shown.clone()),
+                    Proof::TooSoon => {}
                 }
+                evidence.told = false;
                 if evidence.recent.len() == EVIDENCE {
                     evidence.recent.pop_front();
                 }
@@ -161,7 +160,7 @@ impl Run {
                 self.handle.event(Event::Reading(shown));
             }
             Err(error) => {
-                op.read(begun, now, Err(failed(&error)));
+                op.read(begun, now, Err(Failed::from(&error)));
                 evidence.confirming.clear();
                 self.failure(evidence, &error);
             }
@@ -187,9 +186,9 @@ impl Run {
         }
         op.sending(self.now());
         evidence.commands += 1;
-        let word = command_word(command);
+        evidence.told = false;
         self.handle.event(Event::CommandSent(v1::CommandSent {
-            command: word.to_owned(),
+            command: command_word(command).to_owned(),
             answer: String::new(),
         }));
         // Once begun it is not cut: half a command is worse than a late one.
@@ -202,7 +201,7 @@ impl Run {
                 }));
             }
             Err(error) => {
-                op.sent(self.now(), Err(failed(&error)));
+                op.sent(self.now(), Err(Failed::from(&error)));
                 self.failure(evidence, &error);
             }
         }
@@ -211,9 +210,13 @@ impl Run {
 
     fn failure(&self, evidence: &mut Evidence, error: &BmcError) {
         let failure = failure_to_proto(&self.target.host, error);
-        evidence.failure = Some(failure.clone());
+        // Told again and again it would only push older events out.
+        if !evidence.told || evidence.failure.as_ref() != Some(&failure) {
+            self.handle.event(Event::Failure(failure.clone()));
+        }
+        evidence.told = true;
+        evidence.failure = Some(failure);
         evidence.error = error.to_string();
-        self.handle.event(Event::Failure(failure));
     }
 
     fn ended(&self, ending: &Ending, evidence: Evidence) -> v1::Outcome {
@@ -221,14 +224,20 @@ impl Run {
         let mut message = format!("host {host}: {ending}");
         let mut failure = None;
         let code = match ending {
-            Ending::Confirmed { .. } => v1::OutcomeCode::Confirmed,
-            Ending::Unconfirmed { .. } => v1::OutcomeCode::Unconfirmed,
-            Ending::Failed(_) => v1::OutcomeCode::Failed,
+            Ending::Confirmed { .. }
+            | Ending::Forced
+            | Ending::Cycled { .. }
+            | Ending::Taken { .. } => v1::OutcomeCode::Confirmed,
+            Ending::Unconfirmed { .. }
+            | Ending::Unknown { .. }
+            | Ending::NotShutDown { .. }
+            | Ending::NotSent { .. } => v1::OutcomeCode::Unconfirmed,
+            Ending::Failed(_) | Ending::NeedsPower { .. } => v1::OutcomeCode::Failed,
             Ending::IdentityMismatch(_) => v1::OutcomeCode::IdentityMismatch,
             Ending::Cancelled => v1::OutcomeCode::Cancelled,
         };
         match ending {
-            Ending::Confirmed { .. } => {}
+            ending if ending.is_done() => {}
             Ending::IdentityMismatch(_) => {
                 if evidence.commands > 0 {
                     message = format!(
@@ -241,16 +250,23 @@ impl Run {
                     message: message.clone(),
                 });
             }
-            Ending::Unconfirmed { .. } | Ending::Failed(_) | Ending::Cancelled => {
+            Ending::Cancelled => {
                 failure = evidence.failure;
-                if failure.is_some() && !matches!(ending, Ending::Cancelled) {
+                if let Some(by) = self.handle.overtaken_by() {
+                    message = format!("host {host}: overtaken by operation {by}, a hard power off");
+                }
+            }
+            _ => {
+                failure = evidence.failure;
+                if failure.is_some() {
                     message = format!("{message} ({})", evidence.error);
                 }
             }
         }
-        let readings = match ending {
-            Ending::Confirmed { .. } => evidence.confirming,
-            _ => evidence.recent.into(),
+        let readings = if ending.is_done() && !evidence.confirming.is_empty() {
+            evidence.confirming
+        } else {
+            evidence.recent.into()
         };
         v1::Outcome {
             code: code.into(),
@@ -305,17 +321,14 @@ impl Drop for Guard {
     }
 }
 
-fn failed(error: &BmcError) -> Failed {
-    Failed {
-        kind: error.kind,
-        retry_after: error.retry_after,
-    }
-}
-
-fn command_word(command: Command) -> &'static str {
+/// As the action is called that consists of it.
+fn command_word(command: PowerCommand) -> &'static str {
     match command {
-        Command::Off => "off",
-        Command::On => "on",
+        PowerCommand::Off => "off",
+        PowerCommand::On => "on",
+        PowerCommand::SoftOff => "soft-off",
+        PowerCommand::Reset => "reset",
+        PowerCommand::Nmi => "nmi",
     }
 }
 

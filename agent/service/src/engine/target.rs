@@ -1,14 +1,11 @@
 //! Which host and which BMC a caller means.
 
-use rackhand_bmc::{BmcAddress, UuidMatch, same_system_uuid};
+use rackhand_bmc::{BmcAddress, UuidMatch, operation::Expected, same_system_uuid};
 use rackhand_proto::{Refusal, v1};
 use secrecy::SecretString;
 use tonic::Status;
 
-use crate::{
-    config::{HostEntry, Inventory},
-    operation::Expected,
-};
+use crate::config::{HostEntry, Inventory};
 
 /// A host whose BMC we know how to reach.
 #[derive(Debug, Clone)]
@@ -17,6 +14,7 @@ pub(crate) struct Target {
     pub(crate) host: String,
     /// Its BMC and system: what holds and sequences are kept by. Two names of one host are one.
     pub(crate) key: String,
+    /// Of its BMC, that of the first driver.
     pub(crate) address: BmcAddress,
     pub(crate) access: Access,
 }

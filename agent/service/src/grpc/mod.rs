@@ -187,6 +187,12 @@ impl Power for PowerService {
     }
 }
 
+/// Of every driver, in their order.
+fn addresses(host: &HostEntry) -> String {
+    let addresses: Vec<String> = host.bmcs().map(|bmc| bmc.address.to_string()).collect();
+    addresses.join(", ")
+}
+
 fn host_to_proto(host: &HostEntry, held_by: String) -> v1::Host {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     v1::Host {
@@ -195,8 +201,10 @@ fn host_to_proto(host: &HostEntry, held_by: String) -> v1::Host {
         provider_id: text(&host.provider_id),
         system_uuid: text(&host.system_uuid),
         serial: text(&host.serial),
-        bmc: host.bmc.address.to_string(),
+        bmc: addresses(host),
         held_by,
-        insecure: host.bmc.trust == rackhand_bmc::Trust::Insecure,
+        insecure: host
+            .bmcs()
+            .any(|bmc| bmc.trust == rackhand_bmc::Trust::Insecure),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rackhand_bmc::operation::{self, Goal, Pace};
 use rackhand_proto::{
     convert::{TimeError, duration_if_set},
     v1::{self, begin_request::Action as Asked},
@@ -13,11 +14,17 @@ use crate::{
     config::Times,
     engine::{Engine, Wish, resolve},
     journal::{Action, Authority},
-    operation::{self, Goal, Pace},
 };
 
 /// Longer operations are a mistake: nobody would wait for them, and they block their host.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// Time for the BMC and the host beyond the waits that were asked for.
+const AMPLE: Duration = Duration::from_secs(60);
+/// For a host to shut down: Kubernetes' own limit for a pod is 30 s, and systemd's for a service
+/// 90 s.
+const SHUT_DOWN: Duration = Duration::from_secs(180);
+/// For a host's capacitors, as Ironic and bmclib wait at most.
+const HOLD_OFF: Duration = Duration::from_secs(10);
 
 pub(super) fn wish(
     engine: &Engine,
@@ -36,20 +43,21 @@ pub(super) fn wish(
     let authority = caller.authority(request.term, Some(request.sequence))?;
     let owner = owner(&authority, request.owner)?;
     let expected = target.expected(request.expect.as_ref())?;
-    let deadline = time("deadline", request.deadline.as_ref())?.unwrap_or(times.operation);
+    let (action, goal) = goal(request.action)?;
+    let deadline = time("deadline", request.deadline.as_ref())?;
+    // Long enough for what was asked, where nobody says how long it may take.
+    let deadline = deadline.unwrap_or(times.operation.max(goal.least().saturating_add(AMPLE)));
     if deadline > LONGEST {
         return Err(Status::invalid_argument(format!(
             "deadline: longer than {LONGEST:?}"
         )));
     }
-    let (action, goal) = match request.action {
-        None => return Err(Status::invalid_argument("no action: power_off or power_on")),
-        Some(Asked::PowerOn(_)) => (Action::On, Goal::On),
-        Some(Asked::PowerOff(off)) => {
-            let action = Action::Off { hold: off.hold };
-            (action, off_goal(&off, deadline)?)
-        }
-    };
+    if goal.least() >= deadline {
+        return Err(Status::invalid_argument(format!(
+            "deadline: {deadline:?} leaves no time for what was asked, which takes at least {:?}",
+            goal.least()
+        )));
+    }
     if action == (Action::Off { hold: true })
         && owner.trim().is_empty()
         && matches!(authority, Authority::Controller { .. })
@@ -76,8 +84,53 @@ pub(super) fn wish(
     })
 }
 
-fn off_goal(off: &v1::PowerOff, deadline: Duration) -> Result<Goal, Status> {
-    let confirmations = match off.confirmations {
+fn goal(action: Option<Asked>) -> Result<(Action, Goal), Status> {
+    let (action, goal) = match action {
+        None => return Err(Status::invalid_argument("no action: power_off, say")),
+        Some(Asked::PowerOn(_)) => (Action::On, Goal::On),
+        Some(Asked::PowerOff(off)) => {
+            let (confirmations, confirm_interval) =
+                proof(off.confirmations, off.confirm_interval.as_ref())?;
+            let command_after = time("command_after", off.command_after.as_ref())?;
+            let goal = Goal::Off {
+                confirmations,
+                confirm_interval,
+                command_after: command_after.unwrap_or_default(),
+            };
+            (Action::Off { hold: off.hold }, goal)
+        }
+        Some(Asked::PowerSoftOff(off)) => {
+            let (confirmations, confirm_interval) =
+                proof(off.confirmations, off.confirm_interval.as_ref())?;
+            let goal = Goal::SoftOff {
+                limit: time("limit", off.limit.as_ref())?.unwrap_or(SHUT_DOWN),
+                then_force: off.then_force,
+                confirmations,
+                confirm_interval,
+            };
+            (Action::SoftOff, goal)
+        }
+        Some(Asked::PowerCycle(cycle)) => {
+            let (confirmations, confirm_interval) = proof(0, None)?;
+            let goal = Goal::Cycle {
+                hold_off: time("hold_off", cycle.hold_off.as_ref())?.unwrap_or(HOLD_OFF),
+                confirmations,
+                confirm_interval,
+            };
+            (Action::Cycle, goal)
+        }
+        Some(Asked::PowerReset(_)) => (Action::Reset, Goal::Reset),
+        Some(Asked::PowerNmi(_)) => (Action::Nmi, Goal::Nmi),
+    };
+    Ok((action, goal))
+}
+
+/// How often off is read, and how far apart.
+fn proof(
+    confirmations: u32,
+    interval: Option<&prost_types::Duration>,
+) -> Result<(u32, Duration), Status> {
+    let confirmations = match confirmations {
         0 => 2,
         1 => {
             return Err(Status::invalid_argument(
@@ -87,21 +140,8 @@ fn off_goal(off: &v1::PowerOff, deadline: Duration) -> Result<Goal, Status> {
         n if n > 10 => return Err(Status::invalid_argument("confirmations: at most 10")),
         n => n,
     };
-    let interval = time("confirm_interval", off.confirm_interval.as_ref())?;
-    let confirm_interval = interval.unwrap_or(Duration::from_secs(2));
-    let command_after = time("command_after", off.command_after.as_ref())?.unwrap_or_default();
-    let least = confirm_interval * (confirmations - 1);
-    if command_after + least >= deadline {
-        return Err(Status::invalid_argument(format!(
-            "deadline: {deadline:?} leaves no time to switch off after {command_after:?} and to \
-             confirm it for {least:?}"
-        )));
-    }
-    Ok(Goal::Off {
-        confirmations,
-        confirm_interval,
-        command_after,
-    })
+    let interval = time("confirm_interval", interval)?.unwrap_or(Duration::from_secs(2));
+    Ok((confirmations, interval))
 }
 
 pub(super) fn operation_id(id: String) -> Result<String, Status> {

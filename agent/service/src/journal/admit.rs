@@ -46,6 +46,10 @@ impl fmt::Display for Authority {
 pub(crate) enum Action {
     Off { hold: bool },
     On,
+    SoftOff,
+    Cycle,
+    Reset,
+    Nmi,
 }
 
 impl Action {
@@ -53,7 +57,17 @@ impl Action {
         match self {
             Self::Off { .. } => "off",
             Self::On => "on",
+            Self::SoftOff => "soft-off",
+            Self::Cycle => "cycle",
+            Self::Reset => "reset",
+            Self::Nmi => "nmi",
         }
+    }
+
+    /// Whether a host that somebody holds off may be told so by anybody: it only ends where the
+    /// hold wants it, and leaves the hold as it is.
+    fn suits_a_hold(self) -> bool {
+        matches!(self, Self::Off { hold: false } | Self::SoftOff)
     }
 }
 
@@ -184,7 +198,7 @@ impl Admission {
             return Ok(Admitted::Refused(refused));
         }
         let hold = get::<HoldRecord>(tx, HOLDS, &self.key)?;
-        let others = hold.filter(|hold| hold.owner != self.owner);
+        let others = hold.filter(|hold| hold.owner != self.owner && !self.action.suits_a_hold());
         if let Some(hold) = &others
             && !self.force
         {
@@ -206,8 +220,8 @@ impl Admission {
                 };
                 put(tx, HOLDS, &self.key, &hold)?;
             }
-            Action::Off { hold: false } => {}
-            Action::On => remove_hold(tx, &self.key)?,
+            Action::On | Action::Cycle => remove_hold(tx, &self.key)?,
+            Action::Off { hold: false } | Action::SoftOff | Action::Reset | Action::Nmi => {}
         }
         let election = match &self.authority {
             Authority::Controller { election, .. } => election.clone(),

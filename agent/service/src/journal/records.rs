@@ -53,7 +53,7 @@ pub(crate) struct OperationRecord {
     /// The host's name.
     #[prost(string, tag = "3")]
     pub(crate) host: String,
-    /// `off` or `on`.
+    /// `off`, `on`, `soft-off`, `cycle`, `reset` or `nmi`.
     #[prost(string, tag = "4")]
     pub(crate) action: String,
     /// On whose behalf.

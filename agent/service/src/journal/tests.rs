@@ -356,3 +356,60 @@ fn a_newer_format_is_not_touched() {
             .contains("has format 2, this version knows up to 1")
     );
 }
+
+#[tokio::test]
+async fn what_only_ends_off_suits_a_hold_and_leaves_it_as_it_is() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 1).await.unwrap();
+    started(&journal, off("a", leader(1, 1), "rem-1")).await;
+    for (id, action) in [("b", Action::Off { hold: false }), ("c", Action::SoftOff)] {
+        let wish = Admission {
+            action,
+            ..off(id, ann(), "operator ann")
+        };
+        let admitted = journal.admit(wish).await.unwrap();
+        let Admitted::Started { overridden: None } = admitted else {
+            panic!("{admitted:?}");
+        };
+    }
+    let holds = journal.holds().await.unwrap();
+    assert_eq!(holds[0].1.owner, "rem-1");
+}
+
+#[tokio::test]
+async fn what_does_not_end_off_is_refused_to_others_while_a_host_is_held() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 1).await.unwrap();
+    started(&journal, off("a", leader(1, 1), "rem-1")).await;
+    for action in [
+        Action::On,
+        Action::Cycle,
+        Action::Reset,
+        Action::Nmi,
+        // It would take the hold away from its owner.
+        Action::Off { hold: true },
+    ] {
+        let wish = |force| Admission {
+            action,
+            force,
+            ..off(&format!("{action:?}"), ann(), "operator ann")
+        };
+        let message = refused(&journal, wish(false)).await;
+        assert!(message.starts_with("host node-7 is held off by rem-1"));
+        let admitted = journal.admit(wish(true)).await.unwrap();
+        assert!(
+            matches!(&admitted, Admitted::Started { overridden: Some(hold) } if hold.owner == "rem-1"),
+            "{admitted:?}"
+        );
+        let left = journal.holds().await.unwrap();
+        let ends_on = matches!(action, Action::On | Action::Cycle);
+        assert_eq!(left.is_empty(), ends_on, "{action:?}");
+        let again = Admission {
+            force: true,
+            ..off(&format!("again {action:?}"), ann(), "rem-1")
+        };
+        started(&journal, again).await;
+    }
+}

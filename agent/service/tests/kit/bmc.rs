@@ -21,6 +21,12 @@ pub(crate) struct FakeBmc {
     pub(crate) dead: watch::Sender<bool>,
     /// Takes commands but does not follow them.
     pub(crate) stubborn: Mutex<bool>,
+    /// Its host does not shut down when it is asked to.
+    pub(crate) deaf: Mutex<bool>,
+    /// What it says to a command that is not idempotent, and whether it may have come through.
+    pub(crate) refuses: Mutex<Option<(ErrorKind, bool)>>,
+    /// Every command that reached it.
+    pub(crate) log: Mutex<Vec<PowerCommand>>,
     /// Never answers a command, nor follows it, while true.
     pub(crate) mute: Mutex<bool>,
     pub(crate) commanded: watch::Sender<u32>,
@@ -39,6 +45,9 @@ impl FakeBmc {
             identity: Mutex::default(),
             dead: watch::channel(false).0,
             stubborn: Mutex::new(false),
+            deaf: Mutex::new(false),
+            refuses: Mutex::new(None),
+            log: Mutex::default(),
             mute: Mutex::new(false),
             commanded: watch::channel(0).0,
             offs: AtomicU32::new(0),
@@ -79,12 +88,20 @@ impl FakeBmc {
             .unwrap();
     }
 
-    async fn command(&self, state: PowerState) {
+    async fn command(&self, command: PowerCommand) {
+        self.log.lock().unwrap().push(command);
         self.commanded.send_modify(|commanded| *commanded += 1);
         if *self.mute.lock().unwrap() {
             std::future::pending::<()>().await;
         }
-        self.call(|| self.follow(state)).await;
+        let is_deaf = command == PowerCommand::SoftOff && *self.deaf.lock().unwrap();
+        let state = command.leads_to().filter(|_| !is_deaf);
+        self.call(|| {
+            if let Some(state) = state {
+                self.follow(state);
+            }
+        })
+        .await;
     }
 
     async fn call<T>(&self, done: impl FnOnce() -> T) -> T {
@@ -137,7 +154,8 @@ struct FakeClient {
 }
 
 impl Driver for FakeRack {
-    fn connect(&self, spec: BmcSpec) -> Result<Arc<dyn Bmc>, BmcError> {
+    fn connect(&self, specs: Vec<BmcSpec>) -> Result<Arc<dyn Bmc>, BmcError> {
+        let spec = specs.first().unwrap();
         let host = spec.address.host();
         let last: usize = host.rsplit('.').next().unwrap().parse().unwrap();
         Ok(Arc::new(FakeClient {
@@ -194,13 +212,22 @@ impl Bmc for FakeClient {
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
         Box::pin(async move {
-            let (count, state) = match command {
-                PowerCommand::On => (&self.bmc.ons, PowerState::On),
-                PowerCommand::Off => (&self.bmc.offs, PowerState::Off),
-                other => panic!("{other:?} was not asked for"),
+            match command {
+                PowerCommand::On => self.bmc.ons.fetch_add(1, Ordering::SeqCst),
+                PowerCommand::Off => self.bmc.offs.fetch_add(1, Ordering::SeqCst),
+                _ => 0,
             };
-            count.fetch_add(1, Ordering::SeqCst);
-            self.bmc.command(state).await;
+            self.bmc.command(command).await;
+            let refuses = *self.bmc.refuses.lock().unwrap();
+            if let Some((kind, maybe_sent)) = refuses.filter(|_| !command.is_idempotent()) {
+                return Err(BmcError {
+                    kind,
+                    bmc: self.address.clone(),
+                    message: "not like this".into(),
+                    retry_after: None,
+                    maybe_sent,
+                });
+            }
             Ok(Self::accepted(command.words()))
         })
     }

@@ -1,6 +1,10 @@
 //! The rules of a power operation, by their numbers.
 
+mod cycle;
+mod once;
 mod property;
+mod runner;
+mod soft;
 
 use super::*;
 
@@ -46,6 +50,7 @@ fn on() -> Asked {
 fn seen(state: PowerState) -> Result<Seen, Failed> {
     Ok(Seen {
         state,
+        protocol: Protocol::Redfish,
         identity: SystemIdentity::default(),
     })
 }
@@ -54,25 +59,26 @@ fn failed(kind: ErrorKind) -> Failed {
     Failed {
         kind,
         retry_after: None,
+        maybe_sent: false,
     }
 }
 
 /// What a BMC does, as a function of time and of the times at which commands reached it.
 trait World {
     fn read(&mut self, now: Duration) -> Result<Seen, Failed>;
-    fn command(&mut self, now: Duration, command: Command) -> Result<(), Failed>;
+    fn command(&mut self, now: Duration, command: PowerCommand) -> Result<(), Failed>;
 }
 
 impl<R, C> World for (R, C)
 where
     R: FnMut(Duration) -> Result<Seen, Failed>,
-    C: FnMut(Duration, Command) -> Result<(), Failed>,
+    C: FnMut(Duration, PowerCommand) -> Result<(), Failed>,
 {
     fn read(&mut self, now: Duration) -> Result<Seen, Failed> {
         (self.0)(now)
     }
 
-    fn command(&mut self, now: Duration, command: Command) -> Result<(), Failed> {
+    fn command(&mut self, now: Duration, command: PowerCommand) -> Result<(), Failed> {
         (self.1)(now, command)
     }
 }
@@ -81,6 +87,7 @@ where
 struct Ran {
     reads: Vec<Duration>,
     sends: Vec<Duration>,
+    commands: Vec<PowerCommand>,
     ended: Option<(Duration, Ending)>,
 }
 
@@ -107,6 +114,7 @@ fn run(asked: Asked, mut world: impl World) -> Ran {
             }
             Next::Send(command) => {
                 ran.sends.push(now);
+                ran.commands.push(command);
                 op.sending(now);
                 now += ms(10);
                 op.sent(now, world.command(now, command));
@@ -255,6 +263,29 @@ fn f1_a_reading_that_began_too_soon_does_not_count() {
 }
 
 #[test]
+fn f1_two_protocols_with_one_reading_each_prove_nothing() {
+    let by = |protocol| {
+        Ok(Seen {
+            state: Off,
+            protocol,
+            identity: SystemIdentity::default(),
+        })
+    };
+    let (redfish, ipmi) = (Protocol::Redfish, Protocol::Ipmi);
+    let mut op = Operation::new(off());
+    assert_eq!(op.read(s(0), s(0), by(redfish)), Proof::First);
+    assert_eq!(op.read(s(2), s(2), by(ipmi)), Proof::First);
+    assert_eq!(op.read(s(4), s(4), by(redfish)), Proof::First);
+    assert_eq!(op.read(s(5), s(5), by(redfish)), Proof::TooSoon);
+    assert!(!matches!(op.next(s(5)), Next::Done(_)));
+    assert_eq!(op.read(s(6), s(6), by(redfish)), Proof::Further);
+    assert!(matches!(
+        op.next(s(6)),
+        Next::Done(Ending::Confirmed { .. })
+    ));
+}
+
+#[test]
 fn f5_another_system_gets_no_command_and_no_confirmation() {
     let expected = Expected {
         system_uuid: Some("11111111-2222-3333-4444-555555555555".into()),
@@ -271,6 +302,7 @@ fn f5_another_system_gets_no_command_and_no_confirmation() {
                 |_| {
                     Ok(Seen {
                         state,
+                        protocol: Protocol::Redfish,
                         identity: SystemIdentity {
                             system_uuid: Some("99999999-2222-3333-4444-555555555555".into()),
                             ..SystemIdentity::default()
@@ -412,6 +444,7 @@ fn retry_after_is_obeyed() {
             Err(Failed {
                 kind: ErrorKind::Busy,
                 retry_after: Some(s(25)),
+                maybe_sent: false,
             })
         },
     );
@@ -427,6 +460,56 @@ fn a_wrong_password_is_tried_twice_and_no_more() {
     assert_eq!(*ran.ending(), Ending::Failed(ErrorKind::Authentication));
     assert_eq!(ran.reads.len(), 2);
     assert!(ran.reads[1] - ran.reads[0] >= s(5));
+}
+
+fn resting(rest: Duration) -> Failed {
+    Failed {
+        retry_after: Some(rest),
+        ..failed(ErrorKind::Authentication)
+    }
+}
+
+#[test]
+fn a_password_that_rests_is_waited_for_and_costs_no_try() {
+    let asked = std::cell::Cell::new(0);
+    let world = (
+        |now| {
+            if now < s(40) {
+                return Err(resting(s(40) - now));
+            }
+            asked.set(asked.get() + 1);
+            Err(failed(ErrorKind::Authentication))
+        },
+        |_, _| Ok(()),
+    );
+    let ran = run(off(), world);
+    assert_eq!(*ran.ending(), Ending::Failed(ErrorKind::Authentication));
+    assert_eq!(asked.get(), 2, "the tries that it always had, and no more");
+    assert!(ran.at() < s(46), "{:?}", ran.at());
+}
+
+#[test]
+fn a_password_that_is_changed_while_it_rests_is_noticed_soon() {
+    let world = (
+        |now| {
+            if now < s(12) {
+                Err(resting(s(50) - now))
+            } else {
+                seen(Off)
+            }
+        },
+        |_, _| Ok(()),
+    );
+    let ran = run(off(), world);
+    assert!(matches!(ran.ending(), Ending::Confirmed { .. }));
+    assert!(ran.at() < s(19), "{:?}", ran.at());
+}
+
+#[test]
+fn a_password_that_rests_beyond_the_deadline_ends_it_at_once() {
+    let ran = run(off(), (|_| Err(resting(s(300))), |_, _| Ok(())));
+    assert_eq!(*ran.ending(), Ending::Failed(ErrorKind::Authentication));
+    assert_eq!(ran.reads.len(), 1);
 }
 
 #[test]
@@ -464,7 +547,7 @@ fn a_system_that_vanishes_while_the_bmc_restarts_is_waited_for() {
 fn cancel_stops_before_the_next_command() {
     let mut op = Operation::new(off());
     op.read(s(0), s(0), seen(On));
-    assert_eq!(op.next(s(0)), Next::Send(Command::Off));
+    assert_eq!(op.next(s(0)), Next::Send(PowerCommand::Off));
     op.cancel();
     assert_eq!(op.next(s(0)), Next::Done(Ending::Cancelled));
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use rackhand_bmc::{ErrorKind, PowerState, SystemIdentity, UuidMatch, same_system_uuid};
+use crate::{ErrorKind, PowerCommand, PowerState, SystemIdentity, UuidMatch, same_system_uuid};
 
 /// Whom the BMC must manage; what is `None` is not compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -66,6 +66,49 @@ pub enum Ending {
         /// Whether we had to command it.
         commanded: bool,
     },
+    /// Off, by force: the host did not shut down, or the BMC could not ask it to.
+    Forced,
+    /// On again after having been off.
+    Cycled {
+        /// Whether the host was off when the operation came.
+        was_off: bool,
+    },
+    /// The BMC took a command that leads to no state of its own.
+    Taken {
+        /// Which.
+        command: PowerCommand,
+        /// What was read after it.
+        state: Option<PowerState>,
+    },
+    /// No answer came to a command that is not sent twice. Nobody knows whether it was carried
+    /// out.
+    Unknown {
+        /// Which.
+        command: PowerCommand,
+        /// What was read after it.
+        state: Option<PowerState>,
+    },
+    /// The host was asked to shut down and did not in its time; nobody wanted it forced.
+    NotShutDown {
+        /// Its time.
+        limit: Duration,
+        /// The last reading.
+        last: Option<PowerState>,
+    },
+    /// The host is off, where the command needs one that has power. Nothing was sent.
+    NeedsPower {
+        /// Which.
+        command: PowerCommand,
+    },
+    /// The deadline passed before the command could be sent.
+    NotSent {
+        /// Which.
+        command: PowerCommand,
+        /// The last reading.
+        last: Option<PowerState>,
+        /// The deadline.
+        after: Duration,
+    },
     /// The deadline passed first.
     Unconfirmed {
         /// What was asked for.
@@ -83,6 +126,16 @@ pub enum Ending {
     Cancelled,
 }
 
+impl Ending {
+    /// Whether what was asked for has come true.
+    pub fn is_done(&self) -> bool {
+        matches!(
+            self,
+            Self::Confirmed { .. } | Self::Forced | Self::Cycled { .. } | Self::Taken { .. }
+        )
+    }
+}
+
 impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -94,18 +147,50 @@ impl fmt::Display for Ending {
                     write!(f, "confirmed {word}; no command was needed")
                 }
             }
+            Self::Forced => f.write_str("confirmed off, by force: the host did not shut down"),
+            Self::Cycled { was_off: false } => f.write_str("was off, and is confirmed on again"),
+            Self::Cycled { was_off: true } => f.write_str("was off already, and is confirmed on"),
+            Self::Taken { command, state } => {
+                write!(f, "the BMC took the {}; {}", command.words(), Last(*state))
+            }
+            Self::Unknown { command, state } => write!(
+                f,
+                "no answer to the {}, so nobody knows whether it was carried out ({}); it is not \
+                 sent again by itself: look at the host's console, and ask again if it is needed",
+                command.words(),
+                Last(*state)
+            ),
+            Self::NotShutDown { limit, last } => write!(
+                f,
+                "the host did not shut down within {limit:?}, it was not forced: {}; next: power \
+                 off",
+                Last(*last)
+            ),
+            Self::NeedsPower { command } => write!(
+                f,
+                "the host is off, and a {} needs one that is on: nothing was sent; next: power on",
+                command.words()
+            ),
+            Self::NotSent {
+                command,
+                last,
+                after,
+            } => write!(
+                f,
+                "the {} was not sent within {after:?}: {}",
+                command.words(),
+                Last(*last)
+            ),
             Self::Unconfirmed {
                 wanted,
                 last,
                 after,
-            } => {
-                let word = state_word(*wanted);
-                write!(f, "not confirmed {word} within {after:?}: ")?;
-                match last {
-                    Some(state) => write!(f, "the last reading was {}", state_word(*state)),
-                    None => f.write_str("the BMC could not be read"),
-                }
-            }
+            } => write!(
+                f,
+                "not confirmed {} within {after:?}: {}",
+                state_word(*wanted),
+                Last(*last)
+            ),
             Self::Failed(kind) => f.write_str(advice(*kind)),
             Self::IdentityMismatch(Mismatch {
                 what,
@@ -117,6 +202,18 @@ impl fmt::Display for Ending {
                  BMC address of this host"
             ),
             Self::Cancelled => f.write_str("cancelled before the next command"),
+        }
+    }
+}
+
+/// The last reading, in a sentence.
+struct Last(Option<PowerState>);
+
+impl fmt::Display for Last {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(state) => write!(f, "the last reading was {}", state_word(state)),
+            None => f.write_str("the BMC could not be read"),
         }
     }
 }
@@ -144,6 +241,7 @@ fn advice(kind: ErrorKind) -> &'static str {
         ErrorKind::System => "the BMC does not have this system; check the system in its address",
         ErrorKind::Unsupported => "the BMC cannot do this",
         ErrorKind::Configuration => "the configuration for this BMC is wrong",
+        ErrorKind::Refused => "the BMC refuses the command",
         _ => "the BMC failed",
     }
 }

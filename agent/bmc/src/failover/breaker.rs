@@ -1,0 +1,295 @@
+//! When a BMC that does not answer is left alone, and for how long.
+//!
+//! Owns: the circuit breaker of one driver, as plain data with `now` given (the time since the
+//! driver was made). Must never: keep a BMC that has answered waiting, rest longer than its
+//! longest pause, or let two calls probe at once.
+
+use std::time::Duration;
+
+use crate::{BmcError, ErrorKind};
+
+/// When a driver is given a rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BreakerSettings {
+    /// So many calls without anybody there, one after the other, begin the rests.
+    pub failures: u32,
+    /// The first rest; each further one is twice as long.
+    pub first: Duration,
+    /// No rest is longer: a fencing operation waits no longer than this for a BMC that is back.
+    pub longest: Duration,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        Self {
+            failures: 3,
+            first: Duration::from_secs(1),
+            longest: Duration::from_secs(15),
+        }
+    }
+}
+
+/// What a call has shown about the BMC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Somebody is there, whatever he said.
+    Answered,
+    /// Nobody is there.
+    NobodyThere(BmcError),
+    /// Nothing: the call was dropped, or never got to the BMC.
+    Nothing,
+}
+
+impl Outcome {
+    /// A certificate that is not believed was shown by somebody; a driver that cannot do a thing
+    /// or is set up wrongly asks nobody.
+    pub(super) fn of(error: &BmcError) -> Self {
+        match error.kind {
+            ErrorKind::Unreachable | ErrorKind::Timeout => Self::NobodyThere(error.clone()),
+            ErrorKind::Unsupported | ErrorKind::Configuration => Self::Nothing,
+            ErrorKind::Tls
+            | ErrorKind::Authentication
+            | ErrorKind::Privilege
+            | ErrorKind::Protocol
+            | ErrorKind::System
+            | ErrorKind::Busy
+            | ErrorKind::Refused => Self::Answered,
+        }
+    }
+}
+
+/// The breaker of one driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Breaker {
+    settings: BreakerSettings,
+    /// Calls without anybody there, since the last answer.
+    failures: u32,
+    /// Since the limit of failures: how many rests there were, until when this one lasts, whether
+    /// a probe is under way, and what was said last.
+    open: Option<Open>,
+    jitter: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Open {
+    rests: u32,
+    until: Duration,
+    probing: bool,
+    last: BmcError,
+}
+
+impl Breaker {
+    pub(super) fn new(settings: BreakerSettings, seed: u64) -> Self {
+        Self {
+            settings,
+            failures: 0,
+            open: None,
+            jitter: seed,
+        }
+    }
+
+    /// Asks for leave to call; every `Ok` is followed by one [`Breaker::tell`]. The error is the
+    /// last one, word for word, and says how long it is worth to wait.
+    pub(super) fn ask(&mut self, now: Duration) -> Result<(), BmcError> {
+        let Some(open) = &mut self.open else {
+            return Ok(());
+        };
+        if now >= open.until && !open.probing {
+            open.probing = true;
+            return Ok(());
+        }
+        let rest = if open.probing {
+            self.settings.first.min(self.settings.longest)
+        } else {
+            open.until.saturating_sub(now)
+        };
+        Err(BmcError {
+            retry_after: Some(rest),
+            // This call sent nothing.
+            maybe_sent: false,
+            ..open.last.clone()
+        })
+    }
+
+    /// How a call went that was given leave.
+    pub(super) fn tell(&mut self, now: Duration, outcome: Outcome) {
+        match outcome {
+            Outcome::Answered => {
+                self.failures = 0;
+                self.open = None;
+            }
+            Outcome::Nothing => {
+                if let Some(open) = &mut self.open {
+                    open.probing = false;
+                }
+            }
+            Outcome::NobodyThere(error) => {
+                self.failures = self.failures.saturating_add(1);
+                if self.failures >= self.settings.failures {
+                    let rests = self.open.as_ref().map_or(0, |open| open.rests);
+                    self.open = Some(Open {
+                        rests: rests.saturating_add(1),
+                        until: now.saturating_add(self.rest(rests)),
+                        probing: false,
+                        last: error,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Twice as long as the one before, less up to a quarter: drivers that lost their BMCs at the
+    /// same moment do not come back at the same moment.
+    fn rest(&mut self, rests: u32) -> Duration {
+        let factor = 2_u32.saturating_pow(rests.min(16));
+        let whole = self.settings.first.saturating_mul(factor);
+        let whole = whole.min(self.settings.longest);
+        self.jitter = mix(self.jitter);
+        let less = u32::try_from(self.jitter % 256).unwrap_or(0);
+        whole.saturating_sub((whole / 1024).saturating_mul(less))
+    }
+}
+
+/// One step of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
+fn mix(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn error(kind: ErrorKind, message: &str) -> BmcError {
+        BmcError {
+            kind,
+            bmc: "b".into(),
+            message: message.into(),
+            retry_after: None,
+            maybe_sent: true,
+        }
+    }
+
+    fn nobody() -> Outcome {
+        Outcome::of(&error(ErrorKind::Timeout, "no answer"))
+    }
+
+    #[test]
+    fn it_opens_after_enough_failures_and_repeats_what_was_said() {
+        let mut breaker = Breaker::new(BreakerSettings::default(), 7);
+        for _ in 0..3 {
+            assert_eq!(breaker.ask(s(0)), Ok(()));
+            breaker.tell(s(0), nobody());
+        }
+        let first = breaker.ask(s(0)).unwrap_err();
+        let later = breaker.ask(Duration::from_millis(500)).unwrap_err();
+        assert_eq!(first.message, "no answer");
+        assert_eq!(first.message, later.message, "nothing counts down");
+        assert!(!first.maybe_sent, "this call sent nothing");
+        assert!(first.retry_after.unwrap() <= s(1));
+    }
+
+    #[test]
+    fn one_call_probes_and_the_others_wait() {
+        let mut breaker = Breaker::new(BreakerSettings::default(), 7);
+        for _ in 0..3 {
+            breaker.ask(s(0)).unwrap();
+            breaker.tell(s(0), nobody());
+        }
+        assert_eq!(breaker.ask(s(1)), Ok(()));
+        assert!(breaker.ask(s(1)).is_err(), "one probe at a time");
+        breaker.tell(s(2), Outcome::Nothing);
+        assert_eq!(breaker.ask(s(2)), Ok(()), "a dropped probe is no probe");
+        breaker.tell(s(2), Outcome::Answered);
+        assert_eq!(breaker.ask(s(2)), Ok(()));
+        breaker.tell(s(2), nobody());
+        assert_eq!(breaker.ask(s(2)), Ok(()), "the count begins anew");
+    }
+
+    #[test]
+    fn rests_grow_to_the_longest_and_begin_small_again() {
+        let mut breaker = Breaker::new(BreakerSettings::default(), 7);
+        let mut now = s(0);
+        let mut rests = Vec::new();
+        while rests.len() < 8 {
+            match breaker.ask(now) {
+                Ok(()) => breaker.tell(now, nobody()),
+                Err(error) => {
+                    let rest = error.retry_after.unwrap();
+                    rests.push(rest);
+                    now += rest;
+                }
+            }
+        }
+        for (rest, whole) in rests.iter().zip([1, 2, 4, 8, 15, 15, 15, 15]) {
+            assert!(*rest <= s(whole), "{rests:?}");
+            assert!(*rest >= s(whole) * 3 / 4, "{rests:?}");
+        }
+        breaker.ask(now).unwrap();
+        breaker.tell(now, Outcome::Answered);
+        for _ in 0..3 {
+            breaker.ask(now).unwrap();
+            breaker.tell(now, nobody());
+        }
+        assert!(breaker.ask(now).unwrap_err().retry_after.unwrap() <= s(1));
+    }
+
+    #[test]
+    fn the_seed_alone_decides_about_the_jitter() {
+        let rests = |seed| {
+            let mut breaker = Breaker::new(BreakerSettings::default(), seed);
+            (0..8).map(|n| breaker.rest(n)).collect::<Vec<_>>()
+        };
+        assert_eq!(rests(1), rests(1));
+        assert_ne!(rests(1), rests(2));
+    }
+
+    #[test]
+    fn who_answers_is_there_whatever_he_says() {
+        for (kind, expected) in [
+            (ErrorKind::Tls, Outcome::Answered),
+            (ErrorKind::Authentication, Outcome::Answered),
+            (ErrorKind::Privilege, Outcome::Answered),
+            (ErrorKind::Protocol, Outcome::Answered),
+            (ErrorKind::System, Outcome::Answered),
+            (ErrorKind::Busy, Outcome::Answered),
+            (ErrorKind::Refused, Outcome::Answered),
+            (ErrorKind::Unsupported, Outcome::Nothing),
+            (ErrorKind::Configuration, Outcome::Nothing),
+        ] {
+            assert_eq!(Outcome::of(&error(kind, "x")), expected, "{kind:?}");
+        }
+    }
+
+    proptest! {
+        /// Whatever happens: a BMC that is back is asked again within the longest rest.
+        #[test]
+        fn no_rest_is_longer_than_the_longest(
+            seed: u64,
+            calls in prop::collection::vec((0..3_u8, 0..20_u64), 1..60),
+        ) {
+            let mut breaker = Breaker::new(BreakerSettings::default(), seed);
+            let mut now = s(0);
+            for (outcome, wait) in calls {
+                now += s(wait);
+                match breaker.ask(now) {
+                    Ok(()) => breaker.tell(now, match outcome {
+                        0 => Outcome::Answered,
+                        1 => Outcome::Nothing,
+                        _ => nobody(),
+                    }),
+                    Err(error) => prop_assert!(error.retry_after.unwrap() <= s(15)),
+                }
+                prop_assert!(breaker.clone().ask(now + s(15)).is_ok());
+            }
+        }
+    }
+}

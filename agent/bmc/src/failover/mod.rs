@@ -1,0 +1,252 @@
+//! One BMC behind several drivers.
+//!
+//! Owns: which driver is asked first and which next, and the rest that a driver gets behind which
+//! nobody answers. Must never: ask a second driver after a command that is not idempotent and may
+//! have been sent, hide by a second driver what only a person can mend, or delay a call.
+
+mod breaker;
+mod choice;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    Accepted, Bmc, BmcError, BmcFuture, BootOverride, EventLog, Identify, PowerCommand,
+    PowerReading, Sensor, SystemIdentity,
+};
+pub use breaker::BreakerSettings;
+use breaker::{Breaker, Outcome};
+use choice::{Ask, Preference, may_ask_next, one_error};
+
+/// How a [`Failover`] goes about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailoverSettings {
+    /// When a driver is given a rest, and for how long.
+    pub breaker: BreakerSettings,
+    /// How long a driver that answered where an earlier one did not is asked first, before the
+    /// order counts again.
+    pub prefer: Duration,
+    /// Where the jitter of the rests starts; every BMC should have another one.
+    pub seed: u64,
+}
+
+impl Default for FailoverSettings {
+    fn default() -> Self {
+        Self {
+            breaker: BreakerSettings::default(),
+            prefer: Duration::from_secs(300),
+            seed: 0,
+        }
+    }
+}
+
+/// Several drivers of one BMC, in the order in which they are asked.
+///
+/// A call asks one driver after the other until one answers, as far as the kind of the failure
+/// allows it. Behind each stands a circuit breaker: where nobody answers again and again, calls
+/// fail at once with what was said last, and one of them asks anew after a pause of 15 s at most.
+/// A reading keeps the protocol that gave it.
+pub struct Failover {
+    drivers: Vec<Driver>,
+    preference: std::sync::Mutex<Preference>,
+    begun: Instant,
+}
+
+struct Driver {
+    bmc: Arc<dyn Bmc>,
+    breaker: std::sync::Mutex<Breaker>,
+}
+
+impl Failover {
+    /// One behind another, the first being the one of the first choice. `None`: there is none.
+    pub fn new(drivers: Vec<Arc<dyn Bmc>>, settings: FailoverSettings) -> Option<Self> {
+        if drivers.is_empty() {
+            return None;
+        }
+        let drivers = (settings.seed..).zip(drivers).map(|(seed, bmc)| Driver {
+            bmc,
+            breaker: std::sync::Mutex::new(Breaker::new(settings.breaker, seed)),
+        });
+        Some(Self {
+            drivers: drivers.collect(),
+            preference: std::sync::Mutex::new(Preference::new(settings.prefer)),
+            begun: Instant::now(),
+        })
+    }
+
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    async fn ask<T>(
+        &self,
+        ask: Ask,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync,
+    ) -> Result<T, BmcError> {
+        let order = locked(&self.preference).order(self.drivers.len(), self.now());
+        let mut errors: Vec<(usize, BmcError)> = Vec::new();
+        for index in order {
+            let Some(driver) = self.drivers.get(index) else {
+                continue;
+            };
+            match self.ask_one(driver, &call).await {
+                Ok(answer) => {
+                    let before: Vec<&BmcError> = errors.iter().map(|(_, error)| error).collect();
+                    locked(&self.preference).answered(index, &before, self.now());
+                    return Ok(answer);
+                }
+                Err(error) => {
+                    let go_on = may_ask_next(ask, error.kind, error.maybe_sent);
+                    errors.push((index, error));
+                    if !go_on {
+                        break;
+                    }
+                }
+            }
+        }
+        // In the order of the drivers, whoever was asked first this time: a message that changes
+        // is taken for news.
+        errors.sort_by_key(|(index, _)| *index);
+        Err(one_error(
+            self.address(),
+            errors.into_iter().map(|(_, error)| error).collect(),
+        ))
+    }
+
+    async fn ask_one<T>(
+        &self,
+        driver: &Driver,
+        call: &(impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync),
+    ) -> Result<T, BmcError> {
+        locked(&driver.breaker).ask(self.now())?;
+        // A caller may go away in the middle: then the next one is the probe.
+        let mut asked = Asked {
+            failover: self,
+            driver,
+            outcome: Outcome::Nothing,
+        };
+        let result = call(driver.bmc.as_ref()).await;
+        asked.outcome = match &result {
+            Ok(_) => Outcome::Answered,
+            Err(error) => Outcome::of(error),
+        };
+        result
+    }
+}
+
+/// Tells the breaker how a call went, also one that was dropped.
+struct Asked<'a> {
+    failover: &'a Failover,
+    driver: &'a Driver,
+    outcome: Outcome,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let outcome = std::mem::replace(&mut self.outcome, Outcome::Nothing);
+        locked(&self.driver.breaker).tell(self.failover.now(), outcome);
+    }
+}
+
+/// No code panics while it holds one of these locks, so what is behind it is whole.
+fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl fmt::Debug for Failover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let drivers = self.drivers.iter().map(|driver| &driver.bmc);
+        f.debug_list().entries(drivers).finish()
+    }
+}
+
+impl Bmc for Failover {
+    /// That of the first driver.
+    fn address(&self) -> &str {
+        self.drivers
+            .first()
+            .map_or("", |driver| driver.bmc.address())
+    }
+
+    fn power(&self) -> BmcFuture<'_, PowerReading> {
+        Box::pin(self.ask(Ask::Read, |bmc| bmc.power()))
+    }
+
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        let ask = Ask::of(command);
+        Box::pin(self.ask(ask, move |bmc| bmc.command(command)))
+    }
+
+    fn off(&self) -> BmcFuture<'_, Accepted> {
+        Box::pin(self.ask(Ask::of(PowerCommand::Off), |bmc| bmc.off()))
+    }
+
+    fn on(&self) -> BmcFuture<'_, Accepted> {
+        Box::pin(self.ask(Ask::of(PowerCommand::On), |bmc| bmc.on()))
+    }
+
+    fn identity(&self) -> BmcFuture<'_, SystemIdentity> {
+        Box::pin(self.ask(Ask::Read, |bmc| bmc.identity()))
+    }
+
+    fn boot(&self) -> BmcFuture<'_, BootOverride> {
+        Box::pin(self.ask(Ask::Read, |bmc| bmc.boot()))
+    }
+
+    fn set_boot(&self, wanted: BootOverride) -> BmcFuture<'_, Accepted> {
+        Box::pin(self.ask(Ask::Idempotent, move |bmc| bmc.set_boot(wanted)))
+    }
+
+    fn identify(&self, wanted: Identify) -> BmcFuture<'_, Accepted> {
+        Box::pin(self.ask(Ask::Idempotent, move |bmc| bmc.identify(wanted)))
+    }
+
+    fn sensors(&self) -> BmcFuture<'_, Vec<Sensor>> {
+        Box::pin(self.ask(Ask::Read, |bmc| bmc.sensors()))
+    }
+
+    fn event_log(&self, limit: usize) -> BmcFuture<'_, EventLog> {
+        Box::pin(self.ask(Ask::Read, move |bmc| bmc.event_log(limit)))
+    }
+
+    /// The second time would throw away what has been written since the first.
+    fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
+        Box::pin(self.ask(Ask::Once, |bmc| bmc.clear_event_log()))
+    }
+
+    fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
+        Box::pin(self.ask(Ask::Once, |bmc| bmc.reset_bmc()))
+    }
+
+    /// Closes every driver, all at the same time, so that a dead one keeps nobody's session open.
+    fn close(&self) -> BmcFuture<'_, ()> {
+        let mut closing: Vec<Option<BmcFuture<'_, ()>>> = self
+            .drivers
+            .iter()
+            .map(|driver| Some(driver.bmc.close()))
+            .collect();
+        let mut result = Ok(());
+        Box::pin(std::future::poll_fn(move |context| {
+            for slot in &mut closing {
+                let Some(future) = slot else { continue };
+                if let std::task::Poll::Ready(closed) = future.as_mut().poll(context) {
+                    *slot = None;
+                    if result.is_ok() {
+                        result = closed;
+                    }
+                }
+            }
+            if closing.iter().any(Option::is_some) {
+                std::task::Poll::Pending
+            } else {
+                std::task::Poll::Ready(std::mem::replace(&mut result, Ok(())))
+            }
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,456 @@
+//! Several drivers in memory behind one [`Failover`].
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU32, Ordering},
+};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    BootDevice, BootPersistence, ErrorKind, PowerState, Protocol,
+    operation::{Asked, Ending, Expected, Goal, Pace, run},
+};
+
+fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A driver that says what it is told to say, and notes what it is asked.
+#[derive(Debug)]
+struct Scripted {
+    name: &'static str,
+    protocol: Protocol,
+    /// What each call comes to; `None`: it works.
+    fails: Mutex<Option<(ErrorKind, bool)>>,
+    mute: Mutex<bool>,
+    asked: Mutex<Vec<String>>,
+    state: Arc<Mutex<PowerState>>,
+    closed: AtomicU32,
+}
+
+impl Scripted {
+    fn pair() -> (Arc<Self>, Arc<Self>, Arc<Mutex<PowerState>>) {
+        let state = Arc::new(Mutex::new(PowerState::On));
+        let one = |name, protocol| {
+            Arc::new(Self {
+                name,
+                protocol,
+                fails: Mutex::default(),
+                mute: Mutex::default(),
+                asked: Mutex::default(),
+                state: state.clone(),
+                closed: AtomicU32::new(0),
+            })
+        };
+        (
+            one("redfish://a", Protocol::Redfish),
+            one("ipmi://a", Protocol::Ipmi),
+            state,
+        )
+    }
+
+    fn fail(&self, kind: ErrorKind, maybe_sent: bool) {
+        *self.fails.lock().unwrap() = Some((kind, maybe_sent));
+    }
+
+    fn heal(&self) {
+        *self.fails.lock().unwrap() = None;
+        *self.mute.lock().unwrap() = false;
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+
+    fn call<T: Send + 'static>(&self, what: &str, answer: T) -> BmcFuture<'_, T> {
+        self.asked.lock().unwrap().push(what.to_owned());
+        Box::pin(async move {
+            if *self.mute.lock().unwrap() {
+                std::future::pending::<()>().await;
+            }
+            match *self.fails.lock().unwrap() {
+                None => Ok(answer),
+                Some((kind, maybe_sent)) => Err(BmcError {
+                    kind,
+                    bmc: self.name.to_owned(),
+                    message: kind.label().to_owned(),
+                    retry_after: None,
+                    maybe_sent,
+                }),
+            }
+        })
+    }
+
+    fn accepted(&self) -> Accepted {
+        Accepted {
+            command: String::new(),
+            answer: self.name.to_owned(),
+        }
+    }
+}
+
+impl Bmc for Scripted {
+    fn address(&self) -> &str {
+        self.name
+    }
+
+    fn power(&self) -> BmcFuture<'_, PowerReading> {
+        let state = *self.state.lock().unwrap();
+        let reading = PowerReading {
+            state,
+            raw: format!("{state:?}"),
+            protocol: self.protocol,
+            identity: SystemIdentity::default(),
+            at: jiff::Timestamp::UNIX_EPOCH,
+            bmc: self.name.to_owned(),
+        };
+        self.call("power", reading)
+    }
+
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        let call = self.call(command.words(), self.accepted());
+        Box::pin(async move {
+            let accepted = call.await?;
+            if let Some(state) = command.leads_to() {
+                *self.state.lock().unwrap() = state;
+            }
+            Ok(accepted)
+        })
+    }
+
+    fn off(&self) -> BmcFuture<'_, Accepted> {
+        self.call("off()", self.accepted())
+    }
+
+    fn on(&self) -> BmcFuture<'_, Accepted> {
+        self.call("on()", self.accepted())
+    }
+
+    fn identity(&self) -> BmcFuture<'_, SystemIdentity> {
+        self.call("identity", SystemIdentity::default())
+    }
+
+    fn boot(&self) -> BmcFuture<'_, BootOverride> {
+        self.call("boot", BOOT)
+    }
+
+    fn set_boot(&self, wanted: BootOverride) -> BmcFuture<'_, Accepted> {
+        self.call(&format!("set boot {:?}", wanted.device), self.accepted())
+    }
+
+    fn identify(&self, wanted: Identify) -> BmcFuture<'_, Accepted> {
+        self.call(&format!("identify {wanted:?}"), self.accepted())
+    }
+
+    fn sensors(&self) -> BmcFuture<'_, Vec<Sensor>> {
+        self.call("sensors", Vec::new())
+    }
+
+    fn event_log(&self, limit: usize) -> BmcFuture<'_, EventLog> {
+        let log = EventLog {
+            entries: Vec::new(),
+            total: Some(limit),
+        };
+        self.call("event log", log)
+    }
+
+    fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
+        self.call("clear", self.accepted())
+    }
+
+    fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
+        self.call("reset bmc", self.accepted())
+    }
+
+    fn close(&self) -> BmcFuture<'_, ()> {
+        Box::pin(async {
+            if *self.mute.lock().unwrap() {
+                std::future::pending::<()>().await;
+            }
+            self.closed.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        })
+    }
+}
+
+const BOOT: BootOverride = BootOverride {
+    device: BootDevice::Pxe,
+    persistence: BootPersistence::Once,
+    mode: None,
+};
+
+fn failover(first: &Arc<Scripted>, second: &Arc<Scripted>) -> Failover {
+    let drivers: Vec<Arc<dyn Bmc>> = vec![first.clone(), second.clone()];
+    Failover::new(drivers, FailoverSettings::default()).unwrap()
+}
+
+#[test]
+fn no_driver_is_no_bmc() {
+    assert!(Failover::new(Vec::new(), FailoverSettings::default()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_call_goes_to_the_first_driver_and_falls_to_the_second() {
+    let (first, second, _) = Scripted::pair();
+    let both = failover(&first, &second);
+    assert_eq!(both.address(), "redfish://a");
+    for unsupported in [false, true] {
+        if unsupported {
+            first.fail(ErrorKind::Unsupported, false);
+        }
+        both.power().await.unwrap();
+        both.command(PowerCommand::Nmi).await.unwrap();
+        both.off().await.unwrap();
+        both.on().await.unwrap();
+        both.identity().await.unwrap();
+        assert_eq!(both.boot().await, Ok(BOOT));
+        both.set_boot(BOOT).await.unwrap();
+        both.identify(Identify::On).await.unwrap();
+        both.sensors().await.unwrap();
+        assert_eq!(both.event_log(7).await.unwrap().total, Some(7));
+        both.clear_event_log().await.unwrap();
+        both.reset_bmc().await.unwrap();
+        let expected = [
+            "power",
+            "diagnostic interrupt",
+            "off()",
+            "on()",
+            "identity",
+            "boot",
+            "set boot Pxe",
+            "identify On",
+            "sensors",
+            "event log",
+            "clear",
+            "reset bmc",
+        ];
+        assert_eq!(first.asked(), expected);
+        let fallen: &[&str] = if unsupported { &expected } else { &[] };
+        assert_eq!(second.asked(), fallen);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reading_keeps_the_protocol_that_gave_it_and_the_driver_that_works_is_preferred() {
+    let (first, second, _) = Scripted::pair();
+    let both = failover(&first, &second);
+    assert_eq!(both.power().await.unwrap().protocol, Protocol::Redfish);
+    first.fail(ErrorKind::Timeout, false);
+    assert_eq!(both.power().await.unwrap().protocol, Protocol::Ipmi);
+    first.heal();
+    first.asked();
+    tokio::time::advance(s(299)).await;
+    assert_eq!(both.power().await.unwrap().protocol, Protocol::Ipmi);
+    assert!(first.asked().is_empty());
+    tokio::time::advance(s(1)).await;
+    assert_eq!(both.power().await.unwrap().protocol, Protocol::Redfish);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_nobody_can_both_are_named_and_the_words_stay_the_same() {
+    let (first, second, _) = Scripted::pair();
+    let both = failover(&first, &second);
+    first.fail(ErrorKind::Timeout, false);
+    second.fail(ErrorKind::Privilege, false);
+    let words = "BMC redfish://a: by no driver: redfish://a: timeout; ipmi://a: privilege";
+    for n in 0..20 {
+        let error = both.power().await.unwrap_err();
+        assert_eq!(error.to_string(), words, "call {n}");
+        tokio::time::advance(Duration::from_millis(300)).await;
+    }
+    let asked = first.asked().len();
+    assert!(asked < 12, "it rests meanwhile, {asked} calls of 20");
+    assert_eq!(second.asked().len(), 20, "somebody is there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_person_must_mend_is_not_hidden_by_the_second() {
+    for kind in [
+        ErrorKind::Authentication,
+        ErrorKind::System,
+        ErrorKind::Configuration,
+    ] {
+        let (first, second, _) = Scripted::pair();
+        first.fail(kind, false);
+        let error = failover(&first, &second).power().await.unwrap_err();
+        assert_eq!((error.kind, error.bmc.as_str()), (kind, "redfish://a"));
+        assert!(second.asked().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_leaves_the_probe_to_the_next() {
+    let (first, second, _) = Scripted::pair();
+    let both = failover(&first, &second);
+    first.fail(ErrorKind::Unreachable, false);
+    second.fail(ErrorKind::Unreachable, false);
+    for _ in 0..3 {
+        both.power().await.unwrap_err();
+    }
+    tokio::time::advance(s(1)).await;
+    first.heal();
+    *first.mute.lock().unwrap() = true;
+    first.asked();
+    let probe = tokio::time::timeout(s(5), both.power()).await;
+    assert!(probe.is_err(), "the probe hangs and is given up");
+    first.heal();
+    assert!(both.power().await.is_ok());
+    assert_eq!(first.asked().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_closes_all_though_one_is_dead() {
+    let (first, second, _) = Scripted::pair();
+    let both = failover(&first, &second);
+    *first.mute.lock().unwrap() = true;
+    let closed = tokio::time::timeout(s(5), both.close()).await;
+    assert!(closed.is_err());
+    assert_eq!(second.closed.load(Ordering::SeqCst), 1);
+    first.heal();
+    both.close().await.unwrap();
+    assert_eq!(first.closed.load(Ordering::SeqCst), 1);
+}
+
+fn off() -> Asked {
+    Asked {
+        goal: Goal::Off {
+            confirmations: 2,
+            confirm_interval: s(2),
+            command_after: Duration::ZERO,
+        },
+        deadline: s(600),
+        expected: Expected::default(),
+        pace: Pace::default(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_first_driver_delays_a_power_off_by_no_rest() {
+    let (first, second, _) = Scripted::pair();
+    first.fail(ErrorKind::Unreachable, false);
+    let report = run(&failover(&first, &second), off(), &mut ()).await;
+    assert_eq!(report.ending.to_string(), "confirmed off");
+    assert!(report.elapsed < s(3), "{:?}", report.elapsed);
+    assert!(report.readings.iter().all(|r| r.protocol == Protocol::Ipmi));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_power_off_comes_within_the_longest_rest_after_the_bmc_is_back() {
+    let (first, second, _) = Scripted::pair();
+    first.fail(ErrorKind::Unreachable, false);
+    second.fail(ErrorKind::Unreachable, false);
+    let both = failover(&first, &second);
+    let back = async {
+        tokio::time::sleep(s(200)).await;
+        second.heal();
+    };
+    let mut nobody = ();
+    let (report, ()) = tokio::join!(run(&both, off(), &mut nobody), back);
+    assert_eq!(report.ending.to_string(), "confirmed off");
+    let late = report.elapsed - s(200);
+    assert!(late < s(15) + s(3), "{late:?} after it was back");
+    let asked = first.asked().len();
+    assert!(asked < 30, "and it was not hammered: {asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_soft_off_that_one_cannot_goes_by_the_other() {
+    #[derive(Debug)]
+    struct NoSoft(Arc<Scripted>);
+    impl Bmc for NoSoft {
+        fn address(&self) -> &str {
+            self.0.address()
+        }
+        fn power(&self) -> BmcFuture<'_, PowerReading> {
+            self.0.power()
+        }
+        fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+            let error = BmcError {
+                kind: ErrorKind::Unsupported,
+                bmc: "redfish://a".to_owned(),
+                message: format!("{}: not with this driver", command.words()),
+                retry_after: None,
+                maybe_sent: false,
+            };
+            Box::pin(async { Err(error) })
+        }
+        fn close(&self) -> BmcFuture<'_, ()> {
+            self.0.close()
+        }
+    }
+    let (first, second, _) = Scripted::pair();
+    let drivers: Vec<Arc<dyn Bmc>> = vec![Arc::new(NoSoft(first)), second.clone()];
+    let both = Failover::new(drivers, FailoverSettings::default()).unwrap();
+    let asked = Asked {
+        goal: Goal::SoftOff {
+            limit: s(60),
+            then_force: false,
+            confirmations: 2,
+            confirm_interval: s(2),
+        },
+        ..off()
+    };
+    let report = run(&both, asked, &mut ()).await;
+    assert!(matches!(report.ending, Ending::Confirmed { .. }));
+    assert_eq!(second.asked(), ["soft power off"]);
+    let redfish = |r: &PowerReading| r.protocol == Protocol::Redfish;
+    assert!(report.readings.iter().all(redfish), "the order stays");
+}
+
+fn any_failure() -> impl Strategy<Value = Option<(ErrorKind, bool)>> {
+    let kind = prop_oneof![
+        Just(ErrorKind::Unreachable),
+        Just(ErrorKind::Timeout),
+        Just(ErrorKind::Tls),
+        Just(ErrorKind::Authentication),
+        Just(ErrorKind::Privilege),
+        Just(ErrorKind::Protocol),
+        Just(ErrorKind::System),
+        Just(ErrorKind::Busy),
+        Just(ErrorKind::Unsupported),
+        Just(ErrorKind::Refused),
+        Just(ErrorKind::Configuration),
+    ];
+    prop::option::of((kind, any::<bool>()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// Whatever the drivers say: what must not be done twice reaches at most one that may have
+    /// done it, and then nobody else.
+    #[test]
+    fn what_must_not_be_done_twice_is_not(
+        calls in prop::collection::vec((any_failure(), any_failure(), 0..400_u64, 0..3_u8), 1..20),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (first, second, _) = Scripted::pair();
+            let both = failover(&first, &second);
+            for (one, two, wait, what) in calls {
+                tokio::time::advance(s(wait)).await;
+                *first.fails.lock().unwrap() = one;
+                *second.fails.lock().unwrap() = two;
+                let command = [PowerCommand::Reset, PowerCommand::Nmi, PowerCommand::SoftOff][usize::from(what)];
+                let result = both.command(command).await;
+                let done = |driver: &Scripted, said: Option<(ErrorKind, bool)>| {
+                    let asked = driver.asked().len();
+                    prop_assert!(asked <= 1);
+                    let maybe = said.is_none_or(|(_, maybe_sent)| maybe_sent);
+                    Ok(asked == 1 && maybe)
+                };
+                let (one, two) = (done(&first, one)?, done(&second, two)?);
+                prop_assert!(!(one && two), "it may have been done twice");
+                let told = result.map_or_else(|error| error.maybe_sent, |_| true);
+                prop_assert_eq!(told, one || two, "and the caller knows");
+            }
+            Ok(())
+        })?;
+    }
+}

@@ -1,0 +1,340 @@
+//! The state machine of one operation.
+
+mod plan;
+mod verdict;
+
+use std::time::Duration;
+
+use super::{Asked, Ending, Failed, Goal, Next, Seen};
+use crate::{ErrorKind, PowerCommand, PowerState, Protocol};
+
+/// Which part of the goal is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Phase {
+    /// The host is asked to shut down, or is shutting down.
+    Soft,
+    /// Hard off, until it is confirmed.
+    Off,
+    /// Confirmed off, and stays so until then.
+    Hold(Duration),
+    /// On, until it is read.
+    On,
+    /// A command that is sent once and leads to no state of its own.
+    Once(PowerCommand),
+}
+
+/// What became of the one command that is not idempotent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Once {
+    NotSent,
+    /// Sent, and nobody knows whether it arrived.
+    Unanswered,
+    Taken,
+    /// It was not taken, or did not leave.
+    NotTaken,
+}
+
+/// What a reading is to the proof of the wanted state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Proof {
+    /// No proof stands after it.
+    None,
+    /// It begins one; what stood before counts no longer.
+    First,
+    /// It adds to the one that stands.
+    Further,
+    /// It came too soon after the last to count; what stood stands.
+    TooSoon,
+}
+
+/// A power operation between two events.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Operation {
+    asked: Asked,
+    phase: Phase,
+    cancelled: bool,
+    ended: Option<Ending>,
+    /// The last good reading, and when it was complete.
+    seen: Option<(PowerState, Duration)>,
+    /// Whether the last call was that reading.
+    fresh: bool,
+    /// When the last reading was begun, good or not.
+    looked: Duration,
+    /// Consecutive confirming readings: how many, the end of the last that counted, and by whom.
+    confirmed: Option<(u32, Duration, Protocol)>,
+    next_read: Duration,
+    poll: Duration,
+    sends: u32,
+    once: Once,
+    /// Since when the host has time to shut down.
+    patient_since: Option<Duration>,
+    /// Whether a cycle found the host on.
+    was_on: bool,
+    /// Not before this is the next command sent.
+    next_send: Duration,
+    /// When the last command of this phase was sent.
+    sent_at: Option<Duration>,
+    auth_failures: u32,
+}
+
+impl Operation {
+    /// Nothing done yet.
+    pub fn new(asked: Asked) -> Self {
+        let poll = asked.pace.poll_first;
+        let phase = match asked.goal {
+            Goal::Off { .. } | Goal::Cycle { .. } => Phase::Off,
+            Goal::On => Phase::On,
+            Goal::SoftOff { .. } => Phase::Soft,
+            Goal::Reset => Phase::Once(PowerCommand::Reset),
+            Goal::Nmi => Phase::Once(PowerCommand::Nmi),
+        };
+        Self {
+            asked,
+            phase,
+            cancelled: false,
+            ended: None,
+            seen: None,
+            fresh: false,
+            looked: Duration::ZERO,
+            confirmed: None,
+            next_read: Duration::ZERO,
+            poll,
+            sends: 0,
+            once: Once::NotSent,
+            patient_since: None,
+            was_on: false,
+            next_send: Duration::ZERO,
+            sent_at: None,
+            auth_failures: 0,
+        }
+    }
+
+    /// Commands sent so far.
+    pub fn sends(&self) -> u32 {
+        self.sends
+    }
+
+    /// When it is over at the latest.
+    pub fn deadline(&self) -> Duration {
+        self.asked.deadline
+    }
+
+    /// Whether it still leaves the host the time to shut down by itself, and forces nothing.
+    pub fn is_soft(&self) -> bool {
+        self.phase == Phase::Soft && self.ended.is_none()
+    }
+
+    /// What to do at `now`.
+    pub fn next(&mut self, now: Duration) -> Next {
+        if self.ended.is_none() && self.cancelled {
+            self.ended = Some(Ending::Cancelled);
+        }
+        if self.ended.is_none() && now >= self.asked.deadline {
+            self.ended = Some(self.late());
+        }
+        if self.ended.is_none() {
+            self.time_passes(now);
+        }
+        if let Some(ending) = &self.ended {
+            return Next::Done(ending.clone());
+        }
+        let read_at = self.read_at();
+        let mut wake = read_at.min(self.asked.deadline);
+        if let Some((send_at, command)) = self.send_at() {
+            if now >= send_at {
+                return if self.is_fresh(now) {
+                    Next::Send(command)
+                } else {
+                    Next::Read
+                };
+            }
+            wake = wake.min(send_at);
+        }
+        if let Some(limit) = self.limit_at() {
+            wake = wake.min(limit);
+        }
+        if now >= read_at {
+            Next::Read
+        } else {
+            Next::Wait(wake)
+        }
+    }
+
+    /// A reading was begun at `begun` and is complete at `now`.
+    /// Tells what it is to the proof of the wanted state.
+    pub fn read(&mut self, begun: Duration, now: Duration, result: Result<Seen, Failed>) -> Proof {
+        if self.ended.is_some() {
+            return Proof::None;
+        }
+        let before = self.confirmed;
+        self.looked = begun;
+        match result {
+            Ok(seen) => self.read_well(begun, now, &seen),
+            Err(failed) => self.read_failed(now, &failed),
+        }
+        match (before, self.confirmed) {
+            (_, None) => Proof::None,
+            (before, now) if before == now => Proof::TooSoon,
+            (_, Some((1, ..))) => Proof::First,
+            _ => Proof::Further,
+        }
+    }
+
+    fn read_well(&mut self, begun: Duration, now: Duration, seen: &Seen) {
+        self.auth_failures = 0;
+        if let Some(mismatch) = self.asked.expected.mismatch(&seen.identity) {
+            self.fresh = false;
+            self.confirmed = None;
+            self.ended = Some(Ending::IdentityMismatch(mismatch));
+            return;
+        }
+        if self.seen.is_none_or(|(before, _)| before != seen.state) {
+            self.poll = self.asked.pace.poll_first;
+        }
+        self.seen = Some((seen.state, now));
+        self.fresh = true;
+        self.was_on |= self.sends == 0 && seen.state != PowerState::Off;
+        self.next_read = now.saturating_add(self.poll);
+        self.poll = slower(self.poll, self.asked.pace.poll_max);
+        self.patient_since.get_or_insert(now);
+        // A reading that came in after the deadline proves nothing to a caller that has gone.
+        if now <= self.asked.deadline && !self.cancelled {
+            self.judge(begun, now, seen);
+        }
+    }
+
+    /// The caller is about to send; to be told before the first byte leaves.
+    pub fn sending(&mut self, now: Duration) {
+        self.sends = self.sends.saturating_add(1);
+        self.fresh = false;
+        self.confirmed = None;
+        self.sent_at = Some(now);
+        if matches!(self.phase, Phase::Soft | Phase::Once(_)) {
+            self.once = Once::Unanswered;
+            self.patient_since = Some(now);
+        }
+    }
+
+    /// The command was answered, or not.
+    pub fn sent(&mut self, now: Duration, result: Result<(), Failed>) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.poll = self.asked.pace.poll_first;
+        self.next_read = now.saturating_add(self.poll);
+        match (self.phase, result) {
+            (Phase::Soft | Phase::Once(_), Ok(())) => self.once = Once::Taken,
+            (_, Ok(())) => self.next_send = now.saturating_add(self.asked.pace.resend_after),
+            (Phase::Soft | Phase::Once(_), Err(failed)) if failed.maybe_sent => {}
+            (Phase::Soft, Err(failed)) => self.not_taken_softly(now, &failed),
+            (Phase::Once(_), Err(failed)) => self.ended = Some(Ending::Failed(failed.kind)),
+            (_, Err(failed)) => {
+                let wait = self
+                    .asked
+                    .pace
+                    .retry_after
+                    .max(failed.retry_after.unwrap_or_default());
+                self.next_send = now.saturating_add(wait);
+                if failed.retry_after.is_some() {
+                    self.next_read = self.next_send;
+                }
+                self.permanent(now, &failed);
+            }
+        }
+    }
+
+    /// Stops before the next command.
+    pub fn cancel(&mut self) {
+        self.cancelled = true;
+    }
+
+    /// A shutdown that the BMC did not ask the host for, and that is not asked for again.
+    fn not_taken_softly(&mut self, now: Duration, failed: &Failed) {
+        self.once = Once::NotTaken;
+        let Goal::SoftOff {
+            then_force: true, ..
+        } = self.asked.goal
+        else {
+            self.ended = Some(Ending::Failed(failed.kind));
+            return;
+        };
+        match failed.kind {
+            ErrorKind::Unsupported => self.enter(Phase::Off, now),
+            // Somebody else may shut it down: the host keeps the time that it was given.
+            kind if kind.is_transient() => {}
+            kind => self.ended = Some(Ending::Failed(kind)),
+        }
+    }
+
+    /// What only the clock brings about.
+    fn time_passes(&mut self, now: Duration) {
+        match self.phase {
+            Phase::Soft if self.limit_at().is_some_and(|limit| now >= limit) => {
+                match self.asked.goal {
+                    Goal::SoftOff {
+                        then_force: true, ..
+                    } => self.enter(Phase::Off, now),
+                    // A host that has gone off since the last look is not accused.
+                    Goal::SoftOff { limit, .. } if !self.looks_at_limit() => {
+                        self.ended = Some(Ending::NotShutDown {
+                            limit,
+                            last: self.seen.map(|(state, _)| state),
+                        });
+                    }
+                    _ => {}
+                }
+            }
+            Phase::Hold(until) if now >= until => self.enter(Phase::On, now),
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, phase: Phase, now: Duration) {
+        self.phase = phase;
+        self.confirmed = None;
+        self.sent_at = None;
+        self.next_send = Duration::ZERO;
+        self.poll = self.asked.pace.poll_first;
+        if self.fresh {
+            self.next_read = now;
+        }
+    }
+
+    fn read_failed(&mut self, now: Duration, failed: &Failed) {
+        self.fresh = false;
+        self.confirmed = None;
+        let wait = self.poll.max(failed.retry_after.unwrap_or_default());
+        self.next_read = now.saturating_add(wait);
+        self.poll = slower(self.poll, self.asked.pace.poll_max);
+        self.permanent(now, failed);
+    }
+
+    /// Ends the operation where trying again could only do harm or nothing.
+    fn permanent(&mut self, now: Duration, failed: &Failed) {
+        let pace = &self.asked.pace;
+        let over = match (failed.kind, failed.retry_after) {
+            // Looked at now and then, because the password may be changed meanwhile.
+            (ErrorKind::Authentication, Some(rest)) => {
+                self.next_read = now.saturating_add(rest.min(pace.auth_retry));
+                now.saturating_add(rest) >= self.asked.deadline
+            }
+            (ErrorKind::Authentication, None) => {
+                self.auth_failures += 1;
+                let again = now.saturating_add(pace.auth_retry);
+                self.next_read = self.next_read.max(again);
+                self.next_send = self.next_send.max(again);
+                self.auth_failures >= pace.auth_tries
+            }
+            // A BMC that has shown the system loses it for a while when it restarts.
+            (ErrorKind::System, _) => self.seen.is_none(),
+            (kind, _) => !kind.is_transient(),
+        };
+        if over {
+            self.ended = Some(Ending::Failed(failed.kind));
+        }
+    }
+}
+
+fn slower(poll: Duration, max: Duration) -> Duration {
+    poll.saturating_add(poll / 2).min(max)
+}

@@ -1,0 +1,97 @@
+//! When the next reading and the next command are due.
+
+use std::time::Duration;
+
+use super::{Once, Operation, Phase};
+use crate::{PowerCommand, PowerState, operation::Goal};
+
+impl Operation {
+    /// When the patience with a host that shuts down is over. While it is being confirmed off,
+    /// there is nothing to lose patience with.
+    pub(super) fn limit_at(&self) -> Option<Duration> {
+        let (Phase::Soft, Goal::SoftOff { limit, .. }) = (self.phase, &self.asked.goal) else {
+            return None;
+        };
+        let since = self.patient_since?;
+        self.confirmed
+            .is_none()
+            .then(|| since.saturating_add(*limit))
+    }
+
+    /// Whether the host is still to be looked at exactly when its time is over.
+    pub(super) fn looks_at_limit(&self) -> bool {
+        self.fresh && self.limit_at().is_some_and(|limit| self.looked < limit)
+    }
+
+    fn grace_end(&self) -> Option<Duration> {
+        match self.asked.goal {
+            Goal::Off { command_after, .. } if self.sends == 0 => Some(command_after),
+            _ => None,
+        }
+    }
+
+    pub(super) fn read_at(&self) -> Duration {
+        if let Phase::Hold(until) = self.phase {
+            return until;
+        }
+        if self.looks_at_limit()
+            && let Some(limit) = self.limit_at()
+        {
+            return self.next_read.min(limit);
+        }
+        // Look exactly when the grace ends, so that nothing is lost by it.
+        let looked = self.seen.map(|(_, at)| at);
+        match self.grace_end() {
+            Some(end) if looked.is_some_and(|at| at < end) => self.next_read.min(end),
+            _ => self.next_read,
+        }
+    }
+
+    /// When which command is due, going by the last reading; `None` where that asks for none.
+    pub(super) fn send_at(&self) -> Option<(Duration, PowerCommand)> {
+        if !self.fresh {
+            return None;
+        }
+        let (state, _) = self.seen?;
+        match self.phase {
+            Phase::Hold(_) => None,
+            // Another press of a button would call off the first, or force.
+            Phase::Soft | Phase::Once(_) if self.once != Once::NotSent => None,
+            // A button switches a host on that is off, and forces one that starts.
+            Phase::Soft => {
+                (state == PowerState::On).then_some((self.next_send, PowerCommand::SoftOff))
+            }
+            Phase::Once(command) => matches!(state, PowerState::On | PowerState::PoweringOn)
+                .then_some((self.next_send, command)),
+            Phase::Off => {
+                let due = self.repeat_at(state, PowerState::Off)?;
+                let due = due.max(self.grace_end().unwrap_or_default());
+                Some((due, PowerCommand::Off))
+            }
+            Phase::On => Some((self.repeat_at(state, PowerState::On)?, PowerCommand::On)),
+        }
+    }
+
+    /// When a command that may be repeated is due in this state.
+    fn repeat_at(&self, state: PowerState, wanted: PowerState) -> Option<Duration> {
+        let settling = self.asked.pace.resend_settling;
+        match (wanted, state) {
+            (wanted, state) if wanted == state => None,
+            (PowerState::Off, PowerState::PoweringOff)
+            | (PowerState::On, PowerState::PoweringOn | PowerState::PoweringOff)
+                if let Some(at) = self.sent_at =>
+            {
+                Some(self.next_send.max(at.saturating_add(settling)))
+            }
+            (PowerState::On, PowerState::PoweringOn) => Some(settling),
+            _ => Some(self.next_send),
+        }
+    }
+
+    pub(super) fn is_fresh(&self, now: Duration) -> bool {
+        self.fresh
+            && self
+                .seen
+                .is_some_and(|(_, at)| now <= at.saturating_add(self.asked.pace.fresh))
+    }
+}

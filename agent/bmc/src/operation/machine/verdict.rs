@@ -1,0 +1,150 @@
+//! What a reading, or the deadline, means to the goal.
+
+use std::time::Duration;
+
+use super::{Once, Operation, Phase};
+use crate::{
+    PowerCommand, PowerState,
+    operation::{Ending, Goal, Seen},
+};
+
+impl Operation {
+    /// What a good reading means to the phase.
+    pub(super) fn judge(&mut self, begun: Duration, now: Duration, seen: &Seen) {
+        match self.phase {
+            Phase::Off if self.is_off_already(seen.state) => self.enter(Phase::On, now),
+            Phase::Soft | Phase::Off => {
+                let (needed, interval) = self.asked.goal.proof();
+                if self.count(begun, now, seen, PowerState::Off, interval) >= needed {
+                    self.is_off(now);
+                }
+            }
+            Phase::On => {
+                if self.count(begun, now, seen, PowerState::On, Duration::ZERO) >= 1 {
+                    self.ended = Some(match self.asked.goal {
+                        Goal::Cycle { .. } => Ending::Cycled {
+                            was_off: !self.was_on,
+                        },
+                        _ => Ending::Confirmed {
+                            state: PowerState::On,
+                            commanded: self.sends > 0,
+                        },
+                    });
+                }
+            }
+            Phase::Once(command) => self.after_once(command, begun, now, seen),
+            Phase::Hold(_) => {}
+        }
+    }
+
+    /// A cycle of a host that is off without our doing has nothing to switch off.
+    fn is_off_already(&self, state: PowerState) -> bool {
+        matches!(self.asked.goal, Goal::Cycle { .. }) && self.sends == 0 && state == PowerState::Off
+    }
+
+    fn is_off(&mut self, now: Duration) {
+        match self.asked.goal {
+            Goal::Cycle { hold_off, .. } => {
+                self.enter(Phase::Hold(now.saturating_add(hold_off)), now)
+            }
+            Goal::SoftOff { .. } if self.phase == Phase::Off && self.sent_at.is_some() => {
+                self.ended = Some(Ending::Forced);
+            }
+            _ => {
+                self.ended = Some(Ending::Confirmed {
+                    state: PowerState::Off,
+                    commanded: self.sends > 0,
+                });
+            }
+        }
+    }
+
+    fn after_once(&mut self, command: PowerCommand, begun: Duration, now: Duration, seen: &Seen) {
+        let state = seen.state;
+        match self.once {
+            Once::NotSent if state == PowerState::Off => {
+                self.ended = Some(Ending::NeedsPower { command });
+            }
+            Once::NotSent | Once::NotTaken => {}
+            Once::Unanswered => {
+                self.ended = Some(Ending::Unknown {
+                    command,
+                    state: Some(state),
+                });
+            }
+            Once::Taken => {
+                let is_it = command != PowerCommand::Reset
+                    || self.count(begun, now, seen, PowerState::On, Duration::ZERO) >= 1;
+                if is_it {
+                    self.ended = Some(Ending::Taken {
+                        command,
+                        state: Some(state),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Counts a reading towards the proof of `wanted`; returns how many stand now.
+    fn count(
+        &mut self,
+        begun: Duration,
+        now: Duration,
+        seen: &Seen,
+        wanted: PowerState,
+        interval: Duration,
+    ) -> u32 {
+        if seen.state != wanted {
+            self.confirmed = None;
+            return 0;
+        }
+        let (count, last) = match self.confirmed {
+            Some((count, last, by)) if by == seen.protocol => {
+                if begun >= last.saturating_add(interval) {
+                    (count + 1, now)
+                } else {
+                    (count, last)
+                }
+            }
+            // The first, or the first of another witness.
+            _ => (1, now),
+        };
+        self.confirmed = Some((count, last, seen.protocol));
+        self.next_read = last.saturating_add(interval);
+        count
+    }
+
+    /// How it stands when the deadline passes.
+    pub(super) fn late(&self) -> Ending {
+        let last = self.seen.map(|(state, _)| state);
+        let after = self.asked.deadline;
+        let wanted = match (self.phase, self.once) {
+            (Phase::Once(command), Once::NotSent | Once::NotTaken) => {
+                return Ending::NotSent {
+                    command,
+                    last,
+                    after,
+                };
+            }
+            (Phase::Once(command), Once::Unanswered) => {
+                return Ending::Unknown {
+                    command,
+                    state: None,
+                };
+            }
+            (Phase::Once(PowerCommand::Nmi), Once::Taken) => {
+                return Ending::Taken {
+                    command: PowerCommand::Nmi,
+                    state: None,
+                };
+            }
+            (Phase::Soft | Phase::Off, _) => PowerState::Off,
+            (Phase::Hold(_) | Phase::On | Phase::Once(_), _) => PowerState::On,
+        };
+        Ending::Unconfirmed {
+            wanted,
+            last,
+            after,
+        }
+    }
+}

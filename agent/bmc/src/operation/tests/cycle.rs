@@ -1,0 +1,105 @@
+//! Cycle: off, proven off, off for a while, on.
+
+use std::cell::Cell;
+
+use super::*;
+
+fn cycle(hold_off: Duration) -> Asked {
+    Asked {
+        goal: Goal::Cycle {
+            hold_off,
+            confirmations: 2,
+            confirm_interval: s(2),
+        },
+        ..off()
+    }
+}
+
+/// Does at once what it is told; `from` until then.
+fn obedient(from: PowerState) -> impl World {
+    let state = std::rc::Rc::new(Cell::new(from));
+    let told = state.clone();
+    (
+        move |_| seen(state.get()),
+        move |_, command: PowerCommand| {
+            told.set(command.leads_to().unwrap());
+            Ok(())
+        },
+    )
+}
+
+#[test]
+fn a_host_goes_off_is_proven_off_stays_off_and_comes_back() {
+    let ran = run(cycle(s(10)), obedient(On));
+    assert_eq!(ran.commands, [PowerCommand::Off, PowerCommand::On]);
+    assert_eq!(
+        ran.ending().to_string(),
+        "was off, and is confirmed on again"
+    );
+    let [off, on] = ran.sends.as_slice() else {
+        panic!()
+    };
+    let between: Vec<_> = ran
+        .reads
+        .iter()
+        .filter(|at| *at > off && *at < on)
+        .collect();
+    assert!(between.len() >= 2, "two readings prove it off: {between:?}");
+    assert!(*on >= *between[1] + s(10), "and only then its time begins");
+    assert!(ran.at() < s(14), "{:?}", ran.at());
+}
+
+#[test]
+fn a_host_that_is_off_is_only_switched_on() {
+    let ran = run(cycle(s(10)), obedient(Off));
+    assert_eq!(ran.commands, [PowerCommand::On]);
+    assert_eq!(
+        ran.ending().to_string(),
+        "was off already, and is confirmed on"
+    );
+    assert!(ran.at() < s(1), "{:?}", ran.at());
+}
+
+#[test]
+fn a_host_that_does_not_go_off_is_not_switched_on() {
+    for state in [On, PoweringOff, Unknown] {
+        let ran = run(cycle(s(10)), always(state));
+        assert!(ran.commands.iter().all(|c| *c == PowerCommand::Off));
+        assert!(matches!(
+            ran.ending(),
+            Ending::Unconfirmed { wanted: Off, .. }
+        ));
+    }
+}
+
+#[test]
+fn someone_else_who_switches_it_on_meanwhile_is_welcome() {
+    let off = Cell::new(None);
+    let world = (
+        |now| match off.get() {
+            Some(at) if now < at + s(5) => seen(Off),
+            _ => seen(On),
+        },
+        |now, command| {
+            assert_eq!(command, PowerCommand::Off, "it is on again by itself");
+            off.set(Some(now));
+            Ok(())
+        },
+    );
+    let ran = run(cycle(s(10)), world);
+    assert_eq!(*ran.ending(), Ending::Cycled { was_off: false });
+    assert_eq!(ran.commands.len(), 1);
+}
+
+#[test]
+fn it_waits_without_reading_and_can_be_cancelled() {
+    let mut op = Operation::new(cycle(s(10)));
+    op.read(s(0), s(0), seen(On));
+    op.sending(s(0));
+    op.sent(s(0), Ok(()));
+    op.read(s(1), s(1), seen(Off));
+    op.read(s(3), s(3), seen(Off));
+    assert_eq!(op.next(s(3)), Next::Wait(s(13)));
+    op.cancel();
+    assert_eq!(op.next(s(4)), Next::Done(Ending::Cancelled));
+}

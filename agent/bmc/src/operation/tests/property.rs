@@ -1,0 +1,253 @@
+//! Whatever a BMC says and however long it takes.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn any_state() -> impl Strategy<Value = PowerState> {
+    prop_oneof![
+        3 => Just(Off),
+        3 => Just(On),
+        1 => Just(PoweringOff),
+        1 => Just(PoweringOn),
+        1 => Just(Unknown)
+    ]
+}
+
+fn any_error() -> impl Strategy<Value = Failed> {
+    let kind = prop_oneof![
+        Just(ErrorKind::Unreachable),
+        Just(ErrorKind::Timeout),
+        Just(ErrorKind::Busy),
+        Just(ErrorKind::Protocol),
+        Just(ErrorKind::Refused),
+        Just(ErrorKind::Unsupported),
+        Just(ErrorKind::Authentication),
+    ];
+    (kind, prop::option::of(0..5_u64), any::<bool>()).prop_map(|(kind, wait, maybe_sent)| Failed {
+        kind,
+        retry_after: wait.map(s),
+        maybe_sent,
+    })
+}
+
+fn any_goal() -> impl Strategy<Value = Goal> {
+    let proof = || (1..4_u32, (1..3000_u64).prop_map(ms));
+    prop_oneof![
+        3 => (proof(), prop_oneof![Just(0), 0..20_000_u64]).prop_map(|((confirmations, confirm_interval), grace)| {
+            Goal::Off { confirmations, confirm_interval, command_after: ms(grace) }
+        }),
+        1 => Just(Goal::On),
+        4 => (proof(), 1..40_000_u64, any::<bool>()).prop_map(|((confirmations, confirm_interval), limit, then_force)| {
+            Goal::SoftOff { limit: ms(limit), then_force, confirmations, confirm_interval }
+        }),
+        3 => (proof(), 0..20_000_u64).prop_map(|((confirmations, confirm_interval), hold)| {
+            Goal::Cycle { hold_off: ms(hold), confirmations, confirm_interval }
+        }),
+        1 => Just(Goal::Reset),
+        1 => Just(Goal::Nmi),
+    ]
+}
+
+#[derive(Debug, Clone)]
+struct Step {
+    read: Result<(PowerState, Protocol), Failed>,
+    right: bool,
+    answer: Result<(), Failed>,
+    took: u64,
+    cancel: bool,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let protocol = prop_oneof![5 => Just(Protocol::Redfish), 1 => Just(Protocol::Ipmi)];
+    (
+        prop_oneof![6 => (any_state(), protocol).prop_map(Ok), 1 => any_error().prop_map(Err)],
+        prop::bool::weighted(0.97),
+        prop_oneof![3 => Just(Ok(())), 1 => any_error().prop_map(Err)],
+        0..3000_u64,
+        prop::bool::weighted(0.02),
+    )
+        .prop_map(|(read, right, answer, took, cancel)| Step {
+            read,
+            right,
+            answer,
+            took,
+            cancel,
+        })
+}
+
+/// What was sent, when, and how it was answered.
+type Sent = (PowerCommand, Duration, Result<(), Failed>);
+
+/// What may be sent after what, whatever the BMC says.
+fn may_send(goal: &Goal, sent: &[Sent], command: PowerCommand, now: Duration) -> bool {
+    let count = |wanted| sent.iter().filter(|(c, ..)| *c == wanted).count();
+    match goal {
+        Goal::Off { command_after, .. } => command == PowerCommand::Off && now >= *command_after,
+        Goal::On => command == PowerCommand::On,
+        Goal::Reset => command == PowerCommand::Reset && sent.is_empty(),
+        Goal::Nmi => command == PowerCommand::Nmi && sent.is_empty(),
+        // Never off again once it was told to go on.
+        Goal::Cycle { .. } => match command {
+            PowerCommand::Off => count(PowerCommand::On) == 0,
+            other => other == PowerCommand::On,
+        },
+        Goal::SoftOff {
+            limit, then_force, ..
+        } => match command {
+            PowerCommand::SoftOff => sent.is_empty(),
+            PowerCommand::Off => {
+                let soft = sent.iter().find(|(c, ..)| *c == PowerCommand::SoftOff);
+                let in_time = match soft {
+                    None => now >= *limit,
+                    Some((_, at, Err(failed)))
+                        if failed.kind == ErrorKind::Unsupported && !failed.maybe_sent =>
+                    {
+                        now >= *at
+                    }
+                    Some((_, at, _)) => now >= *at + *limit,
+                };
+                *then_force && in_time
+            }
+            _ => false,
+        },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// The end is right, no command goes where none may, and none that is not idempotent goes
+    /// twice.
+    #[test]
+    fn whatever_the_bmc_says(
+        goal in any_goal(),
+        steps in prop::collection::vec(any_step(), 1..80),
+    ) {
+        let (uuid, wrong) = ("11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555");
+        let asked = Asked {
+            goal: goal.clone(),
+            expected: Expected { system_uuid: Some(uuid.into()), serial: None },
+            ..off()
+        };
+        let mut op = Operation::new(asked);
+        let mut now = Duration::ZERO;
+        let mut cancelled = false;
+        let mut mismatched = false;
+        let mut last_read: Option<PowerState> = None;
+        // (begun, complete) of every reading since the last of another state or protocol.
+        let mut streak: Vec<(Duration, Duration)> = Vec::new();
+        let mut of: Option<(PowerState, Protocol)> = None;
+        let mut sent: Vec<Sent> = Vec::new();
+        let mut script = steps.iter().cycle();
+        let ending = loop {
+            let step = script.next().unwrap();
+            if step.cancel && !cancelled {
+                cancelled = true;
+                op.cancel();
+            }
+            match op.next(now) {
+                Next::Read => {
+                    prop_assert!(!cancelled && now < s(60));
+                    let begun = now;
+                    now += ms(step.took);
+                    let result = step.read.clone().map(|(state, protocol)| Seen {
+                        state,
+                        protocol,
+                        identity: SystemIdentity {
+                            system_uuid: Some(if step.right { uuid } else { wrong }.into()),
+                            ..SystemIdentity::default()
+                        },
+                    });
+                    mismatched |= result.is_ok() && !step.right;
+                    match (&step.read, step.right) {
+                        (Ok(read), true) => {
+                            last_read = Some(read.0);
+                            if of != Some(*read) {
+                                streak.clear();
+                                of = Some(*read);
+                            }
+                            streak.push((begun, now));
+                        }
+                        _ => { last_read = None; of = None; streak.clear(); }
+                    }
+                    op.read(begun, now, result);
+                }
+                Next::Send(command) => {
+                    prop_assert!(!cancelled && !mismatched && now < s(60));
+                    prop_assert!(may_send(&goal, &sent, command, now), "{:?} after {:?}", command, sent);
+                    let on_what = last_read;
+                    prop_assert!(on_what.is_some_and(|state| command.leads_to() != Some(state)));
+                    if !command.is_idempotent() {
+                        prop_assert!(matches!(on_what, Some(On | PoweringOn)));
+                    }
+                    last_read = None;
+                    of = None;
+                    streak.clear();
+                    op.sending(now);
+                    sent.push((command, now, step.answer.clone()));
+                    now += ms(step.took);
+                    op.sent(now, step.answer.clone());
+                }
+                Next::Wait(until) => {
+                    prop_assert!(until > now && until <= s(60));
+                    now = until;
+                }
+                Next::Done(ending) => break ending,
+            }
+        };
+        prop_assert_eq!(op.next(now), Next::Done(ending.clone()));
+        let last = of.map(|(state, _)| state);
+        let proven_off = |streak: &[(Duration, Duration)]| {
+            let (needed, interval) = goal.proof();
+            let needed = needed as usize;
+            let (Some(first), Some(end)) = (streak.first(), streak.last()) else { return false };
+            let spread = end.0.saturating_sub(first.1);
+            last == Some(Off)
+                && streak.len() >= needed
+                && (needed == 1 || spread >= interval * u32::try_from(needed - 1).unwrap())
+        };
+        let hard = |command| sent.iter().any(|(c, ..)| *c == command);
+        match ending {
+            Ending::Confirmed { state: Off, commanded } => {
+                prop_assert!(proven_off(&streak));
+                prop_assert_eq!(commanded, !sent.is_empty());
+                prop_assert!(now <= s(60));
+            }
+            Ending::Forced => {
+                prop_assert!(proven_off(&streak));
+                let asked_to = matches!(goal, Goal::SoftOff { then_force: true, .. });
+                prop_assert!(asked_to && hard(PowerCommand::Off));
+            }
+            Ending::Confirmed { state, .. } => {
+                prop_assert_eq!((state, last), (On, Some(On)));
+                prop_assert_eq!(goal, Goal::On);
+            }
+            Ending::Cycled { was_off } => {
+                prop_assert_eq!(last, Some(On));
+                prop_assert!(!was_off || !hard(PowerCommand::Off));
+            }
+            Ending::Taken { command, state } => {
+                prop_assert!(sent.len() == 1 && sent[0].2.is_ok());
+                let right = match command {
+                    PowerCommand::Reset => state == Some(On),
+                    _ => state == last || now >= s(60),
+                };
+                prop_assert!(right);
+            }
+            Ending::Unknown { .. } => {
+                prop_assert!(sent.len() == 1 && sent[0].2.as_ref().is_err_and(|f| f.maybe_sent));
+            }
+            Ending::NeedsPower { .. } => prop_assert!(sent.is_empty() && last == Some(Off)),
+            Ending::NotSent { .. } => prop_assert!(sent.is_empty() && now >= s(60)),
+            Ending::NotShutDown { limit, .. } => {
+                let unforced = matches!(goal, Goal::SoftOff { then_force: false, .. });
+                prop_assert!(unforced && !hard(PowerCommand::Off) && now >= limit);
+            }
+            Ending::Unconfirmed { .. } => prop_assert!(now >= s(60)),
+            Ending::IdentityMismatch(_) => prop_assert!(mismatched),
+            Ending::Cancelled => prop_assert!(cancelled),
+            Ending::Failed(_) => {}
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The runner against a BMC in memory, on a clock that does not tick by itself.
+
+use std::sync::Mutex;
+
+use tokio::time::Instant;
+
+use super::*;
+use crate::{Accepted, Bmc, BmcFuture};
+
+/// What happens to it.
+#[derive(Debug)]
+struct Memory {
+    state: Mutex<PowerState>,
+    commands: Mutex<Vec<PowerCommand>>,
+    /// Never answers a reading.
+    mute: bool,
+    /// What is said to a command that leads nowhere.
+    refuse: Option<ErrorKind>,
+}
+
+impl Memory {
+    fn new(state: PowerState) -> Self {
+        Self {
+            state: Mutex::new(state),
+            commands: Mutex::default(),
+            mute: false,
+            refuse: None,
+        }
+    }
+
+    fn error(&self, kind: ErrorKind) -> BmcError {
+        BmcError {
+            kind,
+            bmc: "memory".into(),
+            message: "said so".into(),
+            retry_after: None,
+            maybe_sent: false,
+        }
+    }
+}
+
+impl Bmc for Memory {
+    fn address(&self) -> &str {
+        "memory"
+    }
+
+    fn power(&self) -> BmcFuture<'_, PowerReading> {
+        Box::pin(async {
+            if self.mute {
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep(ms(10)).await;
+            let state = *self.state.lock().unwrap();
+            Ok(PowerReading {
+                state,
+                raw: format!("{state:?}"),
+                protocol: Protocol::Ipmi,
+                identity: SystemIdentity::default(),
+                at: jiff::Timestamp::UNIX_EPOCH,
+                bmc: "memory".into(),
+            })
+        })
+    }
+
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            self.commands.lock().unwrap().push(command);
+            if let Some(kind) = self.refuse {
+                return Err(self.error(kind));
+            }
+            if let Some(state) = command.leads_to() {
+                *self.state.lock().unwrap() = state;
+            }
+            Ok(Accepted {
+                command: command.words().to_owned(),
+                answer: "0x00".to_owned(),
+            })
+        })
+    }
+
+    fn close(&self) -> BmcFuture<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Notes what it is told.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Observer for Notes {
+    fn reading(&mut self, reading: &PowerReading) {
+        self.0.push(format!("read {}", state_word(reading.state)));
+    }
+
+    fn sending(&mut self, command: PowerCommand) {
+        self.0.push(format!("sending {}", command.words()));
+    }
+
+    fn accepted(&mut self, accepted: &Accepted) {
+        self.0.push(format!("answered {}", accepted.answer));
+    }
+
+    fn failed(&mut self, error: &BmcError) {
+        self.0.push(format!("failed {}", error.message));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn off_is_carried_out_told_and_reported_with_its_evidence() {
+    let (bmc, mut notes) = (Memory::new(On), Notes::default());
+    let report = super::super::run(&bmc, off(), &mut notes).await;
+    assert_eq!(report.ending.to_string(), "confirmed off");
+    assert_eq!((report.commands, report.readings.len()), (1, 2));
+    assert!(report.readings.iter().all(|reading| reading.state == Off));
+    assert!(report.elapsed >= s(2) && report.elapsed < s(3));
+    assert_eq!(
+        notes.0,
+        [
+            "read on",
+            "sending power off",
+            "answered 0x00",
+            "read off",
+            "read off"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cycle_ends_on() {
+    let bmc = Memory::new(On);
+    let goal = Goal::Cycle {
+        hold_off: s(10),
+        confirmations: 2,
+        confirm_interval: s(2),
+    };
+    let report = super::super::run(&bmc, Asked { goal, ..off() }, &mut ()).await;
+    assert_eq!(report.ending, Ending::Cycled { was_off: false });
+    assert_eq!(
+        *bmc.commands.lock().unwrap(),
+        [PowerCommand::Off, PowerCommand::On]
+    );
+    assert_eq!(report.readings.len(), 1);
+    assert!(report.elapsed >= s(12));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_reset_is_reported_with_the_words_of_the_bmc() {
+    let bmc = Memory {
+        refuse: Some(ErrorKind::Refused),
+        ..Memory::new(On)
+    };
+    let asked = Asked {
+        goal: Goal::Reset,
+        ..off()
+    };
+    let report = super::super::run(&bmc, asked, &mut ()).await;
+    assert_eq!(report.ending, Ending::Failed(ErrorKind::Refused));
+    assert_eq!(report.error.unwrap().message, "said so");
+    assert_eq!(*bmc.commands.lock().unwrap(), [PowerCommand::Reset]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bmc_that_never_answers_ends_at_the_deadline() {
+    let bmc = Memory {
+        mute: true,
+        ..Memory::new(On)
+    };
+    let begun = Instant::now();
+    let report = super::super::run(&bmc, off(), &mut ()).await;
+    assert_eq!(begun.elapsed(), s(60));
+    assert_eq!(
+        report.ending.to_string(),
+        "not confirmed off within 60s: the BMC could not be read"
+    );
+    assert!(report.readings.is_empty());
+}

@@ -1,0 +1,200 @@
+//! Soft off: asked once, and forced only where that was asked for.
+
+use std::cell::Cell;
+
+use super::*;
+
+fn soft(limit: Duration, then_force: bool) -> Asked {
+    Asked {
+        goal: Goal::SoftOff {
+            limit,
+            then_force,
+            confirmations: 2,
+            confirm_interval: s(2),
+        },
+        deadline: s(300),
+        ..off()
+    }
+}
+
+use PowerCommand::{Off as HardOff, SoftOff};
+
+#[test]
+fn a_host_that_shuts_down_is_asked_once_and_confirmed() {
+    let ran = run(soft(s(180), true), follows(On, On, Off, s(40)));
+    assert_eq!(ran.commands, [SoftOff]);
+    assert_eq!(ran.ending().to_string(), "confirmed off");
+    assert!(ran.at() < s(45), "{:?}", ran.at());
+}
+
+#[test]
+fn a_host_that_does_not_shut_down_is_not_forced_by_itself() {
+    let ran = run(soft(s(180), false), always(On));
+    assert_eq!(ran.commands, [SoftOff]);
+    assert_eq!(
+        ran.ending().to_string(),
+        "the host did not shut down within 180s, it was not forced: the last reading was on; \
+         next: power off"
+    );
+    assert!(!ran.ending().is_done());
+    assert!(ran.at() >= s(180) && ran.at() < s(183), "{:?}", ran.at());
+}
+
+#[test]
+fn a_host_that_does_not_shut_down_is_forced_where_that_was_asked() {
+    let hard = Cell::new(None);
+    let world = (
+        |_| seen(if hard.get().is_some() { Off } else { On }),
+        |now, command| {
+            if command == HardOff {
+                hard.set(Some(now));
+            }
+            Ok(())
+        },
+    );
+    let ran = run(soft(s(60), true), world);
+    assert_eq!(ran.commands, [SoftOff, HardOff]);
+    assert!(ran.sends[1] - ran.sends[0] >= s(60));
+    assert!(ran.sends[1] - ran.sends[0] < s(61), "no time is lost");
+    assert_eq!(
+        ran.ending().to_string(),
+        "confirmed off, by force: the host did not shut down"
+    );
+}
+
+#[test]
+fn the_time_to_shut_down_counts_from_the_asking() {
+    // The BMC cannot be read for longer than the whole limit.
+    let world = (
+        |now| {
+            if now < s(100) {
+                Err(failed(ErrorKind::Unreachable))
+            } else {
+                seen(On)
+            }
+        },
+        |_, _| Ok(()),
+    );
+    let ran = run(soft(s(60), true), world);
+    assert_eq!(ran.commands[..2], [SoftOff, HardOff]);
+    assert!(ran.sends[0] >= s(100) && ran.sends[1] >= ran.sends[0] + s(60));
+}
+
+#[test]
+fn a_bmc_that_cannot_ask_ends_it_or_is_forced_at_once() {
+    for then_force in [false, true] {
+        let hard = Cell::new(false);
+        let world = (
+            |_| seen(if hard.get() { Off } else { On }),
+            |_, command| {
+                hard.set(command == HardOff);
+                if command == SoftOff {
+                    return Err(failed(ErrorKind::Unsupported));
+                }
+                Ok(())
+            },
+        );
+        let ran = run(soft(s(180), then_force), world);
+        if then_force {
+            assert_eq!(ran.commands, [SoftOff, HardOff]);
+            assert_eq!(*ran.ending(), Ending::Forced);
+            assert!(ran.at() < s(4), "{:?}", ran.at());
+        } else {
+            assert_eq!(ran.commands, [SoftOff]);
+            assert_eq!(*ran.ending(), Ending::Failed(ErrorKind::Unsupported));
+        }
+    }
+}
+
+#[test]
+fn a_refused_asking_is_not_repeated_and_the_host_keeps_its_time() {
+    for (kind, then_force) in [
+        (ErrorKind::Refused, false),
+        (ErrorKind::Busy, false),
+        (ErrorKind::Refused, true),
+        (ErrorKind::Busy, true),
+    ] {
+        let world = (
+            |_| seen(On),
+            |_, command| match command {
+                SoftOff => Err(failed(kind)),
+                _ => Ok(()),
+            },
+        );
+        let ran = run(soft(s(60), then_force), world);
+        let soft = ran.commands.iter().filter(|c| **c == SoftOff).count();
+        assert_eq!(soft, 1);
+        if then_force {
+            assert!(ran.sends[1] >= ran.sends[0] + s(60));
+        } else {
+            assert_eq!(*ran.ending(), Ending::Failed(kind));
+        }
+    }
+}
+
+#[test]
+fn no_answer_to_the_asking_is_settled_by_reading() {
+    let world = (
+        |now| seen(if now < s(30) { On } else { Off }),
+        |_, _| {
+            Err(Failed {
+                maybe_sent: true,
+                ..failed(ErrorKind::Timeout)
+            })
+        },
+    );
+    let ran = run(soft(s(180), false), world);
+    assert_eq!(ran.commands, [SoftOff]);
+    assert_eq!(
+        *ran.ending(),
+        Ending::Confirmed {
+            state: Off,
+            commanded: true
+        }
+    );
+}
+
+#[test]
+fn only_a_host_that_is_exactly_on_is_asked() {
+    for state in [Unknown, PoweringOn, PoweringOff] {
+        let ran = run(soft(s(60), false), always(state));
+        assert!(ran.commands.is_empty(), "{state:?}");
+        assert!(matches!(ran.ending(), Ending::NotShutDown { .. }));
+    }
+    let ran = run(soft(s(60), false), always(Off));
+    assert!(ran.commands.is_empty());
+    assert!(ran.ending().is_done());
+}
+
+#[test]
+fn a_host_that_is_off_when_its_time_ends_is_not_forced() {
+    // Off is read for the first time 0.5 s before the limit; the proof needs 2 s more.
+    let world = (
+        |now| seen(if now < ms(59_500) { On } else { Off }),
+        |_, command| {
+            assert_eq!(command, SoftOff);
+            Ok(())
+        },
+    );
+    for then_force in [false, true] {
+        let ran = run(soft(s(61), then_force), world);
+        assert_eq!(ran.commands, [SoftOff]);
+        assert!(matches!(ran.ending(), Ending::Confirmed { .. }));
+    }
+}
+
+#[test]
+fn it_is_soft_until_it_forces() {
+    let mut op = Operation::new(soft(s(60), true));
+    assert!(op.is_soft());
+    op.read(s(0), s(0), seen(On));
+    assert_eq!(op.next(s(0)), Next::Send(SoftOff));
+    op.sending(s(0));
+    op.sent(s(0), Ok(()));
+    op.read(s(59), s(59), seen(On));
+    op.next(s(59));
+    assert!(op.is_soft());
+    op.read(ms(59_500), ms(59_500), seen(On));
+    assert_eq!(op.next(s(60)), Next::Send(HardOff));
+    assert!(!op.is_soft());
+}

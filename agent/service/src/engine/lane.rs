@@ -1,0 +1,244 @@
+//! The way to one BMC endpoint, and who may use it in which order (F6).
+//!
+//! Owns: one operation at a time, one call at a time, and the one case in which the order of
+//! asking does not count: a hard power-off takes the place of what waits for a host to shut down.
+//! Must never: let two hard power-offs overtake each other, or anything overtake another host's
+//! command that is under way.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+
+use super::handle::Handle;
+use crate::journal::Action;
+
+/// What one BMC can do at once: one operation, one call.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    queue: Mutex<Queue<Arc<Handle>>>,
+    moved: watch::Sender<()>,
+    pub(crate) call: Semaphore,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self {
+            queue: Mutex::default(),
+            moved: watch::channel(()).0,
+            call: Semaphore::new(1),
+        }
+    }
+}
+
+/// How an operation stands to the others of its BMC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rank {
+    /// Waits for a host to shut down by itself.
+    Soft,
+    /// A hard power-off.
+    HardOff,
+    /// In the order of asking.
+    Other,
+}
+
+impl Rank {
+    pub(crate) fn of(action: Action) -> Self {
+        match action {
+            Action::SoftOff => Self::Soft,
+            Action::Off { .. } => Self::HardOff,
+            Action::On | Action::Cycle | Action::Reset | Action::Nmi => Self::Other,
+        }
+    }
+}
+
+/// A place in the queue of a lane; dropping it gives it up, and the turn with it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    lane: Arc<Lane>,
+    number: u64,
+}
+
+impl Place {
+    /// Takes a place, and tells which operations have lost theirs to it.
+    pub(crate) fn take(
+        lane: Arc<Lane>,
+        rank: Rank,
+        handle: Arc<Handle>,
+    ) -> (Self, Vec<Arc<Handle>>) {
+        let (number, overtaken) = lane.queue.lock().join(rank, handle);
+        (Self { lane, number }, overtaken)
+    }
+
+    pub(crate) fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    /// Waits until it is its turn; one that has lost its place waits for ever.
+    pub(crate) async fn turn(&self) {
+        let mut moved = self.lane.moved.subscribe();
+        while !self.lane.queue.lock().is_first(self.number) {
+            if moved.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// From now on it is not overtaken any more.
+    pub(crate) fn hold_firmly(&self) {
+        self.lane.queue.lock().hold_firmly(self.number);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.lane.queue.lock().leave(self.number);
+        self.lane.moved.send_replace(());
+    }
+}
+
+/// A place in a lane's semaphore. It is never closed; if it were, nobody would be served.
+pub(crate) async fn permit(semaphore: &Semaphore) -> SemaphorePermit<'_> {
+    match semaphore.acquire().await {
+        Ok(permit) => permit,
+        Err(_) => std::future::pending().await,
+    }
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    number: u64,
+    soft: bool,
+    who: T,
+}
+
+/// Who is on, first, and who waits, in their order.
+#[derive(Debug)]
+struct Queue<T> {
+    next: u64,
+    places: Vec<Waiting<T>>,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self {
+            next: 0,
+            places: Vec::new(),
+        }
+    }
+}
+
+impl<T: Clone> Queue<T> {
+    /// Adds one, and returns those that it overtakes. A hard off stands where the first soft one
+    /// stood. The one whose turn it is keeps it until it leaves: a command may be under way.
+    fn join(&mut self, rank: Rank, who: T) -> (u64, Vec<T>) {
+        let number = self.next;
+        self.next += 1;
+        let mut at = self.places.len();
+        let mut overtaken = Vec::new();
+        if rank == Rank::HardOff
+            && let Some(first) = self.places.iter().position(|place| place.soft)
+        {
+            at = first.max(1);
+            let softs = self.places.iter().filter(|place| place.soft);
+            overtaken = softs.map(|place| place.who.clone()).collect();
+            let on = self.places.first().map(|place| place.number);
+            self.places
+                .retain(|place| !place.soft || Some(place.number) == on);
+            self.places.iter_mut().for_each(|place| place.soft = false);
+        }
+        let place = Waiting {
+            number,
+            soft: rank == Rank::Soft,
+            who,
+        };
+        self.places.insert(at.min(self.places.len()), place);
+        (number, overtaken)
+    }
+
+    fn is_first(&self, number: u64) -> bool {
+        self.places
+            .first()
+            .is_some_and(|place| place.number == number)
+    }
+
+    fn hold_firmly(&mut self, number: u64) {
+        for place in &mut self.places {
+            if place.number == number {
+                place.soft = false;
+            }
+        }
+    }
+
+    fn leave(&mut self, number: u64) {
+        self.places.retain(|place| place.number != number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(queue: &Queue<&'static str>) -> Vec<&'static str> {
+        queue.places.iter().map(|place| place.who).collect()
+    }
+
+    fn queue(of: &[(Rank, &'static str)]) -> Queue<&'static str> {
+        let mut queue = Queue::default();
+        for &(rank, who) in of {
+            let (_, overtaken) = queue.join(rank, who);
+            assert!(overtaken.is_empty(), "{who} overtakes {overtaken:?}");
+        }
+        queue
+    }
+
+    #[test]
+    fn everybody_waits_in_the_order_of_asking() {
+        let mut queue = queue(&[
+            (Rank::Other, "on"),
+            (Rank::HardOff, "off"),
+            (Rank::HardOff, "off again"),
+            (Rank::Soft, "soft"),
+            (Rank::Other, "cycle"),
+        ]);
+        assert_eq!(order(&queue), ["on", "off", "off again", "soft", "cycle"]);
+        assert!(queue.is_first(0) && !queue.is_first(1));
+        queue.leave(0);
+        assert!(queue.is_first(1));
+    }
+
+    #[test]
+    fn a_hard_off_is_next_after_the_soft_one_that_is_on() {
+        let mut queue = queue(&[(Rank::Soft, "soft"), (Rank::Other, "on")]);
+        let (number, overtaken) = queue.join(Rank::HardOff, "off");
+        assert_eq!(overtaken, ["soft"]);
+        assert_eq!(order(&queue), ["soft", "off", "on"]);
+        let (_, overtaken) = queue.join(Rank::HardOff, "second");
+        assert!(overtaken.is_empty(), "it is overtaken once");
+        assert_eq!(order(&queue), ["soft", "off", "on", "second"]);
+        queue.leave(0);
+        assert!(queue.is_first(number));
+    }
+
+    #[test]
+    fn a_hard_off_takes_the_place_of_the_first_soft_one_that_waits() {
+        let mut queue = queue(&[
+            (Rank::Other, "on"),
+            (Rank::Soft, "soft"),
+            (Rank::Other, "cycle"),
+            (Rank::Soft, "softer"),
+        ]);
+        let (_, overtaken) = queue.join(Rank::HardOff, "off");
+        assert_eq!(overtaken, ["soft", "softer"]);
+        assert_eq!(order(&queue), ["on", "off", "cycle"]);
+    }
+
+    #[test]
+    fn one_that_forces_already_is_not_overtaken() {
+        let mut queue = queue(&[(Rank::Soft, "soft"), (Rank::Other, "on")]);
+        queue.hold_firmly(0);
+        let (_, overtaken) = queue.join(Rank::HardOff, "off");
+        assert!(overtaken.is_empty());
+        assert_eq!(order(&queue), ["soft", "on", "off"]);
+    }
+}

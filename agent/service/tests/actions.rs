@@ -1,0 +1,365 @@
+//! Soft off, cycle, reset and diagnostic interrupt, and who may overtake whom.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
+mod kit;
+
+use std::time::Duration;
+
+use kit::*;
+use rackhand_bmc::{ErrorKind, PowerCommand, PowerState};
+use rackhand_proto::{
+    CallErrorKind, Refusal, classify,
+    convert::duration_to_proto,
+    v1::{self, OutcomeCode, await_response::Event, begin_request::Action},
+};
+
+fn ms(millis: u64) -> Option<prost_types::Duration> {
+    Some(duration_to_proto(Duration::from_millis(millis)))
+}
+
+fn asks(id: &str, host: &str, action: Action) -> v1::BeginRequest {
+    v1::BeginRequest {
+        action: Some(action),
+        ..off(id, host)
+    }
+}
+
+/// Quick to confirm, slow to give up.
+fn soft(id: &str, host: &str) -> v1::BeginRequest {
+    asks(id, host, Action::PowerSoftOff(soft_off(10_000, false)))
+}
+
+fn soft_off(limit: u64, then_force: bool) -> v1::PowerSoftOff {
+    v1::PowerSoftOff {
+        limit: ms(limit),
+        then_force,
+        confirm_interval: ms(20),
+        ..v1::PowerSoftOff::default()
+    }
+}
+
+fn reset(id: &str) -> v1::BeginRequest {
+    asks(id, "node-1", Action::PowerReset(v1::PowerReset {}))
+}
+
+fn nmi(id: &str) -> v1::BeginRequest {
+    asks(id, "node-1", Action::PowerNmi(v1::PowerNmi {}))
+}
+
+fn cycle(id: &str) -> v1::BeginRequest {
+    let hold_off = ms(10);
+    asks(
+        id,
+        "node-1",
+        Action::PowerCycle(v1::PowerCycle { hold_off }),
+    )
+}
+
+#[tokio::test]
+async fn a_soft_off_asks_once_and_is_confirmed() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    begin(&mut client, soft("a", "node-1")).await.unwrap();
+    let (events, outcome) = follow(&mut client, "a").await;
+    assert_eq!(outcome.code(), OutcomeCode::Confirmed, "{outcome:?}");
+    assert_eq!(outcome.message, "host node-1: confirmed off");
+    assert_eq!((outcome.commands_sent, outcome.readings.len()), (1, 2));
+    let sent = |event: &Event| matches!(event, Event::CommandSent(c) if c.command == "soft-off");
+    assert!(events.iter().any(sent), "{events:?}");
+    let log = site.bmcs.of(1).log.lock().unwrap().clone();
+    assert_eq!(log, [PowerCommand::SoftOff]);
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_shut_down_is_forced_only_where_that_was_asked() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    *site.bmcs.of(1).deaf.lock().unwrap() = true;
+    let unforced = asks("a", "node-1", Action::PowerSoftOff(soft_off(300, false)));
+    begin(&mut client, unforced).await.unwrap();
+    let outcome = outcome(&mut client, "a").await;
+    assert_eq!(outcome.code(), OutcomeCode::Unconfirmed);
+    assert_eq!(
+        outcome.message,
+        "host node-1: the host did not shut down within 300ms, it was not forced: the last \
+         reading was on; next: power off"
+    );
+    assert_eq!(site.bmcs.of(1).commands(), (0, 0));
+    let forced = asks("b", "node-1", Action::PowerSoftOff(soft_off(300, true)));
+    begin(&mut client, forced).await.unwrap();
+    let outcome = kit::outcome(&mut client, "b").await;
+    assert_eq!(outcome.code(), OutcomeCode::Confirmed);
+    assert_eq!(
+        outcome.message,
+        "host node-1: confirmed off, by force: the host did not shut down"
+    );
+    let log = site.bmcs.of(1).log.lock().unwrap().clone();
+    use PowerCommand::{Off, SoftOff};
+    assert_eq!(log, [SoftOff, SoftOff, Off], "each operation asked once");
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_hard_off_overtakes_a_soft_one_at_once() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    *site.bmcs.of(1).deaf.lock().unwrap() = true;
+    begin(&mut client, soft("soft", "node-1")).await.unwrap();
+    site.bmcs.of(1).commanded_times(1).await;
+    begin(&mut client, soft("softer", "node-1")).await.unwrap();
+    begin(&mut client, on("on", "node-1")).await.unwrap();
+    begin(&mut client, off("hard", "node-1")).await.unwrap();
+    for id in ["soft", "softer"] {
+        let outcome = outcome(&mut client, id).await;
+        assert_eq!(outcome.code(), OutcomeCode::Cancelled);
+        assert_eq!(
+            outcome.message,
+            "host node-1: overtaken by operation hard, a hard power off"
+        );
+    }
+    let hard = outcome(&mut client, "hard").await;
+    assert_eq!(hard.message, "host node-1: confirmed off");
+    let on = outcome(&mut client, "on").await;
+    assert_eq!(on.code(), OutcomeCode::Confirmed);
+    let log = site.bmcs.of(1).log.lock().unwrap().clone();
+    use PowerCommand::{Off, On, SoftOff};
+    assert_eq!(log, [SoftOff, Off, On], "before the one that waited longer");
+    assert_eq!(
+        *site.bmcs.of(1).power.lock().unwrap(),
+        PowerState::On,
+        "which came next"
+    );
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn two_hard_offs_wait_for_each_other() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    *site.bmcs.of(1).stubborn.lock().unwrap() = true;
+    let first = v1::BeginRequest {
+        deadline: ms(1000),
+        ..off("first", "node-1")
+    };
+    begin(&mut client, first).await.unwrap();
+    site.bmcs.of(1).commanded_times(1).await;
+    begin(&mut client, off("second", "node-1")).await.unwrap();
+    let first = outcome(&mut client, "first").await;
+    assert_eq!(first.code(), OutcomeCode::Unconfirmed, "{first:?}");
+    *site.bmcs.of(1).stubborn.lock().unwrap() = false;
+    let second = outcome(&mut client, "second").await;
+    assert_eq!(second.code(), OutcomeCode::Confirmed);
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_soft_off_that_forces_already_is_not_overtaken() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    *site.bmcs.of(1).deaf.lock().unwrap() = true;
+    *site.bmcs.of(1).stubborn.lock().unwrap() = true;
+    let forced = asks("soft", "node-1", Action::PowerSoftOff(soft_off(200, true)));
+    begin(&mut client, forced).await.unwrap();
+    site.bmcs.of(1).commanded_times(2).await;
+    begin(&mut client, off("hard", "node-1")).await.unwrap();
+    site.bmcs.of(1).set(PowerState::Off);
+    let soft = outcome(&mut client, "soft").await;
+    assert_eq!(soft.code(), OutcomeCode::Confirmed, "{soft:?}");
+    let hard = outcome(&mut client, "hard").await;
+    assert_eq!(
+        hard.message,
+        "host node-1: confirmed off; no command was needed"
+    );
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_cycle_goes_off_and_on_again() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    begin(&mut client, cycle("a")).await.unwrap();
+    let outcome = outcome(&mut client, "a").await;
+    assert_eq!(outcome.code(), OutcomeCode::Confirmed);
+    assert_eq!(
+        outcome.message,
+        "host node-1: was off, and is confirmed on again"
+    );
+    assert_eq!((outcome.commands_sent, outcome.readings.len()), (2, 1));
+    assert_eq!(site.bmcs.of(1).commands(), (1, 1));
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn reset_and_interrupt_are_sent_once_whatever_comes_back() {
+    for (command, request) in [
+        (PowerCommand::Reset, reset as fn(&str) -> _),
+        (PowerCommand::Nmi, nmi as fn(&str) -> _),
+    ] {
+        let site = Site::new(1);
+        let agent = site.start().await;
+        let mut client = site.local().await;
+        let name = command.words();
+        let unknown = format!("host node-1: no answer to the {name}, so nobody knows");
+        for (id, refuses, code, message) in [
+            (
+                "taken",
+                None,
+                OutcomeCode::Confirmed,
+                format!("host node-1: the BMC took the {name}; the last reading was on"),
+            ),
+            (
+                "lost",
+                Some((ErrorKind::Timeout, true)),
+                OutcomeCode::Unconfirmed,
+                unknown,
+            ),
+            (
+                "refused",
+                Some((ErrorKind::Refused, false)),
+                OutcomeCode::Failed,
+                "host node-1: the BMC refuses the command (BMC redfish://10.0.0.1".to_owned(),
+            ),
+            (
+                "busy",
+                Some((ErrorKind::Busy, false)),
+                OutcomeCode::Failed,
+                "host node-1: the BMC failed (BMC redfish://10.0.0.1".to_owned(),
+            ),
+        ] {
+            *site.bmcs.of(1).refuses.lock().unwrap() = refuses;
+            site.bmcs.of(1).log.lock().unwrap().clear();
+            begin(&mut client, request(id)).await.unwrap();
+            let outcome = outcome(&mut client, id).await;
+            assert_eq!(outcome.code(), code, "{outcome:?}");
+            assert!(outcome.message.starts_with(&message), "{outcome:?}");
+            assert_eq!(*site.bmcs.of(1).log.lock().unwrap(), [command]);
+        }
+        site.bmcs.of(1).set(PowerState::Off);
+        begin(&mut client, request("off")).await.unwrap();
+        let outcome = outcome(&mut client, "off").await;
+        assert_eq!(outcome.code(), OutcomeCode::Failed);
+        assert_eq!(outcome.commands_sent, 0, "{outcome:?}");
+        agent.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_reset_that_the_agent_did_not_survive_is_not_sent_again() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    *site.bmcs.of(1).mute.lock().unwrap() = true;
+    begin(&mut client, reset("a")).await.unwrap();
+    site.bmcs.of(1).commanded_times(1).await;
+    agent.abort().await;
+    *site.bmcs.of(1).mute.lock().unwrap() = false;
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    assert!(!begin(&mut client, reset("a")).await.unwrap());
+    let outcome = outcome(&mut client, "a").await;
+    assert_eq!(outcome.code(), OutcomeCode::Interrupted);
+    assert!(outcome.message.contains("one command may have reached"));
+    agent.shutdown().await;
+    assert_eq!(*site.bmcs.of(1).log.lock().unwrap(), [PowerCommand::Reset]);
+}
+
+#[tokio::test]
+async fn a_held_host_may_be_told_to_be_off_but_nothing_else() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut controller = site.controller(&agent).await;
+    claim(&mut controller, 1).await;
+    begin(&mut controller, by_leader(off("fence", "node-1"), 1, 1))
+        .await
+        .unwrap();
+    outcome(&mut controller, "fence").await;
+    let mut operator = site.operator(&agent).await;
+    for request in [
+        on("on", "node-1"),
+        cycle("cycle"),
+        reset("reset"),
+        nmi("nmi"),
+    ] {
+        let id = request.operation_id.clone();
+        let held = begin(&mut operator, request).await.unwrap_err();
+        let kind = classify(&held).kind;
+        assert_eq!(kind, CallErrorKind::Refused(Refusal::Held), "{id}");
+        assert!(held.message().contains("--force"), "{held}");
+    }
+    for request in [soft("soft", "node-1"), off("off", "node-1")] {
+        let id = request.operation_id.clone();
+        assert!(begin(&mut operator, request).await.unwrap());
+        let outcome = outcome(&mut operator, &id).await;
+        assert_eq!(outcome.code(), OutcomeCode::Confirmed);
+    }
+    assert_eq!(held_by(&mut operator, "node-1").await, "rem-1");
+    let forced = v1::BeginRequest {
+        force: true,
+        ..cycle("forced")
+    };
+    begin(&mut operator, forced).await.unwrap();
+    let forced = outcome(&mut operator, "forced").await;
+    assert_eq!(
+        forced.message,
+        "host node-1: was off already, and is confirmed on"
+    );
+    assert_eq!(held_by(&mut operator, "node-1").await, "", "it is on now");
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn waits_that_cannot_fit_are_refused_and_unsaid_deadlines_do() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    for (request, least) in [
+        (
+            asks("a", "node-1", Action::PowerSoftOff(soft_off(20_000, false))),
+            "20.02s",
+        ),
+        (
+            asks(
+                "b",
+                "node-1",
+                Action::PowerCycle(v1::PowerCycle {
+                    hold_off: ms(18_000),
+                }),
+            ),
+            "20s",
+        ),
+    ] {
+        let refused = begin(&mut client, request).await.unwrap_err();
+        assert_eq!(
+            refused.message(),
+            format!(
+                "deadline: 20s leaves no time for what was asked, which takes at least {least}"
+            )
+        );
+    }
+    let long = v1::BeginRequest {
+        deadline: None,
+        ..asks(
+            "c",
+            "node-1",
+            Action::PowerSoftOff(soft_off(1_200_000, false)),
+        )
+    };
+    assert!(begin(&mut client, long).await.unwrap());
+    let outcome = outcome(&mut client, "c").await;
+    assert_eq!(outcome.code(), OutcomeCode::Confirmed);
+    agent.shutdown().await;
+}

@@ -1,0 +1,83 @@
+//! How loud refused handshakes are.
+//!
+//! Owns: which of them is worth a line in the log, as plain data with `now` given. Must never: let
+//! a stranger fill the log, or the memory.
+
+use std::{collections::HashMap, net::IpAddr, time::Duration};
+
+/// A peer is told of again after this.
+const EVERY: Duration = Duration::from_secs(60);
+/// So many peers are told apart; all others count as one.
+const PEERS: usize = 1024;
+
+/// Refused handshakes by peer.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    peers: HashMap<Option<IpAddr>, Told>,
+}
+
+#[derive(Debug)]
+struct Told {
+    at: Duration,
+    since: u64,
+}
+
+impl Refusals {
+    /// One more. `Some(n)`: worth a line, and `n` others of this peer have come since its last.
+    pub(super) fn note(&mut self, now: Duration, peer: Option<IpAddr>) -> Option<u64> {
+        let is_old = |told: &Told| now >= told.at.saturating_add(EVERY);
+        if !self.peers.contains_key(&peer) && self.peers.len() >= PEERS {
+            self.peers.retain(|_, told| !is_old(told));
+        }
+        let is_known = self.peers.contains_key(&peer) || self.peers.len() < PEERS;
+        let peer = peer.filter(|_| is_known);
+        match self.peers.get_mut(&peer) {
+            Some(told) if !is_old(told) => {
+                told.since = told.since.saturating_add(1);
+                None
+            }
+            told => {
+                let since = told.map_or(0, |told| told.since);
+                self.peers.insert(peer, Told { at: now, since: 0 });
+                Some(since)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn ip(n: u32) -> Option<IpAddr> {
+        Some(Ipv4Addr::from_bits(n).into())
+    }
+
+    #[test]
+    fn the_first_is_told_and_then_one_a_minute_with_a_count() {
+        let mut refusals = Refusals::default();
+        let told: Vec<(u64, u64)> = (0..130)
+            .filter_map(|t| Some((t, refusals.note(s(t), ip(1))?)))
+            .collect();
+        assert_eq!(told, [(0, 0), (60, 59), (120, 59)]);
+        assert_eq!(refusals.note(s(130), ip(2)), Some(0), "each peer by itself");
+        assert_eq!(refusals.note(s(130), None), Some(0));
+    }
+
+    #[test]
+    fn a_crowd_counts_as_one() {
+        let mut refusals = Refusals::default();
+        let lines = (0..10_000)
+            .filter_map(|n| refusals.note(s(1), ip(n)))
+            .count();
+        assert!(lines <= PEERS + 1, "{lines}");
+        assert!(refusals.peers.len() <= PEERS + 1);
+        assert_eq!(refusals.note(s(61), ip(20_000)), Some(0), "room again");
+    }
+}
