@@ -1,7 +1,8 @@
 """Runs a command and measures what it takes: wall time, CPU time, and peak memory of its tree.
 
-Memory is the resident set of all processes of the command together, sampled; for a single
-process the kernel's own high-water mark counts, if it is higher.
+Memory is the kernel's high-water mark of the resident set (proc(5), VmHWM), summed over the
+processes of the command that live at the same time. What wait4(2) reports as ru_maxrss would
+count the memory of this program too, which the command starts as a copy of.
 """
 
 import os
@@ -10,9 +11,6 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
-
-PAGE = os.sysconf("SC_PAGE_SIZE")
-
 
 @dataclass
 class Run:
@@ -38,13 +36,13 @@ def _tree(pid):
     return found
 
 
-def _resident(pid):
+def _high_water(pid):
     total = 0
     for member in _tree(pid):
         try:
-            with open(f"/proc/{member}/statm") as statm:
-                total += int(statm.read().split()[1]) * PAGE
-        except (OSError, IndexError):
+            with open(f"/proc/{member}/status") as status:
+                total += sum(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+        except OSError:
             pass
     return total
 
@@ -62,8 +60,8 @@ def run(argv, stdin="", limit=300.0, env=None):
 
         def watch():
             nonlocal peak
-            while not over.wait(0.01):
-                peak = max(peak, _resident(child.pid))
+            while not over.wait(0.002):
+                peak = max(peak, _high_water(child.pid))
                 if time.monotonic() - start > limit:
                     child.kill()
                     return
@@ -76,8 +74,7 @@ def run(argv, stdin="", limit=300.0, env=None):
         watcher.join()
         child.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
-        memory = max(peak, usage.ru_maxrss * 1024) / 2**20
-        return Run(wall, usage.ru_utime + usage.ru_stime, memory, child.returncode, out.read())
+        return Run(wall, usage.ru_utime + usage.ru_stime, peak / 1024, child.returncode, out.read())
 
 
 def best(runs):
