@@ -80,7 +80,23 @@ pub(super) enum Outcome {
 }
 
 impl Redfish {
-    /// Sends new values for the properties of a resource whose ETag is this.
+    /// Sends an action, once. The caller holds the turn.
+    pub(super) async fn act(
+        &self,
+        call: &Call,
+        target: &Url,
+        body: &Value,
+    ) -> Result<Answer, BmcError> {
+        call.command_is_sent();
+        let answer = self.access.change(Change::action(target, body)).await?;
+        if !answer.status.is_success() {
+            call.command_is_refused();
+        }
+        Ok(answer)
+    }
+
+    /// Sends new values for the properties of a resource whose ETag is this. The turn is held for
+    /// that only: a hard off need not wait for a task or a look back.
     pub(super) async fn patch(
         &self,
         call: &Call,
@@ -88,6 +104,7 @@ impl Redfish {
         etag: Option<&str>,
         body: &Value,
     ) -> Result<Answer, BmcError> {
+        let _turn = self.changing.lock().await;
         let mut tried = Vec::new();
         let mut last: Option<Answer> = None;
         let mut wants_any = usable(etag).is_none() && self.wants_any().await;

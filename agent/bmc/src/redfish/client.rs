@@ -31,7 +31,8 @@ pub(super) struct Redfish {
     /// Reset types from each ActionInfo, by its link; they do not change while a BMC runs. Two at
     /// most: the system's and the manager's.
     action_info: Mutex<BTreeMap<String, Vec<String>>>,
-    /// Held while something is being changed.
+    /// The turn, held while a change is under way: from the reading that decides about it, where
+    /// there is one, to its answer.
     pub(super) changing: Mutex<()>,
     pub(super) timeouts: Timeouts,
     pub(super) soft_off_by_button: bool,

@@ -13,7 +13,6 @@ use super::{
     change::Outcome,
     client::Redfish,
     document::System,
-    http::Change,
     vendor::{self, Cause},
 };
 use crate::{Accepted, BmcError, ErrorKind, PowerCommand, PowerState};
@@ -50,13 +49,9 @@ impl Redfish {
         };
         let target = self.access.http.resolve(&reset.target)?;
         let body = json!({ "ResetType": word });
-        call.command_is_sent();
-        let answer = self.access.change(Change::action(&target, &body)).await?;
+        let answer = self.act(call, &target, &body).await?;
         // A task may take its time; a hard off need not wait for that of a soft one.
         drop(turn);
-        if !answer.status.is_success() {
-            call.command_is_refused();
-        }
         let answer = self.judge(call, command, &answer).await?;
         Ok(Accepted {
             command: word.to_owned(),

@@ -151,6 +151,9 @@ fn tls_message(error: &rustls::Error) -> String {
 const CREDENTIALS: &str = "user or password refused; check the Secret or inventory entry that they \
                            come from, and that the BMC has the user enabled and not locked out";
 
+const PRIVILEGE: &str = "the user may not do this; it needs the ConfigureComponents privilege \
+                         (role Operator; for the BMC itself and its log Administrator)";
+
 /// What to do about a host in POST.
 pub(super) const IN_POST: &str = "the host is in POST and nothing can be set meanwhile; try again \
                                   when it has booted, or power it off first";
@@ -189,16 +192,19 @@ pub(super) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> Bm
     if messages.has(Cause::Post) {
         return busy(IN_POST);
     }
+    // With a 401, Dell's AccessDenied is a wrong password.
+    if messages.has(Cause::Privilege) && status != StatusCode::UNAUTHORIZED {
+        return error(ErrorKind::Privilege, PRIVILEGE);
+    }
+    if messages.has(Cause::Credentials) {
+        return error(ErrorKind::Authentication, CREDENTIALS);
+    }
     if messages.has(Cause::Unsupported) {
         return error(ErrorKind::Unsupported, "the BMC cannot do this");
     }
     match status {
         StatusCode::UNAUTHORIZED => error(ErrorKind::Authentication, CREDENTIALS),
-        StatusCode::FORBIDDEN => {
-            let why = "the user may not do this; it needs the ConfigureComponents privilege \
-                       (role Operator; for the BMC itself and its log Administrator)";
-            error(ErrorKind::Privilege, why)
-        }
+        StatusCode::FORBIDDEN => error(ErrorKind::Privilege, PRIVILEGE),
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
             error(ErrorKind::Unsupported, "the BMC cannot do this")
         }

@@ -70,7 +70,6 @@ impl Redfish {
                 return Err(self.error(ErrorKind::Unsupported, message));
             }
         };
-        let _turn = self.changing.lock().await;
         let found = self.locator.read(&self.access, call).await?;
         let identity = &found.system.identity;
         if let Some(led) = led(&found.body) {

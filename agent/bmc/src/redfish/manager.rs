@@ -9,7 +9,6 @@ use super::{
     call::Call,
     client::Redfish,
     document::{Action, Collection, links},
-    http::Change,
 };
 use crate::{Accepted, BmcError, ErrorKind};
 
@@ -64,7 +63,6 @@ impl Redfish {
     }
 
     pub(super) async fn reset_manager(&self, call: &Call) -> Result<Accepted, BmcError> {
-        let turn = self.changing.lock().await;
         let link = self.manager(call).await?;
         let url = self.access.http.resolve(&link)?;
         let body = self.fetch(call, &url, "reading the manager").await?;
@@ -75,13 +73,10 @@ impl Redfish {
         let word = reset_type(allowed.as_deref())
             .ok_or_else(|| unsupported("its manager offers no restart"))?;
         let target = self.access.http.resolve(&reset.target)?;
-        call.command_is_sent();
+        let turn = self.changing.lock().await;
         let body = json!({ "ResetType": word });
-        let answer = self.access.change(Change::action(&target, &body)).await?;
+        let answer = self.act(call, &target, &body).await?;
         drop(turn);
-        if !answer.status.is_success() {
-            call.command_is_refused();
-        }
         // A task is not followed: who would answer is restarting.
         let answer = match answer.status {
             reqwest::StatusCode::ACCEPTED => "202".to_owned(),

@@ -53,7 +53,6 @@ impl Redfish {
         call: &Call,
         wanted: BootOverride,
     ) -> Result<Accepted, BmcError> {
-        let _turn = self.changing.lock().await;
         let found = self.locator.read(&self.access, call).await?;
         let identity = found.system.identity.clone();
         let settings = self.settings(call, &found).await?;

@@ -18,7 +18,6 @@ use super::{
     client::Redfish,
     discovery::Found,
     document::{Action, Collection, Features, link},
-    http::Change,
     manager::managed_by,
 };
 use crate::{Accepted, BmcError, ErrorKind, EventLog, LogEntry};
@@ -247,22 +246,15 @@ impl Redfish {
 
     pub(super) async fn clear_log(&self, call: &Call) -> Result<Accepted, BmcError> {
         const DOING: &str = "clearing the event log";
-        let turn = self.changing.lock().await;
         let service = self.log_service(call).await?;
         let clear = Action::of(&service, "#LogService.ClearLog").ok_or_else(|| {
             let message = format!("{DOING}: the log cannot be cleared");
             self.error(ErrorKind::Unsupported, message)
         })?;
         let target = self.access.http.resolve(&clear.target)?;
-        call.command_is_sent();
-        let answer = self
-            .access
-            .change(Change::action(&target, &json!({})))
-            .await?;
+        let turn = self.changing.lock().await;
+        let answer = self.act(call, &target, &json!({})).await?;
         drop(turn);
-        if !answer.status.is_success() {
-            call.command_is_refused();
-        }
         let answer = self.changed(call, DOING, &answer).await?;
         Ok(Accepted {
             command: "ClearLog".to_owned(),

@@ -107,7 +107,12 @@ impl Reader<'_> {
             return None;
         }
         self.left -= 1;
-        match self.try_get(link, query).await {
+        let read = tokio::time::timeout_at(self.until, self.try_get(link, query)).await;
+        let read = read.unwrap_or_else(|_| {
+            let message = "reading sensors: no complete answer in time";
+            Err(self.bmc.error(ErrorKind::Timeout, message))
+        });
+        match read {
             Ok(body) => Some(body),
             Err(error) => {
                 let is_over = matches!(
