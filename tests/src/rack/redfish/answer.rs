@@ -67,7 +67,7 @@ impl Answer {
                     .iter()
                     .for_each(|patch| merge(&mut value, patch));
                 if let Some(Mangle::Huge(bytes)) = effects.mangle {
-                    value["Padding"] = json!("x".repeat(bytes));
+                    merge(&mut value, &json!({"Padding": "x".repeat(bytes)}));
                 }
                 (Some("application/json"), value.to_string().into_bytes())
             }
