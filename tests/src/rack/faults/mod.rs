@@ -5,6 +5,8 @@
 //! machine: a fault changes what the BMC says or takes, not what is so.
 
 mod effects;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

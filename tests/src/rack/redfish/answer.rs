@@ -110,7 +110,7 @@ impl Answer {
         for (name, value) in self.headers {
             match &effects.tag_suffix {
                 Some(suffix) if name == header::ETAG => {
-                    put(name, &etag::with_suffix(&value, suffix))
+                    put(name, &etag::with_suffix(&value, suffix));
                 }
                 _ => put(name, &value),
             }
