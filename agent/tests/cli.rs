@@ -75,6 +75,50 @@ fn exit_codes_tell_failed_from_not_confirmed() {
 }
 
 #[test]
+fn cycle_soft_off_and_reset_by_hand() {
+    let bmc = Redfish::start();
+    let site = Site::new(&[&bmc]);
+    let daemon = Daemon::start(&site);
+    let cycle = daemon.run(&["power", "cycle", "node-1", "--hold-off", "100ms"]);
+    assert_eq!(cycle.code, 0, "{cycle:?}");
+    assert!(
+        cycle
+            .out
+            .contains("host node-1: was off, and is confirmed on again"),
+        "{cycle:?}"
+    );
+    assert_eq!(bmc.power(), "On");
+
+    // This BMC offers only hard off and on.
+    let soft = daemon.run(&["power", "off", "--soft", "node-1"]);
+    assert_eq!(soft.code, 1, "{soft:?}");
+    assert!(soft.out.contains("the BMC cannot do this"), "{soft:?}");
+    assert_eq!(bmc.power(), "On", "a soft off never becomes a hard one");
+    for action in ["reset", "nmi"] {
+        let once = daemon.run(&["power", action, "node-1"]);
+        assert_eq!(once.code, 1, "{once:?}");
+        assert!(once.out.contains("the BMC cannot do this"), "{once:?}");
+    }
+
+    let forced = ["power", "off", "--soft", "--then-force", "--limit", "10m"];
+    let forced = daemon.run(&[&forced[..], &["node-1", "-o", "json"]].concat());
+    assert_eq!(forced.code, 0, "{forced:?}");
+    let forced: Value = serde_json::from_str(&forced.out).unwrap();
+    assert_eq!(
+        forced[0]["message"],
+        "host node-1: confirmed off, by force: the host did not shut down"
+    );
+    assert_eq!(bmc.power(), "Off");
+
+    let reset = daemon.run(&["power", "reset", "node-1"]);
+    assert_eq!(reset.code, 1, "{reset:?}");
+    assert!(reset.out.contains("next: power on"), "{reset:?}");
+    let hard = daemon.run(&["power", "off", "node-1", "--limit", "1m"]);
+    assert_eq!(hard.code, 2, "only a soft off has a limit: {hard:?}");
+    assert_eq!(daemon.stop(), 0);
+}
+
+#[test]
 fn an_agent_afar_is_reached_by_its_rack() {
     let bmc = Redfish::start();
     let site = Site::new(&[&bmc]);

@@ -15,6 +15,9 @@ pub struct BreakerSettings {
     pub failures: u32,
     /// The first rest; each further one is twice as long.
     pub first: Duration,
+    /// A call that its caller gave up after so long counts as one without anybody there: a BMC
+    /// that takes connections and then says nothing would never be left alone otherwise.
+    pub patience: Duration,
     /// No rest is longer: a fencing operation waits no longer than this for a BMC that is back.
     pub longest: Duration,
 }
@@ -24,6 +27,7 @@ impl Default for BreakerSettings {
         Self {
             failures: 3,
             first: Duration::from_secs(1),
+            patience: Duration::from_secs(5),
             longest: Duration::from_secs(15),
         }
     }
@@ -36,7 +40,7 @@ pub(super) enum Outcome {
     Answered,
     /// Nobody is there.
     NobodyThere(BmcError),
-    /// Nothing: the call was dropped, or never got to the BMC.
+    /// Nothing: the call never got to the BMC, or was given up soon.
     Nothing,
 }
 
@@ -55,6 +59,21 @@ impl Outcome {
             | ErrorKind::Busy
             | ErrorKind::Refused => Self::Answered,
         }
+    }
+
+    /// Of a call that was given up after so long.
+    pub(super) fn given_up(settings: BreakerSettings, bmc: &str, after: Duration) -> Self {
+        if after < settings.patience {
+            return Self::Nothing;
+        }
+        Self::NobodyThere(BmcError {
+            kind: ErrorKind::Timeout,
+            bmc: bmc.to_owned(),
+            // Not how long it was this time: the words stay the same.
+            message: format!("no answer within {:?}", settings.patience),
+            retry_after: None,
+            maybe_sent: false,
+        })
     }
 }
 

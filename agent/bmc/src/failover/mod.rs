@@ -50,6 +50,7 @@ impl Default for FailoverSettings {
 pub struct Failover {
     drivers: Vec<Driver>,
     preference: std::sync::Mutex<Preference>,
+    settings: BreakerSettings,
     begun: Instant,
 }
 
@@ -71,6 +72,7 @@ impl Failover {
         Some(Self {
             drivers: drivers.collect(),
             preference: std::sync::Mutex::new(Preference::new(settings.prefer)),
+            settings: settings.breaker,
             begun: Instant::now(),
         })
     }
@@ -124,13 +126,14 @@ impl Failover {
         let mut asked = Asked {
             failover: self,
             driver,
-            outcome: Outcome::Nothing,
+            since: self.now(),
+            outcome: None,
         };
         let result = call(driver.bmc.as_ref()).await;
-        asked.outcome = match &result {
+        asked.outcome = Some(match &result {
             Ok(_) => Outcome::Answered,
             Err(error) => Outcome::of(error),
-        };
+        });
         result
     }
 }
@@ -139,13 +142,19 @@ impl Failover {
 struct Asked<'a> {
     failover: &'a Failover,
     driver: &'a Driver,
-    outcome: Outcome,
+    since: Duration,
+    /// `None`: it was dropped.
+    outcome: Option<Outcome>,
 }
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        let outcome = std::mem::replace(&mut self.outcome, Outcome::Nothing);
-        locked(&self.driver.breaker).tell(self.failover.now(), outcome);
+        let now = self.failover.now();
+        let outcome = self.outcome.take().unwrap_or_else(|| {
+            let bmc = self.driver.bmc.address();
+            Outcome::given_up(self.failover.settings, bmc, now.saturating_sub(self.since))
+        });
+        locked(&self.driver.breaker).tell(now, outcome);
     }
 }
 

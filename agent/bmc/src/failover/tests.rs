@@ -293,11 +293,30 @@ async fn a_call_that_is_dropped_leaves_the_probe_to_the_next() {
     first.heal();
     *first.mute.lock().unwrap() = true;
     first.asked();
-    let probe = tokio::time::timeout(s(5), both.power()).await;
+    let probe = tokio::time::timeout(s(4), both.power()).await;
     assert!(probe.is_err(), "the probe hangs and is given up");
     first.heal();
     assert!(both.power().await.is_ok());
     assert_eq!(first.asked().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bmc_that_hangs_is_left_alone_though_every_caller_gives_up_early() {
+    let (first, second, _) = Scripted::pair();
+    let both = failover(&first, &second);
+    *first.mute.lock().unwrap() = true;
+    for _ in 0..3 {
+        let hung = tokio::time::timeout(s(8), both.power()).await;
+        assert!(hung.is_err());
+    }
+    let read = tokio::time::timeout(s(8), both.power()).await;
+    assert_eq!(read.unwrap().unwrap().protocol, Protocol::Ipmi);
+    second.fail(ErrorKind::Refused, false);
+    let error = both.power().await.unwrap_err();
+    assert_eq!(
+        error.message,
+        "by no driver: redfish://a: no answer within 5s; ipmi://a: refused"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,7 +45,7 @@ impl Operation {
     fn is_off(&mut self, now: Duration) {
         match self.asked.goal {
             Goal::Cycle { hold_off, .. } => {
-                self.enter(Phase::Hold(now.saturating_add(hold_off)), now)
+                self.enter(Phase::Hold(now.saturating_add(hold_off)), now);
             }
             Goal::SoftOff { .. } if self.phase == Phase::Off && self.sent_at.is_some() => {
                 self.ended = Some(Ending::Forced);
