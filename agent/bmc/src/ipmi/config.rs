@@ -30,7 +30,8 @@ pub enum SuiteChoice {
 pub struct Timeouts {
     /// Finding the name, and again the handshake from its first packet to its last.
     pub connect: Duration,
-    /// One call of [`Bmc`](crate::Bmc), whatever it takes.
+    /// One call of [`Bmc`](crate::Bmc), whatever it takes; four times that for what reads a record
+    /// at a time (identity, sensors, event log).
     pub call: Duration,
 }
 

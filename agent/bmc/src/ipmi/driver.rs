@@ -14,17 +14,22 @@ use super::{
     boot_options::{Flags, GetBootFlags, SetBootOption},
     chassis::{self, ChassisStatus, GetChassisStatus},
     client::{Call, Client},
-    guid,
+    command,
     session::{Answer, Exchange, Level, Repeat, name},
     wire::CompletionCode,
 };
 use crate::{
-    Accepted, Bmc, BmcError, BmcFuture, BootOverride, ErrorKind, Identify, PowerCommand,
-    PowerReading, Protocol, SystemIdentity,
+    Accepted, Bmc, BmcError, BmcFuture, BootOverride, ErrorKind, EventLog, Identify, PowerCommand,
+    PowerReading, Protocol, Sensor, SystemIdentity,
 };
 
+const SUCCESS: &str = "completion code 0x00";
 /// A BMC that restarts need not answer; it is not waited for any longer than this.
 const RESTART: Duration = Duration::from_secs(5);
+
+/// What reads a record at a time has this many times the limit of a call: a BMC may have hundreds
+/// of sensors, and each is a request or two. Other calls come in between.
+const RECORDS: u32 = 4;
 
 /// One IPMI BMC.
 pub(super) struct Ipmi {
@@ -45,6 +50,10 @@ impl Ipmi {
         self.client.call(self.timeouts.call).await
     }
 
+    async fn long_call(&self) -> Result<Call<'_>, BmcError> {
+        self.client.call(self.timeouts.call * RECORDS).await
+    }
+
     async fn read(&self, call: &Call<'_>) -> Result<PowerReading, BmcError> {
         let request: Message = GetChassisStatus.into();
         let answer = call.exchange(exchange(&request, Repeat::Read)).await?;
@@ -55,7 +64,7 @@ impl Ipmi {
             raw: status.raw(),
             protocol: Protocol::Ipmi,
             identity: SystemIdentity {
-                system_uuid: guid::system_uuid(answer.guid),
+                system_uuid: command::system_uuid(answer.guid),
                 ..SystemIdentity::default()
             },
             at: Timestamp::now(),
@@ -77,7 +86,7 @@ impl Ipmi {
             answer,
         };
         let Some(code) = CompletionCode::of(answer.completion) else {
-            return Ok(accepted("completion code 0x00".to_owned()));
+            return Ok(accepted(SUCCESS.to_owned()));
         };
         // A "no" that may be an "already": only the state itself can tell.
         let mut state = String::new();
@@ -115,7 +124,7 @@ impl Ipmi {
         match CompletionCode::of(answer.completion) {
             None => Ok(Accepted {
                 command,
-                answer: "completion code 0x00".to_owned(),
+                answer: SUCCESS.to_owned(),
             }),
             Some(code) => Err(BmcError {
                 maybe_sent: code.may_have_acted() && repeat != Repeat::Read,
@@ -153,7 +162,7 @@ impl Ipmi {
         }
         Ok(Accepted {
             command: format!("Set System Boot Options, flags {}", flags.raw()),
-            answer: "completion code 0x00".to_owned(),
+            answer: SUCCESS.to_owned(),
         })
     }
 }
@@ -223,6 +232,46 @@ impl Bmc for Ipmi {
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
         Box::pin(self.switch(command))
+    }
+
+    fn identity(&self) -> BmcFuture<'_, SystemIdentity> {
+        Box::pin(async move {
+            let call = self.long_call().await?;
+            // Any answer brings the GUID of the session that it came in.
+            let request: Message = GetChassisStatus.into();
+            let answer = call.exchange(exchange(&request, Repeat::Read)).await?;
+            let guid = (answer.guid != [0; 16]).then_some(answer.guid);
+            let identity = command::identity(&call, guid).await;
+            identity.map_err(|error| call.because("identity", error))
+        })
+    }
+
+    fn sensors(&self) -> BmcFuture<'_, Vec<Sensor>> {
+        Box::pin(async move {
+            let call = self.long_call().await?;
+            let sensors = command::sensors(&call).await;
+            sensors.map_err(|error| call.because("sensors", error))
+        })
+    }
+
+    fn event_log(&self, limit: usize) -> BmcFuture<'_, EventLog> {
+        Box::pin(async move {
+            let call = self.long_call().await?;
+            let log = command::event_log(&call, limit).await;
+            log.map_err(|error| call.because("event log", error))
+        })
+    }
+
+    fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            let call = self.call().await?;
+            let cleared = command::clear_event_log(&call).await;
+            cleared.map_err(|error| call.because("Clear SEL", error))?;
+            Ok(Accepted {
+                command: "Clear SEL".to_owned(),
+                answer: SUCCESS.to_owned(),
+            })
+        })
     }
 
     fn boot(&self) -> BmcFuture<'_, BootOverride> {

@@ -11,7 +11,6 @@ mod client;
 mod command;
 mod config;
 mod driver;
-mod guid;
 mod session;
 mod udp;
 pub mod wire;

@@ -1,19 +1,16 @@
-//! How an exchange goes on: what is sent next, and what an answer leads to.
+//! How an exchange goes on in a session: what is sent next, and what an answer leads to.
 
 use std::time::{Duration, Instant};
 
 use super::{
     Answer, Failure, Level, Machine, Pace, Random, Repeat,
     job::{Job, Pending, Purpose},
-    live::Session,
     machine::SECOND_LOOK,
     name,
-    opening::{Opening, Refusal, Stage},
-    plan,
 };
 use crate::{
     ErrorKind,
-    ipmi::wire::{CompletionCode, RakpStatus, Response},
+    ipmi::wire::{CompletionCode, Response},
 };
 
 /// A session that answered so lately is taken for alive before a request that goes out once. A
@@ -23,11 +20,6 @@ const FRESH: Duration = Duration::from_secs(5);
 const KEPT_TRIES: u32 = 2;
 /// Silent tries before a session that was heard in this exchange is given up.
 const HEARD_TRIES: u32 = 4;
-/// Tries of RAKP message 3 before the handshake begins again: a BMC that has taken it, but whose
-/// answer was lost, need not answer it twice.
-const RAKP3_TRIES: u32 = 3;
-/// Handshakes that begin again.
-const MOST_RESTARTS: u32 = 2;
 
 impl Machine {
     pub(super) fn advance(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
@@ -48,119 +40,16 @@ impl Machine {
         }
     }
 
+    /// When a packet that goes out now goes out again: after `1 / part` of the first wait, but
+    /// not before the BMC had twice the time that it took lately. A slow one would only get more
+    /// to do, and some take a repeated handshake message for another handshake.
     pub(super) fn pace(&self, now: Instant, part: u32) -> Pace {
         let policy = self.settings.retransmission;
-        Pace::new(now, policy.first / part.max(1), policy.most)
+        let first = policy.first / part.max(1);
+        // A lost datagram makes one of the two long; a slow BMC both.
+        let took = self.took.into_iter().flatten().min().unwrap_or_default();
+        Pace::new(now, first.max(took * 2), policy.most)
     }
-
-    // The handshake.
-
-    fn open(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
-        if job.terms.is_empty() {
-            let most = self.settings.most.unwrap_or(Level::User);
-            let need = self.need(job);
-            job.terms = plan::terms(self.settings.suite, self.worked, need, most);
-        }
-        let Some(&terms) = job.terms.first() else {
-            return;
-        };
-        let (Some(seed), Some(number)) = (random.draw(), random.draw()) else {
-            return self.fail(job, no_random(), now, random);
-        };
-        let deadline = job.deadline.min(now + self.settings.connect);
-        let opening = Opening::new(terms, seed, number, self.pace(now, 1), deadline);
-        self.emit(job, opening.packet());
-        self.opening = Some(opening);
-    }
-
-    fn drive_opening(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
-        let Some(opening) = &mut self.opening else {
-            return;
-        };
-        if now >= opening.deadline {
-            let message = format!(
-                "no answer to {} within {:?}; is this a BMC, and IPMI over LAN switched on?",
-                opening.stage().word(),
-                self.settings.connect
-            );
-            let failure = Failure::new(ErrorKind::Timeout, message);
-            return self.fail(job, failure, now, random);
-        }
-        if now < opening.pace.due {
-            return;
-        }
-        let is_stuck = opening.stage() == Stage::Rakp3 && opening.pace.tries >= RAKP3_TRIES;
-        if is_stuck && job.restarts < MOST_RESTARTS {
-            job.restarts += 1;
-            self.drop_opening(now, random);
-            return self.open(job, now, random);
-        }
-        opening.pace.again(now);
-        let packet = opening.packet();
-        self.emit(job, packet);
-    }
-
-    pub(super) fn opened(&mut self, job: &mut Job, session: Session, random: &mut dyn Random) {
-        self.retire(random);
-        self.worked = Some((session.suite, session.most));
-        self.session = Some(session);
-        job.pending = None;
-        job.is_heard = true;
-    }
-
-    pub(super) fn refused(
-        &mut self,
-        job: &mut Job,
-        opening: Opening,
-        refusal: Refusal,
-        now: Instant,
-        random: &mut dyn Random,
-    ) {
-        let (suite, level) = opening.terms;
-        let failure = Failure::of_refusal(refusal, &self.settings, level);
-        if let Some(iv) = random.draw() {
-            self.out.extend(opening.farewell(Some(refusal), iv, now));
-        }
-        match what_next(refusal) {
-            Next::Again if job.restarts < MOST_RESTARTS => {
-                job.restarts += 1;
-                return self.open(job, now, random);
-            }
-            Next::Later => {
-                // The silent session that was to be replaced is no use either.
-                if job.is_renewed {
-                    self.retire(random);
-                }
-                if job.back_off(now) {
-                    job.refusal = Some(failure);
-                } else {
-                    self.fail(job, failure, now, random);
-                }
-                return;
-            }
-            Next::OtherSuite => job.terms.retain(|(other, _)| *other != suite),
-            Next::OtherTerms => job.terms.retain(|other| *other != (suite, level)),
-            Next::Again | Next::GiveUp => return self.fail(job, failure, now, random),
-        }
-        // That a suite is missing says less than that the user may not.
-        let says_more = failure.kind != ErrorKind::Unsupported;
-        if says_more || job.refusal.is_none() {
-            job.refusal = Some(failure);
-        }
-        if !job.terms.is_empty() {
-            return self.open(job, now, random);
-        }
-        match (job.fallback.take(), job.refusal.take()) {
-            (Some(answer), _) => {
-                self.floor = Level::User;
-                self.finish(job, Ok(answer), now, random);
-            }
-            (None, Some(failure)) => self.fail(job, failure, now, random),
-            (None, None) => {}
-        }
-    }
-
-    // In the session.
 
     fn send_next(&mut self, job: &mut Job, need: Level, now: Instant, random: &mut dyn Random) {
         let Some(session) = &self.session else { return };
@@ -214,6 +103,9 @@ impl Machine {
             }
         };
         pending.numbers.push(number);
+        if pending.purpose == Purpose::Ask && pending.numbers.len() > 1 {
+            job.is_trailing = true;
+        }
         self.emit(job, packet);
     }
 
@@ -260,6 +152,10 @@ impl Machine {
             return;
         };
         session.heard = now;
+        self.took = [
+            self.took[1],
+            Some(now.saturating_duration_since(pending.pace.began)),
+        ];
         job.is_heard = true;
         job.unreachable_at = None;
         let code = CompletionCode::of(response.completion);
@@ -314,8 +210,6 @@ impl Machine {
             }
         }
     }
-
-    // The end.
 
     pub(super) fn believe_unreachable(
         &mut self,
@@ -395,7 +289,7 @@ impl Machine {
         self.finish(job, Err(failure), now, random);
     }
 
-    fn finish(
+    pub(super) fn finish(
         &mut self,
         job: &mut Job,
         outcome: Result<Answer, Failure>,
@@ -405,7 +299,7 @@ impl Machine {
         let is_done = match &outcome {
             // Earlier tries may still be on their way, and must not be carried out after a later
             // command: a closed session carries out nothing.
-            Ok(_) => job.asked > 1 && job.exchange.repeat != Repeat::Read,
+            Ok(_) => job.is_trailing && job.exchange.repeat != Repeat::Read,
             Err(_) => job.asked > 0 || job.is_renewed || job.pending.is_some(),
         };
         self.drop_opening(now, random);
@@ -425,42 +319,7 @@ fn nothing() -> Answer {
     }
 }
 
-fn no_random() -> Failure {
+pub(super) fn no_random() -> Failure {
     let message = "the operating system gives no random numbers";
     Failure::new(ErrorKind::Configuration, message)
-}
-
-enum Next {
-    /// The same once more: the handshake went out of step.
-    Again,
-    /// The same, later.
-    Later,
-    OtherSuite,
-    OtherTerms,
-    GiveUp,
-}
-
-fn what_next(refusal: Refusal) -> Next {
-    let (stage, status) = match refusal {
-        Refusal::OtherSuite => return Next::OtherSuite,
-        Refusal::Password | Refusal::Key => return Next::GiveUp,
-        Refusal::Status(stage, status) => (stage, status),
-    };
-    match status.kind() {
-        ErrorKind::Busy => return Next::Later,
-        ErrorKind::Privilege if stage != Stage::Rakp3 => return Next::OtherTerms,
-        _ if status.is_about_suite() && stage != Stage::Rakp3 => return Next::OtherSuite,
-        _ => {}
-    }
-    let lost = [RakpStatus::INVALID_SESSION, RakpStatus::INACTIVE_SESSION];
-    match stage {
-        Stage::Rakp1 if status == RakpStatus::ILLEGAL_PARAMETER => Next::OtherTerms,
-        Stage::Rakp1 if lost.contains(&status) => Next::Again,
-        // RAKP message 2 has proved that the password is right: a message was repeated and the
-        // BMC drew another number, or it lost the session.
-        Stage::Rakp3 if status == RakpStatus::INVALID_CHECK_VALUE || lost.contains(&status) => {
-            Next::Again
-        }
-        _ => Next::GiveUp,
-    }
 }

@@ -88,6 +88,8 @@ pub(super) struct Job {
     pub(super) is_heard: bool,
     /// Datagrams that carried the request itself.
     pub(super) asked: u32,
+    /// Whether a try of the request has no answer of its own, although another has.
+    pub(super) is_trailing: bool,
     /// Datagrams in all, and how many there were at the first refusal by ICMP.
     pub(super) sent: u32,
     pub(super) unreachable_at: Option<u32>,
@@ -117,6 +119,7 @@ impl Job {
             is_renewed: false,
             is_heard: false,
             asked: 0,
+            is_trailing: false,
             sent: 0,
             unreachable_at: None,
             fallback: None,

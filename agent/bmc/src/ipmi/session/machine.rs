@@ -47,6 +47,8 @@ pub(in crate::ipmi) struct Machine {
     pub(super) worked: Option<Terms>,
     /// What power needs here: OPERATOR, but some BMCs want more than IPMI 2.0 does.
     pub(super) floor: Level,
+    /// How long the BMC took for its last two answers, from the first try.
+    pub(super) took: [Option<Duration>; 2],
     /// Datagrams that answered nothing.
     pub(super) dropped: u64,
 }
@@ -61,6 +63,7 @@ impl Machine {
             out: VecDeque::new(),
             worked: None,
             floor: Level::User,
+            took: [None; 2],
             dropped: 0,
         }
     }
@@ -258,6 +261,10 @@ impl Machine {
             return false;
         }
         job.unreachable_at = None;
+        self.took = [
+            self.took[1],
+            Some(now.saturating_duration_since(opening.pace.began)),
+        ];
         match heard {
             Heard::Nothing => {}
             Heard::Next => {

@@ -5,6 +5,7 @@
 //! not answer a request of the present call; or send a request twice that is to go out once.
 
 mod drive;
+mod establish;
 mod failure;
 mod job;
 mod level;
@@ -52,6 +53,8 @@ pub(super) struct Settings {
 /// When a packet without an answer goes out again.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
+    /// Of the first try.
+    began: Instant,
     due: Instant,
     wait: Duration,
     most: Duration,
@@ -63,6 +66,7 @@ impl Pace {
     fn new(now: Instant, first: Duration, most: Duration) -> Self {
         let wait = first.max(Duration::from_millis(1));
         Self {
+            began: now,
             due: now + wait,
             wait,
             most: most.max(wait),

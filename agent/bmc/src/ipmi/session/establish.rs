@@ -1,0 +1,161 @@
+//! How an exchange comes by a session.
+
+use std::time::Instant;
+
+use super::{
+    Failure, Level, Machine, Random,
+    drive::no_random,
+    job::Job,
+    live::Session,
+    opening::{Opening, Refusal, Stage},
+    plan,
+};
+use crate::{ErrorKind, ipmi::wire::RakpStatus};
+
+/// Tries of RAKP message 3 before the handshake begins again: a BMC that has taken it, but whose
+/// answer was lost, need not answer it twice.
+const RAKP3_TRIES: u32 = 3;
+/// Handshakes that begin again.
+const MOST_RESTARTS: u32 = 2;
+
+impl Machine {
+    pub(super) fn open(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
+        if job.terms.is_empty() {
+            let most = self.settings.most.unwrap_or(Level::User);
+            let need = self.need(job);
+            job.terms = plan::terms(self.settings.suite, self.worked, need, most);
+        }
+        let Some(&terms) = job.terms.first() else {
+            return;
+        };
+        let (Some(seed), Some(number)) = (random.draw(), random.draw()) else {
+            return self.fail(job, no_random(), now, random);
+        };
+        let deadline = job.deadline.min(now + self.settings.connect);
+        let opening = Opening::new(terms, seed, number, self.pace(now, 1), deadline);
+        self.emit(job, opening.packet());
+        self.opening = Some(opening);
+    }
+
+    pub(super) fn drive_opening(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
+        let Some(opening) = &mut self.opening else {
+            return;
+        };
+        if now >= opening.deadline {
+            let message = format!(
+                "no answer to {} within {:?}; is this a BMC, and IPMI over LAN switched on?",
+                opening.stage().word(),
+                self.settings.connect
+            );
+            let failure = Failure::new(ErrorKind::Timeout, message);
+            return self.fail(job, failure, now, random);
+        }
+        if now < opening.pace.due {
+            return;
+        }
+        let is_stuck = opening.stage() == Stage::Rakp3 && opening.pace.tries >= RAKP3_TRIES;
+        if is_stuck && job.restarts < MOST_RESTARTS {
+            job.restarts += 1;
+            self.drop_opening(now, random);
+            return self.open(job, now, random);
+        }
+        opening.pace.again(now);
+        let packet = opening.packet();
+        self.emit(job, packet);
+    }
+
+    pub(super) fn opened(&mut self, job: &mut Job, session: Session, random: &mut dyn Random) {
+        self.retire(random);
+        self.worked = Some((session.suite, session.most));
+        self.session = Some(session);
+        job.pending = None;
+        job.is_heard = true;
+    }
+
+    pub(super) fn refused(
+        &mut self,
+        job: &mut Job,
+        opening: Opening,
+        refusal: Refusal,
+        now: Instant,
+        random: &mut dyn Random,
+    ) {
+        let (suite, level) = opening.terms;
+        let failure = Failure::of_refusal(refusal, &self.settings, level);
+        if let Some(iv) = random.draw() {
+            self.out.extend(opening.farewell(Some(refusal), iv, now));
+        }
+        match what_next(refusal) {
+            Next::Again if job.restarts < MOST_RESTARTS => {
+                job.restarts += 1;
+                return self.open(job, now, random);
+            }
+            Next::Later => {
+                // The silent session that was to be replaced is no use either.
+                if job.is_renewed {
+                    self.retire(random);
+                }
+                if job.back_off(now) {
+                    job.refusal = Some(failure);
+                } else {
+                    self.fail(job, failure, now, random);
+                }
+                return;
+            }
+            Next::OtherSuite => job.terms.retain(|(other, _)| *other != suite),
+            Next::OtherTerms => job.terms.retain(|other| *other != (suite, level)),
+            Next::Again | Next::GiveUp => return self.fail(job, failure, now, random),
+        }
+        // That a suite is missing says less than that the user may not.
+        let says_more = failure.kind != ErrorKind::Unsupported;
+        if says_more || job.refusal.is_none() {
+            job.refusal = Some(failure);
+        }
+        if !job.terms.is_empty() {
+            return self.open(job, now, random);
+        }
+        match (job.fallback.take(), job.refusal.take()) {
+            (Some(answer), _) => {
+                self.floor = Level::User;
+                self.finish(job, Ok(answer), now, random);
+            }
+            (None, Some(failure)) => self.fail(job, failure, now, random),
+            (None, None) => {}
+        }
+    }
+}
+
+enum Next {
+    /// The same once more: the handshake went out of step.
+    Again,
+    /// The same, later.
+    Later,
+    OtherSuite,
+    OtherTerms,
+    GiveUp,
+}
+
+fn what_next(refusal: Refusal) -> Next {
+    let (stage, status) = match refusal {
+        Refusal::OtherSuite => return Next::OtherSuite,
+        Refusal::Password | Refusal::Key => return Next::GiveUp,
+        Refusal::Status(stage, status) => (stage, status),
+    };
+    match status.kind() {
+        ErrorKind::Busy => return Next::Later,
+        ErrorKind::Privilege if stage != Stage::Rakp3 => return Next::OtherTerms,
+        _ if status.is_about_suite() && stage != Stage::Rakp3 => return Next::OtherSuite,
+        _ => {}
+    }
+    let lost = [RakpStatus::INVALID_SESSION, RakpStatus::INACTIVE_SESSION];
+    match stage {
+        Stage::Rakp1 if status == RakpStatus::ILLEGAL_PARAMETER => Next::OtherTerms,
+        Stage::Rakp1 if lost.contains(&status) => Next::Again,
+        // RAKP message 2 has proved that the password is right: a message was repeated and the
+        // BMC drew another number, or it lost the session.
+        Stage::Rakp3 if status == RakpStatus::INVALID_CHECK_VALUE || lost.contains(&status) => {
+            Next::Again
+        }
+        _ => Next::GiveUp,
+    }
+}

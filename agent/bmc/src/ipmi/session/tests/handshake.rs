@@ -1,0 +1,277 @@
+//! Opening a session: how many packets, which suite, which privilege, and who may not.
+
+use std::time::Duration;
+
+use super::world::{World, control, settings, status};
+use crate::{
+    ErrorKind,
+    ipmi::{
+        SuiteChoice,
+        session::Level,
+        wire::{Frame, OpenRequest, PayloadType, Suite},
+    },
+};
+
+fn kinds(world: &World) -> Vec<u8> {
+    let kind = |packet: &Vec<u8>| packet[5] & 0x3f;
+    world.sent.iter().map(kind).collect()
+}
+
+/// What was proposed: suite, privilege.
+fn proposals(world: &World) -> Vec<(Suite, u8)> {
+    let open = |packet: &Vec<u8>| match Frame::decode(packet) {
+        Ok(Frame::V20 {
+            payload_type: PayloadType::OpenRequest,
+            payload,
+            ..
+        }) => {
+            let open = OpenRequest::decode(payload).expect("an open request");
+            let suite = Suite::of_algorithms(open.algorithms).expect("a suite");
+            Some((suite, open.privilege))
+        }
+        _ => None,
+    };
+    world.sent.iter().filter_map(open).collect()
+}
+
+const OPEN: [u8; 3] = [0x10, 0x12, 0x14];
+
+#[test]
+fn a_cold_status_is_four_packets_and_a_warm_one_is_one() {
+    let mut world = World::admin();
+    let answer = world.ask(status()).expect("status");
+    assert_eq!((answer.completion, answer.data.len()), (0, 3));
+    assert_eq!(answer.guid, super::bmc::GUID);
+    assert_eq!(kinds(&world), [OPEN.to_vec(), vec![0]].concat());
+    assert_eq!(world.bmc.commands, [(0, 1)]);
+    world.ask(status()).expect("status");
+    assert_eq!(world.sent.len(), 5);
+}
+
+#[test]
+fn a_cold_command_is_five_packets_and_a_warm_one_is_one() {
+    let mut world = World::admin();
+    world.ask(control(1)).expect("on");
+    assert_eq!(kinds(&world), [OPEN.to_vec(), vec![0, 0]].concat());
+    assert_eq!(world.bmc.commands, [(6, 0x3b), (0, 2)]);
+    world.ask(control(0)).expect("off");
+    world.ask(status()).expect("status");
+    world.ask(control(3)).expect("reset");
+    assert_eq!(world.sent.len(), 8);
+    assert_eq!(world.bmc.controls, [1, 0, 3]);
+}
+
+#[test]
+fn privilege_is_raised_only_for_the_first_command_that_needs_it() {
+    let mut world = World::admin();
+    world.ask(status()).expect("status");
+    world.ask(control(0)).expect("off");
+    world.ask(control(0)).expect("off");
+    assert_eq!(world.bmc.commands, [(0, 1), (6, 0x3b), (0, 2), (0, 2)]);
+    assert_eq!(proposals(&world), [(Suite::Cipher17, 3)]);
+}
+
+#[test]
+fn suite_3_is_taken_where_17_is_refused_and_remembered() {
+    for refusal in [Some(0x04), Some(0x05), Some(0x10), Some(0x11), None] {
+        let mut world = World::admin();
+        world.bmc.suites = vec![Suite::Cipher3];
+        world.bmc.suite_status = refusal;
+        world.ask(status()).expect("status");
+        let (s3, s17) = ((Suite::Cipher3, 3), (Suite::Cipher17, 3));
+        assert_eq!(proposals(&world), [s17, s3], "{refusal:?}");
+        world.close();
+        world.ask(status()).expect("status");
+        assert_eq!(proposals(&world), [s17, s3, s3], "{refusal:?}");
+    }
+}
+
+#[test]
+fn nothing_weaker_than_what_is_allowed_is_taken() {
+    for refusal in [Some(0x11), None] {
+        let mut settings = settings("admin", "secret");
+        settings.suite = SuiteChoice::Only(Suite::Cipher17);
+        let mut world = World::new(settings);
+        world.bmc.suites = vec![Suite::Cipher3];
+        world.bmc.suite_status = refusal;
+        let failure = world.ask(status()).expect_err("no suite");
+        assert_eq!(failure.kind, ErrorKind::Unsupported);
+        assert!(failure.message.contains("suite 17 or 3"), "{failure:?}");
+        assert_eq!(proposals(&world), [(Suite::Cipher17, 3)]);
+    }
+}
+
+#[test]
+fn a_wrong_password_is_told_from_a_wrong_user_and_leaves_nothing_open() {
+    let mut world = World::new(settings("admin", "geheim"));
+    let failure = world.ask(status()).expect_err("password");
+    assert_eq!(failure.kind, ErrorKind::Authentication);
+    assert!(
+        failure
+            .message
+            .contains("wrong password for user \"admin\"")
+    );
+    assert!(!failure.message.contains("geheim"));
+    world.rest(Duration::from_secs(1));
+    assert_eq!(world.bmc.sessions(), (0, 0));
+    assert_eq!(kinds(&world), OPEN);
+
+    let mut world = World::new(settings("nobody", "secret"));
+    let failure = world.ask(status()).expect_err("user");
+    assert_eq!(failure.kind, ErrorKind::Authentication);
+    assert!(
+        failure.message.contains("check the user name"),
+        "{failure:?}"
+    );
+    assert_eq!(world.sent.len(), 2);
+}
+
+#[test]
+fn kg_must_be_the_bmcs() {
+    let with = |ours: &'static [u8], theirs: &'static [u8]| {
+        let mut settings = settings("admin", "secret");
+        settings.kg.extend_from_slice(ours);
+        let mut world = World::new(settings);
+        world.bmc.kg = theirs;
+        let result = world.ask(status());
+        world.rest(Duration::from_secs(1));
+        (result, world.bmc.sessions())
+    };
+    assert!(with(b"k", b"k").0.is_ok());
+    for (ours, theirs) in [(&b""[..], &b"k"[..]), (b"x", b"k"), (b"k", b"")] {
+        let (result, sessions) = with(ours, theirs);
+        let failure = result.expect_err("key");
+        assert_eq!(failure.kind, ErrorKind::Authentication);
+        assert!(failure.message.contains("K_g"), "{failure:?}");
+        assert_eq!(sessions, (0, 0));
+    }
+}
+
+#[test]
+fn an_account_of_user_reads_and_is_told_why_it_may_not_switch() {
+    let mut world = World::new(settings("reader", "readpw"));
+    world.ask(status()).expect("status");
+    let (s3, s17) = (Suite::Cipher3, Suite::Cipher17);
+    assert_eq!(proposals(&world), [(s17, 3), (s3, 3), (s17, 2)]);
+    let failure = world.ask(control(0)).expect_err("may not");
+    assert_eq!(failure.kind, ErrorKind::Privilege);
+    assert!(!failure.maybe_sent);
+    let message = failure.message;
+    assert!(message.contains("user \"reader\" at OPERATOR"), "{message}");
+    assert!(message.contains("raise the user's limit"), "{message}");
+    assert!(world.bmc.controls.is_empty());
+    // The session that it has goes on, and after it only what worked is asked for.
+    let before = world.sent.len();
+    world.ask(status()).expect("status");
+    assert_eq!(world.sent.len(), before + 1);
+    world.close();
+    world.ask(status()).expect("status");
+    assert_eq!(proposals(&world).last(), Some(&(s17, 2)));
+    assert_eq!(world.sent.len(), before + 1 + 1 + 4);
+}
+
+#[test]
+fn an_account_of_operator_switches() {
+    let mut world = World::new(settings("oper", "operpw"));
+    world.ask(control(1)).expect("on");
+    assert_eq!(world.bmc.controls, [1]);
+    assert_eq!(world.sent.len(), 5);
+}
+
+#[test]
+fn the_address_is_the_most_that_is_asked_for() {
+    let mut settings = settings("admin", "secret");
+    settings.most = Some(Level::User);
+    let mut world = World::new(settings);
+    world.ask(status()).expect("status");
+    assert_eq!(proposals(&world), [(Suite::Cipher17, 2)]);
+    let failure = world.ask(control(0)).expect_err("off");
+    assert_eq!(failure.kind, ErrorKind::Privilege);
+    assert!(failure.message.contains("privilegelevel"), "{failure:?}");
+    assert_eq!(world.sent.len(), 4);
+}
+
+#[test]
+fn a_bmc_that_wants_administrator_for_power_gets_it_and_is_remembered() {
+    let mut world = World::admin();
+    world.bmc.control_level = Level::Administrator;
+    assert_eq!(world.ask(control(1)).map(|answer| answer.completion), Ok(0));
+    assert_eq!(world.bmc.controls, [1]);
+    let before = world.sent.len();
+    world.ask(control(0)).expect("off");
+    assert_eq!(world.sent.len(), before + 1);
+    world.close();
+    assert_eq!(world.bmc.sessions().0, 0);
+
+    // Who may not have it gets the BMC's own answer.
+    let mut world = World::new(super::world::settings("oper", "operpw"));
+    world.bmc.control_level = Level::Administrator;
+    assert_eq!(
+        world.ask(control(1)).map(|answer| answer.completion),
+        Ok(0xd4)
+    );
+    assert!(world.bmc.controls.is_empty());
+}
+
+#[test]
+fn a_bmc_out_of_sessions_is_asked_again_until_the_deadline() {
+    let mut world = World::admin();
+    world.bmc.open_statuses = vec![0x01, 0x0b, 0];
+    world.ask(status()).expect("status");
+    let mut world = World::admin();
+    world.bmc.open_statuses = vec![0x01; 100];
+    let began = world.now;
+    let failure = world.ask(status()).expect_err("no room");
+    assert_eq!(failure.kind, ErrorKind::Busy);
+    assert!(failure.retry_after.is_some());
+    assert!(world.now - began <= super::world::LIMIT);
+    assert!((5..10).contains(&world.sent.len()), "{}", world.sent.len());
+}
+
+#[test]
+fn a_handshake_that_the_bmc_lost_begins_again() {
+    let mut world = World::admin();
+    // It restarts between messages: message 3 finds no session and is not answered.
+    world.begin(status());
+    let third = world.now + Duration::from_millis(25);
+    loop {
+        world.machine_step();
+        if world.sent.len() == 3 {
+            break;
+        }
+        assert!(world.now <= third);
+    }
+    world.bmc.restart();
+    assert!(world.go_on(None).expect("outcome").is_ok());
+    assert_eq!(proposals(&world).len(), 2);
+}
+
+#[test]
+fn a_dead_bmc_is_given_up_when_the_handshake_took_too_long() {
+    let mut world = World::admin();
+    world.is_dead = true;
+    let began = world.now;
+    let failure = world.ask(status()).expect_err("dead");
+    assert_eq!(failure.kind, ErrorKind::Timeout);
+    assert!(
+        failure.message.contains("no answer to Open Session"),
+        "{failure:?}"
+    );
+    assert_eq!(world.now - began, Duration::from_secs(10));
+    // At 0, 0.5, 1.5, 3.5 and 7.5 s.
+    assert_eq!(world.sent.len(), 5);
+}
+
+#[test]
+fn a_stray_icmp_does_not_make_it_unreachable_but_two_do() {
+    let mut world = World::admin();
+    world.icmp = 1;
+    world.ask(status()).expect("status");
+    let mut world = World::admin();
+    world.icmp = 10;
+    let began = world.now;
+    let failure = world.ask(status()).expect_err("refused");
+    assert_eq!(failure.kind, ErrorKind::Unreachable);
+    assert!(world.now - began < Duration::from_millis(200));
+    assert_eq!(world.sent.len(), 2);
+}

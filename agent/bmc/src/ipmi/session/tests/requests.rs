@@ -1,0 +1,213 @@
+//! Requests in a session: what goes out again, what never does, and what is believed.
+
+use std::time::Duration;
+
+use super::world::{LIMIT, World, control, status};
+use crate::ErrorKind;
+
+fn warm() -> World {
+    let mut world = World::admin();
+    world.ask(control(1)).expect("on");
+    world.sent.clear();
+    world.bmc.commands.clear();
+    world.bmc.controls.clear();
+    world
+}
+
+#[test]
+fn what_goes_out_once_goes_out_once() {
+    for byte in [3, 4, 5] {
+        let mut world = warm();
+        world.is_mute = true;
+        let began = world.now;
+        let failure = world.ask(control(byte)).expect_err("silence");
+        assert_eq!(failure.kind, ErrorKind::Timeout);
+        assert!(failure.maybe_sent);
+        assert!(failure.message.contains("read the state"), "{failure:?}");
+        assert_eq!(world.now - began, LIMIT);
+        assert_eq!(world.bmc.controls, [byte]);
+        // The command, and the farewell.
+        assert_eq!(world.sent.len(), 2);
+        world.rest(Duration::from_secs(1));
+        assert_eq!(world.bmc.sessions(), (0, 0));
+    }
+}
+
+#[test]
+fn a_no_is_not_asked_again_where_it_goes_out_once() {
+    for code in [0xc0, 0xc3, 0xd2, 0xd5] {
+        let mut world = warm();
+        world.bmc.codes = vec![code];
+        let answer = world.ask(control(3)).expect("answer");
+        assert_eq!(answer.completion, code);
+        assert_eq!(world.sent.len(), 1);
+    }
+}
+
+#[test]
+fn not_now_is_asked_again_where_that_does_no_harm() {
+    for exchange in [status(), control(0)] {
+        let mut world = warm();
+        world.bmc.codes = vec![0xc0, 0xc3, 0xc4, 0xd2];
+        let answer = world.ask(exchange.clone()).expect("answer");
+        assert_eq!(answer.completion, 0);
+        assert_eq!(world.sent.len() >= 5, true);
+        let mut world = warm();
+        world.bmc.codes = vec![0xc0; 100];
+        let began = world.now;
+        let answer = world.ask(exchange).expect("answer");
+        assert_eq!(answer.completion, 0xc0);
+        assert!(world.now - began <= LIMIT);
+        assert!(world.sent.len() < 12);
+    }
+}
+
+#[test]
+fn a_lost_answer_is_asked_for_again_with_new_numbers() {
+    let mut world = warm();
+    world.faults.drop = 100;
+    world.begin(control(0));
+    world.machine_step();
+    world.faults.drop = 0;
+    assert!(world.go_on(None).expect("outcome").is_ok());
+    assert_eq!(world.bmc.controls, [0]);
+    // The session number of each try.
+    let number = |packet: &Vec<u8>| packet[10];
+    assert_ne!(number(&world.sent[0]), number(&world.sent[1]));
+    // What may still be on its way finds no session.
+    world.rest(Duration::from_secs(1));
+    assert_eq!(world.bmc.sessions(), (0, 0));
+    assert!(!world.machine.has_session());
+}
+
+#[test]
+fn a_session_that_the_bmc_lost_is_made_anew_in_the_same_call() {
+    for exchange in [status(), control(0)] {
+        let mut world = warm();
+        world.rest(Duration::from_secs(20));
+        world.bmc.restart();
+        let began = world.now;
+        world.ask(exchange).expect("answer");
+        assert!(world.now - began < Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn what_goes_out_once_is_not_spent_on_a_session_that_may_be_lost() {
+    let mut world = warm();
+    world.rest(Duration::from_secs(20));
+    world.bmc.restart();
+    let began = world.now;
+    world.ask(control(3)).expect("reset");
+    assert!(world.now - began < Duration::from_secs(1));
+    assert_eq!(world.bmc.controls, [3]);
+}
+
+#[test]
+fn a_slow_bmc_answers_on_the_session_that_it_has() {
+    let mut world = warm();
+    world.slow = Duration::from_millis(1500);
+    let began = world.now;
+    world.ask(status()).expect("status");
+    // The first try was answered, although a new session was begun meanwhile.
+    assert_eq!(world.now - began, Duration::from_millis(1510));
+    world.slow = Duration::ZERO;
+    world.rest(Duration::from_secs(5));
+    assert!(world.machine.has_session());
+    assert_eq!(world.bmc.sessions().0, 1);
+}
+
+#[test]
+fn a_very_slow_bmc_is_waited_for() {
+    let mut world = World::admin();
+    world.slow = Duration::from_millis(2500);
+    world.ask(status()).expect("status");
+    world.ask(control(3)).expect("reset");
+    assert_eq!(world.bmc.controls, [3]);
+}
+
+#[test]
+fn an_answer_to_an_earlier_call_is_not_believed() {
+    let mut world = warm();
+    world.slow = Duration::from_millis(200);
+    // The BMC reads "on"; the answer is on its way when nobody waits for it any more.
+    world.begin(status());
+    let dropped = world.now + Duration::from_millis(100);
+    assert!(world.go_on(Some(dropped)).is_none());
+    world.switch(false);
+    world.slow = Duration::from_millis(150);
+    let answer = world.ask(status()).expect("status");
+    assert_eq!(answer.data.first(), Some(&0));
+    assert!(world.machine.has_session());
+}
+
+#[test]
+fn a_dropped_command_is_not_carried_out_after_a_later_one() {
+    let mut world = warm();
+    world.faults.drop = 100;
+    world.begin(control(0));
+    let dropped = world.now + Duration::from_millis(100);
+    assert!(world.go_on(Some(dropped)).is_none());
+    assert!(!world.machine.has_session());
+}
+
+#[test]
+fn a_dropped_handshake_is_taken_back() {
+    let mut world = World::admin();
+    world.begin(status());
+    // Message 3 is on its way.
+    let dropped = world.now + Duration::from_millis(22);
+    assert!(world.go_on(Some(dropped)).is_none());
+    assert_eq!(world.sent.len(), 5);
+    world.rest(Duration::from_secs(1));
+    assert_eq!(world.bmc.sessions(), (0, 0));
+    world.ask(status()).expect("status");
+}
+
+#[test]
+fn a_session_is_closed_and_the_next_call_makes_another() {
+    let mut world = warm();
+    world.close();
+    assert_eq!(world.sent.len(), 1);
+    assert_eq!(world.bmc.sessions(), (0, 0));
+    world.ask(status()).expect("status");
+    assert_eq!(world.sent.len(), 5);
+    // A BMC that is gone is not waited for.
+    world.is_dead = true;
+    let began = world.now;
+    world.close();
+    assert!(world.now - began <= Duration::from_secs(1));
+    assert!(!world.machine.has_session());
+}
+
+#[test]
+fn a_dead_bmc_ends_a_warm_call_within_its_limit() {
+    for exchange in [status(), control(0), control(3)] {
+        let mut world = warm();
+        world.is_dead = true;
+        let began = world.now;
+        let failure = world.ask(exchange).expect_err("dead");
+        assert_eq!(failure.kind, ErrorKind::Timeout);
+        assert!(world.now - began <= LIMIT);
+        assert!(!world.machine.has_session());
+        assert!(world.sent.len() < 15);
+    }
+}
+
+#[test]
+fn a_refused_port_ends_a_warm_call_at_once() {
+    let mut world = warm();
+    world.icmp = 10;
+    let began = world.now;
+    let failure = world.ask(status()).expect_err("refused");
+    assert_eq!(failure.kind, ErrorKind::Unreachable);
+    assert!(world.now - began < Duration::from_millis(200));
+    let mut world = warm();
+    world.icmp = 10;
+    let failure = world.ask(control(3)).expect_err("refused");
+    assert_eq!(
+        (failure.kind, failure.maybe_sent),
+        (ErrorKind::Unreachable, true)
+    );
+    assert!(world.now - began < Duration::from_secs(10));
+}
