@@ -160,7 +160,11 @@ async fn a_message_says_more_than_a_status() {
         (403, "Base.1.8.InsufficientPrivilege", ErrorKind::Privilege),
         (500, "Base.1.8.AccessDenied", ErrorKind::Privilege),
         (403, "Base.1.8.NoValidSession", ErrorKind::Authentication),
-        (500, "iLO.2.14.UnableToModifyDuringSystemPOST", ErrorKind::Busy),
+        (
+            500,
+            "iLO.2.14.UnableToModifyDuringSystemPOST",
+            ErrorKind::Busy,
+        ),
     ] {
         let error = off_error("On", Reply::message(status, id, "no")).await;
         assert_eq!(error.kind, kind, "{id}: {error}");

@@ -262,20 +262,21 @@ impl Redfish {
         })
     }
 
-    fn plain_entry(&self, entry: LogEntry) -> LogEntry {
+    fn plain_entry(&self, mut entry: LogEntry) -> LogEntry {
         let reporter = &self.access.http.reporter;
-        LogEntry {
-            id: reporter.plain(&entry.id, 100),
-            message: reporter.plain(&entry.message, MAX_MESSAGE),
-            sensor: entry.sensor.map(|sensor| reporter.plain(&sensor, 100)),
-            ..entry
-        }
+        entry.id = reporter.plain(&entry.id, 100);
+        entry.message = reporter.plain(&entry.message, MAX_MESSAGE);
+        entry.sensor = entry.sensor.map(|sensor| reporter.plain(&sensor, 100));
+        entry
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::redfish::document_tests::any_json;
 
     fn page(ids: &[u32], next: Option<&str>, total: Option<usize>) -> Page {
         Page {
@@ -308,6 +309,22 @@ mod tests {
             (page(&ahead, Some("/2"), None), skips, Onward::Follow),
         ] {
             assert_eq!(onward(&first, 3, features), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_page_is_read_and_leads_somewhere(
+            body in any_json(
+                &["Members", "Members@odata.count", "Members@odata.nextLink", "Id"],
+                &["/2?$skip=3", "7", "9"],
+            ),
+            limit in 0_usize..10,
+        ) {
+            let page = Page::of(body);
+            if page.next.is_none() {
+                prop_assert_eq!(onward(&page, limit, Features::default()), Onward::Enough);
+            }
         }
     }
 }

@@ -5,6 +5,9 @@
 
 mod document;
 
+#[cfg(test)]
+mod document_tests;
+
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -255,13 +258,11 @@ impl Redfish {
         }
     }
 
-    fn plain_sensor(&self, sensor: Sensor) -> Sensor {
+    fn plain_sensor(&self, mut sensor: Sensor) -> Sensor {
         let reporter = &self.access.http.reporter;
-        Sensor {
-            name: reporter.plain(&sensor.name, 100),
-            unit: reporter.plain(&sensor.unit, 20),
-            ..sensor
-        }
+        sensor.name = reporter.plain(&sensor.name, 100);
+        sensor.unit = reporter.plain(&sensor.unit, 20);
+        sensor
     }
 }
 

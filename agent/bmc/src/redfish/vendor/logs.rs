@@ -55,9 +55,9 @@ const OTHERS: &[&str] = &[
 /// What a log is by its name, the last part of its URI.
 pub(in crate::redfish) fn log_rank(name: &str) -> LogRank {
     let is = |known: &&str| known.eq_ignore_ascii_case(name);
-    match EVENTS.iter().position(|known| is(&known)) {
+    match EVENTS.iter().position(is) {
         Some(rank) => LogRank::Known(rank),
-        None if OTHERS.iter().any(|known| is(&known)) => LogRank::Other,
+        None if OTHERS.iter().any(is) => LogRank::Other,
         None => LogRank::Unknown,
     }
 }
