@@ -136,10 +136,11 @@ pub(super) fn precondition_failed(profile: &Profile) -> Answer {
     error(profile, status, "PreconditionFailed", text)
 }
 
+/// Only AMI asks for a precondition, and has a message of its own for it.
 pub(super) fn precondition_missing(profile: &Profile) -> Answer {
-    let text = "A precondition header or annotation is required to change this resource.";
+    let text = "A precondition header is required to change this resource.";
     let status = StatusCode::PRECONDITION_REQUIRED;
-    error(profile, status, "PreconditionRequired", text)
+    error(profile, status, "Ami.1.0.PreconditionHeaderMissing", text)
 }
 
 pub(super) fn wrong_version(profile: &Profile) -> Answer {

@@ -1,7 +1,7 @@
 //! The makes of BMC, one row each.
 //!
-//! Owns facts: what captured trees and bug reports say of these makes (the sources are named where
-//! a fact surprises). What nobody has reported is left at the default, which is what DSP0266 asks
+//! Owns facts: what captured trees and bug reports say of these makes (who reported it is named
+//! where a fact surprises). What nobody has reported is left at the default, which is what DSP0266 asks
 //! for. Which telemetry a make has is a choice that gives each kind its turn. Must never hold text
 //! copied from a capture.
 
@@ -129,7 +129,7 @@ fn idrac9() -> Profile {
     }
 }
 
-/// gofish#510, gofish#511, Ironic bug 2162995.
+/// Reported by users of gofish and of Ironic, who met it after iDRAC9.
 fn idrac10() -> Profile {
     Profile {
         product: "Integrated Dell Remote Access Controller 10".to_owned(),
@@ -258,7 +258,7 @@ fn supermicro_x12() -> Profile {
     }
 }
 
-/// gofish#171, infra-controller#5418.
+/// Reported by users of gofish (AMI's preconditions) and by NVIDIA (the GPU board).
 fn dgx_h100() -> Profile {
     Profile {
         manufacturer: "NVIDIA".to_owned(),
