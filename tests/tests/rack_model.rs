@@ -1,4 +1,4 @@
-//! The pure parts of the rack simulator: power, processes, fault rules, sessions; time is passed in.
+//! The pure parts of the rack simulator: power, processes, sessions; time is passed in.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,14 +12,12 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use rackhand_tests::rack::faults::{Instead, Report, RuleBook};
 use rackhand_tests::rack::power::{Answer, Change, Machine, Transition};
 use rackhand_tests::rack::process::{HostProcess, PodIdentity, ProcessTable, Stamp};
 use rackhand_tests::rack::redfish::SessionTable;
 use rackhand_tests::rack::{
-    Action, HostConfig, OsState, PowerState, PowerTimings, ResetType, Rule, StopReason, overlaps,
+    HostConfig, OsState, PowerState, PowerTimings, ResetType, StopReason, overlaps,
 };
-
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
@@ -294,68 +292,6 @@ fn an_identity_that_moves_after_its_end_is_no_overlap() {
         overlaps([on_host("n2", &second), on_host("n1", &first)].concat()),
         []
     );
-}
-
-fn mk_status(status: u16) -> Action {
-    Action::Status {
-        status,
-        body: None,
-        headers: [].into(),
-    }
-}
-
-fn status_of(book: &mut RuleBook, method: &str, path: &str) -> Option<u16> {
-    match book.decide(method, path).before {
-        Some(Instead::Answer { status, .. }) => Some(status),
-        _ => None,
-    }
-}
-
-#[test]
-fn a_rule_matches_by_method_and_path() {
-    let cases = [
-        ("/a/*", "/a/b", true),
-        ("/a/*", "/a/b/c", false),
-        ("/a/**", "/a/b/c", true),
-        ("**/Reset", "/a/b/Reset", true),
-        ("**/S*s/*", "/v1/Systems/1", true),
-        ("/a", "/a/b", false),
-        ("**", "", true),
-    ];
-    for (pattern, path, expected) in cases {
-        let mut book = RuleBook::default();
-        book.add(Rule::always(mk_status(500)).on("get", pattern));
-        assert_eq!(
-            status_of(&mut book, "GET", path).is_some(),
-            expected,
-            "{pattern} {path}"
-        );
-        assert_eq!(status_of(&mut book, "POST", path), None);
-    }
-}
-
-#[test]
-fn the_first_rule_wins_and_only_what_was_used_counts_down() {
-    let mut book = RuleBook::default();
-    book.add(Rule::always(mk_status(500)).times(2));
-    let second = book.add(Rule::always(mk_status(501)).times(1));
-    let answers: Vec<_> = (0..4).map(|_| status_of(&mut book, "GET", "/")).collect();
-    assert_eq!(answers, [Some(500), Some(500), Some(501), None]);
-    assert!(book.remove(second));
-    assert!(!book.remove(second));
-}
-
-#[test]
-fn delays_add_up_and_reports_join_an_answer_that_gets_lost() {
-    let mut book = RuleBook::default();
-    book.add(Rule::always(Action::Latency { takes: ms(10) }));
-    book.add(Rule::always(Action::Latency { takes: ms(20) }));
-    book.add(Rule::always(Action::Stale { age: ms(5) }));
-    book.add(Rule::always(Action::Drop).afterwards());
-    let effects = book.decide("GET", "/");
-    assert_eq!(effects.delay, ms(30));
-    assert_eq!(effects.report, Some(Report::Stale(ms(5))));
-    assert_eq!((effects.before, effects.after), (None, Some(Instead::Drop)));
 }
 
 #[test]

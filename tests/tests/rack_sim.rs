@@ -168,6 +168,26 @@ fn it_serves_takes_faults_and_ends_when_asked() {
         sim.control("POST", "/hosts/n1/power/ForceRestart", "").1["answer"],
         "accepted"
     );
+    assert_eq!(sim.control("POST", "/hosts/n2/clock/stop", "").0, 200);
+    assert_eq!(
+        sim.control("POST", "/hosts/n2/power/On", "").1["answer"],
+        "accepted"
+    );
+    let (_, stepped) = sim.control("POST", "/hosts/n2/clock/step", "");
+    assert_eq!(stepped[0]["change"], json!({"power": "On"}));
+    assert_eq!(
+        stepped[0]["cause"],
+        json!({"reset": "On", "by": "control port"})
+    );
+    assert_eq!(sim.control("POST", "/hosts/n2/clock/2m", "").1, json!([]));
+    assert_eq!(sim.control("POST", "/hosts/n2/clock/soon", "").0, 400);
+    let (_, switched) = sim.control("GET", "/hosts/n2/switched", "");
+    assert_eq!(switched.as_array().unwrap().len(), 2);
+    assert_eq!(
+        sim.control("GET", "/hosts/n2/boots", "").1[0]["from"],
+        "None"
+    );
+
     let (_, log) = sim.control("GET", "/hosts/n1/log", "");
     assert!(
         log.as_array()
@@ -210,4 +230,28 @@ fn a_wrong_file_is_refused_with_its_place() {
         said.contains("rack.yaml") && said.contains("password"),
         "{said}"
     );
+}
+
+#[test]
+fn every_action_of_the_help_is_one() {
+    let output = Command::new(env!("CARGO_BIN_EXE_rack-sim"))
+        .arg("--help")
+        .output()
+        .unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let (_, actions) = help.split_once("ACTION is one of").unwrap();
+    let mut known = 0;
+    for line in actions.lines() {
+        let mut rest = line.trim_start();
+        // A line has actions first, then words about them.
+        while rest.starts_with(['{', '"']) {
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            let action = values.next().unwrap().unwrap();
+            let read: Result<rackhand_tests::rack::Action, _> = serde_json::from_value(action);
+            read.unwrap_or_else(|error| panic!("{line}: {error}"));
+            known += 1;
+            rest = rest[values.byte_offset()..].trim_start();
+        }
+    }
+    assert_eq!(known, 24);
 }

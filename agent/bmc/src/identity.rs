@@ -32,10 +32,16 @@ const PLACEHOLDERS: &[u128] = &[
 /// Reads a system UUID, with or without dashes, in either case; a placeholder is not known.
 fn known(text: &str) -> Option<Uuid> {
     let uuid = Uuid::try_parse(text.trim()).ok()?;
-    let swapped = swap(uuid);
-    let is_placeholder = PLACEHOLDERS
+    let orders = [
+        uuid,
+        swap(uuid),
+        turn(uuid),
+        swap(turn(uuid)),
+        turn(swap(uuid)),
+    ];
+    let is_placeholder = orders
         .iter()
-        .any(|placeholder| [uuid.as_u128(), swapped.as_u128()].contains(placeholder));
+        .any(|uuid| PLACEHOLDERS.contains(&uuid.as_u128()));
     (!is_placeholder).then_some(uuid)
 }
 
@@ -44,14 +50,26 @@ fn swap(uuid: Uuid) -> Uuid {
     Uuid::from_bytes(uuid.to_bytes_le())
 }
 
+/// The same UUID with its last byte first, as IPMI sends it (IPMI 2.0, table 20-10).
+fn turn(uuid: Uuid) -> Uuid {
+    Uuid::from_u128(uuid.as_u128().swap_bytes())
+}
+
 /// Compares two SMBIOS system UUIDs.
 ///
-/// Since SMBIOS 2.6 the first three fields are little-endian, and firmware, BMCs and kernels
-/// disagree about who turns them round, so either byte order counts as the same machine.
+/// Since SMBIOS 2.6 the first three fields are little-endian, IPMI turns the whole round, and
+/// firmware, BMCs and kernels disagree about who turns back, so every such order counts as the
+/// same machine.
 pub fn same_system_uuid(a: &str, b: &str) -> UuidMatch {
     match (known(a), known(b)) {
-        (Some(a), Some(b)) if a == b || swap(a) == b => UuidMatch::Same,
-        (Some(_), Some(_)) => UuidMatch::Different,
+        (Some(a), Some(b)) => {
+            let same = |a: Uuid| a == b || swap(a) == b || turn(a) == b || swap(turn(a)) == b;
+            if same(a) || same(swap(a)) {
+                UuidMatch::Same
+            } else {
+                UuidMatch::Different
+            }
+        }
         _ => UuidMatch::Unknown,
     }
 }
@@ -73,6 +91,9 @@ mod tests {
             "44454c4c-4200-1035-8054-c2c04f4e4e32",
             "44454C4C420010358054C2C04F4E4E32",
             " 4c4c4544-0042-3510-8054-c2c04f4e4e32\n",
+            // As IPMI sends it, from either order.
+            "324e4e4f-c0c2-5480-1035-420044454c4c",
+            "324e4e4f-c0c2-5480-3510-00424c4c4544",
         ] {
             assert_eq!(same_system_uuid(A, other), UuidMatch::Same, "{other}");
             assert_eq!(same_system_uuid(other, A), UuidMatch::Same, "{other}");

@@ -25,7 +25,7 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A rack of simulated hosts, each with a Redfish BMC and a kubelet.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, after_help = control::HELP)]
 struct Args {
     /// Configuration file.
     #[arg(long, short)]

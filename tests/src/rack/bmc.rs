@@ -1,9 +1,9 @@
-//! The BMC's side of a [`SimHost`]: faults, sessions, and whether it listens.
+//! The BMC's side of a [`SimHost`]: faults, accounts, sessions, tasks, and whether it listens.
 //!
 //! Owns what a BMC is apart from its protocol. Must never change the machine except by a command.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use parking_lot::Mutex;
@@ -11,17 +11,32 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::config::BmcConfig;
-use super::faults::{Action, Effects, FaultId, NamedRule, Report, Rule, RuleBook};
+use super::faults::{Action, Asked, Effects, FaultId, NamedRule, OnAccept, Report, Rule, RuleBook};
 use super::host::SimHost;
-use super::redfish::SessionTable;
+use super::power::PowerState;
+use super::redfish::{AccountTable, SessionTable, Task, TaskTable};
 
 /// How long opening or closing the listener may take before a test is told that it failed.
 const SWITCH_DEADLINE: Duration = Duration::from_secs(10);
 
+/// A restart of the BMC, on the host's clock.
+#[derive(Clone, Copy, Debug)]
+struct Restart {
+    /// When it listens again.
+    back: Instant,
+    /// When it is of use again.
+    ready: Instant,
+}
+
 #[derive(Debug)]
 pub(super) struct Bmc {
     faults: Mutex<RuleBook>,
+    pub(super) accounts: Mutex<AccountTable>,
     pub(super) sessions: Mutex<SessionTable>,
+    pub(super) tasks: Mutex<TaskTable>,
+    /// Held by whoever changes something.
+    pub(super) turn: Mutex<()>,
+    restart: Mutex<Option<Restart>>,
     /// Whether it is to listen.
     pub(super) wanted: watch::Sender<bool>,
     /// Where it listens now.
@@ -33,20 +48,49 @@ pub(super) struct Bmc {
 impl Bmc {
     pub(super) fn new(config: &BmcConfig) -> Self {
         let profile = &config.profile;
+        let accounts = AccountTable::new(&config.username, config.password.clone());
         Self {
             faults: Mutex::default(),
+            accounts: Mutex::new(accounts),
             sessions: Mutex::new(SessionTable::new(
                 profile.session_limit,
                 profile.session_idle,
             )),
+            tasks: Mutex::default(),
+            turn: Mutex::default(),
+            restart: Mutex::default(),
             wanted: watch::Sender::new(true),
             listening: watch::Sender::new(None),
             address: watch::Sender::new(None),
         }
     }
 
-    pub(super) fn decide(&self, method: &str, path: &str) -> Effects {
-        self.faults.lock().decide(method, path)
+    pub(super) fn decide(&self, asked: &Asked<'_>) -> Effects {
+        self.faults.lock().decide(asked)
+    }
+
+    pub(super) fn decide_on_accept(&self) -> OnAccept {
+        self.faults.lock().decide_on_accept()
+    }
+
+    /// When it listens again; none if it does.
+    pub(super) fn back_at(&self, now: Instant) -> Option<Instant> {
+        let restart = *self.restart.lock();
+        restart.map(|restart| restart.back).filter(|at| *at > now)
+    }
+
+    /// Whether it is not on its way back from a restart.
+    pub(super) fn is_ready(&self, now: Instant) -> bool {
+        let restart = *self.restart.lock();
+        restart.is_none_or(|restart| restart.ready <= now)
+    }
+
+    /// When it changes by itself next.
+    pub(super) fn next_change(&self, now: Instant) -> Option<Instant> {
+        let restart = *self.restart.lock();
+        let restart = restart.map(|restart| [restart.back, restart.ready]);
+        let restart = restart.into_iter().flatten().filter(|at| *at > now);
+        restart.chain(self.tasks.lock().next_due(now)).min()
     }
 }
 
@@ -115,21 +159,29 @@ impl SimHost {
         self.inject(Rule::always(Action::RefuseAuth))
     }
 
-    /// Has no room for another session.
+    /// Has no room for another session, and says so as its make does.
     pub fn session_table_full(&self) -> FaultId {
-        let message = "The maximum number of user sessions is reached.";
+        let refusal = &self.config().bmc.profile.session_full;
+        let id = match refusal.message_id.contains('.') {
+            true => refusal.message_id.clone(),
+            false => format!(
+                "{}.{}",
+                self.config().bmc.profile.registry,
+                refusal.message_id
+            ),
+        };
         let body = json!({"error": {
-            "code": "Base.1.18.SessionLimitExceeded",
-            "message": message,
+            "code": id,
+            "message": refusal.text,
             "@Message.ExtendedInfo": [{
-                "MessageId": "Base.1.18.SessionLimitExceeded",
-                "Message": message,
+                "MessageId": id,
+                "Message": refusal.text,
                 "Severity": "Critical",
                 "Resolution": "Reduce the number of other sessions.",
             }],
         }});
         let action = Action::Status {
-            status: 503,
+            status: refusal.status,
             body: Some(body),
             headers: [].into(),
         };
@@ -180,7 +232,21 @@ impl SimHost {
         self.bmc_listens(true).await
     }
 
-    async fn bmc_listens(&self, up: bool) -> Result<()> {
+    /// The BMC restarts, as after `Manager.Reset`: for a while nothing listens, then it is not
+    /// ready; its sessions and tasks are gone. The machine goes on as it was.
+    pub fn restart_bmc(&self, by: &str) {
+        let facts = &self.config().bmc.profile.restart;
+        let back = self.now() + facts.refuses;
+        let ready = back + facts.not_ready;
+        *self.bmc().restart.lock() = Some(Restart { back, ready });
+        self.bmc().sessions.lock().forget();
+        self.bmc().tasks.lock().forget();
+        self.note(format!("BMC restarted by {by}"));
+    }
+
+    /// Waits until its BMC listens, or does not: a restart begins a moment after its command was
+    /// answered. Fails after ten seconds.
+    pub async fn bmc_listens(&self, up: bool) -> Result<()> {
         let mut listening = self.bmc().listening.subscribe();
         let reached = listening.wait_for(|address| address.is_some() == up);
         match tokio::time::timeout(SWITCH_DEADLINE, reached).await {
@@ -224,11 +290,31 @@ impl SimHost {
         self.bmc().sessions.lock().opened()
     }
 
+    /// The tasks of its BMC, as of now.
+    pub fn settled_tasks(&self) -> Vec<Task> {
+        let settled = matches!(self.real_power(), PowerState::On | PowerState::Off);
+        let now = self.stamp();
+        let mut tasks = self.bmc().tasks.lock();
+        tasks.settle(now, settled);
+        tasks.tasks().to_vec()
+    }
+
     /// What the BMC says of the power, faults considered.
     pub(super) fn reported_power(&self, effects: &Effects) -> String {
         match &effects.report {
             Some(Report::Fixed(state)) => state.clone(),
             Some(Report::Stale(age)) => self.power_before(*age).to_string(),
+            Some(Report::Cached(refresh)) => {
+                let since = self.age().as_nanos().checked_rem(refresh.as_nanos());
+                let since = u64::try_from(since.unwrap_or(0)).unwrap_or(u64::MAX);
+                self.power_before(Duration::from_nanos(since)).to_string()
+            }
+            Some(Report::Lingering(takes)) => match self.real_power() {
+                PowerState::Off if self.off_since().is_some_and(|since| since < *takes) => {
+                    PowerState::PoweringOff.to_string()
+                }
+                real => real.to_string(),
+            },
             None => self.real_power().to_string(),
         }
     }

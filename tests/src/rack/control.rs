@@ -1,18 +1,6 @@
 //! The control port: faults, hangs and logs over plain HTTP, for demonstrations and curious people.
 //!
-//! | request | does |
-//! |---|---|
-//! | `GET /hosts`, `GET /hosts/{name}` | how hosts really are |
-//! | `GET /hosts/{name}/log` | what really happened |
-//! | `GET /hosts/{name}/pods` | every process that ever ran |
-//! | `GET`, `POST`, `DELETE /hosts/{name}/faults` | faults: list, add, clear |
-//! | `DELETE /hosts/{name}/faults/{id}` | remove one rule |
-//! | `POST /hosts/{name}/hang` | the operating system hangs |
-//! | `POST /hosts/{name}/power/{reset}` | a command past the BMC |
-//! | `GET /overlaps` | identities that ran twice at once |
-//!
-//! A fault is posted by name, `{"fault": "lie_off"}`, or as a [`Rule`]:
-//! `{"method": "GET", "path": "**/Systems/*", "action": {"status": {"status": 503}}, "remaining": 2}`.
+//! [`HELP`] says what can be asked, and how a [`Rule`] is written.
 //!
 //! Owns nothing. Must never listen beyond the loopback: it asks nobody who they are.
 
@@ -35,6 +23,46 @@ use super::faults::{FaultId, Rule};
 use super::host::SimHost;
 use super::power::ResetType;
 use super::{HostView, Rack};
+
+/// What the control port takes, for `rack-sim --help`.
+pub const HELP: &str = r#"Control port (plain HTTP on the loopback):
+  GET  /hosts, /hosts/NAME          how hosts really are
+  GET  /hosts/NAME/log              what really happened
+  GET  /hosts/NAME/switched         every real change of power, with its cause
+  GET  /hosts/NAME/boots            every boot, and from where
+  GET  /hosts/NAME/pods             every process that ever ran
+  GET, POST, DELETE /hosts/NAME/faults   rules: list, add, clear all
+  DELETE /hosts/NAME/faults/ID      remove one rule
+  POST /hosts/NAME/hang             the operating system hangs
+  POST /hosts/NAME/power/TYPE       a reset past the BMC
+  POST /hosts/NAME/restart-bmc      the BMC restarts
+  POST /hosts/NAME/clock/stop|run   time stands still for the host, or runs on
+  POST /hosts/NAME/clock/step       the next thing that is due happens
+  POST /hosts/NAME/clock/TIME       the clock moves by TIME (90s, 2m)
+  GET  /overlaps                    identities that ran twice at once
+
+A rule is {"fault": NAME}, with NAME one of
+  lie_off silent refuse_auth session_table_full foreign_uuid anonymous
+  ignore_commands freeze_report stale lose_next_answer stuck_powering_off
+  not_stuck never_boots boots bmc_dead bmc_alive
+or, in full (only action is needed; rules apply in order, the first one counts):
+  {"method": "POST", "path": "**/Actions/*", "body": {"ResetType": "ForceOff"},
+   "skip": 1, "remaining": 2, "after": true, "action": ACTION}
+A path's * stands for part of a segment, ** for anything. skip lets so many
+requests pass, remaining counts down, after carries the request out first.
+ACTION is one of
+  {"status": {"status": 503, "body": {}, "headers": {"Retry-After": "1"}}}
+  {"html": {"status": 500}}     {"redirect": {"status": 307, "to": "/or/http://"}}
+  {"latency": {"takes": "2s"}}  {"slow_handshake": {"takes": "2s"}}
+  "drop"  "hang"  "reset"  "reset_reused"  "reset_on_accept"
+  "cut_body"  "truncate"  {"huge": {"bytes": 1000000}}  {"merge": {"body": {}}}
+  {"state": {"state": "Paused"}}       report this power state
+  {"stale": {"age": "60s"}}            report what was so then
+  {"cached": {"refresh": "60s"}}       read the state anew only so often
+  {"powering_off": {"takes": "9s"}}    report PoweringOff so long after off
+  {"identity": {"uuid": null, "serial": "X"}}
+  "refuse_auth"  "ignore_commands"  {"as_task": {"takes": "5s"}}
+  {"tag_suffix": {"suffix": "-gzip"}}  "strong_match""#;
 
 /// Faults that have a name.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -92,6 +120,8 @@ fn router(rack: Arc<Rack>) -> Router {
         .route("/hosts", get(hosts))
         .route("/hosts/{name}", get(host))
         .route("/hosts/{name}/log", get(log))
+        .route("/hosts/{name}/switched", get(switched))
+        .route("/hosts/{name}/boots", get(boots))
         .route("/hosts/{name}/pods", get(pods))
         .route(
             "/hosts/{name}/faults",
@@ -100,6 +130,8 @@ fn router(rack: Arc<Rack>) -> Router {
         .route("/hosts/{name}/faults/{id}", delete(remove))
         .route("/hosts/{name}/hang", post(hang))
         .route("/hosts/{name}/power/{reset}", post(power))
+        .route("/hosts/{name}/restart-bmc", post(restart_bmc))
+        .route("/hosts/{name}/clock/{what}", post(clock))
         .route(
             "/overlaps",
             get(async |State(rack): State<Arc<Rack>>| Json(rack.overlaps())),
@@ -148,6 +180,14 @@ async fn host(State(rack): State<Arc<Rack>>, Path(name): Path<String>) -> Answer
 
 async fn log(State(rack): State<Arc<Rack>>, Path(name): Path<String>) -> Answer<Response> {
     Ok(Json(find(&rack, &name)?.log()).into_response())
+}
+
+async fn switched(State(rack): State<Arc<Rack>>, Path(name): Path<String>) -> Answer<Response> {
+    Ok(Json(find(&rack, &name)?.switched()).into_response())
+}
+
+async fn boots(State(rack): State<Arc<Rack>>, Path(name): Path<String>) -> Answer<Response> {
+    Ok(Json(find(&rack, &name)?.boots()).into_response())
 }
 
 async fn pods(State(rack): State<Arc<Rack>>, Path(name): Path<String>) -> Answer<Response> {
@@ -246,4 +286,36 @@ async fn power(
         .parse()
         .map_err(|error: anyhow::Error| Failed(StatusCode::BAD_REQUEST, error.to_string()))?;
     Ok(Json(json!({"answer": host.switch(reset, "control port")})))
+}
+
+async fn restart_bmc(
+    State(rack): State<Arc<Rack>>,
+    Path(name): Path<String>,
+) -> Answer<StatusCode> {
+    find(&rack, &name)?.restart_bmc("control port");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Stops or moves a host's clock; tells what was really switched by that.
+async fn clock(
+    State(rack): State<Arc<Rack>>,
+    Path((name, what)): Path<(String, String)>,
+) -> Answer<Response> {
+    let host = find(&rack, &name)?;
+    let switched = match what.as_str() {
+        "stop" | "run" => {
+            host.single_step(what == "stop");
+            Vec::new()
+        }
+        "step" => host.step(),
+        time => {
+            let by: jiff::SignedDuration = time
+                .parse()
+                .map_err(|error: jiff::Error| Failed(StatusCode::BAD_REQUEST, error.to_string()))?;
+            let by = Duration::try_from(by)
+                .map_err(|error| Failed(StatusCode::BAD_REQUEST, error.to_string()))?;
+            host.advance(by)
+        }
+    };
+    Ok(Json(switched).into_response())
 }

@@ -1,8 +1,9 @@
 //! A simulated host: the machine, its processes, its log and its counters behind one handle.
 //!
-//! Owns the clock of the machine (one task lets it advance) and the order of things: a power change
-//! and the end of the processes it kills happen under one lock. Must never ask the BMC or the
-//! kubelet how the machine is: both are told, through [`SimHost::subscribe`] and [`SimHost::view`].
+//! Owns the clock of the machine (one task lets it advance, or a test does: `step.rs`) and the order
+//! of things: a power change and the end of the processes it kills happen under one lock. Must never
+//! ask the BMC or the kubelet how the machine is: both are told, through [`SimHost::subscribe`] and
+//! [`SimHost::view`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,26 +15,18 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::bmc::Bmc;
+use super::clock::Clock;
 use super::config::HostConfig;
-use super::power::{
-    Answer, Change, Machine, OsState, PowerState, PowerTimings, ResetType, Transition,
-};
-use super::process::{HostProcess, PodIdentity, PodProcess, ProcessTable, Stamp, StopReason};
-use super::record::{Counters, HostView, LogEntry, LogEvent};
-
-#[derive(Debug)]
-struct State {
-    machine: Machine,
-    boot_id: Option<String>,
-    processes: ProcessTable,
-    counters: Counters,
-    log: Vec<LogEntry>,
-    power_history: Vec<(Instant, PowerState)>,
-}
+use super::panel::Panel;
+use super::power::{Answer, Machine, OsState, PowerState, PowerTimings, ResetType, Transition};
+use super::process::{HostProcess, PodIdentity, PodProcess, Stamp, StopReason};
+use super::record::{Boot, Counters, HostView, LogEntry, LogEvent, Switched};
+use super::state::State;
 
 #[derive(Debug)]
 struct Inner {
     config: HostConfig,
+    clock: Mutex<Clock>,
     state: Mutex<State>,
     changes: watch::Sender<u64>,
     bmc: Bmc,
@@ -48,20 +41,13 @@ pub struct SimHost {
 impl SimHost {
     /// A host at rest. Its time passes only while [`SimHost::drive`] runs or somebody looks.
     pub fn new(config: HostConfig) -> Self {
+        let world = world();
         let machine = Machine::new(config.timings, config.starts_on);
-        let power = machine.power();
-        let boot_id = config.starts_on.then(new_boot_id);
-        let state = State {
-            boot_id,
-            power_history: vec![(now().at, power)],
-            machine,
-            processes: ProcessTable::default(),
-            counters: Counters::default(),
-            log: Vec::new(),
-        };
+        let state = State::new(machine, world);
         let bmc = Bmc::new(&config.bmc);
         let inner = Inner {
             config,
+            clock: Mutex::new(Clock::new(world)),
             state: Mutex::new(state),
             changes: watch::Sender::new(0),
             bmc,
@@ -108,20 +94,53 @@ impl SimHost {
         self.with(|_, state, _| state.machine.power())
     }
 
+    /// Its operating system.
+    pub fn os(&self) -> OsState {
+        self.with(|_, state, _| state.machine.os())
+    }
+
     /// The real power state as it was `age` ago; as it was at first if that is before the start.
     pub fn power_before(&self, age: Duration) -> PowerState {
+        self.with(|now, state, _| state.power_at(now.at.checked_sub(age)))
+    }
+
+    /// How long ago the power really went off; none if it never did.
+    pub fn off_since(&self) -> Option<Duration> {
         self.with(|now, state, _| {
-            let then = now.at.checked_sub(age);
-            let mut history = state.power_history.iter().rev();
-            let at_that_time = history.find(|(at, _)| then.is_some_and(|then| *at <= then));
-            let known = at_that_time.or(state.power_history.first());
-            known.map_or(state.machine.power(), |(_, power)| *power)
+            let mut history = state.power_history.iter().skip(1).rev();
+            let (at, _) = history.find(|(_, power)| *power == PowerState::Off)?;
+            Some(now.at.saturating_duration_since(*at))
+        })
+    }
+
+    /// How long ago the simulation of this host began.
+    pub fn age(&self) -> Duration {
+        self.with(|now, state, _| {
+            let begun = state.power_history.first();
+            begun.map_or(Duration::ZERO, |(at, _)| {
+                now.at.saturating_duration_since(*at)
+            })
         })
     }
 
     /// What was really done to it.
     pub fn counters(&self) -> Counters {
         self.with(|_, state, _| state.counters.clone())
+    }
+
+    /// Every real change of power and every real reset, with its cause.
+    pub fn switched(&self) -> Vec<Switched> {
+        self.with(|_, state, _| state.switched.clone())
+    }
+
+    /// Every boot, and from where.
+    pub fn boots(&self) -> Vec<Boot> {
+        self.with(|_, state, _| state.boots.clone())
+    }
+
+    /// Its boot source, identify light and event log.
+    pub fn panel<T>(&self, act: impl FnOnce(Stamp, &mut Panel) -> T) -> T {
+        self.with(|now, state, _| act(now, &mut state.panel))
     }
 
     /// Its log so far.
@@ -151,6 +170,9 @@ impl SimHost {
         self.with(|now, state, out| {
             let answer = state.machine.command(now.at, reset, out);
             state.received(now, reset, by, Some(answer));
+            if answer == Answer::Accepted {
+                state.caused_by(reset, by);
+            }
             answer
         })
     }
@@ -257,24 +279,50 @@ impl SimHost {
         let mut changes = self.subscribe();
         loop {
             let next = self.with(|_, state, _| state.machine.next_change());
-            let due = async {
-                match next {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 () = stop.cancelled() => return,
                 _ = changes.changed() => {}
-                () = due => {}
+                () = self.reaches(next) => {}
             }
         }
     }
 
+    /// Waits until its clock shows `at`; for ever if there is no such moment, or the clock stands.
+    pub(super) async fn reaches(&self, at: Option<Instant>) {
+        match at.and_then(|at| self.clock(|_, clock| clock.world_at(at))) {
+            Some(world) => tokio::time::sleep_until(world.into()).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Now, on its own clock.
+    pub(super) fn now(&self) -> Instant {
+        self.clock(|world, clock| clock.now(world))
+    }
+
+    pub(super) fn stamp(&self) -> Stamp {
+        Stamp {
+            at: self.now(),
+            wall: Timestamp::now(),
+        }
+    }
+
+    pub(super) fn clock<T>(&self, act: impl FnOnce(Instant, &mut Clock) -> T) -> T {
+        act(world(), &mut self.inner.clock.lock())
+    }
+
+    /// Tells everybody to look again.
+    pub(super) fn changed(&self) {
+        self.inner.changes.send_modify(|count| *count += 1);
+    }
+
     /// Runs `act` on the state as of now, and records what happened on the way.
-    fn with<T>(&self, act: impl FnOnce(Stamp, &mut State, &mut Vec<Transition>) -> T) -> T {
+    pub(super) fn with<T>(
+        &self,
+        act: impl FnOnce(Stamp, &mut State, &mut Vec<Transition>) -> T,
+    ) -> T {
         let mut state = self.inner.state.lock();
-        let now = now();
+        let now = self.stamp();
         let logged = state.log.len();
         let mut out = Vec::new();
         state.machine.advance(now.at, &mut out);
@@ -282,80 +330,15 @@ impl SimHost {
         let result = act(now, &mut state, &mut out);
         state.happened(now, &mut out);
         if state.log.len() != logged {
-            self.inner.changes.send_modify(|count| *count += 1);
+            self.changed();
         }
         result
     }
 }
 
-impl State {
-    fn happened(&mut self, now: Stamp, out: &mut Vec<Transition>) {
-        for Transition { at, change } in out.drain(..) {
-            let late = now.at.saturating_duration_since(at);
-            let wall = now.wall.checked_sub(late).unwrap_or(now.wall);
-            let stamp = Stamp { at, wall };
-            match change {
-                Change::Power(power) => {
-                    self.power_history.push((at, power));
-                    self.counters.offs += u64::from(power == PowerState::Off);
-                    self.counters.ons += u64::from(power == PowerState::On);
-                    self.log(stamp, LogEvent::Power(power));
-                    if !power.is_powered() {
-                        self.kill_all(stamp, StopReason::PowerOff);
-                    }
-                }
-                Change::Reset => {
-                    self.counters.resets += 1;
-                    self.log(stamp, LogEvent::Reset);
-                    self.kill_all(stamp, StopReason::Reset);
-                }
-                Change::Os(os) => {
-                    self.log(stamp, LogEvent::Os(os));
-                    if os == OsState::Running {
-                        let id = new_boot_id();
-                        self.counters.boots += 1;
-                        self.boot_id = Some(id.clone());
-                        self.log(stamp, LogEvent::Booted(id));
-                    }
-                }
-            }
-        }
-    }
-
-    fn kill_all(&mut self, stamp: Stamp, why: StopReason) {
-        self.boot_id = None;
-        for pod in self.processes.stop_all(stamp, why) {
-            self.log(stamp, LogEvent::Stopped { pod, why });
-        }
-    }
-
-    fn received(&mut self, now: Stamp, reset: ResetType, by: &str, answer: Option<Answer>) {
-        *self.counters.commands.entry(reset).or_default() += 1;
-        self.log(
-            now,
-            LogEvent::Command {
-                reset,
-                by: by.to_owned(),
-                answer,
-            },
-        );
-    }
-
-    fn log(&mut self, stamp: Stamp, event: LogEvent) {
-        self.log.push(LogEntry { stamp, event });
-    }
-}
-
-/// Now, on tokio's clock, so that a test with paused time rules it.
-fn now() -> Stamp {
-    Stamp {
-        at: tokio::time::Instant::now().into_std(),
-        wall: Timestamp::now(),
-    }
-}
-
-fn new_boot_id() -> String {
-    uuid::Uuid::new_v4().to_string()
+/// The time of the world, on tokio's clock, so that a test with paused time rules it.
+fn world() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 fn full_name(pod: &PodIdentity) -> String {

@@ -9,20 +9,25 @@
 //!
 //! Owns the tasks of all of these. Must never share code with what it tests: its BMC is checked by
 //! foreign clients, its power is a model of its own. Tests ask the host, not the BMC, what really
-//! happened: [`SimHost::counters`], [`SimHost::log`], [`SimHost::processes`], [`Rack::overlaps`].
+//! happened: [`SimHost::counters`], [`SimHost::switched`], [`SimHost::log`], [`SimHost::processes`],
+//! [`Rack::overlaps`].
 
 mod bmc;
+pub mod clock;
 pub mod config;
 pub mod control;
 pub mod faults;
 pub mod file;
 pub mod host;
 pub mod kubelet;
+pub mod panel;
 pub mod power;
 pub mod process;
 pub mod record;
 pub mod redfish;
 mod reset;
+mod state;
+mod step;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,9 +41,10 @@ use tokio_util::sync::CancellationToken;
 pub use config::{BmcConfig, HostConfig, KubeletConfig, RackConfig};
 pub use faults::{Action, FaultId, Rule};
 pub use host::SimHost;
+pub use panel::{BootOverride, BootSource, Event, Holds, Light, Severity};
 pub use power::{OsState, PowerState, PowerTimings, ResetType};
 pub use process::{HostProcess, Overlap, PodProcess, StopReason, overlaps};
-pub use record::{Counters, HostView, LogEntry, LogEvent};
+pub use record::{Boot, Cause, Counters, HostView, LogEntry, LogEvent, Switched};
 
 use crate::pki::{CertSpec, Pki};
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::power::{Answer, OsState, PowerState, ResetType};
+use super::power::{Answer, Change, OsState, PowerState, ResetType};
 use super::process::{PodIdentity, Stamp, StopReason};
 
 /// What was really done to a host since the simulator started.
@@ -31,6 +31,37 @@ impl Counters {
     pub fn received(&self, reset: ResetType) -> u64 {
         self.commands.get(&reset).copied().unwrap_or(0)
     }
+}
+
+/// What made the power change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// The last command that the machine took.
+    pub reset: ResetType,
+    /// Who sent it.
+    pub by: String,
+}
+
+/// A real change of power, or a real reset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Switched {
+    /// When.
+    #[serde(rename = "time")]
+    pub stamp: Stamp,
+    /// What.
+    pub change: Change,
+    /// Why; none if nobody asked for it.
+    pub cause: Option<Cause>,
+}
+
+/// A boot of the machine: firmware began to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Boot {
+    /// When.
+    #[serde(rename = "time")]
+    pub stamp: Stamp,
+    /// From where, in Redfish's words; `None` if nothing overrode the usual order.
+    pub from: String,
 }
 
 /// One line of a host's log.

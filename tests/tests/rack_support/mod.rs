@@ -1,10 +1,11 @@
 //! What tests of the rack simulator share: a BMC asked by curl, a client that shares nothing with it,
-//! and an API server in memory.
+//! one asked by reqwest, and an API server in memory.
 
 // Not every test binary needs all of it.
 #![allow(dead_code)]
 
 pub(crate) mod api;
+pub(crate) mod ask;
 
 use std::process::{Command, Output};
 use std::time::Duration;

@@ -1,61 +1,83 @@
 //! Which reset type asks for what.
 //!
-//! Owns: the choice, as a pure function. Must never: turn a hard off into a push of the button, or
-//! push the button of a machine that is not exactly off.
+//! Owns: the choice, as a pure function. Must never: turn a soft off into a hard one or the other
+//! way round, a reset into anything that is not one, or push the button of a machine whose state
+//! is not exactly the one that a push ends.
 
-use crate::PowerState;
+use crate::{PowerCommand, PowerState};
 
-/// What a command should lead to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    On,
-    Off,
+/// What a choice depends on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts<'a> {
+    /// As just read.
+    pub(super) state: PowerState,
+    /// The reset types that the BMC allows; `None`: it does not say, and the standard one is
+    /// tried.
+    pub(super) allowed: Option<&'a [String]>,
+    /// The button may stand in for a graceful shutdown.
+    pub(super) soft_off_by_button: bool,
+    /// A hard reset of this model is known to hang.
+    pub(super) restart_hangs: bool,
 }
 
-impl Wanted {
-    pub(super) fn state(self) -> PowerState {
-        match self {
-            Self::On => PowerState::On,
-            Self::Off => PowerState::Off,
-        }
-    }
-
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::On => "on",
-            Self::Off => "off",
-        }
-    }
-}
-
-/// What to do about it.
+/// What to do about a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     /// Send this `ResetType`.
     Send(&'static str),
-    /// Nothing: it is on, and all that the BMC offers is the button.
-    IsOn,
-    /// Only the button, and the state is not exactly off.
+    /// Nothing: it is there already, and what the BMC offers could only undo it.
+    Already,
+    /// Only the button, and in this state nobody knows what a push does.
     NotNow,
+    /// Only the button, and it may not be used for this.
+    ButtonForbidden,
+    /// The model hangs on it.
+    Hangs,
     /// The BMC offers nothing that would do.
     Unsupported,
 }
 
-/// Chooses a `ResetType` (Redfish `Resource.ResetType`) from those that the BMC allows; `None` if
-/// it does not say, in which case the standard one is tried.
-pub(super) fn choose(wanted: Wanted, state: PowerState, allowed: Option<&[String]>) -> Choice {
-    let offers = |word: &str| allowed.is_none_or(|allowed| allowed.iter().any(|a| a == word));
-    match wanted {
-        Wanted::Off if offers("ForceOff") => Choice::Send("ForceOff"),
-        Wanted::Off => Choice::Unsupported,
-        Wanted::On if offers("On") => Choice::Send("On"),
-        Wanted::On if offers("ForceOn") => Choice::Send("ForceOn"),
-        Wanted::On if offers("PushPowerButton") => match state {
-            PowerState::Off => Choice::Send("PushPowerButton"),
-            PowerState::On => Choice::IsOn,
-            _ => Choice::NotNow,
+/// Chooses a `ResetType` (Redfish `Resource.ResetType`) for a command.
+pub(super) fn choose(command: PowerCommand, facts: Facts<'_>) -> Choice {
+    let offers = |word: &str| {
+        facts
+            .allowed
+            .is_none_or(|allowed| allowed.iter().any(|offer| offer == word))
+    };
+    let first = |words: &[&'static str]| words.iter().find(|word| offers(word)).copied();
+    let button = offers("PushPowerButton");
+    match (command, facts.state) {
+        (PowerCommand::Off, _) => first(&["ForceOff"]).map_or(Choice::Unsupported, Choice::Send),
+        (PowerCommand::On, state) => match (first(&["On", "ForceOn"]), state) {
+            (Some(word), _) => Choice::Send(word),
+            (None, _) if !button => Choice::Unsupported,
+            (None, PowerState::Off) => Choice::Send("PushPowerButton"),
+            (None, PowerState::On) => Choice::Already,
+            (None, _) => Choice::NotNow,
         },
-        Wanted::On => Choice::Unsupported,
+        (PowerCommand::SoftOff, PowerState::Off) => Choice::Already,
+        (PowerCommand::SoftOff, state) => match (first(&["GracefulShutdown"]), state) {
+            (Some(word), _) => Choice::Send(word),
+            (None, _) if !button => Choice::Unsupported,
+            (None, _) if !facts.soft_off_by_button => Choice::ButtonForbidden,
+            (None, PowerState::On) => Choice::Send("PushPowerButton"),
+            (None, _) => Choice::NotNow,
+        },
+        (PowerCommand::Reset, _) if facts.restart_hangs => Choice::Hangs,
+        (PowerCommand::Reset, _) => {
+            first(&["ForceRestart"]).map_or(Choice::Unsupported, Choice::Send)
+        }
+        (PowerCommand::Nmi, _) => first(&["Nmi"]).map_or(Choice::Unsupported, Choice::Send),
+    }
+}
+
+/// What else there is to do where no reset type will do; for a person.
+pub(super) fn advice(command: PowerCommand) -> &'static str {
+    match command {
+        PowerCommand::SoftOff => "shut the operating system down from within, or power off",
+        PowerCommand::Reset => "power off, confirm that it is off, and power on",
+        PowerCommand::Nmi => "trigger the dump from within the operating system",
+        PowerCommand::On | PowerCommand::Off => "update the BMC",
     }
 }
 
@@ -75,10 +97,19 @@ mod tests {
         list.iter().map(|&word| word.to_owned()).collect()
     }
 
+    fn facts(state: PowerState, allowed: Option<&[String]>) -> Facts<'_> {
+        Facts {
+            state,
+            allowed,
+            soft_off_by_button: false,
+            restart_hangs: false,
+        }
+    }
+
     #[test]
     fn off_is_force_off_or_nothing_whatever_the_state() {
         for state in STATES {
-            let off = |allowed: Option<&[String]>| choose(Wanted::Off, state, allowed);
+            let off = |allowed: Option<&[String]>| choose(PowerCommand::Off, facts(state, allowed));
             assert_eq!(off(None), Choice::Send("ForceOff"));
             assert_eq!(
                 off(Some(&words(&["On", "ForceOff"]))),
@@ -97,7 +128,7 @@ mod tests {
     #[test]
     fn on_is_on_then_force_on() {
         for state in STATES {
-            let on = |allowed: Option<&[String]>| choose(Wanted::On, state, allowed);
+            let on = |allowed: Option<&[String]>| choose(PowerCommand::On, facts(state, allowed));
             assert_eq!(on(None), Choice::Send("On"));
             assert_eq!(
                 on(Some(&words(&["PushPowerButton", "On"]))),
@@ -112,19 +143,82 @@ mod tests {
     }
 
     #[test]
-    fn the_button_is_pushed_only_when_exactly_off() {
+    fn the_button_powers_on_only_what_is_exactly_off() {
         let button = words(&["PushPowerButton", "ForceOff"]);
         for state in STATES {
             let expected = match state {
                 PowerState::Off => Choice::Send("PushPowerButton"),
-                PowerState::On => Choice::IsOn,
+                PowerState::On => Choice::Already,
                 _ => Choice::NotNow,
             };
-            assert_eq!(
-                choose(Wanted::On, state, Some(&button)),
-                expected,
-                "{state:?}"
-            );
+            let on = choose(PowerCommand::On, facts(state, Some(&button)));
+            assert_eq!(on, expected, "{state:?}");
         }
+    }
+
+    #[test]
+    fn a_soft_off_is_graceful_and_never_a_hard_one() {
+        let graceful = words(&["ForceOff", "GracefulShutdown", "PushPowerButton"]);
+        let hard = words(&["On", "ForceOff", "ForceRestart", "PowerCycle"]);
+        for state in STATES {
+            let soft =
+                |allowed: Option<&[String]>| choose(PowerCommand::SoftOff, facts(state, allowed));
+            if state == PowerState::Off {
+                for allowed in [None, Some(graceful.as_slice()), Some(hard.as_slice())] {
+                    assert_eq!(soft(allowed), Choice::Already);
+                }
+                continue;
+            }
+            assert_eq!(soft(None), Choice::Send("GracefulShutdown"));
+            assert_eq!(soft(Some(&graceful)), Choice::Send("GracefulShutdown"));
+            assert_eq!(soft(Some(&hard)), Choice::Unsupported);
+        }
+    }
+
+    #[test]
+    fn the_button_shuts_down_only_what_is_exactly_on_and_only_where_it_may() {
+        let button = words(&["On", "ForceOff", "PushPowerButton"]);
+        for state in STATES {
+            let may = Facts {
+                soft_off_by_button: true,
+                ..facts(state, Some(&button))
+            };
+            let (with, without) = match state {
+                PowerState::On => (Choice::Send("PushPowerButton"), Choice::ButtonForbidden),
+                PowerState::Off => (Choice::Already, Choice::Already),
+                _ => (Choice::NotNow, Choice::ButtonForbidden),
+            };
+            assert_eq!(choose(PowerCommand::SoftOff, may), with, "{state:?}");
+            let may_not = facts(state, Some(&button));
+            assert_eq!(choose(PowerCommand::SoftOff, may_not), without, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn reset_and_nmi_are_themselves_or_nothing() {
+        let others = words(&["PowerCycle", "GracefulRestart", "PushPowerButton", "On"]);
+        for (command, word) in [
+            (PowerCommand::Reset, "ForceRestart"),
+            (PowerCommand::Nmi, "Nmi"),
+        ] {
+            for state in STATES {
+                assert_eq!(choose(command, facts(state, None)), Choice::Send(word));
+                let listed = words(&[word]);
+                let listed = facts(state, Some(&listed));
+                assert_eq!(choose(command, listed), Choice::Send(word));
+                let others = facts(state, Some(&others));
+                assert_eq!(choose(command, others), Choice::Unsupported);
+            }
+        }
+    }
+
+    #[test]
+    fn a_model_that_hangs_on_a_reset_gets_none() {
+        let hangs = Facts {
+            restart_hangs: true,
+            ..facts(PowerState::On, None)
+        };
+        assert_eq!(choose(PowerCommand::Reset, hangs), Choice::Hangs);
+        assert_eq!(choose(PowerCommand::Off, hangs), Choice::Send("ForceOff"));
     }
 }

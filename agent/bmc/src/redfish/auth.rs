@@ -11,10 +11,11 @@ use url::Url;
 
 use super::{
     AuthPolicy, RedfishConfig,
+    answer::Answer,
     call::Call,
     document::Root,
     failure,
-    http::{Account, Answer, Credentials, Http},
+    http::{Account, Change, Credentials, Http},
     session::{self, Opened, Session},
 };
 use crate::{BmcError, ErrorKind};
@@ -82,7 +83,7 @@ impl Access {
             let message = "no Redfish service here; check the address, or the BMC's firmware";
             return Err(self.http.reporter.error(ErrorKind::Unsupported, message));
         }
-        let root = Root::of(failure::document(&self.http.reporter, DOING, &answer)?);
+        let root = Root::of(&failure::document(&self.http.reporter, DOING, answer)?);
         if root.systems.is_some() {
             *slot = Some(root.clone());
         }
@@ -108,10 +109,10 @@ impl Access {
         Ok(answer)
     }
 
-    /// Sends a command, once whatever happens.
-    pub(super) async fn command(&self, url: &Url, body: Vec<u8>) -> Result<Answer, BmcError> {
+    /// Sends a change, once whatever happens.
+    pub(super) async fn change(&self, change: Change<'_>) -> Result<Answer, BmcError> {
         let credentials = self.credentials().await?;
-        let answer = self.http.post(url, &credentials, body, true).await?;
+        let answer = self.http.change(change, &credentials).await?;
         if answer.status == StatusCode::UNAUTHORIZED
             && let Credentials::Session(session) = &credentials
         {

@@ -64,6 +64,10 @@ pub struct RedfishConfig {
     /// Keep the connection for the next read. Off by default: some BMCs choke on long-lived
     /// connections, and iLO resets the ones that are used again. Actions never use a kept one.
     pub keep_alive: bool,
+    /// Let a soft off push the power button where the BMC has no graceful shutdown. Off by
+    /// default: what a push does is up to the operating system, and a second one can call it off.
+    /// Only a host that is exactly on gets one.
+    pub soft_off_by_button: bool,
 }
 
 impl RedfishConfig {
@@ -77,6 +81,7 @@ impl RedfishConfig {
             auth: AuthPolicy::default(),
             timeouts: Timeouts::default(),
             keep_alive: false,
+            soft_off_by_button: false,
         }
     }
 }

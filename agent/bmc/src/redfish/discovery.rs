@@ -11,7 +11,7 @@ use url::Url;
 use super::{
     auth::Access,
     call::Call,
-    document::{Collection, System},
+    document::{self, Collection, System},
     failure, vendor,
 };
 use crate::{BmcError, ErrorKind};
@@ -26,9 +26,20 @@ pub(super) struct Locator {
     found: Mutex<Option<Url>>,
 }
 
+/// The system, as it was just read.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) url: Url,
+    pub(super) system: System,
+    /// The whole document, for what power does not need.
+    pub(super) body: Value,
+    /// Its ETag: the header, else `@odata.etag`.
+    pub(super) etag: Option<String>,
+}
+
 /// Outcome of reading what should be a system.
 enum Read {
-    System(Box<System>),
+    System(Box<Found>),
     Other(Value),
     Refused(StatusCode, BmcError),
 }
@@ -42,21 +53,24 @@ impl Locator {
     }
 
     /// Reads the system afresh, and finds it before if need be.
-    pub(super) async fn read(&self, access: &Access, call: &Call) -> Result<System, BmcError> {
+    pub(super) async fn read(&self, access: &Access, call: &Call) -> Result<Found, BmcError> {
         if let Some(path) = &self.explicit {
             return self.read_explicit(access, call, path).await;
         }
-        let mut found = self.found.lock().await;
-        if let Some(url) = &*found {
-            match read(access, call, url).await? {
-                Read::System(system) => return Ok(*system),
-                Read::Refused(StatusCode::NOT_FOUND, _) | Read::Other(_) => *found = None,
+        let known = self.found.lock().await.clone();
+        if let Some(url) = known {
+            match read(access, call, &url).await? {
+                Read::System(found) => return Ok(*found),
+                Read::Refused(StatusCode::NOT_FOUND, _) | Read::Other(_) => {}
                 Read::Refused(_, error) => return Err(error),
             }
         }
-        let (url, system) = discover(access, call).await?;
-        *found = Some(url);
-        Ok(system)
+        // Held while looking: several callers at once are no reason to look several times.
+        let mut place = self.found.lock().await;
+        *place = None;
+        let found = discover(access, call).await?;
+        *place = Some(found.url.clone());
+        Ok(found)
     }
 
     async fn read_explicit(
@@ -64,10 +78,10 @@ impl Locator {
         access: &Access,
         call: &Call,
         path: &str,
-    ) -> Result<System, BmcError> {
+    ) -> Result<Found, BmcError> {
         let error = |message| Err(access.http.reporter.error(ErrorKind::System, message));
         match read(access, call, &access.http.resolve(path)?).await? {
-            Read::System(system) => Ok(*system),
+            Read::System(found) => Ok(*found),
             Read::Refused(StatusCode::NOT_FOUND, _) => error(format!(
                 "the BMC has no system {path}; check the path in its address"
             )),
@@ -90,20 +104,26 @@ async fn read(access: &Access, call: &Call, url: &Url) -> Result<Read, BmcError>
         let error = failure::of_status(&access.http.reporter, "reading the system", &answer);
         return Ok(Read::Refused(answer.status, error));
     }
-    let body = failure::document(&access.http.reporter, "reading the system", &answer)?;
-    Ok(match System::of(body) {
-        Some(system) => Read::System(Box::new(system)),
-        None => Read::Other(body.clone()),
-    })
+    let in_header = answer.etag();
+    let body = failure::document(&access.http.reporter, "reading the system", answer)?;
+    let Some(system) = System::of(&body) else {
+        return Ok(Read::Other(body));
+    };
+    Ok(Read::System(Box::new(Found {
+        url: url.clone(),
+        system,
+        etag: in_header.or_else(|| document::text(&body, "@odata.etag")),
+        body,
+    })))
 }
 
-async fn discover(access: &Access, call: &Call) -> Result<(Url, System), BmcError> {
+async fn discover(access: &Access, call: &Call) -> Result<Found, BmcError> {
     let members = members(access, call).await?;
     let wrong = |message: String| access.http.reporter.error(ErrorKind::System, message);
     if let [only] = members.as_slice() {
         let url = access.http.resolve(only)?;
         return match read(access, call, &url).await? {
-            Read::System(system) => Ok((url, *system)),
+            Read::System(found) => Ok(*found),
             Read::Refused(_, error) => Err(error),
             Read::Other(_) => Err(wrong("the only system of the BMC is not one".to_owned())),
         };
@@ -114,8 +134,8 @@ async fn discover(access: &Access, call: &Call) -> Result<(Url, System), BmcErro
     for member in &members {
         let url = access.http.resolve(member)?;
         let note = match read(access, call, &url).await? {
-            Read::System(system) if is_resettable(&system) => {
-                usable.push((url, *system));
+            Read::System(found) if is_resettable(&found.system) => {
+                usable.push(*found);
                 "can be reset"
             }
             Read::System(_) | Read::Other(_) => "cannot be reset",
@@ -159,8 +179,8 @@ async fn members(access: &Access, call: &Call) -> Result<Vec<String>, BmcError> 
     for _ in 0..MAX_PAGES {
         let Some(link) = next.take() else { break };
         let answer = access.get(call, &access.http.resolve(&link)?).await?;
-        let body = failure::document(reporter, DOING, &answer)?;
-        let page = Collection::of(body).ok_or_else(|| {
+        let body = failure::document(reporter, DOING, answer)?;
+        let page = Collection::of(&body).ok_or_else(|| {
             reporter.error(
                 ErrorKind::Protocol,
                 "the BMC's list of systems is not a collection",

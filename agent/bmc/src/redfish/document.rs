@@ -1,7 +1,8 @@
 //! Redfish documents, read leniently: whatever is absent or of another type is `None`.
 //!
-//! Owns: the few properties that power needs. Must never: fail on one that it does not need, or
-//! turn anything but the exact word into a power state.
+//! Owns: the root, collections, systems, actions and tasks; what only one subject needs is read
+//! beside that subject. Must never: fail on a property that is not needed, or turn anything but
+//! the exact word into a power state.
 
 use serde_json::Value;
 
@@ -12,23 +13,72 @@ use crate::{PowerState, SystemIdentity};
 const MAX_RAW: usize = 64;
 
 /// `@odata.id` of the object at `path`.
-fn link(body: &Value, path: &[&str]) -> Option<String> {
+pub(super) fn link(body: &Value, path: &[&str]) -> Option<String> {
     let object = path.iter().try_fold(body, |value, name| value.get(name))?;
     text(object, "@odata.id")
 }
 
+/// `@odata.id` of each object in the array at `path`.
+pub(super) fn links(body: &Value, path: &[&str]) -> Vec<String> {
+    path.iter()
+        .try_fold(body, |value, name| value.get(name))
+        .and_then(Value::as_array)
+        .map(|objects| objects.iter().filter_map(|item| link(item, &[])).collect())
+        .unwrap_or_default()
+}
+
+/// The last part of a link, by which a resource is called.
+pub(super) fn last_part(link: &str) -> &str {
+    link.trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+}
+
 /// A string that says something.
-fn text(body: &Value, name: &str) -> Option<String> {
+pub(super) fn text(body: &Value, name: &str) -> Option<String> {
     let text = body.get(name)?.as_str()?.trim();
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// What a service offers beyond plain reading (`ProtocolFeaturesSupported`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Features {
+    /// The query that puts the members of a collection into it, if there is one.
+    pub(super) expand: Option<&'static str>,
+    /// `$top` and `$skip`.
+    pub(super) top_skip: bool,
+}
+
+impl Features {
+    fn of(root: &Value) -> Self {
+        let features = root.get("ProtocolFeaturesSupported");
+        let is_true = |value: Option<&Value>| value.and_then(Value::as_bool) == Some(true);
+        let expand = features.and_then(|features| features.get("ExpandQuery"));
+        let has = |name| is_true(expand.and_then(|expand| expand.get(name)));
+        Self {
+            expand: has("NoLinks").then_some(if has("Levels") {
+                "$expand=.($levels=1)"
+            } else {
+                "$expand=."
+            }),
+            top_skip: is_true(features.and_then(|features| features.get("TopSkipQuery"))),
+        }
+    }
 }
 
 /// The service root (`ServiceRoot`): where the rest is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Root {
     pub(super) systems: Option<String>,
+    pub(super) managers: Option<String>,
     /// Where a session is made.
     pub(super) sessions: Option<String>,
+    /// `Vendor`.
+    pub(super) vendor: Option<String>,
+    /// The names under `Oem`.
+    pub(super) oem: Vec<String>,
+    pub(super) features: Features,
 }
 
 impl Root {
@@ -39,9 +89,16 @@ impl Root {
             let service = link(body, &["SessionService"])?;
             Some(format!("{}/Sessions", service.trim_end_matches('/')))
         };
+        let oem = body.get("Oem").and_then(Value::as_object);
         Self {
             systems: link(body, &["Systems"]),
+            managers: link(body, &["Managers"]),
             sessions: link(body, &["Links", "Sessions"]).or_else(below_service),
+            vendor: text(body, "Vendor"),
+            oem: oem
+                .map(|oem| oem.keys().cloned().collect())
+                .unwrap_or_default(),
+            features: Features::of(body),
         }
     }
 }
@@ -67,9 +124,9 @@ impl Collection {
     }
 }
 
-/// The Reset action of a system.
+/// An action of a resource, with the reset types that it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reset {
+pub(super) struct Action {
     pub(super) target: String,
     /// `ResetType@Redfish.AllowableValues`; `None`: not said here.
     pub(super) allowed: Option<Vec<String>>,
@@ -77,9 +134,10 @@ pub(super) struct Reset {
     pub(super) action_info: Option<String>,
 }
 
-impl Reset {
-    fn of(body: &Value) -> Option<Self> {
-        let action = body.get("Actions")?.get("#ComputerSystem.Reset")?;
+impl Action {
+    /// An action that takes a `ResetType`, or nothing that matters.
+    pub(super) fn of(body: &Value, name: &str) -> Option<Self> {
+        let action = body.get("Actions")?.get(name)?;
         Some(Self {
             target: text(action, "target")?,
             allowed: values(action.get("ResetType@Redfish.AllowableValues")),
@@ -89,7 +147,7 @@ impl Reset {
 }
 
 /// A list of words; an empty one says no more than none.
-fn values(list: Option<&Value>) -> Option<Vec<String>> {
+pub(super) fn values(list: Option<&Value>) -> Option<Vec<String>> {
     let words: Vec<String> = list?
         .as_array()?
         .iter()
@@ -114,7 +172,7 @@ pub(super) struct System {
     pub(super) state: PowerState,
     pub(super) raw: String,
     pub(super) identity: SystemIdentity,
-    pub(super) reset: Option<Reset>,
+    pub(super) reset: Option<Action>,
 }
 
 impl System {
@@ -137,7 +195,7 @@ impl System {
                 vendor: text(body, "Manufacturer"),
                 model: text(body, "Model"),
             },
-            reset: Reset::of(body),
+            reset: Action::of(body, "#ComputerSystem.Reset"),
         })
     }
 }

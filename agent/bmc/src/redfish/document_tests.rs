@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{document::*, extended::Messages, http::Body};
+use super::{answer::Body, document::*, extended::Messages};
 use crate::PowerState;
 
 fn state(body: &Value) -> (PowerState, String) {
@@ -93,6 +93,36 @@ fn the_place_of_sessions_is_found_in_the_root() {
 }
 
 #[test]
+fn what_a_service_offers_is_read_from_the_root() {
+    for (features, expand, top_skip) in [
+        (
+            json!({"ExpandQuery": {"NoLinks": true, "Levels": true}}),
+            Some("$expand=.($levels=1)"),
+            false,
+        ),
+        (
+            json!({"ExpandQuery": {"NoLinks": true}, "TopSkipQuery": true}),
+            Some("$expand=."),
+            true,
+        ),
+        (
+            json!({"ExpandQuery": {"NoLinks": false}, "TopSkipQuery": "yes"}),
+            None,
+            false,
+        ),
+        (json!(null), None, false),
+    ] {
+        let root = Root::of(&json!({"ProtocolFeaturesSupported": features}));
+        assert_eq!(root.features, Features { expand, top_skip }, "{features}");
+    }
+    let root = Root::of(&json!({"Vendor": "AMI", "Oem": {"Ami": {}}}));
+    assert_eq!(
+        (root.vendor.as_deref(), root.oem),
+        (Some("AMI"), vec!["Ami".to_owned()])
+    );
+}
+
+#[test]
 fn a_task_is_done_only_when_it_says_completed() {
     for (body, expected) in [
         (
@@ -147,30 +177,43 @@ const NAMES: &[&str] = &[
     "SessionService",
     "Systems",
     "Severity",
+    "Managers",
+    "Vendor",
+    "Oem",
+    "ProtocolFeaturesSupported",
+    "ExpandQuery",
+    "NoLinks",
+    "Chassis",
 ];
 
-fn any_json() -> impl Strategy<Value = Value> {
+const WORDS: &[&str] = &[
+    "Off",
+    "On",
+    "ResetType",
+    "#ComputerSystem.v1",
+    "Base.1.0.Success",
+    "/x",
+];
+
+/// Any JSON, with these names and words more often than others.
+pub(super) fn any_json(
+    names: &'static [&'static str],
+    words: &'static [&'static str],
+) -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
-        prop::sample::select(vec![
-            "Off",
-            "On",
-            "ResetType",
-            "#ComputerSystem.v1",
-            "Base.1.0.Success",
-            "/x"
-        ])
-        .prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        prop::sample::select(words).prop_map(Value::from),
         ".{0,400}".prop_map(Value::from),
     ];
-    leaf.prop_recursive(5, 64, 6, |inner| {
+    leaf.prop_recursive(5, 64, 6, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
             prop::collection::hash_map(
                 prop_oneof![
-                    prop::sample::select(NAMES).prop_map(str::to_owned),
+                    prop::sample::select(names).prop_map(str::to_owned),
                     ".{0,8}"
                 ],
                 inner,
@@ -187,6 +230,8 @@ fn read_everything(body: &Value) {
         Collection::of(body),
         action_info(body),
         task(body),
+        links(body, &["Links", "Chassis"]),
+        Action::of(body, "#ComputerSystem.Reset"),
     );
     let _ = Messages::of(body).text();
     if let Some(system) = System::of(body)
@@ -198,7 +243,7 @@ fn read_everything(body: &Value) {
 
 proptest! {
     #[test]
-    fn any_json_is_read_without_a_panic_and_off_is_never_made_up(body in any_json()) {
+    fn any_json_is_read_without_a_panic_and_off_is_never_made_up(body in any_json(NAMES, WORDS)) {
         read_everything(&body);
     }
 

@@ -8,7 +8,7 @@ use std::{error::Error, io};
 use reqwest::StatusCode;
 
 use super::{
-    http::{Answer, Body},
+    answer::{Answer, Body},
     reporter::Reporter,
     vendor::{self, Cause},
 };
@@ -65,7 +65,12 @@ impl Failure {
             return Self::new(ErrorKind::Timeout, message, !connecting);
         }
         if !connecting && find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse) {
-            let message = "the answer is not HTTP; check port and scheme of the address";
+            let is_long = find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse_too_large);
+            let message = if is_long {
+                "the head of the answer is too long"
+            } else {
+                "the answer is not HTTP; check port and scheme of the address"
+            };
             return Self::new(ErrorKind::Protocol, message, true);
         }
         let io = find::<io::Error>(error).map(io::Error::kind);
@@ -146,6 +151,18 @@ fn tls_message(error: &rustls::Error) -> String {
 const CREDENTIALS: &str = "user or password refused; check the Secret or inventory entry that they \
                            come from, and that the BMC has the user enabled and not locked out";
 
+const PRIVILEGE: &str = "the user may not do this; it needs the ConfigureComponents privilege \
+                         (role Operator; for the BMC itself and its log Administrator)";
+
+/// What to do about a host in POST.
+pub(super) const IN_POST: &str = "the host is in POST and nothing can be set meanwhile; try again \
+                                  when it has booted, or power it off first";
+
+/// Whether a proxy in the BMC lost the answer on the way; the rest of the BMC may have the request.
+pub(super) fn is_lost(status: StatusCode) -> bool {
+    [StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT].contains(&status)
+}
+
 /// The error of an answer whose status is not what was hoped for.
 pub(super) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> BmcError {
     let messages = answer.messages();
@@ -172,13 +189,22 @@ pub(super) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> Bm
     if messages.has(Cause::NotReady) {
         return busy("the BMC is not ready");
     }
+    if messages.has(Cause::Post) {
+        return busy(IN_POST);
+    }
+    // With a 401, Dell's AccessDenied is a wrong password.
+    if messages.has(Cause::Privilege) && status != StatusCode::UNAUTHORIZED {
+        return error(ErrorKind::Privilege, PRIVILEGE);
+    }
+    if messages.has(Cause::Credentials) {
+        return error(ErrorKind::Authentication, CREDENTIALS);
+    }
+    if messages.has(Cause::Unsupported) {
+        return error(ErrorKind::Unsupported, "the BMC cannot do this");
+    }
     match status {
         StatusCode::UNAUTHORIZED => error(ErrorKind::Authentication, CREDENTIALS),
-        StatusCode::FORBIDDEN => {
-            let why = "the user may not do this; it needs the ConfigureComponents privilege \
-                       (role Operator)";
-            error(ErrorKind::Privilege, why)
-        }
+        StatusCode::FORBIDDEN => error(ErrorKind::Privilege, PRIVILEGE),
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
             error(ErrorKind::Unsupported, "the BMC cannot do this")
         }
@@ -191,31 +217,31 @@ pub(super) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> Bm
             ErrorKind::Protocol,
             "the BMC does not have what it names itself",
         ),
+        StatusCode::PRECONDITION_FAILED | StatusCode::PRECONDITION_REQUIRED => error(
+            ErrorKind::Refused,
+            "the BMC takes no precondition (If-Match) of ours; update its firmware",
+        ),
         _ if status.is_client_error() => error(ErrorKind::Refused, "refused"),
         _ => error(ErrorKind::Protocol, "an answer that makes no sense"),
     }
 }
 
 /// The document of a read that went well, or why there is none.
-pub(super) fn document<'a>(
+pub(super) fn document(
     reporter: &Reporter,
     doing: &str,
-    answer: &'a Answer,
-) -> Result<&'a serde_json::Value, BmcError> {
+    answer: Answer,
+) -> Result<serde_json::Value, BmcError> {
     if !answer.status.is_success() {
-        return Err(of_status(reporter, doing, answer));
+        return Err(of_status(reporter, doing, &answer));
     }
-    let what = match &answer.body {
+    let what = match answer.body {
         Body::Json(body) => return Ok(body),
         Body::Empty => "nothing",
         Body::Html => "a page of HTML or XML, not JSON; check the port and path of the address",
         Body::Other(what) => what,
     };
-    Err(reporter.error(
-        ErrorKind::Protocol,
-        format!(
-            "{doing}: the BMC answered {} with {what}",
-            answer.status.as_u16()
-        ),
-    ))
+    let code = answer.status.as_u16();
+    let message = format!("{doing}: the BMC answered {code} with {what}");
+    Err(reporter.error(ErrorKind::Protocol, message))
 }

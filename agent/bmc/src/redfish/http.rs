@@ -3,12 +3,11 @@
 //! Owns: headers, redirects, limits of size and time, the one retry of a read. Must never: send
 //! anything but a GET twice, follow a redirect to another origin, or hold more than 4 MiB.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use jiff::Timestamp;
 use reqwest::{
-    Client, Method, StatusCode,
-    header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION},
+    Client, Method,
+    header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HeaderValue, IF_MATCH},
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -16,7 +15,7 @@ use url::Url;
 
 use super::{
     RedfishConfig,
-    extended::Messages,
+    answer::{Answer, Body},
     failure::{self, Failure},
     reporter::Reporter,
     session::Session,
@@ -24,11 +23,9 @@ use super::{
 };
 use crate::{BmcError, ErrorKind};
 
-/// No document that power needs is a hundredth of this.
+/// A full event log of a thousand entries is a quarter of this.
 const MAX_BODY: usize = 4 << 20;
 const MAX_REDIRECTS: usize = 3;
-/// Longest wait that a BMC can ask for.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// User and password.
 pub(super) struct Account {
@@ -44,71 +41,53 @@ pub(super) enum Credentials {
     Session(Arc<Session>),
 }
 
-/// The body of an answer.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Body {
-    Empty,
-    Json(Value),
-    /// A page for people: not from the Redfish service.
-    Html,
-    /// Not JSON; what it is, for a person.
-    Other(&'static str),
+/// What a request brings along.
+struct Content {
+    body: Vec<u8>,
+    /// `If-Match`.
+    condition: Option<HeaderValue>,
 }
 
-impl Body {
-    /// Reads bytes as JSON; never fails.
-    pub(super) fn of(bytes: &[u8]) -> Self {
-        let bytes = bytes
-            .strip_prefix(b"\xef\xbb\xbf")
-            .unwrap_or(bytes)
-            .trim_ascii();
-        match (bytes.first(), serde_json::from_slice(bytes)) {
-            (None, _) => Self::Empty,
-            (_, Ok(value)) => Self::Json(value),
-            (Some(b'<'), _) => Self::Html,
-            (_, Err(error)) if error.is_eof() => Self::Other("JSON that ends too early"),
-            _ => Self::Other("a body that is not JSON"),
-        }
-    }
+/// A request that changes something.
+pub(super) struct Change<'a> {
+    method: Method,
+    url: &'a Url,
+    content: Content,
+    /// Whether it matters that it may have arrived although no answer came.
+    counts: bool,
 }
 
-/// One answer of the BMC.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Body,
-}
-
-impl Answer {
-    pub(super) fn messages(&self) -> Messages {
-        match &self.body {
-            Body::Json(body) => Messages::of(body),
-            _ => Messages::default(),
+impl<'a> Change<'a> {
+    fn new(method: Method, url: &'a Url, body: &Value) -> Self {
+        Self {
+            method,
+            url,
+            content: Content {
+                body: body.to_string().into_bytes(),
+                condition: None,
+            },
+            counts: true,
         }
     }
 
-    /// `Location`, if it is text.
-    pub(super) fn location(&self) -> Option<&str> {
-        self.headers.get(LOCATION)?.to_str().ok()
+    /// An action. It never carries a precondition; iDRAC10 refuses one with 412.
+    pub(super) fn action(url: &'a Url, body: &Value) -> Self {
+        Self::new(Method::POST, url, body)
     }
 
-    /// `Retry-After` in seconds or as a date (RFC 9110, 10.2.3), an hour at most.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
-        let text = self
-            .headers
-            .get(reqwest::header::RETRY_AFTER)?
-            .to_str()
-            .ok()?
-            .trim();
-        let wait = match text.parse::<u64>() {
-            Ok(seconds) => Duration::from_secs(seconds),
-            Err(_) => {
-                let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-                Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default()
-            }
-        };
-        Some(wait.min(MAX_RETRY_AFTER))
+    /// New values for properties.
+    pub(super) fn patch(url: &'a Url, body: &Value, condition: Option<HeaderValue>) -> Self {
+        let mut change = Self::new(Method::PATCH, url, body);
+        change.content.condition = condition;
+        change
+    }
+
+    /// A new session.
+    pub(super) fn log_in(url: &'a Url, body: &Value) -> Self {
+        Self {
+            counts: false,
+            ..Self::new(Method::POST, url, body)
+        }
     }
 }
 
@@ -217,17 +196,16 @@ impl Http {
     }
 
     /// Sends once; what is lost is lost.
-    pub(super) async fn post(
+    pub(super) async fn change(
         &self,
-        url: &Url,
+        change: Change<'_>,
         credentials: &Credentials,
-        body: Vec<u8>,
-        is_command: bool,
     ) -> Result<Answer, BmcError> {
+        let Change { url, counts, .. } = change;
         let answer = self
-            .exchange(Method::POST, url, credentials, Some(body))
-            .await;
-        let answer = answer.map_err(|failure| failure.into_error(&self.reporter, is_command))?;
+            .exchange(change.method, url, credentials, Some(change.content))
+            .await
+            .map_err(|failure| failure.into_error(&self.reporter, counts))?;
         if answer.status.is_redirection() {
             let kind = match answer.location().map(|location| self.join(url, location)) {
                 Some(Err(kind)) => kind,
@@ -264,7 +242,7 @@ impl Http {
         method: Method,
         url: &Url,
         credentials: &Credentials,
-        body: Option<Vec<u8>>,
+        content: Option<Content>,
     ) -> Result<Answer, Failure> {
         let is_read = method == Method::GET;
         let client = if is_read { &self.reads } else { &self.commands };
@@ -288,8 +266,13 @@ impl Http {
                 request.header("X-Auth-Token", token)
             }
         };
-        if let Some(body) = body {
-            request = request.header(CONTENT_TYPE, "application/json").body(body);
+        if let Some(content) = content {
+            request = request
+                .header(CONTENT_TYPE, "application/json")
+                .body(content.body);
+            if let Some(condition) = content.condition {
+                request = request.header(IF_MATCH, condition);
+            }
         }
         let mut response = request.send().await.map_err(|error| Failure::of(&error))?;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));

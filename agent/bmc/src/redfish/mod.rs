@@ -1,20 +1,28 @@
-//! Redfish over HTTP(S): a thin, lenient client for power.
+//! Redfish over HTTP(S): a thin, lenient client for power and what goes with it.
 //!
-//! Owns: finding the one system behind an address, reading its power state, and asking for off or
-//! on. Must never: guess between systems, send an action twice, take silence or an odd answer for
-//! a power state, or send credentials to another origin.
+//! Owns: finding the one system behind an address, reading it, and asking for changes. Must never:
+//! guess between systems, send an action twice, take silence or an odd answer for a power state,
+//! or send credentials to another origin.
 
 mod action;
+mod answer;
 mod auth;
+mod boot;
 mod call;
+mod change;
 mod client;
+mod command;
 mod config;
 mod discovery;
 mod document;
 mod extended;
 mod failure;
 mod http;
+mod led;
+mod log;
+mod manager;
 mod reporter;
+mod sensors;
 mod session;
 mod task;
 mod tls;

@@ -41,6 +41,11 @@ impl Reporter {
     /// A text of the BMC, fit for an error: short, on one line, and without the password, which
     /// some BMCs repeat when they refuse it.
     pub(super) fn quote(&self, text: &str) -> String {
+        self.plain(text, MAX_QUOTE)
+    }
+
+    /// A text of the BMC on one line, of so many characters at most, without the password.
+    pub(super) fn plain(&self, text: &str, max: usize) -> String {
         let mut text = text.to_owned();
         let password = self.password.expose_secret();
         if !password.is_empty() {
@@ -57,7 +62,7 @@ impl Reporter {
             quoted.push_str(word);
         }
         let quoted = quoted.trim();
-        match quoted.char_indices().nth(MAX_QUOTE) {
+        match quoted.char_indices().nth(max) {
             Some((end, _)) => format!("{}...", quoted.get(..end).unwrap_or_default()),
             None => quoted.to_owned(),
         }

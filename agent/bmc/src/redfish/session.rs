@@ -9,8 +9,9 @@ use serde_json::json;
 use url::Url;
 
 use super::{
+    answer::{Answer, Body},
     failure,
-    http::{Account, Answer, Body, Credentials, Http},
+    http::{Account, Change, Credentials, Http},
     vendor::Cause,
 };
 use crate::{BmcError, ErrorKind};
@@ -39,8 +40,9 @@ pub(super) async fn open(http: &Http, url: &Url, account: &Account) -> Result<Op
         "UserName": account.username,
         "Password": account.password.expose_secret(),
     });
-    let body = body.to_string().into_bytes();
-    let answer = http.post(url, &Credentials::Nobody, body, false).await?;
+    let answer = http
+        .change(Change::log_in(url, &body), &Credentials::Nobody)
+        .await?;
     let refusal = || failure::of_status(&http.reporter, DOING, &answer);
     if answer.status.is_success() {
         return Ok(match session(http, &answer) {

@@ -9,10 +9,10 @@ use reqwest::StatusCode;
 use tokio::time::{Instant, sleep};
 
 use super::{
+    answer::{Answer, Body},
     auth::Access,
     call::Call,
     document::{self, TaskState},
-    http::{Answer, Body},
 };
 
 /// A task of a power action is mostly over at once.

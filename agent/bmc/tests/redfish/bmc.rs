@@ -1,6 +1,7 @@
 //! A BMC by script: a well-behaved one, and whatever a test puts in front of it.
 
 use std::{
+    collections::BTreeMap,
     io,
     sync::{Arc, Mutex},
     time::Duration,
@@ -30,6 +31,7 @@ pub(crate) const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
 pub(crate) struct Seen {
     pub(crate) method: String,
     pub(crate) path: String,
+    pub(crate) query: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
 }
@@ -88,6 +90,10 @@ pub(crate) struct World {
     pub(crate) takes_basic: bool,
     pub(crate) tokens: Vec<String>,
     pub(crate) systems: Vec<(String, Value)>,
+    /// Documents besides the systems.
+    pub(crate) documents: BTreeMap<String, Value>,
+    /// What the service root says beside its usual links.
+    pub(crate) root: Value,
     logins: usize,
 }
 
@@ -109,6 +115,18 @@ pub(crate) fn inline(types: &[&str]) -> Value {
     json!({"target": RESET, "ResetType@Redfish.AllowableValues": types})
 }
 
+/// Writes the properties of a PATCH into a document.
+fn merge(document: &mut Value, change: &Value) {
+    match (document, change) {
+        (Value::Object(document), Value::Object(change)) => {
+            for (name, value) in change {
+                merge(document.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (document, change) => *document = change.clone(),
+    }
+}
+
 impl World {
     fn new() -> Self {
         let reset = inline(&["On", "ForceOff", "GracefulShutdown", "ForceRestart"]);
@@ -117,6 +135,8 @@ impl World {
             takes_basic: true,
             tokens: Vec::new(),
             systems: vec![(SYSTEM.to_owned(), system(SYSTEM, &reset))],
+            documents: BTreeMap::new(),
+            root: json!({}),
             logins: 0,
         }
     }
@@ -124,14 +144,13 @@ impl World {
     fn answer(&mut self, seen: &Seen) -> Reply {
         match (seen.method.as_str(), seen.path.as_str()) {
             ("GET", "/redfish/v1/") => {
-                return Reply::json(
-                    200,
-                    &json!({
-                        "Systems": {"@odata.id": "/redfish/v1/Systems"},
-                        "SessionService": {"@odata.id": "/redfish/v1/SessionService"},
-                        "Links": {"Sessions": {"@odata.id": SESSIONS}},
-                    }),
-                );
+                let mut root = json!({
+                    "Systems": {"@odata.id": "/redfish/v1/Systems"},
+                    "SessionService": {"@odata.id": "/redfish/v1/SessionService"},
+                    "Links": {"Sessions": {"@odata.id": SESSIONS}},
+                });
+                merge(&mut root, &self.root);
+                return Reply::json(200, &root);
             }
             ("POST", SESSIONS) => return self.log_in(seen),
             _ if !self.knows(seen) => return Reply::status(401),
@@ -148,6 +167,14 @@ impl World {
                 self.power = json!(if off { "Off" } else { "On" });
                 Reply::status(204)
             }
+            "PATCH" => match self.document(&seen.path) {
+                Some(document) => {
+                    merge(document, &seen.body);
+                    Reply::status(204)
+                }
+                None => Reply::status(404),
+            },
+            "POST" => Reply::status(404),
             _ if seen.path == "/redfish/v1/Systems" => {
                 let members: Vec<_> = self
                     .systems
@@ -155,6 +182,9 @@ impl World {
                     .map(|(path, _)| json!({"@odata.id": path}))
                     .collect();
                 Reply::json(200, &json!({"Members": members}))
+            }
+            _ if self.documents.contains_key(&seen.path) => {
+                Reply::json(200, &self.documents[&seen.path])
             }
             _ => match self.systems.iter().find(|(path, _)| *path == seen.path) {
                 Some((_, system)) => {
@@ -165,6 +195,17 @@ impl World {
                 None => Reply::status(404),
             },
         }
+    }
+
+    /// A document that can be changed.
+    fn document(&mut self, path: &str) -> Option<&mut Value> {
+        let systems = self.systems.iter_mut();
+        let documents = self.documents.iter_mut();
+        systems
+            .map(|(path, document)| (&*path, document))
+            .chain(documents)
+            .find(|(known, _)| *known == path)
+            .map(|(_, document)| document)
     }
 
     fn log_in(&mut self, seen: &Seen) -> Reply {
@@ -237,6 +278,7 @@ impl TestBmc {
                 let seen = Seen {
                     method: parts.method.to_string(),
                     path: parts.uri.path().to_owned(),
+                    query: parts.uri.query().unwrap_or_default().to_owned(),
                     headers: parts.headers,
                     body: serde_json::from_slice(&body).unwrap_or_default(),
                 };
@@ -279,6 +321,23 @@ impl TestBmc {
             .iter()
             .filter(|seen| seen.is(method, path))
             .count()
+    }
+
+    /// Adds properties to the first system.
+    pub(crate) fn add_to_system(&self, properties: &Value) {
+        self.world(|world| merge(&mut world.systems[0].1, properties));
+    }
+
+    /// Puts a document somewhere.
+    pub(crate) fn put(&self, path: &str, document: Value) {
+        self.world(|world| world.documents.insert(path.to_owned(), document));
+    }
+
+    /// Every request of this kind, oldest first.
+    pub(crate) fn sent(&self, method: &str) -> Vec<Seen> {
+        let mut seen = self.seen();
+        seen.retain(|seen| seen.method == method);
+        seen
     }
 
     pub(crate) fn world<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rackhand_bmc::{AuthPolicy, Bmc, ErrorKind, RedfishConfig, connect};
+use rackhand_bmc::{AuthPolicy, Bmc, ErrorKind, PowerCommand, RedfishConfig, connect};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -209,6 +209,30 @@ async fn silence_is_a_timeout_within_the_limit() {
 }
 
 #[tokio::test]
+async fn what_is_not_idempotent_is_sent_once_and_its_lost_answer_is_left_open() {
+    for command in [
+        PowerCommand::SoftOff,
+        PowerCommand::Reset,
+        PowerCommand::Nmi,
+    ] {
+        for act in [Act::Reset, Act::Bytes(Vec::new()), Act::Stall(Vec::new())] {
+            let mut all = system(
+                SYSTEM,
+                &inline(&["GracefulShutdown", "ForceRestart", "Nmi"]),
+            );
+            all["PowerState"] = "On".into();
+            let all = reply(all.to_string().as_bytes());
+            let raw = Raw::start(vec![Act::Bytes(all), act]).await;
+            let mut config = raw.config();
+            config.timeouts.request = Duration::from_secs(2);
+            let error = connect(config).unwrap().command(command).await.unwrap_err();
+            assert!(error.maybe_sent, "{command:?}: {error}");
+            assert_eq!(raw.count("POST"), 1, "{command:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn silence_after_a_command_leaves_open_whether_it_arrived() {
     for by_request in [true, false] {
         let raw = Raw::start(vec![Act::Bytes(document()), Act::Stall(Vec::new())]).await;
@@ -268,6 +292,41 @@ async fn nonsense_is_a_protocol_error_and_no_state() {
         assert_eq!(error.kind, ErrorKind::Protocol, "{what}: {error}");
         assert!(error.message.len() < 500, "{what}");
     }
+}
+
+#[tokio::test]
+async fn a_head_without_end_is_a_protocol_error() {
+    let line = format!("X-Long: {}\r\n", "x".repeat(8000));
+    let head = format!("HTTP/1.1 200 OK\r\n{}", line.repeat(90));
+    for head in [
+        head,
+        format!("HTTP/1.1 200 OK\r\n{}", "X: y\r\n".repeat(500)),
+    ] {
+        let raw = Raw::start(vec![Act::Bytes(format!("{head}\r\n").into_bytes())]).await;
+        let error = raw.client().power().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
+        assert!(error.message.contains("head"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_read_of_the_sensors_is_given_although_the_rest_hangs() {
+    let json = |text: &str| Act::Bytes(reply(text.as_bytes()));
+    let mut system = system(SYSTEM, &inline(&["On"]));
+    system["Links"] = serde_json::json!({"Chassis": [{"@odata.id": "/c"}]});
+    let raw = Raw::start(vec![
+        json(&system.to_string()),
+        json("{}"),
+        json(r#"{"Power": {"@odata.id": "/p"}, "Thermal": {"@odata.id": "/t"}}"#),
+        json(r#"{"PowerControl": [{"PowerConsumedWatts": 7}]}"#),
+        Act::Stall(Vec::new()),
+    ])
+    .await;
+    let mut config = raw.config();
+    config.timeouts.call = Duration::from_secs(4);
+    let sensors = connect(config).unwrap().sensors().await.unwrap();
+    assert_eq!(sensors.len(), 1);
+    assert_eq!(sensors[0].value, Some(7.0));
 }
 
 #[tokio::test]

@@ -5,10 +5,18 @@
 
 mod actions;
 mod bmc;
+mod boot;
+mod commands;
+mod cost;
 mod discovery;
+mod etag;
 mod faults;
+mod led;
+mod log;
+mod manager;
 mod power;
 mod refusals;
+mod sensors;
 mod sessions;
 mod tasks;
 mod tls;

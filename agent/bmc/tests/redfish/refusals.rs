@@ -155,6 +155,26 @@ async fn each_other_refusal_has_its_kind() {
 }
 
 #[tokio::test]
+async fn a_message_says_more_than_a_status() {
+    for (status, id, kind) in [
+        (403, "Base.1.8.InsufficientPrivilege", ErrorKind::Privilege),
+        (500, "Base.1.8.AccessDenied", ErrorKind::Privilege),
+        (403, "Base.1.8.NoValidSession", ErrorKind::Authentication),
+        (500, "iLO.2.14.UnableToModifyDuringSystemPOST", ErrorKind::Busy),
+    ] {
+        let error = off_error("On", Reply::message(status, id, "no")).await;
+        assert_eq!(error.kind, kind, "{id}: {error}");
+    }
+    let read = TestBmc::with(|seen, _| {
+        let denied = || Reply::message(401, "Base.1.8.AccessDenied", "invalid credentials");
+        (seen.path == SYSTEM).then(denied)
+    })
+    .await;
+    let error = read.client().power().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
+}
+
+#[tokio::test]
 async fn a_good_status_with_a_critical_message_is_no_success() {
     let error = off_error(
         "On",

@@ -1,78 +1,59 @@
-//! Who may talk to the BMC: basic authentication, session tokens, and the few open paths.
+//! Who may talk to the BMC, and what they may do: basic authentication, session tokens, roles.
 //!
 //! Owns the check. Must never log a credential.
 
-use axum::Extension;
-use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, header};
-use axum::middleware::Next;
-use axum::response::Response;
 use base64::Engine as _;
-use secrecy::ExposeSecret as _;
 
-use super::errors;
-use crate::rack::faults::Effects;
+use super::accounts::Role;
+use super::place::Place;
 use crate::rack::host::SimHost;
 
-/// The name of the user that a request came from.
+/// Whom a request came from.
 #[derive(Clone, Debug)]
-pub(super) struct User(pub(super) String);
-
-const OPEN: [&str; 4] = [
-    "/redfish",
-    "/redfish/v1",
-    "/redfish/v1/odata",
-    "/redfish/v1/$metadata",
-];
-
-/// Where sessions are opened: the one place to POST to without a credential.
-pub(super) const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
-
-pub(super) async fn check(
-    State(host): State<SimHost>,
-    Extension(effects): Extension<Effects>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let path = request.uri().path();
-    let login = request.method() == Method::POST && path == SESSIONS;
-    if login || OPEN.contains(&path) {
-        return next.run(request).await;
-    }
-    let user = if effects.refuse_auth {
-        None
-    } else {
-        user_of(&host, request.headers())
-    };
-    match user {
-        Some(user) => {
-            request.extensions_mut().insert(User(user));
-            next.run(request).await
-        }
-        None => errors::unauthorized(),
-    }
+pub(super) struct User {
+    pub(super) name: String,
+    pub(super) role: Role,
 }
 
-pub(super) fn is_right(host: &SimHost, user: &str, password: &str) -> bool {
-    let config = &host.config().bmc;
-    user == config.username && password == config.password.expose_secret()
-}
-
-fn user_of(host: &SimHost, headers: &HeaderMap) -> Option<String> {
-    let profile = &host.config().bmc.profile;
+/// The user of a request; none without a right credential.
+pub(super) fn user_of(host: &SimHost, headers: &HeaderMap) -> Option<User> {
     if let Some(token) = headers.get("x-auth-token") {
-        let now = tokio::time::Instant::now().into_std();
-        return host.bmc().sessions.lock().check(now, token.to_str().ok()?);
+        let now = host.now();
+        let name = host
+            .bmc()
+            .sessions
+            .lock()
+            .check(now, token.to_str().ok()?)?;
+        let role = host.bmc().accounts.lock().role(&name)?;
+        return Some(User { name, role });
     }
     let encoded = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, encoded) = encoded.split_once(' ')?;
-    if !profile.basic_auth || !scheme.eq_ignore_ascii_case("basic") {
+    if !host.config().bmc.profile.basic_auth || !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
     let decoded = base64::engine::general_purpose::STANDARD
         .decode(encoded.trim())
         .ok()?;
     let decoded = String::from_utf8(decoded).ok()?;
-    let (user, password) = decoded.split_once(':')?;
-    is_right(host, user, password).then(|| user.to_owned())
+    let (name, password) = decoded.split_once(':')?;
+    let role = host.bmc().accounts.lock().check(name, password)?;
+    let name = name.to_owned();
+    Some(User { name, role })
+}
+
+/// Whether a role may do this there; what concerns only the user's own account or session is
+/// decided where that is looked up.
+pub(super) fn may(role: Role, method: &Method, place: Place<'_>) -> bool {
+    if *method != Method::POST && *method != Method::PATCH && *method != Method::DELETE {
+        return role.may("Login");
+    }
+    match place {
+        Place::Account(_) if *method == Method::PATCH => role.may("ConfigureSelf"),
+        Place::Account(_) | Place::Accounts => role.may("ConfigureUsers"),
+        Place::Sessions | Place::SessionMembers | Place::Session(_) => role.may("Login"),
+        Place::ManagerReset | Place::ClearLog => role.may("ConfigureManager"),
+        _ => role.may("ConfigureComponents"),
+    }
 }

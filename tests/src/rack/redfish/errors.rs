@@ -1,19 +1,20 @@
-//! Answers that say no, in the shape that Redfish gives them.
+//! Answers that say no, and yes in the shape of a no, as Redfish gives them.
 //!
 //! Owns message ids. Must never decide anything.
 
-use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::{StatusCode, header};
 use serde_json::{Value, json};
 
-/// The registry whose messages are used.
-const BASE: &str = "Base.1.18";
+use super::answer::Answer;
+use super::profile::{Profile, Refusal};
+use super::query::Bad;
 
-pub(super) fn message(id: &str, text: &str, severity: &str) -> Value {
+/// One message. An id without a dot is of the base registry.
+pub(super) fn message(profile: &Profile, id: &str, text: &str, severity: &str) -> Value {
+    let full = full_id(profile, id);
     json!({
         "@odata.type": "#Message.v1_1_2.Message",
-        "MessageId": format!("{BASE}.{id}"),
+        "MessageId": full,
         "Message": text,
         "MessageArgs": [],
         "MessageSeverity": severity,
@@ -22,62 +23,151 @@ pub(super) fn message(id: &str, text: &str, severity: &str) -> Value {
     })
 }
 
-pub(super) fn body(id: &str, text: &str, severity: &str) -> Value {
+fn full_id(profile: &Profile, id: &str) -> String {
+    if id.contains('.') {
+        id.to_owned()
+    } else {
+        format!("{}.{id}", profile.registry)
+    }
+}
+
+/// An error object with one message.
+pub(super) fn body(profile: &Profile, id: &str, text: &str, severity: &str) -> Value {
+    let code = profile.error_code.clone();
     json!({"error": {
-        "code": format!("{BASE}.{id}"),
+        "code": code.unwrap_or_else(|| full_id(profile, id)),
         "message": text,
-        "@Message.ExtendedInfo": [message(id, text, severity)],
+        "@Message.ExtendedInfo": [message(profile, id, text, severity)],
     }})
 }
 
-pub(super) fn error(status: StatusCode, id: &str, text: &str) -> Response {
-    (status, Json(body(id, text, "Critical"))).into_response()
+pub(super) fn error(profile: &Profile, status: StatusCode, id: &str, text: &str) -> Answer {
+    Answer::json(status, body(profile, id, text, "Critical"))
 }
 
-pub(super) fn unauthorized() -> Response {
+fn bad(profile: &Profile, id: &str, text: &str) -> Answer {
+    error(profile, StatusCode::BAD_REQUEST, id, text)
+}
+
+pub(super) fn refused(profile: &Profile, refusal: &Refusal) -> Answer {
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    let answer = error(profile, status, &refusal.message_id, &refusal.text);
+    match refusal.retry_after {
+        Some(seconds) => answer.with(header::RETRY_AFTER, seconds.to_string()),
+        None => answer,
+    }
+}
+
+pub(super) fn success(profile: &Profile) -> Value {
+    let text = "The request completed successfully.";
+    body(profile, "Success", text, "OK")
+}
+
+pub(super) fn unauthorized(profile: &Profile) -> Answer {
     let text = "There is no valid session established with the implementation.";
-    let mut response = error(StatusCode::UNAUTHORIZED, "NoValidSession", text);
-    let challenge = HeaderValue::from_static("Basic realm=\"Redfish\"");
-    response
-        .headers_mut()
-        .insert(header::WWW_AUTHENTICATE, challenge);
-    response
+    error(profile, StatusCode::UNAUTHORIZED, "NoValidSession", text)
+        .with(header::WWW_AUTHENTICATE, "Basic realm=\"Redfish\"")
 }
 
-pub(super) fn not_found(what: &str) -> Response {
-    let text = format!("The requested resource '{what}' was not found.");
-    error(StatusCode::NOT_FOUND, "ResourceNotFound", &text)
-}
-
-pub(super) fn not_allowed() -> Response {
-    let text = "The HTTP method is not allowed on this resource.";
-    error(StatusCode::METHOD_NOT_ALLOWED, "OperationNotAllowed", text)
-}
-
-pub(super) fn malformed() -> Response {
-    let text = "The request body submitted was malformed JSON.";
-    error(StatusCode::BAD_REQUEST, "MalformedJSON", text)
-}
-
-pub(super) fn missing_parameter(name: &str) -> Response {
-    let text = format!("The action requires the parameter {name} to be present.");
-    error(StatusCode::BAD_REQUEST, "ActionParameterMissing", &text)
-}
-
-pub(super) fn bad_parameter(name: &str, value: &str) -> Response {
-    let text = format!("The value '{value}' for the parameter {name} is not in the list.");
+pub(super) fn forbidden(profile: &Profile) -> Answer {
+    let text = "The account or credentials associated with the session are not authorized.";
     error(
-        StatusCode::BAD_REQUEST,
-        "ActionParameterNotSupported",
-        &text,
+        profile,
+        StatusCode::FORBIDDEN,
+        "InsufficientPrivilege",
+        text,
     )
+}
+
+pub(super) fn not_found(profile: &Profile, what: &str) -> Answer {
+    let text = format!("The requested resource '{what}' was not found.");
+    error(profile, StatusCode::NOT_FOUND, "ResourceNotFound", &text)
+}
+
+pub(super) fn not_allowed(profile: &Profile, allow: &str) -> Answer {
+    let text = "The HTTP method is not allowed on this resource.";
+    let status = StatusCode::METHOD_NOT_ALLOWED;
+    error(profile, status, "OperationNotAllowed", text).with(header::ALLOW, allow)
+}
+
+pub(super) fn not_implemented(profile: &Profile) -> Answer {
+    let text = "The HTTP method is not implemented.";
+    error(
+        profile,
+        StatusCode::NOT_IMPLEMENTED,
+        "OperationNotAllowed",
+        text,
+    )
+}
+
+pub(super) fn malformed(profile: &Profile) -> Answer {
+    let text = "The request body submitted was malformed JSON.";
+    bad(profile, "MalformedJSON", text)
+}
+
+pub(super) fn missing_parameter(profile: &Profile, name: &str) -> Answer {
+    let text = format!("The action requires the parameter {name} to be present.");
+    bad(profile, "ActionParameterMissing", &text)
+}
+
+pub(super) fn bad_parameter(profile: &Profile, name: &str, value: &str) -> Answer {
+    let text = format!("The value '{value}' for the parameter {name} is not in the list.");
+    bad(profile, "ActionParameterNotSupported", &text)
+}
+
+pub(super) fn missing_property(profile: &Profile, name: &str) -> Answer {
+    let text = format!("The property {name} is required and must be included in the request.");
+    bad(profile, "PropertyMissing", &text)
+}
+
+pub(super) fn bad_value(profile: &Profile, name: &str, value: &Value) -> Answer {
+    let text = format!("The value {value} for the property {name} is not in the list.");
+    bad(profile, "PropertyValueNotInList", &text)
+}
+
+pub(super) fn no_operation(profile: &Profile) -> Answer {
+    let text = "The request body contains no data to act upon.";
+    bad(profile, "NoOperation", text)
+}
+
+pub(super) fn precondition_failed(profile: &Profile) -> Answer {
+    let text = "The ETag supplied did not match the ETag required to change this resource.";
+    let status = StatusCode::PRECONDITION_FAILED;
+    error(profile, status, "PreconditionFailed", text)
+}
+
+pub(super) fn precondition_missing(profile: &Profile) -> Answer {
+    let text = "A precondition header or annotation is required to change this resource.";
+    let status = StatusCode::PRECONDITION_REQUIRED;
+    error(profile, status, "PreconditionRequired", text)
+}
+
+pub(super) fn wrong_version(profile: &Profile) -> Answer {
+    let text = "The service does not support the requested version of OData.";
+    let status = StatusCode::PRECONDITION_FAILED;
+    error(profile, status, "HeaderInvalid", text)
+}
+
+pub(super) fn bad_query(profile: &Profile, bad_query: &Bad) -> Answer {
+    match bad_query {
+        Bad::Unknown(name) => {
+            let text = format!("The query parameter {name} is not supported.");
+            let status = StatusCode::NOT_IMPLEMENTED;
+            error(profile, status, "QueryNotSupported", &text)
+        }
+        Bad::NotHere(name) => {
+            let text = format!("The query parameter {name} is not supported on this resource.");
+            bad(profile, "QueryNotSupportedOnResource", &text)
+        }
+        Bad::Value(name) => {
+            let text = format!("The value of the query parameter {name} is not a number.");
+            bad(profile, "QueryParameterValueTypeError", &text)
+        }
+    }
 }
 
 /// For what a fault answers: a body for a status that came without one.
-pub(super) fn injected(status: u16) -> Value {
-    body(
-        "GeneralError",
-        &format!("injected fault, status {status}"),
-        "Critical",
-    )
+pub(super) fn injected(profile: &Profile, status: u16) -> Value {
+    let text = format!("injected fault, status {status}");
+    body(profile, "GeneralError", &text, "Critical")
 }

@@ -1,23 +1,44 @@
 //! The Redfish service of a simulated BMC: HTTP/1.1, over TLS or plain, on a port of its own.
 //!
 //! ```text
-//! server.rs   listener, TLS, faults        auth.rs     who may
-//! routes.rs   what a request does          session.rs  sessions
-//! documents.rs  what it shows              errors.rs   how it refuses
-//! profile.rs  how makes differ
+//! server.rs   listener, TLS, restarts      makes.rs     how makes differ (the table)
+//! wire.rs     connections that tear        profile.rs   in what they can differ
+//! http.rs     one request, with faults     etag.rs, query.rs   rules of HTTP
+//! service.rs  the order of checks          auth.rs, accounts.rs, session.rs   who may
+//! place.rs    which paths there are        tasks.rs     202 and after
+//! documents/  what a GET shows             actions.rs   what a POST does
+//! errors.rs   how it refuses               changes.rs   what a PATCH or DELETE does
 //! ```
 //!
-//! Owns the protocol. Must never hold power state: the host does.
+//! Owns the protocol. Must never hold power state: the host does. Judged by DMTF's validators
+//! (`tests/tests/redfish_validators.rs`), not by the client that Rackhand has.
 
+mod accounts;
+mod actions;
+mod answer;
 mod auth;
+mod changes;
 mod documents;
 mod errors;
+mod etag;
+mod http;
+mod makes;
+mod place;
 mod profile;
-mod routes;
+mod query;
 mod server;
+mod service;
 mod session;
+mod tasks;
+mod wire;
 
-pub use profile::{Accepted, Allowable, Already, Profile, Vendor};
+pub use accounts::{Account, AccountTable, Role};
+pub use makes::Vendor;
+pub use profile::{
+    Accepted, Allowable, Already, BootFacts, IfMatch, LightProperty, LogPlace, PostReport, Profile,
+    Refusal, RestartFacts, TagKind, Telemetry,
+};
 pub use session::{Session, SessionTable};
+pub use tasks::{Task, TaskTable};
 
 pub(super) use server::serve;

@@ -1,11 +1,14 @@
-//! How makes of BMC differ, as far as power control sees it.
+//! What makes of BMC differ in, as far as power control sees it.
 //!
-//! Owns facts, not code: what a profile says, the routes do.
+//! Owns the words for facts, not the facts (`makes.rs`) and not code: what a profile says, the
+//! service does.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::rack::config::duration;
 use crate::rack::power::ResetType;
 
 /// Where the list of reset types is found.
@@ -26,7 +29,7 @@ pub enum Allowable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Already {
-    /// 204, as if it had been done.
+    /// As if it had been done.
     NoContent,
     /// 400 `InvalidOperationForSystemState`.
     BadRequest,
@@ -44,14 +47,140 @@ pub enum Accepted {
     OkMessage,
     /// 202 without a task to look at.
     AcceptedBare,
+    /// 202 with a task monitor.
+    Task,
+}
+
+/// The ETags that resources have. Accounts always have one: DSP0266 requires it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TagKind {
+    /// None.
+    None,
+    /// `W/"..."`.
+    Weak,
+    /// `"..."`.
+    Strong,
+}
+
+/// What `If-Match` means when a resource is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IfMatch {
+    /// What RFC 9110 says: it need not be there; `*` matches.
+    Optional,
+    /// It need not be there; `*` does not match.
+    NoStar,
+    /// It must be there, and only `*` matches, not even the resource's own ETag (AMI).
+    StarOnly,
+}
+
+/// The light that identifies a system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LightProperty {
+    /// `IndicatorLED`, which says `Off` at rest.
+    Indicator,
+    /// `IndicatorLED`, which says `Lit` at rest and `Blinking` to identify.
+    IndicatorLitAtRest,
+    /// `LocationIndicatorActive`.
+    Location,
+}
+
+/// How the boot source is overridden.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BootFacts {
+    /// The settings resource below the System that must be changed instead of the System itself.
+    pub settings: Option<String>,
+    /// What `BootSourceOverrideTarget` takes.
+    pub targets: Vec<String>,
+    /// Whether it is refused in POST (400 `UnableToModifyDuringSystemPOST`).
+    pub refused_in_post: bool,
+}
+
+impl Default for BootFacts {
+    fn default() -> Self {
+        Self {
+            settings: None,
+            targets: ["None", "Pxe", "Hdd", "Cd", "Usb", "BiosSetup"]
+                .map(str::to_owned)
+                .to_vec(),
+            refused_in_post: false,
+        }
+    }
+}
+
+/// How a System says that it is in POST.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PostReport {
+    /// It does not.
+    Nowhere,
+    /// `BootProgress.LastState`.
+    BootProgress,
+    /// `Oem.Hpe.PostState`.
+    HpePostState,
+}
+
+/// Which resources tell of power and temperature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Telemetry {
+    /// `Power` and `Thermal`, deprecated since 2020.4.
+    Old,
+    /// `PowerSubsystem`, `ThermalSubsystem`, `EnvironmentMetrics` and `Sensors`.
+    New,
+    /// Both.
+    Both,
+}
+
+/// Where the event log is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogPlace {
+    /// Below the Manager, not the System.
+    pub of_manager: bool,
+    /// `Id` of the LogService.
+    pub id: String,
+}
+
+/// How a BMC says no to everybody for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refusal {
+    /// HTTP status.
+    pub status: u16,
+    /// Message id; one without a dot is of the base registry.
+    pub message_id: String,
+    /// What it says.
+    pub text: String,
+    /// Seconds of `Retry-After`.
+    pub retry_after: Option<u32>,
+}
+
+/// What a restart of the BMC looks like from outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestartFacts {
+    /// How long it refuses connections.
+    #[serde(with = "duration")]
+    pub refuses: Duration,
+    /// How long after that it answers `refusal` to everything but the service root.
+    #[serde(with = "duration")]
+    pub not_ready: Duration,
+    /// That answer.
+    pub refusal: Refusal,
 }
 
 /// One make of BMC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Profile {
-    /// `Manufacturer` of the System.
+    /// `Vendor` of the service and `Manufacturer` of the System.
     pub manufacturer: String,
+    /// `Product` of the service, and `Model` of the Manager.
+    pub product: String,
     /// `Model` of the System.
     pub model: String,
     /// `Id` of the System.
@@ -60,7 +189,7 @@ pub struct Profile {
     pub manager_id: String,
     /// `Id` of the Chassis.
     pub chassis_id: String,
-    /// What Reset takes.
+    /// What `ComputerSystem.Reset` takes.
     pub reset_types: Vec<ResetType>,
     /// Where that is said.
     pub allowable: Allowable,
@@ -68,6 +197,33 @@ pub struct Profile {
     pub already: Already,
     /// The answer when it is taken.
     pub accepted: Accepted,
+    /// How long after the power went off `On` is refused (409 `ActionParameterValueConflict`).
+    #[serde(with = "duration")]
+    pub settles_after_off: Duration,
+    /// What `Manager.Reset` takes.
+    pub manager_reset_types: Vec<ResetType>,
+    /// What a restart of the BMC looks like.
+    pub restart: RestartFacts,
+    /// The ETags it gives.
+    pub tags: TagKind,
+    /// What `If-Match` means to it when a resource is changed.
+    pub if_match: IfMatch,
+    /// Whether `If-Match` on an action is refused with 412.
+    pub refuses_if_match_on_actions: bool,
+    /// The light that identifies the system.
+    pub light: LightProperty,
+    /// How the boot source is overridden.
+    pub boot: BootFacts,
+    /// How POST is told.
+    pub post: PostReport,
+    /// Which resources tell of power and temperature.
+    pub telemetry: Telemetry,
+    /// Where the event log is.
+    pub log: LogPlace,
+    /// How many members a page of log entries has.
+    pub page: usize,
+    /// Whether `$top` and `$skip` work on every collection.
+    pub top_skip: bool,
     /// Whether basic authentication works.
     pub basic_auth: bool,
     /// Whether there are sessions.
@@ -75,18 +231,30 @@ pub struct Profile {
     /// How many sessions there is room for.
     pub session_limit: usize,
     /// How long an idle session lives.
-    #[serde(with = "crate::rack::config::duration")]
+    #[serde(with = "duration")]
     pub session_idle: Duration,
-    /// Another member of Systems before the real one, which cannot be reset (a GPU board).
+    /// What is said when there is no room for another.
+    pub session_full: Refusal,
+    /// Another member of Systems before the real one, which cannot be reset (a GPU board) and
+    /// answers 503 while the host is off.
     pub board_member: Option<String>,
+    /// The registry of its common messages, with its version.
+    pub registry: String,
+    /// What `error.code` says whatever the message; none repeats the message's id.
+    pub error_code: Option<String>,
     /// Whether a connection serves more than one request.
     pub keep_alive: bool,
+    /// Merged into the service root (RFC 7386).
+    pub root: Value,
+    /// Merged into the System (RFC 7386).
+    pub system: Value,
 }
 
 impl Default for Profile {
     fn default() -> Self {
         Self {
             manufacturer: "Rackhand".to_owned(),
+            product: "Simulated BMC".to_owned(),
             model: "Simulated Server".to_owned(),
             system_id: "1".to_owned(),
             manager_id: "1".to_owned(),
@@ -95,116 +263,49 @@ impl Default for Profile {
             allowable: Allowable::Inline,
             already: Already::NoContent,
             accepted: Accepted::NoContent,
+            settles_after_off: Duration::ZERO,
+            manager_reset_types: vec![ResetType::GracefulRestart, ResetType::ForceRestart],
+            restart: RestartFacts {
+                refuses: Duration::from_secs(2),
+                not_ready: Duration::from_secs(1),
+                refusal: Refusal {
+                    status: 503,
+                    message_id: "ServiceTemporarilyUnavailable".to_owned(),
+                    text: "The service is temporarily unavailable. Retry in 1 seconds.".to_owned(),
+                    retry_after: Some(1),
+                },
+            },
+            tags: TagKind::Strong,
+            if_match: IfMatch::Optional,
+            refuses_if_match_on_actions: false,
+            light: LightProperty::Location,
+            boot: BootFacts::default(),
+            post: PostReport::BootProgress,
+            telemetry: Telemetry::Both,
+            log: LogPlace {
+                of_manager: false,
+                id: "Log".to_owned(),
+            },
+            page: 50,
+            top_skip: true,
             basic_auth: true,
             sessions: true,
             session_limit: 8,
             session_idle: Duration::from_secs(300),
+            session_full: Refusal {
+                status: 503,
+                message_id: "SessionLimitExceeded".to_owned(),
+                text: "The session establishment failed due to the number of simultaneous \
+                       sessions exceeding the limit of the implementation."
+                    .to_owned(),
+                retry_after: None,
+            },
             board_member: None,
+            registry: "Base.1.18".to_owned(),
+            error_code: None,
             keep_alive: true,
-        }
-    }
-}
-
-/// Makes that have a profile of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Vendor {
-    /// The default.
-    Generic,
-    /// iDRAC.
-    Dell,
-    /// iLO.
-    Hpe,
-    /// XCC.
-    Lenovo,
-    /// Supermicro.
-    Supermicro,
-    /// An AMI BMC with a GPU board beside the host.
-    Dgx,
-}
-
-impl Profile {
-    /// The profile of a make.
-    pub fn of(vendor: Vendor) -> Self {
-        use ResetType as R;
-        let base = Self::default();
-        match vendor {
-            Vendor::Generic => base,
-            Vendor::Dell => Self {
-                manufacturer: "Dell Inc.".to_owned(),
-                model: "PowerEdge R750".to_owned(),
-                system_id: "System.Embedded.1".to_owned(),
-                manager_id: "iDRAC.Embedded.1".to_owned(),
-                chassis_id: "System.Embedded.1".to_owned(),
-                reset_types: vec![
-                    R::On,
-                    R::ForceOff,
-                    R::ForceRestart,
-                    R::GracefulRestart,
-                    R::GracefulShutdown,
-                    R::PushPowerButton,
-                    R::Nmi,
-                    R::PowerCycle,
-                ],
-                already: Already::Conflict,
-                ..base
-            },
-            Vendor::Hpe => Self {
-                manufacturer: "HPE".to_owned(),
-                model: "ProLiant DL385 Gen10 Plus v2".to_owned(),
-                reset_types: vec![
-                    R::On,
-                    R::ForceOff,
-                    R::GracefulShutdown,
-                    R::ForceRestart,
-                    R::Nmi,
-                    R::PushPowerButton,
-                    R::GracefulRestart,
-                ],
-                already: Already::BadRequest,
-                accepted: Accepted::OkMessage,
-                ..base
-            },
-            Vendor::Lenovo => Self {
-                manufacturer: "Lenovo".to_owned(),
-                model: "ThinkSystem SR670 V2".to_owned(),
-                reset_types: vec![
-                    R::On,
-                    R::Nmi,
-                    R::GracefulShutdown,
-                    R::GracefulRestart,
-                    R::ForceOn,
-                    R::ForceOff,
-                    R::ForceRestart,
-                ],
-                allowable: Allowable::Both,
-                already: Already::NoContent,
-                ..base
-            },
-            Vendor::Supermicro => Self {
-                manufacturer: "Supermicro".to_owned(),
-                model: "SYS-821GE-TNHR".to_owned(),
-                reset_types: vec![
-                    R::On,
-                    R::ForceOff,
-                    R::GracefulShutdown,
-                    R::GracefulRestart,
-                    R::ForceRestart,
-                    R::Nmi,
-                    R::ForceOn,
-                ],
-                allowable: Allowable::ActionInfo,
-                accepted: Accepted::AcceptedBare,
-                ..base
-            },
-            Vendor::Dgx => Self {
-                manufacturer: "NVIDIA".to_owned(),
-                model: "DGXH100".to_owned(),
-                system_id: "DGX".to_owned(),
-                board_member: Some("HGX_Baseboard_0".to_owned()),
-                allowable: Allowable::ActionInfo,
-                ..base
-            },
+            root: Value::Null,
+            system: Value::Null,
         }
     }
 }

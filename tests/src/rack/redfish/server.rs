@@ -1,48 +1,32 @@
-//! The listener of one BMC: TLS, connections, and the faults that concern them.
+//! The listener of one BMC: TLS, connections, and whether it listens at all.
 //!
-//! Owns every connection, so that a dead BMC takes them with it. Must never let one slow peer hold
-//! up another: handshakes run in their connection's own task, with a deadline.
+//! Owns every connection, so that a dead or restarting BMC takes them with it. Must never let one
+//! slow peer hold up another: handshakes run in their connection's own task, with a deadline.
 
-use std::convert::Infallible;
-use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use axum::Router;
-use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
-use axum::response::{Html, IntoResponse as _};
-use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::routes;
-use crate::rack::faults::Instead;
+use super::http;
+use super::wire::{Tear, Wire};
 use crate::rack::host::SimHost;
 
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 const REBIND_PAUSE: Duration = Duration::from_millis(50);
 
-/// The connection is to be closed without an answer.
-#[derive(Debug)]
-struct Cut;
-
-impl std::fmt::Display for Cut {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("connection cut by a fault")
-    }
-}
-
-impl std::error::Error for Cut {}
+/// How long the answer to the command that restarts a BMC has to leave it.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Binds the BMC's port and gives the task that serves it until cancelled.
 pub(in crate::rack) async fn serve(
@@ -58,37 +42,55 @@ pub(in crate::rack) async fn serve(
     host.bmc().address.send_replace(Some(address));
     host.bmc().listening.send_replace(Some(address));
     let tls = tls.map(TlsAcceptor::from);
-    Ok(live(host, tls, listener, address, stop))
+    Ok(async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = live(host, tls, listener, address) => {}
+        }
+    })
 }
 
-async fn live(
-    host: SimHost,
-    tls: Option<TlsAcceptor>,
-    listener: TcpListener,
-    address: SocketAddr,
-    stop: CancellationToken,
-) {
+async fn live(host: SimHost, tls: Option<TlsAcceptor>, listener: TcpListener, address: SocketAddr) {
     let mut wanted = host.bmc().wanted.subscribe();
     let mut listener = Some(listener);
     loop {
         let open = match listener.take() {
             Some(open) => open,
-            None => tokio::select! {
-                () = stop.cancelled() => return,
-                open = rebind(address) => open,
-            },
+            None => rebind(address).await,
         };
         host.bmc().listening.send_replace(Some(address));
         tokio::select! {
-            () = stop.cancelled() => return,
             () = accept(&host, tls.as_ref(), &open) => {}
             gone = wanted.wait_for(|wanted| !wanted) => if gone.is_err() { return },
+            () = restarts(&host) => {}
         }
         drop(open);
         host.bmc().listening.send_replace(None);
+        if wanted.wait_for(|wanted| *wanted).await.is_err() {
+            return;
+        }
+        is_back(&host).await;
+    }
+}
+
+/// Until somebody restarts the BMC, and the answer to that is out.
+async fn restarts(host: &SimHost) {
+    let mut changes = host.subscribe();
+    while host.bmc().back_at(host.now()).is_none() {
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+    tokio::time::sleep(LAST_WORDS).await;
+}
+
+/// Until the BMC listens again after a restart.
+async fn is_back(host: &SimHost) {
+    let mut changes = host.subscribe();
+    while let Some(back) = host.bmc().back_at(host.now()) {
         tokio::select! {
-            () = stop.cancelled() => return,
-            back = wanted.wait_for(|wanted| *wanted) => if back.is_err() { return },
+            () = host.reaches(Some(back)) => {}
+            changed = changes.changed() => if changed.is_err() { return },
         }
     }
 }
@@ -105,14 +107,12 @@ async fn rebind(address: SocketAddr) -> TcpListener {
 
 /// Accepts for ever; its connections end when this future is dropped.
 async fn accept(host: &SimHost, tls: Option<&TlsAcceptor>, listener: &TcpListener) {
-    let router = routes::router(host.clone());
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let (tls, router) = (tls.cloned(), router.clone());
-                    connections.spawn(connection(host.clone(), tls, router, stream));
+                    connections.spawn(connection(host.clone(), tls.cloned(), stream));
                 }
                 Err(error) => {
                     tracing::warn!(host = host.name(), %error, "BMC cannot accept");
@@ -124,25 +124,39 @@ async fn accept(host: &SimHost, tls: Option<&TlsAcceptor>, listener: &TcpListene
     }
 }
 
-async fn connection(host: SimHost, tls: Option<TlsAcceptor>, router: Router, stream: TcpStream) {
+async fn connection(host: SimHost, tls: Option<TlsAcceptor>, stream: TcpStream) {
     stream.set_nodelay(true).ok();
+    let tear = Tear::default();
+    let wire = Wire::new(stream, tear.clone());
+    let faults = host.bmc().decide_on_accept();
+    if !faults.delay.is_zero() {
+        tokio::time::sleep(faults.delay).await;
+    }
+    if faults.reset {
+        tear.tear();
+        return;
+    }
     let Some(tls) = tls else {
-        return http(host, router, stream).await;
+        return serve_http(host, tear, wire).await;
     };
-    match tokio::time::timeout(HANDSHAKE_DEADLINE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => http(host, router, stream).await,
+    match tokio::time::timeout(HANDSHAKE_DEADLINE, tls.accept(wire)).await {
+        Ok(Ok(stream)) => serve_http(host, tear, stream).await,
         Ok(Err(error)) => tracing::debug!(host = host.name(), %error, "TLS handshake failed"),
         Err(_) => tracing::debug!(host = host.name(), "TLS handshake took too long"),
     }
 }
 
-async fn http<S>(host: SimHost, router: Router, stream: S)
+async fn serve_http<S>(host: SimHost, tear: Tear, stream: S)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let keep_alive = host.config().bmc.profile.keep_alive;
     let name = host.name().to_owned();
-    let service = service_fn(move |request| answer(host.clone(), router.clone(), request));
+    let used = AtomicBool::new(false);
+    let service = service_fn(move |request| {
+        let reused = used.swap(true, Ordering::Relaxed);
+        http::answer(host.clone(), tear.clone(), reused, request)
+    });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .keep_alive(keep_alive)
@@ -150,73 +164,5 @@ where
         .await;
     if let Err(error) = served {
         tracing::debug!(host = name, %error, "BMC connection ended");
-    }
-}
-
-async fn answer(
-    host: SimHost,
-    router: Router,
-    mut request: Request<Incoming>,
-) -> Result<Response<Body>, Cut> {
-    without_last_slash(&mut request);
-    host.count_request();
-    let effects = host
-        .bmc()
-        .decide(request.method().as_str(), request.uri().path());
-    if !effects.delay.is_zero() {
-        tokio::time::sleep(effects.delay).await;
-    }
-    if let Some(instead) = &effects.before {
-        return replace(instead).await;
-    }
-    let after = effects.after.clone();
-    request.extensions_mut().insert(effects);
-    let served = TowerToHyperService::new(router).call(request).await;
-    let response = served.unwrap_or_else(|never: Infallible| match never {});
-    match after {
-        Some(instead) => replace(&instead).await,
-        None => Ok(routes::finish(response)),
-    }
-}
-
-async fn replace(instead: &Instead) -> Result<Response<Body>, Cut> {
-    match instead {
-        Instead::Drop => Err(Cut),
-        Instead::Hang => pending().await,
-        Instead::Html { status } => {
-            let page = "<html><body><h1>Service temporarily unavailable</h1></body></html>";
-            let code = StatusCode::from_u16(*status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-            Ok((code, Html(page)).into_response())
-        }
-        Instead::Answer {
-            status,
-            body,
-            headers,
-        } => {
-            let mut response = routes::finish(routes::injected(*status, body.clone()));
-            for (name, value) in headers {
-                let name = HeaderName::try_from(name.as_str());
-                if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value.as_str())) {
-                    response.headers_mut().insert(name, value);
-                }
-            }
-            Ok(response)
-        }
-    }
-}
-
-/// Redfish takes a path with a slash at its end for the one without.
-fn without_last_slash(request: &mut Request<Incoming>) {
-    let uri = request.uri();
-    let path = uri.path();
-    let short = path.trim_end_matches('/');
-    if short.len() == path.len() || short.is_empty() {
-        return;
-    }
-    let text = uri
-        .query()
-        .map_or_else(|| short.to_owned(), |query| format!("{short}?{query}"));
-    if let Ok(uri) = text.parse::<Uri>() {
-        *request.uri_mut() = uri;
     }
 }

@@ -76,7 +76,13 @@ impl SessionTable {
         self.sessions.clear();
     }
 
-    /// The sessions that are open.
+    /// The sessions that are open at this moment.
+    pub fn open_at(&mut self, now: Instant) -> &[Session] {
+        self.expire(now);
+        &self.sessions
+    }
+
+    /// The sessions that were open when somebody last looked.
     pub fn sessions(&self) -> &[Session] {
         &self.sessions
     }

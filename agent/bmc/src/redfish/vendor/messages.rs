@@ -1,17 +1,20 @@
-//! What vendors do their own way, where it matters for power: one table of facts.
-//!
-//! Owns: message identifiers and names that stand in no specification. Must never: do anything;
-//! the rest of the client reads it and has no vendor's name anywhere else.
+//! What the messages of BMCs mean, whatever status they come with.
 
 use std::time::Duration;
 
 /// What a message of a BMC means to a power command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Cause {
+pub(in crate::redfish) enum Cause {
     /// It worked, whatever it looks like.
     Success,
     /// The system is in the wanted state, or in one that does not allow the command.
     State,
+    /// The last change of power is not through yet.
+    Settling,
+    /// The host is in POST, and its settings cannot be changed meanwhile.
+    Post,
+    /// The BMC does not know the action, property or value, or lets nobody change it.
+    Unsupported,
     /// The BMC itself is not ready; the same request works later.
     NotReady,
     /// All sessions are taken.
@@ -52,8 +55,15 @@ const MESSAGES: &[Fact] = &[
     fact("NoValidSession", Cause::Credentials),
     fact("ResourceAtUriUnauthorized", Cause::Credentials),
     fact("AuthenticationTokenRequired", Cause::Credentials),
+    fact("ActionNotSupported", Cause::Unsupported),
+    fact("ActionParameterNotSupported", Cause::Unsupported),
+    fact("ActionParameterUnknown", Cause::Unsupported),
+    fact("ActionParameterValueNotInList", Cause::Unsupported),
+    fact("PropertyNotWritable", Cause::Unsupported),
+    fact("PropertyUnknown", Cause::Unsupported),
+    fact("PropertyValueNotInList", Cause::Unsupported),
     // Dell: iDRAC10 refuses On with this for a while after Off.
-    fact("ActionParameterValueConflict", Cause::State),
+    fact("ActionParameterValueConflict", Cause::Settling),
     // Dell: Lifecycle Controller or iDRAC starting, or busy after an action of its own.
     fact("SYS518", Cause::NotReady),
     fact("SYS446", Cause::NotReady),
@@ -64,11 +74,11 @@ const MESSAGES: &[Fact] = &[
     fact("ResetInProgress", Cause::NotReady),
     // HPE: "Power is off", and settings while the host is in POST.
     fact("InvalidOperationForSystemState", Cause::State),
-    fact("UnableToModifyDuringSystemPOST", Cause::State),
+    fact("UnableToModifyDuringSystemPOST", Cause::Post),
 ];
 
 /// What a MessageId such as `Base.1.8.InsufficientPrivilege` or `IDRAC.2.8.SYS518` means.
-pub(super) fn cause(message_id: &str) -> Cause {
+pub(in crate::redfish) fn cause(message_id: &str) -> Cause {
     let last = message_id.rsplit('.').next().unwrap_or_default();
     MESSAGES
         .iter()
@@ -77,21 +87,10 @@ pub(super) fn cause(message_id: &str) -> Cause {
 }
 
 /// How long to wait where a BMC that is not ready does not say: Dell's own text says 30 s.
-pub(super) const NOT_READY_WAIT: Duration = Duration::from_secs(30);
+pub(in crate::redfish) const NOT_READY_WAIT: Duration = Duration::from_secs(30);
 
-/// Systems that are no hosts: boards that a BMC lists beside the host, without a Reset of their
-/// own. NVIDIA's cannot even be read while the host is off.
-const BOARDS: &[&str] = &["HGX_Baseboard_"];
-
-/// Whether a member of the Systems collection is a board by its name.
-pub(super) fn is_board(uri: &str) -> bool {
-    let name = uri
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or_default();
-    BOARDS.iter().any(|board| name.starts_with(board))
-}
+/// The same for a change of power that is not through: most are within this.
+pub(in crate::redfish) const SETTLING_WAIT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -106,18 +105,14 @@ mod tests {
             ("iLO.2.14.InvalidOperationForSystemState", Cause::State),
             ("IDRAC.2.8.SYS518", Cause::NotReady),
             ("IDRAC.1.6.RAC0218", Cause::SessionLimit),
+            ("Base.1.18.ActionParameterValueConflict", Cause::Settling),
+            ("iLO.2.14.UnableToModifyDuringSystemPOST", Cause::Post),
+            ("Base.1.12.PropertyNotWritable", Cause::Unsupported),
             ("Base.1.8.GeneralError", Cause::Other),
             ("Base.1.8.Successful.Not", Cause::Other),
             ("", Cause::Other),
         ] {
             assert_eq!(cause(id), expected, "{id}");
         }
-    }
-
-    #[test]
-    fn a_board_is_known_by_its_name() {
-        assert!(is_board("/redfish/v1/Systems/HGX_Baseboard_0"));
-        assert!(is_board("/redfish/v1/Systems/HGX_Baseboard_0/"));
-        assert!(!is_board("/redfish/v1/Systems/DGX"));
     }
 }

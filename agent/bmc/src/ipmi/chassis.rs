@@ -1,0 +1,163 @@
+//! Power, identify and BMC reset (IPMI 2.0, chapter 28 and section 20.2).
+
+use std::time::Duration;
+
+use ipmi_rs_core::connection::{IpmiCommand, Message, NetFn};
+
+use crate::{Identify, PowerCommand, PowerState};
+
+/// The answer's data are shorter than the command has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TooShort;
+
+/// Get Chassis Status (IPMI 2.0, table 28-3).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GetChassisStatus;
+
+/// Byte 1 of the answer to Get Chassis Status: the current power state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChassisStatus(pub(super) u8);
+
+impl ChassisStatus {
+    /// Bit 0: system power is on.
+    pub(super) fn state(self) -> PowerState {
+        if self.0 & 1 == 1 {
+            PowerState::On
+        } else {
+            PowerState::Off
+        }
+    }
+
+    /// In the BMC's own words, such as they are.
+    pub(super) fn raw(self) -> String {
+        let bit = if self.0 & 1 == 1 { "set" } else { "clear" };
+        format!("power bit {bit} (0x{:02x})", self.0)
+    }
+}
+
+impl From<GetChassisStatus> for Message {
+    fn from(_: GetChassisStatus) -> Self {
+        Self::new_request(NetFn::Chassis, 0x01, Vec::new())
+    }
+}
+
+impl IpmiCommand for GetChassisStatus {
+    type Output = ChassisStatus;
+    type Error = TooShort;
+
+    fn parse_success_response(data: &[u8]) -> Result<ChassisStatus, TooShort> {
+        // A whole answer has three bytes at least: half of one is none.
+        match data {
+            [power, _, _, ..] => Ok(ChassisStatus(*power)),
+            _ => Err(TooShort),
+        }
+    }
+}
+
+/// Chassis Control (IPMI 2.0, table 28-4).
+pub(super) fn control(command: PowerCommand) -> Message {
+    Message::new_request(NetFn::Chassis, 0x02, vec![control_byte(command)])
+}
+
+fn control_byte(command: PowerCommand) -> u8 {
+    match command {
+        PowerCommand::Off => 0,
+        PowerCommand::On => 1,
+        PowerCommand::Reset => 3,
+        PowerCommand::Nmi => 4,
+        PowerCommand::SoftOff => 5,
+    }
+}
+
+/// Chassis Control as it is sent, for the record.
+pub(super) fn control_word(command: PowerCommand) -> &'static str {
+    match command {
+        PowerCommand::Off => "Chassis Control 0x00 (power down)",
+        PowerCommand::On => "Chassis Control 0x01 (power up)",
+        PowerCommand::Reset => "Chassis Control 0x03 (hard reset)",
+        PowerCommand::Nmi => "Chassis Control 0x04 (diagnostic interrupt)",
+        PowerCommand::SoftOff => "Chassis Control 0x05 (soft shutdown)",
+    }
+}
+
+/// Chassis Identify (IPMI 2.0, table 28-7): whole seconds, rounded up, and a flag for "until it
+/// is put out". `None`: longer than 255 s.
+pub(super) fn identify(wanted: Identify) -> Option<Message> {
+    let data = match wanted {
+        Identify::Off => vec![0],
+        Identify::On => vec![0, 1],
+        Identify::For(time) => {
+            let part = u64::from(time > Duration::from_secs(time.as_secs()));
+            let seconds = time.as_secs().saturating_add(part);
+            vec![u8::try_from(seconds).ok()?]
+        }
+    };
+    Some(Message::new_request(NetFn::Chassis, 0x04, data))
+}
+
+/// Cold Reset (IPMI 2.0, section 20.2).
+pub(super) fn cold_reset() -> Message {
+    Message::new_request(NetFn::App, 0x02, Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    #[test]
+    fn only_bit_0_is_power() {
+        for (byte, state) in [
+            (0x00, PowerState::Off),
+            (0x01, PowerState::On),
+            (0x7e, PowerState::Off),
+            (0x61, PowerState::On),
+        ] {
+            assert_eq!(ChassisStatus(byte).state(), state);
+        }
+        assert_eq!(ChassisStatus(0x60).raw(), "power bit clear (0x60)");
+        assert_eq!(ChassisStatus(0x61).raw(), "power bit set (0x61)");
+    }
+
+    #[test]
+    fn half_an_answer_is_no_state() {
+        for data in [&[][..], &[0], &[0, 0]] {
+            assert_eq!(
+                GetChassisStatus::parse_success_response(data),
+                Err(TooShort)
+            );
+        }
+    }
+
+    #[test]
+    fn controls_are_as_in_table_28_4() {
+        let bytes: Vec<u8> = PowerCommand::ALL.into_iter().map(control_byte).collect();
+        assert_eq!(bytes, [1, 0, 5, 3, 4]);
+        for command in PowerCommand::ALL {
+            assert_eq!(control(command).data(), [control_byte(command)]);
+            let word = format!("0x{:02x} ", control_byte(command));
+            assert!(control_word(command).contains(&word));
+        }
+    }
+
+    #[test]
+    fn identify_counts_whole_seconds_up_to_255() {
+        let data = |wanted| identify(wanted).map(|message| message.data().to_vec());
+        let of = |millis| data(Identify::For(Duration::from_millis(millis)));
+        assert_eq!(data(Identify::Off), Some(vec![0]));
+        assert_eq!(data(Identify::On), Some(vec![0, 1]));
+        assert_eq!(of(15_000), Some(vec![15]));
+        assert_eq!(of(1), Some(vec![1]));
+        assert_eq!(of(255_000), Some(vec![255]));
+        assert_eq!(of(255_001), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_panics(data in vec(any::<u8>(), 0..9)) {
+            let status = GetChassisStatus::parse_success_response(&data);
+            prop_assert_eq!(status.is_ok(), data.len() >= 3);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Which machine a BMC belongs to, by IPMI.
+
+use ipmi_rs_core::{app::GetDeviceId, connection::NetFn};
+use uuid::Uuid;
+
+use super::{
+    Raw,
+    fru::{self, Labels},
+    makers,
+};
+use crate::{
+    SystemIdentity,
+    ipmi::ask::{Ask, AskError},
+};
+
+/// Texts that makers leave in place of a serial number, a name or a model, in lower case.
+const UNSET: &[&str] = &[
+    "0123456789",
+    "01234567890123456789ab",
+    "123456789",
+    "1234567890",
+    "baseboard serial number",
+    "chassis serial number",
+    "default",
+    "default string",
+    "empty",
+    "invalid",
+    "n/a",
+    "na",
+    "none",
+    "not applicable",
+    "not available",
+    "not set",
+    "not specified",
+    "null",
+    "o.e.m.",
+    "oem",
+    "serial number",
+    "system manufacturer",
+    "system product name",
+    "system serial number",
+    "tbd",
+    "to be filled by o.e.m.",
+    "unknown",
+    "unspecified",
+];
+
+/// Reads what the BMC says about its system; `guid`: as RAKP 2 gave it, else it is asked for.
+///
+/// Vendor and model are the product's, else the board's; the vendor is at last the maker that the
+/// Device ID names. The serial number is the product's alone, which is what SMBIOS type 1 and so
+/// `dmidecode -t system` show: the board has a number of its own, and a serial number that does
+/// not match stops a remediation (F5). What the BMC does not say, or refuses, is not known.
+///
+/// # Errors
+///
+/// The BMC could not be asked.
+pub(in crate::ipmi) async fn identity<A: Ask>(
+    ask: &A,
+    guid: Option<[u8; 16]>,
+) -> Result<SystemIdentity, AskError> {
+    let guid = match guid {
+        Some(guid) => Some(guid),
+        None => optional(ask.ask(Raw::new(NetFn::App, 0x37, [])).await)?
+            .and_then(|data| data.first_chunk().copied()),
+    };
+    let inventory = fru::inventory(ask).await?;
+    let Labels {
+        manufacturer,
+        name,
+        serial,
+    } = inventory.product;
+    let mut identity = SystemIdentity {
+        system_uuid: guid.and_then(system_uuid),
+        serial: known(serial),
+        vendor: known(manufacturer).or_else(|| known(inventory.board.manufacturer)),
+        model: known(name).or_else(|| known(inventory.board.name)),
+    };
+    if identity.vendor.is_none() {
+        let device = optional(ask.ask(GetDeviceId).await)?;
+        let maker = device.and_then(|device| makers::name(device.manufacturer_id));
+        identity.vendor = maker.map(str::to_owned);
+    }
+    Ok(identity)
+}
+
+/// The GUID of RAKP 2 or Get System GUID as the UUID that SMBIOS shows; `None` for one that was
+/// never set (all zeroes or all ones).
+///
+/// IPMI 2.0 (table 20-10) has the bytes of RFC 4122 in reverse, as OpenBMC gives them. AMI and
+/// most others give them in SMBIOS's order, iDRACs in that of RFC 4122. Which it is, is told by
+/// version and variant, with the precedence of `ipmitool mc guid`; where they tell nothing, it is
+/// SMBIOS's. That the first three fields may be turned round all the same is left to
+/// [`same_system_uuid`](crate::same_system_uuid).
+pub(in crate::ipmi) fn system_uuid(guid: [u8; 16]) -> Option<String> {
+    if guid == [0; 16] || guid == [0xff; 16] {
+        return None;
+    }
+    let mut reversed = guid;
+    reversed.reverse();
+    let smbios = Uuid::from_bytes_le(guid);
+    let ipmi = Uuid::from_bytes(reversed);
+    let ipmi_of_smbios = Uuid::from_bytes_le(reversed);
+    let plain = Uuid::from_bytes(guid);
+    let uuid = [smbios, ipmi, ipmi_of_smbios, plain]
+        .into_iter()
+        .find(is_plausible)
+        .unwrap_or(smbios);
+    Some(uuid.hyphenated().to_string())
+}
+
+/// Whether version and variant are those of RFC 4122.
+fn is_plausible(uuid: &Uuid) -> bool {
+    (1..=5).contains(&uuid.get_version_num()) && uuid.get_variant() == uuid::Variant::RFC4122
+}
+
+/// A text that says something.
+fn known(text: Option<String>) -> Option<String> {
+    let text = text?;
+    let lower = text.to_lowercase();
+    let mut letters = lower.chars().filter(|c| c.is_alphanumeric());
+    let first = letters.next()?;
+    let is_filler = "0xf".contains(first) && letters.all(|c| c == first);
+    (!is_filler && !UNSET.contains(&lower.as_str())).then_some(text)
+}
+
+fn optional<T>(result: Result<T, AskError>) -> Result<Option<T>, AskError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(AskError::Code(_) | AskError::Data(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{
+        super::fake::{FakeBmc, Fault, records},
+        *,
+    };
+    use crate::{UuidMatch, same_system_uuid};
+
+    /// What SMBIOS shows.
+    const UUID: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
+
+    fn text(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    #[tokio::test]
+    async fn the_product_names_the_server() {
+        let bmc = FakeBmc::with_inventory();
+        let guid = UUID.parse::<Uuid>().unwrap().to_bytes_le();
+        let identity = identity(&bmc, Some(guid)).await.unwrap();
+        assert_eq!(
+            identity,
+            SystemIdentity {
+                system_uuid: text(UUID),
+                serial: text("SN-PRODUCT-1"),
+                vendor: text("ACME"),
+                model: text("Server 9000"),
+            }
+        );
+        assert_eq!(bmc.asked(0x06, 0x37), 0);
+        assert_eq!(bmc.asked(0x06, 0x01), 0);
+    }
+
+    #[tokio::test]
+    async fn the_board_stands_in_but_never_with_its_serial() {
+        let bmc = FakeBmc {
+            fru: records::inventory(&[(3, b"To be filled by O.E.M."), (3, b"")]),
+            guid: Some(UUID.parse::<Uuid>().unwrap().to_bytes_le()),
+            ..FakeBmc::default()
+        };
+        assert_eq!(
+            identity(&bmc, None).await.unwrap(),
+            SystemIdentity {
+                system_uuid: text(UUID),
+                serial: None,
+                vendor: text("ACME Boards"),
+                model: text("Board X"),
+            }
+        );
+    }
+
+    #[tokio::test]
+    async fn the_device_id_names_the_vendor_at_last() {
+        let bmc = FakeBmc::default();
+        let vendor = identity(&bmc, None).await.unwrap();
+        let wanted = SystemIdentity {
+            vendor: text("Dell"),
+            ..SystemIdentity::default()
+        };
+        assert_eq!(vendor, wanted);
+    }
+
+    #[tokio::test]
+    async fn a_bmc_that_says_nothing_is_no_error_and_one_that_is_silent_is() {
+        let bmc = FakeBmc::default();
+        bmc.fail(Fault::always(0x06, 0x01, 0xd4));
+        assert_eq!(identity(&bmc, None).await, Ok(SystemIdentity::default()));
+        for after in 0..3 {
+            let bmc = FakeBmc::default();
+            bmc.die_after(after);
+            assert!(matches!(identity(&bmc, None).await, Err(AskError::Bmc(_))));
+        }
+    }
+
+    #[test]
+    fn a_guid_is_read_in_every_order_that_bmcs_use() {
+        // Time-based, random and Dell's own.
+        for shown in [
+            "61a39523-78f2-11e5-9862-e6402cfc3223",
+            "f81d4fae-7dec-4c1d-a765-00a0c91e6bf6",
+            UUID,
+        ] {
+            let uuid = shown.parse::<Uuid>().unwrap();
+            let smbios = uuid.to_bytes_le();
+            assert_eq!(system_uuid(smbios).as_deref(), Some(shown));
+            for bytes in [uuid.into_bytes(), smbios] {
+                let mut reversed = bytes;
+                reversed.reverse();
+                for guid in [bytes, reversed] {
+                    let text = system_uuid(guid).unwrap();
+                    let same = same_system_uuid(&text, shown);
+                    assert_eq!(same, UuidMatch::Same, "{shown}: {guid:02x?} gives {text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_guid_that_tells_nothing_about_its_order_is_smbioss() {
+        // HPE's is letters of product and serial number.
+        let shown = "32353537-3835-5347-4838-303858303059";
+        let guid = shown.parse::<Uuid>().unwrap().to_bytes_le();
+        assert_eq!(system_uuid(guid).as_deref(), Some(shown));
+    }
+
+    #[test]
+    fn a_guid_that_was_never_set_is_not_known() {
+        assert_eq!(system_uuid([0; 16]), None);
+        assert_eq!(system_uuid([0xff; 16]), None);
+    }
+
+    #[test]
+    fn what_makers_leave_in_place_of_a_text_is_not_known() {
+        for unset in [
+            "To Be Filled By O.E.M.",
+            "Default string",
+            "0123456789",
+            "00000000",
+            "xxxxxxxx",
+            "FFFFFF",
+            "........",
+            "N/A",
+            "",
+        ] {
+            assert_eq!(known(text(unset)), None, "{unset}");
+        }
+        for set in ["CN7016325A00AB", "0", "S411795X0", "111111", "Dell Inc."] {
+            let wanted = text(set).filter(|text| text != "0");
+            assert_eq!(known(text(set)), wanted, "{set}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_guid_keeps_its_bytes(guid: [u8; 16]) {
+            if let Some(shown) = system_uuid(guid) {
+                let mut read = shown.parse::<Uuid>().unwrap().into_bytes();
+                let mut given = guid;
+                read.sort_unstable();
+                given.sort_unstable();
+                prop_assert_eq!(read, given);
+            }
+        }
+
+        #[test]
+        fn a_random_uuid_in_smbios_order_is_read_as_it_is(bits: u128) {
+            let uuid = uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid();
+            prop_assert_eq!(system_uuid(uuid.to_bytes_le()), Some(uuid.to_string()));
+        }
+
+        #[test]
+        fn a_random_uuid_in_the_order_of_ipmi_is_the_same_machine(bits: u128) {
+            let uuid = uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid();
+            let mut guid = uuid.into_bytes();
+            guid.reverse();
+            let shown = system_uuid(guid).unwrap();
+            prop_assert_eq!(same_system_uuid(&shown, &uuid.to_string()), UuidMatch::Same);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Makers of servers by their IANA enterprise numbers.
+
+/// Only those whose number names the maker of the server, and not of the BMC or its firmware.
+const MAKERS: &[(u32, &str)] = &[
+    (2, "IBM"),
+    (11, "HPE"),
+    (42, "Oracle"),
+    (107, "Bull"),
+    (116, "Hitachi"),
+    (119, "NEC"),
+    (343, "Intel"),
+    (399, "Hitachi"),
+    (674, "Dell"),
+    (2011, "Huawei"),
+    (5703, "NVIDIA"),
+    (5771, "Cisco"),
+    (6653, "Tyan"),
+    (7244, "Quanta"),
+    (10297, "Advantech"),
+    (10368, "Fujitsu"),
+    (10876, "Supermicro"),
+    (15000, "Kontron"),
+    (15370, "Gigabyte"),
+    (19046, "Lenovo"),
+    (20301, "IBM"),
+    (37945, "Inspur"),
+    (47196, "HPE"),
+    // Not Supermicro's by the registry, but its newer boards say it.
+    (47488, "Supermicro"),
+    (49622, "ASRock Rack"),
+];
+
+/// The maker with this number.
+pub(super) fn name(number: u32) -> Option<&'static str> {
+    let found = MAKERS.iter().find(|(known, _)| *known == number)?;
+    Some(found.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn makers_of_servers_are_known_by_number() {
+        assert_eq!(name(674), Some("Dell"));
+        assert_eq!(name(47196), Some("HPE"));
+        // Makers of firmware are no makers of servers.
+        assert_eq!(name(20974), None);
+        assert_eq!(name(0), None);
+    }
+
+    #[test]
+    fn numbers_stand_in_order_and_once() {
+        assert!(MAKERS.is_sorted_by(|a, b| a.0 < b.0));
+    }
+}

@@ -1,0 +1,69 @@
+//! What is asked of a BMC, command by command: sensors, event log, identity.
+//!
+//! Owns: requests, and the meaning of their answers. Must never: panic, loop or allocate without
+//! bound on any bytes of a BMC, or take what is missing for an error where the rest is of use.
+
+mod dcmi;
+mod fru;
+mod identity;
+mod makers;
+mod reading;
+mod record;
+mod roles;
+mod sdr;
+mod sel;
+mod sel_clear;
+mod sel_words;
+mod sensors;
+mod severity;
+mod text;
+mod units;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+
+use ipmi_rs_core::connection::{IpmiCommand, Message, NetFn};
+
+pub(in crate::ipmi) use identity::{identity, system_uuid};
+pub(in crate::ipmi) use sel::event_log;
+pub(in crate::ipmi) use sel_clear::clear_event_log;
+pub(in crate::ipmi) use sensors::sensors;
+
+/// A request that `ipmi-rs-core` does not have, or whose answer it cannot read safely; the answer
+/// is its bytes after the completion code.
+#[derive(Debug)]
+struct Raw {
+    net_fn: NetFn,
+    command: u8,
+    data: Vec<u8>,
+}
+
+impl Raw {
+    fn new(net_fn: NetFn, command: u8, data: impl Into<Vec<u8>>) -> Self {
+        let data = data.into();
+        Self {
+            net_fn,
+            command,
+            data,
+        }
+    }
+}
+
+impl From<Raw> for Message {
+    fn from(raw: Raw) -> Self {
+        Self::new_request(raw.net_fn, raw.command, raw.data)
+    }
+}
+
+impl IpmiCommand for Raw {
+    type Output = Vec<u8>;
+    type Error = Infallible;
+
+    fn parse_success_response(data: &[u8]) -> Result<Self::Output, Self::Error> {
+        Ok(data.to_vec())
+    }
+}

@@ -1,0 +1,350 @@
+//! The walk through the sensor data records of a BMC (IPMI 2.0, chapters 33 and 35).
+
+use std::collections::BTreeSet;
+
+use ipmi_rs_core::connection::NetFn;
+
+use super::{
+    Raw,
+    record::{self, HEADER, SensorRecord},
+};
+use crate::{
+    ErrorKind,
+    ipmi::{
+        ask::{Ask, AskError},
+        wire::CompletionCode,
+    },
+};
+
+/// Most records that are read; far more than any server has.
+const MAX_RECORDS: usize = 4096;
+
+/// How often a lost reservation is taken anew in one walk.
+const MAX_RESERVATIONS: usize = 16;
+
+/// "The whole record", and the id after the last one.
+const WHOLE: u8 = 0xff;
+const LAST: u16 = 0xffff;
+
+/// How many bytes are asked for at once, one after the other as a BMC refuses.
+const CHUNKS: [u8; 6] = [WHOLE, 64, 32, 22, 16, 8];
+
+/// Where a BMC keeps its records. The requests differ, their data do not.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    /// The SDR repository: everything, own sensors and others'.
+    Repository,
+    /// The device SDRs of the BMC as a sensor device, where it has no repository.
+    Device,
+}
+
+impl Source {
+    fn info(self) -> Raw {
+        match self {
+            Self::Repository => Raw::new(NetFn::Storage, 0x20, []),
+            Self::Device => Raw::new(NetFn::SensorEvent, 0x20, []),
+        }
+    }
+
+    fn reserve(self) -> Raw {
+        match self {
+            Self::Repository => Raw::new(NetFn::Storage, 0x22, []),
+            Self::Device => Raw::new(NetFn::SensorEvent, 0x22, []),
+        }
+    }
+
+    fn get(self, reservation: u16, id: u16, offset: u8, count: u8) -> Raw {
+        let [r, r_high] = reservation.to_le_bytes();
+        let [id, id_high] = id.to_le_bytes();
+        let data = [r, r_high, id, id_high, offset, count];
+        match self {
+            Self::Repository => Raw::new(NetFn::Storage, 0x23, data),
+            Self::Device => Raw::new(NetFn::SensorEvent, 0x21, data),
+        }
+    }
+}
+
+/// Every sensor that the BMC describes, in its order.
+///
+/// A link to a record that is not there, or that was read already, ends the walk.
+///
+/// # Errors
+///
+/// The BMC has no records at all ([`ErrorKind::Unsupported`]), or could not be asked.
+pub(super) async fn sensors<A: Ask>(ask: &A) -> Result<Vec<SensorRecord>, AskError> {
+    let source = source(ask).await?;
+    let mut walk = Walk {
+        ask,
+        source,
+        reservation: 0,
+        reservations: 0,
+        chunks: &CHUNKS,
+    };
+    walk.reserve().await?;
+    let mut sensors = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut id = 0;
+    while id != LAST && seen.len() < MAX_RECORDS && seen.insert(id) {
+        match walk.record(id).await {
+            Ok((next, record)) => {
+                sensors.extend(record::parse(&record));
+                id = next;
+            }
+            Err(AskError::Code(CompletionCode::NOT_PRESENT)) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sensors)
+}
+
+async fn source<A: Ask>(ask: &A) -> Result<Source, AskError> {
+    let none = match ask.ask(Source::Repository.info()).await {
+        Ok(_) => return Ok(Source::Repository),
+        Err(AskError::Code(code)) if code.kind() == ErrorKind::Unsupported => code,
+        Err(error) => return Err(error),
+    };
+    match ask.ask(Source::Device.info()).await {
+        Ok(_) => Ok(Source::Device),
+        Err(AskError::Code(_)) => Err(AskError::Code(none)),
+        Err(error) => Err(error),
+    }
+}
+
+struct Walk<'a, A> {
+    ask: &'a A,
+    source: Source,
+    reservation: u16,
+    reservations: usize,
+    /// What has not been refused, the longest first.
+    chunks: &'static [u8],
+}
+
+impl<A: Ask> Walk<'_, A> {
+    /// Takes a reservation. A BMC without them is asked with 0 (IPMI 2.0, 33.12).
+    async fn reserve(&mut self) -> Result<(), AskError> {
+        self.reservations = self.reservations.saturating_add(1);
+        self.reservation = match self.ask.ask(self.source.reserve()).await {
+            Ok(data) => match data.first_chunk() {
+                Some(bytes) => u16::from_le_bytes(*bytes),
+                None => return Err(AskError::Data("a reservation that is cut short")),
+            },
+            Err(AskError::Code(code)) if code.kind() == ErrorKind::Unsupported => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(())
+    }
+
+    /// One record with its header, and the id of the next one. Takes a lost reservation anew and
+    /// shorter parts where the BMC refuses longer ones, and remembers that.
+    async fn record(&mut self, id: u16) -> Result<(u16, Vec<u8>), AskError> {
+        loop {
+            let refused = match self.read(id).await {
+                Err(AskError::Code(code)) => code,
+                result => return result,
+            };
+            match (refused, self.chunks) {
+                (CompletionCode::RESERVATION, _) if self.reservations < MAX_RESERVATIONS => {
+                    self.reserve().await?;
+                }
+                (code, [_, shorter @ ..]) if is_about_length(code) && !shorter.is_empty() => {
+                    self.chunks = shorter;
+                }
+                (code, _) => return Err(AskError::Code(code)),
+            }
+        }
+    }
+
+    /// Reads one record in parts. Of records that describe no sensor the header is enough.
+    async fn read(&self, id: u16) -> Result<(u16, Vec<u8>), AskError> {
+        let chunk = self.chunks.first().copied().unwrap_or(WHOLE);
+        let mut record = Vec::new();
+        loop {
+            let missing = missing(&record);
+            let count = match missing {
+                None if chunk == WHOLE && record.is_empty() => WHOLE,
+                // A header first: some BMCs refuse to read beyond the end of a record.
+                None => HEADER
+                    .saturating_sub(record.len())
+                    .try_into()
+                    .unwrap_or(WHOLE),
+                Some(missing) => chunk.min(missing.try_into().unwrap_or(WHOLE)),
+            };
+            let Ok(offset) = u8::try_from(record.len()) else {
+                return Err(AskError::Data("a sensor record without an end"));
+            };
+            let request = self.source.get(self.reservation, id, offset, count);
+            let data = self.ask.ask(request).await?;
+            let Some((next, part)) = data.split_first_chunk() else {
+                return Err(AskError::Data("a sensor record that is cut short"));
+            };
+            if part.is_empty() {
+                return Err(AskError::Data("a sensor record that is cut short"));
+            }
+            let asked = if count == WHOLE {
+                part.len()
+            } else {
+                count.into()
+            };
+            record.extend(part.iter().take(asked));
+            let is_sensor = record.get(3).is_none_or(|kind| record::is_sensor(*kind));
+            if self::missing(&record) == Some(0) || record.len() >= HEADER && !is_sensor {
+                record.truncate(length(&record).unwrap_or(HEADER));
+                return Ok((u16::from_le_bytes(*next), record));
+            }
+        }
+    }
+}
+
+/// The length that the header tells; `None`: no whole header yet.
+fn length(record: &[u8]) -> Option<usize> {
+    let rest = record.get(HEADER - 1)?;
+    Some(HEADER + usize::from(*rest))
+}
+
+fn missing(record: &[u8]) -> Option<usize> {
+    Some(length(record)?.saturating_sub(record.len()))
+}
+
+/// Whether fewer bytes at once may help.
+fn is_about_length(code: CompletionCode) -> bool {
+    [
+        CompletionCode::TOO_MANY_BYTES,
+        CompletionCode::LENGTH,
+        CompletionCode::UNSPECIFIED,
+    ]
+    .contains(&code)
+        || code.number() == 0xc8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::fake::{FakeBmc, Fault, records},
+        *,
+    };
+
+    fn names(sensors: &[SensorRecord]) -> Vec<&str> {
+        sensors.iter().map(|sensor| sensor.name.as_str()).collect()
+    }
+
+    fn bmc() -> FakeBmc {
+        FakeBmc {
+            sdr: vec![
+                (0x0001, records::DELL_FAN.to_vec()),
+                (0x0002, records::mc_locator()),
+                (0x0100, records::compact(0x51, 0x08, 0x6f, b"PS1 Status")),
+                (0x0007, records::DELL_INLET.to_vec()),
+            ],
+            ..FakeBmc::default()
+        }
+    }
+
+    const ALL: [&str; 3] = ["Fan2A", "PS1 Status", "Inlet Temp"];
+
+    #[tokio::test]
+    async fn records_are_read_whole_where_the_bmc_can() {
+        let bmc = bmc();
+        assert_eq!(names(&sensors(&bmc).await.unwrap()), ALL);
+        assert_eq!(bmc.asked(0x0a, 0x23), 4);
+    }
+
+    #[tokio::test]
+    async fn a_bmc_that_cannot_return_that_many_bytes_is_asked_for_fewer() {
+        for most in [8, 16, 21, 31, 63] {
+            let bmc = FakeBmc {
+                most_bytes: most,
+                ..bmc()
+            };
+            assert_eq!(names(&sensors(&bmc).await.unwrap()), ALL, "{most}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_refused_once_is_not_asked_again() {
+        let bmc = FakeBmc {
+            most_bytes: 22,
+            ..bmc()
+        };
+        sensors(&bmc).await.unwrap();
+        let whole = |data: &[u8]| data.last() == Some(&WHOLE);
+        assert_eq!(bmc.asked_with(0x0a, 0x23, whole), 1);
+    }
+
+    #[tokio::test]
+    async fn a_bmc_that_silently_cuts_its_answers_is_asked_for_the_rest() {
+        let bmc = FakeBmc {
+            cuts_at: Some(20),
+            ..bmc()
+        };
+        assert_eq!(names(&sensors(&bmc).await.unwrap()), ALL);
+    }
+
+    #[tokio::test]
+    async fn a_lost_reservation_is_taken_anew() {
+        let bmc = bmc();
+        bmc.fail(Fault::nth(0x0a, 0x23, 2, 0xc5));
+        assert_eq!(names(&sensors(&bmc).await.unwrap()), ALL);
+        assert_eq!(bmc.asked(0x0a, 0x22), 2);
+    }
+
+    #[tokio::test]
+    async fn a_reservation_that_is_always_lost_is_given_up() {
+        let bmc = bmc();
+        bmc.fail(Fault::always(0x0a, 0x23, 0xc5));
+        let lost = AskError::Code(CompletionCode::RESERVATION);
+        assert_eq!(sensors(&bmc).await, Err(lost));
+        assert_eq!(bmc.asked(0x0a, 0x22), MAX_RESERVATIONS);
+    }
+
+    #[tokio::test]
+    async fn a_bmc_without_reservations_is_asked_without_one() {
+        let bmc = bmc();
+        bmc.fail(Fault::always(0x0a, 0x22, 0xc1));
+        assert_eq!(names(&sensors(&bmc).await.unwrap()), ALL);
+        assert_eq!(
+            bmc.asked_with(0x0a, 0x23, |data| data.starts_with(&[0, 0])),
+            4
+        );
+    }
+
+    #[tokio::test]
+    async fn records_that_point_at_each_other_end_the_walk() {
+        let bmc = FakeBmc {
+            sdr_loops: true,
+            ..bmc()
+        };
+        assert_eq!(names(&sensors(&bmc).await.unwrap())[..3], ALL);
+        assert!(bmc.asked(0x0a, 0x23) <= 5);
+    }
+
+    #[tokio::test]
+    async fn a_link_to_nothing_ends_the_walk() {
+        let bmc = bmc();
+        bmc.fail(Fault::nth(0x0a, 0x23, 2, 0xcb));
+        assert_eq!(names(&sensors(&bmc).await.unwrap()), ["Fan2A"]);
+    }
+
+    #[tokio::test]
+    async fn device_records_are_read_where_there_is_no_repository() {
+        let bmc = bmc();
+        bmc.fail(Fault::always(0x0a, 0x20, 0xc1));
+        assert_eq!(names(&sensors(&bmc).await.unwrap()), ALL);
+        assert_eq!(bmc.asked(0x0a, 0x23), 0);
+    }
+
+    #[tokio::test]
+    async fn a_bmc_without_any_records_says_so() {
+        let bmc = bmc();
+        bmc.fail(Fault::always(0x0a, 0x20, 0xc1));
+        bmc.fail(Fault::always(0x04, 0x20, 0xc1));
+        let none = AskError::Code(CompletionCode::INVALID_COMMAND);
+        assert_eq!(sensors(&bmc).await, Err(none));
+    }
+
+    #[tokio::test]
+    async fn a_bmc_that_does_not_answer_is_an_error() {
+        let bmc = bmc();
+        bmc.die_after(3);
+        assert!(matches!(sensors(&bmc).await, Err(AskError::Bmc(_))));
+    }
+}

@@ -1,0 +1,295 @@
+//! The newest entries of a BMC's event log (IPMI 2.0, chapters 31 and 32).
+
+use std::collections::{BTreeSet, VecDeque};
+
+use ipmi_rs_core::{
+    connection::NetFn,
+    storage::sel::{GetSelInfo, ReserveSel},
+};
+
+use super::{Raw, sel_words};
+use crate::{
+    EventLog,
+    ipmi::{
+        ask::{Ask, AskError},
+        wire::CompletionCode,
+    },
+};
+
+/// Length of every entry.
+pub(super) const ENTRY: usize = 16;
+
+/// How often a reservation that a BMC wants, or has lost, is taken in one reading.
+const MAX_RESERVATIONS: usize = 8;
+
+/// As ids to ask for: the first and the last entry. As the next id: there is none.
+const FIRST: u16 = 0;
+const LAST: u16 = 0xffff;
+
+/// Reads the newest `limit` entries, oldest first.
+///
+/// A log is a list that is linked from its first entry on. Where the first and the last id say
+/// that the ids have no gaps, reading begins `limit` entries before the end; where that turns out
+/// wrong, at the first one. Entries are read whole, for which no reservation is needed (31.5):
+/// taking one would break another client's.
+///
+/// # Errors
+///
+/// The BMC has no log, or could not be asked.
+pub(in crate::ipmi) async fn event_log<A: Ask>(
+    ask: &A,
+    limit: usize,
+) -> Result<EventLog, AskError> {
+    let total = usize::from(ask.ask(GetSelInfo).await?.entries);
+    let mut log = Log {
+        ask,
+        reservation: 0,
+        reservations: 0,
+    };
+    let newest = match (total, limit) {
+        (0, _) | (_, 0) => VecDeque::new(),
+        _ => match log.tail(total, limit).await? {
+            Some(newest) => newest,
+            None => log.walk(FIRST, limit).await?,
+        },
+    };
+    Ok(EventLog {
+        entries: newest.iter().map(sel_words::entry).collect(),
+        total: Some(total),
+    })
+}
+
+type Entry = [u8; ENTRY];
+
+struct Log<'a, A> {
+    ask: &'a A,
+    /// 0: none.
+    reservation: u16,
+    reservations: usize,
+}
+
+impl<A: Ask> Log<'_, A> {
+    /// The last entries, without those before; `None`: where they begin cannot be told.
+    async fn tail(
+        &mut self,
+        total: usize,
+        limit: usize,
+    ) -> Result<Option<VecDeque<Entry>>, AskError> {
+        if total <= limit {
+            return Ok(None);
+        }
+        let Some((_, first)) = self.entry(FIRST).await? else {
+            return Ok(None);
+        };
+        let last = match self.entry(LAST).await {
+            Ok(Some((_, last))) => last,
+            Ok(None) | Err(AskError::Code(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let Some(start) = start(id(&first), id(&last), total, limit) else {
+            return Ok(None);
+        };
+        let newest = match self.walk(start, limit).await {
+            Ok(newest) => newest,
+            Err(AskError::Code(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let begins = newest.front().map(id) >= Some(start);
+        let holds_last = newest.iter().any(|entry| id(entry) == id(&last));
+        Ok((begins && holds_last && newest.len() == limit).then_some(newest))
+    }
+
+    /// Follows the links from this entry on and keeps the last `limit`. An entry that was there
+    /// already, or is not there, is the end.
+    async fn walk(&mut self, start: u16, limit: usize) -> Result<VecDeque<Entry>, AskError> {
+        let mut newest = VecDeque::new();
+        let mut seen = BTreeSet::new();
+        let mut next = start;
+        loop {
+            let Some((following, entry)) = self.entry(next).await? else {
+                return Ok(newest);
+            };
+            // What is asked for as the first has an id of its own, by which it may come again.
+            if !seen.insert(id(&entry)) {
+                return Ok(newest);
+            }
+            if newest.len() >= limit {
+                newest.pop_front();
+            }
+            newest.push_back(entry);
+            if following == LAST || following == FIRST {
+                return Ok(newest);
+            }
+            next = following;
+        }
+    }
+
+    /// One entry, and the id of the next one; `None`: it is not there.
+    async fn entry(&mut self, id: u16) -> Result<Option<(u16, Entry)>, AskError> {
+        loop {
+            let [r, r_high] = self.reservation.to_le_bytes();
+            let [low, high] = id.to_le_bytes();
+            let whole = [r, r_high, low, high, 0, 0xff];
+            match self.ask.ask(Raw::new(NetFn::Storage, 0x43, whole)).await {
+                Ok(data) => return parse(&data).map(Some),
+                Err(AskError::Code(CompletionCode::NOT_PRESENT)) => return Ok(None),
+                Err(AskError::Code(CompletionCode::RESERVATION))
+                    if self.reservations < MAX_RESERVATIONS =>
+                {
+                    self.reservations += 1;
+                    self.reservation = self.ask.ask(ReserveSel).await?.get();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// By hand: `ipmi-rs-core` hides time stamps and refuses record types and channels that it does
+/// not know.
+fn parse(data: &[u8]) -> Result<(u16, Entry), AskError> {
+    let entry = data.split_first_chunk().and_then(|(next, rest)| {
+        let entry = rest.first_chunk::<ENTRY>()?;
+        Some((u16::from_le_bytes(*next), *entry))
+    });
+    entry.ok_or(AskError::Data("an event log entry that is cut short"))
+}
+
+fn id(entry: &Entry) -> u16 {
+    let [low, high, ..] = *entry;
+    u16::from_le_bytes([low, high])
+}
+
+/// The id of the entry `limit` before the end, if ids go from first to last without gaps.
+fn start(first: u16, last: u16, total: usize, limit: usize) -> Option<u16> {
+    let span = usize::from(last.checked_sub(first)?).checked_add(1)?;
+    if span != total {
+        return None;
+    }
+    let back = u16::try_from(limit.checked_sub(1)?).ok()?;
+    last.checked_sub(back).filter(|start| *start >= first)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::{
+        super::fake::{FakeBmc, Fault, records},
+        *,
+    };
+
+    fn bmc(ids: impl IntoIterator<Item = u16>) -> FakeBmc {
+        FakeBmc {
+            sel: ids.into_iter().map(records::event).collect(),
+            ..FakeBmc::default()
+        }
+    }
+
+    async fn ids(bmc: &FakeBmc, limit: usize) -> Vec<String> {
+        let log = event_log(bmc, limit).await.unwrap();
+        log.entries.into_iter().map(|entry| entry.id).collect()
+    }
+
+    #[tokio::test]
+    async fn the_whole_log_is_read_oldest_first() {
+        let bmc = bmc([1, 2, 3]);
+        assert_eq!(ids(&bmc, 10).await, ["1", "2", "3"]);
+        assert_eq!(event_log(&bmc, 10).await.unwrap().total, Some(3));
+        assert_eq!(bmc.asked(0x0a, 0x42), 0, "no reservation is taken");
+    }
+
+    #[tokio::test]
+    async fn the_newest_of_a_long_log_are_read_without_the_rest() {
+        let bmc = bmc(1..=500);
+        assert_eq!(ids(&bmc, 3).await, ["498", "499", "500"]);
+        assert_eq!(bmc.asked(0x0a, 0x43), 5);
+    }
+
+    #[tokio::test]
+    async fn a_log_with_gaps_is_walked_from_its_first() {
+        let bmc = bmc([1, 2, 5, 9, 12]);
+        assert_eq!(ids(&bmc, 2).await, ["9", "12"]);
+    }
+
+    #[tokio::test]
+    async fn a_log_whose_ids_only_seem_to_have_no_gaps_is_walked_from_its_first() {
+        // First and last and the count fit, the order does not.
+        let bmc = bmc([1, 4, 2, 3, 5]);
+        assert_eq!(ids(&bmc, 2).await, ["3", "5"]);
+        assert_eq!(ids(&bmc, 3).await, ["2", "3", "5"]);
+    }
+
+    #[tokio::test]
+    async fn a_bmc_that_cannot_give_the_last_is_walked_from_its_first() {
+        let bmc = bmc(1..=20);
+        bmc.fail(Fault::nth(0x0a, 0x43, 1, 0xcb));
+        assert_eq!(ids(&bmc, 2).await, ["19", "20"]);
+        let bmc = self::bmc(1..=20);
+        bmc.fail(Fault::nth(0x0a, 0x43, 1, 0xc9));
+        assert_eq!(ids(&bmc, 2).await, ["19", "20"]);
+    }
+
+    #[tokio::test]
+    async fn an_empty_log_is_no_error() {
+        assert!(ids(&bmc([]), 10).await.is_empty());
+        let stale = FakeBmc {
+            sel_total: Some(4),
+            ..bmc([])
+        };
+        assert!(ids(&stale, 10).await.is_empty());
+        let bmc = bmc([1]);
+        assert!(ids(&bmc, 0).await.is_empty());
+        assert_eq!(bmc.asked(0x0a, 0x43), 0);
+    }
+
+    #[tokio::test]
+    async fn a_log_that_runs_in_a_circle_ends() {
+        let bmc = FakeBmc {
+            sel_loops: true,
+            ..bmc([3, 1, 2])
+        };
+        assert_eq!(ids(&bmc, 10).await, ["3", "1", "2"]);
+    }
+
+    #[tokio::test]
+    async fn a_bmc_that_wants_a_reservation_gets_one() {
+        let bmc = bmc([1, 2]);
+        bmc.fail(Fault::nth(0x0a, 0x43, 0, 0xc5));
+        assert_eq!(ids(&bmc, 10).await, ["1", "2"]);
+        assert_eq!(bmc.asked(0x0a, 0x42), 1);
+        let bmc = self::bmc([1, 2]);
+        bmc.fail(Fault::always(0x0a, 0x43, 0xc5));
+        let lost = AskError::Code(CompletionCode::RESERVATION);
+        assert_eq!(event_log(&bmc, 10).await, Err(lost));
+        assert_eq!(bmc.asked(0x0a, 0x42), MAX_RESERVATIONS);
+    }
+
+    #[tokio::test]
+    async fn a_bmc_without_a_log_or_without_an_answer_is_an_error() {
+        let bmc = bmc([1, 2]);
+        bmc.fail(Fault::always(0x0a, 0x40, 0xc1));
+        let none = AskError::Code(CompletionCode::INVALID_COMMAND);
+        assert_eq!(event_log(&bmc, 10).await, Err(none));
+        for after in 0..3 {
+            let bmc = self::bmc([1, 2]);
+            bmc.die_after(after);
+            assert!(matches!(event_log(&bmc, 10).await, Err(AskError::Bmc(_))));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(data in vec(any::<u8>(), 0..40)) {
+            prop_assert_eq!(parse(&data).is_ok(), data.len() >= 18);
+        }
+
+        #[test]
+        fn a_start_is_within_the_log(first: u16, last: u16, total: usize, limit: usize) {
+            if let Some(start) = start(first, last, total, limit) {
+                prop_assert!((first..=last).contains(&start));
+                prop_assert_eq!(usize::from(last - start) + 1, limit);
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Emptying a BMC's event log (IPMI 2.0, 31.9).
+
+use std::{num::NonZeroU16, time::Duration};
+
+use ipmi_rs_core::storage::sel::{ClearSel, ErasureProgress, GetSelInfo, ReserveSel};
+use tokio::time::sleep;
+
+use crate::{
+    ErrorKind,
+    ipmi::{
+        ask::{Ask, AskError},
+        wire::CompletionCode,
+    },
+};
+
+/// Between two looks at an erasure.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// How often it is looked at: half a minute.
+const MAX_LOOKS: usize = 60;
+
+/// How often a lost reservation is taken anew.
+const MAX_RESERVATIONS: usize = 4;
+
+/// Most entries of a log that was emptied a moment ago; many BMCs log the clearing itself.
+const MAX_LEFT: u16 = 2;
+
+/// Empties the log, and waits until that is done.
+///
+/// A BMC that cannot tell how far it is, is asked how many entries are left.
+///
+/// # Errors
+///
+/// The BMC refuses, could not be asked, or is not done after half a minute.
+pub(in crate::ipmi) async fn clear_event_log<A: Ask>(ask: &A) -> Result<(), AskError> {
+    let (mut reservation, mut progress) = initiate(ask).await?;
+    let mut reservations = 1_usize;
+    for _ in 0..MAX_LOOKS {
+        if progress == ErasureProgress::Completed {
+            return Ok(());
+        }
+        sleep(INTERVAL).await;
+        progress = match ask.ask(ClearSel::get_status(reservation)).await {
+            Ok(progress) => progress,
+            // Erasing cancels the reservation on some BMCs.
+            Err(AskError::Code(CompletionCode::RESERVATION)) if reservations < MAX_RESERVATIONS => {
+                reservations = reservations.saturating_add(1);
+                reservation = reserve(ask).await?;
+                ErasureProgress::InProgress
+            }
+            Err(AskError::Code(code)) if code.is_not_now() => ErasureProgress::InProgress,
+            Err(AskError::Code(code)) => {
+                return match ask.ask(GetSelInfo).await {
+                    Ok(info) if info.entries <= MAX_LEFT => Ok(()),
+                    Ok(_) | Err(AskError::Code(_)) => Err(AskError::Code(code)),
+                    Err(error) => Err(error),
+                };
+            }
+            Err(error) => return Err(error),
+        };
+    }
+    Err(AskError::Data("the event log is still being erased"))
+}
+
+/// Begins; anew where another client takes the reservation in between.
+async fn initiate<A: Ask>(ask: &A) -> Result<(Option<NonZeroU16>, ErasureProgress), AskError> {
+    let mut attempt = 1;
+    loop {
+        let reservation = reserve(ask).await?;
+        match ask.ask(ClearSel::initiate(reservation)).await {
+            Ok(progress) => return Ok((reservation, progress)),
+            Err(AskError::Code(CompletionCode::RESERVATION)) if attempt < MAX_RESERVATIONS => {
+                attempt += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// `None`: the BMC knows no reservations.
+async fn reserve<A: Ask>(ask: &A) -> Result<Option<NonZeroU16>, AskError> {
+    match ask.ask(ReserveSel).await {
+        Ok(reservation) => Ok(Some(reservation)),
+        Err(AskError::Code(code)) if code.kind() == ErrorKind::Unsupported => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::fake::{FakeBmc, Fault, records},
+        *,
+    };
+
+    fn bmc(looks: usize) -> FakeBmc {
+        FakeBmc {
+            sel: (1..=9).map(records::event).collect(),
+            erasure_looks: looks,
+            ..FakeBmc::default()
+        }
+    }
+
+    const STATUS: fn(&[u8]) -> bool = |data| data.ends_with(b"CLR\0");
+    const ERASE: fn(&[u8]) -> bool = |data| data.ends_with(b"CLR\xaa");
+
+    #[tokio::test(start_paused = true)]
+    async fn a_log_is_erased_and_waited_for() {
+        for looks in [0, 1, 7] {
+            let bmc = bmc(looks);
+            assert_eq!(clear_event_log(&bmc).await, Ok(()));
+            assert_eq!(bmc.left_in_sel(), 0);
+            assert_eq!(bmc.asked_with(0x0a, 0x47, ERASE), 1);
+            assert_eq!(bmc.asked_with(0x0a, 0x47, STATUS), looks);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_erasure_that_never_ends_is_given_up() {
+        let bmc = bmc(usize::MAX);
+        let begun = tokio::time::Instant::now();
+        assert!(matches!(
+            clear_event_log(&bmc).await,
+            Err(AskError::Data(_))
+        ));
+        assert!(begun.elapsed() <= Duration::from_secs(31));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reservation_that_another_client_took_is_taken_anew() {
+        let bmc = bmc(0);
+        bmc.fail(Fault::nth(0x0a, 0x47, 0, 0xc5));
+        assert_eq!(clear_event_log(&bmc).await, Ok(()));
+        assert_eq!(bmc.asked(0x0a, 0x42), 2);
+        let bmc = self::bmc(0);
+        bmc.fail(Fault::always(0x0a, 0x47, 0xc5));
+        let lost = AskError::Code(CompletionCode::RESERVATION);
+        assert_eq!(clear_event_log(&bmc).await, Err(lost));
+        assert_eq!(bmc.asked(0x0a, 0x42), MAX_RESERVATIONS);
+        assert_eq!(bmc.left_in_sel(), 9);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reservation_that_the_erasure_cancels_is_taken_anew() {
+        let bmc = bmc(3);
+        bmc.fail(Fault::nth(0x0a, 0x47, 1, 0xc5));
+        assert_eq!(clear_event_log(&bmc).await, Ok(()));
+        assert_eq!(bmc.asked_with(0x0a, 0x47, ERASE), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_bmc_is_asked_again() {
+        let bmc = bmc(2);
+        bmc.fail(Fault::nth(0x0a, 0x47, 1, 0xc0));
+        assert_eq!(clear_event_log(&bmc).await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bmc_that_cannot_tell_is_judged_by_what_is_left() {
+        let bmc = bmc(usize::MAX);
+        bmc.fail(Fault::nth(0x0a, 0x47, 1, 0xcc));
+        assert_eq!(clear_event_log(&bmc).await, Ok(()));
+        let full = FakeBmc {
+            sel_total: Some(9),
+            ..self::bmc(usize::MAX)
+        };
+        full.fail(Fault::nth(0x0a, 0x47, 1, 0xcc));
+        let refused = AskError::Code(CompletionCode::INVALID_FIELD);
+        assert_eq!(clear_event_log(&full).await, Err(refused));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_erases_nothing() {
+        let bmc = bmc(0);
+        bmc.fail(Fault::always(0x0a, 0x47, 0xd4));
+        let refused = AskError::Code(CompletionCode::PRIVILEGE);
+        assert_eq!(clear_event_log(&bmc).await, Err(refused));
+        assert_eq!(bmc.left_in_sel(), 9);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bmc_without_reservations_is_cleared_without_one() {
+        let bmc = bmc(0);
+        bmc.fail(Fault::always(0x0a, 0x42, 0xc1));
+        assert_eq!(clear_event_log(&bmc).await, Ok(()));
+        assert_eq!(
+            bmc.asked_with(0x0a, 0x47, |data| data.starts_with(&[0, 0])),
+            1
+        );
+    }
+}

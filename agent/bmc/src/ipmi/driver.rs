@@ -1,0 +1,278 @@
+//! IPMI as a [`Bmc`].
+//!
+//! Owns: what each call asks, and what the answers mean. Must never: take an answer for a state
+//! that is not one, or send a command again that goes out once.
+
+use std::{fmt, time::Duration};
+
+use ipmi_rs_core::connection::{Address, Channel, IpmiCommand, Message};
+use jiff::Timestamp;
+
+use super::{
+    IpmiConfig, Timeouts,
+    ask::{Ask, AskError},
+    boot_options::{Flags, GetBootFlags, SetBootOption},
+    chassis::{self, ChassisStatus, GetChassisStatus},
+    client::{Call, Client},
+    guid,
+    session::{Answer, Exchange, Level, Repeat, name},
+    wire::CompletionCode,
+};
+use crate::{
+    Accepted, Bmc, BmcError, BmcFuture, BootOverride, ErrorKind, Identify, PowerCommand,
+    PowerReading, Protocol, SystemIdentity,
+};
+
+/// A BMC that restarts need not answer; it is not waited for any longer than this.
+const RESTART: Duration = Duration::from_secs(5);
+
+/// One IPMI BMC.
+pub(super) struct Ipmi {
+    client: Client,
+    timeouts: Timeouts,
+}
+
+impl Ipmi {
+    pub(super) fn new(config: IpmiConfig) -> Result<Self, BmcError> {
+        config.check()?;
+        Ok(Self {
+            timeouts: config.timeouts,
+            client: Client::new(config),
+        })
+    }
+
+    async fn call(&self) -> Result<Call<'_>, BmcError> {
+        self.client.call(self.timeouts.call).await
+    }
+
+    async fn read(&self, call: &Call<'_>) -> Result<PowerReading, BmcError> {
+        let request: Message = GetChassisStatus.into();
+        let answer = call.exchange(exchange(&request, Repeat::Read)).await?;
+        let status: ChassisStatus = read_answer::<GetChassisStatus>(&answer)
+            .map_err(|error| call.because(&name(request.netfn_raw(), request.cmd()), error))?;
+        Ok(PowerReading {
+            state: status.state(),
+            raw: status.raw(),
+            protocol: Protocol::Ipmi,
+            identity: SystemIdentity {
+                system_uuid: guid::system_uuid(answer.guid),
+                ..SystemIdentity::default()
+            },
+            at: Timestamp::now(),
+            bmc: self.address().to_owned(),
+        })
+    }
+
+    async fn switch(&self, command: PowerCommand) -> Result<Accepted, BmcError> {
+        let call = self.call().await?;
+        let repeat = if command.is_idempotent() {
+            Repeat::Change
+        } else {
+            Repeat::Once
+        };
+        let request = chassis::control(command);
+        let answer = call.exchange(exchange(&request, repeat)).await?;
+        let accepted = |answer: String| Accepted {
+            command: chassis::control_word(command).to_owned(),
+            answer,
+        };
+        let Some(code) = CompletionCode::of(answer.completion) else {
+            return Ok(accepted("completion code 0x00".to_owned()));
+        };
+        // A "no" that may be an "already": only the state itself can tell.
+        let mut state = String::new();
+        if code.kind() == ErrorKind::Refused {
+            match self.read(&call).await {
+                Ok(reading) if command.leads_to() == Some(reading.state) => {
+                    return Ok(accepted(format!("0x{:02x}: already there", code.number())));
+                }
+                Ok(reading) => state = format!(", {}", reading.raw),
+                Err(_) => ", power state unreadable".clone_into(&mut state),
+            }
+        }
+        let is_reset = matches!(command, PowerCommand::Reset | PowerCommand::Nmi);
+        let advice = if is_reset && code == CompletionCode::STATE {
+            "; most BMCs refuse it while the host is off: power on instead"
+        } else {
+            ""
+        };
+        let message = format!("{} refused{state}: {code}{advice}", command.words());
+        Err(BmcError {
+            maybe_sent: code.may_have_acted(),
+            ..call.error(code.kind(), message)
+        })
+    }
+
+    /// Sends something that only has to be accepted.
+    async fn send(
+        &self,
+        call: &Call<'_>,
+        request: Message,
+        repeat: Repeat,
+    ) -> Result<Accepted, BmcError> {
+        let command = name(request.netfn_raw(), request.cmd());
+        let answer = call.exchange(exchange(&request, repeat)).await?;
+        match CompletionCode::of(answer.completion) {
+            None => Ok(Accepted {
+                command,
+                answer: "completion code 0x00".to_owned(),
+            }),
+            Some(code) => Err(BmcError {
+                maybe_sent: code.may_have_acted() && repeat != Repeat::Read,
+                ..call.error(code.kind(), format!("{command} refused: {code}"))
+            }),
+        }
+    }
+
+    async fn flags(&self, call: &Call<'_>) -> Result<Flags, BmcError> {
+        let flags = call.ask(GetBootFlags).await;
+        flags.map_err(|error| call.because("Get System Boot Options", error))
+    }
+
+    async fn override_boot(&self, wanted: BootOverride) -> Result<Accepted, BmcError> {
+        let call = self.call().await?;
+        let now = match wanted.mode {
+            Some(_) => None,
+            None => Some(self.flags(&call).await?),
+        };
+        let Some(flags) = Flags::of(wanted, now) else {
+            let message = "IPMI cannot boot by UEFI HTTP; use PXE, or Redfish";
+            return Err(call.error(ErrorKind::Unsupported, message));
+        };
+        // What surrounds the flags is a help that many BMCs do not have.
+        for option in [SetBootOption::keep(), SetBootOption::begin()] {
+            if let Err(AskError::Bmc(error)) = call.ask(option).await {
+                return Err(error);
+            }
+        }
+        let set = call.ask(SetBootOption::flags(flags)).await;
+        let complete = call.ask(SetBootOption::complete()).await;
+        set.map_err(|error| call.because("Set System Boot Options", error))?;
+        if let Err(AskError::Bmc(error)) = complete {
+            return Err(error);
+        }
+        Ok(Accepted {
+            command: format!("Set System Boot Options, flags {}", flags.raw()),
+            answer: "completion code 0x00".to_owned(),
+        })
+    }
+}
+
+fn exchange(request: &Message, repeat: Repeat) -> Exchange {
+    Exchange {
+        net_fn: request.netfn_raw(),
+        command: request.cmd(),
+        data: request.data().to_vec(),
+        repeat,
+    }
+}
+
+fn read_answer<C: IpmiCommand>(answer: &Answer) -> Result<C::Output, AskError> {
+    match CompletionCode::of(answer.completion) {
+        Some(code) => Err(AskError::Code(code)),
+        None => C::parse_success_response(&answer.data)
+            .map_err(|_| AskError::Data("the data of the answer make no sense")),
+    }
+}
+
+impl Call<'_> {
+    /// The error of a call that cannot go on without this answer.
+    fn because(&self, what: &str, error: AskError) -> BmcError {
+        match error {
+            AskError::Bmc(error) => error,
+            AskError::Code(code) => self.error(code.kind(), format!("{what} refused: {code}")),
+            AskError::Data(why) => self.error(ErrorKind::Protocol, format!("{what}: {why}")),
+        }
+    }
+}
+
+impl Ask for Call<'_> {
+    async fn ask<C>(&self, command: C) -> Result<C::Output, AskError>
+    where
+        C: IpmiCommand + Send,
+        C::Output: Send,
+    {
+        if command
+            .target()
+            .is_some_and(|target| target != (Address(0x20), Channel::Primary))
+        {
+            return Err(AskError::Data("behind the BMC, which is not spoken to"));
+        }
+        let request: Message = command.into();
+        // What needs more than USER changes something.
+        let repeat = match Level::needed(request.netfn_raw(), request.cmd()) {
+            Level::User => Repeat::Read,
+            _ => Repeat::Change,
+        };
+        let answer = self
+            .exchange(exchange(&request, repeat))
+            .await
+            .map_err(AskError::Bmc)?;
+        read_answer::<C>(&answer)
+    }
+}
+
+impl Bmc for Ipmi {
+    fn address(&self) -> &str {
+        self.client.bmc()
+    }
+
+    fn power(&self) -> BmcFuture<'_, PowerReading> {
+        Box::pin(async move { self.read(&self.call().await?).await })
+    }
+
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        Box::pin(self.switch(command))
+    }
+
+    fn boot(&self) -> BmcFuture<'_, BootOverride> {
+        Box::pin(async move {
+            let call = self.call().await?;
+            let flags = self.flags(&call).await?;
+            flags.meaning().ok_or_else(|| {
+                let message = format!("a boot device without a name: {}", flags.raw());
+                call.error(ErrorKind::Protocol, message)
+            })
+        })
+    }
+
+    fn set_boot(&self, wanted: BootOverride) -> BmcFuture<'_, Accepted> {
+        Box::pin(self.override_boot(wanted))
+    }
+
+    fn identify(&self, wanted: Identify) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            let call = self.call().await?;
+            let Some(request) = chassis::identify(wanted) else {
+                let message = "IPMI counts 255 seconds at most; ask for less, or until it is off";
+                return Err(call.error(ErrorKind::Unsupported, message));
+            };
+            self.send(&call, request, Repeat::Change).await
+        })
+    }
+
+    fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            let limit = self.timeouts.call.min(self.timeouts.connect + RESTART);
+            let call = self.client.call(limit).await?;
+            let sent = self.send(&call, chassis::cold_reset(), Repeat::Once).await;
+            if sent.is_ok() {
+                call.forget().await;
+            }
+            sent
+        })
+    }
+
+    fn close(&self) -> BmcFuture<'_, ()> {
+        Box::pin(async move {
+            self.client.close().await;
+            Ok(())
+        })
+    }
+}
+
+impl fmt::Debug for Ipmi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.client.fmt(f)
+    }
+}

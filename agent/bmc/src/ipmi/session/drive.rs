@@ -1,0 +1,466 @@
+//! How an exchange goes on: what is sent next, and what an answer leads to.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    Answer, Failure, Level, Machine, Pace, Random, Repeat,
+    job::{Job, Pending, Purpose},
+    live::Session,
+    machine::SECOND_LOOK,
+    name,
+    opening::{Opening, Refusal, Stage},
+    plan,
+};
+use crate::{
+    ErrorKind,
+    ipmi::wire::{CompletionCode, RakpStatus, Response},
+};
+
+/// A session that answered so lately is taken for alive before a request that goes out once. A
+/// BMC that restarts is away for longer.
+const FRESH: Duration = Duration::from_secs(5);
+/// Silent tries before a kept session is given up: the BMC may have lost it.
+const KEPT_TRIES: u32 = 2;
+/// Silent tries before a session that was heard in this exchange is given up.
+const HEARD_TRIES: u32 = 4;
+/// Tries of RAKP message 3 before the handshake begins again: a BMC that has taken it, but whose
+/// answer was lost, need not answer it twice.
+const RAKP3_TRIES: u32 = 3;
+/// Handshakes that begin again.
+const MOST_RESTARTS: u32 = 2;
+
+impl Machine {
+    pub(super) fn advance(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
+        if now >= job.deadline {
+            return self.out_of_time(job, now, random);
+        }
+        let need = self.need(job);
+        match (&self.opening, &self.session) {
+            (Some(_), _) => self.drive_opening(job, now, random),
+            (None, None) if job.is_closing => self.finish(job, Ok(nothing()), now, random),
+            (None, Some(session)) if session.most >= need || job.is_closing => match &job.pending {
+                None if now >= job.not_before => self.send_next(job, need, now, random),
+                Some(pending) if now >= pending.pace.due => self.silence(job, now, random),
+                _ => {}
+            },
+            _ if now >= job.not_before => self.open(job, now, random),
+            _ => {}
+        }
+    }
+
+    pub(super) fn pace(&self, now: Instant, part: u32) -> Pace {
+        let policy = self.settings.retransmission;
+        Pace::new(now, policy.first / part.max(1), policy.most)
+    }
+
+    // The handshake.
+
+    fn open(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
+        if job.terms.is_empty() {
+            let most = self.settings.most.unwrap_or(Level::User);
+            let need = self.need(job);
+            job.terms = plan::terms(self.settings.suite, self.worked, need, most);
+        }
+        let Some(&terms) = job.terms.first() else {
+            return;
+        };
+        let (Some(seed), Some(number)) = (random.draw(), random.draw()) else {
+            return self.fail(job, no_random(), now, random);
+        };
+        let deadline = job.deadline.min(now + self.settings.connect);
+        let opening = Opening::new(terms, seed, number, self.pace(now, 1), deadline);
+        self.emit(job, opening.packet());
+        self.opening = Some(opening);
+    }
+
+    fn drive_opening(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
+        let Some(opening) = &mut self.opening else {
+            return;
+        };
+        if now >= opening.deadline {
+            let message = format!(
+                "no answer to {} within {:?}; is this a BMC, and IPMI over LAN switched on?",
+                opening.stage().word(),
+                self.settings.connect
+            );
+            let failure = Failure::new(ErrorKind::Timeout, message);
+            return self.fail(job, failure, now, random);
+        }
+        if now < opening.pace.due {
+            return;
+        }
+        let is_stuck = opening.stage() == Stage::Rakp3 && opening.pace.tries >= RAKP3_TRIES;
+        if is_stuck && job.restarts < MOST_RESTARTS {
+            job.restarts += 1;
+            self.drop_opening(now, random);
+            return self.open(job, now, random);
+        }
+        opening.pace.again(now);
+        let packet = opening.packet();
+        self.emit(job, packet);
+    }
+
+    pub(super) fn opened(&mut self, job: &mut Job, session: Session, random: &mut dyn Random) {
+        self.retire(random);
+        self.worked = Some((session.suite, session.most));
+        self.session = Some(session);
+        job.pending = None;
+        job.is_heard = true;
+    }
+
+    pub(super) fn refused(
+        &mut self,
+        job: &mut Job,
+        opening: Opening,
+        refusal: Refusal,
+        now: Instant,
+        random: &mut dyn Random,
+    ) {
+        let (suite, level) = opening.terms;
+        let failure = Failure::of_refusal(refusal, &self.settings, level);
+        if let Some(iv) = random.draw() {
+            self.out.extend(opening.farewell(Some(refusal), iv, now));
+        }
+        match what_next(refusal) {
+            Next::Again if job.restarts < MOST_RESTARTS => {
+                job.restarts += 1;
+                return self.open(job, now, random);
+            }
+            Next::Later => {
+                // The silent session that was to be replaced is no use either.
+                if job.is_renewed {
+                    self.retire(random);
+                }
+                if job.back_off(now) {
+                    job.refusal = Some(failure);
+                } else {
+                    self.fail(job, failure, now, random);
+                }
+                return;
+            }
+            Next::OtherSuite => job.terms.retain(|(other, _)| *other != suite),
+            Next::OtherTerms => job.terms.retain(|other| *other != (suite, level)),
+            Next::Again | Next::GiveUp => return self.fail(job, failure, now, random),
+        }
+        // That a suite is missing says less than that the user may not.
+        let says_more = failure.kind != ErrorKind::Unsupported;
+        if says_more || job.refusal.is_none() {
+            job.refusal = Some(failure);
+        }
+        if !job.terms.is_empty() {
+            return self.open(job, now, random);
+        }
+        match (job.fallback.take(), job.refusal.take()) {
+            (Some(answer), _) => {
+                self.floor = Level::User;
+                self.finish(job, Ok(answer), now, random);
+            }
+            (None, Some(failure)) => self.fail(job, failure, now, random),
+            (None, None) => {}
+        }
+    }
+
+    // In the session.
+
+    fn send_next(&mut self, job: &mut Job, need: Level, now: Instant, random: &mut dyn Random) {
+        let Some(session) = &self.session else { return };
+        let is_once = job.exchange.repeat == Repeat::Once;
+        let is_sure = now.saturating_duration_since(session.heard) <= FRESH;
+        let purpose = if job.is_closing {
+            Purpose::Close
+        } else if session.level < need {
+            Purpose::Raise(need)
+        } else if is_once && !is_sure {
+            Purpose::Raise(session.level)
+        } else {
+            Purpose::Ask
+        };
+        let (net_fn, command) = match purpose {
+            Purpose::Ask => (job.exchange.net_fn, job.exchange.command),
+            Purpose::Raise(_) => (0x06, 0x3b),
+            Purpose::Close => (0x06, 0x3c),
+        };
+        let mut pace = self.pace(now, if job.is_heard { 1 } else { 2 });
+        if is_once && purpose == Purpose::Ask {
+            pace.due = job.deadline;
+        }
+        job.pending = Some(Pending {
+            purpose,
+            net_fn,
+            command,
+            numbers: Vec::new(),
+            pace,
+        });
+        self.put(job, now, random);
+    }
+
+    /// Sends what is pending, with new numbers.
+    fn put(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
+        let Some(iv) = random.draw() else {
+            return self.fail(job, no_random(), now, random);
+        };
+        let (Some(session), Some(pending)) = (&mut self.session, &mut job.pending) else {
+            return;
+        };
+        let (number, packet) = match pending.purpose {
+            Purpose::Close => session.farewell(iv),
+            Purpose::Raise(level) => {
+                session.request(pending.net_fn, pending.command, vec![level.number()], iv)
+            }
+            Purpose::Ask => {
+                job.asked += 1;
+                let data = job.exchange.data.clone();
+                session.request(pending.net_fn, pending.command, data, iv)
+            }
+        };
+        pending.numbers.push(number);
+        self.emit(job, packet);
+    }
+
+    fn silence(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
+        let Some(pending) = &mut job.pending else {
+            return;
+        };
+        let tries = pending.pace.tries;
+        match pending.purpose {
+            Purpose::Close if tries >= KEPT_TRIES => {
+                self.session = None;
+                return self.finish(job, Ok(nothing()), now, random);
+            }
+            Purpose::Ask if job.exchange.repeat == Repeat::Once => {
+                return self.out_of_time(job, now, random);
+            }
+            _ => {}
+        }
+        let most = if job.is_heard {
+            HEARD_TRIES
+        } else {
+            KEPT_TRIES
+        };
+        if tries >= most && !job.is_renewed && !job.is_closing {
+            // The old session may still answer: a slow BMC is not a dead one.
+            job.is_renewed = true;
+            pending.pace.due = job.deadline;
+            job.terms.clear();
+            return self.open(job, now, random);
+        }
+        pending.pace.again(now);
+        self.put(job, now, random);
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        job: &mut Job,
+        response: Response,
+        now: Instant,
+        random: &mut dyn Random,
+    ) {
+        self.drop_opening(now, random);
+        let (Some(session), Some(pending)) = (&mut self.session, job.pending.take()) else {
+            return;
+        };
+        session.heard = now;
+        job.is_heard = true;
+        job.unreachable_at = None;
+        let code = CompletionCode::of(response.completion);
+        let answer = Answer {
+            completion: response.completion,
+            data: response.data,
+            guid: session.guid,
+        };
+        match pending.purpose {
+            Purpose::Close => {
+                self.session = None;
+                self.finish(job, Ok(answer), now, random);
+            }
+            // It answers: that was the question.
+            Purpose::Raise(level) if level == session.level => {}
+            Purpose::Raise(level) => {
+                // Some BMCs repeat 0 here.
+                let granted = answer.data.first().map_or(0, |byte| byte & 0x0f);
+                let failure = match code {
+                    None if granted == 0 || granted >= level.number() => {
+                        session.level = level;
+                        return;
+                    }
+                    None => Failure::of_raise(CompletionCode::PRIVILEGE, &self.settings, level),
+                    Some(code) if code.is_not_now() && job.back_off(now) => return,
+                    Some(code) => Failure::of_raise(code, &self.settings, level),
+                };
+                match job.fallback.take() {
+                    Some(answer) => {
+                        self.floor = Level::User;
+                        self.finish(job, Ok(answer), now, random);
+                    }
+                    None => self.fail(job, failure, now, random),
+                }
+            }
+            Purpose::Ask => {
+                let may_repeat = job.exchange.repeat != Repeat::Once;
+                let is_not_now = code.is_some_and(CompletionCode::is_not_now);
+                if is_not_now && may_repeat && job.back_off(now) {
+                    return;
+                }
+                let is_short = code == Some(CompletionCode::PRIVILEGE)
+                    && session.level == Level::Operator
+                    && self.settings.most == Some(Level::Administrator);
+                if is_short && may_repeat {
+                    job.fallback = Some(answer);
+                    job.terms.clear();
+                    self.floor = Level::Administrator;
+                    return;
+                }
+                self.finish(job, Ok(answer), now, random);
+            }
+        }
+    }
+
+    // The end.
+
+    pub(super) fn believe_unreachable(
+        &mut self,
+        job: &mut Job,
+        why: &str,
+        now: Instant,
+        random: &mut dyn Random,
+    ) {
+        let message = format!("unreachable: {why}");
+        let failure = Failure::new(ErrorKind::Unreachable, message);
+        let is_alone = match &job.pending {
+            Some(pending) => pending.purpose == Purpose::Ask && job.exchange.repeat == Repeat::Once,
+            None => false,
+        };
+        match job.unreachable_at {
+            Some(at) if job.sent > at => self.fail(job, failure, now, random),
+            Some(_) => {}
+            None => {
+                job.unreachable_at = Some(job.sent);
+                let wait = if is_alone { FRESH } else { SECOND_LOOK };
+                let due = match (&mut self.opening, &mut job.pending) {
+                    (Some(opening), _) => &mut opening.pace.due,
+                    (None, Some(pending)) => &mut pending.pace.due,
+                    (None, None) => return,
+                };
+                *due = (*due).min(now + wait);
+                if is_alone {
+                    job.refusal = Some(failure);
+                }
+            }
+        }
+    }
+
+    fn out_of_time(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
+        if job.is_closing {
+            self.session = None;
+            return self.finish(job, Ok(nothing()), now, random);
+        }
+        let name = name(job.exchange.net_fn, job.exchange.command);
+        let took = now.saturating_duration_since(job.began);
+        let dropped = match self.dropped {
+            0 => String::new(),
+            count => format!(" ({count} datagrams so far answered nothing and were dropped)"),
+        };
+        let failure = match (&job.pending, job.refusal.take()) {
+            (None, Some(failure)) => failure,
+            (Some(_), Some(failure)) if job.exchange.repeat == Repeat::Once => failure,
+            _ => {
+                let what = match &self.opening {
+                    Some(opening) => opening.stage().word().to_owned(),
+                    None => name,
+                };
+                let sure = if job.may_have_acted() {
+                    "; whether it was carried out is not known: read the state"
+                } else {
+                    ""
+                };
+                let message = format!("no answer to {what} within {took:.1?}{dropped}{sure}");
+                Failure::new(ErrorKind::Timeout, message)
+            }
+        };
+        self.fail(job, failure, now, random);
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        job: &mut Job,
+        failure: Failure,
+        now: Instant,
+        random: &mut dyn Random,
+    ) {
+        let maybe_sent = job.may_have_acted();
+        let failure = Failure {
+            maybe_sent,
+            ..failure
+        };
+        self.finish(job, Err(failure), now, random);
+    }
+
+    fn finish(
+        &mut self,
+        job: &mut Job,
+        outcome: Result<Answer, Failure>,
+        now: Instant,
+        random: &mut dyn Random,
+    ) {
+        let is_done = match &outcome {
+            // Earlier tries may still be on their way, and must not be carried out after a later
+            // command: a closed session carries out nothing.
+            Ok(_) => job.asked > 1 && job.exchange.repeat != Repeat::Read,
+            Err(_) => job.asked > 0 || job.is_renewed || job.pending.is_some(),
+        };
+        self.drop_opening(now, random);
+        if is_done {
+            self.retire(random);
+        }
+        job.pending = None;
+        job.outcome = Some(outcome);
+    }
+}
+
+fn nothing() -> Answer {
+    Answer {
+        completion: 0,
+        data: Vec::new(),
+        guid: [0; 16],
+    }
+}
+
+fn no_random() -> Failure {
+    let message = "the operating system gives no random numbers";
+    Failure::new(ErrorKind::Configuration, message)
+}
+
+enum Next {
+    /// The same once more: the handshake went out of step.
+    Again,
+    /// The same, later.
+    Later,
+    OtherSuite,
+    OtherTerms,
+    GiveUp,
+}
+
+fn what_next(refusal: Refusal) -> Next {
+    let (stage, status) = match refusal {
+        Refusal::OtherSuite => return Next::OtherSuite,
+        Refusal::Password | Refusal::Key => return Next::GiveUp,
+        Refusal::Status(stage, status) => (stage, status),
+    };
+    match status.kind() {
+        ErrorKind::Busy => return Next::Later,
+        ErrorKind::Privilege if stage != Stage::Rakp3 => return Next::OtherTerms,
+        _ if status.is_about_suite() && stage != Stage::Rakp3 => return Next::OtherSuite,
+        _ => {}
+    }
+    let lost = [RakpStatus::INVALID_SESSION, RakpStatus::INACTIVE_SESSION];
+    match stage {
+        Stage::Rakp1 if status == RakpStatus::ILLEGAL_PARAMETER => Next::OtherTerms,
+        Stage::Rakp1 if lost.contains(&status) => Next::Again,
+        // RAKP message 2 has proved that the password is right: a message was repeated and the
+        // BMC drew another number, or it lost the session.
+        Stage::Rakp3 if status == RakpStatus::INVALID_CHECK_VALUE || lost.contains(&status) => {
+            Next::Again
+        }
+        _ => Next::GiveUp,
+    }
+}

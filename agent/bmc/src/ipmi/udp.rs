@@ -1,0 +1,34 @@
+//! The socket to one BMC.
+//!
+//! Owns: name, address family, and one connected UDP socket, so that the kernel lets in nobody
+//! else's datagrams and tells of ICMP refusals. Must never: know what is in a datagram.
+
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+
+use tokio::net::{UdpSocket, lookup_host};
+
+/// Finds the name anew and makes a socket of its family. Of several addresses the first that
+/// there is a way to.
+pub(super) async fn open(host: &str, port: u16) -> io::Result<UdpSocket> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for peer in lookup_host((host, port)).await? {
+        match connected(peer).await {
+            Ok(socket) => return Ok(socket),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+async fn connected(peer: SocketAddr) -> io::Result<UdpSocket> {
+    let any = match peer {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let socket = UdpSocket::bind(any).await?;
+    socket.connect(peer).await?;
+    Ok(socket)
+}

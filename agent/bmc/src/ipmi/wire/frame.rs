@@ -1,0 +1,173 @@
+//! The RMCP header and the session header (IPMI 2.0, tables 13-1, 13-8).
+
+use super::{Reader, WireError};
+
+/// RMCP version 1.0, no acknowledge, class IPMI.
+const RMCP: [u8; 4] = [0x06, 0x00, 0xff, 0x07];
+const AUTH_NONE: u8 = 0x00;
+const AUTH_RMCP_PLUS: u8 = 0x06;
+const ENCRYPTED: u8 = 0x80;
+const AUTHENTICATED: u8 = 0x40;
+
+/// What a session packet carries (IPMI 2.0, table 13-16).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PayloadType {
+    /// An IPMI message.
+    Ipmi,
+    /// RMCP+ Open Session Request.
+    OpenRequest,
+    /// RMCP+ Open Session Response.
+    OpenResponse,
+    /// RAKP message 1.
+    Rakp1,
+    /// RAKP message 2.
+    Rakp2,
+    /// RAKP message 3.
+    Rakp3,
+    /// RAKP message 4.
+    Rakp4,
+}
+
+impl PayloadType {
+    /// The number on the wire.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Ipmi => 0x00,
+            Self::OpenRequest => 0x10,
+            Self::OpenResponse => 0x11,
+            Self::Rakp1 => 0x12,
+            Self::Rakp2 => 0x13,
+            Self::Rakp3 => 0x14,
+            Self::Rakp4 => 0x15,
+        }
+    }
+
+    fn of(number: u8) -> Result<Self, WireError> {
+        Ok(match number {
+            0x00 => Self::Ipmi,
+            0x10 => Self::OpenRequest,
+            0x11 => Self::OpenResponse,
+            0x12 => Self::Rakp1,
+            0x13 => Self::Rakp2,
+            0x14 => Self::Rakp3,
+            0x15 => Self::Rakp4,
+            _ => return Err(WireError::UnknownFormat),
+        })
+    }
+}
+
+/// A packet with its headers read and its payload as it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// IPMI 1.5 session format without authentication: some clients probe with it.
+    V15 {
+        /// The IPMI message.
+        payload: &'a [u8],
+    },
+    /// RMCP+ format.
+    V20 {
+        /// What the payload is.
+        payload_type: PayloadType,
+        /// Whether the payload is encrypted.
+        encrypted: bool,
+        /// Whether an integrity code follows.
+        authenticated: bool,
+        /// The receiver's session id; 0 outside of a session.
+        session: u32,
+        /// The sender's sequence number.
+        sequence: u32,
+        /// The payload, still encrypted where it is.
+        payload: &'a [u8],
+        /// From the session header to the end of the packet, as the integrity code covers it.
+        signed: &'a [u8],
+        /// What follows the payload: integrity padding, its length, next header, code.
+        trailer: &'a [u8],
+    },
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a datagram.
+    ///
+    /// # Errors
+    ///
+    /// It is cut short, of another class (ASF among them), of an authenticated 1.5 format, or of
+    /// a payload type that is not spoken here.
+    pub fn decode(packet: &'a [u8]) -> Result<Self, WireError> {
+        let mut reader = Reader(packet);
+        let [version, _, sequence, class] = reader.array()?;
+        // The acknowledge bit in the class makes it another kind of packet.
+        if version != 0x06 || class != 0x07 || sequence != 0xff {
+            return Err(WireError::NotIpmi);
+        }
+        let signed = reader.rest();
+        match reader.u8()? {
+            AUTH_NONE => {
+                reader.take(8)?;
+                let length = usize::from(reader.u8()?);
+                let payload = reader.take(length)?;
+                Ok(Self::V15 { payload })
+            }
+            AUTH_RMCP_PLUS => {
+                let kind = reader.u8()?;
+                let payload_type = PayloadType::of(kind & 0x3f)?;
+                let session = reader.u32()?;
+                let sequence = reader.u32()?;
+                let length = usize::from(reader.u16()?);
+                let payload = reader.take(length)?;
+                Ok(Self::V20 {
+                    payload_type,
+                    encrypted: kind & ENCRYPTED != 0,
+                    authenticated: kind & AUTHENTICATED != 0,
+                    session,
+                    sequence,
+                    payload,
+                    signed,
+                    trailer: reader.rest(),
+                })
+            }
+            _ => Err(WireError::UnknownFormat),
+        }
+    }
+}
+
+/// A packet outside of a session: no integrity code, not encrypted.
+pub fn plain(payload_type: PayloadType, payload: &[u8]) -> Vec<u8> {
+    let mut packet = RMCP.to_vec();
+    header(&mut packet, payload_type.number(), 0, 0, payload);
+    packet
+}
+
+/// A packet in the IPMI 1.5 session format, without authentication.
+pub fn v15(message: &[u8]) -> Vec<u8> {
+    let mut packet = RMCP.to_vec();
+    packet.push(AUTH_NONE);
+    packet.extend([0; 8]);
+    packet.push(u8::try_from(message.len()).unwrap_or(u8::MAX));
+    packet.extend(message.iter().take(usize::from(u8::MAX)));
+    packet
+}
+
+/// The start of a packet in a session, up to and with its encrypted payload.
+pub(super) fn sealed(
+    payload_type: PayloadType,
+    session: u32,
+    sequence: u32,
+    payload: &[u8],
+) -> Vec<u8> {
+    let mut packet = RMCP.to_vec();
+    let kind = payload_type.number() | ENCRYPTED | AUTHENTICATED;
+    header(&mut packet, kind, session, sequence, payload);
+    packet
+}
+
+fn header(packet: &mut Vec<u8>, kind: u8, session: u32, sequence: u32, payload: &[u8]) {
+    packet.extend([AUTH_RMCP_PLUS, kind]);
+    packet.extend(session.to_le_bytes());
+    packet.extend(sequence.to_le_bytes());
+    let length = u16::try_from(payload.len()).unwrap_or(u16::MAX);
+    packet.extend(length.to_le_bytes());
+    packet.extend(payload.iter().take(usize::from(length)));
+}
+
+/// Length of the RMCP header, which no integrity code covers.
+pub(super) const RMCP_LENGTH: usize = RMCP.len();

@@ -1,0 +1,203 @@
+//! The boot override.
+//!
+//! Owns: where it stands (the system, or its settings object), the order of requests, and reading
+//! it back. Must never: say that an override is set when the BMC shows another.
+
+mod document;
+
+use reqwest::StatusCode;
+use serde_json::Value;
+use url::Url;
+
+use self::document::{Boot, Refusal};
+use super::{
+    answer::{Answer, Body},
+    call::Call,
+    client::Redfish,
+    discovery::Found,
+    document::{link, text},
+};
+use crate::{Accepted, BmcError, BootDevice, BootOverride, ErrorKind};
+
+const DOING: &str = "setting the boot override";
+
+/// A document that holds the override.
+struct Place {
+    url: Url,
+    etag: Option<String>,
+    boot: Boot,
+}
+
+/// Where the settings of a system stand that take effect at its next reset.
+fn settings_link(body: &Value) -> Option<String> {
+    link(body, &["@Redfish.Settings", "SettingsObject"])
+}
+
+impl Redfish {
+    pub(super) async fn read_boot(&self, call: &Call) -> Result<BootOverride, BmcError> {
+        let found = self.locator.read(&self.access, call).await?;
+        let now = Boot::of(&found.body);
+        // What is set for the next reset counts, if anything is.
+        let pending = self.settings(call, &found).await?.map(|place| place.boot);
+        let boot = pending.filter(Boot::is_active).or(now);
+        let boot = boot.ok_or_else(|| self.no_override())?;
+        boot.shown().map_err(|target| {
+            let target = self.access.http.reporter.quote(target);
+            let message = format!("the boot override is {target:?}, which has no name here");
+            self.error(ErrorKind::Unsupported, message)
+        })
+    }
+
+    pub(super) async fn write_boot(
+        &self,
+        call: &Call,
+        wanted: BootOverride,
+    ) -> Result<Accepted, BmcError> {
+        let found = self.locator.read(&self.access, call).await?;
+        let identity = found.system.identity.clone();
+        let settings = self.settings(call, &found).await?;
+        let now = Boot::of(&found.body).map(|boot| Place {
+            url: found.url.clone(),
+            etag: found.etag.clone(),
+            boot,
+        });
+        let settings = settings.map(|place| Place {
+            boot: place.boot.with_lists_of(now.as_ref().map(|now| &now.boot)),
+            ..place
+        });
+        let mut refusal = None;
+        // iDRAC10 takes it in the settings only, iDRAC9 has settings and takes it in the system.
+        for place in [settings, now].into_iter().flatten() {
+            let body = place
+                .boot
+                .request(wanted, &identity)
+                .map_err(|refusal| self.not_offered(wanted.device, refusal))?;
+            let answer = self
+                .patch(call, &place.url, place.etag.as_deref(), &body)
+                .await?;
+            match self.changed(call, DOING, &answer).await {
+                Ok(short) => {
+                    let no_mode = match wanted.mode {
+                        Some(_) if !place.boot.has_mode() => "; it has no boot mode to choose",
+                        _ => "",
+                    };
+                    let note = self.read_back(call, wanted, &found, &place).await;
+                    let command = boot_command(&body);
+                    let answer = format!("{short}{no_mode}{note}");
+                    return Ok(Accepted { command, answer });
+                }
+                Err(error) if is_wrong_place(&answer, &error) => {
+                    refusal.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refusal.unwrap_or_else(|| self.no_override()))
+    }
+
+    /// The settings object, where there is one with an override in it.
+    async fn settings(&self, call: &Call, found: &Found) -> Result<Option<Place>, BmcError> {
+        let Some(link) = settings_link(&found.body) else {
+            return Ok(None);
+        };
+        let url = self.access.http.resolve(&link)?;
+        let answer = self.access.get(call, &url).await?;
+        let in_header = answer.etag();
+        Ok(match &answer.body {
+            Body::Json(body) if answer.status.is_success() => Boot::of(body).map(|boot| Place {
+                url,
+                etag: in_header.or_else(|| text(body, "@odata.etag")),
+                boot,
+            }),
+            _ => None,
+        })
+    }
+
+    /// What to add to the answer after having looked.
+    async fn read_back(
+        &self,
+        call: &Call,
+        wanted: BootOverride,
+        found: &Found,
+        place: &Place,
+    ) -> String {
+        let read = async |url: &Url| {
+            let body = self.fetch(call, url, "reading the boot override").await;
+            body.map(|body| Boot::of(&body).unwrap_or_default())
+        };
+        let now = match read(&found.url).await {
+            Ok(now) if now.shows(wanted) => return String::new(),
+            Ok(now) => now,
+            Err(error) => return format!("; not read back: {}", error.message),
+        };
+        if place.url != found.url && read(&place.url).await.is_ok_and(|b| b.shows(wanted)) {
+            return "; takes effect at the next reset".to_owned();
+        }
+        let words = self.access.http.reporter.quote(&now.words());
+        format!("; but the BMC shows {words:?}")
+    }
+
+    fn no_override(&self) -> BmcError {
+        let message =
+            "the BMC offers no boot override; update it, or set the order in the firmware";
+        self.error(ErrorKind::Unsupported, message)
+    }
+
+    fn not_offered(&self, device: BootDevice, refusal: Refusal) -> BmcError {
+        let quote = |list: Vec<String>| self.access.http.reporter.quote(&list.join(", "));
+        let message = match refusal {
+            Refusal::Device(offer) => {
+                format!("no boot from {device:?}; the BMC offers {}", quote(offer))
+            }
+            Refusal::Period(offer) => {
+                format!(
+                    "no boot override for so long; the BMC offers {}",
+                    quote(offer)
+                )
+            }
+        };
+        self.error(ErrorKind::Unsupported, message)
+    }
+}
+
+/// Whether a refusal says that the override is to be written elsewhere.
+fn is_wrong_place(answer: &Answer, error: &BmcError) -> bool {
+    let by_status = [
+        StatusCode::BAD_REQUEST,
+        StatusCode::NOT_FOUND,
+        StatusCode::METHOD_NOT_ALLOWED,
+        StatusCode::NOT_IMPLEMENTED,
+    ];
+    error.kind == ErrorKind::Unsupported
+        || (by_status.contains(&answer.status) && error.kind != ErrorKind::Busy)
+}
+
+/// What was sent, for a person.
+fn boot_command(body: &Value) -> String {
+    let word = |name: &str| text(body.get("Boot")?, &format!("BootSourceOverride{name}"));
+    let words = ["Target", "Enabled", "Mode"].map(word);
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    format!("Boot {}", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_named() {
+        let boot = json!({"Boot": {
+            "BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once",
+        }});
+        assert_eq!(boot_command(&boot), "Boot Pxe Once");
+    }
+
+    #[test]
+    fn settings_are_found_by_their_link() {
+        let body = json!({"@Redfish.Settings": {"SettingsObject": {"@odata.id": "/s"}}});
+        assert_eq!(settings_link(&body).as_deref(), Some("/s"));
+        assert_eq!(settings_link(&json!({"@Redfish.Settings": 1})), None);
+    }
+}

@@ -1,0 +1,176 @@
+//! Power commands.
+//!
+//! Owns: the order of requests in one command, and what its answer means. Must never: send more
+//! than one command in a call, or take a "no" for an "already" without reading the state.
+
+use reqwest::StatusCode;
+use serde_json::json;
+
+use super::{
+    action::{self, Choice, Facts},
+    answer::Answer,
+    call::Call,
+    change::Outcome,
+    client::Redfish,
+    document::System,
+    vendor::{self, Cause},
+};
+use crate::{Accepted, BmcError, ErrorKind, PowerCommand, PowerState};
+
+impl Redfish {
+    pub(super) async fn switch(
+        &self,
+        call: &Call,
+        command: PowerCommand,
+    ) -> Result<Accepted, BmcError> {
+        let turn = self.changing.lock().await;
+        let system = self.locator.read(&self.access, call).await?.system;
+        let reset = system.reset.as_ref().ok_or_else(|| {
+            self.error(
+                ErrorKind::Unsupported,
+                "the system has no Reset action; update the BMC",
+            )
+        })?;
+        let allowed = self.allowed(call, reset).await?;
+        let facts = Facts {
+            state: system.state,
+            allowed: allowed.as_deref(),
+            soft_off_by_button: self.soft_off_by_button,
+            restart_hangs: vendor::restart_hangs(&system.identity),
+        };
+        let word = match action::choose(command, facts) {
+            Choice::Send(word) => word,
+            Choice::Already => {
+                let answer = format!("already {}", aim(command));
+                let command = "none".to_owned();
+                return Ok(Accepted { command, answer });
+            }
+            other => return Err(self.not_sent(command, other, &system, allowed.as_deref())),
+        };
+        let target = self.access.http.resolve(&reset.target)?;
+        let body = json!({ "ResetType": word });
+        let answer = self.act(call, &target, &body).await?;
+        // A task may take its time; a hard off need not wait for that of a soft one.
+        drop(turn);
+        let answer = self.judge(call, command, &answer).await?;
+        Ok(Accepted {
+            command: word.to_owned(),
+            answer,
+        })
+    }
+
+    fn not_sent(
+        &self,
+        command: PowerCommand,
+        choice: Choice,
+        system: &System,
+        allowed: Option<&[String]>,
+    ) -> BmcError {
+        let quote = |text: &str| self.access.http.reporter.quote(text);
+        let words = command.words();
+        match choice {
+            Choice::NotNow => {
+                let raw = quote(&system.raw);
+                let message =
+                    format!("{words}: only its power button, and the power state is {raw:?}");
+                self.error(ErrorKind::Busy, message)
+            }
+            Choice::ButtonForbidden => {
+                let message = format!(
+                    "{words}: the BMC has only the power button for it; {}, or allow the button",
+                    action::advice(command)
+                );
+                self.error(ErrorKind::Unsupported, message)
+            }
+            Choice::Hangs => {
+                let model = quote(system.identity.model.as_deref().unwrap_or_default());
+                let message = format!(
+                    "{words}: {model} is known to hang on it; {}",
+                    action::advice(command)
+                );
+                self.error(ErrorKind::Unsupported, message)
+            }
+            Choice::Unsupported | Choice::Send(_) | Choice::Already => {
+                let offer = quote(&allowed.unwrap_or_default().join(", "));
+                let message = format!(
+                    "no reset type for {words}; it offers {offer}; {}",
+                    action::advice(command)
+                );
+                self.error(ErrorKind::Unsupported, message)
+            }
+        }
+    }
+
+    /// What the answer to a command means, in short, if it means yes.
+    async fn judge(
+        &self,
+        call: &Call,
+        command: PowerCommand,
+        answer: &Answer,
+    ) -> Result<String, BmcError> {
+        let messages = answer.messages();
+        let error = match self.outcome(call, command.words(), answer).await {
+            Outcome::Yes(short) => return Ok(short),
+            Outcome::No(says) => return self.settle(call, command, answer, &says).await,
+            Outcome::Failed(error) => error,
+        };
+        let about_state = [
+            StatusCode::BAD_REQUEST,
+            StatusCode::CONFLICT,
+            StatusCode::UNPROCESSABLE_ENTITY,
+        ];
+        let causes = [Cause::State, Cause::Settling];
+        if about_state.contains(&answer.status) || causes.iter().any(|cause| messages.has(*cause)) {
+            let says = self.access.http.reporter.says(&messages);
+            return self.settle(call, command, answer, &says).await;
+        }
+        Err(error)
+    }
+
+    /// A "no" that may be an "already": only the state itself can tell.
+    async fn settle(
+        &self,
+        call: &Call,
+        command: PowerCommand,
+        answer: &Answer,
+        says: &str,
+    ) -> Result<String, BmcError> {
+        let code = answer.status.as_u16();
+        let words = command.words();
+        let now = match self.locator.read(&self.access, call).await {
+            Ok(found) if Some(found.system.state) == command.leads_to() => {
+                return Ok(format!("{code}: already {}", aim(command)));
+            }
+            Ok(found) => format!(
+                "power state {:?}",
+                self.access.http.reporter.quote(&found.system.raw)
+            ),
+            Err(_) => "power state unreadable".to_owned(),
+        };
+        let messages = answer.messages();
+        let error = |kind, wait| BmcError {
+            retry_after: answer.retry_after().or(wait),
+            ..self.error(kind, format!("{words} refused ({code}, {now}){says}"))
+        };
+        // iDRAC10 is not through with the off before; to others it says that a host is off.
+        let is_settling = command == PowerCommand::On && messages.has(Cause::Settling);
+        Err(if messages.has(Cause::NotReady) {
+            error(ErrorKind::Busy, Some(vendor::NOT_READY_WAIT))
+        } else if is_settling {
+            error(ErrorKind::Busy, Some(vendor::SETTLING_WAIT))
+        } else if messages.has(Cause::Unsupported) {
+            error(ErrorKind::Unsupported, None)
+        } else {
+            error(ErrorKind::Refused, None)
+        })
+    }
+}
+
+/// The state that a command leads to, in a word.
+fn aim(command: PowerCommand) -> &'static str {
+    match command.leads_to() {
+        Some(PowerState::On) => "on",
+        Some(PowerState::Off) => "off",
+        _ => "done",
+    }
+}

@@ -1,0 +1,185 @@
+//! The identify LED.
+//!
+//! Owns: which property of which document it is. Must never: light it for a time; Redfish has no
+//! timer, and one of ours would not outlive us.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::{
+    call::Call,
+    client::Redfish,
+    document::{links, text, values},
+    failure, vendor,
+};
+use crate::{Accepted, BmcError, ErrorKind, Identify, SystemIdentity};
+
+const DOING: &str = "setting the identify LED";
+
+/// Chassis that are looked at when the system itself has no LED.
+const MAX_CHASSIS: usize = 4;
+
+/// An LED that a document offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Led {
+    /// `LocationIndicatorActive`.
+    Location,
+    /// `IndicatorLED`, deprecated since 2020 and still the only one on many; with the values that
+    /// it may have.
+    Indicator(Option<Vec<String>>),
+}
+
+/// The LED of a document, the newer property first.
+fn led(body: &Value) -> Option<Led> {
+    if body
+        .get("LocationIndicatorActive")
+        .is_some_and(Value::is_boolean)
+    {
+        return Some(Led::Location);
+    }
+    let led = text(body, "IndicatorLED")?;
+    let allowed = values(body.get("IndicatorLED@Redfish.AllowableValues"));
+    (led != "Unknown" || allowed.is_some()).then_some(Led::Indicator(allowed))
+}
+
+/// What to write, best first; nothing if the BMC lists no value that would do.
+fn requests(led: &Led, lit: bool, identity: &SystemIdentity) -> Vec<Value> {
+    match led {
+        Led::Location => vec![json!({ "LocationIndicatorActive": lit })],
+        Led::Indicator(allowed) => vendor::led_words(lit, identity)
+            .iter()
+            .filter(|word| {
+                allowed
+                    .as_ref()
+                    .is_none_or(|allowed| allowed.iter().any(|offer| offer == *word))
+            })
+            .map(|word| json!({ "IndicatorLED": word }))
+            .collect(),
+    }
+}
+
+impl Redfish {
+    pub(super) async fn light(&self, call: &Call, wanted: Identify) -> Result<Accepted, BmcError> {
+        let lit = match wanted {
+            Identify::On => true,
+            Identify::Off => false,
+            Identify::For(_) => {
+                let message =
+                    "Redfish has no timer for the identify LED; switch it on, and off later";
+                return Err(self.error(ErrorKind::Unsupported, message));
+            }
+        };
+        let found = self.locator.read(&self.access, call).await?;
+        let identity = &found.system.identity;
+        if let Some(led) = led(&found.body) {
+            let requests = requests(&led, lit, identity);
+            return self
+                .set_led(call, &found.url, found.etag.as_deref(), &requests)
+                .await;
+        }
+        let chassis = links(&found.body, &["Links", "Chassis"]);
+        for link in chassis.iter().take(MAX_CHASSIS) {
+            let url = self.access.http.resolve(link)?;
+            let answer = self.access.get(call, &url).await?;
+            let in_header = answer.etag();
+            let reporter = &self.access.http.reporter;
+            let Ok(body) = failure::document(reporter, DOING, answer) else {
+                continue;
+            };
+            if let Some(led) = led(&body) {
+                let etag = in_header.or_else(|| text(&body, "@odata.etag"));
+                let requests = requests(&led, lit, identity);
+                return self.set_led(call, &url, etag.as_deref(), &requests).await;
+            }
+        }
+        Err(self.no_led())
+    }
+
+    /// Writes the first of these that the BMC takes.
+    async fn set_led(
+        &self,
+        call: &Call,
+        url: &Url,
+        etag: Option<&str>,
+        requests: &[Value],
+    ) -> Result<Accepted, BmcError> {
+        let mut refusal = None;
+        for request in requests {
+            let answer = self.patch(call, url, etag, request).await?;
+            let is_wrong_value = answer.status == StatusCode::BAD_REQUEST;
+            match self.changed(call, DOING, &answer).await {
+                Ok(answer) => {
+                    let command = request.to_string();
+                    return Ok(Accepted { command, answer });
+                }
+                Err(error) if is_wrong_value && error.kind != ErrorKind::Busy => {
+                    refusal.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refusal.unwrap_or_else(|| self.no_led()))
+    }
+
+    fn no_led(&self) -> BmcError {
+        self.error(
+            ErrorKind::Unsupported,
+            "the BMC offers no identify LED that could be set so",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::redfish::document_tests::any_json;
+
+    #[test]
+    fn the_newer_property_comes_first() {
+        let both = json!({"LocationIndicatorActive": false, "IndicatorLED": "Off"});
+        assert_eq!(led(&both), Some(Led::Location));
+        let null = json!({"LocationIndicatorActive": null, "IndicatorLED": "Off"});
+        assert_eq!(led(&null), Some(Led::Indicator(None)));
+        for body in [
+            json!({}),
+            json!({"IndicatorLED": null}),
+            json!({"IndicatorLED": "Unknown"}),
+        ] {
+            assert_eq!(led(&body), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn only_listed_values_are_written() {
+        let nobody = SystemIdentity::default();
+        let with = |allowed: &[&str]| {
+            Led::Indicator(Some(allowed.iter().map(|&word| word.to_owned()).collect()))
+        };
+        let on = |led: &Led| requests(led, true, &nobody);
+        assert_eq!(
+            on(&with(&["Blinking", "Off"])),
+            [json!({"IndicatorLED": "Blinking"})]
+        );
+        assert_eq!(on(&with(&["Off"])), Vec::<Value>::new());
+        assert_eq!(on(&Led::Indicator(None)).len(), 2);
+        assert_eq!(
+            on(&Led::Location),
+            [json!({"LocationIndicatorActive": true})]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_document_is_read(body in any_json(
+            &["IndicatorLED", "LocationIndicatorActive", "IndicatorLED@Redfish.AllowableValues"],
+            &["Lit", "Off", "Unknown"],
+        )) {
+            if let Some(led) = led(&body) {
+                prop_assert!(requests(&led, true, &SystemIdentity::default()).len() <= 2);
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Which of the logs is the event log of the host.
+
+use crate::redfish::{
+    document::last_part,
+    vendor::{LogRank, log_rank},
+};
+
+/// Whose log it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Owner {
+    System,
+    Manager,
+}
+
+/// A log service that the BMC lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) link: String,
+    pub(super) owner: Owner,
+}
+
+impl Candidate {
+    fn rank(&self) -> LogRank {
+        log_rank(last_part(&self.link))
+    }
+}
+
+/// Whether one of these is an event log by its name, so that no others need be looked for.
+pub(super) fn is_settled(candidates: &[Candidate]) -> bool {
+    candidates
+        .iter()
+        .any(|candidate| matches!(candidate.rank(), LogRank::Known(_)))
+}
+
+/// The event log: the best name, the system's before the manager's. A name that says nothing is
+/// taken only if it is the only one left; logs of other things never are.
+pub(super) fn choose(candidates: &[Candidate]) -> Option<&Candidate> {
+    let best = candidates
+        .iter()
+        .filter(|candidate| matches!(candidate.rank(), LogRank::Known(_)))
+        .min_by_key(|candidate| (candidate.rank(), candidate.owner));
+    best.or_else(|| {
+        let mut unknown = candidates
+            .iter()
+            .filter(|candidate| candidate.rank() == LogRank::Unknown);
+        let only = unknown.next()?;
+        unknown.next().is_none().then_some(only)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logs(system: &[&str], manager: &[&str]) -> Vec<Candidate> {
+        let all = |names: &[&str], owner| {
+            names
+                .iter()
+                .map(|name| Candidate {
+                    link: format!("/{owner:?}/LogServices/{name}"),
+                    owner,
+                })
+                .collect::<Vec<_>>()
+        };
+        [all(system, Owner::System), all(manager, Owner::Manager)].concat()
+    }
+
+    #[test]
+    fn each_vendor_has_its_event_log() {
+        for (vendor, system, manager, expected) in [
+            (
+                "Dell",
+                &[][..],
+                &["FaultList", "Lclog", "Sel"][..],
+                Some("/Manager/LogServices/Sel"),
+            ),
+            (
+                "HPE",
+                &["IML", "SL"],
+                &["IEL"],
+                Some("/System/LogServices/IML"),
+            ),
+            (
+                "Supermicro",
+                &["Log1"],
+                &["Log1"],
+                Some("/System/LogServices/Log1"),
+            ),
+            (
+                "AMI",
+                &["BIOS"],
+                &["AuditLog", "SEL"],
+                Some("/Manager/LogServices/SEL"),
+            ),
+            (
+                "OpenBMC",
+                &["Dump", "EventLog", "PostCodes"],
+                &["Journal"],
+                Some("/System/LogServices/EventLog"),
+            ),
+            (
+                "Lenovo",
+                &["AuditLog", "ActiveLog", "PlatformLog"],
+                &[],
+                Some("/System/LogServices/PlatformLog"),
+            ),
+            (
+                "a single one",
+                &["Foo"],
+                &["Journal"],
+                Some("/System/LogServices/Foo"),
+            ),
+            ("two strange ones", &["Foo", "Bar"], &[], None),
+            ("only others", &["AuditLog"], &["Lclog"], None),
+            ("none", &[], &[], None),
+        ] {
+            let logs = logs(system, manager);
+            let chosen = choose(&logs).map(|chosen| chosen.link.as_str());
+            assert_eq!(chosen, expected, "{vendor}");
+        }
+    }
+
+    #[test]
+    fn a_known_name_settles_it() {
+        assert!(is_settled(&logs(&["SEL"], &[])));
+        assert!(!is_settled(&logs(&["BIOS", "Foo"], &[])));
+    }
+}

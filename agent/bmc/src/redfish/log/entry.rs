@@ -1,0 +1,195 @@
+//! Entries of a log: what they say, and in which order they come.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::{
+    LogEntry, Severity,
+    redfish::document::{last_part, link, text},
+};
+
+/// In which direction a BMC lists its entries; Redfish does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    OldestFirst,
+    NewestFirst,
+}
+
+/// When a BMC's clock has not been set, it starts in 1970; nothing that runs today wrote an event
+/// before this, the year 2000.
+const CLOCK_IS_SET: i64 = 946_684_800;
+
+fn at(entry: &Value) -> Option<Timestamp> {
+    let text = text(entry, "Created").or_else(|| text(entry, "EventTimestamp"))?;
+    let at: Timestamp = text.parse().ok()?;
+    (at.as_second() >= CLOCK_IS_SET).then_some(at)
+}
+
+fn id(entry: &Value) -> String {
+    let by_link = || link(entry, &[]).map(|link| last_part(&link).to_owned());
+    text(entry, "Id").or_else(by_link).unwrap_or_default()
+}
+
+/// Whether it is a link to an entry and nothing more.
+pub(super) fn is_bare(entry: &Value) -> bool {
+    let names = ["Message", "Created", "Severity", "MessageId"];
+    names.iter().all(|name| entry.get(name).is_none())
+}
+
+/// The direction of a list: by time, else by number, else as most do.
+pub(super) fn order(entries: &[Value]) -> Order {
+    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+        return Order::OldestFirst;
+    };
+    let by_time = at(first)
+        .zip(at(last))
+        .filter(|(first, last)| first != last);
+    let number = |entry: &Value| id(entry).parse::<u64>().ok();
+    let newest_first = match by_time {
+        Some((first, last)) => first > last,
+        None => number(first)
+            .zip(number(last))
+            .is_some_and(|(first, last)| first > last),
+    };
+    if newest_first {
+        Order::NewestFirst
+    } else {
+        Order::OldestFirst
+    }
+}
+
+/// The newest `limit` of a whole list, oldest first.
+pub(super) fn newest(mut entries: Vec<Value>, limit: usize) -> Vec<Value> {
+    if order(&entries) == Order::NewestFirst {
+        entries.reverse();
+    }
+    let surplus = entries.len().saturating_sub(limit);
+    entries.split_off(surplus)
+}
+
+/// Reads a `LogEntry`; what it does not say is empty.
+pub(super) fn entry(body: &Value) -> LogEntry {
+    let severity = match text(body, "Severity").as_deref() {
+        Some("OK" | "Informational") => Severity::Ok,
+        Some("Warning") => Severity::Warning,
+        Some("Critical") => Severity::Critical,
+        _ => Severity::Unknown,
+    };
+    let words = ["Message", "MessageId", "Name"];
+    let message = words.iter().find_map(|name| text(body, name));
+    let origin = link(body, &["Links", "OriginOfCondition"]);
+    let sensor = origin.filter(|origin| origin.contains("/Sensors/"));
+    LogEntry {
+        id: id(body),
+        at: at(body),
+        severity,
+        message: message.unwrap_or_default(),
+        sensor: sensor.map(|origin| last_part(&origin).to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::redfish::document_tests::any_json;
+
+    #[test]
+    fn an_entry_is_read() {
+        let read = entry(&json!({
+            "Id": "17",
+            "Created": "2026-05-04T03:02:01-05:00",
+            "Severity": "Warning",
+            "Message": "Fan 1 is slow.",
+            "Links": {"OriginOfCondition": {"@odata.id": "/redfish/v1/Chassis/1/Sensors/fan1"}},
+        }));
+        assert_eq!(
+            read,
+            LogEntry {
+                id: "17".to_owned(),
+                at: Some("2026-05-04T08:02:01Z".parse().unwrap()),
+                severity: Severity::Warning,
+                message: "Fan 1 is slow.".to_owned(),
+                sensor: Some("fan1".to_owned()),
+            }
+        );
+    }
+
+    #[test]
+    fn a_time_before_the_clock_was_set_is_none() {
+        for (created, is_known) in [
+            ("1970-01-01T00:00:09Z", false),
+            ("2026-05-04T03:02:01Z", true),
+            ("yesterday", false),
+            ("", false),
+        ] {
+            let at = entry(&json!({"Created": created})).at;
+            assert_eq!(at.is_some(), is_known, "{created}");
+        }
+    }
+
+    #[test]
+    fn the_newest_come_last_however_they_are_listed() {
+        let created = |day: u8| json!({"Created": format!("2026-05-{day:02}T00:00:00Z")});
+        let link = |id: u8| json!({"@odata.id": format!("/log/Entries/{id}")});
+        for (listed, expected) in [
+            (
+                vec![created(1), created(2), created(3)],
+                vec![created(2), created(3)],
+            ),
+            (
+                vec![created(3), created(2), created(1)],
+                vec![created(2), created(3)],
+            ),
+            (vec![link(9), link(10), link(11)], vec![link(10), link(11)]),
+            (vec![link(11), link(10), link(9)], vec![link(10), link(11)]),
+            (
+                vec![json!({"Id": "a"}), json!({"Id": "b"})],
+                vec![json!({"Id": "a"}), json!({"Id": "b"})],
+            ),
+            (vec![], vec![]),
+        ] {
+            assert_eq!(newest(listed.clone(), 2), expected, "{listed:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_alone_says_nothing() {
+        assert!(is_bare(&json!({"@odata.id": "/1"})));
+        assert!(!is_bare(&json!({"@odata.id": "/1", "Message": "x"})));
+    }
+
+    const NAMES: &[&str] = &[
+        "Id",
+        "@odata.id",
+        "Created",
+        "Severity",
+        "Message",
+        "Links",
+        "OriginOfCondition",
+        "Members",
+    ];
+    const WORDS: &[&str] = &[
+        "/a/Sensors/b",
+        "7",
+        "2026-05-04T03:02:01Z",
+        "1970-01-01T00:00:00Z",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_entries_are_read_and_no_more_than_asked_for(
+            entries in prop::collection::vec(any_json(NAMES, WORDS), 0..8),
+            limit in 0_usize..10,
+        ) {
+            let count = entries.len();
+            let newest = newest(entries, limit);
+            prop_assert_eq!(newest.len(), count.min(limit));
+            for body in newest {
+                let _ = (is_bare(&body), entry(&body));
+            }
+        }
+    }
+}

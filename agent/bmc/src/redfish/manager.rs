@@ -1,0 +1,115 @@
+//! Restarting the BMC itself.
+//!
+//! Owns: which manager that is. Must never: guess between several, or reset anything but a
+//! manager.
+
+use serde_json::{Value, json};
+
+use super::{
+    call::Call,
+    client::Redfish,
+    document::{Action, Collection, links},
+};
+use crate::{Accepted, BmcError, ErrorKind};
+
+const DOING: &str = "restarting the BMC";
+
+/// The managers of a system (`Links.ManagedBy`).
+pub(super) fn managed_by(system: &Value) -> Vec<String> {
+    let mut managers = links(system, &["Links", "ManagedBy"]);
+    managers.sort();
+    managers.dedup();
+    managers
+}
+
+/// The gentler type that the BMC allows (Redfish `Manager.Reset`); `None` if it allows neither.
+fn reset_type(allowed: Option<&[String]>) -> Option<&'static str> {
+    ["GracefulRestart", "ForceRestart"]
+        .into_iter()
+        .find(|word| allowed.is_none_or(|allowed| allowed.iter().any(|offer| offer == word)))
+}
+
+impl Redfish {
+    /// The one manager of the system, by its link.
+    async fn manager(&self, call: &Call) -> Result<String, BmcError> {
+        let found = self.locator.read(&self.access, call).await?;
+        let mut managers = managed_by(&found.body);
+        if managers.is_empty()
+            && let Some(link) = self.access.root().await?.managers
+        {
+            let url = self.access.http.resolve(&link)?;
+            let body = self.fetch(call, &url, "listing the managers").await?;
+            let page = Collection::of(&body).unwrap_or_default();
+            managers = page.members;
+            if page.next.is_some() {
+                managers.push("and more".to_owned());
+            }
+        }
+        match managers.as_slice() {
+            [only] => Ok(only.clone()),
+            [] => Err(self.error(
+                ErrorKind::Unsupported,
+                "the BMC names no manager of the system",
+            )),
+            _ => {
+                let list = self.access.http.reporter.quote(&managers.join(", "));
+                let message = format!(
+                    "{DOING}: several managers, and none is the one; restart the right one by its \
+                     own means: {list}"
+                );
+                Err(self.error(ErrorKind::System, message))
+            }
+        }
+    }
+
+    pub(super) async fn reset_manager(&self, call: &Call) -> Result<Accepted, BmcError> {
+        let link = self.manager(call).await?;
+        let url = self.access.http.resolve(&link)?;
+        let body = self.fetch(call, &url, "reading the manager").await?;
+        let unsupported = |why: &str| self.error(ErrorKind::Unsupported, format!("{DOING}: {why}"));
+        let reset = Action::of(&body, "#Manager.Reset")
+            .ok_or_else(|| unsupported("its manager has no Reset action"))?;
+        let allowed = self.allowed(call, &reset).await?;
+        let word = reset_type(allowed.as_deref())
+            .ok_or_else(|| unsupported("its manager offers no restart"))?;
+        let target = self.access.http.resolve(&reset.target)?;
+        let turn = self.changing.lock().await;
+        let body = json!({ "ResetType": word });
+        let answer = self.act(call, &target, &body).await?;
+        drop(turn);
+        // A task is not followed: who would answer is restarting.
+        let answer = match answer.status {
+            reqwest::StatusCode::ACCEPTED => "202".to_owned(),
+            _ => self.changed(call, DOING, &answer).await?,
+        };
+        Ok(Accepted {
+            command: word.to_owned(),
+            answer,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gentler_restart_is_taken() {
+        let words = |list: &[&str]| list.iter().map(|&w| w.to_owned()).collect::<Vec<_>>();
+        assert_eq!(reset_type(None), Some("GracefulRestart"));
+        let both = words(&["ForceRestart", "GracefulRestart"]);
+        assert_eq!(reset_type(Some(&both)), Some("GracefulRestart"));
+        assert_eq!(
+            reset_type(Some(&words(&["ForceRestart"]))),
+            Some("ForceRestart")
+        );
+        assert_eq!(reset_type(Some(&words(&["ResetToDefaults", "Off"]))), None);
+    }
+
+    #[test]
+    fn a_manager_named_twice_is_one() {
+        let one = json!({"@odata.id": "/m/1"});
+        let system = json!({"Links": {"ManagedBy": [one, one, {"@odata.id": 3}]}});
+        assert_eq!(managed_by(&system), ["/m/1"]);
+    }
+}

@@ -1,0 +1,436 @@
+//! Sensors in documents, old and new.
+
+use serde_json::Value;
+
+use crate::{
+    Sensor, SensorHealth, SensorKind, SensorRole,
+    redfish::{
+        document::{last_part, text},
+        vendor::{self, Source},
+    },
+};
+
+/// A sensor, and the role that it may have with the strength of its claim.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reading {
+    pub(super) sensor: Sensor,
+    pub(super) claim: Option<(SensorRole, usize)>,
+}
+
+/// What a reading is made of.
+struct Parts<'a> {
+    name: String,
+    kind: SensorKind,
+    unit: &'a str,
+    value: Option<f64>,
+    source: Source,
+    /// The object with `Status` and `PhysicalContext`.
+    object: &'a Value,
+}
+
+impl Parts<'_> {
+    /// `None`: the thing that it belongs to is not there.
+    fn reading(self) -> Option<Reading> {
+        let status = self.object.get("Status");
+        let word = |name| status.and_then(|status| text(status, name));
+        if word("State").as_deref() == Some("Absent") {
+            return None;
+        }
+        let health = match (self.value, word("Health").as_deref()) {
+            (None, _) => SensorHealth::Unknown,
+            (_, Some("OK")) => SensorHealth::Ok,
+            (_, Some("Warning")) => SensorHealth::Warning,
+            (_, Some("Critical")) => SensorHealth::Critical,
+            _ => SensorHealth::Unknown,
+        };
+        let context = text(self.object, "PhysicalContext").unwrap_or_default();
+        Some(Reading {
+            claim: vendor::role(self.kind, self.source, &context, &self.name),
+            sensor: Sensor {
+                name: self.name,
+                kind: self.kind,
+                role: None,
+                value: self.value,
+                unit: self.unit.to_owned(),
+                health,
+            },
+        })
+    }
+}
+
+/// A number, or a text that is one; finite.
+fn number(value: Option<&Value>) -> Option<f64> {
+    let number = match value? {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    number.is_finite().then_some(number)
+}
+
+/// The reading of an excerpt (`{"Reading": 1}`), or a bare number.
+fn excerpt(value: &Value) -> Option<f64> {
+    number(value.get("Reading")).or_else(|| number(Some(value)))
+}
+
+fn items<'a>(body: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    body.get(name)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+fn name(object: &Value, names: &[&str]) -> String {
+    names
+        .iter()
+        .find_map(|name| text(object, name))
+        .unwrap_or_else(|| "unnamed".to_owned())
+}
+
+/// The `Power` document (deprecated 2020.4).
+pub(super) fn power(body: &Value) -> Vec<Reading> {
+    let watts = |object, label: &str, property: &str, source| {
+        let value = number(Value::get(object, property));
+        Parts {
+            name: format!("{}{label}", name(object, &["Name", "MemberId"])),
+            kind: SensorKind::Power,
+            unit: "W",
+            value,
+            source,
+            object,
+        }
+        .reading()
+    };
+    let draw = items(body, "PowerControl")
+        .filter(|object| object.get("PowerConsumedWatts").is_some())
+        .filter_map(|object| watts(object, "", "PowerConsumedWatts", Source::PowerControl));
+    let supplies = items(body, "PowerSupplies")
+        .filter(|object| object.get("PowerInputWatts").is_some())
+        .filter_map(|object| watts(object, " input", "PowerInputWatts", Source::Other));
+    let voltages = items(body, "Voltages").filter_map(|object| {
+        Parts {
+            name: name(object, &["Name", "MemberId"]),
+            kind: SensorKind::Voltage,
+            unit: "V",
+            value: number(object.get("ReadingVolts")),
+            source: Source::Other,
+            object,
+        }
+        .reading()
+    });
+    draw.chain(supplies).chain(voltages).collect()
+}
+
+/// The `Thermal` document (deprecated 2020.4).
+pub(super) fn thermal(body: &Value) -> Vec<Reading> {
+    let temperatures = items(body, "Temperatures").filter_map(|object| {
+        Parts {
+            name: name(object, &["Name", "MemberId"]),
+            kind: SensorKind::Temperature,
+            unit: "C",
+            value: number(object.get("ReadingCelsius")),
+            source: Source::Other,
+            object,
+        }
+        .reading()
+    });
+    let fans = items(body, "Fans").filter_map(|object| {
+        let in_percent = text(object, "ReadingUnits").as_deref() == Some("Percent");
+        Parts {
+            name: name(object, &["Name", "FanName", "MemberId"]),
+            kind: SensorKind::Fan,
+            unit: if in_percent { "%" } else { "RPM" },
+            value: number(object.get("Reading")).or_else(|| number(object.get("ReadingRPM"))),
+            source: Source::Other,
+            object,
+        }
+        .reading()
+    });
+    temperatures.chain(fans).collect()
+}
+
+/// `EnvironmentMetrics` of a chassis.
+pub(super) fn environment(body: &Value) -> Vec<Reading> {
+    let part = |property: &str, kind, unit, source| {
+        let object = body.get(property)?;
+        Parts {
+            name: property.to_owned(),
+            kind,
+            unit,
+            value: Some(excerpt(object)?),
+            source,
+            object,
+        }
+        .reading()
+    };
+    [
+        part("PowerWatts", SensorKind::Power, "W", Source::ChassisPower),
+        part(
+            "TemperatureCelsius",
+            SensorKind::Temperature,
+            "C",
+            Source::Other,
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// `ThermalMetrics` of a thermal subsystem.
+pub(super) fn thermal_metrics(body: &Value) -> Vec<Reading> {
+    let summary = body.get("TemperatureSummaryCelsius");
+    let part = |place: &str, source| {
+        let object = summary?.get(place)?;
+        Parts {
+            name: format!("{place} temperature"),
+            kind: SensorKind::Temperature,
+            unit: "C",
+            value: Some(excerpt(object)?),
+            source,
+            object,
+        }
+        .reading()
+    };
+    [
+        part("Intake", Source::IntakeSummary),
+        part("Exhaust", Source::Other),
+        part("Ambient", Source::Other),
+        part("Internal", Source::Other),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// `PowerSupplyMetrics`, the metrics of one supply.
+pub(super) fn supply_metrics(body: &Value) -> Vec<Reading> {
+    let Some(object) = body.get("InputPowerWatts") else {
+        return Vec::new();
+    };
+    // The metrics of every supply have the same name; only their place tells them apart.
+    let place = text(body, "@odata.id").unwrap_or_default();
+    let supply = place
+        .trim_end_matches('/')
+        .rsplit_once('/')
+        .map_or("", |(supply, _)| last_part(supply));
+    let reading = Parts {
+        name: format!("{supply} input").trim().to_owned(),
+        kind: SensorKind::Power,
+        unit: "W",
+        value: excerpt(object),
+        source: Source::Other,
+        object,
+    };
+    reading.reading().into_iter().collect()
+}
+
+/// One `Sensor`.
+pub(super) fn sensor(body: &Value) -> Option<Reading> {
+    body.get("Reading")?;
+    let units = text(body, "ReadingUnits").unwrap_or_default();
+    let by_unit = match units.as_str() {
+        "Cel" | "C" | "Celsius" => (SensorKind::Temperature, "C"),
+        "W" | "Watts" => (SensorKind::Power, "W"),
+        "RPM" | "{rev}/min" => (SensorKind::Fan, "RPM"),
+        "V" | "Volts" => (SensorKind::Voltage, "V"),
+        "A" | "Amps" => (SensorKind::Current, "A"),
+        other => (SensorKind::Other, other),
+    };
+    let is_fan = text(body, "PhysicalContext").as_deref() == Some("Fan");
+    let kind = match text(body, "ReadingType").as_deref() {
+        Some("Temperature") => SensorKind::Temperature,
+        Some("Power") => SensorKind::Power,
+        Some("Rotational") => SensorKind::Fan,
+        Some("Voltage") => SensorKind::Voltage,
+        Some("Current") => SensorKind::Current,
+        _ if is_fan && by_unit.1 == "%" => SensorKind::Fan,
+        Some(_) => SensorKind::Other,
+        None => by_unit.0,
+    };
+    let unit = match (kind, by_unit.1) {
+        (SensorKind::Temperature, "") => "C",
+        (SensorKind::Power, "") => "W",
+        (SensorKind::Fan, "") => "RPM",
+        (SensorKind::Voltage, "") => "V",
+        (SensorKind::Current, "") => "A",
+        (_, unit) => unit,
+    };
+    Parts {
+        name: name(body, &["Name", "Id"]),
+        kind,
+        unit,
+        value: number(body.get("Reading")),
+        source: Source::Other,
+        object: body,
+    }
+    .reading()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::redfish::document_tests::any_json;
+
+    fn short(readings: &[Reading]) -> Vec<(String, Option<f64>, String)> {
+        readings
+            .iter()
+            .map(|reading| &reading.sensor)
+            .map(|sensor| (sensor.name.clone(), sensor.value, sensor.unit.clone()))
+            .collect()
+    }
+
+    fn row(name: &str, value: impl Into<Option<f64>>, unit: &str) -> (String, Option<f64>, String) {
+        (name.to_owned(), value.into(), unit.to_owned())
+    }
+
+    #[test]
+    fn an_old_power_document_is_read() {
+        let readings = power(&json!({
+            "PowerControl": [{"Name": "System Power Control", "PowerConsumedWatts": 250},
+                             {"Name": "limits only"}],
+            "PowerSupplies": [{"Name": "PS1", "PowerInputWatts": "130.5"},
+                              {"Name": "PS2", "PowerInputWatts": 1, "Status": {"State": "Absent"}}],
+            "Voltages": [{"Name": "12V", "ReadingVolts": null}],
+        }));
+        assert_eq!(
+            short(&readings),
+            [
+                row("System Power Control", 250.0, "W"),
+                row("PS1 input", 130.5, "W"),
+                row("12V", None, "V"),
+            ]
+        );
+        let role = readings[0].claim.map(|(role, _)| role);
+        assert_eq!(role, Some(SensorRole::PowerDraw));
+        assert!(readings[1].claim.is_none());
+    }
+
+    #[test]
+    fn an_old_thermal_document_is_read() {
+        let readings = thermal(&json!({
+            "Temperatures": [
+                {"Name": "Inlet", "PhysicalContext": "Intake", "ReadingCelsius": 21,
+                 "Status": {"State": "Enabled", "Health": "OK"}},
+                {"MemberId": "2", "ReadingCelsius": 90, "Status": {"Health": "Critical"}},
+            ],
+            "Fans": [{"FanName": "F1", "Reading": 40, "ReadingUnits": "Percent"},
+                     {"Name": "F2", "ReadingRPM": 9000}],
+        }));
+        assert_eq!(
+            short(&readings),
+            [
+                row("Inlet", 21.0, "C"),
+                row("2", 90.0, "C"),
+                row("F1", 40.0, "%"),
+                row("F2", 9000.0, "RPM"),
+            ]
+        );
+        assert_eq!(readings[0].sensor.health, SensorHealth::Ok);
+        assert_eq!(readings[1].sensor.health, SensorHealth::Critical);
+    }
+
+    #[test]
+    fn the_newer_documents_are_read() {
+        let chassis = environment(&json!({"PowerWatts": {"Reading": 300}, "FanSpeedsPercent": []}));
+        assert_eq!(short(&chassis), [row("PowerWatts", 300.0, "W")]);
+        let air =
+            json!({"TemperatureSummaryCelsius": {"Intake": {"Reading": 20.5}, "Exhaust": null}});
+        assert_eq!(
+            short(&thermal_metrics(&air)),
+            [row("Intake temperature", 20.5, "C")]
+        );
+        let supply = json!({
+            "@odata.id": "/redfish/v1/Chassis/1/PowerSubsystem/PowerSupplies/Bay1/Metrics",
+            "InputPowerWatts": {"Reading": 120},
+        });
+        assert_eq!(
+            short(&supply_metrics(&supply)),
+            [row("Bay1 input", 120.0, "W")]
+        );
+    }
+
+    #[test]
+    fn a_sensor_is_read_by_its_type_or_its_unit() {
+        for (body, kind, unit) in [
+            (
+                json!({"ReadingType": "Power", "ReadingUnits": "W"}),
+                SensorKind::Power,
+                "W",
+            ),
+            (json!({"ReadingUnits": "Cel"}), SensorKind::Temperature, "C"),
+            (json!({"ReadingType": "Rotational"}), SensorKind::Fan, "RPM"),
+            (
+                json!({"ReadingType": "Percent", "ReadingUnits": "%", "PhysicalContext": "Fan"}),
+                SensorKind::Fan,
+                "%",
+            ),
+            (
+                json!({"ReadingType": "Percent", "ReadingUnits": "%"}),
+                SensorKind::Other,
+                "%",
+            ),
+            (
+                json!({"ReadingType": "Altitude", "ReadingUnits": "m"}),
+                SensorKind::Other,
+                "m",
+            ),
+        ] {
+            let mut body = body;
+            body["Reading"] = json!(7);
+            let sensor = sensor(&body).unwrap().sensor;
+            assert_eq!((sensor.kind, sensor.unit.as_str()), (kind, unit), "{body}");
+        }
+        assert_eq!(sensor(&json!({"Name": "a link only"})), None);
+    }
+
+    #[test]
+    fn a_value_is_a_finite_number_or_none() {
+        for (value, expected) in [
+            (json!(3), Some(3.0)),
+            (json!("3.5 "), Some(3.5)),
+            (json!("NaN"), None),
+            (json!("inf"), None),
+            (json!("n/a"), None),
+            (json!(true), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(number(Some(&value)), expected, "{value}");
+        }
+    }
+
+    const NAMES: &[&str] = &[
+        "PowerControl",
+        "PowerConsumedWatts",
+        "Temperatures",
+        "ReadingCelsius",
+        "Fans",
+        "Reading",
+        "ReadingUnits",
+        "ReadingType",
+        "Status",
+        "State",
+        "PhysicalContext",
+        "PowerWatts",
+        "TemperatureSummaryCelsius",
+        "Intake",
+        "InputPowerWatts",
+        "@odata.id",
+        "Name",
+    ];
+    const WORDS: &[&str] = &["Intake", "1e400", "NaN", "-inf", "Absent", "Cel", "/a/b/c"];
+
+    proptest! {
+        #[test]
+        fn any_document_is_read_and_every_value_is_finite(body in any_json(NAMES, WORDS)) {
+            let all = [power(&body), thermal(&body), environment(&body), thermal_metrics(&body),
+                       supply_metrics(&body), sensor(&body).into_iter().collect()];
+            for reading in all.concat() {
+                prop_assert!(reading.sensor.value.is_none_or(f64::is_finite));
+            }
+        }
+    }
+}

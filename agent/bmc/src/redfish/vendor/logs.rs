@@ -1,0 +1,77 @@
+//! Which of a BMC's logs is the event log of the host.
+
+/// How sure it is that a log is the one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::redfish) enum LogRank {
+    /// By its name; the lower the better.
+    Known(usize),
+    /// A name that says nothing.
+    Unknown,
+    /// By its name something else: never read, never cleared.
+    Other,
+}
+
+/// Names of event logs, best first: SEL everywhere, IML on HPE, `EventLog` on OpenBMC,
+/// `PlatformLog`, `StandardLog` and `ActiveLog` on Lenovo, `Log1` and `Log` on Supermicro and
+/// Huawei.
+const EVENTS: &[&str] = &[
+    "SEL",
+    "IML",
+    "EventLog",
+    "PlatformLog",
+    "StandardLog",
+    "ActiveLog",
+    "Log1",
+    "Log",
+];
+
+/// Logs of something else: Dell's life of the machine (a hundred thousand entries) and its faults,
+/// HPE's BMC and security logs, audit, crash and console logs of the others.
+const OTHERS: &[&str] = &[
+    "Lclog",
+    "FaultList",
+    "IEL",
+    "SL",
+    "AuditLog",
+    "Audit",
+    "SecurityLog",
+    "DiagLog",
+    "DiagnosticLog",
+    "MaintenanceLog",
+    "Dump",
+    "FaultLog",
+    "Crashdump",
+    "PostCodes",
+    "HostLogger",
+    "Journal",
+    "DBusEventLog",
+    "Telemetry",
+    "CELog",
+    "OperateLog",
+    "RunLog",
+    "BIOS",
+];
+
+/// What a log is by its name, the last part of its URI.
+pub(in crate::redfish) fn log_rank(name: &str) -> LogRank {
+    let is = |known: &&str| known.eq_ignore_ascii_case(name);
+    match EVENTS.iter().position(|known| is(&known)) {
+        Some(rank) => LogRank::Known(rank),
+        None if OTHERS.iter().any(|known| is(&known)) => LogRank::Other,
+        None => LogRank::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_log_says_what_it_is() {
+        assert_eq!(log_rank("Sel"), LogRank::Known(0));
+        assert!(log_rank("SEL") < log_rank("IML") && log_rank("IML") < log_rank("Log1"));
+        assert_eq!(log_rank("Lclog"), LogRank::Other);
+        assert_eq!(log_rank("Whatever"), LogRank::Unknown);
+        assert!(log_rank("Log1") < LogRank::Unknown);
+    }
+}

@@ -1,0 +1,16 @@
+//! What vendors do their own way: tables of facts, one file for each subject.
+//!
+//! Owns: message identifiers, names and habits that stand in no specification. Must never: do
+//! anything; the rest of the client reads it and has no vendor's name anywhere else.
+
+mod logs;
+mod messages;
+mod sensors;
+mod settings;
+mod systems;
+
+pub(super) use logs::{LogRank, log_rank};
+pub(super) use messages::{Cause, NOT_READY_WAIT, SETTLING_WAIT, cause};
+pub(super) use sensors::{Source, role};
+pub(super) use settings::{boot_words, led_words, repeats_boot_mode, wants_any_etag};
+pub(super) use systems::{is_board, restart_hangs};

@@ -1,0 +1,108 @@
+//! Which sensor stands for the whole host.
+
+use crate::{SensorKind, SensorRole};
+
+/// Where in the documents a reading stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::redfish) enum Source {
+    /// `EnvironmentMetrics.PowerWatts` of a chassis.
+    ChassisPower,
+    /// `Power.PowerControl`.
+    PowerControl,
+    /// `ThermalMetrics.TemperatureSummaryCelsius.Intake`.
+    IntakeSummary,
+    /// Anywhere else.
+    Other,
+}
+
+enum Sign {
+    From(Source),
+    /// `PhysicalContext`.
+    Context(&'static str),
+    /// A part of the name, in lower case.
+    Name(&'static str),
+}
+
+/// Who may have a role, strongest claim first.
+const CLAIMS: &[(SensorRole, SensorKind, Sign)] = {
+    use SensorKind::{Power, Temperature};
+    use SensorRole::{InletTemperature, PowerDraw};
+    &[
+        (PowerDraw, Power, Sign::From(Source::ChassisPower)),
+        (PowerDraw, Power, Sign::From(Source::PowerControl)),
+        // OpenBMC, Dell, Supermicro, in this order.
+        (PowerDraw, Power, Sign::Name("total power")),
+        (PowerDraw, Power, Sign::Name("total_power")),
+        (PowerDraw, Power, Sign::Name("pwr consumption")),
+        (PowerDraw, Power, Sign::Name("system power")),
+        (
+            InletTemperature,
+            Temperature,
+            Sign::From(Source::IntakeSummary),
+        ),
+        (InletTemperature, Temperature, Sign::Context("Intake")),
+        (InletTemperature, Temperature, Sign::Name("inlet")),
+        (InletTemperature, Temperature, Sign::Name("ambient")),
+    ]
+};
+
+/// The role that a sensor may have, and how strong its claim is; the lowest number wins.
+pub(in crate::redfish) fn role(
+    kind: SensorKind,
+    source: Source,
+    context: &str,
+    name: &str,
+) -> Option<(SensorRole, usize)> {
+    let name = name.to_lowercase();
+    CLAIMS
+        .iter()
+        .enumerate()
+        .find(|(_, (_, wanted, sign))| {
+            *wanted == kind
+                && match sign {
+                    Sign::From(place) => *place == source,
+                    Sign::Context(word) => context == *word,
+                    Sign::Name(part) => name.contains(part),
+                }
+        })
+        .map(|(rank, (role, _, _))| (*role, rank))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_needs_the_right_kind_and_a_sign() {
+        let claim = |kind, source, context, name| role(kind, source, context, name).map(|(r, _)| r);
+        let inlet = Some(SensorRole::InletTemperature);
+        let draw = Some(SensorRole::PowerDraw);
+        use SensorKind::{Fan, Power, Temperature};
+        for (kind, source, context, name, expected) in [
+            (Power, Source::PowerControl, "", "x", draw),
+            (
+                Power,
+                Source::Other,
+                "",
+                "System Board Pwr Consumption",
+                draw,
+            ),
+            (Power, Source::Other, "PowerSupply", "PSU1 input", None),
+            (Temperature, Source::Other, "Intake", "", inlet),
+            (Temperature, Source::Other, "", "01-Inlet Ambient", inlet),
+            (Temperature, Source::Other, "CPU", "CPU1 Temp", None),
+            (Fan, Source::Other, "Intake", "Inlet fan", None),
+        ] {
+            assert_eq!(claim(kind, source, context, name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_context_counts_more_than_a_name() {
+        let rank = |context, name| {
+            role(SensorKind::Temperature, Source::Other, context, name).map(|(_, rank)| rank)
+        };
+        assert!(rank("Intake", "") < rank("", "inlet"));
+        assert!(rank("", "inlet") < rank("", "ambient"));
+    }
+}

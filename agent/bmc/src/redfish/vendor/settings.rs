@@ -1,0 +1,112 @@
+//! Changing settings: preconditions, boot sources and the identify LED.
+
+use crate::{BootDevice, SystemIdentity, redfish::document::Root};
+
+/// Whether this firmware refuses its own ETag and takes `If-Match: *` only: AMI MegaRAC, under
+/// whatever brand it is sold, names itself in the service root.
+pub(in crate::redfish) fn wants_any_etag(root: &Root) -> bool {
+    let is_ami = |name: &String| name.eq_ignore_ascii_case("ami");
+    root.vendor.as_ref().is_some_and(is_ami) || root.oem.iter().any(is_ami)
+}
+
+fn is_supermicro(identity: &SystemIdentity) -> bool {
+    identity
+        .vendor
+        .as_ref()
+        .is_some_and(|vendor| vendor.eq_ignore_ascii_case("supermicro"))
+}
+
+/// Supermicro models whose virtual CD is `Cd`; on the others it is `UsbCd`, although both are
+/// listed.
+const PLAIN_CD: &[&str] = &["ARS-111GL-NHR"];
+
+/// The words for a device (`BootSource`), best first; the first that the BMC allows is taken.
+pub(in crate::redfish) fn boot_words(
+    device: BootDevice,
+    identity: &SystemIdentity,
+) -> &'static [&'static str] {
+    match device {
+        BootDevice::Normal => &["None"],
+        BootDevice::Pxe => &["Pxe"],
+        BootDevice::UefiHttp => &["UefiHttp"],
+        BootDevice::Disk => &["Hdd"],
+        BootDevice::Cd if is_supermicro(identity) && !is_plain_cd(identity) => &["UsbCd", "Cd"],
+        BootDevice::Cd => &["Cd", "UsbCd"],
+        BootDevice::Usb => &["Usb"],
+        BootDevice::BiosSetup => &["BiosSetup"],
+        BootDevice::Diagnostics => &["Diags"],
+    }
+}
+
+fn is_plain_cd(identity: &SystemIdentity) -> bool {
+    identity.model.as_ref().is_some_and(|model| {
+        PLAIN_CD
+            .iter()
+            .any(|plain| model.eq_ignore_ascii_case(plain))
+    })
+}
+
+/// Supermicro falls back to Legacy when the boot mode is not repeated; others (HPE) refuse the
+/// property.
+pub(in crate::redfish) fn repeats_boot_mode(identity: &SystemIdentity) -> bool {
+    is_supermicro(identity)
+}
+
+/// The words for an `IndicatorLED` that shows where a host is, or does not; best first.
+pub(in crate::redfish) fn led_words(
+    lit: bool,
+    identity: &SystemIdentity,
+) -> &'static [&'static str] {
+    // A healthy Dell is `Lit` all the time; only blinking tells it apart.
+    let is_dell = identity
+        .vendor
+        .as_ref()
+        .is_some_and(|vendor| vendor.to_ascii_lowercase().starts_with("dell"));
+    match (lit, is_dell) {
+        (true, true) => &["Blinking"],
+        (true, false) => &["Lit", "Blinking"],
+        (false, true) => &["Off", "Lit"],
+        (false, false) => &["Off"],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made_by(vendor: &str, model: &str) -> SystemIdentity {
+        SystemIdentity {
+            vendor: Some(vendor.to_owned()),
+            model: Some(model.to_owned()),
+            ..SystemIdentity::default()
+        }
+    }
+
+    #[test]
+    fn ami_is_known_by_its_name_or_its_extension() {
+        let root = |vendor: Option<&str>, oem: &[&str]| Root {
+            vendor: vendor.map(str::to_owned),
+            oem: oem.iter().map(|&name| name.to_owned()).collect(),
+            ..Root::default()
+        };
+        assert!(wants_any_etag(&root(Some("AMI"), &[])));
+        assert!(wants_any_etag(&root(Some("Lenovo"), &["Ami"])));
+        assert!(!wants_any_etag(&root(Some("HPE"), &["Hpe"])));
+        assert!(!wants_any_etag(&root(None, &[])));
+    }
+
+    #[test]
+    fn a_virtual_cd_has_its_own_word_on_supermicro() {
+        let cd = |vendor, model| boot_words(BootDevice::Cd, &made_by(vendor, model))[0];
+        assert_eq!(cd("Supermicro", "SYS-821GE"), "UsbCd");
+        assert_eq!(cd("Supermicro", "ars-111gl-nhr"), "Cd");
+        assert_eq!(cd("HPE", "DL385"), "Cd");
+    }
+
+    #[test]
+    fn a_dell_is_found_by_blinking() {
+        let dell = made_by("Dell Inc.", "R750");
+        assert_eq!(led_words(true, &dell), ["Blinking"]);
+        assert_eq!(led_words(true, &made_by("HPE", "")), ["Lit", "Blinking"]);
+    }
+}

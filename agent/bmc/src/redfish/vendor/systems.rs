@@ -1,0 +1,57 @@
+//! Systems with ways of their own.
+
+use crate::SystemIdentity;
+
+/// Systems that are no hosts: boards that a BMC lists beside the host, without a Reset of their
+/// own. NVIDIA's cannot even be read while the host is off.
+const BOARDS: &[&str] = &["HGX_Baseboard_"];
+
+/// Whether a member of the Systems collection is a board by its name.
+pub(in crate::redfish) fn is_board(uri: &str) -> bool {
+    let name = uri
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
+    BOARDS.iter().any(|board| name.starts_with(board))
+}
+
+/// Models whose `ForceRestart` can leave the host hanging, dark or without its devices, by a part
+/// of the model's name: Lenovo SR675 V3 hangs, and its peers switch it off, look, and switch it
+/// on.
+const RESTART_HANGS: &[(&str, &str)] = &[("lenovo", "SR675 V3")];
+
+/// Whether a hard reset of this system is known to hang. Off, confirmed, then on is the way there.
+pub(in crate::redfish) fn restart_hangs(identity: &SystemIdentity) -> bool {
+    let (Some(vendor), Some(model)) = (&identity.vendor, &identity.model) else {
+        return false;
+    };
+    RESTART_HANGS
+        .iter()
+        .any(|(maker, name)| vendor.eq_ignore_ascii_case(maker) && model.contains(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_board_is_known_by_its_name() {
+        assert!(is_board("/redfish/v1/Systems/HGX_Baseboard_0"));
+        assert!(is_board("/redfish/v1/Systems/HGX_Baseboard_0/"));
+        assert!(!is_board("/redfish/v1/Systems/DGX"));
+    }
+
+    #[test]
+    fn a_model_that_hangs_is_known_only_with_its_maker() {
+        let system = |vendor: &str, model: &str| SystemIdentity {
+            vendor: Some(vendor.to_owned()),
+            model: Some(model.to_owned()),
+            ..SystemIdentity::default()
+        };
+        assert!(restart_hangs(&system("Lenovo", "ThinkSystem SR675 V3 ")));
+        assert!(!restart_hangs(&system("Lenovo", "ThinkSystem SR670 V2")));
+        assert!(!restart_hangs(&system("Example", "SR675 V3")));
+        assert!(!restart_hangs(&SystemIdentity::default()));
+    }
+}

@@ -1,0 +1,240 @@
+//! Soft off, reset and the diagnostic interrupt.
+
+use std::time::Duration;
+
+use rackhand_bmc::{Accepted, Bmc, ErrorKind, PowerCommand, connect};
+use serde_json::{Value, json};
+
+use crate::bmc::{RESET, Reply, SYSTEM, TestBmc, inline, system};
+
+const BUTTON: &[&str] = &["On", "ForceOff", "PushPowerButton"];
+
+async fn offering(types: &[&str]) -> TestBmc {
+    let bmc = TestBmc::start().await;
+    bmc.world(|world| world.systems = vec![(SYSTEM.to_owned(), system(SYSTEM, &inline(types)))]);
+    bmc
+}
+
+fn types(bmc: &TestBmc) -> Vec<Value> {
+    let posts = bmc.sent("POST").into_iter();
+    posts
+        .filter(|seen| seen.path == RESET)
+        .map(|seen| seen.body["ResetType"].clone())
+        .collect()
+}
+
+fn with_button(bmc: &TestBmc) -> Box<dyn Bmc> {
+    let mut config = bmc.config();
+    config.soft_off_by_button = true;
+    connect(config).unwrap()
+}
+
+#[tokio::test]
+async fn each_command_has_its_reset_type() {
+    for (command, word) in [
+        (PowerCommand::SoftOff, "GracefulShutdown"),
+        (PowerCommand::Reset, "ForceRestart"),
+        (PowerCommand::Nmi, "Nmi"),
+    ] {
+        let bmc = offering(&["On", "ForceOff", "GracefulShutdown", "ForceRestart", "Nmi"]).await;
+        let accepted = bmc.client().command(command).await.unwrap();
+        let (command, answer) = (word.to_owned(), "204".to_owned());
+        assert_eq!(accepted, Accepted { command, answer });
+        assert_eq!(types(&bmc), [word]);
+    }
+}
+
+#[tokio::test]
+async fn a_soft_off_of_what_is_off_sends_nothing() {
+    let bmc = TestBmc::start().await;
+    bmc.world(|world| world.power = json!("Off"));
+    let accepted = bmc.client().command(PowerCommand::SoftOff).await.unwrap();
+    assert_eq!(accepted.answer, "already off");
+    assert!(types(&bmc).is_empty());
+}
+
+#[tokio::test]
+async fn the_button_is_no_soft_off_unless_the_settings_allow_it() {
+    let bmc = offering(BUTTON).await;
+    let error = bmc
+        .client()
+        .command(PowerCommand::SoftOff)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+    assert!(error.message.contains("allow the button"), "{error}");
+    assert!(types(&bmc).is_empty());
+
+    let accepted = with_button(&bmc)
+        .command(PowerCommand::SoftOff)
+        .await
+        .unwrap();
+    assert_eq!(accepted.command, "PushPowerButton");
+    assert_eq!(types(&bmc), ["PushPowerButton"]);
+}
+
+#[tokio::test]
+async fn the_button_is_not_pushed_softly_unless_the_host_is_exactly_on() {
+    let bmc = offering(BUTTON).await;
+    let client = with_button(&bmc);
+    for state in ["PoweringOff", "PoweringOn", "on", ""] {
+        bmc.world(|world| world.power = json!(state));
+        let error = client.command(PowerCommand::SoftOff).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Busy, "{state}");
+    }
+    assert!(types(&bmc).is_empty());
+}
+
+#[tokio::test]
+async fn a_soft_off_never_becomes_a_hard_one() {
+    let bmc = offering(&["On", "ForceOff", "ForceRestart"]).await;
+    let error = with_button(&bmc)
+        .command(PowerCommand::SoftOff)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+    assert!(
+        error.message.contains("ForceOff"),
+        "it says what there is: {error}"
+    );
+    assert!(types(&bmc).is_empty());
+}
+
+#[tokio::test]
+async fn a_reset_is_no_cycle_and_no_graceful_restart() {
+    let bmc = offering(&["On", "ForceOff", "PowerCycle", "GracefulRestart"]).await;
+    let error = bmc.client().command(PowerCommand::Reset).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+    assert!(error.message.contains("power off, confirm"), "{error}");
+    assert!(types(&bmc).is_empty());
+}
+
+#[tokio::test]
+async fn a_model_that_hangs_on_a_reset_is_refused_with_advice() {
+    let bmc = TestBmc::start().await;
+    bmc.add_to_system(&json!({"Manufacturer": "Lenovo", "Model": "ThinkSystem SR675 V3"}));
+    let client = bmc.client();
+    let error = client.command(PowerCommand::Reset).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+    assert!(error.message.contains("SR675 V3"), "{error}");
+    assert!(error.message.contains("power off, confirm"), "{error}");
+    assert!(types(&bmc).is_empty());
+    client.off().await.unwrap();
+    assert_eq!(types(&bmc), ["ForceOff"]);
+}
+
+#[tokio::test]
+async fn the_bmcs_no_to_a_reset_of_what_is_off_is_refused() {
+    for command in [PowerCommand::Reset, PowerCommand::Nmi] {
+        for (status, id) in [
+            (409, "Base.1.8.ActionParameterValueConflict"),
+            (400, "iLO.2.14.InvalidOperationForSystemState"),
+            (409, "IDRAC.2.8.PSU501"),
+        ] {
+            let bmc = TestBmc::with(move |seen, _| {
+                seen.is("POST", RESET)
+                    .then(|| Reply::message(status, id, "the server is off"))
+            })
+            .await;
+            let all = inline(&["On", "ForceOff", "ForceRestart", "Nmi"]);
+            bmc.world(|world| {
+                world.systems = vec![(SYSTEM.to_owned(), system(SYSTEM, &all))];
+                world.power = json!("Off");
+            });
+            let error = bmc.client().command(command).await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Refused, "{id}: {error}");
+            assert!(error.message.contains("the server is off"), "{error}");
+            assert!(!error.maybe_sent);
+            assert_eq!(bmc.count("POST", RESET), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn on_too_soon_after_off_is_busy_until_it_is_on() {
+    let conflict = || Reply::message(409, "Base.1.18.ActionParameterValueConflict", "settling");
+    for state in ["Off", "PoweringOff", "PoweringOn", ""] {
+        let bmc = TestBmc::with(move |seen, _| seen.is("POST", RESET).then(conflict)).await;
+        bmc.world(|world| world.power = json!(state));
+        let error = bmc.client().on().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Busy, "{state}");
+        assert_eq!(error.retry_after, Some(Duration::from_secs(5)));
+        assert!(!error.maybe_sent);
+    }
+    let bmc = TestBmc::with(move |seen, _| seen.is("POST", RESET).then(conflict)).await;
+    assert_eq!(bmc.client().on().await.unwrap().answer, "409: already on");
+}
+
+#[tokio::test]
+async fn a_soft_off_that_came_too_late_is_already_done() {
+    let bmc = TestBmc::with(|seen, world| {
+        if !seen.is("POST", RESET) {
+            return None;
+        }
+        world.power = json!("Off");
+        Some(Reply::status(409))
+    })
+    .await;
+    let accepted = bmc.client().command(PowerCommand::SoftOff).await.unwrap();
+    assert_eq!(accepted.answer, "409: already off");
+}
+
+#[tokio::test]
+async fn a_command_that_the_bmc_does_not_know_is_unsupported() {
+    for (status, id) in [
+        (501, "Base.1.8.ActionNotSupported"),
+        (400, "Base.1.8.ActionParameterValueNotInList"),
+        (400, "Base.1.8.ActionParameterUnknown"),
+    ] {
+        let bmc = TestBmc::with(move |seen, _| {
+            seen.is("POST", RESET)
+                .then(|| Reply::message(status, id, "unknown"))
+        })
+        .await;
+        let reset = json!({"target": RESET});
+        bmc.world(|world| world.systems = vec![(SYSTEM.to_owned(), system(SYSTEM, &reset))]);
+        let error = bmc.client().command(PowerCommand::Nmi).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unsupported, "{id}");
+        assert!(!error.kind.is_transient());
+    }
+}
+
+#[tokio::test]
+async fn a_hard_off_need_not_wait_for_the_task_of_a_soft_one() {
+    let bmc = TestBmc::with(|seen, _| {
+        let running = json!({"TaskState": "Running"});
+        if seen.is("POST", RESET) && seen.body["ResetType"] == "GracefulShutdown" {
+            return Some(Reply::status(202).header("Location", "/redfish/v1/task"));
+        }
+        (seen.path == "/redfish/v1/task").then(|| Reply::json(202, &running))
+    })
+    .await;
+    let client = bmc.client();
+    let soft = client.command(PowerCommand::SoftOff);
+    let hard = async {
+        while bmc.count("GET", "/redfish/v1/task") == 0 {
+            tokio::task::yield_now().await;
+        }
+        client.off().await.unwrap();
+    };
+    tokio::select! {
+        done = soft => panic!("the task does not end: {done:?}"),
+        () = hard => {}
+    }
+    assert_eq!(types(&bmc), ["GracefulShutdown", "ForceOff"]);
+}
+
+#[tokio::test]
+async fn identity_is_read_afresh() {
+    let bmc = TestBmc::start().await;
+    let client = bmc.client();
+    assert_eq!(
+        client.identity().await.unwrap().serial.as_deref(),
+        Some("ABC123")
+    );
+    bmc.add_to_system(&json!({"SerialNumber": "XYZ", "Model": null}));
+    let identity = client.identity().await.unwrap();
+    assert_eq!(identity.serial.as_deref(), Some("XYZ"));
+    assert_eq!(identity.vendor.as_deref(), Some("Example"));
+    assert_eq!(identity.model, None);
+}

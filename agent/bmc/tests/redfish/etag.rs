@@ -1,0 +1,94 @@
+//! Preconditions of a PATCH.
+
+use rackhand_bmc::{ErrorKind, Identify};
+use serde_json::json;
+
+use crate::bmc::{Reply, SYSTEM, TestBmc};
+
+/// A BMC with an LED and this ETag, which takes a PATCH with that precondition only.
+async fn wanting(etag: &'static str, good: Option<&'static str>, otherwise: u16) -> TestBmc {
+    let bmc = TestBmc::with(move |seen, world| {
+        if seen.is("GET", SYSTEM) {
+            let mut document = world.systems[0].1.clone();
+            document["@odata.etag"] = json!(null);
+            let reply = Reply::json(200, &document);
+            return Some(if etag.is_empty() {
+                reply
+            } else {
+                reply.header("ETag", etag)
+            });
+        }
+        (seen.method == "PATCH" && seen.header("if-match") != good)
+            .then(|| Reply::status(otherwise))
+    })
+    .await;
+    bmc.add_to_system(&json!({"LocationIndicatorActive": false}));
+    bmc
+}
+
+fn tried(bmc: &TestBmc) -> Vec<String> {
+    let patches = bmc.sent("PATCH").into_iter();
+    patches
+        .map(|seen| seen.header("if-match").unwrap_or("none").to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn the_precondition_that_the_bmc_wants_is_found() {
+    for (etag, good, otherwise, expected) in [
+        ("\"1\"", Some("\"1\""), 412, &["\"1\""][..]),
+        ("W/\"1\"", Some("W/\"1\""), 412, &["W/\"1\""]),
+        ("W/\"1\"", Some("\"1\""), 412, &["W/\"1\"", "\"1\""]),
+        ("W/\"1\"", None, 412, &["W/\"1\"", "\"1\"", "none"]),
+        ("", None, 412, &["none"]),
+        ("\"\"", None, 412, &["none"]),
+        ("", Some("*"), 428, &["none", "*"]),
+    ] {
+        let bmc = wanting(etag, good, otherwise).await;
+        bmc.client().identify(Identify::On).await.unwrap();
+        assert_eq!(tried(&bmc), expected, "{etag}");
+        assert_eq!(
+            bmc.world(|w| w.systems[0].1["LocationIndicatorActive"].clone()),
+            true
+        );
+    }
+}
+
+#[tokio::test]
+async fn firmware_that_refuses_its_own_tag_gets_any() {
+    let bmc = wanting("\"1\"", Some("*"), 412).await;
+    bmc.world(|world| world.root = json!({"Oem": {"Ami": {}}}));
+    bmc.client().identify(Identify::On).await.unwrap();
+    assert_eq!(tried(&bmc), ["\"1\"", "*"]);
+}
+
+#[tokio::test]
+async fn others_never_get_any_for_it_is_refused_or_believed() {
+    let bmc = wanting("\"1\"", Some("*"), 412).await;
+    let error = bmc.client().identify(Identify::On).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("If-Match"), "{error}");
+    assert_eq!(tried(&bmc), ["\"1\"", "none"]);
+}
+
+#[tokio::test]
+async fn a_tag_in_the_document_does_where_no_header_has_one() {
+    let bmc = TestBmc::with(|seen, world| {
+        seen.is("GET", SYSTEM)
+            .then(|| Reply::json(200, &world.systems[0].1))
+    })
+    .await;
+    bmc.add_to_system(&json!({"LocationIndicatorActive": false}));
+    bmc.client().identify(Identify::On).await.unwrap();
+    assert_eq!(tried(&bmc), ["W/\"1234\""]);
+}
+
+#[tokio::test]
+async fn a_lost_answer_to_a_patch_leads_to_exactly_one() {
+    let bmc = TestBmc::with(|seen, _| (seen.method == "PATCH").then(|| Reply::status(504))).await;
+    bmc.add_to_system(&json!({"LocationIndicatorActive": false}));
+    let error = bmc.client().identify(Identify::On).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Busy);
+    assert!(error.maybe_sent);
+    assert_eq!(bmc.sent("PATCH").len(), 1);
+}

@@ -1,0 +1,1 @@
+//! Empty: only the manifest beside this matters.

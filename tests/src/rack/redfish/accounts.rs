@@ -1,0 +1,198 @@
+//! The accounts of one BMC and what their roles may do.
+//!
+//! Pure. Owns passwords, which live only in memory and come out of no function.
+
+use secrecy::{ExposeSecret as _, SecretString};
+
+/// A role of DSP0266, 13.4.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// May do everything.
+    Administrator,
+    /// May switch and set up systems.
+    Operator,
+    /// May look.
+    ReadOnly,
+}
+
+impl Role {
+    /// Every one of them.
+    pub const ALL: [Self; 3] = [Self::Administrator, Self::Operator, Self::ReadOnly];
+
+    /// Its `Id`.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Administrator => "Administrator",
+            Self::Operator => "Operator",
+            Self::ReadOnly => "ReadOnly",
+        }
+    }
+
+    /// Its `AssignedPrivileges`.
+    pub fn privileges(self) -> &'static [&'static str] {
+        match self {
+            Self::Administrator => &[
+                "Login",
+                "ConfigureManager",
+                "ConfigureUsers",
+                "ConfigureComponents",
+                "ConfigureSelf",
+            ],
+            Self::Operator => &["Login", "ConfigureComponents", "ConfigureSelf"],
+            Self::ReadOnly => &["Login", "ConfigureSelf"],
+        }
+    }
+
+    /// Whether it has this privilege.
+    pub fn may(self, privilege: &str) -> bool {
+        self.privileges().contains(&privilege)
+    }
+
+    pub(super) fn of(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.id() == id)
+    }
+}
+
+/// One account.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// Its `Id`.
+    pub id: String,
+    /// Its `UserName`.
+    pub user: String,
+    /// Its role.
+    pub role: Role,
+    /// Whether it may log in.
+    pub enabled: bool,
+    /// Counts its changes, so that a new password changes its ETag.
+    pub revision: u64,
+    password: SecretString,
+}
+
+/// What is to change about an account.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Change {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<SecretString>,
+    pub(super) role: Option<Role>,
+    pub(super) enabled: Option<bool>,
+}
+
+/// The accounts of a BMC.
+#[derive(Clone, Debug)]
+pub struct AccountTable {
+    accounts: Vec<Account>,
+    last: u64,
+}
+
+/// How many accounts there is room for.
+const ROOM: usize = 16;
+
+impl AccountTable {
+    /// A table with one administrator.
+    pub fn new(user: &str, password: SecretString) -> Self {
+        let mut table = Self {
+            accounts: Vec::new(),
+            last: 0,
+        };
+        table.add(user, password, Role::Administrator);
+        table
+    }
+
+    /// The accounts, oldest first.
+    pub fn accounts(&self) -> &[Account] {
+        &self.accounts
+    }
+
+    /// Adds an account; none if there is no room or the name is taken.
+    pub fn add(&mut self, user: &str, password: SecretString, role: Role) -> Option<Account> {
+        if self.accounts.len() >= ROOM || self.accounts.iter().any(|old| old.user == user) {
+            return None;
+        }
+        self.last += 1;
+        self.accounts.push(Account {
+            id: self.last.to_string(),
+            user: user.to_owned(),
+            role,
+            enabled: true,
+            revision: 0,
+            password,
+        });
+        self.accounts.last().cloned()
+    }
+
+    /// The account of this id.
+    pub fn get(&self, id: &str) -> Option<&Account> {
+        self.accounts.iter().find(|account| account.id == id)
+    }
+
+    /// The role of a user who may log in.
+    pub fn role(&self, user: &str) -> Option<Role> {
+        let found = self.accounts.iter().find(|account| account.user == user);
+        found
+            .filter(|account| account.enabled)
+            .map(|account| account.role)
+    }
+
+    /// The role of a user who proves to be one.
+    pub fn check(&self, user: &str, password: &str) -> Option<Role> {
+        let right = |account: &&Account| {
+            account.user == user && account.password.expose_secret() == password && account.enabled
+        };
+        self.accounts.iter().find(right).map(|account| account.role)
+    }
+
+    pub(super) fn change(&mut self, id: &str, change: Change) {
+        let Some(account) = self.accounts.iter_mut().find(|account| account.id == id) else {
+            return;
+        };
+        account.revision += 1;
+        if let Some(user) = change.user {
+            account.user = user;
+        }
+        if let Some(password) = change.password {
+            account.password = password;
+        }
+        account.role = change.role.unwrap_or(account.role);
+        account.enabled = change.enabled.unwrap_or(account.enabled);
+    }
+
+    /// Removes an account; false if there is none of this id.
+    pub fn remove(&mut self, id: &str) -> bool {
+        let before = self.accounts.len();
+        self.accounts.retain(|account| account.id != id);
+        self.accounts.len() != before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_needs_the_password_and_to_be_enabled() {
+        let mut table = AccountTable::new("admin", "secret".into());
+        let other = table.add("eve", "s3cret".into(), Role::ReadOnly).unwrap();
+        assert!(table.add("eve", "again".into(), Role::Operator).is_none());
+        assert_eq!(table.check("admin", "secret"), Some(Role::Administrator));
+        assert_eq!(table.check("eve", "secret"), None);
+        table.change(
+            &other.id,
+            Change {
+                enabled: Some(false),
+                ..Change::default()
+            },
+        );
+        assert_eq!(table.check("eve", "s3cret"), None);
+        assert_eq!(table.role("eve"), None);
+        assert!(table.remove(&other.id) && !table.remove(&other.id));
+        assert!(!format!("{table:?}").contains("secret"));
+    }
+
+    #[test]
+    fn the_table_has_an_end() {
+        let mut table = AccountTable::new("admin", "secret".into());
+        let mut add = |n| table.add(&format!("u{n}"), "x".into(), Role::ReadOnly);
+        assert_eq!((0..ROOM).filter_map(&mut add).count(), ROOM - 1);
+    }
+}

@@ -1,0 +1,222 @@
+//! What a POST does: resets, sessions, accounts, the log.
+//!
+//! Owns how each make says yes and no to a command. Whether the machine takes it is the machine's
+//! answer.
+
+use axum::http::{HeaderName, StatusCode, header};
+use serde_json::{Value, json};
+
+use super::accounts::Role;
+use super::answer::Answer;
+use super::auth::User;
+use super::place::Place;
+use super::profile::{Accepted, Already, Profile};
+use super::service::Call;
+use super::{documents, errors};
+use crate::rack::power::{self, ResetType};
+
+/// How often a client is to look at a task, in seconds.
+pub(super) const TASK_RETRY: &str = "1";
+
+pub(super) fn post(call: &Call<'_>, place: Place<'_>, user: &User) -> Answer {
+    let profile = call.profile();
+    let is_action = matches!(place, Place::Reset | Place::ManagerReset | Place::ClearLog);
+    let sent = call.headers.contains_key(header::IF_MATCH);
+    if is_action && sent && profile.refuses_if_match_on_actions {
+        return errors::precondition_failed(profile);
+    }
+    match place {
+        Place::Reset => reset(call, user),
+        Place::ManagerReset => restart(call, user),
+        Place::ClearLog => {
+            call.host.panel(|now, panel| panel.events.clear(now.wall));
+            Answer::empty(StatusCode::NO_CONTENT)
+        }
+        Place::Accounts => account(call),
+        _ => errors::not_allowed(profile, place.allow()),
+    }
+}
+
+fn reset(call: &Call<'_>, user: &User) -> Answer {
+    let profile = call.profile();
+    if !call.body.is_object() {
+        return errors::malformed(profile);
+    }
+    let Some(wanted) = call.text("ResetType") else {
+        return errors::missing_parameter(profile, "ResetType");
+    };
+    let wanted = match wanted.parse::<ResetType>() {
+        Ok(known) if profile.reset_types.contains(&known) => known,
+        _ => return errors::bad_parameter(profile, "ResetType", wanted),
+    };
+    if call.effects.ignore_commands {
+        call.host.swallow(wanted, &user.name);
+        return taken(call, "Reset");
+    }
+    if wanted == ResetType::On && is_settling(call) {
+        call.host.swallow(wanted, &user.name);
+        return busy(profile);
+    }
+    match call.host.switch(wanted, &user.name) {
+        power::Answer::Accepted => taken(call, "Reset"),
+        power::Answer::Already => already(call, wanted),
+        power::Answer::WrongState => {
+            let text = format!("{wanted} is not possible in the present state of the system.");
+            wrong_state(profile, &text)
+        }
+        power::Answer::Busy => busy(profile),
+    }
+}
+
+/// Whether the power is off, and has not been for long enough.
+fn is_settling(call: &Call<'_>) -> bool {
+    !call.host.real_power().is_powered()
+        && call
+            .host
+            .off_since()
+            .is_some_and(|since| since < call.profile().settles_after_off)
+}
+
+fn busy(profile: &Profile) -> Answer {
+    let text = "The power state is changing; try again when it has settled.";
+    errors::error(
+        profile,
+        StatusCode::CONFLICT,
+        "ActionParameterValueConflict",
+        text,
+    )
+}
+
+fn wrong_state(profile: &Profile, text: &str) -> Answer {
+    let id = match &profile.error_code {
+        Some(_) => "iLO.2.14.InvalidOperationForSystemState",
+        None => "InvalidOperationForSystemState",
+    };
+    errors::error(profile, StatusCode::BAD_REQUEST, id, text)
+}
+
+fn already(call: &Call<'_>, wanted: ResetType) -> Answer {
+    let profile = call.profile();
+    match profile.already {
+        Already::NoContent => taken(call, "Reset"),
+        Already::BadRequest => {
+            let text = format!("{wanted} is not possible: the power is so already.");
+            wrong_state(profile, &text)
+        }
+        Already::Conflict => {
+            let text = "The server is already in the requested state.";
+            errors::error(profile, StatusCode::CONFLICT, "NoOperation", text)
+        }
+    }
+}
+
+/// The answer to a command that was taken.
+fn taken(call: &Call<'_>, name: &str) -> Answer {
+    let profile = call.profile();
+    let takes = match (call.effects.as_task, profile.accepted) {
+        (Some(takes), _) => takes,
+        (None, Accepted::Task) => std::time::Duration::ZERO,
+        (None, _) => return done(profile),
+    };
+    let now = call.host.stamp();
+    let task = call
+        .host
+        .bmc()
+        .tasks
+        .lock()
+        .begin(now, takes, name, call.path);
+    call.host.changed();
+    Answer::json(StatusCode::ACCEPTED, documents::task(profile, &task))
+        .with(header::LOCATION, documents::monitor_path(&task.id))
+        .with(header::RETRY_AFTER, TASK_RETRY)
+}
+
+/// The answer to a change that was made.
+pub(super) fn done(profile: &Profile) -> Answer {
+    match profile.accepted {
+        Accepted::NoContent | Accepted::Task => Answer::empty(StatusCode::NO_CONTENT),
+        Accepted::AcceptedBare => Answer::empty(StatusCode::ACCEPTED),
+        Accepted::OkMessage => Answer::json(StatusCode::OK, errors::success(profile)),
+    }
+}
+
+fn restart(call: &Call<'_>, user: &User) -> Answer {
+    let profile = call.profile();
+    let wanted = call.text("ResetType");
+    if let Some(wanted) = wanted {
+        let known = wanted.parse::<ResetType>();
+        if !known.is_ok_and(|known| profile.manager_reset_types.contains(&known)) {
+            return errors::bad_parameter(profile, "ResetType", wanted);
+        }
+    }
+    call.host.restart_bmc(&user.name);
+    done(profile)
+}
+
+fn account(call: &Call<'_>) -> Answer {
+    let profile = call.profile();
+    for name in ["UserName", "Password", "RoleId"] {
+        if call.text(name).is_none_or(str::is_empty) {
+            return errors::missing_property(profile, name);
+        }
+    }
+    let text = |key| call.text(key).unwrap_or_default();
+    let Some(role) = Role::of(text("RoleId")) else {
+        return errors::bad_value(profile, "RoleId", &call.body["RoleId"]);
+    };
+    let mut accounts = call.host.bmc().accounts.lock();
+    match accounts.add(text("UserName"), text("Password").into(), role) {
+        Some(account) => created(documents::account(&account)),
+        None => {
+            let text = "The account exists, or there is no room for another.";
+            let status = StatusCode::BAD_REQUEST;
+            errors::error(profile, status, "ResourceAlreadyExists", text)
+        }
+    }
+}
+
+fn created(document: Value) -> Answer {
+    let path = document.get("@odata.id").and_then(Value::as_str);
+    let path = path.unwrap_or_default().to_owned();
+    Answer::json(StatusCode::CREATED, document).with(header::LOCATION, path)
+}
+
+/// Opens a session.
+pub(super) fn login(call: &Call<'_>, place: Place<'_>) -> Answer {
+    let profile = call.profile();
+    if !call.body.is_object() {
+        return errors::malformed(profile);
+    }
+    let (Some(user), Some(password)) = (call.text("UserName"), call.text("Password")) else {
+        return errors::missing_property(profile, "UserName, Password");
+    };
+    let bmc = call.host.bmc();
+    let right = bmc.accounts.lock().check(user, password).is_some();
+    if call.effects.refuse_auth || !right {
+        return errors::unauthorized(profile);
+    }
+    let token = uuid::Uuid::new_v4().simple().to_string();
+    let Some(session) = bmc.sessions.lock().begin(call.host.now(), user, token) else {
+        return errors::refused(profile, &profile.session_full);
+    };
+    let mut answer = created(documents::session(&session));
+    if place == Place::SessionMembers {
+        answer
+            .headers
+            .push((header::CONTENT_LOCATION, super::place::SESSIONS.to_owned()));
+    }
+    answer.with(HeaderName::from_static("x-auth-token"), session.token)
+}
+
+/// The body of an answer that only a fault gives.
+pub(super) fn injected(profile: &Profile, status: u16, body: Option<Value>) -> Answer {
+    let code = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    match body {
+        Some(body) => Answer::json(code, body),
+        None if code.is_client_error() || code.is_server_error() => {
+            Answer::json(code, errors::injected(profile, status))
+        }
+        None if code == StatusCode::OK => Answer::json(code, json!({})),
+        None => Answer::empty(code),
+    }
+}

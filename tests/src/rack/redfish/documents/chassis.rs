@@ -1,0 +1,47 @@
+//! The Chassis.
+
+use serde_json::{Value, json};
+
+use super::systems::Shown;
+use super::{at, link};
+use crate::rack::redfish::profile::{Profile, Telemetry};
+
+pub(super) fn chassis(profile: &Profile, shown: &Shown) -> Value {
+    let id = &profile.chassis_id;
+    // A Chassis has fewer power states than a fault may report.
+    let known = ["On", "Off", "PoweringOn", "PoweringOff", "Paused"];
+    let power = known
+        .contains(&shown.power.as_str())
+        .then_some(&shown.power);
+    let mut chassis = json!({
+        "@odata.id": at(&format!("Chassis/{id}")),
+        "@odata.type": "#Chassis.v1_23_0.Chassis",
+        "Id": id,
+        "Name": "Chassis",
+        "ChassisType": "RackMount",
+        "Manufacturer": profile.manufacturer,
+        "Model": profile.model,
+        "SerialNumber": shown.serial,
+        "PowerState": power,
+        "Status": {"State": "Enabled", "Health": "OK"},
+        "Links": {
+            "ComputerSystems": [link(&format!("Systems/{}", profile.system_id))],
+            "ManagedBy": [link(&format!("Managers/{}", profile.manager_id))],
+        },
+    });
+    let (old, new) = (
+        ["Power", "Thermal"],
+        [
+            "PowerSubsystem",
+            "ThermalSubsystem",
+            "EnvironmentMetrics",
+            "Sensors",
+        ],
+    );
+    let old = old.iter().filter(|_| profile.telemetry != Telemetry::New);
+    let new = new.iter().filter(|_| profile.telemetry != Telemetry::Old);
+    for name in old.chain(new) {
+        chassis[*name] = link(&format!("Chassis/{id}/{name}"));
+    }
+    chassis
+}

@@ -1,0 +1,165 @@
+//! The resources of the service as JSON.
+//!
+//! Owns their shape, which DMTF's schemas (2026.1) prescribe and its service validator checks. Must
+//! never change anything.
+
+mod chassis;
+mod managers;
+mod services;
+mod systems;
+mod telemetry;
+
+use axum::http::{StatusCode, header};
+use serde_json::{Value, json};
+
+use super::actions::TASK_RETRY;
+use super::answer::Answer;
+use super::errors;
+use super::place::Place;
+use super::service::Call;
+use crate::rack::config::uuid_of;
+
+pub(super) use services::{account, monitor_path, session, task};
+
+const ROOT: &str = "/redfish/v1";
+
+/// The resource at a place, or why there is none.
+pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Result<Answer, Answer> {
+    let profile = call.profile();
+    let host = call.host;
+    let document = match place {
+        Place::Versions => json!({"v1": "/redfish/v1/"}),
+        Place::Root => {
+            // The service has a UUID of its own, which must not be taken for the machine's.
+            services::root(profile, &uuid_of(&format!("{}-bmc", host.name())))
+        }
+        Place::Odata => services::odata(profile),
+        Place::Metadata => {
+            return Ok(Answer::text("application/xml", services::METADATA));
+        }
+        Place::Systems => {
+            let board = profile.board_member.as_deref().into_iter();
+            let members = board.chain([profile.system_id.as_str()]);
+            collection("Systems", "ComputerSystem", members)
+        }
+        Place::System => systems::system(profile, &systems::Shown::of(call)),
+        Place::Board => match &profile.board_member {
+            Some(id) if host.real_power().is_powered() => systems::board(id),
+            _ => return Err(off(call)),
+        },
+        Place::BootSettings => host.panel(|_, panel| systems::settings(profile, &panel.boot)),
+        Place::ResetInfo => systems::reset_info(profile),
+        Place::AllChassis => collection("Chassis", "Chassis", [profile.chassis_id.as_str()]),
+        Place::Chassis => chassis::chassis(profile, &systems::Shown::of(call)),
+        Place::Managers => collection("Managers", "Manager", [profile.manager_id.as_str()]),
+        Place::Manager => managers::manager(profile),
+        Place::LogServices => managers::log_services(profile),
+        Place::Log => managers::log(profile),
+        Place::Entries => host.panel(|_, panel| managers::entries(profile, panel.events.events())),
+        Place::Entry(id) => {
+            let entry = host.panel(|_, panel| {
+                let events = panel.events.events();
+                let event = events.iter().find(|event| event.id.to_string() == id)?;
+                Some(managers::entry(profile, event))
+            });
+            found(call, entry)?
+        }
+        Place::SessionService => services::session_service(profile),
+        Place::Sessions => {
+            let sessions = host.bmc().sessions.lock().open_at(host.now()).to_vec();
+            let ids = sessions.iter().map(|session| session.id.as_str());
+            collection("SessionService/Sessions", "Session", ids)
+        }
+        Place::Session(id) => {
+            let sessions = host.bmc().sessions.lock().open_at(host.now()).to_vec();
+            let session = sessions.iter().find(|session| session.id == id);
+            found(call, session.map(services::session))?
+        }
+        Place::AccountService => services::account_service(profile),
+        Place::Accounts => {
+            let accounts = host.bmc().accounts.lock();
+            let ids = accounts
+                .accounts()
+                .iter()
+                .map(|account| account.id.as_str());
+            collection("AccountService/Accounts", "ManagerAccount", ids)
+        }
+        Place::Account(id) => {
+            let account = host.bmc().accounts.lock().get(id).map(services::account);
+            found(call, account)?
+        }
+        Place::Roles => services::roles(),
+        Place::Role(id) => found(call, services::role(id))?,
+        Place::TaskService => services::task_service(host.stamp().wall),
+        Place::Tasks => {
+            let tasks = host.settled_tasks();
+            let ids = tasks.iter().map(|task| task.id.as_str());
+            collection("TaskService/Tasks", "Task", ids)
+        }
+        Place::Task(id) => {
+            let tasks = host.settled_tasks();
+            let task = tasks.iter().find(|task| task.id == id);
+            found(call, task.map(|task| services::task(profile, task)))?
+        }
+        Place::TaskMonitor(id) => return monitor(call, id),
+        Place::Reset | Place::ManagerReset | Place::ClearLog | Place::SessionMembers => {
+            return Err(errors::not_allowed(profile, place.allow()));
+        }
+        in_chassis => found(call, telemetry::build(call, in_chassis))?,
+    };
+    Ok(Answer::json(StatusCode::OK, document))
+}
+
+fn found(call: &Call<'_>, document: Option<Value>) -> Result<Value, Answer> {
+    document.ok_or_else(|| errors::not_found(call.profile(), call.path))
+}
+
+fn off(call: &Call<'_>) -> Answer {
+    let text = "The resource cannot be reached while the host is off.";
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    errors::error(
+        call.profile(),
+        status,
+        "ServiceTemporarilyUnavailable",
+        text,
+    )
+}
+
+/// 202 while the task runs, the answer of the request afterwards.
+fn monitor(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
+    let profile = call.profile();
+    let tasks = call.host.settled_tasks();
+    let task = tasks.iter().find(|task| task.id == id);
+    match task {
+        None => Err(errors::not_found(profile, call.path)),
+        Some(task) if task.ended.is_none() => {
+            let document = services::task(profile, task);
+            Ok(Answer::json(StatusCode::ACCEPTED, document)
+                .with(header::LOCATION, monitor_path(id))
+                .with(header::RETRY_AFTER, TASK_RETRY))
+        }
+        Some(_) => Ok(Answer::empty(StatusCode::NO_CONTENT)),
+    }
+}
+
+fn collection<'a>(path: &str, kind: &str, members: impl IntoIterator<Item = &'a str>) -> Value {
+    let members: Vec<_> = members
+        .into_iter()
+        .map(|id| link(&format!("{path}/{id}")))
+        .collect();
+    json!({
+        "@odata.id": at(path),
+        "@odata.type": format!("#{kind}Collection.{kind}Collection"),
+        "Name": format!("{kind} Collection"),
+        "Members@odata.count": members.len(),
+        "Members": members,
+    })
+}
+
+fn at(path: &str) -> String {
+    format!("{ROOT}/{path}")
+}
+
+fn link(path: &str) -> Value {
+    json!({"@odata.id": at(path)})
+}

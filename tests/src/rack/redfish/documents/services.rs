@@ -1,0 +1,198 @@
+//! The service root, OData's two documents, and the services for sessions, accounts and tasks.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::managers::seconds;
+use super::{at, collection, link};
+use crate::rack::redfish::accounts::{Account, Role};
+use crate::rack::redfish::answer::merge;
+use crate::rack::redfish::errors;
+use crate::rack::redfish::profile::Profile;
+use crate::rack::redfish::session::Session;
+use crate::rack::redfish::tasks::Task;
+
+/// The version of DSP0266 that services say they follow.
+const VERSION: &str = "1.20.0";
+
+pub(super) fn root(profile: &Profile, uuid: &str) -> Value {
+    let mut root = json!({
+        "@odata.id": "/redfish/v1/",
+        "@odata.type": "#ServiceRoot.v1_17_0.ServiceRoot",
+        "Id": "RootService",
+        "Name": "Root Service",
+        "RedfishVersion": VERSION,
+        "UUID": uuid,
+        "Vendor": profile.manufacturer,
+        "Product": profile.product,
+        "ProtocolFeaturesSupported": {
+            "ExcerptQuery": false,
+            "FilterQuery": false,
+            "OnlyMemberQuery": false,
+            "SelectQuery": false,
+            "TopSkipQuery": profile.top_skip,
+        },
+        "Systems": link("Systems"),
+        "Chassis": link("Chassis"),
+        "Managers": link("Managers"),
+        "AccountService": link("AccountService"),
+        "Tasks": link("TaskService"),
+        "Links": {},
+    });
+    if profile.sessions {
+        root["SessionService"] = link("SessionService");
+        root["Links"] = json!({"Sessions": link("SessionService/Sessions")});
+    }
+    if !profile.root.is_null() {
+        merge(&mut root, &profile.root);
+    }
+    root
+}
+
+pub(super) fn odata(profile: &Profile) -> Value {
+    let mut names = vec![
+        "Systems",
+        "Chassis",
+        "Managers",
+        "AccountService",
+        "TaskService",
+    ];
+    if profile.sessions {
+        names.push("SessionService");
+    }
+    let root = json!({"name": "Service", "kind": "Singleton", "url": "/redfish/v1/"});
+    let below = names
+        .iter()
+        .map(|name| json!({"name": name, "kind": "Singleton", "url": at(name)}));
+    let value: Vec<_> = std::iter::once(root).chain(below).collect();
+    json!({"@odata.context": "/redfish/v1/$metadata", "value": value})
+}
+
+pub(super) const METADATA: &str = concat!(
+    r#"<?xml version="1.0" encoding="UTF-8"?>"#,
+    r#"<edmx:Edmx xmlns:edmx="http://docs.oasis-open.org/odata/ns/edmx" Version="4.0">"#,
+    r#"<edmx:Reference Uri="http://redfish.dmtf.org/schemas/v1/ServiceRoot_v1.xml">"#,
+    r#"<edmx:Include Namespace="ServiceRoot"/>"#,
+    r#"<edmx:Include Namespace="ServiceRoot.v1_17_0"/></edmx:Reference>"#,
+    r#"<edmx:DataServices>"#,
+    r#"<Schema xmlns="http://docs.oasis-open.org/odata/ns/edm" Namespace="Service">"#,
+    r#"<EntityContainer Name="Service" Extends="ServiceRoot.v1_17_0.ServiceContainer"/>"#,
+    r#"</Schema></edmx:DataServices></edmx:Edmx>"#,
+);
+
+pub(super) fn session_service(profile: &Profile) -> Value {
+    json!({
+        "@odata.id": at("SessionService"),
+        "@odata.type": "#SessionService.v1_1_9.SessionService",
+        "Id": "SessionService",
+        "Name": "Session Service",
+        "ServiceEnabled": profile.sessions,
+        "SessionTimeout": profile.session_idle.as_secs(),
+        "Status": {"State": "Enabled", "Health": "OK"},
+        "Sessions": link("SessionService/Sessions"),
+    })
+}
+
+pub(in crate::rack::redfish) fn session(session: &Session) -> Value {
+    json!({
+        "@odata.id": at(&format!("SessionService/Sessions/{}", session.id)),
+        "@odata.type": "#Session.v1_7_0.Session",
+        "Id": session.id,
+        "Name": "User Session",
+        "UserName": session.user,
+        "Password": null,
+    })
+}
+
+pub(super) fn account_service(profile: &Profile) -> Value {
+    json!({
+        "@odata.id": at("AccountService"),
+        "@odata.type": "#AccountService.v1_15_0.AccountService",
+        "Id": "AccountService",
+        "Name": "Account Service",
+        "ServiceEnabled": true,
+        "HTTPBasicAuth": if profile.basic_auth { "Enabled" } else { "Disabled" },
+        "MinPasswordLength": 1,
+        "MaxPasswordLength": 128,
+        "Status": {"State": "Enabled", "Health": "OK"},
+        "Accounts": link("AccountService/Accounts"),
+        "Roles": link("AccountService/Roles"),
+    })
+}
+
+pub(in crate::rack::redfish) fn account(account: &Account) -> Value {
+    json!({
+        "@odata.id": at(&format!("AccountService/Accounts/{}", account.id)),
+        "@odata.type": "#ManagerAccount.v1_12_0.ManagerAccount",
+        "Id": account.id,
+        "Name": "User Account",
+        "Description": format!("Changed {} times.", account.revision),
+        "UserName": account.user,
+        "Password": null,
+        "RoleId": account.role.id(),
+        "Enabled": account.enabled,
+        "Locked": false,
+        "AccountTypes": ["Redfish"],
+        "Links": {"Role": link(&format!("AccountService/Roles/{}", account.role.id()))},
+    })
+}
+
+pub(super) fn roles() -> Value {
+    let ids = Role::ALL.map(Role::id);
+    collection("AccountService/Roles", "Role", ids)
+}
+
+pub(super) fn role(id: &str) -> Option<Value> {
+    let role = Role::of(id)?;
+    Some(json!({
+        "@odata.id": at(&format!("AccountService/Roles/{id}")),
+        "@odata.type": "#Role.v1_3_1.Role",
+        "Id": id,
+        "Name": format!("{id} Role"),
+        "RoleId": id,
+        "IsPredefined": true,
+        "AssignedPrivileges": role.privileges(),
+    }))
+}
+
+pub(super) fn task_service(now: Timestamp) -> Value {
+    json!({
+        "@odata.id": at("TaskService"),
+        "@odata.type": "#TaskService.v1_2_1.TaskService",
+        "Id": "TaskService",
+        "Name": "Task Service",
+        "ServiceEnabled": true,
+        "DateTime": seconds(now),
+        "CompletedTaskOverWritePolicy": "Oldest",
+        "LifeCycleEventOnTaskStateChange": false,
+        "Status": {"State": "Enabled", "Health": "OK"},
+        "Tasks": link("TaskService/Tasks"),
+    })
+}
+
+/// Where a client waits for the end of a task.
+pub(in crate::rack::redfish) fn monitor_path(id: &str) -> String {
+    at(&format!("TaskService/TaskMonitors/{id}"))
+}
+
+pub(in crate::rack::redfish) fn task(profile: &Profile, task: &Task) -> Value {
+    let mut document = json!({
+        "@odata.id": at(&format!("TaskService/Tasks/{}", task.id)),
+        "@odata.type": "#Task.v1_7_3.Task",
+        "Id": task.id,
+        "Name": task.name,
+        "TaskState": "Running",
+        "TaskStatus": "OK",
+        "StartTime": seconds(task.started),
+        "TaskMonitor": monitor_path(&task.id),
+        "Payload": {"HttpOperation": "POST", "TargetUri": task.target},
+        "Messages": [],
+    });
+    if let Some(ended) = task.ended {
+        let text = "The task completed.";
+        document["TaskState"] = json!("Completed");
+        document["EndTime"] = json!(seconds(ended));
+        document["Messages"] = json!([errors::message(profile, "Success", text, "OK")]);
+    }
+    document
+}

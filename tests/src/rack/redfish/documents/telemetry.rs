@@ -1,0 +1,182 @@
+//! Power and temperature, the old way (one document each) and the new one (a tree of sensors).
+//!
+//! The readings follow from whether the machine has power, so that a test can tell one from the
+//! other, and from nothing else.
+
+use serde_json::{Value, json};
+
+use super::{at, collection, link};
+use crate::rack::redfish::place::Place;
+use crate::rack::redfish::profile::Profile;
+use crate::rack::redfish::service::Call;
+
+/// One sensor: `Id`, reading with and without power, unit, type.
+const SENSORS: [(&str, f64, f64, &str, &str); 4] = [
+    ("CPUTemp", 48.0, 24.0, "Cel", "Temperature"),
+    ("InletTemp", 23.0, 22.0, "Cel", "Temperature"),
+    ("Fan1", 7200.0, 0.0, "{rev}/min", "Rotational"),
+    ("TotalPower", 412.0, 18.0, "W", "Power"),
+];
+
+fn reading(id: &str, powered: bool) -> f64 {
+    let sensor = SENSORS.iter().find(|sensor| sensor.0 == id);
+    sensor.map_or(0.0, |(_, on, off, ..)| if powered { *on } else { *off })
+}
+
+pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Option<Value> {
+    let profile = call.profile();
+    let powered = call.host.real_power().is_powered();
+    let base = format!("Chassis/{}", profile.chassis_id);
+    Some(match place {
+        Place::Power => power(&base, powered),
+        Place::Thermal => thermal(&base, powered),
+        Place::PowerSubsystem => json!({
+            "@odata.id": at(&format!("{base}/PowerSubsystem")),
+            "@odata.type": "#PowerSubsystem.v1_1_1.PowerSubsystem",
+            "Id": "PowerSubsystem",
+            "Name": "Power Subsystem",
+            "CapacityWatts": 1600,
+            "Status": {"State": "Enabled", "Health": "OK"},
+            "PowerSupplies": link(&format!("{base}/PowerSubsystem/PowerSupplies")),
+        }),
+        Place::PowerSupplies => {
+            let path = format!("{base}/PowerSubsystem/PowerSupplies");
+            collection(&path, "PowerSupply", ["PSU1"])
+        }
+        Place::PowerSupply => json!({
+            "@odata.id": at(&format!("{base}/PowerSubsystem/PowerSupplies/PSU1")),
+            "@odata.type": "#PowerSupply.v1_5_3.PowerSupply",
+            "Id": "PSU1",
+            "Name": "Power Supply 1",
+            "PowerSupplyType": "AC",
+            "PowerCapacityWatts": 1600,
+            "Status": {"State": "Enabled", "Health": "OK"},
+        }),
+        Place::ThermalSubsystem => json!({
+            "@odata.id": at(&format!("{base}/ThermalSubsystem")),
+            "@odata.type": "#ThermalSubsystem.v1_3_2.ThermalSubsystem",
+            "Id": "ThermalSubsystem",
+            "Name": "Thermal Subsystem",
+            "Status": {"State": "Enabled", "Health": "OK"},
+            "Fans": link(&format!("{base}/ThermalSubsystem/Fans")),
+            "ThermalMetrics": link(&format!("{base}/ThermalSubsystem/ThermalMetrics")),
+        }),
+        Place::ThermalMetrics => json!({
+            "@odata.id": at(&format!("{base}/ThermalSubsystem/ThermalMetrics")),
+            "@odata.type": "#ThermalMetrics.v1_3_1.ThermalMetrics",
+            "Id": "ThermalMetrics",
+            "Name": "Thermal Metrics",
+            "TemperatureReadingsCelsius": [
+                {"DeviceName": "CPU", "Reading": reading("CPUTemp", powered),
+                 "DataSourceUri": at(&format!("{base}/Sensors/CPUTemp"))},
+                {"DeviceName": "Inlet", "Reading": reading("InletTemp", powered),
+                 "DataSourceUri": at(&format!("{base}/Sensors/InletTemp"))},
+            ],
+        }),
+        Place::Fans => collection(&format!("{base}/ThermalSubsystem/Fans"), "Fan", ["Fan1"]),
+        Place::Fan => json!({
+            "@odata.id": at(&format!("{base}/ThermalSubsystem/Fans/Fan1")),
+            "@odata.type": "#Fan.v1_5_0.Fan",
+            "Id": "Fan1",
+            "Name": "Fan 1",
+            "Status": {"State": "Enabled", "Health": "OK"},
+            "SpeedPercent": {
+                "Reading": if powered { 45 } else { 0 },
+                "SpeedRPM": reading("Fan1", powered),
+                "DataSourceUri": at(&format!("{base}/Sensors/Fan1")),
+            },
+        }),
+        Place::EnvironmentMetrics => json!({
+            "@odata.id": at(&format!("{base}/EnvironmentMetrics")),
+            "@odata.type": "#EnvironmentMetrics.v1_3_1.EnvironmentMetrics",
+            "Id": "EnvironmentMetrics",
+            "Name": "Environment Metrics",
+            "PowerWatts": {
+                "Reading": reading("TotalPower", powered),
+                "DataSourceUri": at(&format!("{base}/Sensors/TotalPower")),
+            },
+            "TemperatureCelsius": {
+                "Reading": reading("InletTemp", powered),
+                "DataSourceUri": at(&format!("{base}/Sensors/InletTemp")),
+            },
+        }),
+        Place::Sensors => {
+            let ids = SENSORS.iter().map(|sensor| sensor.0);
+            collection(&format!("{base}/Sensors"), "Sensor", ids)
+        }
+        Place::Sensor(id) => return sensor(profile, id, powered),
+        _ => return None,
+    })
+}
+
+fn sensor(profile: &Profile, id: &str, powered: bool) -> Option<Value> {
+    let (id, .., unit, kind) = SENSORS.iter().find(|sensor| sensor.0 == id)?;
+    Some(json!({
+        "@odata.id": at(&format!("Chassis/{}/Sensors/{id}", profile.chassis_id)),
+        "@odata.type": "#Sensor.v1_8_0.Sensor",
+        "Id": id,
+        "Name": id,
+        "Reading": reading(id, powered),
+        "ReadingUnits": unit,
+        "ReadingType": kind,
+        "Status": {"State": "Enabled", "Health": "OK"},
+    }))
+}
+
+fn power(base: &str, powered: bool) -> Value {
+    let path = at(&format!("{base}/Power"));
+    json!({
+        "@odata.id": path,
+        "@odata.type": "#Power.v1_7_1.Power",
+        "Id": "Power",
+        "Name": "Power",
+        "PowerControl": [{
+            "@odata.id": format!("{path}#/PowerControl/0"),
+            "MemberId": "0",
+            "Name": "System Power Control",
+            "PowerConsumedWatts": reading("TotalPower", powered),
+            "PowerCapacityWatts": 1600,
+            "Status": {"State": "Enabled", "Health": "OK"},
+        }],
+        "PowerSupplies": [{
+            "@odata.id": format!("{path}#/PowerSupplies/0"),
+            "MemberId": "0",
+            "Name": "Power Supply 1",
+            "PowerSupplyType": "AC",
+            "PowerCapacityWatts": 1600,
+            "Status": {"State": "Enabled", "Health": "OK"},
+        }],
+    })
+}
+
+fn thermal(base: &str, powered: bool) -> Value {
+    let path = at(&format!("{base}/Thermal"));
+    let temperature = |index: usize, name: &str, id: &str, context: &str| {
+        json!({
+            "@odata.id": format!("{path}#/Temperatures/{index}"),
+            "MemberId": index.to_string(),
+            "Name": name,
+            "PhysicalContext": context,
+            "ReadingCelsius": reading(id, powered),
+            "Status": {"State": "Enabled", "Health": "OK"},
+        })
+    };
+    json!({
+        "@odata.id": path,
+        "@odata.type": "#Thermal.v1_7_1.Thermal",
+        "Id": "Thermal",
+        "Name": "Thermal",
+        "Temperatures": [
+            temperature(0, "CPU", "CPUTemp", "CPU"),
+            temperature(1, "Inlet", "InletTemp", "Intake"),
+        ],
+        "Fans": [{
+            "@odata.id": format!("{path}#/Fans/0"),
+            "MemberId": "0",
+            "Name": "Fan 1",
+            "Reading": if powered { 7200 } else { 0 },
+            "ReadingUnits": "RPM",
+            "Status": {"State": "Enabled", "Health": "OK"},
+        }],
+    })
+}

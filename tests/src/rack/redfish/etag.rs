@@ -1,0 +1,121 @@
+//! Entity tags and preconditions.
+//!
+//! Pure. Owns what matches what: RFC 9110, 8.8.3 and 13.1, and how makes bend it.
+
+use super::profile::{IfMatch, TagKind};
+
+/// The tag of these bytes; none if resources have none.
+pub(super) fn tag(kind: TagKind, content: &[u8]) -> Option<String> {
+    // FNV-1a: the same content has the same tag from run to run.
+    let hash = content
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+    match kind {
+        TagKind::None => None,
+        TagKind::Weak => Some(format!("W/\"{hash:016X}\"")),
+        TagKind::Strong => Some(format!("\"{hash:016X}\"")),
+    }
+}
+
+/// The same tag with something more inside its quotes.
+pub(super) fn with_suffix(tag: &str, suffix: &str) -> String {
+    let bare = tag.strip_suffix('"').unwrap_or(tag);
+    format!("{bare}{suffix}\"")
+}
+
+/// Why a change is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unmet {
+    /// There must be an `If-Match`, and there is none (428).
+    Missing,
+    /// It does not match (412).
+    Failed,
+}
+
+/// Whether a resource with this tag may be changed by a request with this `If-Match`.
+pub(super) fn may_change(
+    rule: IfMatch,
+    strong: bool,
+    sent: Option<&str>,
+    current: Option<&str>,
+) -> Result<(), Unmet> {
+    let met = match (rule, sent) {
+        (IfMatch::StarOnly, None) => return Err(Unmet::Missing),
+        (_, None) => true,
+        (IfMatch::StarOnly | IfMatch::Optional, Some("*")) => true,
+        (IfMatch::NoStar, Some("*")) | (IfMatch::StarOnly, Some(_)) => false,
+        (_, Some(sent)) => match current {
+            Some(current) => any_is(sent, current, strong),
+            // Without tags there is nothing to compare with, and such BMCs do not look.
+            None => true,
+        },
+    };
+    if met { Ok(()) } else { Err(Unmet::Failed) }
+}
+
+/// Whether a reader that sent this `If-None-Match` has what is current.
+pub(super) fn is_known(sent: &str, current: &str) -> bool {
+    sent.trim() == "*" || any_is(sent, current, false)
+}
+
+/// Whether one of a list of tags is this one. Redfish clients send weak tags in `If-Match` too, so
+/// that the comparison is weak unless a fault makes it strong.
+fn any_is(sent: &str, current: &str, strong: bool) -> bool {
+    let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    sent.split(',').any(|sent| {
+        let weak = sent.trim().starts_with("W/") || current.starts_with("W/");
+        bare(sent) == bare(current) && !(strong && weak)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAG: Option<&str> = Some("\"1\"");
+
+    #[test]
+    fn tags_follow_the_content() {
+        let strong = tag(TagKind::Strong, b"a").unwrap();
+        assert_eq!(tag(TagKind::Weak, b"a").unwrap(), format!("W/{strong}"));
+        assert_ne!(tag(TagKind::Strong, b"b").unwrap(), strong);
+        assert_eq!(tag(TagKind::None, b"a"), None);
+        assert_eq!(with_suffix("W/\"1\"", "-gzip"), "W/\"1-gzip\"");
+    }
+
+    #[test]
+    fn a_change_needs_what_the_make_asks_for() {
+        let cases = [
+            (IfMatch::Optional, None, Ok(())),
+            (IfMatch::Optional, Some("*"), Ok(())),
+            (IfMatch::Optional, Some("\"1\""), Ok(())),
+            (IfMatch::Optional, Some("\"0\", W/\"1\""), Ok(())),
+            (IfMatch::Optional, Some("\"2\""), Err(Unmet::Failed)),
+            (IfMatch::NoStar, None, Ok(())),
+            (IfMatch::NoStar, Some("*"), Err(Unmet::Failed)),
+            (IfMatch::NoStar, Some("\"1\""), Ok(())),
+            (IfMatch::StarOnly, None, Err(Unmet::Missing)),
+            (IfMatch::StarOnly, Some("*"), Ok(())),
+            (IfMatch::StarOnly, Some("\"1\""), Err(Unmet::Failed)),
+        ];
+        for (rule, sent, expected) in cases {
+            assert_eq!(
+                may_change(rule, false, sent, TAG),
+                expected,
+                "{rule:?} {sent:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_weak_tag_matches_unless_the_comparison_is_strong() {
+        let weak = Some("W/\"1\"");
+        assert_eq!(may_change(IfMatch::Optional, false, weak, weak), Ok(()));
+        let strong = may_change(IfMatch::Optional, true, weak, weak);
+        assert_eq!(strong, Err(Unmet::Failed));
+        assert!(is_known("W/\"1\"", "\"1\"") && is_known("*", "\"1\""));
+        assert!(!is_known("\"2\"", "\"1\""));
+    }
+}

@@ -1,0 +1,118 @@
+//! Query parameters.
+//!
+//! Pure. Owns what DSP0266 (7.3) says of them: unknown ones are ignored, unknown ones with a `$` are
+//! not implemented, and a page names the next.
+
+use serde_json::{Value, json};
+
+/// What a query asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Page {
+    top: Option<usize>,
+    skip: usize,
+}
+
+/// Why a query is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Bad {
+    /// The service does not know the parameter (501).
+    Unknown(String),
+    /// The resource does not take it (400).
+    NotHere(String),
+    /// Its value is none (400).
+    Value(String),
+}
+
+/// Reads a query. `pages` says whether the resource has pages, `offered` whether clients may choose
+/// them.
+pub(super) fn read(query: &str, pages: bool, offered: bool) -> Result<Page, Bad> {
+    let mut page = Page::default();
+    for pair in query.split('&') {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let number = || value.parse().map_err(|_| Bad::Value(key.to_owned()));
+        match key.replace("%24", "$").as_str() {
+            "$skip" if pages => page.skip = number()?,
+            "$top" if pages && offered => page.top = Some(number()?),
+            "$top" | "$skip" if offered => return Err(Bad::NotHere(key.to_owned())),
+            unknown if unknown.starts_with('$') => return Err(Bad::Unknown(unknown.to_owned())),
+            _ => {}
+        }
+    }
+    Ok(page)
+}
+
+/// Cuts a collection down to what was asked for, with at most `most` members on a page.
+pub(super) fn cut(collection: &mut Value, page: Page, most: usize) {
+    let path = collection.get("@odata.id").cloned().unwrap_or_default();
+    let Some(Value::Array(members)) = collection.get_mut("Members") else {
+        return;
+    };
+    let total = members.len();
+    let wanted = page.top.unwrap_or(total).min(most);
+    members.drain(..page.skip.min(total));
+    members.truncate(wanted);
+    let end = page.skip + members.len();
+    // What the client itself cut short has no next page.
+    if end < total && page.top.is_none_or(|top| top > wanted) && wanted > 0 {
+        let path = path.as_str().unwrap_or_default();
+        let next = match page.top {
+            Some(top) => format!("{path}?$skip={end}&$top={}", top - wanted),
+            None => format!("{path}?$skip={end}"),
+        };
+        collection["Members@odata.nextLink"] = json!(next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_collection() -> Value {
+        json!({"@odata.id": "/c", "Members": [0, 1, 2, 3, 4]})
+    }
+
+    fn page_of(query: &str, most: usize) -> Value {
+        let mut collection = mk_collection();
+        cut(&mut collection, read(query, true, true).unwrap(), most);
+        collection
+    }
+
+    #[test]
+    fn pages_follow_each_other() {
+        let first = page_of("", 2);
+        assert_eq!(first["Members"], json!([0, 1]));
+        assert_eq!(first["Members@odata.nextLink"], "/c?$skip=2");
+        let last = page_of("$skip=4", 2);
+        assert_eq!(last["Members"], json!([4]));
+        assert!(last["Members@odata.nextLink"].is_null());
+        let past = page_of("$skip=9", 2);
+        assert_eq!(past["Members"], json!([]));
+    }
+
+    #[test]
+    fn a_client_that_asks_for_less_gets_less() {
+        let two = page_of("%24top=2&$skip=1", 50);
+        assert_eq!(two["Members"], json!([1, 2]));
+        assert!(two["Members@odata.nextLink"].is_null());
+        let more = page_of("$top=4", 3);
+        assert_eq!(more["Members@odata.nextLink"], "/c?$skip=3&$top=1");
+        assert_eq!(page_of("$top=0", 3)["Members"], json!([]));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_or_ignored() {
+        assert_eq!(read("only&x=1", false, true), Ok(Page::default()));
+        let unknown = Err(Bad::Unknown("$expand".to_owned()));
+        assert_eq!(read("$expand=.", true, true), unknown);
+        assert_eq!(
+            read("$top=x", true, true),
+            Err(Bad::Value("$top".to_owned()))
+        );
+        assert_eq!(
+            read("$top=1", false, true),
+            Err(Bad::NotHere("$top".to_owned()))
+        );
+        let unknown = Err(Bad::Unknown("$top".to_owned()));
+        assert_eq!(read("$top=1", true, false), unknown);
+    }
+}

@@ -1,0 +1,144 @@
+//! What there is to know of one simulated host, and the record of what happened to it.
+//!
+//! Pure: it is told what the machine did. Must never forget anything but what the panel forgets.
+
+use std::time::Instant;
+
+use super::panel::{Panel, Severity};
+use super::power::{Answer, Change, Machine, OsState, PowerState, ResetType, Transition};
+use super::process::{ProcessTable, Stamp, StopReason};
+use super::record::{Boot, Cause, Counters, LogEntry, LogEvent, Switched};
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) machine: Machine,
+    pub(super) boot_id: Option<String>,
+    pub(super) processes: ProcessTable,
+    pub(super) counters: Counters,
+    pub(super) log: Vec<LogEntry>,
+    pub(super) power_history: Vec<(Instant, PowerState)>,
+    pub(super) switched: Vec<Switched>,
+    pub(super) boots: Vec<Boot>,
+    pub(super) panel: Panel,
+    cause: Option<Cause>,
+}
+
+impl State {
+    pub(super) fn new(machine: Machine, now: Instant) -> Self {
+        let power = machine.power();
+        Self {
+            boot_id: (power == PowerState::On).then(new_boot_id),
+            power_history: vec![(now, power)],
+            machine,
+            processes: ProcessTable::default(),
+            counters: Counters::default(),
+            log: Vec::new(),
+            switched: Vec::new(),
+            boots: Vec::new(),
+            panel: Panel::default(),
+            cause: None,
+        }
+    }
+
+    /// The power state at that moment; the first one for a moment before the first.
+    pub(super) fn power_at(&self, then: Option<Instant>) -> PowerState {
+        let mut history = self.power_history.iter().rev();
+        let at_that_time = history.find(|(at, _)| then.is_some_and(|then| *at <= then));
+        let known = at_that_time.or(self.power_history.first());
+        known.map_or(self.machine.power(), |(_, power)| *power)
+    }
+
+    /// Writes down what the machine did.
+    pub(super) fn happened(&mut self, now: Stamp, out: &mut Vec<Transition>) {
+        for Transition { at, change } in out.drain(..) {
+            let late = now.at.saturating_duration_since(at);
+            let wall = now.wall.checked_sub(late).unwrap_or(now.wall);
+            let stamp = Stamp { at, wall };
+            match change {
+                Change::Power(power) => {
+                    self.power_history.push((at, power));
+                    self.counters.offs += u64::from(power == PowerState::Off);
+                    self.counters.ons += u64::from(power == PowerState::On);
+                    self.log(stamp, LogEvent::Power(power));
+                    self.switched(stamp, change, format!("The power state is {power}."));
+                    if !power.is_powered() {
+                        self.kill_all(stamp, StopReason::PowerOff);
+                    }
+                    if power == PowerState::On {
+                        self.boots(stamp);
+                    }
+                }
+                Change::Reset => {
+                    self.counters.resets += 1;
+                    self.log(stamp, LogEvent::Reset);
+                    self.switched(stamp, change, "The system was reset.".to_owned());
+                    self.kill_all(stamp, StopReason::Reset);
+                    self.boots(stamp);
+                }
+                Change::Os(os) => {
+                    self.log(stamp, LogEvent::Os(os));
+                    if os == OsState::Running {
+                        let id = new_boot_id();
+                        self.counters.boots += 1;
+                        self.boot_id = Some(id.clone());
+                        self.log(stamp, LogEvent::Booted(id));
+                    }
+                }
+            }
+        }
+    }
+
+    fn switched(&mut self, stamp: Stamp, change: Change, message: String) {
+        self.panel.events.add(stamp.wall, Severity::Ok, message);
+        self.switched.push(Switched {
+            stamp,
+            change,
+            cause: self.cause.clone(),
+        });
+    }
+
+    fn boots(&mut self, stamp: Stamp) {
+        let from = self.panel.boot.boots();
+        self.boots.push(Boot { stamp, from });
+    }
+
+    fn kill_all(&mut self, stamp: Stamp, why: StopReason) {
+        self.boot_id = None;
+        for pod in self.processes.stop_all(stamp, why) {
+            self.log(stamp, LogEvent::Stopped { pod, why });
+        }
+    }
+
+    /// A command arrived.
+    pub(super) fn received(
+        &mut self,
+        now: Stamp,
+        reset: ResetType,
+        by: &str,
+        answer: Option<Answer>,
+    ) {
+        *self.counters.commands.entry(reset).or_default() += 1;
+        self.log(
+            now,
+            LogEvent::Command {
+                reset,
+                by: by.to_owned(),
+                answer,
+            },
+        );
+    }
+
+    /// What happens from now on happens because of this command.
+    pub(super) fn caused_by(&mut self, reset: ResetType, by: &str) {
+        let by = by.to_owned();
+        self.cause = Some(Cause { reset, by });
+    }
+
+    pub(super) fn log(&mut self, stamp: Stamp, event: LogEvent) {
+        self.log.push(LogEntry { stamp, event });
+    }
+}
+
+fn new_boot_id() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
