@@ -152,7 +152,7 @@ pub(crate) struct OffArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CycleArgs {
-    /// How long the host stays off, such as 10s.
+    /// How long the host stays off, such as 10s; 60s at most.
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub(crate) hold_off: Duration,
     #[command(flatten)]

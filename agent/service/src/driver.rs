@@ -18,6 +18,15 @@ pub(crate) const IPMI_USER_MAX: usize = 16;
 /// Bytes of a password (22.30, Set User Password) and of K_g (22.25, Set Channel Security Keys).
 pub(crate) const IPMI_SECRET_MAX: usize = 20;
 
+/// Whether it can be a K_g: text, or any bytes as `0x` and 40 hexadecimal digits.
+pub(crate) fn is_kg(text: &str) -> bool {
+    let digits = text.strip_prefix("0x");
+    text.len() <= IPMI_SECRET_MAX
+        || digits.is_some_and(|digits| {
+            digits.len() == 2 * IPMI_SECRET_MAX && digits.bytes().all(|b| b.is_ascii_hexdigit())
+        })
+}
+
 /// Everything that is needed to speak to one BMC by one driver.
 #[derive(Debug, Clone)]
 pub struct BmcSpec {
@@ -110,27 +119,22 @@ fn redfish(spec: BmcSpec) -> RedfishConfig {
 
 /// What IPMI has no room for, in words that name the field and not the secret.
 fn ipmi_limits(spec: &BmcSpec) -> Result<(), BmcError> {
-    let kg = spec.kg.as_ref().map_or(0, |kg| kg.expose_secret().len());
-    for (what, length, limit) in [
-        ("user name", spec.username.len(), IPMI_USER_MAX),
-        (
-            "password",
-            spec.password.expose_secret().len(),
-            IPMI_SECRET_MAX,
-        ),
-        ("key K_g", kg, IPMI_SECRET_MAX),
-    ] {
-        if length > limit {
-            return Err(fault(
-                &spec.address.to_string(),
-                &format!(
-                    "the {what} is longer than the {limit} bytes that IPMI has room for; give \
-                     this BMC a shorter one"
-                ),
-            ));
-        }
-    }
-    Ok(())
+    let password = spec.password.expose_secret().len();
+    let what = if spec.username.len() > IPMI_USER_MAX {
+        format!("the user name is longer than the {IPMI_USER_MAX} bytes that IPMI has room for")
+    } else if password > IPMI_SECRET_MAX {
+        format!("the password is longer than the {IPMI_SECRET_MAX} bytes that IPMI has room for")
+    } else if spec
+        .kg
+        .as_ref()
+        .is_some_and(|kg| !is_kg(kg.expose_secret()))
+    {
+        "the key K_g is neither 20 bytes at most nor 0x and 40 hexadecimal digits".to_owned()
+    } else {
+        return Ok(());
+    };
+    let what = format!("{what}; give this BMC another one");
+    Err(fault(&spec.address.to_string(), &what))
 }
 
 fn fault(bmc: &str, message: &str) -> BmcError {

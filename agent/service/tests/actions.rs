@@ -350,6 +350,17 @@ async fn waits_that_cannot_fit_are_refused_and_unsaid_deadlines_do() {
             )
         );
     }
+    let hold_off = ms(61_000);
+    let long = asks(
+        "d",
+        "node-1",
+        Action::PowerCycle(v1::PowerCycle { hold_off }),
+    );
+    let refused = begin(&mut client, long).await.unwrap_err();
+    assert_eq!(
+        refused.message(),
+        "hold_off: longer than 60s; switch off, and on again later"
+    );
     let long = v1::BeginRequest {
         deadline: None,
         ..asks(
@@ -361,5 +372,21 @@ async fn waits_that_cannot_fit_are_refused_and_unsaid_deadlines_do() {
     assert!(begin(&mut client, long).await.unwrap());
     let outcome = outcome(&mut client, "c").await;
     assert_eq!(outcome.code(), OutcomeCode::Confirmed);
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_same_failure_is_told_once_until_something_else_happens() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    *site.bmcs.of(1).unreadable.lock().unwrap() = true;
+    begin(&mut client, off("a", "node-1")).await.unwrap();
+    site.bmcs.of(1).read_times(3).await;
+    *site.bmcs.of(1).unreadable.lock().unwrap() = false;
+    let (events, outcome) = follow(&mut client, "a").await;
+    assert_eq!(outcome.code(), OutcomeCode::Confirmed);
+    let failures = events.iter().filter(|e| matches!(e, Event::Failure(_)));
+    assert_eq!(failures.count(), 1, "{events:?}");
     agent.shutdown().await;
 }

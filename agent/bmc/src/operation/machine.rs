@@ -160,8 +160,8 @@ impl Operation {
         }
     }
 
-    /// A reading was begun at `begun` and is complete at `now`.
-    /// Tells what it is to the proof of the wanted state.
+    /// A reading was begun at `begun` and is complete at `now`. Tells what it is to the proof of
+    /// the wanted state.
     pub fn read(&mut self, begun: Duration, now: Duration, result: Result<Seen, Failed>) -> Proof {
         if self.ended.is_some() {
             return Proof::None;

@@ -458,9 +458,13 @@ fn a_secret_that_ipmi_has_no_room_for_is_told_and_not_shown() {
         wrong,
         [
             "hosts[0] (a).bmc[0].password_file: what is in it is longer than IPMI's 20 bytes",
-            "hosts[0] (a).bmc[0].kg_file: what is in it is longer than IPMI's 20 bytes",
+            "hosts[0] (a).bmc[0].kg_file: what is in it is neither 20 bytes at most nor 0x and 40 \
+             hexadecimal digits",
         ]
     );
+    std::fs::write(dir.path().join("p"), "of-20-bytes-exactly!\n").unwrap();
+    std::fs::write(dir.path().join("kg"), format!("0x{}\n", "5A".repeat(20))).unwrap();
+    assert!(parse(&format!("{{{IPMI}, kg_file: kg}}")).is_ok());
     assert!(parse(&format!("{{{REDFISH}}}")).is_ok(), "Redfish has room");
 }
 

@@ -23,8 +23,10 @@ const AMPLE: Duration = Duration::from_secs(60);
 /// For a host to shut down: Kubernetes' own limit for a pod is 30 s, and systemd's for a service
 /// 90 s.
 const SHUT_DOWN: Duration = Duration::from_secs(180);
-/// For a host's capacitors, as Ironic and bmclib wait at most.
+/// For a host's capacitors.
 const HOLD_OFF: Duration = Duration::from_secs(10);
+/// A cycle keeps everybody else from its BMC, a fencing too.
+const LONGEST_HOLD_OFF: Duration = Duration::from_secs(60);
 
 pub(super) fn wish(
     engine: &Engine,
@@ -112,8 +114,14 @@ fn goal(action: Option<Asked>) -> Result<(Action, Goal), Status> {
         }
         Some(Asked::PowerCycle(cycle)) => {
             let (confirmations, confirm_interval) = proof(0, None)?;
+            let hold_off = time("hold_off", cycle.hold_off.as_ref())?.unwrap_or(HOLD_OFF);
+            if hold_off > LONGEST_HOLD_OFF {
+                return Err(Status::invalid_argument(format!(
+                    "hold_off: longer than {LONGEST_HOLD_OFF:?}; switch off, and on again later"
+                )));
+            }
             let goal = Goal::Cycle {
-                hold_off: time("hold_off", cycle.hold_off.as_ref())?.unwrap_or(HOLD_OFF),
+                hold_off,
                 confirmations,
                 confirm_interval,
             };

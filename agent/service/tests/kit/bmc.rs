@@ -21,6 +21,8 @@ pub(crate) struct FakeBmc {
     pub(crate) dead: watch::Sender<bool>,
     /// Takes commands but does not follow them.
     pub(crate) stubborn: Mutex<bool>,
+    /// Cannot be read while true.
+    pub(crate) unreadable: Mutex<bool>,
     /// Its host does not shut down when it is asked to.
     pub(crate) deaf: Mutex<bool>,
     /// What it says to a command that is not idempotent, and whether it may have come through.
@@ -45,6 +47,7 @@ impl FakeBmc {
             identity: Mutex::default(),
             dead: watch::channel(false).0,
             stubborn: Mutex::new(false),
+            unreadable: Mutex::new(false),
             deaf: Mutex::new(false),
             refuses: Mutex::new(None),
             log: Mutex::default(),
@@ -171,13 +174,17 @@ impl FakeClient {
         if self.password == "secret" {
             return Ok(());
         }
-        Err(BmcError {
-            kind: ErrorKind::Authentication,
+        Err(self.error(ErrorKind::Authentication, "401", false))
+    }
+
+    fn error(&self, kind: ErrorKind, message: &str, maybe_sent: bool) -> BmcError {
+        BmcError {
+            kind,
             bmc: self.address.clone(),
-            message: "401".into(),
+            message: message.into(),
             retry_after: None,
-            maybe_sent: false,
-        })
+            maybe_sent,
+        }
     }
 
     fn accepted(command: &str) -> Accepted {
@@ -198,6 +205,9 @@ impl Bmc for FakeClient {
             self.bmc.reads.send_modify(|reads| *reads += 1);
             self.bmc.call(|| {}).await;
             self.check()?;
+            if *self.bmc.unreadable.lock().unwrap() {
+                return Err(self.error(ErrorKind::Unreachable, "no route", false));
+            }
             let state = *self.bmc.power.lock().unwrap();
             Ok(PowerReading {
                 state,
@@ -220,13 +230,7 @@ impl Bmc for FakeClient {
             self.bmc.command(command).await;
             let refuses = *self.bmc.refuses.lock().unwrap();
             if let Some((kind, maybe_sent)) = refuses.filter(|_| !command.is_idempotent()) {
-                return Err(BmcError {
-                    kind,
-                    bmc: self.address.clone(),
-                    message: "not like this".into(),
-                    retry_after: None,
-                    maybe_sent,
-                });
+                return Err(self.error(kind, "not like this", maybe_sent));
             }
             Ok(Self::accepted(command.words()))
         })

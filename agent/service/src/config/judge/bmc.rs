@@ -3,13 +3,13 @@
 use std::{net::IpAddr, time::Duration};
 
 use rackhand_bmc::{BmcAddress, Protocol, Trust};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::{
     super::{BmcEntry, BmcOptions, Networks, PasswordFile, file},
     Judge,
 };
-use crate::driver::{IPMI_SECRET_MAX, IPMI_USER_MAX};
+use crate::driver::{IPMI_SECRET_MAX, IPMI_USER_MAX, is_kg};
 
 /// What of the rest of the file a BMC entry is judged by.
 pub(super) struct Around {
@@ -139,14 +139,15 @@ impl Judge<'_> {
             );
             self.problem(&format!("{place}.username"), what);
         }
-        for (key, file) in [("password_file", Some(password)), ("kg_file", kg)] {
-            let Some(Ok(secret)) = file.map(PasswordFile::read) else {
-                continue;
-            };
-            if secret.expose_secret().len() > IPMI_SECRET_MAX {
-                let what = format!("what is in it is longer than IPMI's {IPMI_SECRET_MAX} bytes");
-                self.problem(&format!("{place}.{key}"), what);
-            }
+        let is_long = |password: SecretString| password.expose_secret().len() > IPMI_SECRET_MAX;
+        if password.read().is_ok_and(is_long) {
+            let what = format!("what is in it is longer than IPMI's {IPMI_SECRET_MAX} bytes");
+            self.problem(&format!("{place}.password_file"), what);
+        }
+        let is_no_kg = |kg: SecretString| !is_kg(kg.expose_secret());
+        if kg.is_some_and(|kg| kg.read().is_ok_and(is_no_kg)) {
+            let what = "what is in it is neither 20 bytes at most nor 0x and 40 hexadecimal digits";
+            self.problem(&format!("{place}.kg_file"), what);
         }
     }
 

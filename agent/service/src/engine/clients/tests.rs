@@ -118,3 +118,38 @@ async fn a_refused_password_is_tried_rarely_until_it_is_changed() {
         "the new password is tried at once"
     );
 }
+
+#[test]
+fn f6_hosts_behind_one_endpoint_share_a_lane() {
+    let host = |name: &str, first: &str, second: &str| {
+        format!(
+            "  - name: {name}\n    bmc:\n      - {{address: '{first}', username: u, \
+             password_file: p}}\n      - {{address: '{second}', username: u, password_file: p}}\n"
+        )
+    };
+    let text = format!(
+        "rack: r1\nsocket: s\nstate: s\nallowed_bmc_networks: [10.0.0.0/24]\nhosts:\n{}{}{}",
+        host(
+            "a",
+            "redfish://10.0.0.1/redfish/v1/Systems/1",
+            "ipmi://10.0.0.11"
+        ),
+        host(
+            "b",
+            "ipmi://10.0.0.12",
+            "redfish://10.0.0.1/redfish/v1/Systems/2"
+        ),
+        host("c", "redfish://10.0.0.3", "ipmi://10.0.0.13"),
+    );
+    let config = Config::parse(Path::new("/x/agent.yaml"), &text, None).unwrap();
+    let inventory = Arc::new(config.inventory);
+    let driver = Arc::new(Strict::default());
+    let clients = Clients::new(driver, inventory.clone(), config.times);
+    let lanes: Vec<Arc<Lane>> = inventory
+        .hosts
+        .iter()
+        .map(|host| clients.lane(&Target::of(host)))
+        .collect();
+    assert!(Arc::ptr_eq(&lanes[0], &lanes[1]));
+    assert!(!Arc::ptr_eq(&lanes[0], &lanes[2]));
+}
