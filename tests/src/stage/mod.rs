@@ -7,6 +7,7 @@ mod agents;
 mod config;
 mod eyes;
 mod hands;
+mod metal3;
 mod objects;
 mod query;
 mod scenarios;
