@@ -62,7 +62,7 @@ struct World {
     /// Ironic runs without the operator, and syncs so slowly that an off can be confirmed between.
     late: Metal3,
     /// A release that deletes the hold keys of others.
-    old: Metal3,
+    _old: Metal3,
     /// Its changes of power fail; it does not force.
     ill: Metal3,
 }
@@ -102,7 +102,7 @@ async fn beside_baremetal_operator_neither_side_undoes_the_other() {
                 },
             )
             .unwrap(),
-        old: stage
+        _old: stage
             .start_metal3(
                 &["old-1"],
                 Settings {
