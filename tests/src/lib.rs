@@ -1,11 +1,13 @@
 //! The test kit of Rackhand: everything that its tests and its demonstration need around them.
 //!
+//! - [`bmo`]: a stand-in for baremetal-operator and Ironic.
 //! - [`cluster`]: a real Kubernetes control plane on loopback.
 //! - [`process`]: processes that never outlive their test.
 //! - [`pki`]: a certificate authority in a directory.
 //! - [`stage`]: all of it, with our own binaries as processes.
 //! - [`rack`]: simulated hosts, each with a Redfish BMC and a kubelet.
 
+pub mod bmo;
 pub mod cluster;
 pub mod pki;
 pub mod process;

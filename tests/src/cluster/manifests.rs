@@ -69,7 +69,7 @@ pub async fn apply(client: &Client, object: serde_json::Value) -> Result<Dynamic
 /// # Errors
 /// As [`apply`], or the text is not YAML.
 pub async fn apply_yaml(client: &Client, text: &str) -> Result<()> {
-    for document in documents(text)? {
+    for document in parse_yaml(text)? {
         apply(client, document).await?;
     }
     Ok(())
@@ -86,7 +86,11 @@ pub async fn apply_file(client: &Client, path: &Path) -> Result<()> {
         .with_context(|| path.display().to_string())
 }
 
-fn documents(text: &str) -> Result<Vec<serde_json::Value>> {
+/// Every document of a YAML text.
+///
+/// # Errors
+/// It is not YAML.
+pub fn parse_yaml(text: &str) -> Result<Vec<serde_json::Value>> {
     text.split("\n---")
         .map(|part| part.trim_start_matches("---"))
         .filter(|part| {

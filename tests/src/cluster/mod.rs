@@ -20,7 +20,7 @@ use kube::{Api, Client, Config, api::PostParams, config::Kubeconfig};
 use serde_json::json;
 
 pub use assets::Assets;
-pub use manifests::{apply, apply_file, apply_yaml};
+pub use manifests::{apply, apply_file, apply_yaml, parse_yaml};
 
 use crate::process::{Process, free_port};
 

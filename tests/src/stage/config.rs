@@ -76,6 +76,11 @@ pub struct StageConfig {
     pub log: String,
     /// The health check.
     pub health: HealthTimes,
+    /// Cluster API's own manager runs, with its own kinds. Hosts are free then: there is no Machine
+    /// and no health check but what the test makes.
+    pub cluster_api: bool,
+    /// Boot timeouts below CAPM3's 100 s are taken, so that attempts can be used up.
+    pub brief_boots: bool,
 }
 
 impl StageConfig {
@@ -98,6 +103,8 @@ impl StageConfig {
                 boot: "120s".into(),
                 retries: 2,
             },
+            cluster_api: false,
+            brief_boots: false,
         }
     }
 }

@@ -4,18 +4,22 @@
 //! started, killed and looked at from outside, as a user would.
 
 mod agents;
+mod cluster_api;
 mod config;
 mod eyes;
 mod hands;
+mod install;
+mod metal3;
 mod objects;
+mod provider;
 mod query;
 mod scenarios;
+mod wire;
 mod witness;
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    process::Command,
     time::Duration,
 };
 
@@ -24,14 +28,17 @@ use kube::Client;
 use nix::sys::signal::Signal;
 use parking_lot::Mutex;
 
+pub use cluster_api::MANAGER;
 pub use config::{HealthTimes, HostLink, RackSpec, StageConfig};
 pub use eyes::LONG;
+pub use provider::Provider;
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
 pub use scenarios::Scenarios;
+pub use wire::Wire;
 pub use witness::{Record, Witness};
 
 use crate::{
-    cluster::{ControlPlane, Parts, apply_yaml},
+    cluster::{ControlPlane, Parts},
     pki::{CertSpec, Pki},
     process::{Process, free_port},
     rack::{HostConfig, Rack, RackConfig, SimHost},
@@ -55,6 +62,7 @@ pub struct Stage {
     controllers: Mutex<BTreeMap<String, Process>>,
     agents: Mutex<BTreeMap<String, Process>>,
     racks: Vec<Rack>,
+    manager: Option<Process>,
     endpoints: Mutex<BTreeMap<String, u16>>,
     started: Mutex<BTreeMap<String, Vec<String>>>,
     agent_certificates: BTreeMap<String, PathBuf>,
@@ -77,12 +85,13 @@ impl Stage {
         let bins = binaries()?;
         let plane = ControlPlane::start(&dir.join("control-plane"), Parts::Whole).await?;
         let client = plane.client().await?;
-        install(&client).await?;
+        install::rackhand(&client, &config).await?;
         let pki = Pki::new(dir.join("pki"))?;
         let mut stage = Self {
             controllers: Mutex::default(),
             agents: Mutex::default(),
             racks: Vec::new(),
+            manager: None,
             endpoints: Mutex::default(),
             started: Mutex::default(),
             agent_certificates: BTreeMap::new(),
@@ -93,6 +102,9 @@ impl Stage {
             plane,
             dir: dir.to_owned(),
         };
+        if stage.config.cluster_api {
+            stage.manager = Some(stage.start_manager().await?);
+        }
         stage.write_cluster().await?;
         for spec in stage.config.racks.clone() {
             let rack = stage.start_rack(&spec).await?;
@@ -338,6 +350,9 @@ impl Stage {
         for (name, process) in controllers.iter().chain(agents.iter()) {
             text.push_str(&format!("--- {name}\n{}\n", process.log_tail()));
         }
+        if let Some(manager) = &self.manager {
+            text.push_str(&format!("--- {MANAGER}\n{}\n", manager.log_tail()));
+        }
         text
     }
 }
@@ -369,34 +384,4 @@ pub fn binaries() -> Result<PathBuf> {
         }
     }
     Ok(dir)
-}
-
-/// CRDs, namespace, RBAC: what `kubectl apply -k` would install, but for the Pods.
-async fn install(client: &Client) -> Result<()> {
-    for folder in ["standalone", "workload"] {
-        let path = format!(
-            "{}/../deploy/kustomize/{folder}",
-            env!("CARGO_MANIFEST_DIR")
-        );
-        let rendered = Command::new("kubectl")
-            .args(["kustomize", &path])
-            .output()
-            .context("kubectl is missing; run hack/setup")?;
-        if !rendered.status.success() {
-            bail!(
-                "kubectl kustomize {path}: {}",
-                String::from_utf8_lossy(&rendered.stderr)
-            );
-        }
-        let text = String::from_utf8(rendered.stdout)?;
-        // Nothing runs Pods here; the binaries are processes.
-        let kept: Vec<&str> = text
-            .split("\n---\n")
-            .filter(|d| !d.contains("\nkind: Deployment\n") && !d.starts_with("kind: Deployment"))
-            .collect();
-        apply_yaml(client, &kept.join("\n---\n"))
-            .await
-            .with_context(|| path.clone())?;
-    }
-    Ok(())
 }

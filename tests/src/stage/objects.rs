@@ -59,9 +59,54 @@ impl Stage {
             .round(jiff::Unit::Second)?
             .to_string();
         let ready = |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": now, "reason": "Ready", "message": "" });
-        let workload = self.plane.kubeconfig_of("kube-system", "rackhand").await?;
-        for object in [
+        // Its own manager goes by the Cluster's status, and needs all rights in its cluster.
+        let (workload, cluster) = if self.config.cluster_api {
+            let cluster = json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2",
+                "kind": "Cluster",
+                "metadata": { "name": CLUSTER, "namespace": NAMESPACE },
+                "spec": {
+                    "controlPlaneEndpoint": { "host": "127.0.0.1", "port": 6443 },
+                    "infrastructureRef": {
+                        "apiGroup": "infrastructure.cluster.x-k8s.io",
+                        "kind": "Metal3Cluster",
+                        "name": CLUSTER,
+                    },
+                },
+            });
+            (self.plane.kubeconfig(), cluster)
+        } else {
+            let cluster = json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta1",
+                "kind": "Cluster",
+                "metadata": { "name": CLUSTER, "namespace": NAMESPACE },
+                "spec": {},
+                "status": {
+                    "phase": "Provisioned",
+                    "infrastructureReady": true,
+                    "controlPlaneReady": true,
+                    "conditions": [ready("InfrastructureReady"), ready("ControlPlaneInitialized")],
+                },
+            });
+            let rights = self.plane.kubeconfig_of("kube-system", "rackhand").await?;
+            (rights, cluster)
+        };
+        apply(
+            &self.client,
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
+        )
+        .await?;
+        if self.config.cluster_api {
+            let provisioned = json!({
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
+                "kind": "Metal3Cluster",
+                "metadata": { "name": CLUSTER, "namespace": NAMESPACE },
+                "spec": { "controlPlaneEndpoint": { "host": "127.0.0.1", "port": 6443 } },
+                "status": { "ready": true, "initialization": { "provisioned": true } },
+            });
+            apply(&self.client, provisioned).await?;
+        }
+        for object in [
             json!({
                 "apiVersion": "rbac.authorization.k8s.io/v1",
                 "kind": "RoleBinding",
@@ -77,18 +122,7 @@ impl Stage {
                     "namespace": super::SYSTEM,
                 }],
             }),
-            json!({
-                "apiVersion": "cluster.x-k8s.io/v1beta1",
-                "kind": "Cluster",
-                "metadata": { "name": CLUSTER, "namespace": NAMESPACE },
-                "spec": {},
-                "status": {
-                    "phase": "Provisioned",
-                    "infrastructureReady": true,
-                    "controlPlaneReady": true,
-                    "conditions": [ready("InfrastructureReady"), ready("ControlPlaneInitialized")],
-                },
-            }),
+            cluster,
             json!({
                 "apiVersion": "v1",
                 "kind": "Secret",
@@ -109,7 +143,9 @@ impl Stage {
     /// Machines, and what ties them to their hosts.
     pub(super) async fn write_rack(&self, spec: &RackSpec) -> Result<()> {
         for host in &spec.hosts {
-            apply(&self.client, machine(spec, host)).await?;
+            if !self.config.cluster_api {
+                apply(&self.client, machine(spec, host)).await?;
+            }
             if spec.link != HostLink::Inventory {
                 self.write_host(spec, host).await?;
             }
@@ -151,7 +187,8 @@ impl Stage {
         let address = sim
             .system_url()?
             .replacen("https://", "redfish+https://", 1);
-        let bare_metal_host = json!({
+        let free = self.config.cluster_api;
+        let mut bare_metal_host = json!({
             "apiVersion": "metal3.io/v1alpha1",
             "kind": "BareMetalHost",
             "metadata": {
@@ -180,10 +217,15 @@ impl Stage {
                 "errorCount": 0,
                 "errorMessage": "",
                 "hardwareProfile": "unknown",
-                "provisioning": { "state": "provisioned", "ID": "" },
+                "provisioning": { "state": if free { "available" } else { "provisioned" }, "ID": "" },
             },
         });
-        for object in [secret, metal3_machine, bare_metal_host] {
+        if free {
+            bare_metal_host["spec"]["consumerRef"] = Value::Null;
+        } else {
+            apply(&self.client, metal3_machine).await?;
+        }
+        for object in [secret, bare_metal_host] {
             apply(&self.client, object).await?;
         }
         Ok(())

@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use super::{TAINT, wait_until};
 
 /// What is watched.
-const KINDS: [(&str, &str, &str); 4] = [
+const KINDS: [(&str, &str, &str); 5] = [
     ("", "v1", "Node"),
     ("", "v1", "Pod"),
     (
@@ -35,6 +35,7 @@ const KINDS: [(&str, &str, &str); 4] = [
         "Metal3Remediation",
     ),
     ("metal3.io", "v1alpha1", "BareMetalHost"),
+    ("cluster.x-k8s.io", "v1beta1", "Machine"),
 ];
 
 /// How long a version may take to arrive.

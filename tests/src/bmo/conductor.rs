@@ -1,0 +1,127 @@
+//! Ironic at work: carries out requests and syncs, through the BMC.
+//!
+//! Owns the calls. Reads over Redfish, as the agent does, so that whatever ails a BMC ails Ironic
+//! too; commands go to the machine under Ironic's own name, so that a test can tell who sent them.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use super::{
+    Access, Managed, Shared,
+    ironic::{Command, Power, Send},
+};
+use crate::rack::{Action, ResetType, SimHost};
+
+/// Who sends Ironic's commands, in the logs of the hosts.
+pub(super) const NAME: &str = "ironic";
+/// How long a BMC may take to answer.
+const ANSWER: Duration = Duration::from_secs(2);
+/// Time between two readings while a request is worked on.
+const POLL: Duration = Duration::from_millis(200);
+
+/// A BMC as Ironic reaches it.
+pub(super) struct Bmc {
+    client: reqwest::Client,
+    url: String,
+    user: String,
+    password: SecretString,
+}
+
+impl Bmc {
+    pub(super) fn new(sim: &SimHost, access: &Access<'_>) -> Result<Self> {
+        let ca = reqwest::Certificate::from_pem(access.ca).context("the CA of the BMCs")?;
+        let client = reqwest::Client::builder()
+            .tls_certs_only([ca])
+            .timeout(ANSWER)
+            .build()?;
+        Ok(Self {
+            client,
+            url: sim.system_url()?,
+            user: access.user.to_owned(),
+            password: access.password.clone(),
+        })
+    }
+
+    /// The power state in Ironic's words; `None`: it cannot be read.
+    pub(super) async fn read(&self) -> Option<Power> {
+        let asked = self.client.get(&self.url);
+        let asked = asked.basic_auth(&self.user, Some(self.password.expose_secret()));
+        let answer = asked.send().await.ok()?.error_for_status().ok()?;
+        let system: Value = answer.json().await.ok()?;
+        Power::of_redfish(system["PowerState"].as_str()?)
+    }
+}
+
+/// Works on one host until it is dropped.
+pub(super) async fn run(shared: Arc<Shared>, name: String) {
+    let Some(host) = shared.hosts.get(&name) else {
+        return;
+    };
+    let mut next_sync = Instant::now() + shared.settings.sync;
+    loop {
+        if host.record.lock().node.is_busy() {
+            advance(&shared, host).await;
+            tokio::time::sleep(POLL).await;
+            continue;
+        }
+        tokio::select! {
+            () = host.work.notified() => continue,
+            () = tokio::time::sleep_until(next_sync.into()) => {}
+        }
+        sync(&shared, host).await;
+        next_sync = Instant::now() + shared.settings.sync;
+    }
+}
+
+async fn advance(shared: &Shared, host: &Managed) {
+    let read = host.bmc.read().await;
+    let mut record = host.record.lock();
+    if record.refusing {
+        record.node.fail("the BMC refuses the change of power");
+    } else {
+        let now = shared.begun.elapsed();
+        if let Some(send) = record.node.advance(read, now, &shared.settings) {
+            record.sent.count(send);
+            command(&host.sim, send);
+        }
+    }
+    if !record.node.is_busy() {
+        host.news.notify_one();
+    }
+}
+
+async fn sync(shared: &Shared, host: &Managed) {
+    if !host.record.lock().node.enrolled {
+        return;
+    }
+    let read = host.bmc.read().await;
+    let mut record = host.record.lock();
+    record.sent.syncs += 1;
+    let refusing = record.refusing;
+    let send = record.node.sync(read, &shared.settings);
+    if let Some(send) = send.filter(|_| !refusing) {
+        record.sent.count(send);
+        command(&host.sim, send);
+    }
+}
+
+/// A BMC that ignores the agent's commands ignores these.
+fn command(sim: &SimHost, send: Send) {
+    let reset = match send.command {
+        Command::On => ResetType::On,
+        Command::HardOff => ResetType::ForceOff,
+        Command::SoftOff => ResetType::GracefulShutdown,
+    };
+    let ignored = |action: &Action| matches!(action, Action::IgnoreCommands);
+    if sim.faults().iter().any(|named| ignored(&named.rule.action)) {
+        sim.swallow(reset, NAME);
+    } else {
+        sim.switch(reset, NAME);
+    }
+}

@@ -1,0 +1,200 @@
+//! A stand-in for baremetal-operator and Ironic: the two that manage power where Metal3 does.
+//!
+//! ```text
+//!  BareMetalHost --> operator.rs --asks--> ironic.rs's Node --> conductor.rs --> BMC
+//!   status     <--   (decide.rs)  <--its database--  (syncs and forces, on its own)
+//! ```
+//!
+//! Owns what spec/metal3-remediation.md 4.1 and 4.2 say of them, with their periods as settings:
+//! desired power is `spec.online` without any reboot annotation, `status.poweredOn` is Ironic's
+//! word and lags, and Ironic forces hosts back to what its database says. Must never share code
+//! with what is tested, and must never send a power command that it does not count.
+
+mod conductor;
+pub mod decide;
+pub mod host;
+pub mod ironic;
+mod operator;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+use anyhow::{Context as _, Result};
+use kube::{Api, api::DynamicObject};
+use parking_lot::Mutex;
+use tokio::{sync::Notify, task::JoinSet};
+
+pub use ironic::Send;
+pub use settings::Settings;
+
+use self::{
+    conductor::Bmc,
+    decide::Memory,
+    ironic::{Node, Sent},
+};
+use crate::rack::SimHost;
+
+/// One host as both know it.
+struct Managed {
+    sim: SimHost,
+    bmc: Bmc,
+    record: Mutex<Record>,
+    /// The conductor has something to do.
+    work: Notify,
+    /// The operator has something to look at.
+    news: Notify,
+}
+
+/// What changes about a host.
+#[derive(Default)]
+struct Record {
+    node: Node,
+    memory: Memory,
+    sent: Sent,
+    servicing: bool,
+    refusing: bool,
+}
+
+struct Shared {
+    hosts: BTreeMap<String, Managed>,
+    objects: Api<DynamicObject>,
+    settings: Settings,
+    begun: Instant,
+}
+
+/// Both of them at work on some hosts. Dropping it ends them.
+pub struct Metal3 {
+    shared: Arc<Shared>,
+    conductors: Mutex<JoinSet<()>>,
+    operator: Mutex<Option<JoinSet<()>>>,
+}
+
+/// How the BMCs are reached.
+pub struct Access<'a> {
+    /// User name.
+    pub user: &'a str,
+    /// Password.
+    pub password: &'a secrecy::SecretString,
+    /// The CA of the BMCs' certificates, PEM.
+    pub ca: &'a [u8],
+}
+
+impl Metal3 {
+    /// Enrols hosts in Ironic as they are now and starts both.
+    ///
+    /// # Errors
+    /// The CA does not read, or a BMC has never listened.
+    pub fn start(
+        objects: Api<DynamicObject>,
+        hosts: &[&SimHost],
+        access: &Access<'_>,
+        settings: Settings,
+    ) -> Result<Self> {
+        let mut managed = BTreeMap::new();
+        for sim in hosts {
+            let record = Record {
+                node: Node::enrolled(ironic::Power::of_redfish(&sim.real_power().to_string())),
+                ..Record::default()
+            };
+            let one = Managed {
+                bmc: Bmc::new(sim, access)?,
+                sim: (*sim).clone(),
+                record: Mutex::new(record),
+                work: Notify::new(),
+                news: Notify::new(),
+            };
+            managed.insert(sim.name().to_owned(), one);
+        }
+        let shared = Arc::new(Shared {
+            hosts: managed,
+            objects,
+            settings,
+            begun: Instant::now(),
+        });
+        let metal3 = Self {
+            conductors: Mutex::default(),
+            operator: Mutex::default(),
+            shared,
+        };
+        metal3.start_ironic();
+        metal3.start_operator();
+        Ok(metal3)
+    }
+
+    /// Starts Ironic where it does not run.
+    pub fn start_ironic(&self) {
+        let mut conductors = self.conductors.lock();
+        if conductors.is_empty() {
+            for name in self.shared.hosts.keys() {
+                conductors.spawn(conductor::run(self.shared.clone(), name.clone()));
+            }
+        }
+    }
+
+    /// Ends Ironic: its database stays as it is, and nobody syncs.
+    pub fn stop_ironic(&self) {
+        *self.conductors.lock() = JoinSet::new();
+    }
+
+    /// Starts baremetal-operator where it does not run.
+    pub fn start_operator(&self) {
+        let mut operator = self.operator.lock();
+        if operator.is_none() {
+            let mut tasks = JoinSet::new();
+            tasks.spawn(operator::watch(self.shared.clone()));
+            for name in self.shared.hosts.keys() {
+                tasks.spawn(operator::run(self.shared.clone(), name.clone()));
+            }
+            *operator = Some(tasks);
+        }
+    }
+
+    /// Ends baremetal-operator in the middle of whatever it does; Ironic goes on.
+    pub fn stop_operator(&self) {
+        *self.operator.lock() = None;
+    }
+
+    /// Begins or ends the servicing of a host (firmware, for example): baremetal-operator leaves its
+    /// power alone meanwhile.
+    ///
+    /// # Errors
+    /// It is not ours.
+    pub fn servicing(&self, host: &str, on: bool) -> Result<()> {
+        let one = self.managed(host)?;
+        one.record.lock().servicing = on;
+        one.news.notify_one();
+        Ok(())
+    }
+
+    /// While set, every power action of Ironic on a host fails, and baremetal-operator backs off.
+    ///
+    /// # Errors
+    /// It is not ours.
+    pub fn refusing(&self, host: &str, on: bool) -> Result<()> {
+        self.managed(host)?.record.lock().refusing = on;
+        Ok(())
+    }
+
+    /// Every power command that was sent to a host.
+    ///
+    /// # Errors
+    /// It is not ours.
+    pub fn sent(&self, host: &str) -> Result<Sent> {
+        Ok(self.managed(host)?.record.lock().sent.clone())
+    }
+
+    /// Ironic's record of a host.
+    ///
+    /// # Errors
+    /// It is not ours.
+    pub fn node(&self, host: &str) -> Result<Node> {
+        Ok(self.managed(host)?.record.lock().node.clone())
+    }
+
+    fn managed(&self, host: &str) -> Result<&Managed> {
+        let found = self.shared.hosts.get(host);
+        found.with_context(|| format!("host {host} is not enrolled in Ironic"))
+    }
+}

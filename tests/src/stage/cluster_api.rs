@@ -1,0 +1,146 @@
+//! Cluster API's own manager as a process: its CRDs with conversion, its admission webhooks, its
+//! rights, all as it publishes them.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result, bail};
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use super::{END, Stage, install};
+use crate::{
+    cluster::apply,
+    pki::CertSpec,
+    process::{Process, free_port},
+};
+
+/// The name of its process and its log.
+pub const MANAGER: &str = "capi-manager";
+
+/// CAPM3's kinds that only Cluster API asks for, as far as its contract goes.
+const CAPM3S: [(&str, &str); 2] = [
+    ("Metal3Cluster", "metal3clusters"),
+    ("Metal3MachineTemplate", "metal3machinetemplates"),
+];
+
+impl Stage {
+    /// Installs Cluster API and starts its manager under exactly the rights of its ServiceAccount.
+    pub(super) async fn start_manager(&self) -> Result<Process> {
+        let dir = release()?;
+        let (webhooks, health, diagnostics) = (free_port()?, free_port()?, free_port()?);
+        let tls = self.issue(&CertSpec::server(MANAGER))?;
+        let ca = std::fs::read(tls.join("ca.crt"))?;
+        let ca = base64::engine::general_purpose::STANDARD.encode(ca);
+        let mut hooks = Vec::new();
+        for mut object in install::render(&dir.join("config/default").display().to_string())? {
+            point(&mut object, webhooks, &ca);
+            match object["apiVersion"].as_str().unwrap_or_default() {
+                // cert-manager is not here; the certificate is our own.
+                "cert-manager.io/v1" => {}
+                "admissionregistration.k8s.io/v1" => hooks.push(object),
+                _ => drop(apply(&self.client, object).await?),
+            }
+        }
+        for (kind, plural) in CAPM3S {
+            apply(&self.client, open_kind(kind, plural)).await?;
+        }
+        let account = self.plane.kubeconfig_of("capi-system", MANAGER).await?;
+        let command = vec![
+            dir.join("manager").display().to_string(),
+            format!("--kubeconfig={}", account.display()),
+            format!("--webhook-port={webhooks}"),
+            format!("--webhook-cert-dir={}", tls.display()),
+            format!("--health-addr=127.0.0.1:{health}"),
+            format!("--diagnostics-address=127.0.0.1:{diagnostics}"),
+            "--insecure-diagnostics".to_owned(),
+        ];
+        let namespace = ("POD_NAMESPACE".to_owned(), "capi-system".to_owned());
+        let mut process = Process::start(MANAGER, &command, &[namespace], &self.dir)?;
+        let deadline = Instant::now() + END;
+        let url = format!("http://127.0.0.1:{health}/readyz");
+        while !reqwest::get(&url)
+            .await
+            .is_ok_and(|a| a.status().is_success())
+        {
+            if process.ended().is_some() || Instant::now() > deadline {
+                bail!("{MANAGER} does not become ready:\n{}", process.log_tail());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        // Only now: its own start must not wait for an answer of its own.
+        for hook in hooks {
+            apply(&self.client, hook).await?;
+        }
+        Ok(process)
+    }
+}
+
+/// A kind of CAPM3 that takes any field.
+fn open_kind(kind: &str, plural: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{plural}.infrastructure.cluster.x-k8s.io"),
+            "labels": {
+                "cluster.x-k8s.io/v1beta1": "v1beta2",
+                "cluster.x-k8s.io/v1beta2": "v1beta2",
+            },
+        },
+        "spec": {
+            "group": "infrastructure.cluster.x-k8s.io",
+            "names": {
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "singular": kind.to_lowercase(),
+            },
+            "scope": "Namespaced",
+            "versions": [{
+                "name": "v1beta2",
+                "served": true,
+                "storage": true,
+                "subresources": { "status": {} },
+                "schema": { "openAPIV3Schema": {
+                    "type": "object",
+                    "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    })
+}
+
+/// The folder with the manager and its manifests; asks `hack/setup`, which builds what is missing.
+fn release() -> Result<PathBuf> {
+    let setup = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hack/setup");
+    let output = Command::new(&setup)
+        .arg("--print-capi")
+        .output()
+        .with_context(|| format!("running {}", setup.display()))?;
+    if !output.status.success() {
+        bail!("hack/setup: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().into())
+}
+
+/// Points every webhook of an object at our port, where a Service would.
+fn point(object: &mut Value, port: u16, ca: &str) {
+    let conversion = object.pointer_mut("/spec/conversion/webhook/clientConfig");
+    if let Some(config) = conversion {
+        redirect(config, port, ca);
+    }
+    let hooks = object.get_mut("webhooks").and_then(Value::as_array_mut);
+    for hook in hooks.into_iter().flatten() {
+        redirect(&mut hook["clientConfig"], port, ca);
+    }
+}
+
+fn redirect(config: &mut Value, port: u16, ca: &str) {
+    let path = config["service"]["path"].as_str().unwrap_or_default();
+    let url = format!("https://127.0.0.1:{port}{path}");
+    *config = json!({ "url": url, "caBundle": ca });
+}

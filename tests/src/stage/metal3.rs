@@ -1,0 +1,24 @@
+//! baremetal-operator and Ironic of a stage: their stand-in, where a test wants one.
+
+use anyhow::Result;
+
+use super::{BMC_USER, Stage};
+use crate::bmo::{Access, Metal3, Settings};
+
+impl Stage {
+    /// Starts the stand-in for baremetal-operator and Ironic over these hosts; it ends when it is
+    /// dropped.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn start_metal3(&self, hosts: &[&str], settings: Settings) -> Result<Metal3> {
+        let hosts: Result<Vec<_>> = hosts.iter().map(|name| self.host(name)).collect();
+        let ca = std::fs::read(self.pki.ca_file())?;
+        let access = Access {
+            user: BMC_USER,
+            password: &self.config.bmc_password,
+            ca: &ca,
+        };
+        Metal3::start(self.bare_metal_hosts(), &hosts?, &access, settings)
+    }
+}

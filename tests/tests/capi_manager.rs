@@ -1,0 +1,360 @@
+//! Beside Cluster API's own manager, with its webhooks and conversions: its health check makes our
+//! requests and takes them back, and its MachineSet replaces what we hand over.
+//!
+//! `hack/setup --print-capi` brings the manager; the test plays the infrastructure provider.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
+
+use anyhow::{Context, Result, ensure};
+use kube::{ResourceExt, api::ListParams};
+use rackhand_tests::{
+    cluster::apply,
+    rack::ResetType,
+    stage::{
+        CLUSTER, HostLink, LONG, NAMESPACE, RackSpec, Scenarios, Stage, StageConfig, Witness,
+        wait_until,
+    },
+};
+use serde_json::{Value, json};
+
+const MACHINES: &str = "cluster.x-k8s.io/v1beta2";
+const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
+const DEPLOYMENT: &str = "cluster.x-k8s.io/deployment-name";
+const LINK: &str = "metal3.io/BareMetalHost";
+const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
+
+struct World {
+    stage: Stage,
+    witness: Witness,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cluster_apis_manager_asks_us_and_takes_over_what_we_hand_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = StageConfig::fast(vec![RackSpec::new("r", 4, HostLink::Managed)]);
+    config.cluster_api = true;
+    config.brief_boots = true;
+    config.controller_args = vec![
+        "--lease-duration=15s".to_owned(),
+        "--health-checks=none".to_owned(),
+        "--cooperative-grace=0s".to_owned(),
+    ];
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    let _provider = stage.start_provider();
+    let witness = Witness::start(&stage.client);
+    let world = World { stage, witness };
+    let w = &world;
+    if let Err(error) = begin(w).await {
+        panic!("{error:#}\n{}", w.stage.report().await);
+    }
+
+    let mut all = Scenarios::new();
+    all.add(
+        "their_health_check_asks_for_a_remediation_and_withdraws_it",
+        recovered(w),
+    );
+    all.add(
+        "their_machine_set_replaces_a_machine_that_we_hand_over",
+        replaced(w),
+    );
+    if let Err(error) = all.run().await {
+        panic!("{error:#}\n{}", world.stage.report().await);
+    }
+}
+
+/// A control plane of one Machine, and two deployments of one Machine each, which differ in how long
+/// a host may take to boot.
+async fn begin(w: &World) -> Result<()> {
+    w.stage.apply_rack_agents().await?;
+    w.stage.start_controller("controller-0").await?;
+    for object in control_plane() {
+        apply(&w.stage.client, object).await?;
+    }
+    node_of(w, "the control plane", |machine| {
+        machine.name_any() == "control-plane"
+    })
+    .await?;
+    for (name, boot) in [("good", "120s"), ("bad", "5s")] {
+        for object in deployment(name, boot) {
+            apply(&w.stage.client, object).await?;
+        }
+    }
+    for name in ["good", "bad"] {
+        node_of(w, name, of(name)).await?;
+        healthy(w, name).await?;
+    }
+    Ok(())
+}
+
+fn control_plane() -> [Value; 2] {
+    let labels = json!({
+        "cluster.x-k8s.io/cluster-name": CLUSTER,
+        "cluster.x-k8s.io/control-plane": "",
+    });
+    let machine = json!({
+        "apiVersion": format!("{INFRASTRUCTURE}/v1beta2"),
+        "kind": "Metal3Machine",
+        "metadata": { "name": "control-plane", "namespace": NAMESPACE, "labels": labels },
+        "spec": {},
+    });
+    let owner = json!({
+        "apiVersion": MACHINES,
+        "kind": "Machine",
+        "metadata": { "name": "control-plane", "namespace": NAMESPACE, "labels": labels },
+        "spec": {
+            "clusterName": CLUSTER,
+            "bootstrap": { "dataSecretName": "none" },
+            "infrastructureRef": {
+                "apiGroup": INFRASTRUCTURE,
+                "kind": "Metal3Machine",
+                "name": "control-plane",
+            },
+        },
+    });
+    [machine, owner]
+}
+
+fn deployment(name: &str, boot: &str) -> [Value; 4] {
+    let meta = json!({ "name": name, "namespace": NAMESPACE });
+    let template = json!({
+        "apiVersion": format!("{INFRASTRUCTURE}/v1beta2"),
+        "kind": "Metal3MachineTemplate",
+        "metadata": meta,
+        "spec": { "template": { "spec": {} } },
+    });
+    let remediation = json!({
+        "apiVersion": format!("{INFRASTRUCTURE}/v1beta1"),
+        "kind": "Metal3RemediationTemplate",
+        "metadata": meta,
+        "spec": { "template": { "spec": { "strategy": {
+            "type": "Reboot",
+            "retryLimit": 1,
+            "timeout": boot,
+        }}}},
+    });
+    let machines = json!({
+        "apiVersion": MACHINES,
+        "kind": "MachineDeployment",
+        "metadata": meta,
+        "spec": {
+            "clusterName": CLUSTER,
+            "replicas": 1,
+            "selector": { "matchLabels": { "nodepool": name } },
+            "template": {
+                "metadata": { "labels": { "nodepool": name } },
+                "spec": {
+                    "clusterName": CLUSTER,
+                    "bootstrap": { "dataSecretName": "none" },
+                    "infrastructureRef": {
+                        "apiGroup": INFRASTRUCTURE,
+                        "kind": "Metal3MachineTemplate",
+                        "name": name,
+                    },
+                },
+            },
+        },
+    });
+    let unready = |status: &str| json!({ "type": "Ready", "status": status, "timeoutSeconds": 1 });
+    let check = json!({
+        "apiVersion": MACHINES,
+        "kind": "MachineHealthCheck",
+        "metadata": meta,
+        "spec": {
+            "clusterName": CLUSTER,
+            "selector": { "matchLabels": { "nodepool": name } },
+            "checks": {
+                "nodeStartupTimeoutSeconds": 0,
+                "unhealthyNodeConditions": [unready("Unknown"), unready("False")],
+            },
+            "remediation": {
+                "templateRef": {
+                    "apiVersion": format!("{INFRASTRUCTURE}/v1beta1"),
+                    "kind": "Metal3RemediationTemplate",
+                    "name": name,
+                },
+            },
+        },
+    });
+    [template, remediation, machines, check]
+}
+
+type Object = kube::api::DynamicObject;
+
+/// A Machine of a deployment.
+fn of(deployment: &str) -> impl Fn(&Object) -> bool {
+    let deployment = deployment.to_owned();
+    move |machine| machine.labels().get(DEPLOYMENT) == Some(&deployment)
+}
+
+/// Waits until a Machine has a Node; returns the names of both.
+async fn node_of(
+    w: &World,
+    what: &str,
+    wanted: impl Fn(&Object) -> bool,
+) -> Result<(String, String)> {
+    let what = format!("{what} has a Machine with a Node");
+    wait_until(&what, LONG, || async {
+        let machines = w.stage.machines().list(&ListParams::default()).await?;
+        let found = machines.iter().find(|machine| wanted(machine));
+        let Some(machine) = found else {
+            return Ok(Err("no such Machine".to_owned()));
+        };
+        let node = machine.data["status"]["nodeRef"]["name"].as_str();
+        Ok(node
+            .map(|node| (machine.name_any(), node.to_owned()))
+            .ok_or_else(|| machine.data["status"].to_string()))
+    })
+    .await
+}
+
+/// Their health check counts its one Machine as healthy.
+async fn healthy(w: &World, check: &str) -> Result<()> {
+    wait_until(&format!("{check} is healthy"), LONG, || async {
+        let status = w.stage.checks().get(check).await?.data["status"].clone();
+        let (healthy, expected) = (&status["currentHealthy"], &status["expectedMachines"]);
+        Ok(if (healthy, expected) == (&json!(1), &json!(1)) {
+            Ok(())
+        } else {
+            Err(status.to_string())
+        })
+    })
+    .await
+}
+
+/// The status of a condition of a Machine in both lists.
+fn both(machine: &Value, type_: &str) -> [Option<String>; 2] {
+    let status = &machine["status"];
+    [&status["conditions"], &status["v1beta2"]["conditions"]].map(|list| {
+        let found = list.as_array()?.iter().find(|c| c["type"] == type_)?;
+        Some(found["status"].as_str()?.to_owned())
+    })
+}
+
+async fn recovered(w: &World) -> Result<()> {
+    let (machine, host) = node_of(w, "good", of("good")).await?;
+    w.stage.bind_pod(&host, false).await?;
+    let sim = w.stage.host(&host)?;
+    sim.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+        .await?;
+    ensure!(sim.hang(), "{host} was up");
+    wait_until("tainted, and not any more", LONG, || async {
+        let seen = w.stage.remediation(&machine).await?;
+        let seen = seen.map(|s| (s.step, s.reason, s.message));
+        let taints = w.witness.taints(&host);
+        Ok(if taints.len() == 2 {
+            Ok(())
+        } else {
+            Err(format!("{taints:?} {seen:?}"))
+        })
+    })
+    .await?;
+    wait_until("they withdraw it", LONG, || async {
+        let seen = w.stage.remediation(&machine).await?;
+        Ok(seen.map_or(Ok(()), |s| {
+            Err(format!("{} {}: {}", s.step, s.reason, s.message))
+        }))
+    })
+    .await?;
+    healthy(w, "good").await?;
+    w.stage.one_cycle(&host)?;
+    let left = w.stage.left_on(&host).await?;
+    ensure!(left.is_empty(), "{left:?}");
+    w.stage.tainted_only_while_off(&w.witness, &host).await?;
+
+    let requests = w.witness.of("Metal3Remediation", &machine);
+    let first = requests.first().context("a request was made")?;
+    ensure!(
+        first.annotation(CLONED_FROM) == Some("good"),
+        "by their health check"
+    );
+    ensure!(
+        requests.iter().all(|r| r.uid() == first.uid()),
+        "one request"
+    );
+    // Their verdict ends it: with the condition comes the withdrawal.
+    let steps = w.witness.steps(&machine);
+    let last = steps.last().map(|(_, step)| step.as_str());
+    ensure!(
+        [Some("Restoring"), Some("Succeeded")].contains(&last),
+        "withdrawn at its end: {steps:?}"
+    );
+    let now = w.stage.machines().get(&machine).await?;
+    ensure!(now.metadata.deletion_timestamp.is_none(), "it is kept");
+    let now = serde_json::to_value(&now)?;
+    ensure!(
+        both(&now, "OwnerRemediated") == [None, None],
+        "not handed over: {now}"
+    );
+    Ok(())
+}
+
+async fn replaced(w: &World) -> Result<()> {
+    let (machine, host) = node_of(w, "bad", of("bad")).await?;
+    let sim = w.stage.host(&host)?;
+    sim.never_boots(true);
+    ensure!(sim.hang(), "{host} was up");
+    let (next, other) = node_of(w, "the replacement", |candidate| {
+        of("bad")(candidate) && candidate.name_any() != machine
+    })
+    .await?;
+    ensure!(other != host, "{next} got the same host");
+    healthy(w, "bad").await?;
+    wait_until("the old Machine and its request are gone", LONG, || async {
+        let old = w.stage.machines().get_opt(&machine).await?;
+        let request = w.stage.remediation(&machine).await?;
+        Ok(if old.is_none() && request.is_none() {
+            Ok(())
+        } else {
+            Err(format!("{:?} {request:?}", old.map(|m| m.metadata)))
+        })
+    })
+    .await?;
+
+    let versions = w.witness.of("Machine", &machine);
+    let false_ = Some("False".to_owned());
+    let handed = versions
+        .iter()
+        .find(|v| both(&v.object, "OwnerRemediated") == [false_.clone(), false_.clone()])
+        .context("OwnerRemediated was never False in both lists")?;
+    let deleted = versions
+        .iter()
+        .find(|v| !v.object["metadata"]["deletionTimestamp"].is_null())
+        .context("it was deleted")?;
+    ensure!(handed.at <= deleted.at, "deleted before it was handed over");
+    let steps = w.witness.steps(&machine);
+    let escalated = steps.iter().any(|(_, step)| step == "Escalated");
+    ensure!(escalated, "{steps:?}");
+    let counters = sim.counters();
+    ensure!(
+        (counters.offs, counters.ons) == (2, 2),
+        "retryLimit 1 is two cycles: {counters:?}"
+    );
+    ensure!(counters.received(ResetType::ForceOff) == 2, "{counters:?}");
+    let bmh = w.stage.bare_metal_hosts().get(&host).await?;
+    for mark in ["capi.metal3.io/unhealthy", "capm3.metal3.io/unhealthy"] {
+        ensure!(bmh.annotations().contains_key(mark), "{mark} is missing");
+    }
+    let holds = bmh.annotations().keys().filter(|k| k.starts_with("reboot"));
+    ensure!(
+        holds.count() == 0,
+        "a hold is left: {:?}",
+        bmh.annotations()
+    );
+    let link = w
+        .stage
+        .metal3_machines()
+        .list(&ListParams::default())
+        .await?;
+    let again = link
+        .iter()
+        .any(|m| m.annotations().get(LINK) == Some(&format!("{NAMESPACE}/{host}")));
+    ensure!(!again, "the marked host is not used again");
+    w.stage.untouched(&other)
+}
