@@ -108,6 +108,7 @@ fn redfish(spec: BmcSpec) -> RedfishConfig {
     config.trust = spec.trust;
     config.auth = spec.options.auth;
     config.keep_alive = spec.options.keep_alive;
+    config.soft_off_by_button = spec.options.soft_off_by_button;
     config.timeouts = Timeouts {
         connect: spec.connect_timeout,
         request: spec.call_timeout,
