@@ -205,6 +205,16 @@ impl Server {
         }
     }
 
+    /// Whether it ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        let process = self.process.as_mut().expect("process");
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while process.ended().is_none() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        process.ended().is_some()
+    }
+
     pub fn log(&self) -> String {
         self.process
             .as_ref()

@@ -158,10 +158,11 @@ impl Call<'_> {
     /// Asks, and waits for the answer.
     pub(super) async fn exchange(&self, exchange: Exchange) -> Result<Answer, BmcError> {
         let inner = &self.client.inner;
-        let Ok(line) = timeout_at(self.deadline, inner.turn.lock()).await else {
-            return Err(inner.error(no_turn()));
+        let line = timeout_at(self.deadline, inner.turn.lock()).await;
+        let mut turn = match line {
+            Ok(line) if tokio::time::Instant::now() < self.deadline => Turn::new(inner, line),
+            _ => return Err(inner.error(no_turn())),
         };
-        let mut turn = Turn::new(inner, line);
         turn.begin(exchange, self.deadline)
             .await
             .map_err(|failure| inner.error(failure))

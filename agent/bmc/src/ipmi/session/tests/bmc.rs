@@ -2,18 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ipmi::{
-    session::Level,
-    wire::{
-        Frame, Handshake, OpenRequest, OpenResponse, Opened, PayloadType, Rakp1, Rakp2, Rakp2Body,
-        Rakp3, Rakp4, RakpStatus, Request, SessionKeys, Suite, plain,
-    },
+use super::wire::{
+    Frame, Handshake, OpenRequest, OpenResponse, Opened, PayloadType, Rakp1, Rakp2, Rakp2Body,
+    Rakp3, Rakp4, RakpStatus, Request, SessionKeys, Suite, plain,
 };
 
 pub(super) const GUID: [u8; 16] = [0x42; 16];
 
 /// A user: name, password, highest privilege.
-pub(super) type User = (&'static str, &'static str, Level);
+pub(super) type User = (&'static str, &'static str, u8);
 
 struct Session {
     console: u32,
@@ -48,7 +45,7 @@ pub(super) struct Bmc {
     /// Completion codes of the next commands other than Set Session Privilege and Close Session.
     pub(super) codes: Vec<u8>,
     /// What Chassis Control needs here.
-    pub(super) control_level: Level,
+    pub(super) control_level: u8,
     sessions: BTreeMap<u32, Session>,
     next: u32,
 }
@@ -59,9 +56,9 @@ impl Bmc {
             suites: Suite::ALL.to_vec(),
             suite_status: Some(0x11),
             users: vec![
-                ("admin", "secret", Level::Administrator),
-                ("oper", "operpw", Level::Operator),
-                ("reader", "readpw", Level::User),
+                ("admin", "secret", 4),
+                ("oper", "operpw", 3),
+                ("reader", "readpw", 2),
             ],
             kg: b"",
             power: false,
@@ -70,7 +67,7 @@ impl Bmc {
             commands: Vec::new(),
             open_statuses: Vec::new(),
             codes: Vec::new(),
-            control_level: Level::Operator,
+            control_level: 3,
             sessions: BTreeMap::new(),
             next: 0x100,
         }
@@ -188,7 +185,7 @@ impl Bmc {
             self.sessions.remove(&one.managed);
             return no_such(&one, RakpStatus::UNAUTHORIZED_NAME);
         };
-        if one.role & 0x0f > most.number() {
+        if one.role & 0x0f > most {
             return no(RakpStatus::UNAUTHORIZED_ROLE);
         }
         session.most = one.role & 0x0f;
@@ -287,7 +284,7 @@ impl Bmc {
 
     fn carry_out(&mut self, managed: u32, request: &Request) -> (u8, Vec<u8>, bool) {
         self.commands.push((request.net_fn, request.command));
-        let control_level = self.control_level.number();
+        let control_level = self.control_level;
         let Some(session) = self.sessions.get_mut(&managed) else {
             return (0xff, Vec::new(), false);
         };

@@ -194,7 +194,7 @@ fn the_address_is_the_most_that_is_asked_for() {
 #[test]
 fn a_bmc_that_wants_administrator_for_power_gets_it_and_is_remembered() {
     let mut world = World::admin();
-    world.bmc.control_level = Level::Administrator;
+    world.bmc.control_level = 4;
     assert_eq!(world.ask(control(1)).map(|answer| answer.completion), Ok(0));
     assert_eq!(world.bmc.controls, [1]);
     let before = world.sent.len();
@@ -205,7 +205,7 @@ fn a_bmc_that_wants_administrator_for_power_gets_it_and_is_remembered() {
 
     // Who may not have it gets the BMC's own answer.
     let mut world = World::new(super::world::settings("oper", "operpw"));
-    world.bmc.control_level = Level::Administrator;
+    world.bmc.control_level = 4;
     assert_eq!(
         world.ask(control(1)).map(|answer| answer.completion),
         Ok(0xd4)

@@ -5,3 +5,6 @@ mod handshake;
 mod lossy;
 mod requests;
 mod world;
+
+// The BMC is also that of the tests over UDP, where this is the crate's.
+use crate::ipmi::wire;
