@@ -7,25 +7,11 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use rackhand_bmc::{
     Bmc, BmcAddress, BmcError, ErrorKind, Failover, FailoverSettings, Protocol, RedfishConfig,
-    Timeouts, Trust,
+    Timeouts, Trust, ipmi, ipmi::IpmiConfig,
 };
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::BmcOptions;
-
-/// Bytes of a user name in IPMI 2.0 (22.28, Set User Name).
-pub(crate) const IPMI_USER_MAX: usize = 16;
-/// Bytes of a password (22.30, Set User Password) and of K_g (22.25, Set Channel Security Keys).
-pub(crate) const IPMI_SECRET_MAX: usize = 20;
-
-/// Whether it can be a K_g: text, or any bytes as `0x` and 40 hexadecimal digits.
-pub(crate) fn is_kg(text: &str) -> bool {
-    let digits = text.strip_prefix("0x");
-    text.len() <= IPMI_SECRET_MAX
-        || digits.is_some_and(|digits| {
-            digits.len() == 2 * IPMI_SECRET_MAX && digits.bytes().all(|b| b.is_ascii_hexdigit())
-        })
-}
 
 /// Everything that is needed to speak to one BMC by one driver.
 #[derive(Debug, Clone)]
@@ -95,12 +81,20 @@ impl Driver for Hardware {
 fn client(spec: BmcSpec) -> Result<Arc<dyn Bmc>, BmcError> {
     match spec.address.protocol() {
         Protocol::Redfish => rackhand_bmc::connect(redfish(spec)).map(Arc::from),
-        Protocol::Ipmi => {
-            ipmi_limits(&spec)?;
-            // Says that it is not an address of Redfish.
-            rackhand_bmc::connect(redfish(spec)).map(Arc::from)
-        }
+        Protocol::Ipmi => ipmi::connect(ipmi(spec)).map(Arc::from),
     }
+}
+
+fn ipmi(spec: BmcSpec) -> IpmiConfig {
+    let mut config = IpmiConfig::new(spec.address, spec.username, spec.password);
+    config.kg = spec.kg;
+    config.suite = spec.options.cipher_suite;
+    config.min_interval = spec.options.min_interval.unwrap_or_default();
+    config.timeouts = ipmi::Timeouts {
+        connect: spec.connect_timeout,
+        call: spec.call_timeout,
+    };
+    config
 }
 
 fn redfish(spec: BmcSpec) -> RedfishConfig {
@@ -116,26 +110,6 @@ fn redfish(spec: BmcSpec) -> RedfishConfig {
         ..Timeouts::default()
     };
     config
-}
-
-/// What IPMI has no room for, in words that name the field and not the secret.
-fn ipmi_limits(spec: &BmcSpec) -> Result<(), BmcError> {
-    let password = spec.password.expose_secret().len();
-    let what = if spec.username.len() > IPMI_USER_MAX {
-        format!("the user name is longer than the {IPMI_USER_MAX} bytes that IPMI has room for")
-    } else if password > IPMI_SECRET_MAX {
-        format!("the password is longer than the {IPMI_SECRET_MAX} bytes that IPMI has room for")
-    } else if spec
-        .kg
-        .as_ref()
-        .is_some_and(|kg| !is_kg(kg.expose_secret()))
-    {
-        "the key K_g is neither 20 bytes at most nor 0x and 40 hexadecimal digits".to_owned()
-    } else {
-        return Ok(());
-    };
-    let what = format!("{what}; give this BMC another one");
-    Err(fault(&spec.address.to_string(), &what))
 }
 
 fn fault(bmc: &str, message: &str) -> BmcError {
@@ -205,7 +179,7 @@ mod tests {
                     kg: Some(long),
                     ..spec("ipmi://10.0.0.1")
                 },
-                "key K_g",
+                "K_g",
             ),
         ] {
             let error = Hardware.connect(vec![wrong]).unwrap_err();

@@ -11,9 +11,9 @@ use super::wire::Suite;
 use crate::{BmcAddress, BmcError, ErrorKind, Protocol};
 
 /// Longest user name, in bytes (IPMI 2.0, table 13-11).
-const MAX_USER: usize = 16;
+pub const MAX_USER: usize = 16;
 /// Longest password and longest K_g, in bytes (IPMI 2.0, tables 22-29 and 22-30).
-const MAX_KEY: usize = 20;
+pub const MAX_KEY: usize = 20;
 
 /// Which cipher suites may be used. Nothing weaker than suite 3 is ever proposed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -135,20 +135,29 @@ impl IpmiConfig {
 
     /// K_g as bytes, empty where there is none; `None` if it is not one.
     pub(super) fn kg_bytes(&self) -> Option<Zeroizing<Vec<u8>>> {
-        let text = self.kg.as_ref().map_or("", |kg| kg.expose_secret());
-        if text.len() <= MAX_KEY {
-            return Some(Zeroizing::new(text.as_bytes().to_vec()));
-        }
-        let digits = text.strip_prefix("0x")?;
-        if digits.len() != 2 * MAX_KEY || !digits.is_ascii() {
-            return None;
-        }
-        let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_KEY));
-        for at in (0..digits.len()).step_by(2) {
-            bytes.push(u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()?);
-        }
-        Some(bytes)
+        kg(self.kg.as_ref().map_or("", |kg| kg.expose_secret()))
     }
+}
+
+/// Whether a text can be a K_g: 20 bytes at most, or any 20 bytes as `0x` and 40 hexadecimal
+/// digits.
+pub fn is_kg(text: &str) -> bool {
+    kg(text).is_some()
+}
+
+fn kg(text: &str) -> Option<Zeroizing<Vec<u8>>> {
+    if text.len() <= MAX_KEY {
+        return Some(Zeroizing::new(text.as_bytes().to_vec()));
+    }
+    let digits = text.strip_prefix("0x")?;
+    if digits.len() != 2 * MAX_KEY || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_KEY));
+    for at in (0..digits.len()).step_by(2) {
+        bytes.push(u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()?);
+    }
+    Some(bytes)
 }
 
 #[cfg(test)]

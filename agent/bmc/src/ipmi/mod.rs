@@ -15,7 +15,7 @@ mod session;
 mod udp;
 pub mod wire;
 
-pub use config::{IpmiConfig, Retransmission, SuiteChoice, Timeouts};
+pub use config::{IpmiConfig, MAX_KEY, MAX_USER, Retransmission, SuiteChoice, Timeouts, is_kg};
 pub use wire::Suite;
 
 use crate::{Bmc, BmcError};

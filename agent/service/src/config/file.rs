@@ -2,10 +2,11 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use rackhand_bmc::AuthPolicy;
+use rackhand_bmc::{
+    AuthPolicy,
+    ipmi::{self, SuiteChoice},
+};
 use serde::{Deserialize, Deserializer, de};
-
-use super::CipherSuite;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -129,7 +130,7 @@ impl From<Auth> for AuthPolicy {
 
 /// A cipher suite as people write it: `auto`, `3` or `17`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Suite(pub(super) CipherSuite);
+pub(super) struct Suite(pub(super) SuiteChoice);
 
 impl<'de> Deserialize<'de> for Suite {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -143,8 +144,8 @@ impl<'de> Deserialize<'de> for Suite {
 
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Suite, E> {
                 match number {
-                    3 => Ok(Suite(CipherSuite::Three)),
-                    17 => Ok(Suite(CipherSuite::Seventeen)),
+                    3 => Ok(Suite(SuiteChoice::Only(ipmi::Suite::Cipher3))),
+                    17 => Ok(Suite(SuiteChoice::Only(ipmi::Suite::Cipher17))),
                     _ => Err(E::invalid_value(de::Unexpected::Unsigned(number), &self)),
                 }
             }
@@ -158,7 +159,7 @@ impl<'de> Deserialize<'de> for Suite {
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Suite, E> {
                 match text {
-                    "auto" => Ok(Suite(CipherSuite::Auto)),
+                    "auto" => Ok(Suite(SuiteChoice::Auto)),
                     "3" => self.visit_u64(3),
                     "17" => self.visit_u64(17),
                     _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),

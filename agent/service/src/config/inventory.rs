@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use rackhand_bmc::{AuthPolicy, BmcAddress, Trust, UuidMatch, same_system_uuid};
+use rackhand_bmc::{AuthPolicy, BmcAddress, Trust, UuidMatch, ipmi::SuiteChoice, same_system_uuid};
 
 use super::{Networks, PasswordFile};
 
@@ -68,21 +68,9 @@ pub struct BmcOptions {
     /// Redfish: a soft power-off may push the power button where the BMC knows no shutdown.
     pub soft_off_by_button: bool,
     /// IPMI: which cipher suites.
-    pub cipher_suite: CipherSuite,
+    pub cipher_suite: SuiteChoice,
     /// IPMI: least time between two commands; `None`: the driver's own.
     pub min_interval: Option<Duration>,
-}
-
-/// Which cipher suites an IPMI session may use (IPMI 2.0, table 22-20).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum CipherSuite {
-    /// The best of 17 and 3 that the BMC has.
-    #[default]
-    Auto,
-    /// Only 3: SHA-1.
-    Three,
-    /// Only 17: SHA-256.
-    Seventeen,
 }
 
 /// One name, several hosts.

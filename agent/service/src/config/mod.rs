@@ -18,7 +18,7 @@ use std::{
 use ipnet::IpNet;
 use rackhand_bmc::{Protocol, Trust};
 
-pub use inventory::{Ambiguous, BmcEntry, BmcOptions, CipherSuite, HostEntry, Inventory};
+pub use inventory::{Ambiguous, BmcEntry, BmcOptions, HostEntry, Inventory};
 pub use password::{PasswordError, PasswordFile};
 
 /// A good configuration.

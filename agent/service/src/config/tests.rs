@@ -1,5 +1,6 @@
 //! Good files, and the exact words about bad ones.
 
+use rackhand_bmc::ipmi::{self, SuiteChoice};
 use tempfile::TempDir;
 
 use super::*;
@@ -354,16 +355,16 @@ fn a_host_may_have_several_drivers_in_their_order() {
     assert_eq!(
         second.options,
         BmcOptions {
-            cipher_suite: CipherSuite::Seventeen,
+            cipher_suite: SuiteChoice::Only(ipmi::Suite::Cipher17),
             min_interval: Some(Duration::from_millis(500)),
             ..BmcOptions::default()
         }
     );
     assert_eq!(second.kg.as_ref().unwrap().to_string(), "/etc/rackhand/kg");
     for (text, suite) in [
-        ("auto", CipherSuite::Auto),
-        ("3", CipherSuite::Three),
-        ("'17'", CipherSuite::Seventeen),
+        ("auto", SuiteChoice::Auto),
+        ("3", SuiteChoice::Only(ipmi::Suite::Cipher3)),
+        ("'17'", SuiteChoice::Only(ipmi::Suite::Cipher17)),
     ] {
         let ipmi = format!("{{{IPMI}, cipher_suite: {text}}}");
         let config = parse(&drivers(&[&ipmi])).unwrap();

@@ -2,14 +2,16 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use rackhand_bmc::{BmcAddress, Protocol, Trust};
+use rackhand_bmc::{
+    BmcAddress, Protocol, Trust,
+    ipmi::{MAX_KEY, MAX_USER, is_kg},
+};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
     super::{BmcEntry, BmcOptions, Networks, PasswordFile, file},
     Judge,
 };
-use crate::driver::{IPMI_SECRET_MAX, IPMI_USER_MAX, is_kg};
 
 /// What of the rest of the file a BMC entry is judged by.
 pub(super) struct Around {
@@ -132,16 +134,16 @@ impl Judge<'_> {
         password: &PasswordFile,
         kg: Option<&PasswordFile>,
     ) {
-        if bmc.username.len() > IPMI_USER_MAX {
+        if bmc.username.len() > MAX_USER {
             let what = format!(
-                "{} bytes long; IPMI has room for {IPMI_USER_MAX}",
+                "{} bytes long; IPMI has room for {MAX_USER}",
                 bmc.username.len()
             );
             self.problem(&format!("{place}.username"), what);
         }
-        let is_long = |password: SecretString| password.expose_secret().len() > IPMI_SECRET_MAX;
+        let is_long = |password: SecretString| password.expose_secret().len() > MAX_KEY;
         if password.read().is_ok_and(is_long) {
-            let what = format!("what is in it is longer than IPMI's {IPMI_SECRET_MAX} bytes");
+            let what = format!("what is in it is longer than IPMI's {MAX_KEY} bytes");
             self.problem(&format!("{place}.password_file"), what);
         }
         let is_no_kg = |kg: SecretString| !is_kg(kg.expose_secret());
