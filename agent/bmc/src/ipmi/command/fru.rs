@@ -131,8 +131,9 @@ impl<'a, A: Ask> Device<'a, A> {
                     self.chunk = self.chunk.saturating_mul(2).min(self.most);
                 }
                 Err(AskError::Code(code)) if is_about_length(code) && self.chunk > MIN_CHUNK => {
-                    // Both are powers of two times 8, so a part stays a whole number of words.
-                    self.chunk = (self.chunk / 2).max(MIN_CHUNK);
+                    let tried = count.try_into().unwrap_or(self.chunk);
+                    // Whole blocks, and so whole words.
+                    self.chunk = ((tried / 2) & !7).max(MIN_CHUNK);
                     self.most = self.chunk;
                 }
                 Err(error) => return Err(error),
