@@ -374,7 +374,13 @@ async fn the_bmc_itself_is_restarted() {
     server.restart();
     bmc.power().await.expect("power");
     let server = Server::start(Peer::Goipmi("17"));
-    println!("{:?}", server.admin().reset_bmc().await);
+    let accepted = server.admin().reset_bmc().await.expect("accepted");
+    assert_eq!(accepted.command, "Cold Reset");
+    // ipmi_sim has no such command.
     let server = Server::start(Peer::IpmiSim);
-    println!("{:?}", server.admin().reset_bmc().await);
+    let error = server.admin().reset_bmc().await.expect_err("refused");
+    assert_eq!(
+        (error.kind, error.maybe_sent),
+        (ErrorKind::Unsupported, false)
+    );
 }

@@ -69,6 +69,7 @@ impl Machine {
         self.worked = Some((session.suite, session.most));
         self.session = Some(session);
         job.pending = None;
+        job.refusal = None;
         job.is_heard = true;
     }
 

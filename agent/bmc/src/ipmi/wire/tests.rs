@@ -69,7 +69,7 @@ fn an_answer_is_only_to_its_own_request() {
         },
         Request {
             net_fn: 6,
-            ..request.clone()
+            ..request
         },
     ] {
         assert!(!answer.answers(&other), "{other:?}");
@@ -219,11 +219,11 @@ proptest! {
         let one = Rakp1 { tag, managed, random, role: privilege | 0x10, user };
         prop_assert_eq!(Rakp1::decode(&one.encode()), Ok(one));
         let body = Rakp2Body { random, guid: random, code: code.clone() };
-        for result in [Ok(body.clone()), Err(no)] {
+        for result in [Ok(body), Err(no)] {
             let two = Rakp2 { tag, console, result };
             prop_assert_eq!(Rakp2::decode(&two.encode()), Ok(two));
         }
-        for result in [Ok(code.clone()), Err(no)] {
+        for result in [Ok(code), Err(no)] {
             let three = Rakp3 { tag, managed, result: result.clone() };
             prop_assert_eq!(Rakp3::decode(&three.encode()), Ok(three));
             let four = Rakp4 { tag, console, result };
