@@ -20,3 +20,5 @@ mod ipmitool;
 mod peer;
 #[path = "ipmi_clients/pyghmi.rs"]
 mod pyghmi;
+#[path = "ipmi_clients/rack.rs"]
+mod rack;

@@ -243,7 +243,7 @@ async fn ipmitool_sees_no_difference_through_a_proxy_without_faults() {
         assert_eq!(text.trim(), answer);
     }
     assert_eq!(bmc.tally().resets, 1);
-    let counters = peer::nothing_is_left(&bmc);
+    let counters = peer::nothing_is_left(&bmc).await;
     let (there, back) = (
         proxy.passed(Direction::ToServer),
         proxy.passed(Direction::ToClient),

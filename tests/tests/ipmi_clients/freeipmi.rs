@@ -1,7 +1,10 @@
-use rackhand_bmc::ipmi::wire::Suite;
-use rackhand_tests::rack::ipmi::IpmiBmc;
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
-use crate::peer::{Said, bmc, nothing_is_left, only, row, run, tally, value};
+use rackhand_bmc::ipmi::wire::Suite;
+use rackhand_tests::rack::ipmi::{Action, Bmc, Farm, FarmConfig, IpmiBmc, Rule, Target};
+
+use crate::peer::{PATIENCE, Said, bmc, only, row, run, tally, value};
 
 /// With a long wait: a loaded machine must not make it repeat a command.
 const PATIENT: [&str; 2] = ["--retransmission-timeout=15000", "--session-timeout=20000"];
@@ -31,7 +34,16 @@ async fn switches(bmc: &IpmiBmc, suite: &str) {
     }
     assert_eq!(power("--stat").await, "off");
     assert_eq!(bmc.tally(), tally(3, 2, 1, 1, 1));
-    assert_eq!(nothing_is_left(bmc).controls.len(), 6);
+    // After a reset it leaves its session open, and after nothing else.
+    let closed = |bmc: &mut Bmc, now| bmc.sessions(now) == 1;
+    bmc.wait_for(PATIENCE, closed).await.expect("one session");
+    let counters = bmc.counters();
+    assert_eq!((counters.sessions_opened, counters.sessions_closed), (9, 8));
+    assert_eq!(counters.controls.len(), 6);
+    assert!(
+        counters.dropped.is_empty() && counters.unknown.is_empty(),
+        "{counters:?}"
+    );
 }
 
 #[tokio::test]
@@ -43,17 +55,50 @@ async fn power_is_switched_once_each_with_both_suites() {
 #[tokio::test]
 async fn ipmipower_tells_why_it_was_refused() {
     let bmc = bmc(only(Suite::Cipher3)).await;
-    let refused = async |user: [&str; 2], suite: &str| {
-        let text = free("ipmipower", &bmc, user, &["-I", suite, "--off"])
-            .await
-            .failed();
-        value(&text, "127.0.0.1").to_owned()
+    let off = async |user: [&str; 2], suite: &str| {
+        let said = free("ipmipower", &bmc, user, &["-I", suite, "--off"]).await;
+        value(&said.text, "127.0.0.1").to_owned()
     };
-    assert_eq!(refused(["admin", "wrong"], "3").await, "password invalid");
-    assert_eq!(refused(["nobody", "secret"], "3").await, "username invalid");
-    let text = refused(ADMIN, "17").await;
-    assert!(text.contains("cipher suite id unavailable"), "{text}");
+    assert_eq!(off(["admin", "wrong"], "3").await, "password invalid");
+    assert_eq!(off(["nobody", "secret"], "3").await, "username invalid");
+    // Invalid authentication algorithm; then no matching cipher suite.
+    assert_eq!(off(ADMIN, "17").await, "BMC error");
+    bmc.inject(Rule::on(
+        Target::OpenSession,
+        Action::Status { status: 0x11 },
+    ));
+    assert_eq!(off(ADMIN, "17").await, "cipher suite id unavailable");
     assert_eq!(bmc.tally(), tally(0, 0, 0, 0, 0));
+}
+
+#[tokio::test]
+async fn a_farm_answers_and_its_dead_are_silent() {
+    let mut config = FarmConfig::new(60);
+    config.first = Ipv4Addr::new(127, 0, 77, 1);
+    config.dead = BTreeSet::from([7, 21]);
+    let farm = Farm::start(&config).await.expect("a farm");
+    let hosts: Vec<_> = farm
+        .bmcs()
+        .iter()
+        .map(|bmc| bmc.address().to_string())
+        .collect();
+    let (hosts, wait) = (hosts.join(","), "--session-timeout=2000");
+    let args = [
+        "-D", "LAN_2_0", "-I", "17", "-h", &hosts, "-u", "admin", "-p", "secret", wait, "--stat",
+    ];
+    let text = run("ipmipower", &args).await.text;
+    for (index, bmc) in farm.bmcs().iter().enumerate() {
+        let expected = if [7, 21].contains(&index) {
+            "connection timeout"
+        } else {
+            "on"
+        };
+        assert_eq!(
+            value(&text, &bmc.address().ip().to_string()),
+            expected,
+            "{index}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -87,6 +132,6 @@ async fn sensors_log_and_identity_are_read() {
     assert_eq!(value(&watts, "Current Power"), "212 Watts");
     let chassis = ask("ipmi-chassis", &["--get-chassis-status"]).await;
     assert_eq!(value(&chassis, "System Power"), "on");
-    let counters = bmc.counters();
-    assert_eq!(counters.sessions_opened, counters.sessions_closed);
+    let closed = |bmc: &mut Bmc, now| bmc.sessions(now) == 0;
+    bmc.wait_for(PATIENCE, closed).await.expect("no session");
 }

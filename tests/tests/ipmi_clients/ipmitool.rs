@@ -45,7 +45,7 @@ async fn switches(bmc: &IpmiBmc, suite: &[&str]) {
     assert_eq!(power("soft").await, "Chassis Power Control: Soft");
     assert_eq!(power("status").await, "Chassis Power is off");
 
-    let counters = nothing_is_left(bmc);
+    let counters = nothing_is_left(bmc).await;
     let controls: Vec<_> = counters.controls.iter().map(|one| one.control).collect();
     let expected = [
         ChassisControl::Down,
@@ -105,7 +105,7 @@ async fn identity_is_read() {
     assert_eq!(value(&fru, "Product Serial"), "SIM-1");
     assert_eq!(value(&session, "user id"), "2");
     assert_eq!(value(&session, "privilege level"), "ADMINISTRATOR");
-    nothing_is_left(&bmc);
+    nothing_is_left(&bmc).await;
 }
 
 #[tokio::test]
@@ -128,15 +128,15 @@ async fn sensors_are_read() {
     let inlet = row(&sensors, "Inlet Temp");
     assert_eq!(
         inlet[3..],
-        ["ok", "na", "na", "na", "37.000", "42.000", "47.000", ""]
+        ["ok", "na", "na", "na", "37.000", "42.000", "47.000"]
     );
     let fan = row(&sensors, "Fan1");
     assert_eq!(
         fan[3..],
-        ["ok", "na", "360.000", "600.000", "na", "na", "na", ""]
+        ["ok", "na", "360.000", "600.000", "na", "na", "na"]
     );
     assert_eq!(value(&watts, "Instantaneous power reading"), "212 Watts");
-    nothing_is_left(&bmc);
+    nothing_is_left(&bmc).await;
 
     tool(&bmc, &["chassis", "power", "off"]).await;
     let list = tool(&bmc, &["sdr", "list"]).await;
@@ -164,13 +164,10 @@ async fn the_event_log_is_written_read_and_cleared() {
     assert_eq!(value(&tool(&bmc, &["sel", "info"]).await, "Entries"), "1");
     tool(&bmc, &["sel", "clear"]).await;
     assert_eq!(value(&tool(&bmc, &["sel", "info"]).await, "Entries"), "0");
-    tool(&bmc, &["sel", "time", "set", "01/02/2031 03:04:05"]).await;
+    tool(&bmc, &["sel", "time", "set", "01/02/31 03:04:05"]).await;
     let time = tool(&bmc, &["sel", "time", "get"]).await;
-    assert!(
-        time.starts_with("01/02/31 03:04:0") || time.starts_with("01/02/2031 03:04:0"),
-        "{time}"
-    );
-    nothing_is_left(&bmc);
+    assert!(time.starts_with("01/02/31 03:04:"), "{time}");
+    nothing_is_left(&bmc).await;
 }
 
 #[tokio::test]
@@ -200,7 +197,7 @@ async fn boot_and_identify_are_set() {
         assert!(text.contains(words), "{text}");
     }
     tool(&bmc, &["chassis", "identify", "5"]).await;
-    let counters = nothing_is_left(&bmc);
+    let counters = nothing_is_left(&bmc).await;
     assert_eq!(
         (counters.controls.len(), bmc.tally()),
         (2, tally(1, 1, 1, 0, 0))
@@ -238,7 +235,7 @@ async fn who_may_not_is_refused() {
         assert_eq!(text.trim(), "Chassis Power is on");
     }
     assert_eq!(bmc.tally(), PowerTally::default());
-    assert_eq!((bmc.sessions(), bmc.counters().controls.len()), (0, 0));
+    assert_eq!(nothing_is_left(&bmc).await.controls, []);
 }
 
 #[tokio::test]

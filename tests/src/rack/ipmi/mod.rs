@@ -24,6 +24,7 @@ mod sensors;
 mod server;
 mod session;
 mod setup;
+mod wrap;
 
 pub use bmc::{Bmc, Datagram};
 pub use command::ChassisControl;

@@ -169,7 +169,8 @@ impl HostPower for StandAlone {
     }
 }
 
-/// Its time is tokio's, whatever `now` says.
+/// Its time is tokio's, whatever `now` says. Interrupts and graceful shutdowns are counted when they
+/// arrive, those that were refused included.
 impl HostPower for SimHost {
     fn power(&mut self, _: Instant) -> PowerState {
         self.real_power()

@@ -6,9 +6,9 @@
 use std::future::pending;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use parking_lot::Mutex;
 use rackhand_bmc::ipmi::wire::MAX_PACKET;
 use tokio::net::UdpSocket;
@@ -109,6 +109,23 @@ impl IpmiBmc {
     /// Adds a rule behind the others.
     pub fn inject(&self, rule: Rule) -> FaultId {
         self.with(|bmc, _| bmc.inject(rule))
+    }
+
+    /// Waits until a packet has made it as `wanted`.
+    ///
+    /// # Errors
+    /// It is not so within that time.
+    pub async fn wait_for(
+        &self,
+        within: Duration,
+        wanted: impl Fn(&mut Bmc, Instant) -> bool,
+    ) -> Result<()> {
+        let mut taken = self.shared.taken.subscribe();
+        let reached = taken.wait_for(|_| self.with(&wanted));
+        match tokio::time::timeout(within, reached).await {
+            Ok(reached) => reached.map(drop).context("the BMC has ended"),
+            Err(_) => bail!("not within {within:?}: {:?}", self.counters()),
+        }
     }
 
     /// From now on a packet is taken only when [`IpmiBmc::step`] lets it; until then it waits.
