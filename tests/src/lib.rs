@@ -5,7 +5,8 @@
 //! - [`process`]: processes that never outlive their test.
 //! - [`pki`]: a certificate authority in a directory.
 //! - [`stage`]: all of it, with our own binaries as processes.
-//! - [`rack`]: simulated hosts, each with a Redfish BMC and a kubelet.
+//! - [`rack`]: simulated hosts, each with a Redfish BMC and a kubelet, and IPMI BMCs.
+//! - [`udp_proxy`]: a network between client and BMC that fails by a seed.
 
 pub mod bmo;
 pub mod cluster;
@@ -13,3 +14,4 @@ pub mod pki;
 pub mod process;
 pub mod rack;
 pub mod stage;
+pub mod udp_proxy;

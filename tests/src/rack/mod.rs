@@ -7,10 +7,10 @@
 //!           (may be a lie)
 //! ```
 //!
-//! Owns the tasks of all of these. Must never share code with what it tests: its BMC is checked by
-//! foreign clients, its power is a model of its own. Tests ask the host, not the BMC, what really
-//! happened: [`SimHost::counters`], [`SimHost::switched`], [`SimHost::log`], [`SimHost::processes`],
-//! [`Rack::overlaps`].
+//! Owns the tasks of all of these. Must never share code with what it tests, but for the packets of
+//! IPMI (see [`ipmi`]): its BMCs are checked by foreign clients, its power is a model of its own.
+//! Tests ask the host, not the BMC, what really happened: [`SimHost::counters`],
+//! [`SimHost::switched`], [`SimHost::log`], [`SimHost::processes`], [`Rack::overlaps`].
 
 mod bmc;
 pub mod clock;
@@ -19,6 +19,7 @@ pub mod control;
 pub mod faults;
 pub mod file;
 pub mod host;
+pub mod ipmi;
 pub mod kubelet;
 pub mod panel;
 pub mod power;

@@ -1,0 +1,186 @@
+//! What the BMC does when asked, command by command.
+//!
+//! Owns privileges, completion codes, and what a BMC remembers apart from sessions. Must never
+//! carry out what the session's privilege does not allow.
+
+mod app;
+mod boot;
+mod chassis;
+mod dcmi;
+mod fru;
+mod sdr;
+mod sel;
+mod storage;
+
+use std::time::Instant;
+
+use rackhand_bmc::ipmi::wire::{CompletionCode, Request, Response};
+
+pub use chassis::ChassisControl;
+
+use super::bmc::{Bmc, Framing, command_of};
+use super::config::{IpmiConfig, Privilege};
+use super::record::Dropped;
+use super::rules::Effects;
+use super::session::Session;
+
+/// Network functions.
+const CHASSIS: u8 = 0x00;
+const SENSOR: u8 = 0x04;
+const APP: u8 = 0x06;
+const STORAGE: u8 = 0x0a;
+const GROUP: u8 = 0x2c;
+
+/// A completion code other than success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refused(u8);
+
+impl From<CompletionCode> for Refused {
+    fn from(code: CompletionCode) -> Self {
+        Self(code.number())
+    }
+}
+
+type Reply = Result<Vec<u8>, Refused>;
+
+/// Who asks.
+struct Caller<'a> {
+    /// The BMC's session id.
+    session: Option<u32>,
+    effects: &'a Effects,
+    now: Instant,
+}
+
+/// What a BMC remembers apart from sessions.
+#[derive(Debug)]
+pub(super) struct Stores {
+    chassis: chassis::Chassis,
+    boot: boot::BootOptions,
+    sel: sel::Sel,
+    sdr: sdr::Repository,
+    fru: Vec<u8>,
+    /// The session that was closed last, until that is answered.
+    pub(super) closing: Option<Session>,
+}
+
+impl Stores {
+    pub(super) fn new(config: &IpmiConfig) -> Self {
+        Self {
+            chassis: chassis::Chassis::default(),
+            boot: boot::BootOptions::default(),
+            sel: sel::Sel::default(),
+            sdr: sdr::Repository::new(&config.sensors),
+            fru: fru::image(&config.product),
+            closing: None,
+        }
+    }
+
+    /// What a restart of the BMC forgets.
+    pub(super) fn restarted(&mut self) {
+        self.chassis = chassis::Chassis::default();
+        self.sel.cancel_reservation();
+        self.sdr.cancel_reservation();
+    }
+}
+
+/// The data as an array of exactly this length.
+fn exactly<const N: usize>(data: &[u8]) -> Result<[u8; N], Refused> {
+    data.try_into().map_err(|_| CompletionCode::LENGTH.into())
+}
+
+/// The first bytes of the data, which may be longer.
+fn first<const N: usize>(data: &[u8]) -> Result<[u8; N], Refused> {
+    let head = data.first_chunk::<N>().copied();
+    head.ok_or_else(|| CompletionCode::LENGTH.into())
+}
+
+/// What a command needs; none: nothing, not even a session (IPMI 2.0, appendix G).
+fn needed(request: &Request) -> Option<Privilege> {
+    Some(match (request.net_fn, request.command) {
+        (APP, 0x37 | 0x38 | 0x54) => return None,
+        (APP, 0x3b | 0x3c) => Privilege::Callback,
+        (APP, 0x02 | 0x03) => Privilege::Administrator,
+        (CHASSIS, 0x02 | 0x04 | 0x06 | 0x08 | 0x09) => Privilege::Operator,
+        (STORAGE, 0x44 | 0x46 | 0x47 | 0x49 | 0x12) => Privilege::Operator,
+        _ => Privilege::User,
+    })
+}
+
+impl Bmc {
+    pub(super) fn execute(
+        &mut self,
+        framing: Framing,
+        request: &Request,
+        effects: &Effects,
+        now: Instant,
+    ) -> Result<Response, Dropped> {
+        let asked = effects.complete;
+        if let Some((code, false)) = asked {
+            return Ok(request.answer(code, Vec::new()));
+        }
+        if (request.net_fn, request.command) == (APP, 0x54) && !self.config.behaviour.lists_suites {
+            return Err(Dropped::Refused);
+        }
+        let session = match framing {
+            Framing::Session(id) => Some(id),
+            Framing::V15 | Framing::Plain => None,
+        };
+        *self
+            .counters
+            .commands
+            .entry(command_of(request))
+            .or_default() += 1;
+        let reply = match self.allowed(session, request) {
+            Ok(()) => {
+                let caller = Caller {
+                    session,
+                    effects,
+                    now,
+                };
+                self.dispatch(&caller, request)
+            }
+            Err(refused) => Err(refused),
+        };
+        if reply == Err(CompletionCode::INVALID_COMMAND.into()) {
+            *self
+                .counters
+                .unknown
+                .entry(command_of(request))
+                .or_default() += 1;
+        }
+        let reply = asked.map_or(reply, |(code, _)| Err(Refused(code)));
+        Ok(match reply {
+            Ok(data) => request.answer(0, data),
+            Err(Refused(code)) => request.answer(code, Vec::new()),
+        })
+    }
+
+    fn allowed(&mut self, session: Option<u32>, request: &Request) -> Result<(), Refused> {
+        let Some(needed) = needed(request) else {
+            return Ok(());
+        };
+        let session = session.and_then(|id| self.sessions.get(id));
+        let allowed = session.is_some_and(|session| session.privilege >= needed);
+        let refused = CompletionCode::PRIVILEGE;
+        allowed.then_some(()).ok_or_else(|| refused.into())
+    }
+
+    fn dispatch(&mut self, caller: &Caller<'_>, request: &Request) -> Reply {
+        match request.net_fn {
+            APP => self.app(caller, request),
+            CHASSIS => self.chassis(caller, request),
+            SENSOR => self.sensor(caller, request),
+            STORAGE => self.storage(caller, request),
+            GROUP => self.group(caller, request),
+            _ => Err(CompletionCode::INVALID_COMMAND.into()),
+        }
+    }
+
+    /// The BMC's clock, in seconds since 1970.
+    fn clock(&self, now: Instant) -> u32 {
+        let up = now.saturating_duration_since(self.started).as_secs();
+        let clock = u64::from(self.config.clock).saturating_add(up);
+        let clock = clock.saturating_add_signed(self.stores.sel.clock_offset());
+        u32::try_from(clock).unwrap_or(u32::MAX)
+    }
+}

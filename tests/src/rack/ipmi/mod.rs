@@ -1,0 +1,40 @@
+//! An IPMI 2.0 BMC over RMCP+, simulated: sessions, commands, faults, and counters of what it did.
+//!
+//! ```text
+//!   UDP ---> server ---> Bmc::receive(peer, packet, now) ---> packets to send
+//!                          |  rules: what is to go wrong
+//!                          +--> HostPower: the rack's SimHost, or a machine of its own
+//! ```
+//!
+//! Owns the BMC's end of the protocol. [`Bmc`] is sans-IO: it takes packets and an explicit `now`,
+//! and does no I/O, reads no clock and draws no random number but from its seed. Packets and keys
+//! are those of `rackhand_bmc::ipmi::wire`, so that foreign clients must check it: a mistake in
+//! there would be on both ends of our own tests. Must never switch a host but by a command that
+//! arrived.
+
+mod bmc;
+mod command;
+pub mod config;
+pub mod farm;
+mod ping;
+pub mod power;
+pub mod record;
+pub mod rules;
+mod sensors;
+mod server;
+mod session;
+mod setup;
+mod wrap;
+
+pub use bmc::{Bmc, Datagram};
+pub use command::ChassisControl;
+pub use config::{Behaviour, IpmiConfig, Privilege, Product, Refusal, User};
+pub use farm::{Farm, FarmConfig};
+pub use power::{HostPower, PowerTally, StandAlone, Switched};
+pub use record::{Command, Controlled, Counters, Dropped};
+pub use rules::{Action, Rule, Target};
+pub use sensors::Sensor;
+pub use server::IpmiBmc;
+
+#[cfg(test)]
+mod tests;

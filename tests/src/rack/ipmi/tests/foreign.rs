@@ -1,0 +1,94 @@
+//! Whatever arrives: no panic, no switch but by a whole and signed command, and always the same.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::client::{ADMIN, PEER, log_in, operator};
+use super::*;
+
+/// Starts of packets behind which random bytes go deep.
+fn heads() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        Just(vec![]),
+        Just(vec![6, 0, 0xff, 7]),
+        Just(vec![6, 0, 0xff, 6, 0, 0, 0x11, 0xbe]),
+        Just(vec![6, 0, 0xff, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        (0..0x16_u8).prop_map(|kind| vec![6, 0, 0xff, 7, 6, kind, 0, 0, 0, 0, 0, 0, 0, 0]),
+    ]
+}
+
+/// Any command with any data, well-formed.
+fn commands() -> impl Strategy<Value = (u8, u8, Vec<u8>)> {
+    let net_fn = prop::sample::select(vec![0x00_u8, 0x04, 0x06, 0x0a, 0x0c, 0x2c, 0x30]);
+    (net_fn, 0..0x60_u8, vec(any::<u8>(), 0..20))
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic_or_switch(
+        packets in vec((heads(), vec(any::<u8>(), 0..120)), 1..20), mut seconds in 0..100_u32
+    ) {
+        let mut now = Instant::now();
+        let mut bmc = bmc(now);
+        for (head, tail) in packets {
+            bmc.receive(PEER, &[head, tail].concat(), now);
+            seconds = seconds.wrapping_mul(31) % 100;
+            now += SECOND * seconds;
+        }
+        prop_assert_eq!(bmc.tally(now), PowerTally::default());
+        prop_assert_eq!(bmc.sessions(now), 0);
+    }
+
+    #[test]
+    fn no_command_panics_and_each_is_answered_once(commands in vec(commands(), 1..20)) {
+        let now = Instant::now();
+        let mut bmc = bmc(now);
+        let mut client = log_in(&mut bmc, &ADMIN, now).expect("a session");
+        client.ask(&mut bmc, Command::SET_PRIVILEGE, &[4], now).expect("administrator");
+        for (net_fn, command, data) in commands {
+            let command = Command::new(net_fn, command);
+            // What ends the session or lowers it.
+            if net_fn == 0x06 && [0x02, 0x03, 0x3b, 0x3c].contains(&command.command) {
+                continue;
+            }
+            let packet = client.packet(command, &data);
+            let out = bmc.receive(PEER, &packet, now);
+            prop_assert_eq!(out.len(), 1);
+            prop_assert_eq!(client.read(&out[0]).command, command.command);
+        }
+    }
+
+    #[test]
+    fn a_changed_or_cut_control_switches_nothing(at: prop::sample::Index, bit in 0..8_u8, cut: bool) {
+        let now = Instant::now();
+        let mut bmc = bmc(now);
+        let mut client = operator(&mut bmc, now);
+        let mut packet = client.packet(Command::CHASSIS_CONTROL, &[0]);
+        let at = at.index(packet.len());
+        // Byte 1 of RMCP is reserved, and nothing covers it.
+        prop_assume!(at != 1);
+        if cut {
+            packet.truncate(at);
+        } else {
+            packet[at] ^= 1 << bit;
+        }
+        bmc.receive(PEER, &packet, now);
+        prop_assert_eq!(bmc.tally(now), PowerTally::default());
+    }
+
+    #[test]
+    fn the_same_packets_give_the_same_answers(seed: u64, commands in vec(commands(), 0..10)) {
+        let now = Instant::now();
+        let run = || {
+            let change = |config: &mut IpmiConfig| config.seed = seed;
+            let mut bmc = bmc_with(change, StandAlone::instant(true), now);
+            let mut client = operator(&mut bmc, now);
+            let answers: Vec<_> = commands.iter().map(|(net_fn, command, data)| {
+                let packet = client.packet(Command::new(*net_fn, *command), data);
+                bmc.receive(PEER, &packet, now)
+            }).collect();
+            (answers, bmc.counters().clone())
+        };
+        prop_assert_eq!(run(), run());
+    }
+}

@@ -1,0 +1,37 @@
+//! The BMC as a client sees it, without a network.
+
+mod client;
+mod faults;
+mod foreign;
+mod sessions;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rackhand_bmc::ipmi::wire::Suite;
+
+use super::*;
+use crate::rack::PowerTimings;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn bmc_with(change: impl FnOnce(&mut IpmiConfig), power: StandAlone, now: Instant) -> Bmc {
+    let mut config = IpmiConfig::default();
+    change(&mut config);
+    Bmc::new(Arc::new(config), Box::new(power), now)
+}
+
+/// A BMC of a machine that is on and switches at once.
+fn bmc(now: Instant) -> Bmc {
+    bmc_with(|_| {}, StandAlone::instant(true), now)
+}
+
+fn slow_machine() -> StandAlone {
+    let timings = PowerTimings {
+        off_takes: SECOND,
+        on_takes: 2 * SECOND,
+        shutdown_takes: 5 * SECOND,
+        ..PowerTimings::default()
+    };
+    StandAlone::new(timings, true)
+}

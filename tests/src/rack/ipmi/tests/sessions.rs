@@ -1,0 +1,304 @@
+use super::client::{ADMIN, Client, Login, No, PEER, log_in, opening, operator, payload};
+use super::*;
+use rackhand_bmc::ipmi::wire::{RakpStatus, Request, Response, v15};
+use secrecy::SecretSlice;
+
+#[test]
+fn a_session_starts_as_a_users_and_becomes_an_operators() {
+    for suite in Suite::ALL {
+        let now = Instant::now();
+        let mut bmc = bmc(now);
+        let mut client = log_in(&mut bmc, &Login { suite, ..ADMIN }, now).expect("a session");
+        assert!(client.is_on(&mut bmc, now));
+        assert_eq!(client.control(&mut bmc, 0, now), Err(0xd4));
+        assert_eq!(bmc.tally(now), PowerTally::default());
+        let level = client.ask(&mut bmc, Command::SET_PRIVILEGE, &[3], now);
+        assert_eq!(level, Ok(vec![3]));
+        assert_eq!(client.control(&mut bmc, 0, now), Ok(()));
+        assert!(!client.is_on(&mut bmc, now));
+        assert_eq!(bmc.tally(now).offs, 1);
+        assert_eq!(bmc.counters().controlled(ChassisControl::Down), 1);
+        let id = client.managed.to_le_bytes();
+        assert_eq!(
+            client.ask(&mut bmc, Command::CLOSE_SESSION, &id, now),
+            Ok(vec![])
+        );
+        assert_eq!((bmc.sessions(now), bmc.counters().sessions_closed), (0, 1));
+    }
+}
+
+#[test]
+fn whoever_may_not_log_in_is_told_why() {
+    let now = Instant::now();
+    let mut reader = User::new("reader", "secret", Privilege::User);
+    let mut gone = User::new("gone", "secret", Privilege::Administrator);
+    (reader.enabled, gone.enabled) = (true, false);
+    let change = |config: &mut IpmiConfig| {
+        config.users.extend([reader, gone]);
+        config.suites = vec![Suite::Cipher17];
+    };
+    let mut bmc = bmc_with(change, StandAlone::instant(true), now);
+    let reader = Login {
+        user: "reader",
+        role: 0x12,
+        ..ADMIN
+    };
+    let cases = [
+        (
+            Login {
+                password: "wrong",
+                ..ADMIN
+            },
+            RakpStatus::INVALID_CHECK_VALUE,
+        ),
+        (
+            Login {
+                user: "nobody",
+                ..ADMIN
+            },
+            RakpStatus::UNAUTHORIZED_NAME,
+        ),
+        (
+            Login {
+                user: "gone",
+                ..ADMIN
+            },
+            RakpStatus::UNAUTHORIZED_NAME,
+        ),
+        (
+            Login {
+                role: 0x13,
+                ..reader.clone()
+            },
+            RakpStatus::UNAUTHORIZED_ROLE,
+        ),
+        (Login { role: 0, ..ADMIN }, RakpStatus::INVALID_ROLE),
+        (
+            Login {
+                suite: Suite::Cipher3,
+                ..ADMIN
+            },
+            RakpStatus::INVALID_AUTHENTICATION,
+        ),
+    ];
+    for (login, status) in cases {
+        let refused = log_in(&mut bmc, &login, now).expect_err("refused");
+        assert_eq!(refused, No::Status(status), "{login:?}");
+    }
+    let mut client = log_in(&mut bmc, &reader, now).expect("a reader");
+    let level = client.ask(&mut bmc, Command::SET_PRIVILEGE, &[3], now);
+    assert_eq!(level, Err(0x80));
+    assert_eq!(bmc.sessions(now), 1, "nothing is left of the others");
+}
+
+#[test]
+fn some_makes_refuse_in_silence() {
+    let now = Instant::now();
+    let change = |config: &mut IpmiConfig| {
+        config.behaviour.wrong_password = Refusal::Silent;
+        config.behaviour.unknown_user = Refusal::Silent;
+    };
+    let mut bmc = bmc_with(change, StandAlone::instant(true), now);
+    for login in [
+        Login {
+            password: "wrong",
+            ..ADMIN
+        },
+        Login {
+            user: "nobody",
+            ..ADMIN
+        },
+    ] {
+        assert_eq!(
+            log_in(&mut bmc, &login, now).expect_err("refused"),
+            No::Silence
+        );
+    }
+    assert_eq!(bmc.counters().dropped(Dropped::Refused), 2);
+}
+
+#[test]
+fn k_g_is_needed_where_there_is_one() {
+    let now = Instant::now();
+    let key = b"0123456789abcdef0123";
+    let change = |config: &mut IpmiConfig| config.kg = Some(SecretSlice::from(key.to_vec()));
+    let mut bmc = bmc_with(change, StandAlone::instant(true), now);
+    assert_eq!(
+        log_in(&mut bmc, &ADMIN, now).expect_err("no K_g"),
+        No::WrongCode
+    );
+    let kg = Some(key.as_slice());
+    let mut client = log_in(&mut bmc, &Login { kg, ..ADMIN }, now).expect("a session");
+    assert!(client.is_on(&mut bmc, now));
+}
+
+#[test]
+fn sessions_are_limited_and_time_out() {
+    let now = Instant::now();
+    let mut bmc = bmc_with(
+        |config| config.session_limit = 2,
+        StandAlone::instant(true),
+        now,
+    );
+    let mut client = log_in(&mut bmc, &ADMIN, now).expect("a session");
+    // Half open.
+    assert_eq!(bmc.receive(PEER, &opening(&ADMIN), now).len(), 1);
+    let full = log_in(&mut bmc, &ADMIN, now).expect_err("full");
+    assert_eq!(full, No::Status(RakpStatus::NO_RESOURCES));
+    let now = now + 30 * SECOND;
+    assert!(client.is_on(&mut bmc, now));
+    log_in(&mut bmc, &ADMIN, now).expect("the half-open one is gone");
+    let now = now + 59 * SECOND;
+    assert_eq!(bmc.sessions(now), 2);
+    assert_eq!(bmc.sessions(now + SECOND), 0);
+    assert_eq!(bmc.counters().sessions_expired, 3);
+    let late = client.packet(Command::CHASSIS_STATUS, &[]);
+    assert_eq!(bmc.receive(PEER, &late, now + SECOND), []);
+    assert_eq!(bmc.counters().dropped(Dropped::UnknownSession), 1);
+}
+
+fn resets_after_a_duplicate(strict: bool) -> (u64, u64) {
+    let now = Instant::now();
+    let change = |config: &mut IpmiConfig| config.behaviour.strict_sequence = strict;
+    let mut bmc = bmc_with(change, StandAlone::instant(true), now);
+    let mut client = operator(&mut bmc, now);
+    let packet = client.packet(Command::CHASSIS_CONTROL, &[3]);
+    bmc.receive(PEER, &packet, now);
+    bmc.receive(PEER, &packet, now);
+    let after_duplicate = bmc.tally(now).resets;
+    assert_eq!(client.control(&mut bmc, 3, now), Ok(()));
+    (after_duplicate, bmc.tally(now).resets)
+}
+
+#[test]
+fn a_duplicated_datagram_is_carried_out_again_unless_the_bmc_is_strict() {
+    assert_eq!(resets_after_a_duplicate(false), (2, 3));
+    assert_eq!(resets_after_a_duplicate(true), (1, 2));
+}
+
+#[test]
+fn a_lost_rakp_4_can_be_had_again() {
+    let now = Instant::now();
+    let mut bmc = bmc(now);
+    let mut client = log_in(&mut bmc, &ADMIN, now).expect("a session");
+    let (first, again) = (client.rakp4.clone(), bmc.receive(PEER, &client.rakp3, now));
+    assert_eq!(
+        again.iter().map(|one| &one.bytes).collect::<Vec<_>>(),
+        [&first]
+    );
+    assert!(client.is_on(&mut bmc, now));
+    assert_eq!((bmc.sessions(now), bmc.counters().sessions_opened), (1, 1));
+}
+
+#[test]
+fn a_cold_reset_loses_sessions_and_nothing_of_the_host() {
+    let now = Instant::now();
+    let mut bmc = bmc(now);
+    let mut client = log_in(&mut bmc, &ADMIN, now).expect("a session");
+    assert_eq!(
+        client.ask(&mut bmc, Command::SET_PRIVILEGE, &[4], now),
+        Ok(vec![4])
+    );
+    let packet = client.packet(Command::new(0x06, 0x02), &[]);
+    assert_eq!(bmc.receive(PEER, &packet, now), []);
+    assert_eq!(
+        log_in(&mut bmc, &ADMIN, now).expect_err("gone"),
+        No::Silence
+    );
+    let now = now + 5 * SECOND;
+    assert!(
+        log_in(&mut bmc, &ADMIN, now)
+            .expect("back")
+            .is_on(&mut bmc, now)
+    );
+    assert_eq!(bmc.counters().restarts, 1);
+    assert_eq!(bmc.tally(now), PowerTally::default());
+}
+
+#[test]
+fn power_takes_its_time_and_soft_is_up_to_the_system() {
+    let now = Instant::now();
+    let mut bmc = bmc_with(|_| {}, slow_machine(), now);
+    let mut client = operator(&mut bmc, now);
+    let mut at = |seconds: u64, what: &mut dyn FnMut(&mut Client, &mut Bmc, Instant)| {
+        what(
+            &mut client,
+            &mut bmc,
+            now + SECOND * u32::try_from(seconds).expect("small"),
+        );
+    };
+    let is =
+        |on| move |client: &mut Client, bmc: &mut Bmc, now| assert_eq!(client.is_on(bmc, now), on);
+    let control = |number, answer| {
+        move |client: &mut Client, bmc: &mut Bmc, now| {
+            assert_eq!(client.control(bmc, number, now), answer);
+        }
+    };
+    at(0, &mut control(5, Ok(())));
+    at(4, &mut is(true));
+    at(5, &mut is(false));
+    at(6, &mut control(2, Err(0xd5)));
+    at(6, &mut control(0, Ok(())));
+    at(6, &mut control(1, Ok(())));
+    at(9, &mut control(2, Ok(())));
+    at(9, &mut is(true));
+    at(9, &mut control(1, Err(0xc0)));
+    at(10, &mut is(false));
+    at(15, &mut is(true));
+    at(15, &mut control(4, Ok(())));
+    let tally = bmc.tally(now + 15 * SECOND);
+    let expected = PowerTally {
+        offs: 2,
+        ons: 2,
+        resets: 0,
+        nmis: 1,
+        softs: 1,
+    };
+    assert_eq!(tally, expected);
+}
+
+#[test]
+fn before_a_session_only_what_needs_none_is_answered() {
+    let now = Instant::now();
+    let mut bmc = bmc(now);
+    let request = |net_fn, command, data: &[u8]| Request {
+        net_fn,
+        lun: 0,
+        sequence: 1,
+        command,
+        data: data.to_vec(),
+    };
+    let mut ask = |request: &Request| {
+        let out = bmc.receive(PEER, &v15(&request.encode()), now);
+        let response = Response::decode(payload(&out[0].bytes)).expect("a response");
+        assert!(response.answers(request));
+        (response.completion, response.data)
+    };
+    assert_eq!(
+        ask(&request(0x06, 0x38, &[0x8e, 4])),
+        (0, vec![1, 0x80, 4, 2, 0, 0, 0, 0])
+    );
+    let suites = vec![1, 0xc0, 3, 1, 0x41, 0x81, 0xc0, 17, 3, 0x44, 0x81];
+    assert_eq!(ask(&request(0x06, 0x54, &[0x0e, 0, 0x80])), (0, suites));
+    assert_eq!(ask(&request(0x06, 0x54, &[0x0e, 0, 0x81])), (0, vec![1]));
+    assert_eq!(ask(&request(0x00, 0x02, &[0])).0, 0xd4);
+    assert_eq!(ask(&request(0x06, 0x01, &[])).0, 0xd4);
+    assert_eq!(bmc.tally(now), PowerTally::default());
+}
+
+#[test]
+fn a_presence_ping_is_answered_only_by_makes_that_do() {
+    let now = Instant::now();
+    let ping = [6, 0, 0xff, 6, 0, 0, 0x11, 0xbe, 0x80, 0x2a, 0, 0];
+    for answers in [false, true] {
+        let change = |config: &mut IpmiConfig| config.behaviour.answers_ping = answers;
+        let mut bmc = bmc_with(change, StandAlone::instant(true), now);
+        let out = bmc.receive(PEER, &ping, now);
+        let tags: Vec<_> = out
+            .iter()
+            .map(|pong| (pong.bytes.len(), pong.bytes[9]))
+            .collect();
+        assert_eq!(tags, if answers { vec![(28, 0x2a)] } else { vec![] });
+        assert_eq!(bmc.counters().dropped(Dropped::Ping), u64::from(!answers));
+    }
+}

@@ -1,0 +1,229 @@
+//! What becomes of a datagram: a pure function of the seed, the direction, its number and length.
+//!
+//! Owns the faults and the choice between them. Must never look at a clock, or at what else has
+//! passed: the same packets in the same order have the same fates.
+
+use std::time::Duration;
+
+/// Which way a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Direction {
+    /// From a client to the server.
+    ToServer,
+    /// From the server to a client.
+    ToClient,
+}
+
+/// What may happen to a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Fault {
+    /// It is lost.
+    Drop,
+    /// It arrives twice.
+    Duplicate,
+    /// It arrives [`Faults::delay_by`] later.
+    Delay,
+    /// The next one of its direction overtakes it.
+    Reorder,
+    /// Its end is missing.
+    Truncate,
+    /// One bit is another.
+    Flip,
+}
+
+impl Fault {
+    /// Every one of them.
+    pub const ALL: [Self; 6] = [
+        Self::Drop,
+        Self::Duplicate,
+        Self::Delay,
+        Self::Reorder,
+        Self::Truncate,
+        Self::Flip,
+    ];
+}
+
+/// A fault for certain datagrams, beside those that the seed chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nth {
+    /// Which way.
+    pub direction: Direction,
+    /// Which datagram of this direction, from 0.
+    pub index: u64,
+    /// And every so many after it; none: only that one.
+    pub every: Option<u64>,
+    /// What happens to it.
+    pub fault: Fault,
+}
+
+impl Nth {
+    fn covers(&self, direction: Direction, index: u64) -> bool {
+        let after = index.checked_sub(self.index);
+        self.direction == direction
+            && after.is_some_and(|after| match self.every {
+                Some(every) => after % every.max(1) == 0,
+                None => after == 0,
+            })
+    }
+}
+
+/// How likely each fault is, from 0 to 1, in both directions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Faults {
+    /// [`Fault::Drop`].
+    pub drop: f64,
+    /// [`Fault::Duplicate`].
+    pub duplicate: f64,
+    /// [`Fault::Delay`].
+    pub delay: f64,
+    /// [`Fault::Reorder`].
+    pub reorder: f64,
+    /// [`Fault::Truncate`].
+    pub truncate: f64,
+    /// [`Fault::Flip`].
+    pub flip: f64,
+    /// How long a delay is: longer than a client waits.
+    pub delay_by: Duration,
+    /// Certain faults.
+    pub nth: Vec<Nth>,
+}
+
+impl Default for Faults {
+    /// None.
+    fn default() -> Self {
+        Self {
+            drop: 0.0,
+            duplicate: 0.0,
+            delay: 0.0,
+            reorder: 0.0,
+            truncate: 0.0,
+            flip: 0.0,
+            delay_by: Duration::from_secs(3),
+            nth: Vec::new(),
+        }
+    }
+}
+
+impl Faults {
+    /// Each with this probability.
+    pub fn all(probability: f64) -> Self {
+        Self {
+            drop: probability,
+            duplicate: probability,
+            delay: probability,
+            reorder: probability,
+            truncate: probability,
+            flip: probability,
+            ..Self::default()
+        }
+    }
+
+    /// The same, and this one for certain.
+    #[must_use]
+    pub fn and(mut self, direction: Direction, index: u64, fault: Fault) -> Self {
+        self.nth.push(Nth {
+            direction,
+            index,
+            every: None,
+            fault,
+        });
+        self
+    }
+
+    fn likely(&self, fault: Fault) -> f64 {
+        match fault {
+            Fault::Drop => self.drop,
+            Fault::Duplicate => self.duplicate,
+            Fault::Delay => self.delay,
+            Fault::Reorder => self.reorder,
+            Fault::Truncate => self.truncate,
+            Fault::Flip => self.flip,
+        }
+    }
+}
+
+/// What becomes of a datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// How often it arrives: 0, 1 or 2.
+    pub copies: u8,
+    /// How much later.
+    pub delay: Duration,
+    /// Whether it waits for the next one to pass.
+    pub reorder: bool,
+    /// How many of its bytes arrive, if not all.
+    pub truncate: Option<usize>,
+    /// Which of its bits is another, counted from the first byte's lowest.
+    pub flip: Option<usize>,
+}
+
+impl Fate {
+    /// It arrives as it was sent.
+    pub const UNHARMED: Self = Self {
+        copies: 1,
+        delay: Duration::ZERO,
+        reorder: false,
+        truncate: None,
+        flip: None,
+    };
+
+    /// The datagram as it arrives.
+    pub fn apply(&self, datagram: &[u8]) -> Vec<u8> {
+        let mut bytes = datagram.to_vec();
+        if let Some(bit) = self.flip {
+            if let Some(byte) = bytes.get_mut(bit / 8) {
+                *byte ^= 1 << (bit % 8);
+            }
+        }
+        bytes.truncate(self.truncate.unwrap_or(usize::MAX));
+        bytes
+    }
+}
+
+/// The fate of datagram `index` of this direction, `length` bytes long.
+pub fn decide(seed: u64, faults: &Faults, direction: Direction, index: u64, length: usize) -> Fate {
+    let mut fate = Fate::UNHARMED;
+    for (number, fault) in (0_u64..).zip(Fault::ALL) {
+        let side = u64::from(direction == Direction::ToClient);
+        let [chance, place] = draw(seed, index << 8 | number << 1 | side);
+        let certain = faults.nth.iter();
+        let certain = certain.filter(|nth| nth.fault == fault);
+        let certain = certain.clone().any(|nth| nth.covers(direction, index));
+        if !certain && fraction(chance) >= faults.likely(fault) {
+            continue;
+        }
+        match fault {
+            Fault::Drop => fate.copies = 0,
+            Fault::Duplicate => fate.copies = fate.copies.saturating_mul(2),
+            Fault::Delay => fate.delay = faults.delay_by,
+            Fault::Reorder => fate.reorder = true,
+            Fault::Truncate => fate.truncate = below(place, length),
+            Fault::Flip => fate.flip = below(place, length.saturating_mul(8)),
+        }
+    }
+    fate
+}
+
+/// Two numbers that follow from these two, and look random (SplitMix64).
+fn draw(seed: u64, number: u64) -> [u64; 2] {
+    let mix = |mut value: u64| {
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    };
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    let first = mix(mix(seed.wrapping_add(STEP)) ^ number.wrapping_mul(STEP));
+    [first, mix(first.wrapping_add(STEP))]
+}
+
+/// From 0 to below 1.
+fn fraction(number: u64) -> f64 {
+    let high = u32::try_from(number >> 32).unwrap_or(u32::MAX);
+    f64::from(high) / (f64::from(u32::MAX) + 1.0)
+}
+
+/// A number below the limit; none below 0.
+fn below(number: u64, limit: usize) -> Option<usize> {
+    let limit = u64::try_from(limit).ok()?;
+    usize::try_from(number.checked_rem(limit)?).ok()
+}

@@ -1,0 +1,129 @@
+//! Foreign programs, and the BMC that they talk to.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rackhand_bmc::ipmi::wire::Suite;
+use rackhand_tests::rack::ipmi::{Counters, IpmiBmc, IpmiConfig, PowerTally, StandAlone};
+use tokio::process::Command;
+
+/// No client needs longer; a loaded machine may.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Any free port.
+pub const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
+
+/// A BMC of a machine that is on and switches at once.
+pub async fn bmc(change: impl FnOnce(&mut IpmiConfig)) -> IpmiBmc {
+    let mut config = IpmiConfig::default();
+    change(&mut config);
+    let power = StandAlone::instant(true);
+    IpmiBmc::start(LOCALHOST.into(), config, power)
+        .await
+        .expect("a simulated BMC")
+}
+
+pub fn only(suite: Suite) -> impl FnOnce(&mut IpmiConfig) {
+    move |config| config.suites = vec![suite]
+}
+
+/// What a program said.
+#[derive(Debug)]
+pub struct Said {
+    pub ok: bool,
+    /// Standard output, then standard error.
+    pub text: String,
+}
+
+impl Said {
+    /// The output of a program that succeeded.
+    pub fn done(self) -> String {
+        assert!(self.ok, "failed: {}", self.text);
+        self.text
+    }
+
+    /// The output of a program that failed.
+    pub fn failed(self) -> String {
+        assert!(!self.ok, "succeeded: {}", self.text);
+        self.text
+    }
+}
+
+/// Runs a program to its end.
+pub async fn run(program: &str, args: &[&str]) -> Said {
+    let mut command = Command::new(find(program));
+    command.args(args).stdin(Stdio::null()).kill_on_drop(true);
+    command.env("LC_ALL", "C").env("TZ", "UTC");
+    let output = tokio::time::timeout(PATIENCE, command.output()).await;
+    let output = output.unwrap_or_else(|_| panic!("{program} {args:?} does not end"));
+    let output = output.unwrap_or_else(|error| {
+        panic!("{program} is needed for this test and does not start: {error}; run hack/setup")
+    });
+    let text = [output.stdout, output.stderr].concat();
+    Said {
+        ok: output.status.success(),
+        text: String::from_utf8_lossy(&text).into_owned(),
+    }
+}
+
+/// In `$RACKHAND_PEERS/bin`, else in PATH or where Debian keeps programs of administrators.
+fn find(program: &str) -> PathBuf {
+    let peers = std::env::var_os("RACKHAND_PEERS").map(|dir| PathBuf::from(dir).join("bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs = peers.into_iter().chain(std::env::split_paths(&path));
+    let dirs = dirs.chain([PathBuf::from("/usr/sbin")]);
+    let found = dirs
+        .map(|dir| dir.join(program))
+        .find(|file| file.is_file());
+    found.unwrap_or_else(|| panic!("{program} is needed for this test; run hack/setup"))
+}
+
+/// The value behind `key`, which stands at the start of a line and is followed by a colon.
+pub fn value<'a>(text: &'a str, key: &str) -> &'a str {
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    let mut pairs = pairs.map(|(found, value)| (found.trim(), value.trim()));
+    let found = pairs.find(|(found, _)| *found == key);
+    found.unwrap_or_else(|| panic!("no {key} in {text}")).1
+}
+
+/// The fields of the table row that has this first or second field.
+pub fn row<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+    let rows = text
+        .lines()
+        .map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    let found = rows
+        .into_iter()
+        .find(|row| row.iter().take(2).any(|field| *field == name));
+    found.unwrap_or_else(|| panic!("no row {name} in {text}"))
+}
+
+/// Nobody left a session, nobody asked for what the simulator does not know, and it took every
+/// packet.
+pub async fn nothing_is_left(bmc: &IpmiBmc) -> Counters {
+    // A client may end before its last packet has arrived.
+    let closed = bmc.wait_for(PATIENCE, |bmc, now| bmc.sessions(now) == 0);
+    closed.await.expect("no session");
+    let mut counters = bmc.counters();
+    assert_eq!(
+        counters.sessions_opened, counters.sessions_closed,
+        "{counters:?}"
+    );
+    assert_eq!(counters.sessions_expired, 0);
+    // ipmitool looks for group extensions: PICMG, VITA.
+    counters.unknown.retain(|command, _| command.net_fn != 0x2c);
+    assert!(counters.unknown.is_empty(), "{counters:?}");
+    assert!(counters.dropped.is_empty(), "{counters:?}");
+    counters
+}
+
+pub fn tally(offs: u64, ons: u64, resets: u64, nmis: u64, softs: u64) -> PowerTally {
+    PowerTally {
+        offs,
+        ons,
+        resets,
+        nmis,
+        softs,
+    }
+}
