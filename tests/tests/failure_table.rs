@@ -85,7 +85,6 @@ fn racks() -> Vec<RackSpec> {
         by_hand("twin", 2, HostLink::Managed),
         by_hand("five", 5, HostLink::Inventory),
         by_hand("three", 3, HostLink::Inventory),
-        by_hand("trio", 3, HostLink::Inventory),
     ]
 }
 
@@ -135,10 +134,6 @@ async fn every_row_of_the_failure_table_comes_out_as_specified() {
         "f6_one_member_of_a_control_plane_at_a_time",
         one_member_at_a_time(w),
     );
-    all.add(
-        "f6_a_member_that_is_paused_holds_up_no_other",
-        member_paused(w),
-    );
     all.add("f6_etcd_keeps_its_quorum", quorum_first(w));
     all.add(
         "two_hosts_with_one_bmc_take_turns_and_one_is_wrong",
@@ -173,7 +168,6 @@ async fn begin(stage: &Stage, wire: &Wire) -> Result<()> {
         ("far", wire.kubeconfig.as_str()),
         ("five", direct.as_str()),
         ("three", direct.as_str()),
-        ("trio", direct.as_str()),
     ] {
         write_cluster(stage, name, kubeconfig).await?;
         for spec in racks().iter().filter(|spec| spec.name == name) {
@@ -555,23 +549,6 @@ async fn quorum_first(w: &World) -> Result<()> {
     w.succeeded(first).await?;
     w.stage.one_cycle(first)?;
     w.stage.one_cycle(other)
-}
-
-/// What holds up one member is its own: the others need not wait for it.
-async fn member_paused(w: &World) -> Result<()> {
-    let machines = w.stage.machines();
-    let paused = "cluster.x-k8s.io/paused";
-    w.stage
-        .annotate(&machines, "trio-1", paused, Some(""))
-        .await?;
-    w.stage.remediate("trio-1").await?;
-    w.stage.wait_blocked("trio-1", "Paused").await?;
-    w.hang("trio-2")?;
-    w.stage.remediate("trio-2").await?;
-    w.succeeded("trio-2").await?;
-    w.stage.one_cycle("trio-2")?;
-    w.stage.untouched("trio-1")?;
-    w.stage.withdraw("trio-1").await
 }
 
 /// The BareMetalHost of one names the BMC of the other.

@@ -1,5 +1,6 @@
 // Cluster API's manager that the tests run beside our controller: built from
-// the module proxy, with the dependencies that it was released with.
+// the module proxy. A module of its own: it keeps the versions of its
+// dependencies that it was released with.
 module rackhand/hack/envtest/capi
 
 go 1.26.0
