@@ -16,8 +16,8 @@ fn live(number: u64, faults: Faults) {
         world.slow = Duration::from_millis(plan.below(2000));
     }
     let mut never = Vec::new();
-    for call in 0..6 {
-        if plan.percent(40) {
+    for call in 0..8 {
+        if plan.percent(60) {
             let power = plan.percent(50);
             world.switch(power);
         }
@@ -51,7 +51,9 @@ fn live(number: u64, faults: Faults) {
             Some(Err(failure)) if !failure.maybe_sent => never.push(call),
             _ => {}
         }
-        world.rest(Duration::from_millis(plan.below(8_000)));
+        // Soon enough to meet what is late from this call, or long after.
+        let longest = if plan.percent(60) { 50 } else { 8_000 };
+        world.rest(Duration::from_millis(plan.below(longest)));
     }
     // On a network that loses nothing, nothing stays open.
     world.rest(Duration::from_secs(5));

@@ -155,6 +155,23 @@ fn an_answer_to_an_earlier_call_is_not_believed() {
 }
 
 #[test]
+fn a_replayed_answer_is_not_believed_although_its_number_comes_round() {
+    let mut world = warm();
+    world.ask(status()).expect("on");
+    let old = world.answers.last().expect("an answer").clone();
+    // Requests have 64 numbers.
+    for _ in 0..63 {
+        world.ask(status()).expect("status");
+    }
+    world.switch(false);
+    world.begin(status());
+    world.machine_step();
+    world.machine.receive(&old, world.now, &mut world.seed);
+    let answer = world.go_on(None).expect("outcome").expect("status");
+    assert_eq!(answer.data.first(), Some(&0));
+}
+
+#[test]
 fn a_dropped_command_is_not_carried_out_after_a_later_one() {
     let mut world = warm();
     world.faults.drop = 100;

@@ -76,6 +76,8 @@ pub(super) struct World {
     pub(super) is_mute: bool,
     /// What we sent.
     pub(super) sent: Vec<Vec<u8>>,
+    /// What the BMC sent.
+    pub(super) answers: Vec<Vec<u8>>,
     /// When the power state became what it is, oldest first.
     pub(super) history: Vec<(Instant, bool)>,
     net: BTreeMap<(Instant, usize), (To, Vec<u8>)>,
@@ -133,6 +135,7 @@ impl World {
             icmp: 0,
             is_mute: false,
             sent: Vec::new(),
+            answers: Vec::new(),
             history: vec![(now, false)],
             net: BTreeMap::new(),
             count: 0,
@@ -286,6 +289,7 @@ impl World {
                 self.note();
                 let is_lost = self.is_mute && packet.get(5).is_some_and(|kind| kind & 0x3f == 0);
                 if let Some(answer) = answer.filter(|_| !is_lost) {
+                    self.answers.push(answer.clone());
                     self.carry(To::Us, answer);
                 }
             }
