@@ -12,6 +12,8 @@
     unreachable_pub
 )]
 
+#[path = "ipmi_clients/farm.rs"]
+mod farm;
 #[path = "ipmi_clients/freeipmi.rs"]
 mod freeipmi;
 #[path = "ipmi_clients/ipmitool.rs"]

@@ -170,10 +170,9 @@ impl Fate {
     /// The datagram as it arrives.
     pub fn apply(&self, datagram: &[u8]) -> Vec<u8> {
         let mut bytes = datagram.to_vec();
-        if let Some(bit) = self.flip {
-            if let Some(byte) = bytes.get_mut(bit / 8) {
-                *byte ^= 1 << (bit % 8);
-            }
+        let flipped = self.flip.map(|bit| (bytes.get_mut(bit / 8), bit % 8));
+        if let Some((Some(byte), bit)) = flipped {
+            *byte ^= 1 << bit;
         }
         bytes.truncate(self.truncate.unwrap_or(usize::MAX));
         bytes
@@ -186,9 +185,8 @@ pub fn decide(seed: u64, faults: &Faults, direction: Direction, index: u64, leng
     for (number, fault) in (0_u64..).zip(Fault::ALL) {
         let side = u64::from(direction == Direction::ToClient);
         let [chance, place] = draw(seed, index << 8 | number << 1 | side);
-        let certain = faults.nth.iter();
-        let certain = certain.filter(|nth| nth.fault == fault);
-        let certain = certain.clone().any(|nth| nth.covers(direction, index));
+        let mut certain = faults.nth.iter().filter(|nth| nth.fault == fault);
+        let certain = certain.any(|nth| nth.covers(direction, index));
         if !certain && fraction(chance) >= faults.likely(fault) {
             continue;
         }

@@ -7,7 +7,7 @@ use rackhand_tests::rack::ipmi::{Action, Bmc, Farm, FarmConfig, IpmiBmc, Rule, T
 use crate::peer::{PATIENCE, Said, bmc, only, row, run, tally, value};
 
 /// With a long wait: a loaded machine must not make it repeat a command.
-const PATIENT: [&str; 2] = ["--retransmission-timeout=15000", "--session-timeout=20000"];
+const PATIENT: [&str; 2] = ["--retransmission-timeout=15000", "--session-timeout=50000"];
 
 async fn free(program: &str, bmc: &IpmiBmc, user: [&str; 2], args: &[&str]) -> Said {
     let host = bmc.address().to_string();
@@ -82,7 +82,7 @@ async fn a_farm_answers_and_its_dead_are_silent() {
         .iter()
         .map(|bmc| bmc.address().to_string())
         .collect();
-    let (hosts, wait) = (hosts.join(","), "--session-timeout=2000");
+    let (hosts, wait) = (hosts.join(","), "--session-timeout=5000");
     let args = [
         "-D", "LAN_2_0", "-I", "17", "-h", &hosts, "-u", "admin", "-p", "secret", wait, "--stat",
     ];

@@ -17,7 +17,7 @@ use super::ping::{ping_tag, pong};
 use super::power::{HostPower, PowerTally};
 use super::record::{Command, Counters, Dropped};
 use super::rules::{Effects, Rule, RuleBook, Target};
-use super::session::{Seeded, SessionTable};
+use super::session::{Rights, Seeded, SessionTable};
 use super::wrap::cut;
 use crate::rack::FaultId;
 
@@ -37,8 +37,8 @@ pub(super) enum Framing {
     V15,
     /// RMCP+ outside of a session.
     Plain,
-    /// In this session.
-    Session(u32),
+    /// In a session.
+    Session(Rights),
 }
 
 #[derive(Debug)]
@@ -264,9 +264,9 @@ impl Bmc {
                 Arrived::Message(Framing::V15, Request::decode(payload).map_err(malformed)?)
             }
             Frame::V20 { session, .. } if session != 0 => {
-                let payload = self.unseal(session, packet, now)?;
+                let (rights, payload) = self.unseal(session, packet, now)?;
                 let request = Request::decode(&payload).map_err(malformed)?;
-                Arrived::Message(Framing::Session(session), request)
+                Arrived::Message(Framing::Session(rights), request)
             }
             Frame::V20 {
                 encrypted: false,
@@ -290,10 +290,16 @@ impl Bmc {
         })
     }
 
-    /// The payload of a packet of a session, if it is of one and in its turn.
-    fn unseal(&mut self, id: u32, packet: &[u8], now: Instant) -> Result<Vec<u8>, Dropped> {
+    /// Whose a packet of a session is, and its payload, if it is of one and in its turn.
+    fn unseal(
+        &mut self,
+        id: u32,
+        packet: &[u8],
+        now: Instant,
+    ) -> Result<(Rights, Vec<u8>), Dropped> {
         let strict = self.config.behaviour.strict_sequence;
         let session = self.sessions.get(id).ok_or(Dropped::UnknownSession)?;
+        let rights = session.rights();
         let keys = session.keys().ok_or(Dropped::UnknownSession)?;
         let unsealed = keys.unseal(packet).map_err(|_| Dropped::Integrity)?;
         if unsealed.payload_type != PayloadType::Ipmi {
@@ -303,7 +309,7 @@ impl Bmc {
             return Err(Dropped::Sequence);
         }
         session.touch(now);
-        Ok(unsealed.payload)
+        Ok((rights, unsealed.payload))
     }
 
     fn handle(

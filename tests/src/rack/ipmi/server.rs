@@ -206,3 +206,68 @@ fn take(socket: &UdpSocket, shared: &Shared) -> Vec<Datagram> {
     shared.taken.send_modify(|count| *count += 1);
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::power::StandAlone;
+    use super::*;
+
+    const PING: [u8; 12] = [6, 0, 0xff, 6, 0, 0, 0x11, 0xbe, 0x80, 1, 0, 0];
+    const SOON: Duration = Duration::from_secs(10);
+
+    async fn bmc_and_client() -> (IpmiBmc, UdpSocket) {
+        let mut config = IpmiConfig::default();
+        config.behaviour.answers_ping = true;
+        let free = (Ipv4Addr::LOCALHOST, 0);
+        let bmc = IpmiBmc::start(free.into(), config, StandAlone::instant(true)).await;
+        let (bmc, client) = (
+            bmc.expect("a BMC"),
+            UdpSocket::bind(free).await.expect("a client"),
+        );
+        client.connect(bmc.address()).await.expect("connected");
+        (bmc, client)
+    }
+
+    #[tokio::test]
+    async fn packets_are_taken_one_by_one_while_held() {
+        let (bmc, client) = bmc_and_client().await;
+        let sent = |count| move |bmc: &mut Bmc, _| bmc.counters().sent == count;
+        client.send(&PING).await.expect("sent");
+        bmc.wait_for(SOON, sent(1)).await.expect("taken at once");
+        bmc.hold();
+        for _ in 0..3 {
+            client.send(&PING).await.expect("sent");
+        }
+        bmc.step().await.expect("a step");
+        assert_eq!(bmc.counters().packets, 2);
+        bmc.step().await.expect("a step");
+        assert_eq!(bmc.counters().packets, 3);
+        bmc.release();
+        bmc.wait_for(SOON, sent(4)).await.expect("the last");
+    }
+
+    #[tokio::test]
+    async fn its_port_is_free_when_the_handle_is_gone() {
+        let (bmc, _client) = bmc_and_client().await;
+        let address = bmc.address();
+        drop(bmc);
+        let bound = async {
+            while UdpSocket::bind(address).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(SOON, bound).await.expect("free");
+    }
+
+    #[tokio::test]
+    async fn waiting_for_what_does_not_come_ends() {
+        let (bmc, _client) = bmc_and_client().await;
+        let never = bmc.wait_for(Duration::from_millis(20), |_, _| false).await;
+        assert!(
+            never
+                .expect_err("no")
+                .to_string()
+                .contains("not within 20ms")
+        );
+    }
+}

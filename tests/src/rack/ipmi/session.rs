@@ -104,7 +104,26 @@ pub(super) struct Session {
     last: Instant,
 }
 
+/// Who asks, as of the arrival of a packet: a slow BMC carries out what it has taken, whatever
+/// becomes of the session meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rights {
+    /// The BMC's session id.
+    pub(super) session: u32,
+    /// Index of the user.
+    pub(super) user: Option<usize>,
+    pub(super) privilege: Privilege,
+}
+
 impl Session {
+    pub(super) fn rights(&self) -> Rights {
+        Rights {
+            session: self.managed,
+            user: self.user,
+            privilege: self.privilege,
+        }
+    }
+
     /// The next sequence number towards the console.
     pub(super) fn next_sequence(&mut self) -> u32 {
         self.outbound = self.outbound.wrapping_add(1).max(1);

@@ -21,12 +21,12 @@ impl Bmc {
         let id = match framing {
             Framing::V15 => return Ok(v15(&message)),
             Framing::Plain => return Ok(plain(PayloadType::Ipmi, &message)),
-            Framing::Session(id) => id,
+            Framing::Session(rights) => rights.session,
         };
         let iv = self.random.bytes();
         // A session that this very command has closed is answered all the same.
-        let session = self.stores.closing.as_mut().filter(|one| one.managed == id);
-        let session = session.or_else(|| self.sessions.get(id));
+        let mut closed = self.stores.closing.take().filter(|one| one.managed == id);
+        let session = closed.as_mut().or_else(|| self.sessions.get(id));
         let session = session.ok_or(Dropped::UnknownSession)?;
         let sequence = session.next_sequence();
         let console = session.console ^ u32::from(effects.wrong_session);
@@ -38,7 +38,6 @@ impl Bmc {
         }
         let keys = session.keys().ok_or(Dropped::UnknownSession)?;
         let mut packet = keys.seal(PayloadType::Ipmi, console, sequence, &message, iv);
-        self.stores.closing = None;
         if let Some(last) = packet.last_mut().filter(|_| effects.wrong_integrity) {
             *last ^= 0xff;
         }

@@ -4,6 +4,7 @@ use rackhand_bmc::ipmi::wire::{CompletionCode, Request, Suite};
 
 use super::{Bmc, Caller, Refused, Reply, exactly, first};
 use crate::rack::ipmi::config::Privilege;
+use crate::rack::ipmi::session::Rights;
 
 /// The LAN channel.
 const CHANNEL: u8 = 1;
@@ -44,7 +45,7 @@ impl Bmc {
         let (major, minor) = product.firmware;
         let [e0, e1, e2, _] = product.enterprise.to_le_bytes();
         let [p0, p1] = product.id.to_le_bytes();
-        let minor = minor / 10 << 4 | minor % 10;
+        let minor = ((minor / 10) << 4) | (minor % 10);
         // IPMI 2.0; chassis, FRU, SEL, SDR and sensor device.
         let mut data = vec![0x20, 0x01, major & 0x7f, minor, 0x02, 0x8f];
         data.extend([e0, e1, e2, p0, p1, 0, 0, 0, 0]);
@@ -88,7 +89,7 @@ impl Bmc {
 
     fn set_privilege(&mut self, caller: &Caller<'_>, data: &[u8]) -> Reply {
         let [level] = exactly(data)?;
-        let session = caller.session.and_then(|id| self.sessions.get(id));
+        let session = caller.session().and_then(|id| self.sessions.get(id));
         let session = session.ok_or(CompletionCode::PRIVILEGE)?;
         // 0 asks what it is.
         if level & 0x0f != 0 {
@@ -103,10 +104,10 @@ impl Bmc {
 
     fn close_session(&mut self, caller: &Caller<'_>, data: &[u8]) -> Reply {
         let id = u32::from_le_bytes(first(data)?);
-        let own = caller.session == Some(id);
-        let caller = caller.session.and_then(|id| self.sessions.get(id));
+        let own = caller.session() == Some(id);
         // Other sessions may be closed by an administrator (22.19).
-        let may = own || caller.is_some_and(|one| one.privilege == Privilege::Administrator);
+        let administrator = |rights: Rights| rights.privilege == Privilege::Administrator;
+        let may = own || caller.rights.is_some_and(administrator);
         if !may {
             return Err(CompletionCode::PRIVILEGE.into());
         }
@@ -127,7 +128,7 @@ impl Bmc {
         let active = count(self.sessions.active());
         let mut all = (1_u8..).zip(self.sessions.all_active());
         let found = match index {
-            0x00 => all.find(|(_, one)| Some(one.managed) == caller.session),
+            0x00 => all.find(|(_, one)| Some(one.managed) == caller.session()),
             0xff => {
                 let id = u32::from_le_bytes(first(rest)?);
                 all.find(|(_, one)| one.managed == id)

@@ -135,10 +135,8 @@ impl Bmc {
     fn chassis_control(&mut self, caller: &Caller<'_>, data: &[u8]) -> Reply {
         let [number] = exactly(data)?;
         let control = ChassisControl::of(number & 0x0f).ok_or(CompletionCode::INVALID_FIELD)?;
-        let session = caller.session.and_then(|id| self.sessions.get(id));
-        let session = session.ok_or(CompletionCode::PRIVILEGE)?;
-        let id = session.managed;
-        let user = session.user.and_then(|index| self.config.users.get(index));
+        let rights = caller.rights.ok_or(CompletionCode::PRIVILEGE)?;
+        let user = rights.user.and_then(|index| self.config.users.get(index));
         let user = user.map(|user| user.name.clone()).unwrap_or_default();
         let (now, reset) = (caller.now, control.reset_type());
         let answer = if caller.effects.swallow {
@@ -151,7 +149,7 @@ impl Bmc {
             after: now.saturating_duration_since(self.started),
             control,
             user,
-            session: id,
+            session: rights.session,
             answer,
         });
         let last = self.config.behaviour.boot_flags_last;

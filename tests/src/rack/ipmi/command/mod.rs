@@ -22,7 +22,7 @@ use super::bmc::{Bmc, Framing, command_of};
 use super::config::{IpmiConfig, Privilege};
 use super::record::Dropped;
 use super::rules::Effects;
-use super::session::Session;
+use super::session::{Rights, Session};
 
 /// Network functions.
 const CHASSIS: u8 = 0x00;
@@ -45,8 +45,7 @@ type Reply = Result<Vec<u8>, Refused>;
 
 /// Who asks.
 struct Caller<'a> {
-    /// The BMC's session id.
-    session: Option<u32>,
+    rights: Option<Rights>,
     effects: &'a Effects,
     now: Instant,
 }
@@ -101,9 +100,25 @@ fn needed(request: &Request) -> Option<Privilege> {
         (APP, 0x3b | 0x3c) => Privilege::Callback,
         (APP, 0x02 | 0x03) => Privilege::Administrator,
         (CHASSIS, 0x02 | 0x04 | 0x06 | 0x08 | 0x09) => Privilege::Operator,
-        (STORAGE, 0x44 | 0x46 | 0x47 | 0x49 | 0x12) => Privilege::Operator,
+        (STORAGE, 0x44 | 0x46 | 0x47 | 0x49) => Privilege::Operator,
         _ => Privilege::User,
     })
+}
+
+fn allowed(rights: Option<Rights>, request: &Request) -> Result<(), Refused> {
+    let allowed = match needed(request) {
+        Some(needed) => rights.is_some_and(|rights| rights.privilege >= needed),
+        None => true,
+    };
+    let refused = CompletionCode::PRIVILEGE;
+    allowed.then_some(()).ok_or_else(|| refused.into())
+}
+
+impl Caller<'_> {
+    /// The BMC's session id.
+    fn session(&self) -> Option<u32> {
+        self.rights.map(|rights| rights.session)
+    }
 }
 
 impl Bmc {
@@ -121,8 +136,8 @@ impl Bmc {
         if (request.net_fn, request.command) == (APP, 0x54) && !self.config.behaviour.lists_suites {
             return Err(Dropped::Refused);
         }
-        let session = match framing {
-            Framing::Session(id) => Some(id),
+        let rights = match framing {
+            Framing::Session(rights) => Some(rights),
             Framing::V15 | Framing::Plain => None,
         };
         *self
@@ -130,10 +145,10 @@ impl Bmc {
             .commands
             .entry(command_of(request))
             .or_default() += 1;
-        let reply = match self.allowed(session, request) {
+        let reply = match allowed(rights, request) {
             Ok(()) => {
                 let caller = Caller {
-                    session,
+                    rights,
                     effects,
                     now,
                 };
@@ -153,16 +168,6 @@ impl Bmc {
             Ok(data) => request.answer(0, data),
             Err(Refused(code)) => request.answer(code, Vec::new()),
         })
-    }
-
-    fn allowed(&mut self, session: Option<u32>, request: &Request) -> Result<(), Refused> {
-        let Some(needed) = needed(request) else {
-            return Ok(());
-        };
-        let session = session.and_then(|id| self.sessions.get(id));
-        let allowed = session.is_some_and(|session| session.privilege >= needed);
-        let refused = CompletionCode::PRIVILEGE;
-        allowed.then_some(()).ok_or_else(|| refused.into())
     }
 
     fn dispatch(&mut self, caller: &Caller<'_>, request: &Request) -> Reply {

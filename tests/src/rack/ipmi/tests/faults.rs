@@ -41,6 +41,21 @@ fn a_slow_bmc_acts_late_and_a_late_answer_acts_at_once() {
 }
 
 #[test]
+fn a_slow_bmc_does_what_it_has_taken_though_the_session_is_closed() {
+    let (mut bmc, mut client, now) = with_rule(on_control(Action::Delay { by: LATE }));
+    let packet = client.packet(Command::CHASSIS_CONTROL, &[0]);
+    assert_eq!(bmc.receive(PEER, &packet, now), []);
+    let id = client.managed.to_le_bytes();
+    assert_eq!(
+        client.ask(&mut bmc, Command::CLOSE_SESSION, &id, now),
+        Ok(vec![])
+    );
+    let now = now + LATE;
+    assert_eq!((bmc.wake(now), bmc.tally(now).offs), (vec![], 1));
+    assert_eq!(bmc.counters().dropped(Dropped::UnknownSession), 1);
+}
+
+#[test]
 fn an_answer_is_lost_before_or_after_the_deed() {
     for (action, acted) in [(Action::Ignore, 0), (Action::LoseAnswer, 1)] {
         let (mut bmc, mut client, now) = with_rule(on_control(action).times(1));

@@ -1,5 +1,7 @@
 //! The BMC as a client sees it, without a network.
 
+#![allow(clippy::unwrap_in_result)]
+
 mod client;
 mod faults;
 mod foreign;
