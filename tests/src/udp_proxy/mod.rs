@@ -52,6 +52,16 @@ pub struct Passed {
 }
 
 impl Passed {
+    /// How often something befell a datagram.
+    pub fn faults(&self) -> u64 {
+        self.dropped
+            + self.duplicated
+            + self.delayed
+            + self.reordered
+            + self.truncated
+            + self.flipped
+    }
+
     fn count(&mut self, fate: &Fate) {
         self.arrived += 1;
         self.dropped += u64::from(fate.copies == 0);
