@@ -5,7 +5,7 @@
 //! person's word for off.
 //!
 //! ```text
-//! Pending -> Holding -> PoweringOff -> ConfirmingOff -> Tainting -> Draining
+//! Pending -> Holding -> PoweringOff -> ConfirmingOff -> Tainting -> Draining -> Fenced
 //!                           |  ^            |                          |
 //!                           v  | seen on    | never had a Node         v
 //!                 AwaitingConfirmation      +---------------------> PoweringOn -> Booting
@@ -28,7 +28,9 @@ pub use observation::{
     Observation, OperationOutcome, OperationView, PowerReading, PowerState, PowerView,
     RequestFacts, Taint, WorkloadView,
 };
-pub use policy::{DrainBlocked, Policy, PolicyError};
+pub use policy::{
+    DrainBlocked, NodeAction, NodeGone, OnExhausted, Policy, PolicyError, Strategy, WorkloadDown,
+};
 pub use reason::Because;
 pub use state::{AttemptRecord, HostRef, Mode, NodeMark, Phase, State, Step, TaintOwner};
 pub use step::{Command, Decision, Next, Note, Outcome, operation_id, step};

@@ -29,7 +29,9 @@ impl Run {
     pub(super) fn may_come_on(&self, state: &State) {
         let w = &self.world;
         let left = w.cluster.pod.is_some() || w.cluster.volume;
-        let withdrawn = state.ending.is_some() && state.taint.is_none();
+        // Nothing was moved: withdrawn in time, or a plain power cycle.
+        let cycle = state.strategy == Strategy::PowerCycleFirst && state.attempt == 1;
+        let withdrawn = (state.ending.is_some() || cycle) && state.taint.is_none();
         if state.step == Step::PoweringOn && left && !withdrawn {
             w.fail("F4: power-on before the node is drained");
         }
@@ -50,6 +52,14 @@ impl Run {
         }
         let w = &self.world;
         let offline = w.bmh.as_ref().is_some_and(|b| !b.online);
+        let fenced = self.state.as_ref().is_some_and(|s| s.step == Step::Fenced);
+        if self.outcome.is_none() && fenced {
+            let held = w.bmh.as_ref().is_none_or(|b| b.our_hold || !b.online);
+            if !held || w.hosts[w.target()].power != Power::Off && !w.plan.lying {
+                w.fail("F3: kept off, and it is not off or not held");
+            }
+            return;
+        }
         let Some(outcome) = self.outcome else {
             if !w.plan.for_good() || !self.because.is_blocked() {
                 w.fail(&format!("L1: still waiting at the end: {}", self.because));
@@ -59,6 +69,10 @@ impl Run {
         let hold = w.bmh.as_ref().is_some_and(|b| b.our_hold);
         if hold || w.request.finalizer || w.agent_holds || w.cluster.taint == Taint::Ours {
             w.fail("F9: something of ours was left behind");
+        }
+        let done = matches!(outcome, Outcome::Succeeded | Outcome::Withdrawn);
+        if done && w.request.node_backup && w.cluster.node {
+            w.fail("F9: a Node was not given back what it had");
         }
         if w.hosts[1].power == Power::Off && !offline {
             w.fail("F5: an innocent host was left off");

@@ -282,6 +282,10 @@ impl World {
     pub(super) fn delete_node(&mut self) {
         // Kubernetes itself forgets the pods of a Node that a person deletes, running or not.
         self.excused |= self.cluster.process;
+        self.forget_node();
+    }
+
+    pub(super) fn forget_node(&mut self) {
         self.cluster.node = false;
         self.cluster.taint = Taint::Absent;
         self.cluster.node_gone_at = Some(self.now);
