@@ -3,7 +3,7 @@
 use std::{io::IsTerminal, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, ValueEnum};
-use rackhand_runtime::{Config, HealthChecks};
+use rackhand_runtime::{Config, DrainBlocked, HealthChecks, NodeAction, NodeGone, WorkloadDown};
 use tracing_subscriber::EnvFilter;
 
 /// Decides which bare-metal node is unhealthy and brings it back.
@@ -56,6 +56,31 @@ pub(crate) struct Args {
     #[arg(long, default_value = "10m", value_parser = seconds)]
     drain_timeout: Duration,
 
+    /// What happens then, with a Metal3Remediation (a PowerRemediation says it itself): stay off until
+    /// they are gone, power on all the same, or give up and stay off.
+    #[arg(long, value_enum, default_value = "stay-off")]
+    drain_policy: Drain,
+
+    /// How long a workload cluster may be out of reach after a host was confirmed off.
+    #[arg(long, default_value = "10m", value_parser = seconds)]
+    defer_timeout: Duration,
+
+    /// What happens then, with a Metal3Remediation: stay off until it answers, or power on without
+    /// a taint.
+    #[arg(long, value_enum, default_value = "stay-off")]
+    unreachable_policy: Unreachable,
+
+    /// What happens when the Node of a Machine with a Metal3Remediation was deleted: power-cycle the
+    /// host, so that its kubelet registers it anew, or have the Machine replaced at once.
+    #[arg(long, value_enum, default_value = "power-cycle")]
+    node_gone: Gone,
+
+    /// How a Node is told that its host is off: `auto` sets the out-of-service taint where the cluster
+    /// is Kubernetes 1.28 or newer, and deletes the Node where it is older. The annotation
+    /// rackhand.dev/node-action on a remediation, its template or its Cluster counts more.
+    #[arg(long, value_enum, default_value = "auto")]
+    node_action: Action,
+
     /// How long one power operation may take.
     #[arg(long, default_value = "3m", value_parser = seconds)]
     power_timeout: Duration,
@@ -75,6 +100,32 @@ enum Checks {
     None,
     Annotated,
     All,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Drain {
+    StayOff,
+    PowerOn,
+    GiveUp,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Unreachable {
+    StayOff,
+    PowerOn,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Gone {
+    PowerCycle,
+    Replace,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Action {
+    Auto,
+    Taint,
+    DeleteNode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -144,6 +195,25 @@ impl Args {
             },
             cooperative_grace: self.cooperative_grace,
             drain_timeout: self.drain_timeout,
+            drain_policy: match self.drain_policy {
+                Drain::StayOff => DrainBlocked::KeepOff,
+                Drain::PowerOn => DrainBlocked::PowerOn,
+                Drain::GiveUp => DrainBlocked::GiveUp,
+            },
+            defer_timeout: self.defer_timeout,
+            unreachable_policy: match self.unreachable_policy {
+                Unreachable::StayOff => WorkloadDown::KeepOff,
+                Unreachable::PowerOn => WorkloadDown::PowerOn,
+            },
+            node_gone: match self.node_gone {
+                Gone::PowerCycle => NodeGone::PowerCycle,
+                Gone::Replace => NodeGone::Replace,
+            },
+            node_action: match self.node_action {
+                Action::Auto => None,
+                Action::Taint => Some(NodeAction::Taint),
+                Action::DeleteNode => Some(NodeAction::Delete),
+            },
             power_timeout: self.power_timeout,
             taint_time_added: !self.no_taint_time,
         }

@@ -26,4 +26,5 @@ mod watch;
 mod writer;
 
 pub use config::{Config, HealthChecks};
+pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
 pub use run::run;

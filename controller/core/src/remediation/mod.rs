@@ -20,8 +20,9 @@ mod policy;
 mod reason;
 mod state;
 mod step;
+mod version;
 
-pub use conflict::{Active, ControlPlane, conflict};
+pub use conflict::{Active, ControlPlane, EtcdGuard, conflict};
 pub use evidence::{OffEvidence, confirmed_off};
 pub use observation::{
     AgentView, BareMetalHostFacts, Drain, HostView, LeaseFacts, MachineView, NodeFacts,
@@ -34,6 +35,7 @@ pub use policy::{
 pub use reason::Because;
 pub use state::{AttemptRecord, HostRef, Mode, NodeMark, Phase, State, Step, TaintOwner};
 pub use step::{Command, Decision, Next, Note, Outcome, operation_id, step};
+pub use version::node_action;
 
 #[cfg(test)]
 mod tests;

@@ -34,6 +34,9 @@ pub struct PowerReading {
     /// The protocol that it was asked in; empty: not said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub protocol: String,
+    /// The system that the BMC says it speaks of; empty: not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub identity: String,
     /// When, by the agent's wall clock: for people.
     pub at: Timestamp,
     /// When, by the agent's monotonic clock in milliseconds: for distances.

@@ -25,6 +25,7 @@ pub(super) fn mk_reading(state: PowerState, since_start_ms: u64) -> PowerReading
         state,
         raw: format!("{state:?}"),
         protocol: "Redfish".into(),
+        identity: String::new(),
         at: at(0),
         since_start_ms,
         bmc: "10.0.0.7".into(),

@@ -224,6 +224,7 @@ impl World {
             Fault::Conflict(yes) => self.conflict = yes,
             Fault::ForeignHold(yes) => {
                 if let Some(bmh) = &mut self.bmh {
+                    self.switched_by_others |= yes;
                     bmh.foreign_holds.clear();
                     if yes {
                         bmh.foreign_holds.insert("reboot.metal3.io/firmware".into());
