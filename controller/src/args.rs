@@ -2,7 +2,7 @@
 
 use std::{io::IsTerminal, net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use rackhand_runtime::{Config, DrainBlocked, HealthChecks, NodeAction, NodeGone, WorkloadDown};
 use tracing_subscriber::EnvFilter;
 
@@ -10,8 +10,11 @@ use tracing_subscriber::EnvFilter;
 #[derive(Debug, Parser)]
 #[command(name = "rackhand-controller", version, about)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
     /// Kubeconfig of the management cluster; without it the Pod's own access, else ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     kubeconfig: Option<PathBuf>,
 
     /// Watch only this namespace; without it all.
@@ -92,6 +95,65 @@ pub(crate) struct Args {
     /// How the log is written.
     #[arg(long, value_enum, default_value = "text")]
     log_format: LogFormat,
+}
+
+/// What to do instead of running.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Says where something stands, why, until when, and what comes next; changes nothing.
+    Explain {
+        /// What.
+        #[command(subcommand)]
+        what: Explain,
+    },
+}
+
+/// What can be explained.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Explain {
+    /// A PowerRemediation or Metal3Remediation, of the cluster or from a file.
+    Remediation(Remediation),
+}
+
+/// Which remediation, and how it is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Remediation {
+    /// Its name. With a file that holds only one it may be left out.
+    #[arg(required_unless_present = "file")]
+    pub(crate) name: Option<String>,
+
+    /// Its namespace; without it that of the kubeconfig's context.
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
+
+    /// Its kind, where there is one of each of that name.
+    #[arg(long, value_enum)]
+    pub(crate) kind: Option<RequestKindArg>,
+
+    /// Read the objects from this file (YAML documents, or what `kubectl get -o yaml` prints)
+    /// instead of the cluster; - is standard input.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// How it is told.
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub(crate) output: Output,
+}
+
+/// A kind of request.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum RequestKindArg {
+    #[value(alias = "PowerRemediation", alias = "prem")]
+    Power,
+    #[value(alias = "Metal3Remediation", alias = "m3r")]
+    Metal3,
+}
+
+/// A form of output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -26,8 +26,8 @@ use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use facts::{LeaseMemory, node_facts, node_lease, ready};
-pub(crate) use pods::drain;
+pub(crate) use facts::{LeaseMemory, lease_facts, node_facts, node_lease, ready};
+pub(crate) use pods::{drain, left_on};
 
 use crate::{
     api::{call, words, workload_client},
