@@ -2,16 +2,19 @@
 
 use std::{io::IsTerminal, net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Parser, ValueEnum};
-use rackhand_runtime::{Config, HealthChecks};
+use clap::{Parser, Subcommand, ValueEnum};
+use rackhand_runtime::{Config, DrainBlocked, HealthChecks, NodeAction, NodeGone, WorkloadDown};
 use tracing_subscriber::EnvFilter;
 
 /// Decides which bare-metal node is unhealthy and brings it back.
 #[derive(Debug, Parser)]
 #[command(name = "rackhand-controller", version, about)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
     /// Kubeconfig of the management cluster; without it the Pod's own access, else ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     kubeconfig: Option<PathBuf>,
 
     /// Watch only this namespace; without it all.
@@ -56,6 +59,31 @@ pub(crate) struct Args {
     #[arg(long, default_value = "10m", value_parser = seconds)]
     drain_timeout: Duration,
 
+    /// What happens then, with a Metal3Remediation (a PowerRemediation says it itself): stay off until
+    /// they are gone, power on all the same, or give up and stay off.
+    #[arg(long, value_enum, default_value = "stay-off")]
+    drain_policy: Drain,
+
+    /// How long a workload cluster may be out of reach after a host was confirmed off.
+    #[arg(long, default_value = "10m", value_parser = seconds)]
+    defer_timeout: Duration,
+
+    /// What happens then, with a Metal3Remediation: stay off until it answers, or power on without
+    /// a taint.
+    #[arg(long, value_enum, default_value = "stay-off")]
+    unreachable_policy: Unreachable,
+
+    /// What happens when the Node of a Machine with a Metal3Remediation was deleted: power-cycle the
+    /// host, so that its kubelet registers it anew, or have the Machine replaced at once.
+    #[arg(long, value_enum, default_value = "power-cycle")]
+    node_gone: Gone,
+
+    /// How a Node is told that its host is off: `auto` sets the out-of-service taint where the cluster
+    /// is Kubernetes 1.28 or newer, and deletes the Node where it is older. The annotation
+    /// rackhand.dev/node-action on a remediation, its template or its Cluster counts more.
+    #[arg(long, value_enum, default_value = "auto")]
+    node_action: Action,
+
     /// How long one power operation may take.
     #[arg(long, default_value = "3m", value_parser = seconds)]
     power_timeout: Duration,
@@ -69,12 +97,97 @@ pub(crate) struct Args {
     log_format: LogFormat,
 }
 
+/// What to do instead of running.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Says where something stands, why, until when, and what comes next; changes nothing.
+    Explain {
+        /// What.
+        #[command(subcommand)]
+        what: Explain,
+    },
+}
+
+/// What can be explained.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Explain {
+    /// A PowerRemediation or Metal3Remediation, of the cluster or from a file.
+    Remediation(Remediation),
+}
+
+/// Which remediation, and how it is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Remediation {
+    /// Its name. With a file that holds only one it may be left out.
+    #[arg(required_unless_present = "file")]
+    pub(crate) name: Option<String>,
+
+    /// Its namespace; without it that of the kubeconfig's context.
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
+
+    /// Its kind, where there is one of each of that name.
+    #[arg(long, value_enum)]
+    pub(crate) kind: Option<RequestKindArg>,
+
+    /// Read the objects from this file (YAML documents, or what `kubectl get -o yaml` prints)
+    /// instead of the cluster; - is standard input.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// How it is told.
+    #[arg(short, long, value_enum, default_value = "text")]
+    pub(crate) output: Output,
+}
+
+/// A kind of request.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum RequestKindArg {
+    #[value(alias = "PowerRemediation", alias = "prem")]
+    Power,
+    #[value(alias = "Metal3Remediation", alias = "m3r")]
+    Metal3,
+}
+
+/// A form of output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Checks {
     Auto,
     None,
     Annotated,
     All,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Drain {
+    StayOff,
+    PowerOn,
+    GiveUp,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Unreachable {
+    StayOff,
+    PowerOn,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Gone {
+    PowerCycle,
+    Replace,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Action {
+    Auto,
+    Taint,
+    DeleteNode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -144,6 +257,25 @@ impl Args {
             },
             cooperative_grace: self.cooperative_grace,
             drain_timeout: self.drain_timeout,
+            drain_policy: match self.drain_policy {
+                Drain::StayOff => DrainBlocked::KeepOff,
+                Drain::PowerOn => DrainBlocked::PowerOn,
+                Drain::GiveUp => DrainBlocked::GiveUp,
+            },
+            defer_timeout: self.defer_timeout,
+            unreachable_policy: match self.unreachable_policy {
+                Unreachable::StayOff => WorkloadDown::KeepOff,
+                Unreachable::PowerOn => WorkloadDown::PowerOn,
+            },
+            node_gone: match self.node_gone {
+                Gone::PowerCycle => NodeGone::PowerCycle,
+                Gone::Replace => NodeGone::Replace,
+            },
+            node_action: match self.node_action {
+                Action::Auto => None,
+                Action::Taint => Some(NodeAction::Taint),
+                Action::DeleteNode => Some(NodeAction::Delete),
+            },
             power_timeout: self.power_timeout,
             taint_time_added: !self.no_taint_time,
         }

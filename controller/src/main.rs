@@ -1,6 +1,7 @@
 //! `rackhand-controller`: arguments and wiring, nothing else.
 
 mod args;
+mod explain;
 
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
@@ -12,8 +13,12 @@ async fn main() -> anyhow::Result<()> {
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
-    let args = args::Args::parse();
+    let mut args = args::Args::parse();
     args.init_log();
+    if let Some(args::Command::Explain { what }) = args.command.take() {
+        let args::Explain::Remediation(asked) = what;
+        return explain::remediation(&asked, &args.config()).await;
+    }
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

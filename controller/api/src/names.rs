@@ -68,6 +68,13 @@ pub const DRY_RUN_ANNOTATION: &str = "rackhand.dev/dry-run";
 pub const CONFIRM_FENCED_ANNOTATION: &str = "rackhand.dev/confirm-fenced";
 /// On a Metal3Remediation: our state that its schema has no place for, as JSON.
 pub const STATE_ANNOTATION: &str = "rackhand.dev/state";
+/// On a remediation (its template may put it there) or on a Cluster: how Nodes are told that
+/// their host is off; see [`NODE_ACTION_DELETE`].
+pub const NODE_ACTION_ANNOTATION: &str = "rackhand.dev/node-action";
+/// Delete the Node and give it back its labels and annotations later.
+pub const NODE_ACTION_DELETE: &str = "delete-node";
+/// Set the out-of-service taint, whatever the cluster's version.
+pub const NODE_ACTION_TAINT: &str = "taint";
 /// Keeps a PowerRemediation until everything it put in place is taken away.
 pub const POWER_REMEDIATION_FINALIZER: &str = "rackhand.dev/power-remediation";
 /// On a BareMetalHost (label or annotation): the rack whose agent serves it.
@@ -108,6 +115,10 @@ pub const REMEDIATE_MACHINE_ANNOTATION: &str = "cluster.x-k8s.io/remediate-machi
 pub const CLONED_FROM_NAME_ANNOTATION: &str = "cluster.x-k8s.io/cloned-from-name";
 /// On a remediation request: `Kind.group` of that template.
 pub const CLONED_FROM_GROUPKIND_ANNOTATION: &str = "cluster.x-k8s.io/cloned-from-groupkind";
+/// On a Node: the name of its Machine.
+pub const MACHINE_ANNOTATION: &str = "cluster.x-k8s.io/machine";
+/// On a Node: the namespace of its Machine and Cluster.
+pub const CLUSTER_NAMESPACE_ANNOTATION: &str = "cluster.x-k8s.io/cluster-namespace";
 /// The cluster that an object belongs to.
 pub const CLUSTER_NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 /// On a Machine: presence marks a control-plane Machine.
@@ -168,6 +179,10 @@ pub const UNHEALTHY_ANNOTATION: &str = "capm3.metal3.io/unhealthy";
 pub const UNHEALTHY_VALUE: &str = "capm3/UnhealthyNode";
 /// CAPM3's finalizer on a Metal3Remediation.
 pub const METAL3_REMEDIATION_FINALIZER: &str = "metal3remediation.infrastructure.cluster.x-k8s.io";
+/// On a remediation: the annotations of a Node that was deleted, as JSON.
+pub const NODE_ANNOTATIONS_BACKUP: &str = "remediation.metal3.io/node-annotations-backup";
+/// On a remediation: the labels of a Node that was deleted, as JSON.
+pub const NODE_LABELS_BACKUP: &str = "remediation.metal3.io/node-labels-backup";
 /// On a Secret that holds BMC credentials: set by baremetal-operator.
 pub const BMC_SECRET_LABEL: &str = "environment.metal3.io";
 /// The value of [`BMC_SECRET_LABEL`].
@@ -223,6 +238,18 @@ pub mod conditions {
     pub const SUCCEEDED: &str = "Succeeded";
     /// On a remediation (medik8s' contract): its Node will not come back.
     pub const PERMANENT_NODE_DELETION_EXPECTED: &str = "PermanentNodeDeletionExpected";
+    /// On a Machine of a kubeadm control plane: its etcd member is healthy.
+    pub const ETCD_MEMBER_HEALTHY: &str = "EtcdMemberHealthy";
+    /// On a PowerRemediation: the host is confirmed off and kept so.
+    pub const FENCED: &str = "Fenced";
+    /// On a PowerRemediation: nobody has confirmed that the host is off.
+    pub const FENCE_UNCONFIRMED: &str = "FenceUnconfirmed";
+    /// On a PowerRemediation: pods or volumes do not go.
+    pub const DRAIN_BLOCKED: &str = "DrainBlocked";
+    /// On a PowerRemediation: something else has to change first.
+    pub const BLOCKED: &str = "Blocked";
+    /// On a PowerRemediation: the step takes longer than it should.
+    pub const OVERDUE: &str = "Overdue";
     /// On a RackAgent: the controller has a live connection to it.
     pub const CONNECTED: &str = "Connected";
 }

@@ -4,6 +4,8 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
+
 /// Which health checks are evaluated (design: 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthChecks {
@@ -42,8 +44,44 @@ pub struct Config {
     pub cooperative_grace: Duration,
     /// How long a drain may take before it is called blocked.
     pub drain_timeout: Duration,
+    /// And what then, for a Metal3Remediation: a PowerRemediation says it itself.
+    pub drain_policy: DrainBlocked,
+    /// How long after a confirmed off a workload cluster may be silent.
+    pub defer_timeout: Duration,
+    /// And what then, for a Metal3Remediation.
+    pub unreachable_policy: WorkloadDown,
+    /// What happens when the Node of a Machine with a Metal3Remediation is gone.
+    pub node_gone: NodeGone,
+    /// How Nodes are told that their host is off; `None`: as their cluster's version understands.
+    pub node_action: Option<NodeAction>,
     /// How long one power operation may take.
     pub power_timeout: Duration,
     /// Set `timeAdded` on the taint. Off where a controller chokes on it.
     pub taint_time_added: bool,
+}
+
+impl Default for Config {
+    /// What the command line defaults to.
+    fn default() -> Self {
+        Self {
+            kubeconfig: None,
+            namespace: None,
+            lease_namespace: "rackhand-system".into(),
+            lease_name: "rackhand-controller".into(),
+            lease_duration: Duration::from_secs(15),
+            replica: "rackhand-controller".into(),
+            agent_tls_dir: "/etc/rackhand/tls".into(),
+            admin_address: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            health_checks: HealthChecks::Auto,
+            cooperative_grace: Duration::from_secs(20),
+            drain_timeout: Duration::from_secs(600),
+            drain_policy: DrainBlocked::KeepOff,
+            defer_timeout: Duration::from_secs(600),
+            unreachable_policy: WorkloadDown::KeepOff,
+            node_gone: NodeGone::PowerCycle,
+            node_action: None,
+            power_timeout: Duration::from_secs(180),
+            taint_time_added: true,
+        }
+    }
 }

@@ -13,11 +13,14 @@ use kube::{ResourceExt, api::DynamicObject};
 use parking_lot::{Mutex, RwLock};
 use rackhand_api::views::{
     BareMetalHostView, ClusterView, MachineHealthCheckView, MachineView, Metal3MachineView,
-    Metal3RemediationView, ViewError,
+    ViewError,
 };
 use tokio::sync::Notify;
 
-use crate::object::{Key, Kind};
+use crate::{
+    object::{Key, Kind},
+    remediation::{RequestId, RequestView},
+};
 
 /// Something is not as it was.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,6 +87,8 @@ pub(crate) enum Connection {
 #[derive(Default)]
 struct Workload {
     connection: Option<Connection>,
+    /// Major and minor, as its API server says them.
+    version: Option<(String, String)>,
     nodes: BTreeMap<String, Arc<Node>>,
 }
 
@@ -94,7 +99,7 @@ struct Inner {
     checks: BTreeMap<Key, Entry<MachineHealthCheckView>>,
     metal3_machines: BTreeMap<Key, Entry<Metal3MachineView>>,
     hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
-    remediations: BTreeMap<Key, Entry<Metal3RemediationView>>,
+    requests: BTreeMap<RequestId, Entry<RequestView>>,
     rack_agents: BTreeMap<Key, Arc<DynamicObject>>,
     workloads: BTreeMap<Key, Workload>,
     /// Machines by cluster and Node.
@@ -118,9 +123,9 @@ fn is_older<K: ResourceExt>(new: &K, old: &K) -> bool {
     }
 }
 
-fn put<V>(
-    map: &mut BTreeMap<Key, Entry<V>>,
-    key: &Key,
+fn put<K: Ord + Clone, V>(
+    map: &mut BTreeMap<K, Entry<V>>,
+    key: &K,
     object: Arc<DynamicObject>,
     read: impl FnOnce(&DynamicObject) -> Result<V, ViewError>,
 ) -> bool {
@@ -183,11 +188,11 @@ impl Index {
                 object,
                 BareMetalHostView::from_dynamic,
             ),
-            Kind::Metal3Remediation => put(
-                &mut inner.remediations,
-                &key,
+            Kind::Metal3Remediation | Kind::PowerRemediation => put(
+                &mut inner.requests,
+                &RequestId::new(kind, key.clone()),
                 object,
-                Metal3RemediationView::from_dynamic,
+                |object| RequestView::read(kind, object),
             ),
             Kind::RackAgent => {
                 let old = inner.rack_agents.get(&key);
@@ -215,7 +220,9 @@ impl Index {
                 Kind::MachineHealthCheck => drop(inner.checks.remove(key)),
                 Kind::Metal3Machine => drop(inner.metal3_machines.remove(key)),
                 Kind::BareMetalHost => drop(inner.hosts.remove(key)),
-                Kind::Metal3Remediation => drop(inner.remediations.remove(key)),
+                Kind::Metal3Remediation | Kind::PowerRemediation => {
+                    drop(inner.requests.remove(&RequestId::new(kind, key.clone())));
+                }
                 Kind::RackAgent => drop(inner.rack_agents.remove(key)),
             }
         }
@@ -232,7 +239,10 @@ impl Index {
                 Kind::MachineHealthCheck => inner.checks.keys().cloned().collect(),
                 Kind::Metal3Machine => inner.metal3_machines.keys().cloned().collect(),
                 Kind::BareMetalHost => inner.hosts.keys().cloned().collect(),
-                Kind::Metal3Remediation => inner.remediations.keys().cloned().collect(),
+                Kind::Metal3Remediation | Kind::PowerRemediation => {
+                    let requests = inner.requests.keys().filter(|id| id.kind == kind);
+                    requests.map(|id| id.key.clone()).collect()
+                }
                 Kind::RackAgent => inner.rack_agents.keys().cloned().collect(),
             }
         };
@@ -265,6 +275,16 @@ impl Index {
             .collect()
     }
 
+    /// The Machines of all clusters whose nodeRef has this name.
+    pub(crate) fn machines_with_node(&self, node: &str) -> Vec<Entry<MachineView>> {
+        let inner = self.inner.read();
+        let fits = |e: &&Entry<MachineView>| {
+            let view = e.view.as_ref();
+            view.is_ok_and(|m| m.node_name.as_deref() == Some(node))
+        };
+        inner.machines.values().filter(fits).cloned().collect()
+    }
+
     pub(crate) fn check(&self, key: &Key) -> Option<Entry<MachineHealthCheckView>> {
         self.inner.read().checks.get(key).cloned()
     }
@@ -286,17 +306,35 @@ impl Index {
         self.inner.read().hosts.get(key).cloned()
     }
 
-    pub(crate) fn remediation(&self, key: &Key) -> Option<Entry<Metal3RemediationView>> {
-        self.inner.read().remediations.get(key).cloned()
-    }
-
-    pub(crate) fn remediations(&self) -> Vec<(Key, Entry<Metal3RemediationView>)> {
+    pub(crate) fn hosts(&self) -> Vec<(Key, Entry<BareMetalHostView>)> {
         self.inner
             .read()
-            .remediations
+            .hosts
             .iter()
             .map(|(k, e)| (k.clone(), e.clone()))
             .collect()
+    }
+
+    pub(crate) fn request(&self, id: &RequestId) -> Option<Entry<RequestView>> {
+        self.inner.read().requests.get(id).cloned()
+    }
+
+    pub(crate) fn requests(&self) -> Vec<(RequestId, Entry<RequestView>)> {
+        self.inner
+            .read()
+            .requests
+            .iter()
+            .map(|(k, e)| (k.clone(), e.clone()))
+            .collect()
+    }
+
+    /// Some request names a Node of this very cluster.
+    pub(crate) fn has_requests_by_node(&self) -> bool {
+        let inner = self.inner.read();
+        inner
+            .requests
+            .values()
+            .any(|e| e.view.as_ref().is_ok_and(|v| v.node().is_some()))
     }
 
     pub(crate) fn rack_agents(&self) -> Vec<(Key, Arc<DynamicObject>)> {
@@ -340,6 +378,16 @@ impl Index {
         self.announce(&Change::Workload(cluster.clone()));
     }
 
+    pub(crate) fn version(&self, cluster: &Key) -> Option<(String, String)> {
+        self.inner.read().workloads.get(cluster)?.version.clone()
+    }
+
+    pub(crate) fn set_version(&self, cluster: &Key, major: &str, minor: &str) {
+        let version = Some((major.to_owned(), minor.to_owned()));
+        let mut inner = self.inner.write();
+        inner.workloads.entry(cluster.clone()).or_default().version = version;
+    }
+
     pub(crate) fn forget_workload(&self, cluster: &Key) {
         self.inner.write().workloads.remove(cluster);
         self.announce(&Change::Workload(cluster.clone()));
@@ -353,6 +401,13 @@ impl Index {
             .nodes
             .get(name)
             .cloned()
+    }
+
+    /// The Nodes of a cluster, in the order of their names.
+    pub(crate) fn nodes(&self, cluster: &Key) -> Vec<Arc<Node>> {
+        let inner = self.inner.read();
+        let workload = inner.workloads.get(cluster);
+        workload.map_or_else(Vec::new, |w| w.nodes.values().cloned().collect())
     }
 
     pub(crate) fn apply_node(&self, cluster: &Key, node: Node) {

@@ -15,6 +15,7 @@ mod api;
 mod cluster;
 mod config;
 mod events;
+mod explain;
 mod health;
 mod index;
 mod leader;
@@ -26,4 +27,8 @@ mod watch;
 mod writer;
 
 pub use config::{Config, HealthChecks};
+pub use explain::{
+    ExplainError, Explanation, NextStep, RequestKind, explain_cluster, explain_file,
+};
+pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
 pub use run::run;

@@ -2,7 +2,9 @@
 //!
 //! Must never carry a label whose values grow with the fleet.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -29,6 +31,7 @@ struct StepLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OutcomeLabels {
     outcome: &'static str,
+    cause: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -54,6 +57,11 @@ pub(crate) struct Metrics {
     steps: Family<StepLabels, Histogram, fn() -> Histogram>,
     outcomes: Family<OutcomeLabels, Counter>,
     notes: Family<ReasonLabels, Counter>,
+    violations: Family<ReasonLabels, Counter>,
+    unconfirmed: Counter,
+    blocked: Family<ReasonLabels, Gauge>,
+    /// Why each remediation is blocked now, by UID: never a label.
+    blocked_now: Mutex<BTreeMap<String, &'static str>>,
     targets: Family<CheckLabels, Gauge>,
     unhealthy: Family<CheckLabels, Gauge>,
     closed: Family<CheckLabels, Gauge>,
@@ -70,6 +78,10 @@ impl Metrics {
             steps: Family::new_with_constructor(step_histogram as fn() -> Histogram),
             outcomes: Family::default(),
             notes: Family::default(),
+            violations: Family::default(),
+            unconfirmed: Counter::default(),
+            blocked: Family::default(),
+            blocked_now: Mutex::default(),
             targets: Family::default(),
             unhealthy: Family::default(),
             closed: Family::default(),
@@ -90,13 +102,28 @@ impl Metrics {
         );
         r.register(
             "remediations",
-            "Finished remediations by outcome",
+            "Finished remediations by outcome and cause",
             m.outcomes.clone(),
         );
         r.register(
             "remediation_notes",
             "Events of remediations by reason",
             m.notes.clone(),
+        );
+        r.register(
+            "fence_violations",
+            "Hosts that had to stay off and were seen on or without our hold",
+            m.violations.clone(),
+        );
+        r.register(
+            "fences_unconfirmed",
+            "Power-offs that nobody confirmed in time, so that a person is asked",
+            m.unconfirmed.clone(),
+        );
+        r.register(
+            "remediations_blocked",
+            "Remediations that cannot go on by themselves now, by reason",
+            m.blocked.clone(),
         );
         r.register(
             "check_targets",
@@ -139,10 +166,38 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    pub(crate) fn remediation_done(&self, outcome: &'static str) {
+    pub(crate) fn remediation_done(&self, outcome: &'static str, cause: &'static str) {
         self.outcomes
-            .get_or_create(&OutcomeLabels { outcome })
+            .get_or_create(&OutcomeLabels { outcome, cause })
             .inc();
+    }
+
+    pub(crate) fn fence_violated(&self, reason: &'static str) {
+        self.violations
+            .get_or_create(&ReasonLabels { reason })
+            .inc();
+    }
+
+    pub(crate) fn fence_unconfirmed(&self) {
+        self.unconfirmed.inc();
+    }
+
+    /// Why a remediation is blocked now; `None`: it is not, or not any more.
+    pub(crate) fn blocked(&self, uid: &str, reason: Option<&'static str>) {
+        let mut now = self.blocked_now.lock();
+        let before = match reason {
+            Some(reason) => now.insert(uid.to_owned(), reason),
+            None => now.remove(uid),
+        };
+        if before == reason {
+            return;
+        }
+        for reason in [before, reason].into_iter().flatten() {
+            let count = now.values().filter(|r| **r == reason).count();
+            self.blocked
+                .get_or_create(&ReasonLabels { reason })
+                .set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     pub(crate) fn note(&self, reason: &'static str) {
@@ -186,5 +241,27 @@ impl Metrics {
         let mut text = String::new();
         encode(&mut text, &self.registry).ok();
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_blocked_now_is_counted_by_reason_and_forgotten_when_it_goes_on() {
+        let metrics = Metrics::new();
+        metrics.blocked("a", Some("Paused"));
+        metrics.blocked("b", Some("Paused"));
+        metrics.blocked("b", Some("Paused"));
+        let has = |line: &str| metrics.render().lines().any(|l| l == line);
+        assert!(has("rackhand_remediations_blocked{reason=\"Paused\"} 2"));
+        metrics.blocked("b", Some("HostPaused"));
+        metrics.blocked("a", None);
+        metrics.blocked("never", None);
+        assert!(has("rackhand_remediations_blocked{reason=\"Paused\"} 0"));
+        assert!(has(
+            "rackhand_remediations_blocked{reason=\"HostPaused\"} 1"
+        ));
     }
 }

@@ -35,6 +35,11 @@ impl Key {
         )
     }
 
+    /// This very cluster, as a workload cluster that no Cluster object names.
+    pub(crate) fn local() -> Self {
+        Self::new("", "local")
+    }
+
     /// From `namespace/name`.
     pub(crate) fn parse(text: &str) -> Self {
         match text.split_once('/') {
@@ -63,26 +68,31 @@ pub(crate) enum Kind {
     Metal3Machine,
     BareMetalHost,
     Metal3Remediation,
+    PowerRemediation,
     RackAgent,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Cluster,
         Self::Machine,
         Self::MachineHealthCheck,
         Self::Metal3Machine,
         Self::BareMetalHost,
         Self::Metal3Remediation,
+        Self::PowerRemediation,
         Self::RackAgent,
     ];
+
+    /// The kinds of requests that are carried out here.
+    pub(crate) const REQUESTS: [Self; 2] = [Self::Metal3Remediation, Self::PowerRemediation];
 
     pub(crate) fn group(self) -> &'static str {
         match self {
             Self::Cluster | Self::Machine | Self::MachineHealthCheck => groups::CLUSTER_API,
             Self::Metal3Machine | Self::Metal3Remediation => groups::INFRASTRUCTURE,
             Self::BareMetalHost => groups::METAL3,
-            Self::RackAgent => GROUP,
+            Self::PowerRemediation | Self::RackAgent => GROUP,
         }
     }
 
@@ -94,6 +104,7 @@ impl Kind {
             Self::Metal3Machine => kinds::METAL3_MACHINE,
             Self::BareMetalHost => kinds::BARE_METAL_HOST,
             Self::Metal3Remediation => kinds::METAL3_REMEDIATION,
+            Self::PowerRemediation => kinds::POWER_REMEDIATION,
             Self::RackAgent => kinds::RACK_AGENT,
         }
     }

@@ -68,7 +68,7 @@ use super::power_record::{Attempt, PowerOffEvidence};
         name = "Until",
         type_ = "string",
         json_path = ".status.stepUntil",
-        description = "When the step ends at the latest",
+        description = "When the time of the step is over",
         priority = 1
     ),
     printcolumn(
@@ -97,13 +97,23 @@ pub struct PowerStrategy {
     #[schemars(range(min = 0, max = 100))]
     pub retry_limit: i32,
     /// How long each step may take. What is not set takes the controller's
-    /// own value.
+    /// own value. A step after which nothing else may follow goes on beyond its
+    /// time, and the condition Overdue says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<StepTimeouts>,
     /// What happens when the host's workloads have not moved within
     /// timeouts.drainSeconds.
     #[serde(default)]
     pub drain_policy: DrainPolicy,
+    /// What happens when the workload cluster could not be asked for
+    /// timeouts.taintSeconds after the confirmed power-off, so that no taint
+    /// could be set.
+    #[serde(default)]
+    pub unreachable_policy: UnreachablePolicy,
+    /// What happens when the Machine had a Node and it is gone before anything
+    /// was done.
+    #[serde(default)]
+    pub node_gone_policy: NodeGonePolicy,
     /// What happens when no attempt is left.
     #[serde(default)]
     pub on_exhausted: OnExhausted,
@@ -116,6 +126,8 @@ impl Default for PowerStrategy {
             retry_limit: default_retry_limit(),
             timeouts: None,
             drain_policy: DrainPolicy::default(),
+            unreachable_policy: UnreachablePolicy::default(),
+            node_gone_policy: NodeGonePolicy::default(),
             on_exhausted: OnExhausted::default(),
         }
     }
@@ -131,10 +143,14 @@ pub enum PowerStrategyType {
     /// Off, confirmed; workloads moved; on again.
     #[default]
     Reboot,
-    /// Off, confirmed; workloads moved; the host stays off.
+    /// Off, confirmed; workloads moved; the host stays off, tainted and held,
+    /// until this object is deleted. Then it is switched on again, unless
+    /// somebody else wants it off: its BareMetalHost has online false, or
+    /// carries another's reboot annotation.
     PowerOff,
-    /// The first attempt only switches off and on, which is faster and moves
-    /// nothing; the attempts after it are as for Reboot.
+    /// The first attempt only switches off, confirmed, and on after a moment:
+    /// it is faster and moves nothing, so it sets no taint. The attempts after
+    /// it are as for Reboot.
     PowerCycleFirst,
 }
 
@@ -146,10 +162,33 @@ pub enum DrainPolicy {
     #[default]
     StayOff,
     /// The host is switched on all the same. A workload that has not moved
-    /// starts there again.
+    /// starts there again. With PowerOff, and where onExhausted keeps it off,
+    /// it is as StayOff.
     PowerOn,
-    /// The attempts end there, and onExhausted applies.
+    /// The attempts end there. Escalate and Retire hand the Machine over; in
+    /// any case the host stays off and tainted until this object is deleted and
+    /// the workloads have moved.
     GiveUp,
+}
+
+/// What happens when no taint can be set because the workload cluster is silent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum UnreachablePolicy {
+    /// The host stays off until the cluster answers.
+    #[default]
+    StayOff,
+    /// The host is switched on without a taint: nothing was moved.
+    PowerOn,
+}
+
+/// What happens when the Node is gone before anything was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum NodeGonePolicy {
+    /// The host is taken off and on; its kubelet registers the Node anew.
+    #[default]
+    PowerCycle,
+    /// No attempt is made, and onExhausted applies at once.
+    Replace,
 }
 
 /// What happens when no attempt is left.
@@ -159,11 +198,13 @@ pub enum OnExhausted {
     /// is told that this remediation failed.
     #[default]
     Escalate,
-    /// As Escalate, and the host is marked so that it is not chosen again.
+    /// As Escalate, and the BareMetalHost is marked unhealthy so that it is not
+    /// chosen again.
     Retire,
-    /// The host is kept off.
+    /// The host is switched off once more as for PowerOff, and kept off until
+    /// this object is deleted. The remediation counts as failed.
     StayOff,
-    /// Nothing but a condition and an event.
+    /// The host is left as it is, on. Nothing but a condition and an event.
     Notify,
 }
 
@@ -171,37 +212,45 @@ pub enum OnExhausted {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepTimeouts {
-    /// Holding: how long baremetal-operator may take to switch the host off by
-    /// itself, before the agent does.
+    /// PoweringOff and PoweringOn, with a BareMetalHost: how long
+    /// baremetal-operator may take to switch the host by itself, before the
+    /// agent does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 86400))]
+    #[schemars(range(min = 0, max = 30))]
     pub hold_seconds: Option<i32>,
-    /// PoweringOff: how long switching off may take.
+    /// PoweringOff: how long one try may take to switch off, until the BMC has
+    /// confirmed it. After three tries a person is asked, and the tries go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub power_off_seconds: Option<i32>,
-    /// ConfirmingOff: how long it may take until the BMC has confirmed it.
+    /// ConfirmingOff: how long it may take to make sure that the Node's kubelet
+    /// is silent too. It goes on beyond that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub confirm_off_seconds: Option<i32>,
-    /// Tainting: how long putting the taint on the Node may take.
+    /// Tainting: how long after the confirmed power-off the taint may be put off
+    /// because the workload cluster does not answer; then unreachablePolicy
+    /// applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub taint_seconds: Option<i32>,
-    /// Draining: how long the workloads may take to move.
+    /// Draining: how long the workloads may take to move; then drainPolicy
+    /// applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub drain_seconds: Option<i32>,
-    /// PoweringOn: how long switching on may take.
+    /// PoweringOn: how long one try may take to switch on. The tries go on until
+    /// one is confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub power_on_seconds: Option<i32>,
     /// Booting: how long the host may take from its confirmed power-on until
-    /// its Node is ready.
+    /// its Node is ready. After it the attempt has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub boot_seconds: Option<i32>,
-    /// Restoring: how long taking away the taint and the hold may take.
+    /// Restoring: how long taking away the taint and the hold may take after an
+    /// attempt that failed. It goes on beyond that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub restore_seconds: Option<i32>,
@@ -235,7 +284,7 @@ pub struct PowerRemediationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub step_since: Option<Timestamp>,
-    /// When the step ends at the latest.
+    /// When the time of the step is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub step_until: Option<Timestamp>,
@@ -309,6 +358,8 @@ pub enum Step {
     Tainting,
     /// The workloads move.
     Draining,
+    /// The host is off and is kept off.
+    Fenced,
     /// The host is switched on.
     PoweringOn,
     /// The host starts and its Node becomes ready.
@@ -323,7 +374,7 @@ pub enum Step {
     Blocked,
     /// A person has to confirm that the host is off.
     AwaitingConfirmation,
-    /// No attempt is left, and it was passed on.
+    /// No attempt is left, and what onExhausted says was done.
     Escalated,
     /// What was put in place is taken away, and the rest is left alone.
     Aborting,

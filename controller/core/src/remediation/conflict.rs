@@ -29,12 +29,39 @@ pub struct Active {
 }
 
 /// The control plane that a machine belongs to, without that machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ControlPlane {
     /// Its machines, with this one.
     pub total: u32,
-    /// Those besides this one that have a Ready Node.
+    /// Those besides this one whose etcd member is healthy, or, where nobody says that, whose Node is
+    /// Ready.
     pub healthy_others: u32,
+    /// OpenShift's own guard of etcd, where there is one.
+    pub guard: Option<Result<EtcdGuard, String>>,
+}
+
+/// What OpenShift's PodDisruptionBudget of etcd says; `Err` of it: it cannot be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EtcdGuard {
+    /// PodDisruptionBudgets in openshift-etcd; there should be one.
+    pub budgets: usize,
+    /// `status.disruptionsAllowed` of it.
+    pub allowed: i32,
+    /// The guard pod of this very Node is ready, or nobody knows that it is not.
+    pub member_ready: bool,
+}
+
+impl EtcdGuard {
+    /// As medik8s reads it (nodehealthcheck.md 2): a member that is down already costs nothing more.
+    fn refuses(self) -> Option<String> {
+        match self.budgets {
+            1 if self.allowed >= 1 || !self.member_ready => None,
+            1 => Some("the etcd guard allows no disruption now".into()),
+            n => Some(format!(
+                "openshift-etcd has {n} PodDisruptionBudgets, one is expected"
+            )),
+        }
+    }
 }
 
 /// Who stands in the way of `me`, if anybody does.
@@ -60,15 +87,17 @@ pub fn conflict(me: &Active, others: &[Active], quorum: Option<ControlPlane>) ->
     }
     // A majority of the members must stay: etcd, F6. This is asked before each power-off, that of a
     // further attempt included.
-    match quorum {
-        Some(cp) if cp.healthy_others < cp.total / 2 + 1 => {
-            Some(Because::ControlPlaneQuorum(format!(
-                "{} of {} members would be left, {} are needed",
-                cp.healthy_others,
-                cp.total,
-                cp.total / 2 + 1
-            )))
-        }
-        _ => None,
+    let cp = quorum?;
+    let needed = cp.total / 2 + 1;
+    if cp.healthy_others < needed {
+        return Some(Because::ControlPlaneQuorum(format!(
+            "{} of {} members would be left, {needed} are needed",
+            cp.healthy_others, cp.total
+        )));
     }
+    match cp.guard? {
+        Ok(guard) => guard.refuses(),
+        Err(why) => Some(format!("the etcd guard cannot be asked: {why}")),
+    }
+    .map(Because::ControlPlaneQuorum)
 }

@@ -5,7 +5,7 @@
 //! person's word for off.
 //!
 //! ```text
-//! Pending -> Holding -> PoweringOff -> ConfirmingOff -> Tainting -> Draining
+//! Pending -> Holding -> PoweringOff -> ConfirmingOff -> Tainting -> Draining -> Fenced
 //!                           |  ^            |                          |
 //!                           v  | seen on    | never had a Node         v
 //!                 AwaitingConfirmation      +---------------------> PoweringOn -> Booting
@@ -20,18 +20,22 @@ mod policy;
 mod reason;
 mod state;
 mod step;
+mod version;
 
-pub use conflict::{Active, ControlPlane, conflict};
+pub use conflict::{Active, ControlPlane, EtcdGuard, conflict};
 pub use evidence::{OffEvidence, confirmed_off};
 pub use observation::{
     AgentView, BareMetalHostFacts, Drain, HostView, LeaseFacts, MachineView, NodeFacts,
     Observation, OperationOutcome, OperationView, PowerReading, PowerState, PowerView,
     RequestFacts, Taint, WorkloadView,
 };
-pub use policy::{DrainBlocked, Policy, PolicyError};
+pub use policy::{
+    DrainBlocked, NodeAction, NodeGone, OnExhausted, Policy, PolicyError, Strategy, WorkloadDown,
+};
 pub use reason::Because;
 pub use state::{AttemptRecord, HostRef, Mode, NodeMark, Phase, State, Step, TaintOwner};
 pub use step::{Command, Decision, Next, Note, Outcome, operation_id, step};
+pub use version::node_action;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Because, Command, HostRef, Policy, PolicyError};
+use super::{Because, Command, HostRef, NodeAction, Policy, PolicyError};
 
 /// What a BMC said about power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -31,6 +31,12 @@ pub struct PowerReading {
     pub state: PowerState,
     /// The BMC's own word.
     pub raw: String,
+    /// The protocol that it was asked in; empty: not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub protocol: String,
+    /// The system that the BMC says it speaks of; empty: not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub identity: String,
     /// When, by the agent's wall clock: for people.
     pub at: Timestamp,
     /// When, by the agent's monotonic clock in milliseconds: for distances.
@@ -44,6 +50,8 @@ pub struct PowerReading {
 pub struct PowerView {
     /// When the question was sent, by our clock: what it proves was true no earlier.
     pub asked: Timestamp,
+    /// When the answer came, by our clock: how fresh it is.
+    pub answered: Timestamp,
     /// The answer, or why there is none.
     pub result: Result<PowerReading, String>,
 }
@@ -55,6 +63,12 @@ pub struct RequestFacts {
     pub uid: String,
     /// Has a deletionTimestamp.
     pub deleting: bool,
+    /// medik8s' health check asks it to stop trying.
+    pub timed_out: bool,
+    /// It names a Node, not a Machine.
+    pub by_node: bool,
+    /// Labels and annotations of a Node that we delete are kept on it.
+    pub node_backup: bool,
     /// Our finalizer is on it.
     pub finalizer: bool,
     /// The value of `rackhand.dev/confirm-fenced`, if any.
@@ -279,6 +293,8 @@ pub struct Observation {
     /// What keeps the Node, by its name: also while the Node object is gone, since its pods are not
     /// gone with it. `None`: not looked at, or it could not be listed.
     pub drain: Option<Drain>,
+    /// How its workload cluster is told that the host is off.
+    pub node_action: NodeAction,
     /// Another remediation has the right of way (F6).
     pub conflict: Option<Because>,
     /// Commands carried out since the state was written last.

@@ -4,6 +4,23 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Mode, State, Step};
+
+/// What is done with the host's power.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Strategy {
+    /// Off, tainted, drained, on.
+    #[default]
+    Reboot,
+    /// Off, tainted, drained; it stays off until the request is withdrawn.
+    PowerOff,
+    /// The first attempt is off and on, without taint and drain; the others are a Reboot.
+    PowerCycleFirst,
+}
+
 /// What happens when a drain takes longer than its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DrainBlocked {
@@ -11,11 +28,59 @@ pub enum DrainBlocked {
     KeepOff,
     /// Switch on although pods or volumes remain: the user's explicit choice (F4).
     PowerOn,
+    /// No further attempt: the host stays off, tainted, until the request is withdrawn.
+    GiveUp,
+}
+
+/// What happens when the workload cluster cannot be asked for long after the confirmed off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WorkloadDown {
+    /// Stay off and go on asking.
+    KeepOff,
+    /// Switch on without a taint: nothing was moved, so nothing can run twice.
+    PowerOn,
+}
+
+/// What happens when a Machine's Node is gone before anything was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NodeGone {
+    /// The host is taken off and on: its kubelet registers the Node anew.
+    PowerCycle,
+    /// No attempt is made; it is as if all had failed.
+    Replace,
+}
+
+/// What happens when no attempt is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnExhausted {
+    /// The Machine's owner takes over.
+    Escalate,
+    /// The same, and the BareMetalHost is marked unhealthy.
+    Retire,
+    /// Switched off once more, and kept off until the request is withdrawn.
+    StayOff,
+    /// It is said, and nothing else.
+    Notify,
+}
+
+/// How a confirmed off is told to the workload cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum NodeAction {
+    /// By the out-of-service taint.
+    Taint,
+    /// By deleting the Node: what clusters older than Kubernetes 1.28 understand.
+    Delete,
 }
 
 /// Everything that a remediation obeys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Policy {
+    /// What is done with the power.
+    pub strategy: Strategy,
+    /// What happens when no attempt is left.
+    pub on_exhausted: OnExhausted,
+    /// What happens when the Node is gone before anything was done.
+    pub node_gone: NodeGone,
     /// Attempts after the first one (CAPM3: cycles = retryLimit + 1).
     pub retry_limit: u32,
     /// How long a host may take from the confirmed power-on until its Node is Ready. CAPM3 starts
@@ -46,11 +111,25 @@ pub struct Policy {
     pub drain_timeout: Duration,
     /// And what then.
     pub drain_blocked: DrainBlocked,
+    /// How long a plain power cycle keeps the host off after it was confirmed.
+    pub cycle_hold: Duration,
+    /// How long after the confirmed off the workload cluster may be out of reach.
+    pub defer_timeout: Duration,
+    /// And what then.
+    pub workload_down: WorkloadDown,
+    /// When making sure that the kubelet is silent is called overdue.
+    pub confirm_timeout: Duration,
+    /// When cleaning up is called overdue.
+    pub restore_timeout: Duration,
 }
 
 impl Default for Policy {
     fn default() -> Self {
         Self {
+            strategy: Strategy::Reboot,
+            // What CAPM3 does.
+            on_exhausted: OnExhausted::Retire,
+            node_gone: NodeGone::PowerCycle,
             retry_limit: 1,
             boot_timeout: Duration::from_secs(600),
             confirmations: 2,
@@ -66,6 +145,50 @@ impl Default for Policy {
             drain_poll: Duration::from_secs(1),
             drain_timeout: Duration::from_secs(600),
             drain_blocked: DrainBlocked::KeepOff,
+            // Long enough for a power supply to let go of what it holds.
+            cycle_hold: Duration::from_secs(5),
+            defer_timeout: Duration::from_secs(600),
+            workload_down: WorkloadDown::KeepOff,
+            // A Lease stands still for less than a minute before that is believed.
+            confirm_timeout: Duration::from_secs(120),
+            restore_timeout: Duration::from_secs(120),
+        }
+    }
+}
+
+impl Policy {
+    /// When the time of the present step is over; `None`: it has none. What follows is the step's to
+    /// say; where nothing else may follow, it is called overdue and goes on.
+    pub fn step_until(&self, s: &State) -> Option<Timestamp> {
+        let since = |t: Timestamp, d: Duration| Some(t.checked_add(d).unwrap_or(Timestamp::MAX));
+        let after_off = s.off.as_ref().map_or(s.since, super::OffEvidence::at);
+        match s.step {
+            Step::PoweringOff => {
+                let grace = match s.mode {
+                    Mode::Cooperative => self.cooperative_grace,
+                    Mode::Direct => Duration::ZERO,
+                };
+                let all = self.power_off_timeout.saturating_mul(self.power_off_tries);
+                since(s.since, all.saturating_add(grace))
+            }
+            Step::AwaitingConfirmation => s.retry_at,
+            Step::ConfirmingOff => since(after_off, self.confirm_timeout),
+            Step::Tainting => since(after_off, self.defer_timeout),
+            Step::Draining => since(s.since, self.drain_timeout),
+            Step::PoweringOn => {
+                let all = self.power_on_timeout.saturating_mul(self.power_off_tries);
+                since(s.since, all.saturating_add(self.cooperative_grace))
+            }
+            Step::Restoring if s.ending.is_some() => since(s.since, self.restore_timeout),
+            Step::Booting | Step::Restoring => since(s.on.unwrap_or(s.since), self.boot_timeout),
+            Step::Pending
+            | Step::Holding
+            | Step::Fenced
+            | Step::Retrying
+            | Step::Aborting
+            | Step::Succeeded
+            | Step::Escalated
+            | Step::Blocked => None,
         }
     }
 }

@@ -53,6 +53,16 @@ pub enum Because {
     Withdrawn,
     WithdrawnAfterOff,
     Exhausted(u32),
+    Cycling,
+    Fenced,
+    DeletingNode(String),
+    NodeGone(String),
+    NodeNotFound(String),
+    TaintSkipped(String),
+    DrainGivenUp(String),
+    TimedOut,
+    ExhaustedKeptOff(u32),
+    ExhaustedTold(u32),
 }
 
 impl Because {
@@ -100,6 +110,16 @@ impl Because {
             Self::Withdrawn => "Withdrawn",
             Self::WithdrawnAfterOff => "WithdrawnAfterOff",
             Self::Exhausted(_) => "Exhausted",
+            Self::Cycling => "Cycling",
+            Self::Fenced => "Fenced",
+            Self::DeletingNode(_) => "DeletingNode",
+            Self::NodeGone(_) => "NodeGone",
+            Self::NodeNotFound(_) => "NodeNotFound",
+            Self::TaintSkipped(_) => "TaintSkipped",
+            Self::DrainGivenUp(_) => "DrainGivenUp",
+            Self::TimedOut => "TimedOut",
+            Self::ExhaustedKeptOff(_) => "ExhaustedKeptOff",
+            Self::ExhaustedTold(_) => "ExhaustedTold",
         }
     }
 
@@ -121,6 +141,14 @@ impl Because {
                 | Self::Withdrawn
                 | Self::WithdrawnAfterOff
                 | Self::Exhausted(_)
+                | Self::Cycling
+                | Self::Fenced
+                | Self::DeletingNode(_)
+                | Self::NodeGone(_)
+                | Self::TaintSkipped(_)
+                | Self::TimedOut
+                | Self::ExhaustedKeptOff(_)
+                | Self::ExhaustedTold(_)
         )
     }
 }
@@ -257,6 +285,50 @@ impl fmt::Display for Because {
                     "withdrawn after the power-off was begun; switching on and cleaning up"
                 )
             }
+            Self::ExhaustedKeptOff(attempts) => write!(
+                f,
+                "not healthy after {attempts} attempts; the host is kept off until this object is \
+                 deleted"
+            ),
+            Self::ExhaustedTold(attempts) => write!(
+                f,
+                "not healthy after {attempts} attempts; nothing more is done, as the policy says"
+            ),
+            Self::Cycling => write!(
+                f,
+                "confirmed off for a plain power cycle: no workload is moved in this attempt"
+            ),
+            Self::Fenced => write!(
+                f,
+                "confirmed off and drained; the host stays off until this object is deleted"
+            ),
+            Self::DeletingNode(node) => write!(
+                f,
+                "confirmed off; deleting node {node}, whose labels and annotations are kept on \
+                 this object"
+            ),
+            Self::NodeGone(node) => write!(
+                f,
+                "node {node} is gone, and the policy is to replace the machine at once"
+            ),
+            Self::NodeNotFound(node) => write!(
+                f,
+                "there is no node {node} in this cluster; nothing is switched"
+            ),
+            Self::TaintSkipped(why) => write!(
+                f,
+                "switching on without a taint, as the policy says, since the workload cluster could \
+                 not be asked for long: {why}"
+            ),
+            Self::DrainGivenUp(what) => write!(
+                f,
+                "given up after the drain timeout; the host stays off until this object is deleted. \
+                 Still there: {what}"
+            ),
+            Self::TimedOut => write!(
+                f,
+                "the health check has asked to stop trying (remediation.medik8s.io/nhc-timed-out)"
+            ),
             Self::Exhausted(attempts) => {
                 write!(
                     f,

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Because, OffEvidence};
+use super::{Because, NodeAction, OffEvidence, Strategy};
 
 /// Where a remediation stands (design: 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -18,6 +18,8 @@ pub enum Step {
     ConfirmingOff,
     Tainting,
     Draining,
+    /// Off, and kept off.
+    Fenced,
     PoweringOn,
     Booting,
     Restoring,
@@ -39,6 +41,7 @@ impl Step {
             Self::ConfirmingOff => "ConfirmingOff",
             Self::Tainting => "Tainting",
             Self::Draining => "Draining",
+            Self::Fenced => "Fenced",
             Self::PoweringOn => "PoweringOn",
             Self::Booting => "Booting",
             Self::Restoring => "Restoring",
@@ -53,14 +56,6 @@ impl Step {
     /// Nothing follows by itself.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Escalated | Self::Blocked)
-    }
-
-    /// The host may be off, or on its way there, because of us.
-    pub fn may_be_off(self) -> bool {
-        !matches!(
-            self,
-            Self::Pending | Self::Holding | Self::Succeeded | Self::Escalated | Self::Blocked
-        )
     }
 }
 
@@ -115,16 +110,25 @@ pub enum TaintOwner {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptRecord {
+    /// Which it was, from 1.
+    #[serde(default)]
+    pub number: u32,
     /// When it began.
     pub started: Timestamp,
     /// When the host was confirmed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<Timestamp>,
+    /// When the drain was finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drained: Option<Timestamp>,
     /// When it was confirmed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Timestamp>,
     /// When it ended.
     pub ended: Timestamp,
+    /// In which step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Step>,
     /// How.
     pub because: Because,
 }
@@ -175,6 +179,15 @@ pub struct State {
     pub retry_at: Option<Timestamp>,
     /// Who else switches it.
     pub mode: Mode,
+    /// What is done with the power, as asked when the attempt began.
+    #[serde(default)]
+    pub strategy: Strategy,
+    /// How the Node is told; decided at the first taint or deletion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_action: Option<NodeAction>,
+    /// Why it is kept off although that was not the strategy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_off: Option<Because>,
     /// Why the last operation failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -230,6 +243,9 @@ impl State {
             retry_at: None,
             failure: None,
             mode: Mode::Direct,
+            strategy: Strategy::Reboot,
+            node_action: None,
+            keep_off: None,
             host: None,
             node: None,
             off: None,
@@ -258,10 +274,13 @@ impl State {
     /// Closes the attempt and puts it on record.
     pub(super) fn record_attempt(&mut self, because: Because, now: Timestamp) {
         self.attempts.push(AttemptRecord {
+            number: self.attempt,
             started: self.attempt_started,
             off: self.off.as_ref().map(OffEvidence::at),
+            drained: self.drained,
             on: self.on,
             ended: now,
+            step: Some(self.step),
             because,
         });
         if self.attempts.len() > ATTEMPTS_KEPT {
@@ -282,8 +301,25 @@ impl State {
             | Step::Retrying
             | Step::Aborting => Phase::Running,
             Step::PoweringOn | Step::Booting | Step::Restoring | Step::Succeeded => Phase::Waiting,
-            Step::Escalated => Phase::DeletingMachine,
+            Step::Fenced if self.ending.is_none() => Phase::Running,
+            Step::Fenced | Step::Escalated => Phase::DeletingMachine,
             Step::Blocked => Phase::Failed,
+        }
+    }
+
+    /// The present attempt is on record: it has ended.
+    pub fn is_recorded(&self) -> bool {
+        self.attempts
+            .last()
+            .is_some_and(|a| a.number == self.attempt && a.started == self.attempt_started)
+    }
+
+    /// Why it has failed for good, although the object is still served; `None`: it has not.
+    pub fn failed(&self) -> Option<&Because> {
+        match self.step {
+            Step::Fenced => self.ending.as_ref().or(self.keep_off.as_ref()),
+            Step::Escalated | Step::Blocked => self.ending.as_ref(),
+            _ => None,
         }
     }
 

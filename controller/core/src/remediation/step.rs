@@ -9,13 +9,16 @@ mod confirm;
 mod drain;
 mod end;
 mod fence;
+mod fenced;
 mod proof;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{AgentView, Because, NodeFacts, Observation, Policy, State, Step, WorkloadView};
+use super::{
+    AgentView, Because, NodeFacts, Observation, Policy, State, Step, Strategy, WorkloadView,
+};
 
 /// One effect. Carrying it out twice is harmless: it is idempotent or named by data.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,8 +60,20 @@ pub enum Command {
     AddTaint,
     /// Take it off.
     RemoveTaint,
-    /// Hand the Machine to its owner, mark the BareMetalHost unhealthy.
-    Escalate,
+    /// Keep the Node's labels and annotations on the object, before it is deleted.
+    BackUpNode,
+    /// Delete this very Node.
+    DeleteNode {
+        /// Its UID: one of the same name that came later is another.
+        uid: String,
+    },
+    /// Put kept labels and annotations back on the Node, then drop them from the object.
+    RestoreNode,
+    /// Hand the Machine to its owner.
+    Escalate {
+        /// Mark the BareMetalHost unhealthy too.
+        retire: bool,
+    },
 }
 
 /// How a remediation ended.
@@ -154,6 +169,7 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
         Step::ConfirmingOff => cx.confirming_off(s),
         Step::Tainting => cx.tainting(s),
         Step::Draining => cx.draining(s),
+        Step::Fenced => cx.fenced(s),
         Step::PoweringOn => cx.powering_on(s),
         Step::Booting => cx.booting(s),
         Step::Restoring => cx.restoring(s),
@@ -258,6 +274,19 @@ impl Cx<'_> {
             because,
             notes: Vec::new(),
         }
+    }
+
+    /// Nobody wants this remediation any more: it is deleted, or told to stop.
+    pub(super) fn withdrawn(&self) -> Option<Because> {
+        if self.o.request.deleting {
+            return Some(Because::Withdrawn);
+        }
+        self.o.request.timed_out.then_some(Because::TimedOut)
+    }
+
+    /// The host is to stay off once its workload has moved.
+    pub(super) fn keeps_off(&self, s: &State) -> bool {
+        (s.strategy == Strategy::PowerOff || s.keep_off.is_some()) && self.withdrawn().is_none()
     }
 
     pub(super) fn agent_down(&self) -> Option<&str> {

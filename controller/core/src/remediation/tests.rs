@@ -13,6 +13,8 @@ mod faults;
 mod fencing;
 mod identity;
 mod judge;
+mod policies;
+mod strategies;
 mod waiting;
 mod ways_out;
 mod withdrawn;

@@ -213,9 +213,11 @@ impl Agents {
                 None => Err("the agent answered nothing".into()),
             }
         };
+        let result = result.await;
         PowerView {
             asked,
-            result: result.await,
+            answered: Timestamp::now(),
+            result,
         }
     }
 
@@ -319,6 +321,22 @@ fn finished(outcome: &v1::Outcome) -> OperationView {
     }
 }
 
+fn identity(i: &v1::SystemIdentity) -> String {
+    if i.system_uuid.is_empty() {
+        i.serial.clone()
+    } else {
+        i.system_uuid.clone()
+    }
+}
+
+fn protocol(p: v1::Protocol) -> &'static str {
+    match p {
+        v1::Protocol::Redfish => "Redfish",
+        v1::Protocol::Ipmi => "IPMI",
+        v1::Protocol::Unspecified => "",
+    }
+}
+
 fn reading(r: &v1::PowerReading) -> Result<PowerReading, String> {
     let state = match r.state() {
         v1::PowerState::On => PowerState::On,
@@ -335,6 +353,8 @@ fn reading(r: &v1::PowerReading) -> Result<PowerReading, String> {
     Ok(PowerReading {
         state,
         raw: r.raw.clone(),
+        protocol: protocol(r.protocol()).into(),
+        identity: r.identity.as_ref().map(identity).unwrap_or_default(),
         at: timestamp_from_proto(at).map_err(|e| e.to_string())?,
         since_start_ms: duration_from_proto(since)
             .ok()

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use k8s_openapi::api::{
+    coordination::v1::{Lease, LeaseSpec},
+    core::v1::Node,
+};
 use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use rackhand_api::names::{
@@ -51,6 +54,24 @@ pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
     }
 }
 
+/// The kubelet's Lease as one look shows it: unchanged since it was renewed, by its own clock. For
+/// an explanation; a decision needs the memory below.
+pub(crate) fn lease_facts(lease: &Lease, now: Timestamp) -> Option<LeaseFacts> {
+    let spec = lease.spec.as_ref()?;
+    let renewed = spec.renew_time.as_ref().map_or(now, |t| t.0);
+    Some(LeaseFacts {
+        renewed: renewed.to_string(),
+        duration: duration(spec),
+        unchanged_since: renewed.min(now),
+    })
+}
+
+fn duration(spec: &LeaseSpec) -> Duration {
+    let seconds = spec.lease_duration_seconds;
+    let seconds = seconds.and_then(|s| u64::try_from(s).ok());
+    Duration::from_secs(seconds.unwrap_or(40))
+}
+
 /// Since when a renewTime has been seen unchanged, by our own clock.
 pub(crate) type LeaseMemory = Mutex<BTreeMap<String, (String, Timestamp)>>;
 
@@ -70,11 +91,8 @@ pub(crate) async fn node_lease(
     let Some(spec) = optional(asked)?.and_then(|lease| lease.spec) else {
         return Ok(None);
     };
+    let duration = duration(&spec);
     let renewed = spec.renew_time.map(|t| t.0.to_string()).unwrap_or_default();
-    let seconds = spec
-        .lease_duration_seconds
-        .and_then(|s| u64::try_from(s).ok())
-        .unwrap_or(40);
     let mut memory = memory.lock();
     let seen = memory
         .entry(node.to_owned())
@@ -84,7 +102,7 @@ pub(crate) async fn node_lease(
     }
     Ok(Some(LeaseFacts {
         renewed,
-        duration: Duration::from_secs(seconds),
+        duration,
         unchanged_since: seen.1,
     }))
 }

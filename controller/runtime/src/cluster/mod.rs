@@ -26,8 +26,8 @@ use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use facts::{LeaseMemory, node_facts, node_lease, ready};
-pub(crate) use pods::drain;
+pub(crate) use facts::{LeaseMemory, lease_facts, node_facts, node_lease, ready};
+pub(crate) use pods::{drain, left_on};
 
 use crate::{
     api::{call, words, workload_client},
@@ -66,7 +66,10 @@ impl Workloads {
         let mut tasks = JoinSet::new();
         let mut running: BTreeMap<Key, CancellationToken> = BTreeMap::new();
         loop {
-            let wanted: BTreeSet<Key> = index.clusters().into_iter().collect();
+            let mut wanted: BTreeSet<Key> = index.clusters().into_iter().collect();
+            if index.has_requests_by_node() {
+                wanted.insert(Key::local());
+            }
             running.retain(|key, token| {
                 let keep = wanted.contains(key);
                 if !keep {
@@ -104,7 +107,7 @@ impl Workloads {
         cancel: &CancellationToken,
     ) {
         while !cancel.is_cancelled() {
-            let why = match connect(management, key).await {
+            let why = match connect(management, index, key).await {
                 Ok((client, version)) => {
                     self.clients.write().insert(key.clone(), client.clone());
                     let why = self
@@ -169,14 +172,17 @@ impl Workloads {
                     None => return "the watch of its Nodes ended".into(),
                 },
                 _ = probe.tick() => {
-                    match secret(management, key).await {
-                        Ok((_, version)) if version != secret_version => {
-                            return "its kubeconfig Secret has changed; connecting anew".into();
-                        }
-                        _ => {}
+                    if *key != Key::local()
+                        && let Ok((_, version)) = secret(management, key).await
+                        && version != secret_version
+                    {
+                        return "its kubeconfig Secret has changed; connecting anew".into();
                     }
                     match call("probe", client.apiserver_version()).await {
-                        Ok(_) => failures = 0,
+                        Ok(info) => {
+                            failures = 0;
+                            index.set_version(key, &info.major, &info.minor);
+                        }
                         Err(error) => {
                             failures += 1;
                             if failures >= PROBE_FAILURES {
@@ -229,7 +235,11 @@ async fn secret(management: &Client, key: &Key) -> Result<(String, String), Stri
     Ok((text, found.resource_version().unwrap_or_default()))
 }
 
-async fn connect(management: &Client, key: &Key) -> Result<(Client, String), String> {
+/// This very cluster is reached with our own rights, and any other by its kubeconfig.
+pub(crate) async fn client_of(management: &Client, key: &Key) -> Result<(Client, String), String> {
+    if *key == Key::local() {
+        return Ok((management.clone(), String::new()));
+    }
     let (kubeconfig, version) = secret(management, key).await?;
     let client = workload_client(&kubeconfig).await.map_err(|why| {
         let name = kubeconfig_secret(&key.name);
@@ -238,9 +248,19 @@ async fn connect(management: &Client, key: &Key) -> Result<(Client, String), Str
             key.namespace
         )
     })?;
-    tokio::time::timeout(crate::api::CALL_TIMEOUT, client.apiserver_version())
+    Ok((client, version))
+}
+
+async fn connect(
+    management: &Client,
+    index: &Index,
+    key: &Key,
+) -> Result<(Client, String), String> {
+    let (client, version) = client_of(management, key).await?;
+    let info = tokio::time::timeout(crate::api::CALL_TIMEOUT, client.apiserver_version())
         .await
         .map_err(|_| "its API does not answer".to_owned())?
         .map_err(|e| format!("its API does not answer: {}", words(&e)))?;
+    index.set_version(key, &info.major, &info.minor);
     Ok((client, version))
 }

@@ -25,18 +25,25 @@ pub(crate) async fn drain(client: &Client, node: &str) -> Result<Drain, ApiError
         call(format!("pods of node {node}"), pods.list(&on_node)),
         call("VolumeAttachments", volumes.list(&every)),
     );
-    Ok(Drain {
-        pods: pods?
+    Ok(left_on(node, &pods?.items, &volumes?.items))
+}
+
+/// The same from what was listed.
+pub(crate) fn left_on(node: &str, pods: &[Pod], volumes: &[VolumeAttachment]) -> Drain {
+    let here = |pod: &&Pod| pod.spec.as_ref().and_then(|s| s.node_name.as_deref()) == Some(node);
+    Drain {
+        pods: pods
             .iter()
+            .filter(here)
             .filter(|pod| !pod.annotations().contains_key(MIRROR_ANNOTATION) && !tolerates(pod))
             .map(|pod| format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any()))
             .collect(),
-        volumes: volumes?
+        volumes: volumes
             .iter()
             .filter(|volume| volume.spec.node_name == node)
             .map(ResourceExt::name_any)
             .collect(),
-    })
+    }
 }
 
 /// Whether it stays on a Node that carries the out-of-service taint: without a limit of time.

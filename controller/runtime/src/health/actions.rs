@@ -10,8 +10,8 @@ use kube::{
 };
 use rackhand_api::{
     names::{
-        CLONED_FROM_GROUPKIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CLUSTER_NAME_LABEL, kinds,
-        request_kind,
+        CLONED_FROM_GROUPKIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CLUSTER_NAME_LABEL,
+        NODE_ACTION_ANNOTATION, kinds, request_kind,
     },
     views::{MachineHealthCheckView, MachineView, Meta, RemediationTemplateView, TemplateRef},
 };
@@ -38,6 +38,14 @@ pub(super) enum Acted {
 }
 
 type Owners = Vec<(String, String, String)>;
+
+/// The kind of requests that are carried out here, and so are watched.
+pub(super) fn carried_out(kind: &str, api_version: &str) -> Option<Kind> {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    Kind::REQUESTS
+        .into_iter()
+        .find(|known| known.kind() == kind && known.group() == group)
+}
 
 /// Requests of a kind that is not watched, by name: their owners, and whether they are going.
 pub(super) async fn other_requests(
@@ -135,7 +143,7 @@ async fn create(
         Ok(template) => template,
         Err(error) => return not_found(error.to_string()),
     };
-    let body = request_body(reference, &template.template, machine, check);
+    let body = request_body(reference, &template, machine, check);
     let kind = body
         .types
         .as_ref()
@@ -171,8 +179,8 @@ async fn create(
         .await;
     match made {
         Ok(object) => {
-            if kind == kinds::METAL3_REMEDIATION {
-                context.index.apply(Kind::Metal3Remediation, object);
+            if let Some(kind) = carried_out(&kind, &version) {
+                context.index.apply(kind, object);
             }
             Ok(Acted::Requested)
         }
@@ -186,10 +194,12 @@ async fn create(
 /// The request as machinehealthcheck.md 2.6 has it.
 fn request_body(
     reference: &TemplateRef,
-    template: &Map<String, Value>,
+    template: &RemediationTemplateView,
     machine: &MachineView,
     check: &Key,
 ) -> DynamicObject {
+    let of_template = template.meta.annotations.get(NODE_ACTION_ANNOTATION);
+    let template = &template.template;
     let mut body = template.clone();
     let text = |body: &Map<String, Value>, field: &str| {
         body.get(field).and_then(Value::as_str).map(str::to_owned)
@@ -204,6 +214,12 @@ fn request_body(
         found.cloned().unwrap_or_default()
     };
     let (mut annotations, mut labels) = (map("annotations"), map("labels"));
+    // CAPM3's schema has no place for it in what a request is a copy of.
+    if let Some(action) = of_template {
+        annotations
+            .entry(NODE_ACTION_ANNOTATION)
+            .or_insert_with(|| action.clone().into());
+    }
     let group = reference
         .api_version
         .split_once('/')
@@ -294,6 +310,27 @@ mod tests {
         MachineView::from_dynamic(&object).unwrap()
     }
 
+    fn template(template: &Value) -> RemediationTemplateView {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "metadata": { "name": "t", "annotations": { "rackhand.dev/node-action": "taint" } },
+            "spec": { "template": template },
+        }))
+        .unwrap();
+        RemediationTemplateView::from_dynamic(&object).unwrap()
+    }
+
+    #[test]
+    fn only_kinds_that_are_watched_are_taken_from_the_index() {
+        let ours = carried_out("PowerRemediation", "rackhand.dev/v1alpha1");
+        assert_eq!(ours, Some(Kind::PowerRemediation));
+        let capm3 = carried_out(
+            "Metal3Remediation",
+            "infrastructure.cluster.x-k8s.io/v1beta2",
+        );
+        assert_eq!(capm3, Some(Kind::Metal3Remediation));
+        assert_eq!(carried_out("PowerRemediation", "other.dev/v1"), None);
+    }
+
     fn reference() -> TemplateRef {
         TemplateRef {
             api_version: "infrastructure.cluster.x-k8s.io/v1beta1".into(),
@@ -308,9 +345,7 @@ mod tests {
             "metadata": { "labels": { "a": "b" }, "name": "ignored", "finalizers": ["ignored"] },
             "spec": { "strategy": { "type": "Reboot" } },
         });
-        let Value::Object(template) = template else {
-            unreachable!()
-        };
+        let template = self::template(&template);
         let body = request_body(
             &reference(),
             &template,
@@ -329,6 +364,7 @@ mod tests {
                     "labels": { "a": "b", "cluster.x-k8s.io/cluster-name": "c1" },
                     "annotations": {
                         "cluster.x-k8s.io/cloned-from-name": "t",
+                        "rackhand.dev/node-action": "taint",
                         "cluster.x-k8s.io/cloned-from-groupkind":
                             "Metal3RemediationTemplate.infrastructure.cluster.x-k8s.io",
                     },
@@ -346,9 +382,7 @@ mod tests {
 
     #[test]
     fn a_template_may_name_the_kind_of_its_requests() {
-        let Value::Object(template) = json!({ "apiVersion": "x.y/v1", "kind": "Other" }) else {
-            unreachable!()
-        };
+        let template = template(&json!({ "apiVersion": "x.y/v1", "kind": "Other" }));
         let body = request_body(
             &reference(),
             &template,

@@ -5,18 +5,18 @@ use std::{sync::Arc, time::Duration};
 use futures::future::join_all;
 use jiff::Timestamp;
 use rackhand_api::{
-    names::{CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION, kinds},
+    names::{CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION},
     views::{MachineHealthCheckView, MachineView},
 };
 use rackhand_core::health::{Plan, RequestView, Target, plan};
 
 use super::{
     Context,
-    actions::{Acted, act, other_requests},
+    actions::{Acted, act, carried_out, other_requests},
     conditions::{check_conditions, machine_conditions, report_invalid},
     facts,
 };
-use crate::{api::ApiError, index::Entry, object::Key};
+use crate::{api::ApiError, index::Entry, object::Key, remediation::RequestId};
 
 /// When to try again what could not be requested.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -98,10 +98,10 @@ async fn gather(
         entries: Vec::new(),
         targets: Vec::new(),
     };
-    let elsewhere = match &view.remediation_template {
-        Some(t) if t.request_kind() != kinds::METAL3_REMEDIATION => {
-            Some(other_requests(context, t, &key.namespace).await?)
-        }
+    let asked = view.remediation_template.as_ref();
+    let watched = asked.and_then(|t| carried_out(t.request_kind(), &t.api_version));
+    let elsewhere = match asked {
+        Some(t) if watched.is_none() => Some(other_requests(context, t, &key.namespace).await?),
         _ => None,
     };
     for entry in context.index.machines_in(&key.namespace) {
@@ -125,9 +125,9 @@ async fn gather(
                     facts::request(&machine, owners, *deleting)
                 }),
             (Some(_), None) => {
-                let found = context
-                    .index
-                    .remediation(&Key::new(&key.namespace, &machine.meta.name));
+                let name = Key::new(&key.namespace, &machine.meta.name);
+                let found =
+                    watched.and_then(|kind| context.index.request(&RequestId::new(kind, name)));
                 found.map_or(RequestView::None, |found| {
                     let meta = rackhand_api::views::Meta::of(&found.object);
                     let owners: Vec<_> = meta

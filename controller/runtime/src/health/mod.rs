@@ -186,7 +186,10 @@ fn touched(index: &Index, changes: &BTreeSet<Change>) -> BTreeSet<Key> {
                     of_cluster(cluster);
                 }
             }
-            Change::Object(Kind::Machine | Kind::Metal3Remediation, key) => {
+            Change::Object(
+                Kind::Machine | Kind::Metal3Remediation | Kind::PowerRemediation,
+                key,
+            ) => {
                 match index
                     .machine(key)
                     .and_then(|e| e.view.ok())

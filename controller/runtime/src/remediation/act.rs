@@ -10,19 +10,32 @@ use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
-use rackhand_api::names::{self, HOLD_ANNOTATION_VALUE, METAL3_REMEDIATION_FINALIZER};
-use rackhand_core::remediation::{Command, HostRef, HostView, Observation, Policy};
+use rackhand_api::names::{self, HOLD_ANNOTATION_VALUE};
+use rackhand_core::remediation::{
+    Command, HostRef, HostView, NodeFacts, Observation, Policy, WorkloadView,
+};
 use serde_json::{Value, json};
 
 use super::{
     engine::{Engine, Setback},
     patches::taints,
+    request::finalizer,
 };
 use crate::{
     agents::{CallFailure, OffRequest, Wanted},
     api::{ApiError, call},
     object::{Key, Kind, api},
 };
+
+/// A Node of a workload cluster, and the way to it.
+pub(super) struct OneNode<'a> {
+    pub(super) facts: &'a NodeFacts,
+    pub(super) cluster: Key,
+    pub(super) nodes: Api<Node>,
+    /// For messages.
+    pub(super) what: String,
+    pub(super) node: Node,
+}
 
 /// How long one reading of a BMC may take: shorter than the hold watch would be late otherwise.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -88,18 +101,18 @@ impl Engine {
             }
             Command::AddTaint => self.taint(o, true).await,
             Command::RemoveTaint => self.taint(o, false).await,
-            Command::Escalate => self.escalate(host.and_then(|h| h.bmh)).await,
+            Command::BackUpNode => self.back_up_node(o).await,
+            Command::DeleteNode { uid } => self.delete_node(o, uid).await,
+            Command::RestoreNode => self.restore_node(o).await,
+            Command::Escalate { retire } => {
+                let mark = host.and_then(|h| h.bmh).filter(|_| *retire);
+                self.escalate(o, mark).await
+            }
         }
     }
 
     fn host_of(&self, host: Option<HostRef>) -> Result<HostRef, Setback> {
-        host.ok_or_else(|| {
-            ApiError::other(
-                format!("Metal3Remediation {}", self.key),
-                "no host is chosen",
-            )
-            .into()
-        })
+        host.ok_or_else(|| ApiError::other(self.id.to_string(), "no host is chosen").into())
     }
 
     fn bmh_key(&self, host: Option<HostRef>) -> Result<Key, Setback> {
@@ -110,15 +123,12 @@ impl Engine {
     }
 
     async fn finalizer(&mut self, on: bool) -> Result<(), Setback> {
-        let entry = self
-            .context
-            .index
-            .remediation(&self.key)
-            .ok_or(Setback::Gone)?;
+        let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
+        let ours = finalizer(self.id.kind);
         let mut list = entry.object.metadata.finalizers.clone().unwrap_or_default();
-        list.retain(|f| f != METAL3_REMEDIATION_FINALIZER);
+        list.retain(|f| f != ours);
         if on {
-            list.push(METAL3_REMEDIATION_FINALIZER.into());
+            list.push(ours.into());
         }
         let body = json!({ "metadata": {
             "resourceVersion": entry.object.metadata.resource_version,
@@ -239,33 +249,51 @@ impl Engine {
         match result {
             Ok(()) => Ok(()),
             Err(CallFailure::Rejected(why)) => {
-                tracing::warn!(remediation = %self.key, what, why, "the agent refused; going on");
+                tracing::warn!(remediation = %self.id, what, why, "the agent refused; going on");
                 Ok(())
             }
             Err(CallFailure::Later(why)) => Err(ApiError::other(what, why).into()),
         }
     }
 
-    async fn taint(&self, o: &Observation, on: bool) -> Result<(), Setback> {
-        let rackhand_core::remediation::WorkloadView::Present(facts) = &o.workload else {
-            return Err(ApiError::other("taint", "the node is not there").into());
+    /// The Node that was looked at, read again.
+    pub(super) async fn one_node<'a>(&self, o: &'a Observation) -> Result<OneNode<'a>, Setback> {
+        let WorkloadView::Present(facts) = &o.workload else {
+            return Err(ApiError::other("node", "it is not there").into());
         };
         let cluster = self
             .interest
             .lock()
             .cluster
             .clone()
-            .ok_or_else(|| ApiError::other("taint", "the cluster is not known"))?;
+            .ok_or_else(|| ApiError::other("node", "its cluster is not known"))?;
         let client = self.context.workloads.client(&cluster).ok_or_else(|| {
-            ApiError::other("taint", format!("cluster {cluster} is not connected"))
+            ApiError::other("node", format!("cluster {cluster} is not connected"))
         })?;
         let nodes: Api<Node> = Api::all(client);
-        let name = facts.name.clone();
-        let what = format!("taint of node {name} of cluster {cluster}");
-        let node = call(&what, nodes.get(&name)).await?;
+        let what = format!("node {} of cluster {cluster}", facts.name);
+        let node = call(&what, nodes.get(&facts.name)).await?;
         if node.uid().as_deref() != Some(&facts.uid) {
-            return Err(ApiError::other(what, "the node was replaced meanwhile").into());
+            return Err(ApiError::other(what, "it was replaced meanwhile").into());
         }
+        Ok(OneNode {
+            facts,
+            cluster,
+            nodes,
+            what,
+            node,
+        })
+    }
+
+    async fn taint(&self, o: &Observation, on: bool) -> Result<(), Setback> {
+        let OneNode {
+            facts,
+            cluster,
+            nodes,
+            what,
+            node,
+        } = self.one_node(o).await?;
+        let name = facts.name.clone();
         let now = self.context.config.taint_time_added.then(Timestamp::now);
         let old = node
             .spec

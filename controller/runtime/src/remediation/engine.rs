@@ -7,12 +7,16 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rackhand_core::remediation::{
-    Because, Command, Decision, Next, Outcome, PowerView, State, step,
+    Because, Command, Decision, Next, Outcome, PowerView, State, Step, step,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Interest, operation::Tracked, record::Recorded};
+use super::{
+    Context, Interest, RequestId,
+    operation::Tracked,
+    record::{Recorded, Shown},
+};
 use crate::{api::ApiError, object::Key, watch::pause};
 
 /// However quiet everything is, look again after this.
@@ -25,7 +29,7 @@ const FAILURES_TOLD: u32 = 3;
 /// One remediation.
 pub(super) struct Engine {
     pub(super) context: Arc<Context>,
-    pub(super) key: Key,
+    pub(super) id: RequestId,
     pub(super) uid: String,
     pub(super) bell: Arc<Notify>,
     pub(super) interest: Arc<Mutex<Interest>>,
@@ -34,6 +38,10 @@ pub(super) struct Engine {
     pub(super) operation: Option<Tracked>,
     pub(super) power: Option<PowerView>,
     pub(super) completed: BTreeSet<Command>,
+    /// Its Machine, Node and hold, as seen last: for the status and for handing over.
+    pub(super) machine: Option<Key>,
+    pub(super) node: Option<String>,
+    pub(super) held: bool,
 }
 
 /// Why a turn of the loop came to nothing.
@@ -53,14 +61,14 @@ impl From<ApiError> for Setback {
 impl Engine {
     pub(super) fn new(
         context: Arc<Context>,
-        key: Key,
+        id: RequestId,
         uid: String,
         bell: Arc<Notify>,
         interest: Arc<Mutex<Interest>>,
     ) -> Self {
         Self {
             context,
-            key,
+            id,
             uid,
             bell,
             interest,
@@ -68,6 +76,9 @@ impl Engine {
             operation: None,
             power: None,
             completed: BTreeSet::new(),
+            machine: None,
+            node: None,
+            held: false,
         }
     }
 
@@ -99,7 +110,7 @@ impl Engine {
                 Ok(Turn::Done) | Err(Setback::Gone) => break,
                 Err(Setback::Failed(error)) => {
                     failures = failures.saturating_add(1);
-                    tracing::warn!(remediation = %self.key, %error, failures, "not carried out; trying again");
+                    tracing::warn!(remediation = %self.id, %error, failures, "not carried out; trying again");
                     if failures == FAILURES_TOLD {
                         self.tell(true, "ActionFailed", &error.to_string());
                     }
@@ -115,21 +126,26 @@ impl Engine {
             last = None;
         }
         self.context.active.lock().remove(&self.uid);
+        self.context.metrics.blocked(&self.uid, None);
     }
 
     async fn turn(&mut self) -> Result<Turn, Setback> {
         self.load()?;
-        let observation = match self.observe().await? {
+        // Before the look, which may take seconds: what was read counts as of its beginning, and a
+        // cluster that answers slowly cannot make every reading of the BMC too old.
+        let now = Timestamp::now();
+        let observation = match self.observe(now).await? {
             Ok(observation) => observation,
             Err(because) => {
-                self.show(&because).await?;
+                self.show(&because, None, now).await?;
                 return Ok(Turn::Wait(None));
             }
         };
-        let now = Timestamp::now();
+        let policy = observation.request.policy.as_ref();
+        let until = |state: &State| policy.ok().and_then(|p| p.step_until(state));
         let decision = step(&observation, self.recorded.state.as_ref(), now);
         tracing::debug!(
-            remediation = %self.key,
+            remediation = %self.id,
             step = decision.state.step.label(),
             because = decision.because.label(),
             next = ?decision.next,
@@ -137,7 +153,8 @@ impl Engine {
         );
         match decision.next.clone() {
             Next::Write => {
-                self.write(&decision, now).await?;
+                let until = until(&decision.state);
+                self.write(&decision, until, now).await?;
                 Ok(Turn::Again)
             }
             Next::Do(command) => {
@@ -147,77 +164,145 @@ impl Engine {
                 self.act(&command, &observation).await?;
                 // The object may be gone before anybody can look at it again.
                 if let Command::RemoveFinalizer(outcome) = command {
-                    self.finished(outcome);
+                    self.finished(outcome, &decision.because);
                 }
                 self.completed.insert(command.clone());
                 Ok(Turn::Did(command))
             }
             Next::Wait(until) => {
-                self.show(&decision.because).await?;
+                let over = self.recorded.state.as_ref().and_then(|s| {
+                    let policy = observation.request.policy.as_ref();
+                    policy.ok().and_then(|p| p.step_until(s))
+                });
+                self.show(&decision.because, over, now).await?;
                 Ok(Turn::Wait(until))
             }
-            Next::Done(_) => Ok(Turn::Done),
+            Next::Done(_) => {
+                // One that ends before it touched anything: nobody else counts it.
+                if !observation.request.deleting {
+                    self.show(&decision.because, None, now).await?;
+                }
+                Ok(Turn::Done)
+            }
         }
     }
 
     /// The state is in the object before anything is done because of it (F2).
-    async fn write(&mut self, decision: &Decision, now: Timestamp) -> Result<(), Setback> {
+    async fn write(
+        &mut self,
+        decision: &Decision,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<(), Setback> {
         let before = self.recorded.state.clone();
-        self.record(&decision.state, &decision.because).await?;
+        self.record(Some(&decision.state), &decision.because, until, now)
+            .await?;
         self.completed.clear();
+        let mut took = String::new();
         if let Some(before) = before.filter(|b| b.step != decision.state.step) {
-            let took = now.duration_since(before.since);
-            self.context
-                .metrics
-                .step_done(before.step.label(), took.try_into().unwrap_or_default());
+            let time = Duration::try_from(now.duration_since(before.since)).unwrap_or_default();
+            let metrics = &self.context.metrics;
+            metrics.step_done(before.step.label(), time);
+            took = format!(
+                " ({} took {:.1} s)",
+                before.step.label(),
+                time.as_secs_f64()
+            );
+            if decision.state.step == Step::Fenced {
+                let failed = decision.state.failed().is_some();
+                let outcome = if failed { "kept_off" } else { "fenced" };
+                metrics.remediation_done(outcome, decision.because.label());
+            }
+        }
+        match decision.because {
+            Because::FenceViolated(_) | Because::HoldLost(_) => {
+                self.context
+                    .metrics
+                    .fence_violated(decision.because.label());
+            }
+            Because::FenceUnconfirmed(_) if decision.state.step == Step::AwaitingConfirmation => {
+                self.context.metrics.fence_unconfirmed();
+            }
+            _ => {}
         }
         self.register(&decision.state);
+        self.blocked(&decision.state, &decision.because);
         for note in &decision.notes {
-            self.tell(note.warning, note.reason, &note.message);
+            self.tell(
+                note.warning,
+                note.reason,
+                &format!("{}{took}", note.message),
+            );
         }
         Ok(())
+    }
+
+    fn blocked(&self, state: &State, because: &Because) {
+        let blocked = because.is_blocked() && !state.step.is_terminal();
+        self.context
+            .metrics
+            .blocked(&self.uid, blocked.then(|| because.label()));
     }
 
     /// Others see that this host is taken (F6).
     fn register(&self, state: &State) {
         if let Some(active) = self.context.active.lock().get_mut(&self.uid) {
-            active.begun = state.step != rackhand_core::remediation::Step::Pending;
+            active.begun = state.step != Step::Pending;
         }
     }
 
     /// Shows why nothing happens, once per reason.
-    async fn show(&mut self, because: &Because) -> Result<(), Setback> {
-        let shown = (because.label(), because.to_string());
-        if self.recorded.shown.as_ref() == Some(&shown) {
+    async fn show(
+        &mut self,
+        because: &Because,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<(), Setback> {
+        let state = self.recorded.state.clone();
+        if let Some(state) = &state {
+            self.blocked(state, because);
+        }
+        let new = Shown {
+            label: because.label(),
+            message: because.to_string(),
+            overdue: until.is_some_and(|until| until <= now),
+        };
+        let old = self.recorded.shown.clone();
+        if old.as_ref() == Some(&new) {
             return Ok(());
         }
-        if because.is_blocked() && self.recorded.shown.as_ref().map(|s| s.0) != Some(shown.0) {
-            self.tell(true, because.label(), &shown.1);
+        if because.is_blocked() && old.as_ref().map(|s| s.label) != Some(new.label) {
+            self.tell(true, because.label(), &new.message);
         }
-        let state = self.recorded.state.clone();
-        self.record_because(state.as_ref(), because).await?;
-        Ok(())
+        if new.overdue && old.is_some_and(|s| !s.overdue) {
+            let step = state.as_ref().map_or("Pending", |s| s.step.label());
+            let message = format!("{step} takes longer than it should: {because}");
+            self.tell(true, "Overdue", &message);
+        }
+        self.record(state.as_ref(), because, until, now).await
     }
 
     pub(super) fn tell(&self, warning: bool, reason: &'static str, message: &str) {
-        tracing::info!(remediation = %self.key, reason, "{message}");
+        tracing::info!(remediation = %self.id, reason, "{message}");
         self.context.metrics.note(reason);
-        if let Some(entry) = self.context.index.remediation(&self.key) {
+        if let Some(entry) = self.context.index.request(&self.id) {
             self.context
                 .events
                 .send(&entry.object, warning, reason, message);
         }
     }
 
-    fn finished(&self, outcome: Outcome) {
+    fn finished(&self, outcome: Outcome, because: &Because) {
         let label = match outcome {
             Outcome::Succeeded => "succeeded",
             Outcome::Escalated => "escalated",
             Outcome::Failed => "failed",
             Outcome::Withdrawn => "withdrawn",
         };
-        tracing::info!(remediation = %self.key, outcome = label, "remediation finished");
-        self.context.metrics.remediation_done(label);
+        tracing::info!(remediation = %self.id, outcome = label, "remediation finished");
+        self.context
+            .metrics
+            .remediation_done(label, because.label());
     }
 
     /// Waits for whatever comes first; true: stop.

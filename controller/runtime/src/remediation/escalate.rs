@@ -6,7 +6,7 @@ use rackhand_api::names::{
     UNHEALTHY_ANNOTATION, UNHEALTHY_V1BETA1_ANNOTATION, UNHEALTHY_VALUE,
     conditions::OWNER_REMEDIATED,
 };
-use rackhand_core::remediation::Because;
+use rackhand_core::remediation::{Because, Observation};
 use serde_json::json;
 
 use super::{
@@ -19,24 +19,26 @@ use crate::{
 };
 
 impl Engine {
-    /// Both lists of conditions in one patch, both unhealthy marks.
-    pub(super) async fn escalate(&self, bmh: Option<String>) -> Result<(), Setback> {
-        let entry = self
-            .context
-            .index
-            .remediation(&self.key)
-            .ok_or(Setback::Gone)?;
-        let owner = entry.view.ok().and_then(|v| v.machine().cloned());
-        let machine = owner.and_then(|owner| {
-            self.context
-                .index
-                .machine(&Key::new(&self.key.namespace, &owner.name))
-        });
+    /// Both lists of conditions in one patch; both unhealthy marks on the host to `mark`.
+    pub(super) async fn escalate(
+        &self,
+        o: &Observation,
+        mark: Option<String>,
+    ) -> Result<(), Setback> {
+        let machine = self
+            .machine
+            .as_ref()
+            .filter(|_| o.machine.is_some())
+            .and_then(|key| self.context.index.machine(key));
         if let Some((entry, view)) =
             machine.and_then(|entry| entry.view.clone().ok().map(|view| (entry, view)))
         {
-            let attempts = self.recorded.state.as_ref().map_or(0, |s| s.attempt);
-            let message = Because::Exhausted(attempts).to_string();
+            let state = self.recorded.state.as_ref();
+            let message = match state.and_then(|s| s.failed()) {
+                Some(because) => because.to_string(),
+                None => Because::Exhausted(state.map_or(0, |s| s.attempt)).to_string(),
+            };
+            let key = Key::of(&entry.object);
             let condition = |severity| NewCondition {
                 type_: OWNER_REMEDIATED,
                 status: "False",
@@ -53,13 +55,13 @@ impl Engine {
                 Timestamp::now(),
             );
             if let Some(body) = body {
-                let what = format!("Machine {}/{}", self.key.namespace, view.meta.name);
+                let what = format!("Machine {key}");
                 let resource = self
                     .context
                     .served
                     .known(Kind::Machine)
                     .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
-                let machines = api(&self.context.client, &resource, &self.key.namespace);
+                let machines = api(&self.context.client, &resource, &key.namespace);
                 let name = view.meta.name.clone();
                 let object = self
                     .context
@@ -73,7 +75,7 @@ impl Engine {
                 self.context.index.apply(Kind::Machine, object);
             }
         }
-        if let Some(bmh) = bmh {
+        if let Some(bmh) = mark {
             let body = json!({ "metadata": { "annotations": {
                 UNHEALTHY_ANNOTATION: UNHEALTHY_VALUE,
                 UNHEALTHY_V1BETA1_ANNOTATION: UNHEALTHY_VALUE,

@@ -6,11 +6,15 @@ mod act;
 mod credentials;
 mod engine;
 mod escalate;
+mod legacy;
 mod observe;
 mod operation;
 mod patches;
+mod place;
 mod record;
+mod request;
 mod rivals;
+mod status;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +27,12 @@ use rackhand_core::remediation::Active;
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use observe::{bmh_facts, machine_facts, request_facts, wanted_node_action};
 pub(crate) use patches::{NewCondition, both_lists};
+pub(crate) use place::{Place, find_machine, host, place};
+pub(crate) use record::stored_state;
+pub(crate) use request::{RequestId, RequestView};
+pub(crate) use rivals::{active, control_plane, rival};
 
 use crate::{
     agents::Agents,
@@ -79,10 +88,10 @@ struct Task {
 
 /// Runs every remediation until `cancel`.
 pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: CancellationToken) {
-    let mut tasks: BTreeMap<Key, Task> = BTreeMap::new();
+    let mut tasks: BTreeMap<RequestId, Task> = BTreeMap::new();
     let mut running = JoinSet::new();
-    for (key, _) in context.index.remediations() {
-        inbox.push(Change::Object(Kind::Metal3Remediation, key));
+    for (id, _) in context.index.requests() {
+        inbox.push(Change::Object(id.kind, id.key));
     }
     loop {
         let changes = tokio::select! {
@@ -95,20 +104,22 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancel
                 continue;
             }
         };
-        let mut touched: BTreeSet<Key> = BTreeSet::new();
+        let mut touched: BTreeSet<RequestId> = BTreeSet::new();
         for change in changes {
             match change {
-                Change::Object(Kind::Metal3Remediation, key) => {
-                    refresh(&context, &mut tasks, &mut running, &key, &cancel);
-                    touched.insert(key);
+                Change::Object(kind, key) if Kind::REQUESTS.contains(&kind) => {
+                    let id = RequestId::new(kind, key);
+                    refresh(&context, &mut tasks, &mut running, &id, &cancel);
+                    touched.insert(id);
                 }
+                // What a request by Node hangs on may lie in any namespace.
                 Change::Object(_, object) => {
-                    touched.extend(
-                        tasks
-                            .keys()
-                            .filter(|k| k.namespace == object.namespace)
-                            .cloned(),
-                    );
+                    let local = Some(Key::local());
+                    let near = |(id, task): &(&RequestId, &Task)| {
+                        id.key.namespace == object.namespace
+                            || task.interest.lock().cluster == local
+                    };
+                    touched.extend(tasks.iter().filter(near).map(|(id, _)| id.clone()));
                 }
                 Change::Node(cluster, node) => touched.extend(interested(&tasks, |i| {
                     i.cluster.as_ref() == Some(&cluster) && i.node.as_ref() == Some(&node)
@@ -126,7 +137,10 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancel
     while running.join_next().await.is_some() {}
 }
 
-fn interested(tasks: &BTreeMap<Key, Task>, fits: impl Fn(&Interest) -> bool) -> Vec<Key> {
+fn interested(
+    tasks: &BTreeMap<RequestId, Task>,
+    fits: impl Fn(&Interest) -> bool,
+) -> Vec<RequestId> {
     tasks
         .iter()
         .filter(|(_, t)| fits(&t.interest.lock()))
@@ -137,24 +151,25 @@ fn interested(tasks: &BTreeMap<Key, Task>, fits: impl Fn(&Interest) -> bool) -> 
 /// Starts the task of a new object, ends that of one that is gone.
 fn refresh(
     context: &Arc<Context>,
-    tasks: &mut BTreeMap<Key, Task>,
+    tasks: &mut BTreeMap<RequestId, Task>,
     running: &mut JoinSet<()>,
-    key: &Key,
+    id: &RequestId,
     cancel: &CancellationToken,
 ) {
     let uid = context
         .index
-        .remediation(key)
+        .request(id)
         .and_then(|e| e.object.metadata.uid.clone());
-    if let Some(task) = tasks.get(key)
+    if let Some(task) = tasks.get(id)
         && Some(&task.uid) != uid.as_ref()
     {
         task.stop.cancel();
         context.active.lock().remove(&task.uid);
-        tasks.remove(key);
+        context.metrics.blocked(&task.uid, None);
+        tasks.remove(id);
     }
     let Some(uid) = uid else { return };
-    if tasks.contains_key(key) {
+    if tasks.contains_key(id) {
         return;
     }
     let task = Task {
@@ -165,12 +180,12 @@ fn refresh(
     };
     let engine = engine::Engine::new(
         context.clone(),
-        key.clone(),
+        id.clone(),
         uid,
         task.bell.clone(),
         task.interest.clone(),
     );
     let stop = task.stop.clone();
     running.spawn(async move { engine.run(stop).await });
-    tasks.insert(key.clone(), task);
+    tasks.insert(id.clone(), task);
 }

@@ -164,7 +164,7 @@ impl Engine {
             }
             Some(Followed::Command { .. }) => {}
             Some(Followed::Lost(why)) => {
-                tracing::debug!(remediation = %self.key, why, "lost sight of the operation");
+                tracing::debug!(remediation = %self.id, why, "lost sight of the operation");
                 tracked.news = None;
                 if !matches!(tracked.view, Some(OperationView::Finished { .. })) {
                     tracked.known = false;

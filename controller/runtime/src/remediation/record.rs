@@ -1,15 +1,20 @@
 //! The state of a remediation in its object.
 //!
-//! Owns the annotation and CAPM3's status fields. A write fails when the object is not as it was
-//! last seen, so that a process that leads no more cannot set a state back.
+//! Owns where it stands: in an annotation beside CAPM3's status fields, or in the status of our own
+//! kind. A write fails when the object is not as it was last seen, so that a process that leads no
+//! more cannot set a state back.
 
+use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
-use rackhand_api::names::STATE_ANNOTATION;
+use rackhand_api::{kinds::power_remediation::PowerRemediationStatus, names::STATE_ANNOTATION};
 use rackhand_core::remediation::{Because, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::engine::{Engine, Setback};
+use super::{
+    engine::{Engine, Setback},
+    status::{Facts, merge_diff, status},
+};
 use crate::{
     api::{ApiError, call, optional},
     object::{Kind, api},
@@ -20,9 +25,17 @@ use crate::{
 pub(super) struct Recorded {
     pub(super) loaded: bool,
     pub(super) state: Option<State>,
-    /// Label and message of the reason that was shown last.
-    pub(super) shown: Option<(&'static str, String)>,
+    /// What was shown last.
+    pub(super) shown: Option<Shown>,
     status: Option<Value>,
+}
+
+/// What a person is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) label: &'static str,
+    pub(super) message: String,
+    pub(super) overdue: bool,
 }
 
 /// The annotation.
@@ -36,55 +49,104 @@ struct Annotation {
     message: String,
 }
 
+/// Reads the state out of a request; `None`: nothing was done yet.
+///
+/// # Errors
+/// It does not read. What was done is not known then: nothing may be done on a guess (F8).
+pub(crate) fn stored_state(kind: Kind, object: &DynamicObject) -> Result<Option<State>, String> {
+    let advice = "make sure that the host is on and the node carries no out-of-service taint, then \
+                  remove the finalizer and delete the object";
+    if kind == Kind::PowerRemediation {
+        let cursor = object.data.get("status").and_then(|s| s.get("cursor"));
+        return cursor
+            .filter(|c| !c.is_null())
+            .map(|c| serde_json::from_value::<State>(c.clone()))
+            .transpose()
+            .map_err(|e| format!("status.cursor: {e}; {advice}"));
+    }
+    let annotations = object.metadata.annotations.as_ref();
+    match annotations.and_then(|a| a.get(STATE_ANNOTATION)) {
+        None => Ok(None),
+        Some(text) => serde_json::from_str::<Annotation>(text)
+            .map(|read| read.state)
+            .map_err(|e| format!("annotation {STATE_ANNOTATION}: {e}; {advice}")),
+    }
+}
+
 impl Engine {
     /// Reads the state at the start, and after a write that did not go through.
     pub(super) fn load(&mut self) -> Result<(), Setback> {
-        let entry = self
-            .context
-            .index
-            .remediation(&self.key)
-            .ok_or(Setback::Gone)?;
+        let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
         if entry.object.metadata.uid.as_deref() != Some(&self.uid) {
             return Err(Setback::Gone);
         }
         if self.recorded.loaded {
             return Ok(());
         }
-        let text = entry
-            .object
-            .metadata
-            .annotations
-            .as_ref()
-            .and_then(|a| a.get(STATE_ANNOTATION));
-        self.recorded.state = match text {
-            None => None,
-            Some(text) => {
-                let read: Annotation = serde_json::from_str(text).map_err(|e| {
-                    // What was done is not known: nothing may be done on a guess (F8).
-                    ApiError::other(
-                        format!(
-                            "annotation {STATE_ANNOTATION} of Metal3Remediation {}",
-                            self.key
-                        ),
-                        format!(
-                            "{e}; make sure that the host is on and the node carries no \
-                             out-of-service taint, then remove the finalizer and delete the object"
-                        ),
-                    )
-                })?;
-                read.state
-            }
-        };
+        self.recorded.state = stored_state(self.id.kind, &entry.object)
+            .map_err(|why| ApiError::other(self.id.to_string(), why))?;
         self.recorded.loaded = true;
         Ok(())
     }
 
-    pub(super) async fn record(&mut self, state: &State, because: &Because) -> Result<(), Setback> {
-        self.record_because(Some(state), because).await
+    /// Writes state and reason, then CAPM3's status where it has changed.
+    pub(super) async fn record(
+        &mut self,
+        state: Option<&State>,
+        because: &Because,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<(), Setback> {
+        if self.id.kind == Kind::PowerRemediation {
+            self.record_power(state, because, until, now).await?;
+        } else {
+            self.record_metal3(state, because).await?;
+        }
+        self.recorded.state = state.cloned();
+        self.recorded.shown = Some(Shown {
+            label: because.label(),
+            message: because.to_string(),
+            overdue: until.is_some_and(|until| until <= now),
+        });
+        match state {
+            Some(state) if self.id.kind == Kind::Metal3Remediation => {
+                self.record_phase(state).await
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Writes state and reason, then CAPM3's status where it has changed.
-    pub(super) async fn record_because(
+    /// All of it is one status, so all of it is one write.
+    async fn record_power(
+        &mut self,
+        state: Option<&State>,
+        because: &Because,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<(), Setback> {
+        let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
+        let there = entry.object.data.get("status").cloned();
+        let there = there.unwrap_or_else(|| json!({}));
+        let old: PowerRemediationStatus = serde_json::from_value(there.clone()).unwrap_or_default();
+        let facts = Facts {
+            state,
+            because,
+            generation: entry.object.metadata.generation,
+            node: self.node.as_deref(),
+            held: self.held,
+            until,
+            now,
+        };
+        let new =
+            serde_json::to_value(status(&old, &facts)).map_err(|e| ApiError::other("status", e))?;
+        let patch = json!({
+            "metadata": { "resourceVersion": entry.object.metadata.resource_version },
+            "status": merge_diff(&there, &new),
+        });
+        self.patch("remediation_state", patch, true).await
+    }
+
+    async fn record_metal3(
         &mut self,
         state: Option<&State>,
         because: &Because,
@@ -96,25 +158,15 @@ impl Engine {
         };
         let text =
             serde_json::to_string(&annotation).map_err(|e| ApiError::other(STATE_ANNOTATION, e))?;
-        let entry = self
-            .context
-            .index
-            .remediation(&self.key)
-            .ok_or(Setback::Gone)?;
+        let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
         let patch = json!({ "metadata": {
             "resourceVersion": entry.object.metadata.resource_version,
             "annotations": { STATE_ANNOTATION: text },
         }});
-        self.patch("remediation_state", patch, false).await?;
-        self.recorded.state = state.cloned();
-        self.recorded.shown = Some((because.label(), because.to_string()));
-        if let Some(state) = state {
-            self.record_status(state).await?;
-        }
-        Ok(())
+        self.patch("remediation_state", patch, false).await
     }
 
-    async fn record_status(&mut self, state: &State) -> Result<(), Setback> {
+    async fn record_phase(&mut self, state: &State) -> Result<(), Setback> {
         let mut status = json!({
             "phase": state.phase().as_str(),
             "lastRemediated": seconds(state.attempt_started),
@@ -144,14 +196,15 @@ impl Engine {
         body: Value,
         status: bool,
     ) -> Result<(), Setback> {
-        let what = format!("Metal3Remediation {}", self.key);
+        let what = self.id.to_string();
         let resource = self
             .context
             .served
-            .known(Kind::Metal3Remediation)
+            .known(self.id.kind)
             .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
-        let objects = api(&self.context.client, &resource, &self.key.namespace);
-        let (name, patched) = (self.key.name.clone(), objects.clone());
+        let key = &self.id.key;
+        let objects = api(&self.context.client, &resource, &key.namespace);
+        let (name, patched) = (key.name.clone(), objects.clone());
         let written = self
             .context
             .writer
@@ -173,7 +226,7 @@ impl Engine {
             Err(error) if error.is_not_found() => Err(Setback::Gone),
             Err(error) => {
                 // Changed by another meanwhile, or by us without our hearing of it: look again.
-                let fresh = optional(call(what, objects.get(&self.key.name)).await)?;
+                let fresh = optional(call(what, objects.get(&self.id.key.name)).await)?;
                 self.take_in(fresh.ok_or(Setback::Gone)?);
                 self.recorded.loaded = false;
                 Err(error.into())
@@ -183,7 +236,7 @@ impl Engine {
 
     fn take_in(&self, mut object: DynamicObject) {
         object.metadata.managed_fields = None;
-        self.context.index.apply(Kind::Metal3Remediation, object);
+        self.context.index.apply(self.id.kind, object);
     }
 }
 

@@ -1,7 +1,7 @@
 //! From the request to a host that is held: nothing is switched here.
 
 use super::{
-    super::{Because, HostView, Mode, NodeMark, State, Step},
+    super::{Because, HostView, Mode, NodeGone, NodeMark, State, Step, WorkloadView},
     Command, Cx, Decision, Outcome,
 };
 
@@ -9,16 +9,19 @@ impl Cx<'_> {
     /// Everything that must hold before anything is touched (A1).
     pub(super) fn pending(&self, mut s: State) -> Decision {
         let o = self.o;
-        if o.request.deleting {
-            return if s.step == Step::Pending {
-                self.leave(s, Because::Withdrawn, Outcome::Withdrawn)
-            } else {
-                self.abort(s, Because::Withdrawn)
-            };
+        match self.withdrawn() {
+            Some(why @ Because::Withdrawn) if s.step == Step::Pending => {
+                return self.leave(s, why, Outcome::Withdrawn);
+            }
+            Some(why) => return self.abort(s, why),
+            None => {}
         }
         if s.step == Step::Retrying && self.recovered() {
             s.record_attempt(Because::Recovered, self.now);
             return self.to(s, Step::Succeeded, Because::Recovered);
+        }
+        if let Some(d) = self.no_node(&s) {
+            return d;
         }
         let host = match self.ready_to_begin() {
             Ok(host) => host,
@@ -32,9 +35,29 @@ impl Cx<'_> {
             Some(bmh) if !bmh.detached => Mode::Cooperative,
             _ => Mode::Direct,
         };
+        s.strategy = self.policy.strategy;
         s.host = Some(host);
         self.mark_node(&mut s);
         self.to(s, Step::Holding, Because::Started)
+    }
+
+    /// The Node is gone before anything was done: there may be nothing to do.
+    fn no_node(&self, s: &State) -> Option<Decision> {
+        let WorkloadView::Missing { name } = &self.o.workload else {
+            return None;
+        };
+        if self.o.request.by_node && s.step == Step::Pending {
+            return Some(self.abort(s.clone(), Because::NodeNotFound(name.clone())));
+        }
+        let replace = self.policy.node_gone == NodeGone::Replace
+            && self.o.request.policy.is_ok()
+            && !self.o.request.paused
+            && s.keep_off.is_none();
+        replace.then(|| {
+            let mut s = s.clone();
+            s.record_attempt(Because::NodeGone(name.clone()), self.now);
+            self.exhausted(s)
+        })
     }
 
     fn ready_to_begin(&self) -> Result<super::super::HostRef, Because> {
@@ -102,10 +125,7 @@ impl Cx<'_> {
 
     /// F2: intent is durable before the power-off.
     pub(super) fn holding(&self, mut s: State) -> Decision {
-        if self.o.request.deleting {
-            return self.abort(s, Because::Withdrawn);
-        }
-        if let Some(why) = self.offline() {
+        if let Some(why) = self.withdrawn().or_else(|| self.offline()) {
             return self.abort(s, why);
         }
         if self.o.bmh.is_some() && !self.holds() {

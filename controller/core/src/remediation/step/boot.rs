@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::{
     super::{
-        Because, Mode, NodeMark, OperationOutcome, OperationView, PowerState, State, Step, Taint,
-        TaintOwner, WorkloadView,
+        Because, Mode, NodeMark, OnExhausted, OperationOutcome, OperationView, PowerState, State,
+        Step, Taint, TaintOwner, WorkloadView,
     },
     Command, Cx, Decision, Outcome, after, operation_id,
     proof::Fresh,
@@ -105,14 +105,8 @@ impl Cx<'_> {
         if bmh.detached {
             return None;
         }
-        if !bmh.foreign_holds.is_empty() {
-            let keys = bmh
-                .foreign_holds
-                .iter()
-                .cloned()
-                .collect::<Vec<_>>()
-                .join(", ");
-            return Some(self.wait(s.clone(), Because::HeldByOthers(keys), None));
+        if let Some(why) = self.held_by_others() {
+            return Some(self.wait(s.clone(), why, None));
         }
         if bmh.servicing {
             let because = Because::HostServicing(bmh.name.clone());
@@ -206,7 +200,9 @@ impl Cx<'_> {
         if let Some(why) = self.offline() {
             return self.abort(s, why);
         }
-        let nothing_to_undo = self.o.request.deleting && s.taint != Some(TaintOwner::Us);
+        let nothing_to_undo = self.withdrawn().is_some()
+            && s.taint != Some(TaintOwner::Us)
+            && !self.o.request.node_backup;
         if self.alive(&s) || nothing_to_undo {
             return self.to(s, Step::Restoring, Because::WaitingForHealth);
         }
@@ -267,11 +263,16 @@ impl Cx<'_> {
             let because = s.ending.clone().unwrap_or(Because::Recovered);
             return self.leave(s, because, Outcome::Withdrawn);
         }
-        if s.ending.is_some() {
-            return self.attempt_failed(s, Because::BootTimeout);
+        let mut s = s;
+        // One that nobody waited for may still look as it did before the power-off.
+        let recovered = self.recovered() && (self.withdrawn().is_none() || self.alive(&s));
+        match self.withdrawn() {
+            Some(why) if !recovered => return self.abort(s, why),
+            None if s.ending.is_some() => return self.attempt_failed(s, Because::BootTimeout),
+            _ => {}
         }
-        if self.recovered() {
-            let mut s = s;
+        if recovered {
+            s.ending = None;
             s.record_attempt(Because::Recovered, self.now);
             return self.to(s, Step::Succeeded, Because::Recovered);
         }
@@ -289,12 +290,18 @@ impl Cx<'_> {
         }
     }
 
-    /// Takes off the taint that we added; `None`: nothing of ours is on the Node.
+    /// Takes off the taint that we added, puts back what the Node had; `None`: nothing of ours is on
+    /// the Node, and nothing of its own is missing.
     pub(super) fn clean_node(&self, s: &State, because: Because) -> Option<Decision> {
-        if s.taint != Some(TaintOwner::Us) {
+        let tainted = s.taint == Some(TaintOwner::Us);
+        let kept = self.o.request.node_backup;
+        if !tainted && !kept {
             return None;
         }
         match &self.o.workload {
+            WorkloadView::Present(_) if kept => {
+                Some(self.act(s.clone(), because, Command::RestoreNode))
+            }
             WorkloadView::Present(node) => match node.taint {
                 Taint::Ours => Some(self.act(s.clone(), because, Command::RemoveTaint)),
                 // Another value: a person has put theirs in its place.
@@ -313,26 +320,48 @@ impl Cx<'_> {
             return self.recheck(s, Because::InvalidSpec(e.to_string()));
         }
         s.record_attempt(because.clone(), self.now);
-        let mut d = if s.attempt > self.policy.retry_limit {
-            let because = Because::Exhausted(s.attempt);
-            s.ending = Some(because.clone());
-            self.to(s, Step::Escalated, because)
-        } else {
-            s.attempt = s.attempt.saturating_add(1);
-            s.attempt_started = self.now;
-            s.fences = 0;
-            s.node = None;
-            s.off = None;
-            s.lease_at_off = None;
-            s.taint = None;
-            s.drained = None;
-            s.on = None;
-            s.ending = None;
-            self.to(s, Step::Retrying, because)
-        };
-        for note in &mut d.notes {
-            note.warning = true;
+        if s.attempt > self.policy.retry_limit {
+            return self.exhausted(s);
         }
-        d
+        s.attempt = s.attempt.saturating_add(1);
+        s.fences = 0;
+        self.begin_anew(s, because)
     }
+
+    fn begin_anew(&self, mut s: State, because: Because) -> Decision {
+        s.attempt_started = self.now;
+        s.node = None;
+        s.off = None;
+        s.lease_at_off = None;
+        s.taint = None;
+        s.node_action = None;
+        s.drained = None;
+        s.on = None;
+        s.ending = None;
+        warning(self.to(s, Step::Retrying, because))
+    }
+
+    /// No attempt is left: what the policy says.
+    pub(super) fn exhausted(&self, mut s: State) -> Decision {
+        let because = match self.policy.on_exhausted {
+            OnExhausted::Escalate | OnExhausted::Retire => Because::Exhausted(s.attempt),
+            OnExhausted::Notify => Because::ExhaustedTold(s.attempt),
+            OnExhausted::StayOff => {
+                let because = Because::ExhaustedKeptOff(s.attempt);
+                s.keep_off = Some(because.clone());
+                // The operations of the attempt that has failed keep their names.
+                s.fences = s.fences.saturating_add(1);
+                return self.begin_anew(s, because);
+            }
+        };
+        s.ending = Some(because.clone());
+        warning(self.to(s, Step::Escalated, because))
+    }
+}
+
+fn warning(mut d: Decision) -> Decision {
+    for note in &mut d.notes {
+        note.warning = true;
+    }
+    d
 }

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::{
-    super::{Because, NodeFacts, State, Step, Taint, TaintOwner, WorkloadView},
+    super::{
+        Because, NodeAction, NodeFacts, OffEvidence, State, Step, Strategy, Taint, TaintOwner,
+        WorkloadDown, WorkloadView,
+    },
     Command, Cx, Decision, Next, after,
-    proof::{Fresh, by_person},
+    proof::{Fresh, LAST_WORD, by_person},
 };
 
 /// How often to look at a Lease that must stand still.
@@ -17,9 +22,11 @@ impl Cx<'_> {
         if let Some(d) = self.hold_lost(&s).or_else(|| self.untainted_end(&s)) {
             return d;
         }
-        let node = match self.node_to_fence(&s) {
-            Ok(node) => node,
-            Err(d) => return *d,
+        let cycles = self.only_cycles(&s);
+        let node = match self.node() {
+            Some(node) => node,
+            None if cycles => return self.cycling(s, None),
+            None => return self.no_node_to_fence(s),
         };
         if s.lease_at_off.is_none() {
             // The boot that has just ended, not one that began after the last look: another
@@ -32,7 +39,11 @@ impl Cx<'_> {
         if let Some(d) = self.lease_renewed(&s, node) {
             return d;
         }
-        let Some(at) = self.lease_quiet_from(node) else {
+        let quiet = self.lease_quiet_from(node);
+        if cycles {
+            return self.cycling(s, quiet);
+        }
+        let Some(at) = quiet else {
             return self.to(s, Step::Tainting, Because::Tainting);
         };
         let mut d = self.watch_hold(s, Because::WaitingForQuietLease, Some(LEASE_POLL));
@@ -42,28 +53,64 @@ impl Cx<'_> {
         d
     }
 
-    /// The Node to taint, or what to do without one.
-    fn node_to_fence(&self, s: &State) -> Result<&NodeFacts, Box<Decision>> {
-        Err(Box::new(match &self.o.workload {
-            WorkloadView::Present(node) => return Ok(node),
-            WorkloadView::Unreachable { why } => {
-                self.watch_hold(s.clone(), Because::WorkloadUnreachable(why.clone()), None)
-            }
-            // Without a Node there is nothing to taint, but its pods may still be there.
-            WorkloadView::NotJoined | WorkloadView::Missing { .. } => self.without_node(s.clone()),
-        }))
+    /// This attempt moves nothing: neither pods nor volumes can come to run twice. A taint that
+    /// stands already moves them all the same.
+    fn only_cycles(&self, s: &State) -> bool {
+        let first = s.strategy == Strategy::PowerCycleFirst && s.attempt == 1;
+        let tainted = self.node().is_some_and(|n| n.taint != Taint::Absent);
+        first && s.keep_off.is_none() && s.taint.is_none() && !tainted
     }
 
-    fn without_node(&self, s: State) -> Decision {
-        let never_had_one = matches!(self.o.workload, WorkloadView::NotJoined) && s.node.is_none();
-        if never_had_one {
-            return self.power_on_next(s, Because::PowerOnRunning);
+    /// A short while off, and the Lease stands still where it can be seen (F5).
+    fn cycling(&self, s: State, quiet: Option<Timestamp>) -> Decision {
+        let off = s.off.as_ref().map_or(s.since, OffEvidence::at);
+        let held = after(off, self.policy.cycle_hold);
+        let until = quiet.map_or(held, |quiet| quiet.max(held));
+        if until > self.now {
+            let mut d = self.watch_hold(s, Because::Cycling, Some(LEASE_POLL));
+            if let Next::Wait(Some(next)) = d.next {
+                d.next = Next::Wait(Some(next.min(until)));
+            }
+            return d;
         }
-        self.to(
-            s,
-            Step::Draining,
-            Because::Draining("pods and volumes".into()),
-        )
+        match self.not_off(&s, Because::Cycling) {
+            Some(d) => d,
+            None => self.power_on_next(s, Because::PowerOnRunning),
+        }
+    }
+
+    /// What to do without a Node.
+    fn no_node_to_fence(&self, s: State) -> Decision {
+        match &self.o.workload {
+            WorkloadView::Unreachable { why } => self.deferred(s, why),
+            // Without a Node there is nothing to taint, but its pods may still be there.
+            WorkloadView::NotJoined if s.node.is_none() => {
+                self.after_off(s, Because::PowerOnRunning)
+            }
+            _ => self.to(
+                s,
+                Step::Draining,
+                Because::Draining("pods and volumes".into()),
+            ),
+        }
+    }
+
+    /// The taint waits for the workload cluster. As long as there is none, switching on again moves
+    /// nothing: that is the user's choice (F4).
+    fn deferred(&self, s: State, why: &str) -> Decision {
+        let off = s.off.as_ref().map_or(s.since, OffEvidence::at);
+        let over = after(off, self.policy.defer_timeout) <= self.now;
+        let may = self.policy.workload_down == WorkloadDown::PowerOn
+            && s.taint.is_none()
+            && !self.keeps_off(&s);
+        if !over || !may {
+            return self.watch_hold(s, Because::WorkloadUnreachable(why.to_owned()), None);
+        }
+        let because = Because::TaintSkipped(why.to_owned());
+        match self.not_off(&s, because.clone()) {
+            Some(d) => d,
+            None => self.power_on_next(s, because),
+        }
     }
 
     /// F1: off is read once more right before the taint, and recorded as ours before it is set (F9).
@@ -71,15 +118,17 @@ impl Cx<'_> {
         if let Some(d) = self.hold_lost(&s).or_else(|| self.untainted_end(&s)) {
             return d;
         }
-        let node = match self.node_to_fence(&s) {
-            Ok(node) => node,
-            Err(d) => return *d,
+        let Some(node) = self.node() else {
+            return self.no_node_to_fence(s);
         };
         if let Some(d) = self.lease_renewed(&s, node) {
             return d;
         }
         if let Some(d) = self.not_off(&s, Because::Tainting) {
             return d;
+        }
+        if s.node_action.unwrap_or(self.o.node_action) == NodeAction::Delete {
+            return self.deleting_node(s, node);
         }
         match (s.taint, node.taint) {
             (None, Taint::Ours | Taint::Other) => {
@@ -101,6 +150,25 @@ impl Cx<'_> {
         }
     }
 
+    /// The way of clusters that do not know the taint: their own controllers clean up after a Node
+    /// that is gone. What it was is kept on the object before that.
+    fn deleting_node(&self, mut s: State, node: &NodeFacts) -> Decision {
+        let because = Because::DeletingNode(node.name.clone());
+        if s.node_action.is_none() || s.taint.is_none() {
+            s.node_action = Some(NodeAction::Delete);
+            s.taint = Some(TaintOwner::Us);
+            return self.write(s, because);
+        }
+        let command = if self.o.request.node_backup {
+            Command::DeleteNode {
+                uid: node.uid.clone(),
+            }
+        } else {
+            Command::BackUpNode
+        };
+        self.act(s, because, command)
+    }
+
     /// What to do while the BMC does not say off just now; `None`: it does, or a person vouches for
     /// a BMC that cannot say.
     pub(super) fn not_off(&self, s: &State, because: Because) -> Option<Decision> {
@@ -108,7 +176,7 @@ impl Cx<'_> {
         if s.off.is_none() {
             return Some(self.violated(s, "in a state that nobody has proven"));
         }
-        match (self.power_now(&s), self.agent_down()) {
+        match (self.power_within(&s, LAST_WORD), self.agent_down()) {
             (Fresh::Off, _) => None,
             (Fresh::On(seen) | Fresh::Unclear(seen), _) => Some(self.violated(s, &seen)),
             (Fresh::Ask, None) => Some(self.act(s, because, Command::ReadPower)),
@@ -131,7 +199,7 @@ impl Cx<'_> {
         if let Some(why) = self.offline() {
             return Some(self.abort(s, why));
         }
-        if self.o.request.deleting {
+        if self.withdrawn().is_some() {
             s.ending = Some(Because::WithdrawnAfterOff);
             return Some(self.power_on_next(s, Because::WithdrawnAfterOff));
         }

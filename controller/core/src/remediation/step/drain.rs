@@ -39,11 +39,15 @@ impl Cx<'_> {
             None => Some("pods and volumes".into()),
         };
         let late = self.late(&s, self.policy.drain_timeout);
-        match left {
-            Some(left) if late && self.policy.drain_blocked == DrainBlocked::PowerOn => {
+        match (left, self.policy.drain_blocked) {
+            // Where it stays off anyway there is nothing to hurry for.
+            (Some(left), DrainBlocked::PowerOn) if late && !self.keeps_off(&s) => {
                 self.drained(s, Some(left))
             }
-            Some(left) => {
+            (Some(left), DrainBlocked::GiveUp) if late && self.withdrawn().is_none() => {
+                self.give_up(s, left)
+            }
+            (Some(left), _) => {
                 let because = if late {
                     Because::DrainBlocked(left)
                 } else {
@@ -51,17 +55,15 @@ impl Cx<'_> {
                 };
                 self.watch_hold(s, because, Some(self.policy.drain_poll))
             }
-            None => self.drained(s, None),
+            (None, _) => self.drained(s, None),
         }
     }
 
     /// The last word before power-on is the BMC's: a host that came on in between may have started
     /// its pods again.
     fn drained(&self, mut s: State, left: Option<String>) -> Decision {
-        if let Some(d) = self.not_off(
-            &s,
-            Because::Draining("the last look at the power state".into()),
-        ) {
+        let because = Because::Draining("the last look at the power state".into());
+        if let Some(d) = self.not_off(&s, because) {
             return d;
         }
         s.drained = Some(self.now);
@@ -83,8 +85,23 @@ impl Cx<'_> {
                 }
             }
         };
-        let mut d = self.power_on_next(s, Because::PowerOnRunning);
+        let mut d = self.after_off(s, Because::PowerOnRunning);
         d.notes.insert(0, note);
+        d
+    }
+
+    /// The user's choice for a drain that never ends: no further attempt. What stands stays, since
+    /// neither the taint nor the power may change while pods are left (F3, F4).
+    fn give_up(&self, mut s: State, left: String) -> Decision {
+        let because = Because::DrainGivenUp(left);
+        if !s.is_recorded() {
+            s.record_attempt(because.clone(), self.now);
+        }
+        s.ending = Some(because.clone());
+        let mut d = self.to(s, Step::Fenced, because);
+        for note in &mut d.notes {
+            note.warning = true;
+        }
         d
     }
 }

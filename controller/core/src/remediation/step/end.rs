@@ -1,7 +1,7 @@
 //! Ways out: calling off, giving up, handing over.
 
 use super::{
-    super::{Because, OperationOutcome, OperationView, State, Step},
+    super::{Because, OnExhausted, OperationOutcome, OperationView, State, Step},
     Command, Cx, Decision, Next, Outcome, after, operation_id,
 };
 
@@ -25,7 +25,7 @@ impl Cx<'_> {
             return self.act(s, because, Command::RemoveHold);
         }
         // F5: another host was switched off in error. A host that F11 lets go was not.
-        let innocent = matches!(because, Because::LeaseRenewed(_)) && !self.wanted_off();
+        let innocent = matches!(because, Because::LeaseRenewed(_)) && self.wanted_off().is_none();
         let power = if innocent {
             self.undo(&s, &because)
         } else {
@@ -34,18 +34,26 @@ impl Cx<'_> {
         match power.or(taint) {
             Some(d) => d,
             None if because == Because::Withdrawn => self.leave(s, because, Outcome::Withdrawn),
-            None => self.to(s, Step::Blocked, because),
+            None => {
+                let mut s = s;
+                if !s.is_recorded() {
+                    s.record_attempt(because.clone(), self.now);
+                }
+                self.to(s, Step::Blocked, because)
+            }
         }
     }
 
-    /// Somebody besides us keeps the host off.
-    fn wanted_off(&self) -> bool {
-        self.offline().is_some()
-            || self
-                .o
-                .bmh
-                .as_ref()
-                .is_some_and(|b| !b.detached && !b.foreign_holds.is_empty())
+    /// Somebody besides us keeps the host off, and who.
+    pub(super) fn wanted_off(&self) -> Option<Because> {
+        self.offline().or_else(|| self.held_by_others())
+    }
+
+    /// A8: reboot keys of others.
+    pub(super) fn held_by_others(&self) -> Option<Because> {
+        let bmh = self.o.bmh.as_ref().filter(|b| !b.detached)?;
+        let keys: Vec<&str> = bmh.foreign_holds.iter().map(String::as_str).collect();
+        (!keys.is_empty()).then(|| Because::HeldByOthers(keys.join(", ")))
     }
 
     /// Where no power-off was begun there is nothing to let go of, and no agent to wait for.
@@ -104,21 +112,36 @@ impl Cx<'_> {
         })
     }
 
+    /// What is left to do for the Machine's owner; `None`: nothing, or nobody asked for it.
+    pub(super) fn hand_over(&self, s: &State) -> Option<Command> {
+        let retire = match self.o.request.policy.as_ref().map(|p| p.on_exhausted) {
+            Ok(OnExhausted::Retire) => true,
+            Ok(OnExhausted::Escalate) => false,
+            // Its owner is asked, since an attempt failed for good; more than that nobody said.
+            Err(_) => false,
+            Ok(OnExhausted::StayOff | OnExhausted::Notify) => return None,
+        };
+        if self.o.request.deleting || matches!(s.ending, Some(Because::ExhaustedTold(_))) {
+            return None;
+        }
+        let o = self.o;
+        let told = o.machine.as_ref().is_none_or(|m| m.owner_remediated_false);
+        let marked = !retire || o.bmh.as_ref().is_none_or(|b| b.unhealthy_mark);
+        (!told || !marked).then_some(Command::Escalate { retire })
+    }
+
     /// Terminal steps: hand over where that is due, then let the object go.
     pub(super) fn ended(&self, s: State) -> Decision {
         match s.step {
             Step::Escalated => {
                 let because = s.ending.clone().unwrap_or(Because::Exhausted(s.attempt));
-                let handed_over = self
-                    .o
-                    .machine
-                    .as_ref()
-                    .is_none_or(|m| m.owner_remediated_false)
-                    && self.o.bmh.as_ref().is_none_or(|b| b.unhealthy_mark);
-                if !handed_over && !self.o.request.deleting {
-                    return self.act(s, because, Command::Escalate);
+                match self.hand_over(&s) {
+                    Some(command) => self.act(s, because, command),
+                    None if matches!(because, Because::ExhaustedTold(_)) => {
+                        self.leave(s, because, Outcome::Failed)
+                    }
+                    None => self.leave(s, because, Outcome::Escalated),
                 }
-                self.leave(s, because, Outcome::Escalated)
             }
             Step::Blocked => {
                 let because = s.ending.clone().unwrap_or(Because::Working);

@@ -19,7 +19,7 @@ impl Cx<'_> {
         let o = self.o;
         // With the taint on, pods may be gone from the API already: only off and drained is a way
         // out then (F3, F4).
-        if s.taint.is_none() && (o.request.deleting || self.offline().is_some()) {
+        if s.taint.is_none() && (self.withdrawn().is_some() || self.offline().is_some()) {
             return self.call_off(s);
         }
         if let Some(name) = self.hold_missing() {
@@ -250,7 +250,7 @@ impl Cx<'_> {
         // While it only looked, baremetal-operator may have switched off at our word.
         let by_operator = s.mode == Mode::Cooperative && outcome.is_some();
         if s.tries == 0 && s.fences == 0 && !(sent || confirmed || by_operator) {
-            return self.abort(s, Because::Withdrawn);
+            return self.abort(s, self.withdrawn().unwrap_or(Because::Withdrawn));
         }
         s.ending = Some(because.clone());
         if sent && cut_short && !finishing {

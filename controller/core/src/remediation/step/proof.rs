@@ -15,9 +15,8 @@ use super::{
 /// that is late by less is not the sign of a dead kubelet.
 const LEASE_SLACK: Duration = Duration::from_secs(2);
 
-/// How long a BMC may take to answer. Its answer counts for that much longer: one that is slower
-/// than the watch would otherwise be asked for ever and never be heard.
-const SLOW_ANSWER: Duration = Duration::from_secs(15);
+/// How old the last word before a taint or a power-on may be.
+pub(super) const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// What the BMC says now, as far as it proves anything.
 pub(super) enum Fresh {
@@ -37,17 +36,17 @@ impl Cx<'_> {
     /// The newest word of the BMC that is younger than the proof. The proof itself does not count:
     /// it may have waited at the agent for a controller to come back.
     pub(super) fn power_now(&self, s: &State) -> Fresh {
+        self.power_within(s, self.policy.hold_watch)
+    }
+
+    /// The same, no older than this. Its age is that of the answer: a BMC that is slower than the
+    /// watch would otherwise be asked for ever and never be heard.
+    pub(super) fn power_within(&self, s: &State, age: Duration) -> Fresh {
         let proven = s.off.as_ref().map(OffEvidence::at);
         let Some(view) = &self.o.power else {
             return Fresh::Ask;
         };
-        let counts = !self.older_than(view.asked, self.policy.hold_watch)
-            || self.done(&Command::ReadPower)
-                && !self.older_than(
-                    view.asked,
-                    self.policy.hold_watch.saturating_add(SLOW_ANSWER),
-                );
-        if !counts || proven.is_some_and(|p| view.asked < p) {
+        if self.older_than(view.answered, age) || proven.is_some_and(|p| view.asked < p) {
             return Fresh::Ask;
         }
         let fresh = match &view.result {
@@ -65,7 +64,7 @@ impl Cx<'_> {
         }
     }
 
-    fn older_than(&self, asked: Timestamp, age: Duration) -> bool {
+    pub(super) fn older_than(&self, asked: Timestamp, age: Duration) -> bool {
         after(asked, age) <= self.now
     }
 
@@ -101,7 +100,7 @@ impl Cx<'_> {
             .o
             .power
             .as_ref()
-            .is_none_or(|view| self.older_than(view.asked, watch));
+            .is_none_or(|view| self.older_than(view.answered, watch));
         match self.power_now(&s) {
             Fresh::On(seen) | Fresh::Unclear(seen) => self.violated(s, &seen),
             fresh => {

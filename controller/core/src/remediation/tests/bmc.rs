@@ -119,6 +119,8 @@ impl World {
         PowerReading {
             state,
             raw: format!("{state:?}"),
+            protocol: "Redfish".into(),
+            identity: String::new(),
             at: super::build::at(when / 1000),
             since_start_ms: u64::try_from(when).unwrap(),
             bmc: "10.0.0.7".into(),

@@ -24,6 +24,8 @@ pub(super) fn mk_reading(state: PowerState, since_start_ms: u64) -> PowerReading
     PowerReading {
         state,
         raw: format!("{state:?}"),
+        protocol: "Redfish".into(),
+        identity: String::new(),
         at: at(0),
         since_start_ms,
         bmc: "10.0.0.7".into(),
@@ -40,6 +42,7 @@ pub(super) fn mk_proof() -> Vec<PowerReading> {
 pub(super) fn mk_power(asked: i64, state: PowerState) -> Option<PowerView> {
     Some(PowerView {
         asked: at(asked),
+        answered: at(asked),
         result: Ok(mk_reading(state, 0)),
     })
 }
@@ -47,6 +50,7 @@ pub(super) fn mk_power(asked: i64, state: PowerState) -> Option<PowerView> {
 pub(super) fn mk_no_power(asked: i64) -> Option<PowerView> {
     Some(PowerView {
         asked: at(asked),
+        answered: at(asked),
         result: Err("the BMC did not answer in 5s".into()),
     })
 }
@@ -93,6 +97,9 @@ pub(super) fn mk_observation() -> Observation {
         request: RequestFacts {
             uid: UID.into(),
             deleting: false,
+            timed_out: false,
+            by_node: false,
+            node_backup: false,
             finalizer: true,
             confirm_fenced: None,
             paused: false,
@@ -110,6 +117,7 @@ pub(super) fn mk_observation() -> Observation {
         operation: None,
         power: None,
         drain: None,
+        node_action: NodeAction::Taint,
         conflict: None,
         completed: BTreeSet::new(),
     }
@@ -167,6 +175,7 @@ pub(super) fn mk_state(step: Step) -> State {
         Step::ConfirmingOff
             | Step::Tainting
             | Step::Draining
+            | Step::Fenced
             | Step::PoweringOn
             | Step::Booting
             | Step::Restoring
@@ -179,11 +188,17 @@ pub(super) fn mk_state(step: Step) -> State {
     }
     if matches!(
         step,
-        Step::Draining | Step::PoweringOn | Step::Booting | Step::Restoring
+        Step::Draining | Step::Fenced | Step::PoweringOn | Step::Booting | Step::Restoring
     ) {
         s.taint = Some(TaintOwner::Us);
     }
-    if matches!(step, Step::PoweringOn | Step::Booting | Step::Restoring) {
+    if step == Step::Fenced {
+        s.strategy = Strategy::PowerOff;
+    }
+    if matches!(
+        step,
+        Step::Fenced | Step::PoweringOn | Step::Booting | Step::Restoring
+    ) {
         s.drained = Some(at(0));
     }
     if matches!(step, Step::Booting | Step::Restoring) {

@@ -5,7 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{driver::Run, faults::Plan};
+use super::{
+    super::{OnExhausted, Step},
+    driver::Run,
+    faults::Plan,
+};
 
 const RUNS: u64 = 1000;
 
@@ -34,4 +38,35 @@ fn whatever_fails_no_workload_runs_twice_and_everything_ends_with_a_reason() {
             "only {seen} of {runs} runs ended {end}: {ends:?}"
         );
     }
+}
+
+#[test]
+fn whatever_is_asked_for_no_workload_runs_twice_and_nothing_of_ours_is_left() {
+    let asked = |name| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    if let Some(seed) = asked("RACKHAND_STRATEGY_SEED") {
+        let mut run = Run::new(Plan::random_strategy(seed));
+        run.go();
+        println!("{}", run.world.trace.join("\n"));
+        return;
+    }
+    let runs = asked("RACKHAND_RUNS").unwrap_or(RUNS);
+    let (mut ends, mut kept_off, mut given_up) = (BTreeMap::new(), 0_u64, 0_u64);
+    for seed in 0..runs {
+        let mut run = Run::new(Plan::random_strategy(seed));
+        run.go();
+        let fenced = run.state.as_ref().filter(|s| s.step == Step::Fenced);
+        let stay_off = run.world.plan.on_exhausted == Some(OnExhausted::StayOff);
+        kept_off += u64::from(stay_off && fenced.is_some_and(|s| s.keep_off.is_some()));
+        given_up += u64::from(fenced.is_some_and(|s| s.ending.is_some()));
+        *ends.entry(format!("{:?}", run.outcome)).or_insert(0_u64) += 1;
+    }
+    println!("{ends:?}, {kept_off} kept off, {given_up} given up");
+    for end in ["Some(Succeeded)", "Some(Failed)", "Some(Withdrawn)", "None"] {
+        let seen = ends.get(end).copied().unwrap_or(0);
+        assert!(
+            seen > runs / 100,
+            "only {seen} of {runs} runs ended {end}: {ends:?}"
+        );
+    }
+    assert!(kept_off > 0 && given_up > 0, "{kept_off} {given_up}");
 }

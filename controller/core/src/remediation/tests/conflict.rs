@@ -1,7 +1,7 @@
 //! F6: who goes first.
 
 use super::{
-    super::{Active, Because, ControlPlane, conflict},
+    super::{Active, Because, ControlPlane, EtcdGuard, conflict},
     build::at,
 };
 
@@ -87,6 +87,7 @@ fn f6_a_control_plane_machine_is_fenced_only_while_a_majority_stays_without_it()
             Some(ControlPlane {
                 total,
                 healthy_others,
+                guard: None,
             }),
         )
     };
@@ -109,6 +110,7 @@ fn f6_the_quorum_is_asked_for_again_before_a_further_attempt() {
         Some(ControlPlane {
             total: 3,
             healthy_others: 1,
+            guard: None,
         }),
     );
     assert_eq!(
@@ -116,4 +118,34 @@ fn f6_the_quorum_is_asked_for_again_before_a_further_attempt() {
         "switching off this control-plane machine could cost etcd its quorum: 1 of 3 members \
          would be left, 2 are needed"
     );
+}
+
+#[test]
+fn f6_openshifts_guard_of_etcd_has_a_say_too() {
+    let ask = |guard: Result<EtcdGuard, String>| {
+        let quorum = ControlPlane {
+            total: 3,
+            healthy_others: 2,
+            guard: Some(guard),
+        };
+        conflict(&mk("a", 0), &[], Some(quorum)).map(|b| b.to_string())
+    };
+    let guard = |budgets, allowed, member_ready| {
+        ask(Ok(EtcdGuard {
+            budgets,
+            allowed,
+            member_ready,
+        }))
+    };
+    assert_eq!(guard(1, 1, true), None);
+    assert_eq!(guard(1, 0, false), None, "a member that is down already");
+    for (refused, why) in [
+        (guard(1, 0, true), "no disruption"),
+        (guard(0, 9, true), "0 PodDisruptionBudgets"),
+        (guard(2, 9, false), "2 PodDisruptionBudgets"),
+        (ask(Err("403".into())), "cannot be asked: 403"),
+    ] {
+        let refused = refused.unwrap();
+        assert!(refused.contains(why), "{refused}");
+    }
 }

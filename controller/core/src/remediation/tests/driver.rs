@@ -44,7 +44,7 @@ pub(super) struct CrashAt {
 /// What the shell hears of without asking.
 #[derive(PartialEq)]
 struct Events {
-    request: (bool, bool, bool, bool, bool),
+    request: (bool, bool, bool, bool, bool, bool),
     bmh: Option<(bool, bool, usize)>,
     node: Option<(Taint, u32, bool, bool)>,
     workload_down: bool,
@@ -74,10 +74,13 @@ impl Run {
         let request = RequestFacts {
             uid: UID.into(),
             deleting: false,
+            timed_out: false,
+            by_node: false,
+            node_backup: false,
             finalizer: false,
             confirm_fenced: None,
             paused: false,
-            policy: Ok(policy()),
+            policy: Ok(plan.policy()),
         };
         let bmh = plan.cooperative.then(mk_bmh);
         Self {
@@ -133,6 +136,7 @@ impl Run {
             w.request.confirm_fenced.is_some(),
             w.request.paused,
             w.request.policy.is_ok(),
+            w.request.timed_out,
         );
         let id = self.state.as_ref().and_then(|s| operation_id(UID, s));
         let operation = id
@@ -287,7 +291,12 @@ impl Run {
                     w.tick();
                 }
                 let result = w.read_bmc().map(|state| w.reading(state, w.now));
-                self.power = Some(PowerView { asked, result });
+                let answered = time(w.now);
+                self.power = Some(PowerView {
+                    asked,
+                    answered,
+                    result,
+                });
             }
             Command::Release => {
                 w.agent_holds &= !agent;
@@ -306,10 +315,32 @@ impl Run {
                 }
                 w.cluster.taint = Taint::Absent;
             }
-            Command::Escalate => {
+            Command::BackUpNode => {
+                if w.workload_down || !w.cluster.node {
+                    return false;
+                }
+                w.request.node_backup = true;
+            }
+            Command::DeleteNode { .. } => {
+                if w.workload_down || !w.cluster.node {
+                    return false;
+                }
+                if !w.request.node_backup {
+                    w.fail("F9: a Node is deleted and nothing of it is kept");
+                }
+                self.may_taint(&state);
+                self.world.forget_node();
+            }
+            Command::RestoreNode => {
+                if w.workload_down || !w.cluster.node {
+                    return false;
+                }
+                w.request.node_backup = false;
+            }
+            Command::Escalate { retire } => {
                 assert!(o.machine.is_some());
                 w.escalated = true;
-                if let Some(bmh) = &mut w.bmh {
+                if let Some(bmh) = w.bmh.as_mut().filter(|_| *retire) {
                     bmh.unhealthy_mark = true;
                 }
             }

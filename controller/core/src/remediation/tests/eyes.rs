@@ -87,6 +87,11 @@ impl Run {
                 .and_then(|id| w.ops.get(&id))
                 .map(Op::view),
             power: self.power.clone(),
+            node_action: if w.plan.legacy {
+                NodeAction::Delete
+            } else {
+                NodeAction::Taint
+            },
             drain: (draining && !w.workload_down).then(drain),
             conflict: w
                 .conflict

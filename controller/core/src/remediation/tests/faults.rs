@@ -42,6 +42,7 @@ pub(super) enum Fault {
     HoldRemoved,
     Button,
     Deleted,
+    TimedOut,
     Offline,
     NodeDeleted,
     /// A person pulls the plug and says so.
@@ -67,6 +68,12 @@ pub(super) struct Plan {
     pub(super) sick: bool,
     pub(super) pod_stuck: bool,
     pub(super) no_volume: bool,
+    /// The workload cluster does not know the taint.
+    pub(super) legacy: bool,
+    pub(super) strategy: Strategy,
+    pub(super) on_exhausted: Option<OnExhausted>,
+    /// What happens to a drain that does not end; `None`: it is waited for.
+    pub(super) drain_blocked: Option<DrainBlocked>,
     pub(super) off_takes: i64,
     pub(super) boot_takes: i64,
     pub(super) read_takes: i64,
@@ -152,6 +159,45 @@ impl Plan {
         plan
     }
 
+    /// What the request asks for.
+    pub(super) fn policy(&self) -> Policy {
+        let usual = super::driver::policy();
+        Policy {
+            strategy: self.strategy,
+            on_exhausted: self.on_exhausted.unwrap_or(usual.on_exhausted),
+            drain_blocked: self.drain_blocked.unwrap_or(usual.drain_blocked),
+            ..usual
+        }
+    }
+
+    /// A life of one of the newer strategies and policies.
+    pub(super) fn random_strategy(seed: u64) -> Self {
+        let mut plan = Self::random(seed);
+        let mut rng = Rng(seed ^ 0xca11);
+        let r = &mut rng;
+        plan.legacy = r.one_in(5);
+        plan.strategy = match r.range(0, 3) {
+            0 => Strategy::Reboot,
+            1 => Strategy::PowerOff,
+            _ => Strategy::PowerCycleFirst,
+        };
+        plan.on_exhausted = Some(match r.range(0, 4) {
+            0 => OnExhausted::Escalate,
+            1 => OnExhausted::Retire,
+            2 => OnExhausted::StayOff,
+            _ => OnExhausted::Notify,
+        });
+        plan.drain_blocked = r.one_in(3).then_some(DrainBlocked::GiveUp);
+        let t = r.range(0, 1200) * 500;
+        match r.range(0, 4) {
+            0 => plan.faults.push((t, Fault::TimedOut)),
+            1 | 2 => plan.faults.push((t, Fault::Deleted)),
+            _ => {}
+        }
+        plan.faults.sort_by_key(|(t, _)| *t);
+        plan
+    }
+
     /// Something that no waiting cures.
     pub(super) fn for_good(&self) -> bool {
         self.silent || self.stuck || self.pod_stuck || self.lying
@@ -173,11 +219,12 @@ impl World {
             Fault::Operator(down) => self.bmo_down = down,
             Fault::Partition(yes) => self.partitioned = yes,
             Fault::PolicyBroken(true) => self.request.policy = Err(PolicyError::NoStrategy),
-            Fault::PolicyBroken(false) => self.request.policy = Ok(super::driver::policy()),
+            Fault::PolicyBroken(false) => self.request.policy = Ok(self.plan.policy()),
             Fault::Paused(yes) => self.request.paused = yes,
             Fault::Conflict(yes) => self.conflict = yes,
             Fault::ForeignHold(yes) => {
                 if let Some(bmh) = &mut self.bmh {
+                    self.switched_by_others |= yes;
                     bmh.foreign_holds.clear();
                     if yes {
                         bmh.foreign_holds.insert("reboot.metal3.io/firmware".into());
@@ -186,6 +233,7 @@ impl World {
             }
             Fault::HoldRemoved | Fault::Button => self.meddle(fault),
             Fault::Deleted => self.request.deleting = true,
+            Fault::TimedOut => self.request.timed_out = true,
             Fault::Offline => {
                 if let Some(bmh) = &mut self.bmh {
                     bmh.online = false;

@@ -12,14 +12,15 @@ impl Run {
             .first()
             .zip(w.said_off.last())
             .map_or(0, |(a, b)| b - a);
-        if !by_person && apart < 2000 {
+        // What came on a moment ago has not booted: seen in time, F3. A controller that crashes with
+        // that word in its hand has only its proof.
+        let lately = w.meddled_at.is_some_and(|t| w.now - t < 30_000);
+        if !by_person && apart < 2000 && !lately {
             w.fail("F1: a taint without two readings of off, 2 s apart, under our hold");
         }
         if w.bmh.as_ref().is_some_and(|b| b.online && !b.our_hold) {
             w.fail("F1: a taint on a host that nothing holds");
         }
-        // What came on a moment ago has not booted: seen in time, F3.
-        let lately = w.meddled_at.is_some_and(|t| w.now - t < 30_000);
         if w.hosts[0].power != Power::Off && !w.excused && !lately {
             w.fail("F1: a taint on a host that is not off");
         }
@@ -29,7 +30,9 @@ impl Run {
     pub(super) fn may_come_on(&self, state: &State) {
         let w = &self.world;
         let left = w.cluster.pod.is_some() || w.cluster.volume;
-        let withdrawn = state.ending.is_some() && state.taint.is_none();
+        // Nothing was moved: withdrawn in time, or a plain power cycle.
+        let cycle = state.strategy == Strategy::PowerCycleFirst && state.attempt == 1;
+        let withdrawn = (state.ending.is_some() || cycle) && state.taint.is_none();
         if state.step == Step::PoweringOn && left && !withdrawn {
             w.fail("F4: power-on before the node is drained");
         }
@@ -40,6 +43,7 @@ impl Run {
         let w = &mut self.world;
         // The kubelet has spoken since the last boot.
         let came_back = w.healthy() && w.cluster.boot_id == w.hosts[0].boots;
+        let node_there = w.cluster.node;
         w.plan.faults.clear();
         (w.bmo_down, w.silent) = (false, w.plan.silent);
         if let Some(bmh) = &mut w.bmh {
@@ -50,6 +54,14 @@ impl Run {
         }
         let w = &self.world;
         let offline = w.bmh.as_ref().is_some_and(|b| !b.online);
+        let fenced = self.state.as_ref().is_some_and(|s| s.step == Step::Fenced);
+        if self.outcome.is_none() && fenced {
+            let held = w.bmh.as_ref().is_none_or(|b| b.our_hold || !b.online);
+            if !held || w.hosts[w.target()].power != Power::Off && !w.plan.lying {
+                w.fail("F3: kept off, and it is not off or not held");
+            }
+            return;
+        }
         let Some(outcome) = self.outcome else {
             if !w.plan.for_good() || !self.because.is_blocked() {
                 w.fail(&format!("L1: still waiting at the end: {}", self.because));
@@ -60,10 +72,15 @@ impl Run {
         if hold || w.request.finalizer || w.agent_holds || w.cluster.taint == Taint::Ours {
             w.fail("F9: something of ours was left behind");
         }
+        let done = matches!(outcome, Outcome::Succeeded | Outcome::Withdrawn);
+        if done && w.request.node_backup && node_there {
+            w.fail("F9: a Node was not given back what it had");
+        }
         if w.hosts[1].power == Power::Off && !offline {
             w.fail("F5: an innocent host was left off");
         }
-        if outcome == Outcome::Succeeded && !came_back && !w.excused {
+        let others = w.switched_by_others;
+        if outcome == Outcome::Succeeded && !came_back && !w.excused && !others {
             w.fail("succeeded with a node that is not healthy");
         }
         let reached_out = !w.plan.for_good() && !offline;

@@ -2,7 +2,7 @@
 
 use super::{super::*, build::*};
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     Step::Pending,
     Step::Holding,
     Step::PoweringOff,
@@ -10,6 +10,7 @@ const STEPS: [Step; 15] = [
     Step::ConfirmingOff,
     Step::Tainting,
     Step::Draining,
+    Step::Fenced,
     Step::PoweringOn,
     Step::Booting,
     Step::Restoring,
@@ -69,7 +70,7 @@ fn l1_without_agent_and_workload_every_step_waits_with_a_reason() {
                     Next::Do(Command::AddHold) => bmh(&mut o).our_hold = true,
                     Next::Do(Command::RemoveHold) => bmh(&mut o).our_hold = false,
                     Next::Do(Command::RemoveFinalizer(_)) => o.request.finalizer = false,
-                    Next::Do(Command::Escalate) => {
+                    Next::Do(Command::Escalate { .. }) => {
                         o.machine.as_mut().unwrap().owner_remediated_false = true;
                         bmh(&mut o).unhealthy_mark = true;
                     }

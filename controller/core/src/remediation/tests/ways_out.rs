@@ -230,11 +230,11 @@ fn l1_the_attempts_are_counted_as_capm3_counts_them_and_then_the_owner_takes_ove
     let (s, because) = writes(&o, &last, 1300);
     assert_eq!((s.step, because), (Step::Escalated, Because::Exhausted(2)));
     assert_eq!(s.phase().as_str(), "Deleting machine");
-    assert_eq!(does(&o, &s, 1300), Command::Escalate);
+    assert_eq!(does(&o, &s, 1300), Command::Escalate { retire: true });
     o.machine.as_mut().unwrap().owner_remediated_false = true;
     assert_eq!(
         does(&o, &s, 1300),
-        Command::Escalate,
+        Command::Escalate { retire: true },
         "the host is not marked yet"
     );
     bmh(&mut o).unhealthy_mark = true;

@@ -46,6 +46,16 @@ fn all() -> Vec<Because> {
         Because::Withdrawn,
         Because::WithdrawnAfterOff,
         Because::Exhausted(2),
+        Because::Cycling,
+        Because::Fenced,
+        Because::DeletingNode("node-7".into()),
+        Because::NodeGone("node-7".into()),
+        Because::NodeNotFound("node-7".into()),
+        Because::TaintSkipped("connection refused".into()),
+        Because::DrainGivenUp("1 pod (a/b)".into()),
+        Because::TimedOut,
+        Because::ExhaustedKeptOff(2),
+        Because::ExhaustedTold(2),
     ]
 }
 

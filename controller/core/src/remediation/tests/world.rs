@@ -71,6 +71,8 @@ pub(super) struct World {
     pub(super) said_off: Vec<i64>,
     /// Somebody besides us has switched the host on.
     pub(super) meddled_at: Option<i64>,
+    /// Somebody else's hold may have taken it down once more.
+    pub(super) switched_by_others: bool,
     /// What we must not be blamed for.
     pub(super) excused: bool,
     pub(super) trace: Vec<String>,
@@ -114,6 +116,7 @@ impl World {
             escalated: false,
             said_off: Vec::new(),
             meddled_at: None,
+            switched_by_others: false,
             excused: plan.lying || (plan.wrong_host && plan.hung),
             trace: Vec::new(),
             plan,
@@ -282,6 +285,10 @@ impl World {
     pub(super) fn delete_node(&mut self) {
         // Kubernetes itself forgets the pods of a Node that a person deletes, running or not.
         self.excused |= self.cluster.process;
+        self.forget_node();
+    }
+
+    pub(super) fn forget_node(&mut self) {
         self.cluster.node = false;
         self.cluster.taint = Taint::Absent;
         self.cluster.node_gone_at = Some(self.now);

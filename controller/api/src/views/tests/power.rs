@@ -1,0 +1,32 @@
+//! Our own PowerRemediation.
+
+use serde_json::json;
+
+use super::object;
+use crate::kinds::power_remediation::{OnExhausted, PowerStrategyType};
+use crate::views::PowerRemediationView;
+
+#[test]
+fn what_a_power_remediation_leaves_out_has_its_default() {
+    for object in [
+        object(json!({"metadata": {"name": "n1"}})),
+        object(json!({"metadata": {"name": "n1"}, "spec": {}})),
+        object(json!({"metadata": {"name": "n1"}, "spec": {"strategy": {}}})),
+    ] {
+        let view = PowerRemediationView::from_dynamic(&object).unwrap();
+        assert_eq!(view.spec.strategy.strategy_type, PowerStrategyType::Reboot);
+        assert_eq!(view.spec.strategy.retry_limit, 1);
+        assert_eq!(view.spec.strategy.on_exhausted, OnExhausted::Escalate);
+        assert_eq!((view.node(), view.cursor.clone()), (Some("n1"), None));
+    }
+}
+
+#[test]
+fn a_strategy_that_does_not_exist_is_named() {
+    let odd = object(json!({
+        "metadata": {"name": "n1", "namespace": "ns"},
+        "spec": {"strategy": {"type": "Reprovision"}}
+    }));
+    let error = PowerRemediationView::from_dynamic(&odd).unwrap_err();
+    assert!(error.to_string().contains("Reprovision"), "{error}");
+}

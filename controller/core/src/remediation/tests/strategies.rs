@@ -1,0 +1,285 @@
+//! PowerOff, PowerCycleFirst, and what follows when no attempt is left.
+
+use super::{super::*, build::*};
+
+fn mk_cycle(step: Step) -> State {
+    let mut s = mk_state(step);
+    s.strategy = Strategy::PowerCycleFirst;
+    s.taint = None;
+    s
+}
+
+/// Drained and off, with a fresh word of the BMC.
+fn mk_drained(now: i64) -> Observation {
+    let mut o = mk_held();
+    node(&mut o).taint = Taint::Ours;
+    o.power = mk_power(now, PowerState::Off);
+    o.drain = Some(Drain::default());
+    o
+}
+
+#[test]
+fn the_strategy_is_taken_when_the_attempt_begins_and_kept() {
+    let mut o = mk_observation();
+    policy(&mut o).strategy = Strategy::PowerOff;
+    let (s, _) = writes(&o, &mk_state(Step::Pending), 0);
+    assert_eq!((s.step, s.strategy), (Step::Holding, Strategy::PowerOff));
+    // Edited or unreadable afterwards: it is not switched on by that.
+    for broken in [Ok(Policy::default()), Err(PolicyError::NoStrategy)] {
+        let mut o = mk_drained(10);
+        o.request.policy = broken;
+        let mut s = mk_state(Step::Draining);
+        s.strategy = Strategy::PowerOff;
+        assert_eq!(writes(&o, &s, 10).0.step, Step::Fenced);
+    }
+}
+
+#[test]
+fn power_off_stays_off_tainted_and_held_and_goes_on_looking() {
+    let mut o = mk_drained(10);
+    let mut s = mk_state(Step::Draining);
+    s.strategy = Strategy::PowerOff;
+    let (s, because) = writes(&o, &s, 10);
+    assert_eq!((s.step, because), (Step::Fenced, Because::Fenced));
+    assert_eq!((s.drained, s.failed()), (Some(at(10)), None));
+    assert_eq!(waits(&o, &s, 11), (Because::Fenced, Some(41)));
+    assert_eq!(does(&o, &s, 41), Command::ReadPower);
+    // Neither an agent that is gone nor a BMC that is silent changes anything.
+    o.agent = AgentView::Unreachable { why: "dark".into() };
+    assert_eq!(waits(&o, &s, 41).0, Because::Fenced);
+    o.agent = AgentView::Ready;
+    o.power = mk_no_power(41);
+    assert_eq!(waits(&o, &s, 42).0, Because::Fenced);
+    // Told to stop trying: nothing is being tried.
+    o.request.timed_out = true;
+    assert_eq!(waits(&o, &s, 42).0, Because::Fenced);
+}
+
+#[test]
+fn f3_a_fenced_host_that_is_seen_on_or_let_go_is_switched_off_again() {
+    let s = mk_state(Step::Fenced);
+    let mut o = mk_drained(10);
+    o.power = mk_power(10, PowerState::On);
+    let (again, because) = writes(&o, &s, 11);
+    assert_eq!(
+        (again.step, again.off, again.drained, because.label()),
+        (Step::PoweringOff, None, None, "FenceViolated")
+    );
+    let mut o = mk_drained(10);
+    bmh(&mut o).our_hold = false;
+    assert_eq!(writes(&o, &s, 11).1.label(), "HoldLost");
+    let mut o = mk_drained(10);
+    node(&mut o).taint = Taint::Absent;
+    assert_eq!(writes(&o, &s, 11).0.step, Step::Tainting);
+}
+
+#[test]
+fn f5_a_lease_that_is_renewed_while_another_host_is_kept_off_undoes_it() {
+    let mut o = mk_drained(10);
+    let lease = node(&mut o).lease.as_mut().unwrap();
+    lease.renewed = "09:09:09".into();
+    lease.unchanged_since = at(9);
+    let (s, because) = writes(&o, &mk_state(Step::Fenced), 10);
+    assert_eq!((s.step, because.label()), (Step::Aborting, "LeaseRenewed"));
+}
+
+#[test]
+fn f9_deleting_the_object_brings_a_fenced_host_back_unless_somebody_wants_it_off() {
+    let mut o = mk_drained(10);
+    o.request.deleting = true;
+    let (s, _) = writes(&o, &mk_state(Step::Fenced), 11);
+    assert_eq!(s.step, Step::PoweringOn);
+    assert_eq!(does(&o, &s, 11), Command::RemoveHold);
+    let wants: [Case<BareMetalHostFacts>; 2] = [
+        (|b| b.online = false, "HostOffline"),
+        (
+            |b| {
+                b.foreign_holds.insert("reboot.metal3.io/a".into());
+            },
+            "HeldByOthers",
+        ),
+    ];
+    for (set, label) in wants {
+        let mut o = mk_drained(10);
+        o.request.deleting = true;
+        set(bmh(&mut o));
+        let (s, because) = writes(&o, &mk_state(Step::Fenced), 11);
+        assert_eq!((s.step, because.label()), (Step::Aborting, label));
+        assert_eq!(does(&o, &s, 11), Command::RemoveTaint);
+        node(&mut o).taint = Taint::Absent;
+        assert_eq!(does(&o, &s, 11), Command::RemoveHold);
+        bmh(&mut o).our_hold = false;
+        assert_eq!(does(&o, &s, 11), Command::Release);
+    }
+}
+
+#[test]
+fn a_machine_that_never_joined_is_kept_off_without_a_taint() {
+    let mut o = mk_held();
+    o.workload = WorkloadView::NotJoined;
+    let mut s = mk_state(Step::ConfirmingOff);
+    (s.node, s.lease_at_off, s.strategy) = (None, None, Strategy::PowerOff);
+    let (s, _) = writes(&o, &s, 1);
+    assert_eq!((s.step, s.taint), (Step::Fenced, None));
+    o.request.deleting = true;
+    assert_eq!(writes(&o, &s, 2).0.step, Step::PoweringOn);
+}
+
+#[test]
+fn f1_f5_a_power_cycle_waits_for_its_hold_the_quiet_lease_and_the_last_word() {
+    let mut o = mk_held();
+    let mut s = mk_cycle(Step::ConfirmingOff);
+    s.off = Some(OffEvidence::Bmc {
+        at: at(0),
+        readings: mk_proof(),
+    });
+    o.power = mk_power(1, PowerState::Off);
+    assert_eq!(waits(&o, &s, 1).0, Because::Cycling);
+    // Held for five seconds, and a Lease that moved lately stands still for twelve.
+    node(&mut o).ready_unknown = false;
+    node(&mut o).lease.as_mut().unwrap().unchanged_since = at(-4);
+    o.power = mk_power(5, PowerState::Off);
+    assert_eq!(waits(&o, &s, 6).0, Because::Cycling);
+    assert_eq!(does(&o, &s, 8), Command::ReadPower);
+    o.power = mk_power(8, PowerState::Off);
+    let (on, _) = writes(&o, &s, 8);
+    assert_eq!(
+        (on.step, on.taint, on.drained),
+        (Step::PoweringOn, None, None)
+    );
+    // Seen on while it is held: off and confirmed again.
+    o.power = mk_power(8, PowerState::On);
+    assert_eq!(writes(&o, &s, 8).1.label(), "FenceViolated");
+    // Another host is off.
+    o.power = mk_power(8, PowerState::Off);
+    node(&mut o).lease.as_mut().unwrap().renewed = "09:09:09".into();
+    assert_eq!(writes(&o, &s, 8).1.label(), "LeaseRenewed");
+}
+
+#[test]
+fn a_power_cycle_does_not_wait_for_a_workload_api_that_is_down() {
+    let mut o = mk_held();
+    o.workload = WorkloadView::Unreachable { why: "x".into() };
+    o.power = mk_power(6, PowerState::Off);
+    let s = mk_cycle(Step::ConfirmingOff);
+    assert_eq!(waits(&o, &s, 1).0, Because::Cycling);
+    assert_eq!(writes(&o, &s, 6).0.step, Step::PoweringOn);
+}
+
+#[test]
+fn f4_a_node_that_is_tainted_already_or_a_further_attempt_is_drained() {
+    let mut o = mk_held();
+    o.power = mk_power(9, PowerState::Off);
+    let mut s = mk_cycle(Step::ConfirmingOff);
+    node(&mut o).taint = Taint::Other;
+    assert_eq!(writes(&o, &s, 9).0.step, Step::Tainting);
+    node(&mut o).taint = Taint::Absent;
+    s.attempt = 2;
+    assert_eq!(writes(&o, &s, 9).0.step, Step::Tainting);
+}
+
+fn exhausted(how: OnExhausted) -> (Observation, State, Because) {
+    let mut o = mk_observation();
+    policy(&mut o).on_exhausted = how;
+    let mut s = mk_state(Step::Restoring);
+    (s.attempt, s.ending) = (2, Some(Because::BootTimeout));
+    let d = decide(&o, Some(&s), at(700));
+    assert_eq!(d.next, Next::Write);
+    assert!(d.notes.iter().all(|n| n.warning));
+    (o, d.state, d.because)
+}
+
+#[test]
+fn escalating_tells_the_owner_and_retiring_marks_the_host_too() {
+    for (how, retire) in [(OnExhausted::Escalate, false), (OnExhausted::Retire, true)] {
+        let (mut o, s, because) = exhausted(how);
+        assert_eq!((s.step, because.label()), (Step::Escalated, "Exhausted"));
+        assert_eq!(does(&o, &s, 700), Command::Escalate { retire });
+        o.machine.as_mut().unwrap().owner_remediated_false = true;
+        if retire {
+            assert_eq!(does(&o, &s, 700), Command::Escalate { retire });
+            bmh(&mut o).unhealthy_mark = true;
+        }
+        let end = Command::RemoveFinalizer(Outcome::Escalated);
+        assert_eq!(does(&o, &s, 700), end);
+    }
+}
+
+#[test]
+fn notifying_does_nothing_but_say_so() {
+    let (o, s, because) = exhausted(OnExhausted::Notify);
+    assert_eq!(
+        (s.step, because.label()),
+        (Step::Escalated, "ExhaustedTold")
+    );
+    assert!(s.failed().is_some());
+    assert_eq!(does(&o, &s, 700), Command::RemoveFinalizer(Outcome::Failed));
+}
+
+#[test]
+fn staying_off_is_one_more_confirmed_off_under_new_names_and_counts_as_failed() {
+    let (mut o, s, because) = exhausted(OnExhausted::StayOff);
+    assert_eq!(
+        (s.step, because.label()),
+        (Step::Retrying, "ExhaustedKeptOff")
+    );
+    assert_eq!((s.attempts.len(), s.fences, s.off.clone()), (1, 1, None));
+    // The right of way, the quorum and everything else are asked for once more.
+    o.conflict = Some(Because::OtherRemediation("another one".into()));
+    assert_eq!(waits(&o, &s, 700).0.label(), "OtherRemediation");
+    o.conflict = None;
+    assert_eq!(writes(&o, &s, 701).0.step, Step::Holding);
+    let mut s = State {
+        keep_off: s.keep_off,
+        ..mk_state(Step::Draining)
+    };
+    s.strategy = Strategy::PowerCycleFirst;
+    let (s, _) = writes(&mk_drained(720), &s, 720);
+    assert_eq!(s.step, Step::Fenced);
+    assert_eq!(s.failed().map(Because::label), Some("ExhaustedKeptOff"));
+    // A node that came back late is not switched off.
+    let (mut o, s, _) = exhausted(OnExhausted::StayOff);
+    node(&mut o).ready = true;
+    o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+    assert_eq!(writes(&o, &s, 702).0.step, Step::Succeeded);
+}
+
+#[test]
+fn a_drain_that_is_given_up_leaves_the_host_off_and_hands_the_machine_over() {
+    let mut o = mk_drained(600);
+    o.drain = Some(Drain {
+        pods: vec!["shop/db-0".into()],
+        volumes: vec![],
+    });
+    policy(&mut o).drain_blocked = DrainBlocked::GiveUp;
+    policy(&mut o).on_exhausted = OnExhausted::Escalate;
+    let s = mk_state(Step::Draining);
+    assert_eq!(waits(&o, &s, 599).0.label(), "Draining");
+    let (s, because) = writes(&o, &s, 600);
+    assert_eq!((s.step, because.label()), (Step::Fenced, "DrainGivenUp"));
+    assert_eq!(s.attempts.len(), 1);
+    assert_eq!(does(&o, &s, 601), Command::Escalate { retire: false });
+    o.machine.as_mut().unwrap().owner_remediated_false = true;
+    assert_eq!(waits(&o, &s, 601).0.label(), "DrainGivenUp");
+    // F4: withdrawn, the drain still comes before the power-on, and is not given up again.
+    o.request.deleting = true;
+    let (s, _) = writes(&o, &s, 602);
+    assert_eq!(s.step, Step::Draining);
+    o.power = mk_power(1300, PowerState::Off);
+    assert_eq!(waits(&o, &s, 1301).0.label(), "DrainBlocked");
+    o.drain = Some(Drain::default());
+    assert_eq!(writes(&o, &s, 1301).0.step, Step::PoweringOn);
+}
+
+#[test]
+fn a_host_that_stays_off_anyway_is_not_switched_on_for_a_blocked_drain() {
+    let mut o = mk_drained(600);
+    o.drain = Some(Drain {
+        pods: vec!["shop/db-0".into()],
+        volumes: vec![],
+    });
+    policy(&mut o).drain_blocked = DrainBlocked::PowerOn;
+    let mut s = mk_state(Step::Draining);
+    s.strategy = Strategy::PowerOff;
+    assert_eq!(waits(&o, &s, 600).0.label(), "DrainBlocked");
+}

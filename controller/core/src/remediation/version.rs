@@ -1,0 +1,61 @@
+//! How a workload cluster is told that a host is off: by what it understands.
+//!
+//! Must never take a version that does not read for an old one.
+
+use super::NodeAction;
+
+/// Since when the out-of-service taint is part of Kubernetes for good.
+const TAINT_SINCE: (u32, u32) = (1, 28);
+
+/// The way that somebody asked for, or else the one that fits the version: a major and a minor as
+/// API servers say them, such as `1` and `28+`.
+pub fn node_action(asked: Option<NodeAction>, version: Option<(&str, &str)>) -> NodeAction {
+    if let Some(asked) = asked {
+        return asked;
+    }
+    let number = |text: &str| -> Option<u32> {
+        let end = text.find(|c: char| !c.is_ascii_digit());
+        text.get(..end.unwrap_or(text.len()))?.parse().ok()
+    };
+    let read = version.and_then(|(major, minor)| Some((number(major)?, number(minor)?)));
+    match read {
+        Some(version) if version < TAINT_SINCE => NodeAction::Delete,
+        _ => NodeAction::Taint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_before_1_28_get_their_node_deleted_and_what_does_not_read_is_not_old() {
+        for (major, minor, delete) in [
+            ("1", "27", true),
+            ("1", "27+", true),
+            ("1", "9", true),
+            ("0", "99", true),
+            ("1", "28", false),
+            ("1", "28+", false),
+            ("1", "36-eks", false),
+            ("2", "0", false),
+            ("1", "", false),
+            ("", "27", false),
+            ("1", "+27", false),
+            ("1", "99999999999999999999", false),
+        ] {
+            let action = node_action(None, Some((major, minor)));
+            assert_eq!(action == NodeAction::Delete, delete, "{major}.{minor}");
+        }
+        assert_eq!(node_action(None, None), NodeAction::Taint);
+    }
+
+    #[test]
+    fn what_somebody_asks_for_counts_more_than_the_version() {
+        for asked in [NodeAction::Taint, NodeAction::Delete] {
+            for version in [None, Some(("1", "27")), Some(("1", "36"))] {
+                assert_eq!(node_action(Some(asked), version), asked);
+            }
+        }
+    }
+}

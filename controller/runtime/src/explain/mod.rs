@@ -1,0 +1,183 @@
+//! `explain`: where a remediation stands, why, until when and what comes next, from the objects alone.
+//!
+//! Owns reading the objects and the words. Must never decide: `rackhand_core` does, by the function
+//! that runs in production. Must never write, nor ask an agent or a BMC: what only they know is
+//! assumed, and the answer says so.
+
+mod gather;
+mod scene;
+mod words;
+
+use std::fmt;
+
+use jiff::Timestamp;
+use rackhand_core::remediation::{Next, step};
+use serde::Serialize;
+
+pub use gather::explain_cluster;
+pub use scene::explain_file;
+
+use crate::object::Kind;
+
+/// Which kind of request is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestKind {
+    /// Our own.
+    PowerRemediation,
+    /// CAPM3's.
+    Metal3Remediation,
+}
+
+impl RequestKind {
+    fn kind(self) -> Kind {
+        match self {
+            Self::PowerRemediation => Kind::PowerRemediation,
+            Self::Metal3Remediation => Kind::Metal3Remediation,
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// The file is not what it should be.
+    #[error("{0}")]
+    File(String),
+    /// Nothing fits, or more than one thing does.
+    #[error("{0}")]
+    Request(String),
+    /// The cluster cannot be asked.
+    #[error("{0}")]
+    Cluster(String),
+}
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NextStep {
+    /// `write`, `do`, `wait` or `nothing`.
+    pub what: &'static str,
+    /// In words.
+    pub words: String,
+    /// When to look again at the latest, for a wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// `Kind namespace/name`.
+    pub request: String,
+    /// UID of the request: what a confirmation by a person has to name.
+    pub uid: String,
+    /// The strategy, and what follows when no attempt is left.
+    pub strategy: String,
+    /// Present step.
+    pub step: String,
+    /// Since when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// When the time of the step is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// It is over.
+    pub overdue: bool,
+    /// From 1.
+    pub attempt: u32,
+    /// How many there are.
+    pub attempts: u32,
+    /// Why it stands there, as one word.
+    pub reason: String,
+    /// Why, in words.
+    pub message: String,
+    /// It cannot go on by itself.
+    pub blocked: bool,
+    /// What the controller wrote last, where it is not what can be seen here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<String>,
+    /// What the controller does next.
+    pub next: NextStep,
+    /// What follows after that, if all goes well.
+    pub then: String,
+    /// Machine, Node, host and what is on them, by name.
+    pub seen: Vec<(String, String)>,
+    /// Earlier attempts, and the proof of the present one.
+    pub history: Vec<String>,
+    /// What only an agent or a BMC knows and was taken as given, and what was not there to look at.
+    pub assumed: Vec<String>,
+    /// When this was asked.
+    pub now: Timestamp,
+}
+
+impl Explanation {
+    /// The same for a program.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
+/// Decides, and says what was decided.
+fn explain(scene: &scene::Scene, now: Timestamp) -> Explanation {
+    let state = scene.state.as_ref();
+    let o = &scene.observation;
+    let decision = step(o, state, now);
+    let policy = o.request.policy.as_ref().ok();
+    let until = state.zip(policy).and_then(|(s, p)| p.step_until(s));
+    let next = match &decision.next {
+        Next::Write => NextStep {
+            what: "write",
+            words: words::transition(state, &decision.state),
+            at: None,
+        },
+        Next::Do(command) => NextStep {
+            what: "do",
+            words: words::command(command),
+            at: None,
+        },
+        Next::Wait(at) => NextStep {
+            what: "wait",
+            words: "waits until something changes".into(),
+            at: *at,
+        },
+        Next::Done(outcome) => NextStep {
+            what: "nothing",
+            words: words::outcome(*outcome).into(),
+            at: None,
+        },
+    };
+    let message = decision.because.to_string();
+    let recorded = scene.recorded.clone().filter(|said| *said != message);
+    Explanation {
+        request: scene.request.clone(),
+        uid: o.request.uid.clone(),
+        strategy: words::strategy(policy),
+        step: state.map_or("Pending", |s| s.step.label()).into(),
+        since: state.map(|s| s.since),
+        until,
+        overdue: until.is_some_and(|until| until <= now),
+        attempt: state.map_or(1, |s| s.attempt),
+        attempts: policy.map_or(1, |p| p.retry_limit.saturating_add(1)),
+        reason: decision.because.label().into(),
+        message,
+        blocked: decision.because.is_blocked(),
+        recorded,
+        next,
+        then: words::then(state, policy).into(),
+        seen: scene.seen.clone(),
+        history: words::history(state),
+        assumed: scene.assumed.clone(),
+        now,
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        words::text(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

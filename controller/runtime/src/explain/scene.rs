@@ -1,0 +1,507 @@
+//! From objects to what a step looks at.
+//!
+//! Uses the functions that the engine uses. What only an agent or a BMC can say is assumed as it
+//! would be while nothing goes wrong there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node, Pod},
+    storage::v1::VolumeAttachment,
+};
+use kube::{ResourceExt, api::DynamicObject};
+use rackhand_api::names::{NODE_LEASE_NAMESPACE, conditions::CONNECTED};
+use rackhand_core::{
+    hosts::Rack,
+    remediation::{
+        AgentView, Because, Drain, HostView, Observation, OperationView, PowerReading, PowerState,
+        PowerView, State, Step, Taint, WorkloadView, conflict,
+    },
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{ExplainError, Explanation, RequestKind, explain};
+use crate::{
+    cluster::{lease_facts, left_on, node_facts},
+    config::Config,
+    index::{Connection, Index},
+    object::{Key, Kind},
+    remediation::{
+        Place, RequestId, RequestView, active, bmh_facts, control_plane, find_machine, host,
+        machine_facts, place, request_facts, rival, stored_state, wanted_node_action,
+    },
+};
+
+/// What is known of the workload cluster.
+#[derive(Default)]
+pub(super) struct Workload {
+    /// It cannot be asked: why.
+    pub(super) down: Option<String>,
+    /// A Node that is not among these is gone, and not only left out.
+    pub(super) whole: bool,
+    pub(super) nodes: Vec<Node>,
+    pub(super) leases: Vec<Lease>,
+    /// `None`: nobody looked.
+    pub(super) pods: Option<Vec<Pod>>,
+    pub(super) volumes: Option<Vec<VolumeAttachment>>,
+}
+
+/// All that an explanation is made from.
+pub(super) struct Scene {
+    pub(super) request: String,
+    pub(super) observation: Observation,
+    pub(super) state: Option<State>,
+    pub(super) recorded: Option<String>,
+    pub(super) seen: Vec<(String, String)>,
+    pub(super) assumed: Vec<String>,
+}
+
+/// Explains a request from the text of a file: YAML documents, or a List as `kubectl get -o yaml`
+/// prints it, with the request and whatever of Machine, Cluster, Metal3Machine, BareMetalHost,
+/// RackAgents, Node, Lease, pods and VolumeAttachments is there.
+///
+/// # Errors
+/// The text does not read, or does not hold exactly one request that fits.
+pub fn explain_file(
+    text: &str,
+    name: Option<&str>,
+    kind: Option<RequestKind>,
+    config: &Config,
+) -> Result<Explanation, ExplainError> {
+    explain_file_at(text, name, kind, config, Timestamp::now())
+}
+
+pub(super) fn explain_file_at(
+    text: &str,
+    name: Option<&str>,
+    kind: Option<RequestKind>,
+    config: &Config,
+    now: Timestamp,
+) -> Result<Explanation, ExplainError> {
+    let index = Index::new(Vec::new());
+    let mut workload = Workload::default();
+    for object in documents(text)? {
+        take(&index, &mut workload, object)?;
+    }
+    let wanted = |id: &RequestId| {
+        kind.is_none_or(|k| k.kind() == id.kind) && name.is_none_or(|n| n == id.key.name)
+    };
+    let fit: Vec<RequestId> = index
+        .requests()
+        .into_iter()
+        .map(|(id, _)| id)
+        .filter(wanted)
+        .collect();
+    let id = match fit.as_slice() {
+        [id] => id.clone(),
+        [] => {
+            return Err(ExplainError::Request(
+                "the file holds no PowerRemediation or Metal3Remediation that fits".into(),
+            ));
+        }
+        several => {
+            let names: Vec<String> = several.iter().map(ToString::to_string).collect();
+            return Err(ExplainError::Request(format!(
+                "the file holds several: {}; name one, and its --kind",
+                names.join(", ")
+            )));
+        }
+    };
+    scene(&index, &id, &workload, config, now).map(|scene| explain(&scene, now))
+}
+
+#[derive(Deserialize)]
+struct Document(Value);
+
+fn documents(text: &str) -> Result<Vec<DynamicObject>, ExplainError> {
+    let mut objects = Vec::new();
+    for (number, part) in text.split("\n---").enumerate() {
+        let blank = |line: &str| {
+            let line = line.trim_start_matches('-').trim();
+            line.is_empty() || line.starts_with('#')
+        };
+        if part.lines().all(blank) {
+            continue;
+        }
+        let bad =
+            |why: String| ExplainError::File(format!("document {} of the file: {why}", number + 1));
+        let part = part.trim_start_matches("---");
+        let Document(value) =
+            serde_saphyr::from_str(part).map_err(|e| bad(format!("not YAML: {e}")))?;
+        let items = match value.get("items").and_then(Value::as_array) {
+            Some(items) => items.clone(),
+            None => vec![value],
+        };
+        for item in items {
+            let object: DynamicObject = serde_json::from_value(item)
+                .map_err(|e| bad(format!("not a Kubernetes object: {e}")))?;
+            objects.push(object);
+        }
+    }
+    Ok(objects)
+}
+
+/// Sorts an object to where it belongs; others are passed over.
+fn take(index: &Index, workload: &mut Workload, object: DynamicObject) -> Result<(), ExplainError> {
+    let types = object.types.clone().unwrap_or_default();
+    let group = types.api_version.split_once('/').map_or("", |(g, _)| g);
+    let known = Kind::ALL
+        .into_iter()
+        .find(|k| k.kind() == types.kind && k.group() == group);
+    if let Some(kind) = known {
+        index.apply(kind, object);
+        return Ok(());
+    }
+    let name = format!("{} {}", types.kind, object.name_any());
+    let bad = |e: &dyn std::fmt::Display| ExplainError::File(format!("{name} does not read: {e}"));
+    match types.kind.as_str() {
+        "Node" => workload
+            .nodes
+            .push(object.try_parse().map_err(|e| bad(&e))?),
+        "Lease" if object.metadata.namespace.as_deref() == Some(NODE_LEASE_NAMESPACE) => {
+            workload
+                .leases
+                .push(object.try_parse().map_err(|e| bad(&e))?);
+        }
+        "Pod" => {
+            let pod = object.try_parse().map_err(|e| bad(&e))?;
+            workload.pods.get_or_insert_default().push(pod);
+        }
+        "VolumeAttachment" => {
+            let volume = object.try_parse().map_err(|e| bad(&e))?;
+            workload.volumes.get_or_insert_default().push(volume);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Puts together what a step looks at.
+pub(super) fn scene(
+    index: &Index,
+    id: &RequestId,
+    workload: &Workload,
+    config: &Config,
+    now: Timestamp,
+) -> Result<Scene, ExplainError> {
+    let entry = index
+        .request(id)
+        .ok_or_else(|| ExplainError::Request(format!("there is no {id}")))?;
+    let view = entry
+        .view
+        .clone()
+        .map_err(|error| ExplainError::Request(error.to_string()))?;
+    let state = stored_state(id.kind, &entry.object)
+        .map_err(|why| ExplainError::Request(format!("{id}: {why}")))?;
+    let mut assumed = Vec::new();
+    let mut place = place(index, &id.key, &view, state.as_ref());
+    let cluster = place.cluster.clone().unwrap_or_else(Key::local);
+    for node in &workload.nodes {
+        index.apply_node(&cluster, node.clone());
+    }
+    index.set_connection(&cluster, Connection::Up);
+    find_machine(index, &mut place);
+    let seen_workload = workload_view(index, workload, &place, &mut assumed, now);
+    let node = match &seen_workload {
+        WorkloadView::Present(node) => Some(node),
+        _ => None,
+    };
+    let (found, bmh_key) = host(index, &racks(index), &place, node, state.as_ref());
+    let found = unknown_inventory(found, &mut assumed);
+    let uid = view.meta().uid.clone();
+    let bmh = bmh_key
+        .as_ref()
+        .and_then(|key| Some(bmh_facts(index.host(key)?.view.ok()?.as_ref(), key, &uid)));
+    let host_ref = match &found {
+        HostView::Found(host) => Some(host.clone()),
+        HostView::NotFound(_) => None,
+    };
+    let me = active(index, id, &view, &place, host_ref.as_ref(), state.as_ref());
+    let conflict = rival(&uid, bmh.as_ref())
+        .or_else(|| conflict(&me, &others(index), control_plane(index, &place, None)));
+    let agent = agent(index, host_ref.as_ref().map(|h| h.rack.as_str()));
+    let operation = operation(state.as_ref(), now, &mut assumed);
+    let power = power(state.as_ref(), now, &mut assumed);
+    let drain = drain(workload, &place, state.as_ref(), &mut assumed);
+    let observation = Observation {
+        request: request_facts(index, config, id, &view, &place),
+        machine: machine_facts(&place),
+        host: found,
+        bmh,
+        workload: seen_workload,
+        agent,
+        operation,
+        power,
+        drain,
+        node_action: wanted_node_action(index, config, &view, &place),
+        conflict,
+        completed: BTreeSet::new(),
+    };
+    let seen = seen(&place, &observation);
+    Ok(Scene {
+        request: id.to_string(),
+        recorded: recorded(&entry.object),
+        observation,
+        state,
+        seen,
+        assumed,
+    })
+}
+
+/// What the controller wrote last, in words.
+fn recorded(object: &DynamicObject) -> Option<String> {
+    let status = object.data.get("status").and_then(|s| s.get("message"));
+    if let Some(message) = status.and_then(Value::as_str) {
+        return Some(message.to_owned());
+    }
+    let annotations = object.annotations();
+    let text = annotations.get(rackhand_api::names::STATE_ANNOTATION)?;
+    let value: Value = serde_json::from_str(text).ok()?;
+    value.get("message")?.as_str().map(str::to_owned)
+}
+
+/// The racks as their RackAgents say; which hosts an inventory holds only the agent knows.
+fn racks(index: &Index) -> BTreeMap<String, Rack> {
+    let mut racks: BTreeMap<String, Rack> = BTreeMap::new();
+    for (_, object) in index.rack_agents() {
+        let spec = object.data.get("spec");
+        let Some(name) = spec.and_then(|s| s.get("rack")).and_then(Value::as_str) else {
+            continue;
+        };
+        let networks = spec.and_then(|s| s.get("bmcNetworks"));
+        let networks = networks.and_then(Value::as_array).into_iter().flatten();
+        let rack = racks.entry(name.to_owned()).or_default();
+        rack.bmc_networks
+            .extend(networks.filter_map(Value::as_str).map(str::to_owned));
+    }
+    racks
+}
+
+fn unknown_inventory(found: HostView, assumed: &mut Vec<String>) -> HostView {
+    let HostView::NotFound(Because::HostNotFound(why)) = &found else {
+        return found;
+    };
+    assumed.push(format!(
+        "the host may be in an agent's inventory, which only the controller sees ({why})"
+    ));
+    found
+}
+
+/// By the condition that the controller keeps on the RackAgents of the rack.
+fn agent(index: &Index, rack: Option<&str>) -> AgentView {
+    let Some(rack) = rack else {
+        return AgentView::Unreachable {
+            why: "the host is not known".into(),
+        };
+    };
+    let mut silent = None;
+    for (key, object) in index.rack_agents() {
+        let of_rack = object.data.get("spec").and_then(|s| s.get("rack"));
+        if of_rack.and_then(Value::as_str) != Some(rack) {
+            continue;
+        }
+        let conditions = object.data.get("status").and_then(|s| s.get("conditions"));
+        let connected = conditions
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .find(|c| c.get("type").and_then(Value::as_str) == Some(CONNECTED));
+        let text = |field: &str| connected.and_then(|c| c.get(field)).and_then(Value::as_str);
+        if text("status") != Some("False") {
+            return AgentView::Ready;
+        }
+        let why = text("message").unwrap_or("not connected");
+        silent = Some(format!("agent {key}: {why}"));
+    }
+    match silent {
+        Some(why) => AgentView::Unreachable { why },
+        // The RackAgents may only be missing in the file.
+        None => AgentView::Ready,
+    }
+}
+
+fn operation(
+    state: Option<&State>,
+    now: Timestamp,
+    assumed: &mut Vec<String>,
+) -> Option<OperationView> {
+    let state = state?;
+    let at_work = matches!(
+        state.step,
+        Step::PoweringOff | Step::AwaitingConfirmation | Step::PoweringOn
+    );
+    if !at_work || state.retry_at.is_some_and(|at| at > now) {
+        return None;
+    }
+    assumed
+        .push("the agent is at work on the operation of this step and has no outcome yet".into());
+    Some(OperationView::Running)
+}
+
+fn power(state: Option<&State>, now: Timestamp, assumed: &mut Vec<String>) -> Option<PowerView> {
+    let state = state?;
+    let must_be_off = matches!(
+        state.step,
+        Step::ConfirmingOff | Step::Tainting | Step::Draining | Step::Fenced
+    );
+    if !must_be_off || state.off.is_none() {
+        return None;
+    }
+    assumed.push("the BMC still says off".into());
+    Some(PowerView {
+        asked: now,
+        answered: now,
+        result: Ok(PowerReading {
+            state: PowerState::Off,
+            raw: "assumed".into(),
+            protocol: String::new(),
+            identity: String::new(),
+            at: now,
+            since_start_ms: 0,
+            bmc: String::new(),
+        }),
+    })
+}
+
+fn workload_view(
+    index: &Index,
+    workload: &Workload,
+    place: &Place,
+    assumed: &mut Vec<String>,
+    now: Timestamp,
+) -> WorkloadView {
+    if let Some(why) = &workload.down {
+        return WorkloadView::Unreachable { why: why.clone() };
+    }
+    let Some(cluster) = &place.cluster else {
+        return WorkloadView::Unreachable {
+            why: "the Machine names no cluster".into(),
+        };
+    };
+    let Some(name) = &place.node else {
+        return WorkloadView::NotJoined;
+    };
+    match index.node(cluster, name) {
+        Some(node) => {
+            let lease = workload.leases.iter().find(|l| l.name_any() == *name);
+            let facts = lease.and_then(|l| lease_facts(l, now));
+            WorkloadView::Present(node_facts(&node, facts))
+        }
+        None if workload.whole => WorkloadView::Missing { name: name.clone() },
+        None => {
+            assumed.push(format!("node {name} is not in the file"));
+            WorkloadView::Unreachable {
+                why: format!("node {name} is not in the file"),
+            }
+        }
+    }
+}
+
+fn drain(
+    workload: &Workload,
+    place: &Place,
+    state: Option<&State>,
+    assumed: &mut Vec<String>,
+) -> Option<Drain> {
+    if state.is_none_or(|s| s.step != Step::Draining) {
+        return None;
+    }
+    let node = place.node.as_deref()?;
+    if workload.pods.is_none() && workload.volumes.is_none() {
+        assumed.push("neither pods nor VolumeAttachments are there to look at".into());
+        return None;
+    }
+    let pods = workload.pods.as_deref().unwrap_or_default();
+    let volumes = workload.volumes.as_deref().unwrap_or_default();
+    Some(left_on(node, pods, volumes))
+}
+
+/// Every remediation that is not over, as far as it reads.
+fn others(index: &Index) -> Vec<rackhand_core::remediation::Active> {
+    let racks = racks(index);
+    let mut list = Vec::new();
+    for (id, entry) in index.requests() {
+        let Ok(view) = &entry.view else { continue };
+        let Ok(state) = stored_state(id.kind, &entry.object) else {
+            continue;
+        };
+        if state.as_ref().is_some_and(|s| s.step.is_terminal()) {
+            continue;
+        }
+        let place = place(index, &id.key, view, state.as_ref());
+        let host = match host(index, &racks, &place, None, state.as_ref()).0 {
+            HostView::Found(host) => Some(host),
+            HostView::NotFound(_) => None,
+        };
+        let view: &RequestView = view;
+        list.push(active(
+            index,
+            &id,
+            view,
+            &place,
+            host.as_ref(),
+            state.as_ref(),
+        ));
+    }
+    list
+}
+
+fn seen(place: &Place, o: &Observation) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
+    if let Some(key) = place.machine_key() {
+        line("machine", key.to_string());
+    }
+    match &o.workload {
+        WorkloadView::Present(node) => {
+            let ready = match (node.ready, node.ready_unknown) {
+                (true, _) => "Ready",
+                (_, true) => "Ready is Unknown",
+                _ => "not Ready",
+            };
+            let taint = match node.taint {
+                Taint::Absent => "",
+                Taint::Ours => ", out of service",
+                Taint::Other => ", out of service by somebody else",
+            };
+            line("node", format!("{}: {ready}{taint}", node.name));
+        }
+        WorkloadView::Missing { name } => line("node", format!("{name}: gone")),
+        WorkloadView::NotJoined => line("node", "never joined".into()),
+        WorkloadView::Unreachable { why } => line("node", format!("not seen: {why}")),
+    }
+    match &o.host {
+        HostView::Found(host) => line("host", format!("{} of rack {}", host.host, host.rack)),
+        HostView::NotFound(why) => line("host", why.to_string()),
+    }
+    if let Some(bmh) = &o.bmh {
+        let mut words = Vec::new();
+        for (yes, word) in [
+            (!bmh.online, "online false"),
+            (bmh.paused, "paused"),
+            (bmh.detached, "detached"),
+            (bmh.servicing, "servicing"),
+            (!bmh.provisioned, "not provisioned"),
+            (bmh.our_hold, "held by us"),
+            (bmh.unhealthy_mark, "marked unhealthy"),
+        ] {
+            if yes {
+                words.push(word.to_owned());
+            }
+        }
+        words.extend(bmh.foreign_holds.iter().map(|k| format!("held by {k}")));
+        let words = if words.is_empty() {
+            "nothing special".to_owned()
+        } else {
+            words.join(", ")
+        };
+        line("bmh", format!("{}: {words}", bmh.name));
+    }
+    if let AgentView::Unreachable { why } = &o.agent {
+        line("agent", format!("not reachable: {why}"));
+    }
+    lines
+}

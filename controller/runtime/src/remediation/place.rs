@@ -1,0 +1,293 @@
+//! Where a request's Machine, Node, BareMetalHost and host are.
+//!
+//! Looks at nothing but the index and what agents have said, so `explain` finds the same. Must never
+//! choose between several.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use rackhand_api::{
+    names::{
+        CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, METAL3_UUID_LABEL,
+        OPENSHIFT_MACHINE_ANNOTATION, RACK_LABEL, groups, kinds,
+    },
+    views::{BareMetalHostView, MachineView},
+};
+use rackhand_core::{
+    hosts::{Rack, Wanted, WantedBmh, resolve},
+    remediation::{Because, HostView, NodeFacts, State, Step},
+};
+
+use super::request::RequestView;
+use crate::{
+    index::{Entry, Index},
+    object::Key,
+};
+
+/// What providerIDs of CAPM3 begin with.
+const METAL3_PROVIDER: &str = "metal3://";
+
+/// Where the Machine and its Node are.
+pub(crate) struct Place {
+    pub(crate) machine: Option<Entry<MachineView>>,
+    pub(crate) cluster: Option<Key>,
+    pub(crate) node: Option<String>,
+    /// The request names the Node, and no Machine.
+    pub(crate) by_node: bool,
+}
+
+impl Place {
+    /// The Machine, where it reads.
+    pub(crate) fn machine(&self) -> Option<&MachineView> {
+        self.machine
+            .as_ref()
+            .and_then(|e| e.view.as_ref().ok())
+            .map(AsRef::as_ref)
+    }
+
+    /// `namespace/name` of the Machine.
+    pub(crate) fn machine_key(&self) -> Option<Key> {
+        self.machine().map(machine_key)
+    }
+}
+
+fn machine_key(machine: &MachineView) -> Key {
+    let namespace = machine.meta.namespace.clone().unwrap_or_default();
+    Key::new(namespace, &machine.meta.name)
+}
+
+/// By the request alone; [`find_machine`] adds the Machine of a Node once that was read.
+pub(crate) fn place(
+    index: &Index,
+    request: &Key,
+    view: &RequestView,
+    state: Option<&State>,
+) -> Place {
+    let marked = state.and_then(|s| s.node.as_ref()).map(|n| n.name.clone());
+    if let Some(node) = view.node() {
+        return Place {
+            machine: None,
+            cluster: Some(Key::local()),
+            node: Some(node.to_owned()),
+            by_node: true,
+        };
+    }
+    let machine = view.machine().and_then(|owner| {
+        let found = index.machine(&Key::new(&request.namespace, &owner.name))?;
+        // A Machine of the same name that came later is another one.
+        (found.object.metadata.uid.as_deref() == Some(&owner.uid)).then_some(found)
+    });
+    let read = machine.as_ref().and_then(|e| e.view.as_ref().ok());
+    let cluster = read
+        .and_then(|m| m.cluster_name.clone())
+        .or_else(|| view.meta().labels.get(CLUSTER_NAME_LABEL).cloned())
+        .map(|name| Key::new(&request.namespace, name));
+    let node = marked.or_else(|| read.and_then(|m| m.node_name.clone()));
+    Place {
+        machine,
+        cluster,
+        node,
+        by_node: false,
+    }
+}
+
+/// The Machine of a Node of this very cluster: the one that the Node names and that names the Node,
+/// or the only one with its nodeRef and its providerID. Nodes of other clusters may be called the
+/// same.
+pub(crate) fn find_machine(index: &Index, place: &mut Place) {
+    let Some(name) = place.node.clone().filter(|_| place.by_node) else {
+        return;
+    };
+    let Some(node) = index.node(&Key::local(), &name) else {
+        return;
+    };
+    let refers = |e: &Entry<MachineView>| {
+        e.view
+            .as_ref()
+            .is_ok_and(|m| m.node_name.as_ref() == Some(&name))
+    };
+    let annotation = |key: &str| node.annotations().get(key).filter(|v| !v.is_empty());
+    if let (Some(machine), Some(namespace)) = (
+        annotation(MACHINE_ANNOTATION),
+        annotation(CLUSTER_NAMESPACE_ANNOTATION),
+    ) {
+        place.machine = index
+            .machine(&Key::new(namespace, machine))
+            .filter(|e| refers(e));
+        return;
+    }
+    let Some(provider) = provider_id(&node) else {
+        return;
+    };
+    let mut found = index.machines_with_node(&name).into_iter().filter(|e| {
+        e.view
+            .as_ref()
+            .is_ok_and(|m| m.provider_id.as_deref() == Some(provider))
+    });
+    place.machine = found.next().filter(|_| found.next().is_none());
+}
+
+fn provider_id(node: &Node) -> Option<&str> {
+    let id = node.spec.as_ref()?.provider_id.as_deref();
+    id.filter(|id| !id.is_empty())
+}
+
+/// Which host it is, and its BareMetalHost. Once chosen it stays: the state names it.
+pub(crate) fn host(
+    index: &Index,
+    racks: &BTreeMap<String, Rack>,
+    place: &Place,
+    node: Option<&NodeFacts>,
+    state: Option<&State>,
+) -> (HostView, Option<Key>) {
+    if let Some(host) = state
+        .filter(|s| s.step != Step::Pending)
+        .and_then(|s| s.host.clone())
+    {
+        let bmh = host.bmh.as_deref().map(Key::parse);
+        return (HostView::Found(host), bmh);
+    }
+    let (bmh_key, bmh) = match linked_host(index, place) {
+        Ok(linked) => linked,
+        Err(because) => return (HostView::NotFound(because), None),
+    };
+    let cached = place
+        .cluster
+        .as_ref()
+        .zip(place.node.as_ref())
+        .and_then(|(cluster, name)| index.node(cluster, name));
+    let of_node = cached.as_deref().and_then(provider_id).map(str::to_owned);
+    let wanted = Wanted {
+        node_name: place.node.clone(),
+        provider_id: place
+            .machine()
+            .and_then(|m| m.provider_id.clone())
+            .or(of_node),
+        system_uuid: node
+            .map(|n| n.system_uuid.clone())
+            .filter(|u| !u.is_empty()),
+        bmh,
+    };
+    let view = match resolve(&wanted, racks) {
+        Ok(host) => HostView::Found(host),
+        Err(because) => HostView::NotFound(because),
+    };
+    (view, bmh_key)
+}
+
+type Linked = (Option<Key>, Option<WantedBmh>);
+
+/// Machine -> Metal3Machine -> BareMetalHost, agreed in both directions; without a Machine by what
+/// the Node says of its host.
+fn linked_host(index: &Index, place: &Place) -> Result<Linked, Because> {
+    match (place.machine(), &place.node) {
+        (Some(machine), _) => host_of_machine(index, machine),
+        (None, Some(name)) if place.by_node => Ok(index
+            .node(&Key::local(), name)
+            .and_then(|node| host_of_node(index, &node))
+            .map_or((None, None), |(key, bmh)| linked(&key, &bmh))),
+        (None, _) => Ok((None, None)),
+    }
+}
+
+fn host_of_machine(index: &Index, machine: &MachineView) -> Result<Linked, Because> {
+    let none = Ok((None, None));
+    let Some(reference) = &machine.infrastructure_ref else {
+        return none;
+    };
+    if reference.kind.as_deref() != Some(kinds::METAL3_MACHINE)
+        || reference.group.as_deref() != Some(groups::INFRASTRUCTURE)
+    {
+        return none;
+    }
+    let Some(name) = &reference.name else {
+        return none;
+    };
+    let key = Key::new(machine_key(machine).namespace, name);
+    let missing = |what: String| Err(Because::HostNotFound(what));
+    let Some(entry) = index.metal3_machine(&key) else {
+        return missing(format!("Metal3Machine {key} does not exist"));
+    };
+    let metal3_machine = match &entry.view {
+        Ok(view) => view,
+        Err(error) => return missing(error.to_string()),
+    };
+    let Some(host) = &metal3_machine.host else {
+        return missing(format!(
+            "Metal3Machine {key} is linked to no BareMetalHost yet"
+        ));
+    };
+    // Like CAPM3: the namespace in the annotation does not count.
+    let host_key = Key::new(&key.namespace, &host.name);
+    let Some(entry) = index.host(&host_key) else {
+        return missing(format!("BareMetalHost {host_key} does not exist"));
+    };
+    let bmh = match &entry.view {
+        Ok(view) => view,
+        Err(error) => return missing(error.to_string()),
+    };
+    let consumer = bmh.consumer.as_ref().and_then(|c| c.name.as_deref());
+    if consumer.is_some_and(|c| c != key.name) {
+        return missing(format!(
+            "BareMetalHost {host_key} is consumed by {}, not by Metal3Machine {key}",
+            consumer.unwrap_or_default()
+        ));
+    }
+    Ok(linked(&host_key, bmh))
+}
+
+/// CAPM3 writes the BareMetalHost into the Node's label and providerID, OpenShift its Machine into an
+/// annotation. What they say must be one host.
+fn host_of_node(index: &Index, node: &Node) -> Option<(Key, std::sync::Arc<BareMetalHostView>)> {
+    let provider = provider_id(node).and_then(|id| id.strip_prefix(METAL3_PROVIDER));
+    let label = node.labels().get(METAL3_UUID_LABEL);
+    let openshift = node.annotations().get(OPENSHIFT_MACHINE_ANNOTATION);
+    let fits = |key: &Key, bmh: &BareMetalHostView| {
+        let uid = bmh.meta.uid.as_str();
+        let consumer = bmh.consumer.as_ref();
+        let by_provider = provider.is_some_and(|p| {
+            let mut parts = p.split('/');
+            match (parts.next(), parts.next()) {
+                (Some(only), None) => !uid.is_empty() && only == uid,
+                (Some(namespace), Some(name)) => key.namespace == namespace && key.name == name,
+                _ => false,
+            }
+        });
+        let by_machine = openshift.is_some_and(|machine| {
+            consumer.is_some_and(|c| {
+                c.kind.as_deref() == Some(kinds::MACHINE)
+                    && c.name.as_deref() == machine.split('/').next_back()
+                    && c.namespace.as_deref() == machine.split('/').next()
+            })
+        });
+        by_provider || by_machine || label.is_some_and(|l| !uid.is_empty() && l == uid)
+    };
+    let mut found = index.hosts().into_iter().filter_map(|(key, entry)| {
+        let view = entry.view.ok()?;
+        fits(&key, &view).then_some((key, view))
+    });
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
+fn linked(key: &Key, bmh: &BareMetalHostView) -> Linked {
+    let rack = bmh
+        .meta
+        .labels
+        .get(RACK_LABEL)
+        .or_else(|| bmh.meta.annotations.get(RACK_LABEL));
+    let wanted = WantedBmh {
+        name: key.to_string(),
+        address: bmh
+            .bmc
+            .as_ref()
+            .and_then(|b| b.address.clone())
+            .unwrap_or_default(),
+        rack: rack.cloned(),
+    };
+    (Some(key.clone()), Some(wanted))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! The requests that are carried out: CAPM3's Metal3Remediation and our PowerRemediation, read into
+//! one form.
+//!
+//! Owns what tells the two apart. Must never let anything else ask for the kind.
+
+use std::{fmt, time::Duration};
+
+use kube::api::DynamicObject;
+use rackhand_api::{
+    kinds::power_remediation::{
+        DrainPolicy, NodeGonePolicy, OnExhausted as AskedOnExhausted, PowerRemediationSpec,
+        PowerStrategyType, UnreachablePolicy,
+    },
+    names::{
+        METAL3_REMEDIATION_FINALIZER, NODE_ANNOTATIONS_BACKUP, NODE_LABELS_BACKUP,
+        POWER_REMEDIATION_FINALIZER,
+    },
+    views::{
+        Meta, Metal3RemediationView, OwnerRef, PowerRemediationView, Strategy as Metal3Strategy,
+        ViewError,
+    },
+};
+use rackhand_core::remediation::{
+    DrainBlocked, NodeGone, OnExhausted, Policy, PolicyError, Strategy, WorkloadDown,
+};
+
+use crate::{
+    config::Config,
+    object::{Key, Kind},
+};
+
+/// Names a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RequestId {
+    /// One of [`Kind::REQUESTS`].
+    pub(crate) kind: Kind,
+    pub(crate) key: Key,
+}
+
+impl RequestId {
+    pub(crate) fn new(kind: Kind, key: Key) -> Self {
+        Self { kind, key }
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.kind(), self.key)
+    }
+}
+
+/// What a request says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum RequestView {
+    Metal3(Metal3RemediationView),
+    Power(PowerRemediationView),
+}
+
+impl RequestView {
+    pub(crate) fn read(kind: Kind, object: &DynamicObject) -> Result<Self, ViewError> {
+        if kind == Kind::PowerRemediation {
+            PowerRemediationView::from_dynamic(object).map(Self::Power)
+        } else {
+            Metal3RemediationView::from_dynamic(object).map(Self::Metal3)
+        }
+    }
+
+    pub(crate) fn meta(&self) -> &Meta {
+        match self {
+            Self::Metal3(view) => &view.meta,
+            Self::Power(view) => &view.meta,
+        }
+    }
+
+    /// The Machine that it is for.
+    pub(crate) fn machine(&self) -> Option<&OwnerRef> {
+        match self {
+            Self::Metal3(view) => view.machine(),
+            Self::Power(view) => view.machine(),
+        }
+    }
+
+    /// The Node of this very cluster that it is for, where it is for no Machine.
+    pub(crate) fn node(&self) -> Option<&str> {
+        match self {
+            Self::Metal3(_) => None,
+            Self::Power(view) => view.node(),
+        }
+    }
+
+    /// It carries what a deleted Node had.
+    pub(crate) fn has_node_backup(&self) -> bool {
+        let meta = self.meta();
+        meta.has_annotation(NODE_LABELS_BACKUP) || meta.has_annotation(NODE_ANNOTATIONS_BACKUP)
+    }
+
+    pub(crate) fn policy(&self, config: &Config) -> Result<Policy, PolicyError> {
+        match self {
+            Self::Metal3(view) => metal3_policy(view.strategy.as_ref(), config),
+            Self::Power(view) => power_policy(&view.spec, config),
+        }
+    }
+}
+
+/// What keeps a request of this kind until it is cleaned up.
+pub(crate) fn finalizer(kind: Kind) -> &'static str {
+    if kind == Kind::PowerRemediation {
+        POWER_REMEDIATION_FINALIZER
+    } else {
+        METAL3_REMEDIATION_FINALIZER
+    }
+}
+
+/// What holds for both kinds where nobody says otherwise.
+fn usual(config: &Config) -> Policy {
+    Policy {
+        cooperative_grace: config.cooperative_grace,
+        power_off_timeout: config.power_timeout,
+        power_on_timeout: config.power_timeout,
+        drain_timeout: config.drain_timeout,
+        drain_blocked: config.drain_policy,
+        defer_timeout: config.defer_timeout,
+        workload_down: config.unreachable_policy,
+        node_gone: config.node_gone,
+        ..Policy::default()
+    }
+}
+
+/// CAPM3's kind has a strategy, a limit and one timeout; the rest comes from the controller's flags.
+fn metal3_policy(
+    strategy: Option<&Metal3Strategy>,
+    config: &Config,
+) -> Result<Policy, PolicyError> {
+    let strategy = strategy.ok_or(PolicyError::NoStrategy)?;
+    match strategy.strategy_type.as_deref() {
+        Some(Metal3Strategy::REBOOT) => {}
+        other => {
+            return Err(PolicyError::UnknownStrategy(
+                other.unwrap_or_default().to_owned(),
+            ));
+        }
+    }
+    Ok(Policy {
+        retry_limit: not_negative("retryLimit", strategy.retry_limit.unwrap_or(0))?,
+        boot_timeout: strategy.effective_timeout(),
+        ..usual(config)
+    })
+}
+
+/// Ours says it all; what it leaves out is the controller's own.
+fn power_policy(spec: &PowerRemediationSpec, config: &Config) -> Result<Policy, PolicyError> {
+    let strategy = &spec.strategy;
+    let times = strategy.timeouts.clone().unwrap_or_default();
+    let usual = usual(config);
+    let time = |name: &str, asked: Option<i32>, otherwise: Duration| match asked {
+        None => Ok(otherwise),
+        Some(seconds) => {
+            let seconds = not_negative(&format!("timeouts.{name}"), seconds)?;
+            Ok(Duration::from_secs(seconds.into()))
+        }
+    };
+    Ok(Policy {
+        strategy: match strategy.strategy_type {
+            PowerStrategyType::Reboot => Strategy::Reboot,
+            PowerStrategyType::PowerOff => Strategy::PowerOff,
+            PowerStrategyType::PowerCycleFirst => Strategy::PowerCycleFirst,
+        },
+        retry_limit: not_negative("retryLimit", strategy.retry_limit)?,
+        drain_blocked: match strategy.drain_policy {
+            DrainPolicy::StayOff => DrainBlocked::KeepOff,
+            DrainPolicy::PowerOn => DrainBlocked::PowerOn,
+            DrainPolicy::GiveUp => DrainBlocked::GiveUp,
+        },
+        workload_down: match strategy.unreachable_policy {
+            UnreachablePolicy::StayOff => WorkloadDown::KeepOff,
+            UnreachablePolicy::PowerOn => WorkloadDown::PowerOn,
+        },
+        node_gone: match strategy.node_gone_policy {
+            NodeGonePolicy::PowerCycle => NodeGone::PowerCycle,
+            NodeGonePolicy::Replace => NodeGone::Replace,
+        },
+        on_exhausted: match strategy.on_exhausted {
+            AskedOnExhausted::Escalate => OnExhausted::Escalate,
+            AskedOnExhausted::Retire => OnExhausted::Retire,
+            AskedOnExhausted::StayOff => OnExhausted::StayOff,
+            AskedOnExhausted::Notify => OnExhausted::Notify,
+        },
+        cooperative_grace: time("holdSeconds", times.hold_seconds, usual.cooperative_grace)?
+            .min(LONGEST_GRACE),
+        power_off_timeout: time(
+            "powerOffSeconds",
+            times.power_off_seconds,
+            usual.power_off_timeout,
+        )?,
+        confirm_timeout: time(
+            "confirmOffSeconds",
+            times.confirm_off_seconds,
+            usual.confirm_timeout,
+        )?,
+        defer_timeout: time("taintSeconds", times.taint_seconds, usual.defer_timeout)?,
+        drain_timeout: time("drainSeconds", times.drain_seconds, usual.drain_timeout)?,
+        power_on_timeout: time(
+            "powerOnSeconds",
+            times.power_on_seconds,
+            usual.power_on_timeout,
+        )?,
+        boot_timeout: time("bootSeconds", times.boot_seconds, usual.boot_timeout)?,
+        restore_timeout: time(
+            "restoreSeconds",
+            times.restore_seconds,
+            usual.restore_timeout,
+        )?,
+        ..usual
+    })
+}
+
+/// What baremetal-operator may have at most: a failed node waits for it (design: 5).
+const LONGEST_GRACE: Duration = Duration::from_secs(30);
+
+fn not_negative(field: &str, value: i32) -> Result<u32, PolicyError> {
+    u32::try_from(value).map_err(|_| PolicyError::Field {
+        field: format!("spec.strategy.{field}"),
+        message: "must not be negative".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn view(kind: Kind, spec: &Value) -> Result<RequestView, ViewError> {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "metadata": { "name": "n1", "namespace": "ns", "uid": "u" },
+            "spec": spec,
+        }))
+        .unwrap();
+        RequestView::read(kind, &object)
+    }
+
+    fn policy(kind: Kind, strategy: &Value) -> Result<Policy, PolicyError> {
+        view(kind, &json!({ "strategy": strategy }))
+            .unwrap()
+            .policy(&Config::default())
+    }
+
+    #[test]
+    fn capm3s_kind_retires_the_host_and_takes_the_rest_from_the_flags() {
+        let asked = json!({ "type": "Reboot", "retryLimit": 3, "timeoutSeconds": 100 });
+        let p = policy(Kind::Metal3Remediation, &asked).unwrap();
+        assert_eq!((p.retry_limit, p.boot_timeout.as_secs()), (3, 100));
+        assert_eq!(p.on_exhausted, OnExhausted::Retire);
+        assert_eq!(p.drain_timeout, Config::default().drain_timeout);
+        for wrong in [
+            json!({ "type": "Other" }),
+            json!({ "type": "Reboot", "retryLimit": -1 }),
+        ] {
+            assert!(policy(Kind::Metal3Remediation, &wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ours_says_everything_and_leaves_out_what_it_likes() {
+        let p = policy(Kind::PowerRemediation, &json!({})).unwrap();
+        assert_eq!((p.strategy, p.retry_limit), (Strategy::Reboot, 1));
+        assert_eq!(p.on_exhausted, OnExhausted::Escalate);
+        let asked = json!({
+            "type": "PowerCycleFirst",
+            "retryLimit": 0,
+            "drainPolicy": "GiveUp",
+            "unreachablePolicy": "PowerOn",
+            "nodeGonePolicy": "Replace",
+            "onExhausted": "StayOff",
+            "timeouts": {
+                "holdSeconds": 99, "powerOffSeconds": 1, "confirmOffSeconds": 2, "taintSeconds": 3,
+                "drainSeconds": 4, "powerOnSeconds": 5, "bootSeconds": 6, "restoreSeconds": 7,
+            },
+        });
+        let p = policy(Kind::PowerRemediation, &asked).unwrap();
+        assert_eq!(
+            (p.strategy, p.drain_blocked, p.workload_down),
+            (
+                Strategy::PowerCycleFirst,
+                DrainBlocked::GiveUp,
+                WorkloadDown::PowerOn
+            )
+        );
+        assert_eq!(
+            (p.node_gone, p.on_exhausted),
+            (NodeGone::Replace, OnExhausted::StayOff)
+        );
+        let seconds = [
+            p.cooperative_grace,
+            p.power_off_timeout,
+            p.confirm_timeout,
+            p.defer_timeout,
+            p.drain_timeout,
+            p.power_on_timeout,
+            p.boot_timeout,
+            p.restore_timeout,
+        ]
+        .map(|d| d.as_secs());
+        assert_eq!(seconds, [30, 1, 2, 3, 4, 5, 6, 7]);
+        assert!(policy(Kind::PowerRemediation, &json!({ "retryLimit": -1 })).is_err());
+        let unknown = json!({ "strategy": { "type": "Reprovision" } });
+        let error = view(Kind::PowerRemediation, &unknown).unwrap_err();
+        assert!(error.to_string().contains("Reprovision"), "{error}");
+    }
+
+    #[test]
+    fn ours_is_for_its_machine_or_else_for_the_node_that_it_names() {
+        let read = |metadata: Value| {
+            let object = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
+            RequestView::read(Kind::PowerRemediation, &object).unwrap()
+        };
+        let owner = |group: &str, kind: &str| json!([{ "apiVersion": group, "kind": kind, "name": "o", "uid": "u" }]);
+        let by_machine = read(json!({
+            "name": "n1", "ownerReferences": owner("cluster.x-k8s.io/v1beta1", "Machine"),
+            "annotations": { "remediation.medik8s.io/node-name": "n2" },
+        }));
+        assert_eq!(by_machine.node(), None);
+        assert_eq!(by_machine.machine().map(|m| m.name.as_str()), Some("o"));
+        let owned = owner("remediation.medik8s.io/v1alpha1", "NodeHealthCheck");
+        let named = read(json!({ "name": "n1", "ownerReferences": owned }));
+        assert_eq!((named.node(), named.machine()), (Some("n1"), None));
+        let generated = read(json!({
+            "name": "n1-x7k", "annotations": { "remediation.medik8s.io/node-name": "n1" },
+        }));
+        assert_eq!(generated.node(), Some("n1"));
+    }
+}

@@ -1,0 +1,265 @@
+//! The status of a PowerRemediation, from the cursor.
+//!
+//! Pure. Must never say more than the cursor holds.
+
+use jiff::Timestamp;
+use rackhand_api::{
+    kinds::{
+        conditions::{ConditionStatus, StatusCondition},
+        power_record::{Attempt, PowerOffEvidence, PowerReading},
+        power_remediation::{InPlace, PowerPhase, PowerRemediationStatus, Step as ShownStep},
+    },
+    names::conditions::{
+        BLOCKED, DRAIN_BLOCKED, FENCE_UNCONFIRMED, FENCED, OVERDUE, PROCESSING, SUCCEEDED,
+    },
+};
+use rackhand_core::remediation::{AttemptRecord, Because, OffEvidence, State, Step, TaintOwner};
+use serde_json::{Map, Value};
+
+/// Readings that a status carries at most.
+const READINGS: usize = 16;
+
+/// What a status is made of.
+pub(crate) struct Facts<'a> {
+    pub(crate) state: Option<&'a State>,
+    pub(crate) because: &'a Because,
+    pub(crate) generation: Option<i64>,
+    pub(crate) node: Option<&'a str>,
+    /// Our hold key is on the BareMetalHost.
+    pub(crate) held: bool,
+    /// When the time of the step is over.
+    pub(crate) until: Option<Timestamp>,
+    pub(crate) now: Timestamp,
+}
+
+/// The new status. Conditions that were once there stay, with the time of their last change.
+pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemediationStatus {
+    let state = f.state;
+    PowerRemediationStatus {
+        observed_generation: f.generation,
+        conditions: conditions(&old.conditions, f),
+        phase: Some(phase(f)),
+        node_name: f
+            .node
+            .or_else(|| state.and_then(|s| s.node.as_ref()).map(|n| n.name.as_str()))
+            .map(str::to_owned),
+        step: Some(state.map_or(ShownStep::Pending, |s| shown(s.step))),
+        step_since: state.map(|s| whole(s.since)),
+        step_until: f.until.map(whole),
+        reason: Some(f.because.label().into()),
+        message: Some(f.because.to_string()),
+        attempts: state.map(attempts).unwrap_or_default(),
+        power_off: state.and_then(|s| s.off.as_ref()).map(evidence),
+        in_place: state.map(|s| in_place(s, f.held)).unwrap_or_default(),
+        cursor: state.and_then(|s| serde_json::to_value(s).ok()),
+    }
+}
+
+fn shown(step: Step) -> ShownStep {
+    match step {
+        Step::Pending => ShownStep::Pending,
+        Step::Holding => ShownStep::Holding,
+        Step::PoweringOff => ShownStep::PoweringOff,
+        Step::AwaitingConfirmation => ShownStep::AwaitingConfirmation,
+        Step::ConfirmingOff => ShownStep::ConfirmingOff,
+        Step::Tainting => ShownStep::Tainting,
+        Step::Draining => ShownStep::Draining,
+        Step::Fenced => ShownStep::Fenced,
+        Step::PoweringOn => ShownStep::PoweringOn,
+        Step::Booting => ShownStep::Booting,
+        Step::Restoring => ShownStep::Restoring,
+        Step::Retrying => ShownStep::Retrying,
+        Step::Aborting => ShownStep::Aborting,
+        Step::Succeeded => ShownStep::Succeeded,
+        Step::Escalated => ShownStep::Escalated,
+        Step::Blocked => ShownStep::Blocked,
+    }
+}
+
+fn phase(f: &Facts<'_>) -> PowerPhase {
+    let Some(state) = f.state else {
+        return PowerPhase::Pending;
+    };
+    let was_off = state.off.is_some() || state.attempts.iter().any(|a| a.off.is_some());
+    match state.step {
+        Step::Pending => PowerPhase::Pending,
+        Step::Succeeded => PowerPhase::Succeeded,
+        Step::Fenced if state.failed().is_none() => PowerPhase::Succeeded,
+        Step::Blocked if !was_off => PowerPhase::Aborted,
+        Step::Fenced | Step::Escalated | Step::Blocked => PowerPhase::Failed,
+        _ if f.because.is_blocked() => PowerPhase::Waiting,
+        _ => PowerPhase::Running,
+    }
+}
+
+fn conditions(old: &[StatusCondition], f: &Facts<'_>) -> Vec<StatusCondition> {
+    let step = f.state.map_or(Step::Pending, |s| s.step);
+    let phase = phase(f);
+    let ended = matches!(
+        phase,
+        PowerPhase::Succeeded | PowerPhase::Failed | PowerPhase::Aborted
+    );
+    let succeeded = match phase {
+        PowerPhase::Succeeded => ConditionStatus::True,
+        PowerPhase::Failed | PowerPhase::Aborted => ConditionStatus::False,
+        _ => ConditionStatus::Unknown,
+    };
+    let is_off = f
+        .state
+        .is_some_and(|s| s.off.is_some() && s.on.is_none() && !s.step.is_terminal());
+    let unconfirmed =
+        step == Step::AwaitingConfirmation || matches!(f.because, Because::FenceUnconfirmed(_));
+    let drain = matches!(
+        f.because,
+        Because::DrainBlocked(_) | Because::DrainGivenUp(_)
+    );
+    let overdue = !ended && f.until.is_some_and(|until| until <= f.now);
+    let holds = |yes: bool| {
+        if yes {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        }
+    };
+    let mut list = vec![
+        (PROCESSING, holds(!ended)),
+        (SUCCEEDED, succeeded),
+        (FENCED, holds(is_off)),
+    ];
+    for (name, yes) in [
+        (BLOCKED, !ended && f.because.is_blocked()),
+        (FENCE_UNCONFIRMED, unconfirmed),
+        (DRAIN_BLOCKED, drain),
+        (OVERDUE, overdue),
+    ] {
+        if yes || old.iter().any(|c| c.condition_type == name) {
+            list.push((name, holds(yes)));
+        }
+    }
+    let same = |name: &str, status| {
+        old.iter()
+            .find(|c| c.condition_type == name && c.status == status)
+            .map(|c| c.last_transition_time)
+    };
+    list.into_iter()
+        .map(|(name, status)| StatusCondition {
+            condition_type: name.into(),
+            status,
+            reason: f.because.label().into(),
+            message: f.because.to_string(),
+            last_transition_time: same(name, status).unwrap_or_else(|| whole(f.now)),
+            observed_generation: f.generation,
+        })
+        .collect()
+}
+
+fn attempts(state: &State) -> Vec<Attempt> {
+    let mut list: Vec<Attempt> = state.attempts.iter().map(ended).collect();
+    if !state.is_recorded() && state.step != Step::Pending {
+        let number = number(state.attempt);
+        list.retain(|a| a.number != number);
+        list.push(Attempt {
+            number,
+            started_at: whole(state.attempt_started),
+            powered_off_at: state.off.as_ref().map(|off| whole(off.at())),
+            drained_at: state.drained.map(whole),
+            powered_on_at: state.on.map(whole),
+            finished_at: None,
+            failed_step: None,
+            reason: None,
+            message: None,
+        });
+    }
+    list
+}
+
+fn number(attempt: u32) -> i32 {
+    i32::try_from(attempt.max(1)).unwrap_or(i32::MAX)
+}
+
+fn ended(record: &AttemptRecord) -> Attempt {
+    let failed = record.because != Because::Recovered;
+    Attempt {
+        number: number(record.number),
+        started_at: whole(record.started),
+        powered_off_at: record.off.map(whole),
+        drained_at: record.drained.map(whole),
+        powered_on_at: record.on.map(whole),
+        finished_at: Some(whole(record.ended)),
+        failed_step: record.step.filter(|_| failed).map(shown),
+        reason: Some(record.because.label().into()),
+        message: Some(record.because.to_string()),
+    }
+}
+
+fn evidence(off: &OffEvidence) -> PowerOffEvidence {
+    let readings = match off {
+        OffEvidence::Bmc { readings, .. } => readings.as_slice(),
+        OffEvidence::Person { .. } => &[],
+    };
+    PowerOffEvidence {
+        confirmed_at: Some(whole(off.at())),
+        readings: readings
+            .iter()
+            .rev()
+            .take(READINGS)
+            .rev()
+            .map(|r| PowerReading {
+                read_at: r.at,
+                protocol: r.protocol.clone(),
+                state: r.raw.clone(),
+                identity: Some(r.identity.clone()).filter(|i| !i.is_empty()),
+                agent: None,
+            })
+            .collect(),
+    }
+}
+
+/// As intended: what is recorded before it is done has to be taken away even if it was not.
+fn in_place(state: &State, held: bool) -> Vec<InPlace> {
+    let mut list = Vec::new();
+    if held {
+        list.push(InPlace::Hold);
+    }
+    if state.step.is_terminal() {
+        return list;
+    }
+    if state.agent_holds || state.off.is_some() && state.on.is_none() {
+        list.push(InPlace::PowerOff);
+    }
+    if state.taint == Some(TaintOwner::Us) {
+        list.push(InPlace::Taint);
+    }
+    list
+}
+
+fn whole(at: Timestamp) -> Timestamp {
+    at.round(jiff::Unit::Second).unwrap_or(at)
+}
+
+/// A JSON merge patch (RFC 7386) that makes `old` into `new`: what is gone is nulled, since a merge
+/// would keep it.
+pub(crate) fn merge_diff(old: &Value, new: &Value) -> Value {
+    let (Value::Object(before), Value::Object(after)) = (old, new) else {
+        return new.clone();
+    };
+    let mut patch = Map::new();
+    for (key, value) in after {
+        match before.get(key) {
+            Some(same) if same == value => {}
+            Some(was) => {
+                patch.insert(key.clone(), merge_diff(was, value));
+            }
+            None => {
+                patch.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    for key in before.keys().filter(|key| !after.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    Value::Object(patch)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+use rackhand_core::remediation::PowerReading as CoreReading;
+use rackhand_core::remediation::{NodeMark, PowerState, Strategy};
+use serde_json::json;
+
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).unwrap()
+}
+
+fn state(step: Step) -> State {
+    let mut s = State::new(at(0));
+    s.step = step;
+    s.node = Some(NodeMark {
+        name: "n1".into(),
+        uid: "u".into(),
+        boot_id: "b".into(),
+        system_uuid: "x".into(),
+    });
+    s
+}
+
+fn off() -> OffEvidence {
+    let reading = CoreReading {
+        state: PowerState::Off,
+        raw: "Off".into(),
+        protocol: "Redfish".into(),
+        identity: "4c4c".into(),
+        at: at(9),
+        since_start_ms: 1,
+        bmc: "192.0.2.7".into(),
+    };
+    OffEvidence::Bmc {
+        at: at(10),
+        readings: vec![reading.clone(), reading],
+    }
+}
+
+fn shown_at(
+    old: &PowerRemediationStatus,
+    state: &State,
+    because: &Because,
+    now: i64,
+) -> PowerRemediationStatus {
+    let facts = Facts {
+        state: Some(state),
+        because,
+        generation: Some(3),
+        node: None,
+        held: true,
+        until: Some(at(100)),
+        now: at(now),
+    };
+    status(old, &facts)
+}
+
+fn says(status: &PowerRemediationStatus, name: &str) -> Option<ConditionStatus> {
+    let found = status.conditions.iter().find(|c| c.condition_type == name);
+    found.map(|c| c.status)
+}
+
+#[test]
+fn medik8s_reads_unknown_at_the_start_and_then_how_it_ended() {
+    use ConditionStatus::{False, True, Unknown};
+    let none = PowerRemediationStatus::default();
+    let read = |state: &State, because: &Because| {
+        let status = shown_at(&none, state, because, 1);
+        (
+            says(&status, "Processing").unwrap(),
+            says(&status, "Succeeded").unwrap(),
+            status.phase.unwrap(),
+        )
+    };
+    let started = read(&state(Step::Pending), &Because::Started);
+    assert_eq!(started, (True, Unknown, PowerPhase::Pending));
+    let going = read(&state(Step::Booting), &Because::Booting);
+    assert_eq!(going, (True, Unknown, PowerPhase::Running));
+    let stuck = read(&state(Step::Draining), &Because::DrainBlocked("x".into()));
+    assert_eq!(stuck, (True, Unknown, PowerPhase::Waiting));
+    let back = read(&state(Step::Succeeded), &Because::Recovered);
+    assert_eq!(back, (False, True, PowerPhase::Succeeded));
+    let mut fenced = state(Step::Fenced);
+    fenced.strategy = Strategy::PowerOff;
+    let kept = read(&fenced, &Because::Fenced);
+    assert_eq!(kept, (False, True, PowerPhase::Succeeded));
+    fenced.keep_off = Some(Because::ExhaustedKeptOff(2));
+    let failed = read(&fenced, &Because::ExhaustedKeptOff(2));
+    assert_eq!(failed, (False, False, PowerPhase::Failed));
+    let mut blocked = state(Step::Blocked);
+    let untouched = read(&blocked, &Because::TimedOut);
+    assert_eq!(untouched, (False, False, PowerPhase::Aborted));
+    blocked.off = Some(off());
+    assert_eq!(read(&blocked, &Because::TimedOut).2, PowerPhase::Failed);
+    assert_eq!(
+        read(&state(Step::Escalated), &Because::Exhausted(2)).2,
+        PowerPhase::Failed
+    );
+}
+
+#[test]
+fn a_condition_that_was_there_stays_and_keeps_its_time_while_its_status_does() {
+    let none = PowerRemediationStatus::default();
+    let mut s = state(Step::AwaitingConfirmation);
+    let because = Because::FenceUnconfirmed("no answer".into());
+    let first = shown_at(&none, &s, &because, 5);
+    assert_eq!(
+        says(&first, "FenceUnconfirmed"),
+        Some(ConditionStatus::True)
+    );
+    assert_eq!(says(&first, "DrainBlocked"), None);
+    let second = shown_at(&first, &s, &because, 50);
+    let time = |status: &PowerRemediationStatus, name: &str| {
+        let found = status.conditions.iter().find(|c| c.condition_type == name);
+        found.unwrap().last_transition_time
+    };
+    assert_eq!(time(&second, "FenceUnconfirmed"), at(5));
+    s.step = Step::ConfirmingOff;
+    s.off = Some(off());
+    let third = shown_at(&second, &s, &Because::WaitingForQuietLease, 60);
+    assert_eq!(
+        says(&third, "FenceUnconfirmed"),
+        Some(ConditionStatus::False)
+    );
+    assert_eq!(time(&third, "FenceUnconfirmed"), at(60));
+    assert_eq!(time(&third, "Processing"), at(5));
+    assert_eq!(says(&third, "Fenced"), Some(ConditionStatus::True));
+}
+
+#[test]
+fn a_step_beyond_its_time_is_overdue_until_it_ends() {
+    let none = PowerRemediationStatus::default();
+    let s = state(Step::Tainting);
+    let because = Because::Tainting;
+    assert_eq!(says(&shown_at(&none, &s, &because, 99), "Overdue"), None);
+    let late = shown_at(&none, &s, &because, 100);
+    assert_eq!(says(&late, "Overdue"), Some(ConditionStatus::True));
+    let done = shown_at(&late, &state(Step::Succeeded), &Because::Recovered, 200);
+    assert_eq!(says(&done, "Overdue"), Some(ConditionStatus::False));
+}
+
+#[test]
+fn attempts_evidence_and_what_is_in_place_are_shown_without_the_bmcs_address() {
+    let mut s = state(Step::Draining);
+    s.attempt = 2;
+    s.attempt_started = at(60);
+    s.off = Some(off());
+    s.taint = Some(TaintOwner::Us);
+    s.agent_holds = true;
+    s.attempts.push(AttemptRecord {
+        number: 1,
+        started: at(0),
+        off: Some(at(10)),
+        drained: Some(at(20)),
+        on: Some(at(30)),
+        ended: at(60),
+        step: Some(Step::Restoring),
+        because: Because::BootTimeout,
+    });
+    let shown = shown_at(
+        &PowerRemediationStatus::default(),
+        &s,
+        &Because::Draining("1 pod".into()),
+        70,
+    );
+    assert_eq!(shown.attempts.len(), 2);
+    assert_eq!(shown.attempts[0].failed_step, Some(ShownStep::Restoring));
+    assert_eq!(shown.attempts[0].reason.as_deref(), Some("BootTimeout"));
+    assert_eq!(
+        (shown.attempts[1].number, shown.attempts[1].finished_at),
+        (2, None)
+    );
+    assert_eq!(shown.attempts[1].powered_off_at, Some(at(10)));
+    assert_eq!(
+        shown.in_place,
+        [InPlace::Hold, InPlace::PowerOff, InPlace::Taint]
+    );
+    let evidence = shown.power_off.clone().unwrap();
+    assert_eq!(evidence.readings.len(), 2);
+    assert_eq!(evidence.readings[0].identity.as_deref(), Some("4c4c"));
+    assert_eq!(shown.node_name.as_deref(), Some("n1"));
+    let text = serde_json::to_string(&evidence).unwrap();
+    assert!(!text.contains("192.0.2.7"), "{text}");
+}
+
+#[test]
+fn f2_the_cursor_in_the_status_is_the_state_to_the_letter() {
+    let mut s = state(Step::Draining);
+    s.off = Some(off());
+    s.ending = Some(Because::DrainGivenUp("1 pod".into()));
+    let shown = shown_at(
+        &PowerRemediationStatus::default(),
+        &s,
+        &Because::Booting,
+        70,
+    );
+    let cursor = shown.cursor.unwrap();
+    assert_eq!(serde_json::from_value::<State>(cursor).unwrap(), s);
+}
+
+/// RFC 7386, as an API server applies it.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let object = target.as_object_mut().unwrap();
+    for (key, value) in fields {
+        if value.is_null() {
+            object.remove(key);
+        } else {
+            merge(object.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+#[test]
+fn f2_a_merge_of_the_difference_leaves_nothing_of_the_old_cursor() {
+    let values = [
+        json!({}),
+        json!({ "cursor": { "step": "Tainting", "off": { "Bmc": { "at": 1, "readings": [1] } } } }),
+        json!({ "cursor": { "step": "Holding" }, "conditions": [{ "type": "A" }] }),
+        json!({ "cursor": { "step": "Tainting", "off": { "Person": { "at": 2 } } } }),
+        json!({ "cursor": { "taint": "Us", "attempts": [] }, "phase": "Running" }),
+    ];
+    for old in &values {
+        for new in &values {
+            let mut merged = old.clone();
+            merge(&mut merged, &merge_diff(old, new));
+            assert_eq!(&merged, new, "from {old}");
+        }
+    }
+}
