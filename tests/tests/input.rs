@@ -503,16 +503,19 @@ async fn broken_kubeconfig(w: &World) -> Result<()> {
     w.back("good-3").await
 }
 
-async fn agent_connected(w: &World, agent: &str, status: &str, words: &[&str]) -> Result<()> {
-    let agents = kube::Api::<kube::api::DynamicObject>::all_with(
+fn agents(w: &World) -> kube::Api<kube::api::DynamicObject> {
+    kube::Api::all_with(
         w.stage.client.clone(),
         &kube::core::ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(
             "rackhand.dev",
             "v1alpha1",
             "RackAgent",
         )),
-    );
-    w.condition(&agents, agent, "Connected", |c| {
+    )
+}
+
+async fn agent_connected(w: &World, agent: &str, status: &str, words: &[&str]) -> Result<()> {
+    w.condition(&agents(w), agent, "Connected", |c| {
         let message = c["message"].as_str().unwrap_or_default();
         c["status"] == status && words.iter().all(|word| message.contains(word))
     })
@@ -543,7 +546,10 @@ async fn other_rack(w: &World) -> Result<()> {
         }),
     )
     .await?;
-    agent_connected(w, "elsewhere", "False", &["elsewhere", "good"]).await
+    agent_connected(w, "elsewhere", "False", &["elsewhere", "good"]).await?;
+    // A host that nobody knows could be its, for as long as it is there and silent.
+    agents(w).delete("elsewhere", &Default::default()).await?;
+    Ok(())
 }
 
 async fn broken_inventory(w: &World) -> Result<()> {
