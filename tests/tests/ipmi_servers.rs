@@ -200,6 +200,19 @@ async fn the_bmc_says_which_system_it_is() {
 }
 
 #[tokio::test]
+async fn the_event_log_is_read_and_emptied() {
+    let server = Server::start(Peer::IpmiSim);
+    let bmc = server.admin();
+    let log = bmc.event_log(10).await.expect("log");
+    assert_eq!(log.entries.len(), 1, "{log:?}");
+    bmc.clear_event_log().await.expect("clear");
+    let said = text(&server.ipmitool(&["sel", "list"]).stdout);
+    // Many write a record of the clearing itself.
+    assert!(!said.contains("Temperature"), "{said}");
+    bmc.sensors().await.expect("sensors");
+}
+
+#[tokio::test]
 async fn a_wrong_password_and_a_wrong_user_are_told() {
     for (peer, user, password, word) in [
         (

@@ -148,6 +148,7 @@ impl Machine {
         random: &mut dyn Random,
     ) {
         self.drop_opening(now, random);
+        let need = self.need(job);
         let (Some(session), Some(pending)) = (&mut self.session, job.pending.take()) else {
             return;
         };
@@ -198,7 +199,7 @@ impl Machine {
                     return;
                 }
                 let is_short = code == Some(CompletionCode::PRIVILEGE)
-                    && session.level == Level::Operator
+                    && need == Level::Operator
                     && self.settings.most == Some(Level::Administrator);
                 if is_short && may_repeat {
                     job.fallback = Some(answer);

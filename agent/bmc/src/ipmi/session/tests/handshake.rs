@@ -203,6 +203,23 @@ fn a_bmc_that_wants_administrator_for_power_gets_it_and_is_remembered() {
     world.close();
     assert_eq!(world.bmc.sessions().0, 0);
 
+    // A read never needs it, and is not asked again.
+    let mut world = World::admin();
+    world.ask(control(1)).expect("on");
+    world.bmc.codes = vec![0xd4; 100];
+    let before = world.sent.len();
+    assert_eq!(
+        world.ask(status()).map(|answer| answer.completion),
+        Ok(0xd4)
+    );
+    assert_eq!(world.sent.len(), before + 1);
+    // Nor is power, where that was not it.
+    assert_eq!(
+        world.ask(control(0)).map(|answer| answer.completion),
+        Ok(0xd4)
+    );
+    assert!(world.sent.len() < before + 10);
+
     // Who may not have it gets the BMC's own answer.
     let mut world = World::new(super::world::settings("oper", "operpw"));
     world.bmc.control_level = 4;

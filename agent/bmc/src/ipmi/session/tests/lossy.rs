@@ -24,6 +24,11 @@ fn live(number: u64, faults: Faults) {
         if plan.percent(15) {
             world.bmc.restart();
         }
+        if plan.percent(30) {
+            let at = usize::try_from(plan.below(CODES.len() as u64)).unwrap_or_default();
+            let count = usize::try_from(plan.below(12)).unwrap_or_default();
+            world.bmc.codes = vec![CODES[at]; count];
+        }
         let exchange = match plan.below(4) {
             0 => reset(call),
             1 => control(0),
@@ -32,13 +37,15 @@ fn live(number: u64, faults: Faults) {
         };
         let is_status = exchange == status();
         let is_reset = exchange == reset(call);
-        let began = world.now;
+        let (began, sent) = (world.now, world.sent.len());
         let dropped = plan
             .percent(20)
             .then(|| began + Duration::from_millis(plan.below(800)));
         world.begin(exchange);
         let outcome = world.go_on(dropped);
         let took = world.now - began;
+        let sent = world.sent.len() - sent;
+        assert!(sent <= 60, "run {number}: {sent} datagrams for one call");
         assert!(took <= LIMIT, "run {number}: {took:?}");
         match outcome {
             Some(Ok(answer)) if answer.completion == 0 && is_status => {
@@ -85,6 +92,9 @@ fn reset(call: u8) -> Exchange {
     exchange.data.push(call);
     exchange
 }
+
+/// What a BMC may say instead of yes.
+const CODES: [u8; 7] = [0xc0, 0xc1, 0xc3, 0xd2, 0xd4, 0xd5, 0xff];
 
 const LATE: Duration = Duration::from_millis(1200);
 
