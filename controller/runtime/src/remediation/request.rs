@@ -230,19 +230,24 @@ mod tests {
 
     use super::*;
 
-    fn view(kind: Kind, spec: &Value) -> Result<RequestView, ViewError> {
-        let object: DynamicObject = serde_json::from_value(json!({
+    fn object(spec: &Value) -> DynamicObject {
+        serde_json::from_value(json!({
             "metadata": { "name": "n1", "namespace": "ns", "uid": "u" },
             "spec": spec,
         }))
-        .unwrap();
-        RequestView::read(kind, &object)
+        .unwrap()
+    }
+
+    fn view(kind: Kind, spec: &Value) -> Result<RequestView, ViewError> {
+        RequestView::read(kind, &object(spec))
     }
 
     fn policy(kind: Kind, strategy: &Value) -> Result<Policy, PolicyError> {
-        view(kind, &json!({ "strategy": strategy }))
-            .unwrap()
-            .policy(&Config::default())
+        let view = view(kind, &json!({ "strategy": strategy }));
+        view.map_or_else(
+            |error| panic!("{error}"),
+            |view| view.policy(&Config::default()),
+        )
     }
 
     #[test]
