@@ -42,6 +42,8 @@ pub(super) struct Engine {
     pub(super) machine: Option<Key>,
     pub(super) node: Option<String>,
     pub(super) held: bool,
+    /// How it ends and why, while the finalizer is being taken off.
+    leaving: Option<(Outcome, &'static str)>,
 }
 
 /// Why a turn of the loop came to nothing.
@@ -76,6 +78,7 @@ impl Engine {
             operation: None,
             power: None,
             completed: BTreeSet::new(),
+            leaving: None,
             machine: None,
             node: None,
             held: false,
@@ -125,6 +128,12 @@ impl Engine {
             }
             last = None;
         }
+        // The news that the object is gone may overtake the answer to what made it go.
+        if let Some((outcome, because)) = self.leaving.take()
+            && self.load().is_err()
+        {
+            self.finished(outcome, because);
+        }
         self.context.active.lock().remove(&self.uid);
         self.context.metrics.blocked(&self.uid, None);
     }
@@ -161,10 +170,12 @@ impl Engine {
                 for note in &decision.notes {
                     self.tell(note.warning, note.reason, &note.message);
                 }
-                self.act(&command, &observation).await?;
-                // The object may be gone before anybody can look at it again.
                 if let Command::RemoveFinalizer(outcome) = command {
-                    self.finished(outcome, &decision.because);
+                    self.leaving = Some((outcome, decision.because.label()));
+                }
+                self.act(&command, &observation).await?;
+                if let Some((outcome, because)) = self.leaving.take() {
+                    self.finished(outcome, because);
                 }
                 self.completed.insert(command.clone());
                 Ok(Turn::Did(command))
@@ -292,7 +303,7 @@ impl Engine {
         }
     }
 
-    fn finished(&self, outcome: Outcome, because: &Because) {
+    fn finished(&self, outcome: Outcome, because: &'static str) {
         let label = match outcome {
             Outcome::Succeeded => "succeeded",
             Outcome::Escalated => "escalated",
@@ -300,9 +311,7 @@ impl Engine {
             Outcome::Withdrawn => "withdrawn",
         };
         tracing::info!(remediation = %self.id, outcome = label, "remediation finished");
-        self.context
-            .metrics
-            .remediation_done(label, because.label());
+        self.context.metrics.remediation_done(label, because);
     }
 
     /// Waits for whatever comes first; true: stop.
