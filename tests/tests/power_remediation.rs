@@ -378,12 +378,21 @@ async fn by_check(w: &World) -> Result<()> {
     w.stage.one_cycle("mhc-1")?;
     w.stage.tainted_only_while_off(&w.witness, "mhc-1").await?;
     ensure!(w.witness.taints("mhc-1").len() == 2, "tainted once");
-    let events = w.stage.events("mhc-1").await?;
-    let notes: Vec<String> = events.iter().filter_map(|e| e.note.clone()).collect();
-    for took in ["(PoweringOff took ", "(Draining took ", "(Booting took "] {
-        ensure!(notes.iter().any(|n| n.contains(took)), "{took}: {notes:?}");
-    }
-    Ok(())
+    // Events are sent on the side, and may come late.
+    wait_until("events with times", LONG, || async {
+        let events = w.stage.events("mhc-1").await?;
+        let notes: Vec<String> = events.iter().filter_map(|e| e.note.clone()).collect();
+        let steps = ["(PoweringOff took ", "(Draining took ", "(Booting took "];
+        let all = steps
+            .iter()
+            .all(|took| notes.iter().any(|n| n.contains(took)));
+        Ok(if all {
+            Ok(())
+        } else {
+            Err(format!("{notes:?}"))
+        })
+    })
+    .await
 }
 
 async fn power_off(w: &World) -> Result<()> {

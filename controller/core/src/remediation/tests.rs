@@ -15,6 +15,7 @@ mod identity;
 mod judge;
 mod policies;
 mod strategies;
+mod table;
 mod waiting;
 mod ways_out;
 mod withdrawn;

@@ -147,6 +147,7 @@ impl Workloads {
             .modify(trim);
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
+        let mut connected = false;
         let mut failures = 0;
         let mut last_error = String::new();
         let mut probe = tokio::time::interval(PROBE_INTERVAL);
@@ -162,13 +163,24 @@ impl Workloads {
                     }
                     Some(Ok(watcher::Event::InitDone)) => {
                         index.retain_nodes(key, &listed);
+                        connected = true;
                         failures = 0;
                         tracing::info!(cluster = %key, nodes = listed.len(), "workload cluster connected");
                         index.set_connection(key, Connection::Up);
                     }
                     Some(Ok(watcher::Event::Apply(node))) => index.apply_node(key, node),
                     Some(Ok(watcher::Event::Delete(node))) => index.delete_node(key, &node.name_any()),
-                    Some(Err(error)) => last_error = error.to_string(),
+                    Some(Err(error)) => {
+                        last_error = error.to_string();
+                        // Before the first list nobody knows the Nodes: most often a right is missing.
+                        let why = format!("its Nodes cannot be watched: {last_error}");
+                        let news = !matches!(index.connection(key),
+                            Connection::Down(said) if said == why);
+                        if !connected && news {
+                            tracing::warn!(cluster = %key, why, "workload cluster is not connected");
+                            index.set_connection(key, Connection::Down(why));
+                        }
+                    }
                     None => return "the watch of its Nodes ended".into(),
                 },
                 _ = probe.tick() => {

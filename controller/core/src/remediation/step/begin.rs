@@ -125,7 +125,12 @@ impl Cx<'_> {
 
     /// F2: intent is durable before the power-off.
     pub(super) fn holding(&self, mut s: State) -> Decision {
-        if let Some(why) = self.withdrawn().or_else(|| self.offline()) {
+        let rival = || {
+            let rival = self.o.conflict.clone();
+            rival.filter(|why| matches!(why, Because::RivalController(_)))
+        };
+        // Two that came at the same time: nothing is switched yet, so this one can still step back.
+        if let Some(why) = self.withdrawn().or_else(|| self.offline()).or_else(rival) {
             return self.abort(s, why);
         }
         if self.o.bmh.is_some() && !self.holds() {

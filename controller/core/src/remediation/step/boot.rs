@@ -42,7 +42,7 @@ impl Cx<'_> {
 
     /// F4 holds here: the step is only reached drained, without a taint, or by policy.
     pub(super) fn powering_on(&self, s: State) -> Decision {
-        if let Some(why) = self.offline() {
+        if let Some(why) = self.offline().or_else(|| self.given_back()) {
             return self.abort(s, why);
         }
         if let Some(d) = self.let_go(&s) {
@@ -93,6 +93,17 @@ impl Cx<'_> {
         s.failure
             .clone()
             .map_or(Because::PowerOnRunning, Because::PowerOnUnconfirmed)
+    }
+
+    /// Withdrawn with its Machine: baremetal-operator takes the host back, and its power with it.
+    fn given_back(&self) -> Option<Because> {
+        let bmh = self.o.bmh.as_ref().filter(|b| !b.detached)?;
+        let name = bmh.name.clone();
+        match (self.o.request.deleting, bmh.deleting, bmh.provisioned) {
+            (true, true, _) => Some(Because::HostDeleting(name)),
+            (true, false, false) => Some(Because::HostNotProvisioned(name)),
+            _ => None,
+        }
     }
 
     /// A7: our key goes first, and whoever else wants the host off or is at work on it goes before

@@ -52,6 +52,9 @@ impl Cx<'_> {
     /// A8: reboot keys of others.
     pub(super) fn held_by_others(&self) -> Option<Because> {
         let bmh = self.o.bmh.as_ref().filter(|b| !b.detached)?;
+        if let Some(rival @ Because::RivalController(_)) = &self.o.conflict {
+            return Some(rival.clone());
+        }
         let keys: Vec<&str> = bmh.foreign_holds.iter().map(String::as_str).collect();
         (!keys.is_empty()).then(|| Because::HeldByOthers(keys.join(", ")))
     }
