@@ -130,7 +130,7 @@ async fn discover(access: &Access, call: &Call) -> Result<Found, BmcError> {
     }
     let mut usable = Vec::new();
     let mut candidates = Vec::new();
-    let mut all_are_known = true;
+    let mut unread = None;
     for member in &members {
         let url = access.http.resolve(member)?;
         let note = match read(access, call, &url).await? {
@@ -140,15 +140,17 @@ async fn discover(access: &Access, call: &Call) -> Result<Found, BmcError> {
             }
             Read::System(_) | Read::Other(_) => "cannot be reset",
             Read::Refused(..) if vendor::is_board(member) => "a board",
-            Read::Refused(..) => {
-                all_are_known = false;
+            Read::Refused(_, error) => {
+                unread.get_or_insert(error);
                 "cannot be read"
             }
         };
         candidates.push(format!("{member} ({note})"));
     }
-    match (usable.pop(), usable.is_empty(), all_are_known) {
-        (Some(found), true, true) => Ok(found),
+    match (usable.pop(), usable.is_empty(), unread) {
+        (Some(found), true, None) => Ok(found),
+        // It may be the one, and the next reading will tell: nobody has to mend anything.
+        (None, _, Some(error)) if error.kind == ErrorKind::Busy => Err(error),
         _ => Err(wrong(format!(
             "{} systems and none named; put the path of the right one into the address: {}",
             members.len(),

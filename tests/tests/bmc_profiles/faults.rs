@@ -1,0 +1,302 @@
+//! What goes wrong between our client and a BMC, by rules: nothing is sent twice, nothing is
+//! believed that was not said, and no credential goes elsewhere.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rackhand_bmc::operation::{Ending, Goal};
+use rackhand_bmc::{AuthPolicy, ErrorKind, PowerCommand, PowerState, connect};
+use rackhand_tests::rack::redfish::Vendor;
+use rackhand_tests::rack::{Action, Counters, PowerState as Real, ResetType, Rule};
+
+use super::client::{
+    SETTLED, Seen, client, config, count, done, off, operate, received, stepped, watched,
+};
+
+const RESET: &str = "/redfish/v1/Systems/*/Actions/ComputerSystem.Reset";
+
+/// Off because we wanted it.
+const OFF: Ending = Ending::Confirmed {
+    state: PowerState::Off,
+    commanded: true,
+};
+
+fn reset_once() -> Counters {
+    Counters {
+        resets: 1,
+        ..received(&[(ResetType::ForceRestart, 1)])
+    }
+}
+
+#[tokio::test]
+async fn not_now_is_busy_with_its_wait_and_nothing_is_done() {
+    for vendor in Vendor::ALL {
+        let sim = stepped(vendor).await;
+        let (host, bmc) = (&sim.host, client(&sim));
+        let not_now = || {
+            let headers = BTreeMap::from([("Retry-After".to_owned(), "7".to_owned())]);
+            Rule::always(Action::Status {
+                status: 503,
+                body: None,
+                headers,
+            })
+            .times(1)
+        };
+        host.inject(not_now().on("GET", &sim.system()));
+        let reading = bmc.power().await.unwrap_err();
+        host.inject(not_now().on("POST", RESET));
+        let command = bmc.command(PowerCommand::Reset).await.unwrap_err();
+        for error in [reading, command] {
+            assert_eq!(error.kind, ErrorKind::Busy, "{vendor:?}: {error}");
+            assert_eq!(
+                error.retry_after,
+                Some(Duration::from_secs(7)),
+                "{vendor:?}"
+            );
+            assert!(!error.maybe_sent, "{vendor:?}: {error}");
+        }
+        assert_eq!(done(host), Counters::default(), "{vendor:?}");
+        bmc.command(PowerCommand::Reset).await.unwrap();
+        assert_eq!(done(host), reset_once(), "{vendor:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reset_whose_answer_is_lost_is_not_sent_again() {
+    for vendor in Vendor::ALL {
+        let sim = stepped(vendor).await;
+        let (host, bmc) = (&sim.host, client(&sim));
+        host.lose_next_answer();
+        let error = bmc.command(PowerCommand::Reset).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unreachable, "{vendor:?}: {error}");
+        assert!(error.maybe_sent, "{vendor:?}: {error}");
+        assert_eq!(done(host), reset_once(), "{vendor:?}");
+        host.advance(SETTLED);
+
+        host.lose_next_answer();
+        let report = operate(bmc.as_ref(), host, Goal::Reset).await;
+        let unknown = matches!(
+            report.ending,
+            Ending::Unknown {
+                command: PowerCommand::Reset,
+                ..
+            }
+        );
+        assert!(unknown, "{vendor:?}: {report:?}");
+        assert_eq!(host.counters().resets, 2, "{vendor:?}");
+        assert_eq!(host.counters().received(ResetType::ForceRestart), 2);
+    }
+}
+
+#[tokio::test]
+async fn an_off_whose_answer_is_lost_ends_confirmed() {
+    for vendor in Vendor::ALL {
+        let sim = stepped(vendor).await;
+        let (host, bmc) = (&sim.host, client(&sim));
+        host.lose_next_answer();
+        let report = operate(bmc.as_ref(), host, off()).await;
+        assert_eq!(report.ending, OFF, "{vendor:?}: {report:?}");
+        assert!(report.error.is_some_and(|error| error.maybe_sent));
+        assert_eq!(host.counters().offs, 1, "{vendor:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reset_connection_costs_a_reading_a_try_and_a_command_its_certainty() {
+    for action in [Action::Reset, Action::Drop] {
+        let sim = stepped(Vendor::Generic).await;
+        let (host, bmc) = (&sim.host, client(&sim));
+        host.inject(
+            Rule::always(action.clone())
+                .on("GET", &sim.system())
+                .times(1),
+        );
+        assert_eq!(
+            bmc.power().await.unwrap().state,
+            PowerState::On,
+            "{action:?}"
+        );
+        host.inject(
+            Rule::always(action.clone())
+                .on("GET", &sim.system())
+                .times(2),
+        );
+        let error = bmc.power().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
+        assert!(!error.maybe_sent, "{error}");
+
+        host.inject(Rule::always(action.clone()).on("POST", RESET).times(1));
+        let report = operate(bmc.as_ref(), host, Goal::Reset).await;
+        let unknown = Ending::Unknown {
+            command: PowerCommand::Reset,
+            state: Some(PowerState::On),
+        };
+        assert_eq!(report.ending, unknown, "{action:?}: {report:?}");
+        assert_eq!(done(host), Counters::default(), "{action:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_html_is_no_answer() {
+    for vendor in Vendor::ALL {
+        let sim = stepped(vendor).await;
+        let (host, bmc) = (&sim.host, client(&sim));
+        let page = |status| Rule::always(Action::Html { status }).times(1);
+        for (status, kind) in [(200, ErrorKind::Protocol), (503, ErrorKind::Busy)] {
+            host.inject(page(status).on("GET", &sim.system()));
+            let error = bmc.power().await.unwrap_err();
+            assert_eq!(error.kind, kind, "{vendor:?} {status}: {error}");
+            assert!(!error.message.contains('<'), "{error}");
+        }
+        // Refused by whoever stands before the service, or taken and answered by him.
+        host.inject(page(503).on("POST", RESET));
+        let error = bmc.command(PowerCommand::Reset).await.unwrap_err();
+        assert_eq!(
+            (error.kind, error.maybe_sent),
+            (ErrorKind::Busy, false),
+            "{error}"
+        );
+        host.inject(page(200).on("POST", RESET).afterwards());
+        let error = bmc.command(PowerCommand::Reset).await.unwrap_err();
+        assert_eq!(
+            (error.kind, error.maybe_sent),
+            (ErrorKind::Protocol, true),
+            "{error}"
+        );
+        assert_eq!(done(host), reset_once(), "{vendor:?}");
+    }
+}
+
+/// How many readings are waited for that must confirm nothing.
+const ENOUGH: usize = 3;
+
+/// `Off` is what the BMC says, and only when it says so: until then nothing is confirmed.
+#[tokio::test]
+async fn a_stale_or_lingering_state_confirms_nothing_until_it_is_off() {
+    let takes = Duration::from_secs(30);
+    for (action, shown) in [
+        (Action::Stale { age: takes }, PowerState::On),
+        (Action::PoweringOff { takes }, PowerState::PoweringOff),
+    ] {
+        for vendor in Vendor::ALL {
+            let sim = stepped(vendor).await;
+            let (host, bmc) = (&sim.host, client(&sim));
+            host.inject(Rule::always(action.clone()));
+            let mut waited = 0;
+            let mut seen = Seen::with(host, |host, readings| {
+                let is_off = host.real_power() == Real::Off;
+                waited += usize::from(is_off && count(readings, PowerState::Off) == 0);
+                if waited == ENOUGH {
+                    host.advance(takes);
+                }
+            });
+            let report = watched(bmc.as_ref(), &mut seen, off()).await;
+            assert_eq!(report.ending, OFF, "{vendor:?} {action:?}: {report:?}");
+            assert!(seen.shown(shown) >= ENOUGH, "{vendor:?} {action:?}");
+            assert_eq!(count(&report.readings, PowerState::Off), 2, "{vendor:?}");
+            let expected = Counters {
+                offs: 1,
+                ..received(&[(ResetType::ForceOff, 1)])
+            };
+            assert_eq!(done(host), expected, "{vendor:?} {action:?}");
+        }
+    }
+}
+
+/// The machine itself is stuck on its way down: still not off.
+#[tokio::test]
+async fn a_machine_that_is_stuck_on_its_way_is_not_confirmed() {
+    let sim = stepped(Vendor::Generic).await;
+    let (host, bmc) = (&sim.host, client(&sim));
+    host.stuck_powering_off(true);
+    let mut seen = Seen::with(host, |host, readings| {
+        let is_last = readings
+            .last()
+            .is_some_and(|last| last.state != PowerState::Off);
+        if is_last && count(readings, PowerState::PoweringOff) == ENOUGH {
+            assert_eq!(host.counters().offs, 0);
+            host.stuck_powering_off(false);
+            host.step();
+        }
+    });
+    let report = watched(bmc.as_ref(), &mut seen, off()).await;
+    assert_eq!(report.ending, OFF, "{report:?}");
+    assert_eq!(seen.shown(PowerState::PoweringOff), ENOUGH);
+    assert_eq!(host.counters().offs, 1);
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_origin_is_refused_and_nobody_asks_there() {
+    let other = stepped(Vendor::Generic).await;
+    for vendor in Vendor::ALL {
+        let sim = stepped(vendor).await;
+        let (host, bmc) = (&sim.host, client(&sim));
+        let away = |path: &str| {
+            let to = format!("{}{path}", other.base);
+            Rule::always(Action::Redirect { status: 307, to }).times(1)
+        };
+        let login = "/redfish/v1/SessionService/Sessions";
+        host.inject(away(login).on("POST", login));
+        let session = bmc.power().await.unwrap_err();
+        host.inject(away("/redfish/v1/Systems/1").on("GET", &sim.system()));
+        let reading = bmc.power().await.unwrap_err();
+        host.inject(away("/redfish/v1/Systems/1/Actions/ComputerSystem.Reset").on("POST", RESET));
+        let command = bmc.command(PowerCommand::Reset).await.unwrap_err();
+        for error in [session, reading, command] {
+            assert_eq!(error.kind, ErrorKind::Protocol, "{vendor:?}: {error}");
+            assert!(error.message.contains("no credentials sent"), "{error}");
+            assert!(!error.maybe_sent, "{vendor:?}: {error}");
+        }
+        assert_eq!(done(host), Counters::default(), "{vendor:?}");
+        assert_eq!(other.host.counters().requests, 0, "{vendor:?}");
+
+        // Within the BMC it is followed, for a reading.
+        let to = format!("{}/redfish/v1/Systems", sim.base);
+        let moved = Rule::always(Action::Redirect { status: 308, to });
+        host.inject(moved.on("GET", "/redfish/v1/Systems").times(1));
+        assert_eq!(client(&sim).power().await.unwrap().state, PowerState::On);
+    }
+}
+
+#[tokio::test]
+async fn without_a_free_session_every_make_is_spoken_to_by_basic() {
+    for vendor in Vendor::ALL {
+        let sim = stepped(vendor).await;
+        let (host, bmc) = (&sim.host, client(&sim));
+        let full = host.session_table_full();
+        assert_eq!(
+            bmc.power().await.unwrap().state,
+            PowerState::On,
+            "{vendor:?}"
+        );
+        bmc.off().await.unwrap();
+        let mut strict = config(&sim);
+        strict.auth = AuthPolicy::Session;
+        let error = connect(strict).unwrap().power().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Busy, "{vendor:?}: {error}");
+        assert!(error.message.contains("sessions"), "{error}");
+        bmc.close().await.unwrap();
+        assert_eq!(host.sessions_opened(), 0, "{vendor:?}");
+        assert_eq!(done(host), received(&[(ResetType::ForceOff, 1)]));
+
+        // Not for ever: a client that is closed begins anew.
+        host.clear_fault(full);
+        bmc.power().await.unwrap();
+        assert_eq!(host.sessions_opened(), 1, "{vendor:?}");
+    }
+}
+
+/// Two refusals and the account would be locked: the password is tried once in a call.
+#[tokio::test]
+async fn a_wrong_password_is_said_and_switches_nothing() {
+    for vendor in Vendor::ALL {
+        let sim = stepped(vendor).await;
+        let mut wrong = config(&sim);
+        wrong.password = "wrong".into();
+        let bmc = connect(wrong).unwrap();
+        let error = bmc.off().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Authentication, "{vendor:?}: {error}");
+        assert!(!error.to_string().contains("wrong"), "{error}");
+        assert_eq!(done(&sim.host), Counters::default(), "{vendor:?}");
+    }
+}
