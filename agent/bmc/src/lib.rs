@@ -26,3 +26,17 @@ pub use log::{EventLog, LogEntry, Severity};
 pub use power::{Accepted, PowerCommand, PowerReading, PowerState, Protocol, SystemIdentity};
 pub use redfish::{AuthPolicy, RedfishConfig, Timeouts, Trust, TrustError, connect};
 pub use sensor::{Sensor, SensorHealth, SensorKind, SensorRole};
+
+/// Ways in for the fuzz targets, which see nothing else of what is private here.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    /// The body of any Redfish document.
+    pub fn redfish(bytes: &[u8]) {
+        crate::redfish::fuzz(bytes);
+    }
+
+    /// Answers of an IPMI BMC, each as completion code, length and data.
+    pub fn ipmi_answers(bytes: &[u8]) {
+        crate::ipmi::fuzz::fuzz(bytes);
+    }
+}

@@ -11,8 +11,11 @@ mod client;
 mod command;
 mod config;
 mod driver;
+#[cfg(fuzzing)]
+pub(crate) mod fuzz;
 mod session;
 mod udp;
+
 pub mod wire;
 
 pub use config::{IpmiConfig, MAX_KEY, MAX_USER, Retransmission, SuiteChoice, Timeouts, is_kg};

@@ -130,6 +130,14 @@ impl Redfish {
     }
 }
 
+/// Reads a document as if it were any that has a light.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(body: &Value) {
+    if let Some(led) = led(body) {
+        requests(&led, true, &SystemIdentity::default());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -47,3 +47,31 @@ use crate::{Bmc, BmcError};
 pub fn connect(config: RedfishConfig) -> Result<Box<dyn Bmc>, BmcError> {
     Ok(Box::new(client::Redfish::new(config)?))
 }
+
+/// Reads bytes as if they were the body of every document there is.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    use document::{Action, Collection, Root, System, action_info, links, task};
+    let answer::Body::Json(body) = answer::Body::of(bytes) else {
+        return;
+    };
+    (
+        Root::of(&body),
+        Collection::of(&body),
+        action_info(&body),
+        task(&body),
+        links(&body, &["Links", "Chassis"]),
+        Action::of(&body, "#ComputerSystem.Reset"),
+    );
+    extended::Messages::of(&body).text();
+    if let Some(system) = System::of(&body)
+        && system.state == crate::PowerState::Off
+    {
+        let word = body.get("PowerState").and_then(|word| word.as_str());
+        assert_eq!(word, Some("Off"));
+    }
+    led::fuzz(&body);
+    log::fuzz(&body);
+    boot::fuzz(&body);
+    sensors::fuzz(&body);
+}

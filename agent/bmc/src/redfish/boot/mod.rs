@@ -180,6 +180,13 @@ fn boot_command(body: &Value) -> String {
     format!("Boot {}", words.join(" "))
 }
 
+/// Reads a document as if it held a boot override.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(body: &Value) {
+    let boot = Boot::of(body).unwrap_or_default();
+    let _ = (boot.shown(), boot.words(), boot.is_active());
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

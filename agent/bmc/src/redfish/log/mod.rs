@@ -271,6 +271,16 @@ impl Redfish {
     }
 }
 
+/// Reads a document as if it were any of a log.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(body: &Value) {
+    let page = Page::of(body.clone());
+    onward(&page, 10, Features::default());
+    for body in entry::newest(vec![body.clone()], 10) {
+        (entry::is_bare(&body), entry::entry(&body));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

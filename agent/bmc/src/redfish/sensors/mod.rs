@@ -266,6 +266,25 @@ impl Redfish {
     }
 }
 
+/// Reads a document as if it were any that has sensors.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(body: &Value) {
+    use document::{environment, power, sensor, supply_metrics, thermal, thermal_metrics};
+    let all = [
+        power(body),
+        thermal(body),
+        environment(body),
+        thermal_metrics(body),
+        supply_metrics(body),
+        sensor(body).into_iter().collect(),
+    ];
+    let mut values = all
+        .iter()
+        .flatten()
+        .filter_map(|reading| reading.sensor.value);
+    assert!(values.all(f64::is_finite));
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -1,0 +1,70 @@
+//! A BMC that answers every request with what libFuzzer thinks of.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Mutex,
+    task::{Context, Poll, Waker},
+};
+
+use ipmi_rs_core::connection::IpmiCommand;
+
+use super::{
+    ask::{Ask, AskError},
+    command,
+    wire::CompletionCode,
+};
+
+/// Completion code and data of each answer, over and over; and how often it was asked.
+struct Noise<'a>(Vec<(u8, &'a [u8])>, Mutex<usize>);
+
+/// More than any reading of a log, which has 65,536 entries at most, may ask.
+const MOST_REQUESTS: usize = 200_000;
+
+impl Ask for Noise<'_> {
+    async fn ask<C>(&self, _: C) -> Result<C::Output, AskError>
+    where
+        C: IpmiCommand + Send,
+        C::Output: Send,
+    {
+        let at = {
+            let mut asked = self.1.lock().map_err(|_| AskError::Data("poisoned"))?;
+            *asked += 1;
+            assert!(*asked < MOST_REQUESTS, "asks without an end");
+            *asked % self.0.len().max(1)
+        };
+        let (code, data) = self.0.get(at).copied().unwrap_or_default();
+        match CompletionCode::of(code) {
+            Some(code) => Err(AskError::Code(code)),
+            None => C::parse_success_response(data).map_err(|_| AskError::Data("garbled")),
+        }
+    }
+}
+
+/// Runs the commands that read what a BMC keeps against answers cut from these bytes: each is a
+/// completion code, a length, and so many bytes.
+pub(crate) fn fuzz(mut bytes: &[u8]) {
+    let mut answers = Vec::new();
+    while let [code, length, rest @ ..] = bytes {
+        let (data, rest) = rest.split_at(usize::from(*length).min(rest.len()));
+        answers.push((*code, data));
+        bytes = rest;
+    }
+    let noise = || Noise(answers.clone(), Mutex::new(0));
+    if let Some(Ok(sensors)) = at_once(command::sensors(&noise())) {
+        let mut values = sensors.iter().filter_map(|sensor| sensor.value);
+        assert!(values.all(f64::is_finite));
+    }
+    if let Some(Ok(log)) = at_once(command::event_log(&noise(), 20)) {
+        assert!(log.entries.len() <= 20);
+    }
+    let _ = at_once(command::identity(&noise(), None));
+}
+
+/// Nothing here waits: the first poll is the last.
+fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
