@@ -15,7 +15,7 @@ use rackhand_tests::rack::{Counters, ResetType, SimHost};
 use super::rack_support::ask::Sim;
 
 /// Longer than any operation here takes on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Longer than the machine, its boot, and a BMC that settles take, on the host's own clock.
 pub(crate) const SETTLED: Duration = Duration::from_secs(10);
@@ -135,6 +135,8 @@ pub(crate) async fn watched(bmc: &dyn Bmc, seen: &mut Seen<'_>, goal: Goal) -> R
         poll_first: Duration::from_millis(2),
         poll_max: Duration::from_millis(20),
         retry_after: Duration::from_millis(10),
+        // Nothing is sent twice because the machine is busy.
+        resend_after: DEADLINE,
         ..Pace::default()
     };
     let asked = Asked {
