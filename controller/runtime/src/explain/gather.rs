@@ -35,7 +35,7 @@ pub async fn explain_cluster(
         .await
         .map_err(|e| ExplainError::Cluster(e.to_string()))?;
     let namespace = namespace
-        .map_or_else(|| client.default_namespace(), |n| n)
+        .unwrap_or_else(|| client.default_namespace())
         .to_owned();
     let served = Served::default();
     let index = Index::new(Vec::new());

@@ -230,19 +230,20 @@ mod tests {
 
     use super::*;
 
-    fn view(kind: Kind, spec: &Value) -> Result<RequestView, ViewError> {
-        let object: DynamicObject = serde_json::from_value(json!({
+    fn object(spec: &Value) -> DynamicObject {
+        serde_json::from_value(json!({
             "metadata": { "name": "n1", "namespace": "ns", "uid": "u" },
             "spec": spec,
         }))
-        .unwrap();
-        RequestView::read(kind, &object)
+        .unwrap()
+    }
+
+    fn asking(kind: Kind, strategy: &Value) -> RequestView {
+        RequestView::read(kind, &object(&json!({ "strategy": strategy }))).unwrap()
     }
 
     fn policy(kind: Kind, strategy: &Value) -> Result<Policy, PolicyError> {
-        view(kind, &json!({ "strategy": strategy }))
-            .unwrap()
-            .policy(&Config::default())
+        asking(kind, strategy).policy(&Config::default())
     }
 
     #[test]
@@ -304,7 +305,7 @@ mod tests {
         assert_eq!(seconds, [30, 1, 2, 3, 4, 5, 6, 7]);
         assert!(policy(Kind::PowerRemediation, &json!({ "retryLimit": -1 })).is_err());
         let unknown = json!({ "strategy": { "type": "Reprovision" } });
-        let error = view(Kind::PowerRemediation, &unknown).unwrap_err();
+        let error = RequestView::read(Kind::PowerRemediation, &object(&unknown)).unwrap_err();
         assert!(error.to_string().contains("Reprovision"), "{error}");
     }
 

@@ -33,7 +33,7 @@ fn etcd(status: &str) -> Value {
     })
 }
 
-fn node(name: &str, ready: &str, labels: Value) -> Node {
+fn node(name: &str, ready: &str, labels: &Value) -> Node {
     serde_json::from_value(json!({
         "metadata": { "name": name, "labels": labels },
         "status": { "conditions": [{ "type": "Ready", "status": ready }] },
@@ -70,8 +70,8 @@ fn f6_the_etcd_condition_counts_in_either_list_before_the_node() {
     for status in ["False", "Unknown"] {
         index.apply(Kind::Machine, member("b", Some(&etcd(status)), false));
         index.apply(Kind::Machine, member("d", Some(&etcd(status)), true));
-        index.apply_node(&cluster, node("b", "True", json!({})));
-        index.apply_node(&cluster, node("d", "True", json!({})));
+        index.apply_node(&cluster, node("b", "True", &json!({})));
+        index.apply_node(&cluster, node("d", "True", &json!({})));
         assert_eq!(counted(&index, &place), (3, 0), "{status}");
     }
 }
@@ -83,8 +83,8 @@ fn f6_where_nobody_speaks_of_etcd_the_ready_nodes_count() {
     for name in ["a", "b", "d"] {
         index.apply(Kind::Machine, member(name, None, false));
     }
-    index.apply_node(&cluster, node("b", "True", json!({})));
-    index.apply_node(&cluster, node("d", "Unknown", json!({})));
+    index.apply_node(&cluster, node("b", "True", &json!({})));
+    index.apply_node(&cluster, node("d", "Unknown", &json!({})));
     let place = place_of(&index, "a");
     assert_eq!(counted(&index, &place), (3, 1));
     // Machines of another cluster, and workers, are no members.
@@ -103,11 +103,11 @@ fn f6_without_machines_the_control_plane_nodes_of_the_cluster_count() {
     let index = Index::new(Vec::new());
     let local = Key::local();
     let role = json!({ "node-role.kubernetes.io/control-plane": "" });
-    index.apply_node(&local, node("a", "Unknown", role.clone()));
-    index.apply_node(&local, node("b", "True", role));
+    index.apply_node(&local, node("a", "Unknown", &role));
+    index.apply_node(&local, node("b", "True", &role));
     let master = json!({ "node-role.kubernetes.io/master": "" });
-    index.apply_node(&local, node("d", "False", master));
-    index.apply_node(&local, node("w", "True", json!({})));
+    index.apply_node(&local, node("d", "False", &master));
+    index.apply_node(&local, node("w", "True", &json!({})));
     let by_node = |name: &str| Place {
         machine: None,
         cluster: Some(Key::local()),
