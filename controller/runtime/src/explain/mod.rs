@@ -4,6 +4,7 @@
 //! that runs in production. Must never write, nor ask an agent or a BMC: what only they know is
 //! assumed, and the answer says so.
 
+mod file;
 mod gather;
 mod scene;
 mod words;
@@ -14,8 +15,8 @@ use jiff::Timestamp;
 use rackhand_core::remediation::{Next, step};
 use serde::Serialize;
 
+pub use file::explain_file;
 pub use gather::explain_cluster;
-pub use scene::explain_file;
 
 use crate::object::Kind;
 

@@ -122,7 +122,7 @@ fn file(objects: &[Value]) -> String {
 }
 
 fn explained(objects: &[Value], now: i64) -> Explanation {
-    scene::explain_file_at(&file(objects), None, None, &Config::default(), at(now)).unwrap()
+    file::explain_file_at(&file(objects), None, None, &Config::default(), at(now)).unwrap()
 }
 
 fn dump(state: Option<&State>) -> Vec<Value> {
@@ -222,7 +222,7 @@ fn another_remediation_in_the_way_is_named_and_one_that_is_over_is_not() {
     objects.push(other.clone());
     let ask = |objects: &[Value]| {
         let text = file(objects);
-        scene::explain_file_at(&text, Some("node-7"), None, &Config::default(), at(30)).unwrap()
+        file::explain_file_at(&text, Some("node-7"), None, &Config::default(), at(30)).unwrap()
     };
     let e = ask(&objects);
     assert_eq!(e.reason, "OtherRemediation");
@@ -271,7 +271,7 @@ fn a_list_as_kubectl_prints_it_is_a_file_too_and_json_is_given_back() {
 fn a_file_that_does_not_help_says_why() {
     let refused = |text: &str, name: Option<&str>| {
         let config = Config::default();
-        scene::explain_file_at(text, name, None, &config, at(0))
+        file::explain_file_at(text, name, None, &config, at(0))
             .unwrap_err()
             .to_string()
     };

@@ -238,16 +238,12 @@ mod tests {
         .unwrap()
     }
 
-    fn view(kind: Kind, spec: &Value) -> Result<RequestView, ViewError> {
-        RequestView::read(kind, &object(spec))
+    fn asking(kind: Kind, strategy: &Value) -> RequestView {
+        RequestView::read(kind, &object(&json!({ "strategy": strategy }))).unwrap()
     }
 
     fn policy(kind: Kind, strategy: &Value) -> Result<Policy, PolicyError> {
-        let view = view(kind, &json!({ "strategy": strategy }));
-        view.map_or_else(
-            |error| panic!("{error}"),
-            |view| view.policy(&Config::default()),
-        )
+        asking(kind, strategy).policy(&Config::default())
     }
 
     #[test]
@@ -309,7 +305,7 @@ mod tests {
         assert_eq!(seconds, [30, 1, 2, 3, 4, 5, 6, 7]);
         assert!(policy(Kind::PowerRemediation, &json!({ "retryLimit": -1 })).is_err());
         let unknown = json!({ "strategy": { "type": "Reprovision" } });
-        let error = view(Kind::PowerRemediation, &unknown).unwrap_err();
+        let error = RequestView::read(Kind::PowerRemediation, &object(&unknown)).unwrap_err();
         assert!(error.to_string().contains("Reprovision"), "{error}");
     }
 
