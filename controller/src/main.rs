@@ -3,12 +3,25 @@
 mod args;
 mod explain;
 
+use std::process::ExitCode;
+
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        // In one line, whatever the environment says of backtraces: a person reads it.
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> anyhow::Result<()> {
     // One TLS provider for Kubernetes and agents; an error means that one is installed already.
     rustls::crypto::ring::default_provider()
         .install_default()
