@@ -60,7 +60,8 @@ def run(argv, stdin="", limit=300.0, env=None):
 
         def watch():
             nonlocal peak
-            while not over.wait(0.002):
+            # What ends within milliseconds has to be looked at all the time.
+            while not over.wait(0.002 if time.monotonic() - start > 0.1 else 0):
                 peak = max(peak, _high_water(child.pid))
                 if time.monotonic() - start > limit:
                     child.kill()
