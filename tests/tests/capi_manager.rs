@@ -38,14 +38,12 @@ struct World {
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_apis_manager_asks_us_and_takes_over_what_we_hand_it() {
     let dir = tempfile::tempdir().unwrap();
-    let mut config = StageConfig::fast(vec![RackSpec::new("r", 4, HostLink::Managed)]);
+    let mut config = StageConfig::steady(
+        vec![RackSpec::new("r", 4, HostLink::Managed)],
+        &["--health-checks=none", "--cooperative-grace=0s"],
+    );
     config.cluster_api = true;
     config.brief_boots = true;
-    config.controller_args = vec![
-        "--lease-duration=15s".to_owned(),
-        "--health-checks=none".to_owned(),
-        "--cooperative-grace=0s".to_owned(),
-    ];
     let stage = Stage::start(dir.path(), config).await.unwrap();
     let _provider = stage.start_provider();
     let witness = Witness::start(&stage.client);

@@ -78,12 +78,13 @@ async fn beside_baremetal_operator_neither_side_undoes_the_other() {
         hosts: hosts.collect(),
         ..RackSpec::new("metal", 0, HostLink::Managed)
     };
-    let mut config = StageConfig::fast(vec![rack]);
-    config.controller_args = vec![
-        "--lease-duration=15s".to_owned(),
-        "--power-timeout=30s".to_owned(),
-        format!("--cooperative-grace={}s", GRACE.as_secs()),
-    ];
+    let config = StageConfig::steady(
+        vec![rack],
+        &[
+            "--power-timeout=30s",
+            &format!("--cooperative-grace={}s", GRACE.as_secs()),
+        ],
+    );
     let stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = begin(&stage).await {
         panic!("{error:#}\n{}", stage.report().await);

@@ -91,13 +91,14 @@ fn racks() -> Vec<RackSpec> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_row_of_the_failure_table_comes_out_as_specified() {
     let dir = tempfile::tempdir().unwrap();
-    let mut config = StageConfig::fast(racks());
-    config.controller_args = Vec::from([
-        "--lease-duration=15s".to_owned(),
-        "--power-timeout=8s".to_owned(),
-        "--drain-timeout=6s".to_owned(),
-        "--cooperative-grace=1s".to_owned(),
-    ]);
+    let config = StageConfig::steady(
+        racks(),
+        &[
+            "--power-timeout=8s",
+            "--drain-timeout=6s",
+            "--cooperative-grace=1s",
+        ],
+    );
     let stage = Stage::start(dir.path(), config).await.unwrap();
     let wire = stage.wire().await.unwrap();
     if let Err(error) = begin(&stage, &wire).await {

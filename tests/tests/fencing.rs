@@ -2,6 +2,24 @@
 //! again, and one host's trouble is nobody else's.
 //!
 //! All scenarios run at the same time on one stage, each with hosts of its own.
+//!
+//! Which rule is shown on a real control plane where; `f1_...` and the like beside the cores show
+//! each of them alone:
+//!
+//! | rule | here | elsewhere |
+//! |---|---|---|
+//! | F1 | `f1_...` | `failure_table` |
+//! | F2 | `f2_...` | `cooperative`, `crash` |
+//! | F3 | `f3_...` | `cooperative` |
+//! | F4 | `f4_...` | `power_remediation`, `failure_table` |
+//! | F5 | `f5_...` | |
+//! | F6 | | `failure_table` |
+//! | F7 | | `crash`, and `authority` of the agent's service |
+//! | F8 | `f8_...` | |
+//! | F9 | `f9_...` | `power_remediation`, `input` |
+//! | F10 | `f10_...` | |
+//! | F11 | `f11_...` | `input` |
+//! | L1 | the end of every scenario: back, or blocked with its reason | `failure_table` |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -49,13 +67,7 @@ fn racks() -> Vec<RackSpec> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_confirmed_off_is_never_taken_for_off_and_what_was_added_goes_again() {
     let dir = tempfile::tempdir().unwrap();
-    let mut config = StageConfig::fast(racks());
-    // No controller dies here, however busy the machine is.
-    config.controller_args = Vec::from([
-        "--lease-duration=15s".to_owned(),
-        "--power-timeout=8s".to_owned(),
-        "--cooperative-grace=1s".to_owned(),
-    ]);
+    let config = StageConfig::steady(racks(), &["--power-timeout=8s", "--cooperative-grace=1s"]);
     let stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = begin(&stage).await {
         panic!("{error:#}\n{}", stage.report().await);

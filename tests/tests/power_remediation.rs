@@ -97,13 +97,7 @@ fn racks() -> Vec<RackSpec> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_power_remediation_does_what_it_says_and_says_what_it_does() {
     let dir = tempfile::tempdir().unwrap();
-    let mut config = StageConfig::fast(racks());
-    // No controller dies here, however busy the machine is.
-    config.controller_args = Vec::from([
-        "--lease-duration=15s".to_owned(),
-        "--power-timeout=20s".to_owned(),
-        "--cooperative-grace=1s".to_owned(),
-    ]);
+    let config = StageConfig::steady(racks(), &["--power-timeout=20s", "--cooperative-grace=1s"]);
     let stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = begin(&stage).await {
         panic!("{error:#}\n{}", stage.report().await);

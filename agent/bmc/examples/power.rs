@@ -16,9 +16,9 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 use rackhand_bmc::{
-    AuthPolicy, Bmc, BmcAddress, BmcError, PowerState, Protocol, RedfishConfig, Trust, connect,
+    AuthPolicy, Bmc, BmcAddress, BmcError, Protocol, RedfishConfig, Trust, connect,
     ipmi::{self, IpmiConfig, Suite, SuiteChoice},
-    operation::{self, Asked, Ending, Expected, Goal, Pace},
+    operation::{self, Asked, Ending, Expected, Goal, Pace, state_word},
 };
 use secrecy::SecretString;
 use tokio::task::JoinSet;
@@ -188,7 +188,7 @@ async fn carry_out(bmc: &dyn Bmc, command: Command) -> Result<&'static str, Stri
     let goal = match command {
         Command::Status => {
             let reading = bmc.power().await.map_err(|error| error.to_string())?;
-            return Ok(word(reading.state));
+            return Ok(state_word(reading.state));
         }
         Command::Off => Goal::Off {
             confirmations: 1,
@@ -205,20 +205,10 @@ async fn carry_out(bmc: &dyn Bmc, command: Command) -> Result<&'static str, Stri
     };
     let report = operation::run(bmc, asked, &mut ()).await;
     match report.ending {
-        Ending::Confirmed { state, .. } => Ok(word(state)),
+        Ending::Confirmed { state, .. } => Ok(state_word(state)),
         other => Err(report
             .error
             .map_or_else(|| format!("{other:?}"), |error| error.to_string())),
-    }
-}
-
-fn word(state: PowerState) -> &'static str {
-    match state {
-        PowerState::On => "on",
-        PowerState::Off => "off",
-        PowerState::PoweringOn => "powering on",
-        PowerState::PoweringOff => "powering off",
-        PowerState::Unknown => "unknown",
     }
 }
 

@@ -84,6 +84,17 @@ pub struct StageConfig {
 }
 
 impl StageConfig {
+    /// Fast, but no controller loses its lease, however busy the machine is; with these further
+    /// arguments of the controllers.
+    #[must_use]
+    pub fn steady(racks: Vec<RackSpec>, arguments: &[&str]) -> Self {
+        let arguments = std::iter::once("--lease-duration=15s").chain(arguments.iter().copied());
+        Self {
+            controller_args: arguments.map(str::to_owned).collect(),
+            ..Self::fast(racks)
+        }
+    }
+
     /// Fast: for tests.
     #[must_use]
     pub fn fast(racks: Vec<RackSpec>) -> Self {
