@@ -5,12 +5,14 @@ processes of the command that live at the same time. What wait4(2) reports as ru
 count the memory of this program too, which the command starts as a copy of.
 """
 
+import contextlib
 import os
 import subprocess
 import tempfile
 import threading
 import time
 from dataclasses import dataclass
+
 
 @dataclass
 class Run:
@@ -47,6 +49,22 @@ def _high_water(pid):
     return total
 
 
+# Between two looks at the memory: seldom enough to leave the time that is measured alone.
+SELDOM = 0.02
+_pause = SELDOM
+
+
+@contextlib.contextmanager
+def closely():
+    """Looks at the memory all the time, for what ends within milliseconds. Takes a core: wall time is worth nothing."""
+    global _pause
+    _pause = 0
+    try:
+        yield
+    finally:
+        _pause = SELDOM
+
+
 def run(argv, stdin="", limit=300.0, env=None):
     """Runs argv to its end, or ends it after `limit` seconds."""
     peak = 0
@@ -60,8 +78,7 @@ def run(argv, stdin="", limit=300.0, env=None):
 
         def watch():
             nonlocal peak
-            # What ends within milliseconds has to be looked at all the time.
-            while not over.wait(0.002 if time.monotonic() - start > 0.1 else 0):
+            while not over.wait(_pause):
                 peak = max(peak, _high_water(child.pid))
                 if time.monotonic() - start > limit:
                     child.kill()
@@ -76,6 +93,24 @@ def run(argv, stdin="", limit=300.0, env=None):
         child.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         return Run(wall, usage.ru_utime + usage.ru_stime, peak / 1024, child.returncode, out.read())
+
+
+def until_answered(argv, answer, count, stdin="", env=None):
+    """Seconds from the start of argv until `answer` has come `count` times on its standard output."""
+    with tempfile.TemporaryFile("w+") as into:
+        into.write(stdin)
+        into.flush()
+        into.seek(0)
+        start = time.monotonic()
+        child = subprocess.Popen(argv, stdin=into, stdout=subprocess.PIPE, env=env)
+        out = b""
+        while out.count(answer) < count and (chunk := os.read(child.stdout.fileno(), 65536)):
+            out += chunk
+        took = time.monotonic() - start
+        child.communicate()
+    if out.count(answer) < count:
+        raise SystemExit(f"bench: {argv[0]}: only {out.count(answer)} of {count} answers")
+    return took
 
 
 def best(runs):

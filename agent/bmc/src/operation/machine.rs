@@ -335,6 +335,7 @@ impl Operation {
     }
 }
 
+/// A change is seen at most a fifth later than it took to come about.
 fn slower(poll: Duration, max: Duration) -> Duration {
-    poll.saturating_add(poll / 2).min(max)
+    poll.saturating_add(poll / 5).min(max)
 }

@@ -131,7 +131,7 @@ impl Goal {
 /// How fast to go.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pace {
-    /// First wait between two readings; each further one is half as long again.
+    /// First wait between two readings; each further one is longer by a fifth.
     pub poll_first: Duration,
     /// Longest wait between two readings. BMCs have been crashed by faster polling.
     pub poll_max: Duration,
