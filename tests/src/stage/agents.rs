@@ -155,15 +155,12 @@ impl Stage {
         if spec.link == HostLink::Inventory {
             for name in &spec.hosts {
                 let sim = self.host(name)?;
-                let address = sim
-                    .system_url()?
-                    .replacen("https://", "redfish+https://", 1);
                 hosts.push(json!({
                     "name": name,
                     "node_name": name,
                     "system_uuid": sim.config().uuid,
                     "bmc": {
-                        "address": address,
+                        "address": self.bmc_address(name)?,
                         "username": BMC_USER,
                         "password_file": password,
                     },

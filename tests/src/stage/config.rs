@@ -17,6 +17,15 @@ pub enum HostLink {
     Managed,
 }
 
+/// What the BMCs of a rack speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaks {
+    /// Redfish.
+    Redfish,
+    /// IPMI.
+    Ipmi,
+}
+
 /// One rack.
 #[derive(Debug, Clone)]
 pub struct RackSpec {
@@ -26,6 +35,8 @@ pub struct RackSpec {
     pub hosts: Vec<String>,
     /// How they are tied.
     pub link: HostLink,
+    /// What their BMCs speak to us. Each has a Redfish service too.
+    pub speaks: Speaks,
     /// Label `nodepool` of its Machines; the stage's own health check selects `worker`.
     pub pool: String,
 }
@@ -38,8 +49,16 @@ impl RackSpec {
             name: name.to_owned(),
             hosts: (1..=hosts).map(|i| format!("{name}-{i}")).collect(),
             link,
+            speaks: Speaks::Redfish,
             pool: "worker".to_owned(),
         }
+    }
+
+    /// The same, spoken to by IPMI.
+    #[must_use]
+    pub fn by_ipmi(mut self) -> Self {
+        self.speaks = Speaks::Ipmi;
+        self
     }
 
     /// The same in another pool, which the stage's own health check does not select.

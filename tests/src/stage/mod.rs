@@ -29,7 +29,7 @@ use nix::sys::signal::Signal;
 use parking_lot::Mutex;
 
 pub use cluster_api::MANAGER;
-pub use config::{HealthTimes, HostLink, RackSpec, StageConfig};
+pub use config::{HealthTimes, HostLink, RackSpec, Speaks, StageConfig};
 pub use eyes::LONG;
 pub use provider::Provider;
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
@@ -41,7 +41,7 @@ use crate::{
     cluster::{ControlPlane, Parts},
     pki::{CertSpec, Pki},
     process::{Process, free_port},
-    rack::{HostConfig, Rack, RackConfig, SimHost},
+    rack::{HostConfig, Rack, RackConfig, SimHost, ipmi::IpmiBmc},
 };
 
 /// The namespace of the Machines.
@@ -62,6 +62,7 @@ pub struct Stage {
     controllers: Mutex<BTreeMap<String, Process>>,
     agents: Mutex<BTreeMap<String, Process>>,
     racks: Vec<Rack>,
+    ipmi: BTreeMap<String, IpmiBmc>,
     manager: Option<Process>,
     endpoints: Mutex<BTreeMap<String, u16>>,
     started: Mutex<BTreeMap<String, Vec<String>>>,
@@ -91,6 +92,7 @@ impl Stage {
             controllers: Mutex::default(),
             agents: Mutex::default(),
             racks: Vec::new(),
+            ipmi: BTreeMap::new(),
             manager: None,
             endpoints: Mutex::default(),
             started: Mutex::default(),
@@ -108,6 +110,12 @@ impl Stage {
         stage.write_cluster().await?;
         for spec in stage.config.racks.clone() {
             let rack = stage.start_rack(&spec).await?;
+            if spec.speaks == Speaks::Ipmi {
+                for (name, host) in rack.hosts() {
+                    let bmc = IpmiBmc::attach(host).await?;
+                    stage.ipmi.insert(name.clone(), bmc);
+                }
+            }
             stage.racks.push(rack);
             stage.write_rack(&spec).await?;
             stage.start_agent(&spec.name)?;
@@ -278,6 +286,24 @@ impl Stage {
             .iter()
             .find_map(|rack| rack.hosts().get(name))
             .with_context(|| format!("no rack has a host {name}"))
+    }
+
+    /// The IPMI BMC of a host, where that is what its BMC speaks.
+    #[must_use]
+    pub fn ipmi(&self, host: &str) -> Option<&IpmiBmc> {
+        self.ipmi.get(host)
+    }
+
+    /// The address of a host's BMC, as baremetal-operator writes it.
+    ///
+    /// # Errors
+    /// There is no such host, or its BMC does not listen yet.
+    pub fn bmc_address(&self, host: &str) -> Result<String> {
+        if let Some(bmc) = self.ipmi(host) {
+            return Ok(format!("ipmi://{}", bmc.address()));
+        }
+        let url = self.host(host)?.system_url()?;
+        Ok(url.replacen("https://", "redfish+https://", 1))
     }
 
     /// The racks.

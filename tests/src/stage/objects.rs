@@ -154,7 +154,6 @@ impl Stage {
     }
 
     async fn write_host(&self, spec: &RackSpec, host: &str) -> Result<()> {
-        let sim = self.host(host)?;
         let secret = json!({
             "apiVersion": "v1",
             "kind": "Secret",
@@ -184,9 +183,6 @@ impl Stage {
         } else {
             json!({})
         };
-        let address = sim
-            .system_url()?
-            .replacen("https://", "redfish+https://", 1);
         let free = self.config.cluster_api;
         let mut bare_metal_host = json!({
             "apiVersion": "metal3.io/v1alpha1",
@@ -200,7 +196,7 @@ impl Stage {
             "spec": {
                 "online": true,
                 "bmc": {
-                    "address": address,
+                    "address": self.bmc_address(host)?,
                     "credentialsName": format!("{host}-bmc"),
                     "disableCertificateVerification": true,
                 },
