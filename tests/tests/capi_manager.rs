@@ -1,5 +1,7 @@
 //! Beside Cluster API's own manager, with its webhooks and conversions: its health check makes our
-//! requests and takes them back, and its MachineSet replaces what we hand over.
+//! requests and takes them back, and its MachineSet replaces what we hand over. Its checks are left
+//! alone; one that is paused for it and marked for us is ours alone, and nobody writes against
+//! anybody.
 //!
 //! `hack/setup --print-capi` brings the manager; the test plays the infrastructure provider.
 
@@ -12,14 +14,16 @@
     unreachable_pub
 )]
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, ensure};
 use kube::{ResourceExt, api::ListParams};
 use rackhand_tests::{
     cluster::apply,
     rack::ResetType,
     stage::{
-        CLUSTER, HostLink, LONG, NAMESPACE, RackSpec, Scenarios, Stage, StageConfig, Witness,
-        wait_until,
+        CLUSTER, HostLink, LONG, NAMESPACE, RackSpec, Record, Scenarios, Stage, StageConfig,
+        Witness, wait_until,
     },
 };
 use serde_json::{Value, json};
@@ -29,6 +33,16 @@ const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 const DEPLOYMENT: &str = "cluster.x-k8s.io/deployment-name";
 const LINK: &str = "metal3.io/BareMetalHost";
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
+const PAUSED: &str = "cluster.x-k8s.io/paused";
+const EVALUATE: &str = "rackhand.dev/evaluate";
+/// The deployment whose check is ours.
+const OURS: &str = "ours";
+/// Who wrote, in `managedFields`: we, and they.
+const US: &str = "rackhand-controller";
+const THEM: &str = "manager";
+/// More versions of an object than a failure, its remediation and the recovery can make. Two who
+/// write against each other make some hundred in that time.
+const SETTLED: usize = 40;
 
 struct World {
     stage: Stage,
@@ -39,8 +53,8 @@ struct World {
 async fn cluster_apis_manager_asks_us_and_takes_over_what_we_hand_it() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = StageConfig::steady(
-        vec![RackSpec::new("r", 4, HostLink::Managed)],
-        &["--health-checks=none", "--cooperative-grace=0s"],
+        vec![RackSpec::new("r", 5, HostLink::Managed)],
+        &["--cooperative-grace=0s"],
     );
     config.cluster_api = true;
     config.brief_boots = true;
@@ -62,13 +76,18 @@ async fn cluster_apis_manager_asks_us_and_takes_over_what_we_hand_it() {
         "their_machine_set_replaces_a_machine_that_we_hand_over",
         replaced(w),
     );
-    if let Err(error) = all.run().await {
+    all.add(
+        "a_check_that_is_paused_for_them_and_marked_for_us_is_ours_alone",
+        ours_alone(w),
+    );
+    let outcome = all.run().await.and_then(|()| theirs_untouched(w));
+    if let Err(error) = outcome {
         panic!("{error:#}\n{}", world.stage.report().await);
     }
 }
 
-/// A control plane of one Machine, and two deployments of one Machine each, which differ in how long
-/// a host may take to boot.
+/// A control plane of one Machine, and deployments of one Machine each, which differ in how long a
+/// host may take to boot, and in whose check they have.
 async fn begin(w: &World) -> Result<()> {
     w.stage.apply_rack_agents().await?;
     w.stage.start_controller("controller-0").await?;
@@ -79,12 +98,15 @@ async fn begin(w: &World) -> Result<()> {
         machine.name_any() == "control-plane"
     })
     .await?;
-    for (name, boot) in [("good", "120s"), ("bad", "5s")] {
-        for object in deployment(name, boot) {
+    for (name, boot) in [("good", "120s"), ("bad", "5s"), (OURS, "120s")] {
+        for mut object in deployment(name, boot) {
+            if name == OURS && object["kind"] == "MachineHealthCheck" {
+                object["metadata"]["annotations"] = json!({ PAUSED: "", EVALUATE: "true" });
+            }
             apply(&w.stage.client, object).await?;
         }
     }
-    for name in ["good", "bad"] {
+    for name in ["good", "bad", OURS] {
         node_of(w, name, of(name)).await?;
         healthy(w, name).await?;
     }
@@ -355,4 +377,76 @@ async fn replaced(w: &World) -> Result<()> {
         .any(|m| m.annotations().get(LINK) == Some(&format!("{NAMESPACE}/{host}")));
     ensure!(!again, "the marked host is not used again");
     w.stage.untouched(&other)
+}
+
+/// Everybody who ever wrote to an object.
+fn writers(versions: &[Record]) -> BTreeSet<String> {
+    let fields = versions.iter().filter_map(|version| {
+        let fields = &version.object["metadata"]["managedFields"];
+        fields.as_array()
+    });
+    let names = fields
+        .flatten()
+        .filter_map(|field| field["manager"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+async fn ours_alone(w: &World) -> Result<()> {
+    let (machine, host) = node_of(w, OURS, of(OURS)).await?;
+    let sim = w.stage.host(&host)?;
+    ensure!(sim.hang(), "{host} was up");
+    wait_until("it has gone off", LONG, || async {
+        let counters = sim.counters();
+        Ok(if counters.offs > 0 {
+            Ok(())
+        } else {
+            Err(format!("{counters:?}"))
+        })
+    })
+    .await?;
+    wait_until("withdrawn", LONG, || async {
+        let seen = w.stage.remediation(&machine).await?;
+        Ok(seen.map_or(Ok(()), |s| {
+            Err(format!("{} {}: {}", s.step, s.reason, s.message))
+        }))
+    })
+    .await?;
+    healthy(w, OURS).await?;
+    w.stage.one_cycle(&host)?;
+
+    let requests = w.witness.of("Metal3Remediation", &machine);
+    let by = writers(&requests);
+    ensure!(
+        by == BTreeSet::from([US.to_owned()]),
+        "the request is ours: {by:?}"
+    );
+    let versions = w.witness.of("MachineHealthCheck", OURS);
+    let last = versions.last().context("the check was seen")?;
+    let conditions = last.object["status"]["v1beta2"]["conditions"].as_array();
+    let says = |type_: &str| {
+        let found = conditions.and_then(|list| list.iter().find(|c| c["type"] == type_));
+        found.map(|condition| condition["status"].clone())
+    };
+    ensure!(
+        says("Paused") == Some("True".into()),
+        "they say that they are off: {last:?}"
+    );
+    ensure!(
+        says("RemediationAllowed") == Some("True".into()),
+        "{last:?}"
+    );
+    ensure!(versions.len() < SETTLED, "{} versions", versions.len());
+    let versions = w.witness.of("Machine", &machine).len();
+    ensure!(versions < SETTLED, "{versions} versions of the Machine");
+    Ok(())
+}
+
+/// By default a check of Cluster API's is theirs.
+fn theirs_untouched(w: &World) -> Result<()> {
+    for check in ["good", "bad"] {
+        let versions = w.witness.of("MachineHealthCheck", check);
+        let by = writers(&versions);
+        ensure!(by.contains(THEM) && !by.contains(US), "{check}: {by:?}");
+    }
+    Ok(())
 }

@@ -10,8 +10,6 @@ pub const GROUP: &str = "rackhand.dev";
 pub const VERSION: &str = "v1alpha1";
 /// Group and version of our own kinds.
 pub const API_VERSION: &str = "rackhand.dev/v1alpha1";
-/// The field manager of everything that we apply.
-pub const FIELD_MANAGER: &str = "rackhand";
 
 /// Groups of the kinds that belong to other projects.
 pub mod groups {

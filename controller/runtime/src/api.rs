@@ -4,6 +4,7 @@
 
 use std::{future::Future, path::Path, time::Duration};
 
+use http::header::{HeaderValue, USER_AGENT};
 use kube::{
     Client, Config,
     config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
@@ -164,6 +165,10 @@ fn tuned(mut config: Config) -> Result<Client, ClientError> {
     // kube's own retries would hold a lease renewal, or a taint, back for minutes.
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(3));
+    // What audit logs and `managedFields` call us.
+    let agent = concat!("rackhand-controller/", env!("CARGO_PKG_VERSION"));
+    let agent = HeaderValue::from_static(agent);
+    config.headers.push((USER_AGENT, agent));
     Ok(Client::try_from(config)?)
 }
 

@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use super::{TAINT, wait_until};
 
 /// What is watched.
-const KINDS: [(&str, &str, &str); 5] = [
+const KINDS: [(&str, &str, &str); 6] = [
     ("", "v1", "Node"),
     ("", "v1", "Pod"),
     (
@@ -36,6 +36,7 @@ const KINDS: [(&str, &str, &str); 5] = [
     ),
     ("metal3.io", "v1alpha1", "BareMetalHost"),
     ("cluster.x-k8s.io", "v1beta1", "Machine"),
+    ("cluster.x-k8s.io", "v1beta1", "MachineHealthCheck"),
 ];
 
 /// How long a version may take to arrive.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use rackhand_api::{
     names::{
-        CLUSTER_NAME_LABEL, FIELD_MANAGER,
+        CLUSTER_NAME_LABEL,
         conditions::{
             EXTERNAL_REMEDIATION_REQUEST_AVAILABLE, EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
             EXTERNALLY_REMEDIATED, HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED, PAUSED,
@@ -19,7 +19,7 @@ use rackhand_api::{
 use rackhand_core::health::{HealthConditionWrite, Plan, Verdict};
 use serde_json::{Value, json};
 
-use super::{Context, actions::Acted};
+use super::{Context, Mine, actions::Acted};
 use crate::{
     api::ApiError,
     index::Entry,
@@ -159,17 +159,20 @@ pub(super) async fn check_conditions(
     };
     let message = planned.gate.message.as_str();
     let mut old = Vec::new();
-    let mut new = vec![NewCondition {
-        type_: PAUSED,
-        status: if paused { "True" } else { "False" },
-        reason: if paused { "Paused" } else { "NotPaused" },
-        message: if paused {
-            "the Cluster or this check is paused"
-        } else {
-            ""
-        },
-        severity: None,
-    }];
+    let mut new = Vec::new();
+    if !Mine::beside(&view.meta) {
+        new.push(NewCondition {
+            type_: PAUSED,
+            status: if paused { "True" } else { "False" },
+            reason: if paused { "Paused" } else { "NotPaused" },
+            message: if paused {
+                "the Cluster or this check is paused"
+            } else {
+                ""
+            },
+            severity: None,
+        });
+    }
     if !paused {
         old.push(NewCondition {
             type_: REMEDIATION_ALLOWED,
@@ -294,11 +297,9 @@ async fn belongs(
     let patched = context
         .writer
         .write("check_metadata", what, move || async move {
-            let params = PatchParams {
-                field_manager: Some(FIELD_MANAGER.into()),
-                ..Default::default()
-            };
-            checks.patch(&name, &params, &Patch::Merge(body)).await
+            checks
+                .patch(&name, &PatchParams::default(), &Patch::Merge(body))
+                .await
         })
         .await;
     match patched {
