@@ -112,6 +112,7 @@ async fn bad_input_is_answered_clearly_and_holds_up_nobody_else() {
     );
     all.add("a_machine_without_a_host_is_said", no_host(w));
     all.add("a_check_of_a_missing_cluster_is_said", missing_cluster(w));
+    all.add("a_range_that_nothing_lies_in_is_said", impossible_range(w));
     all.add(
         "a_broken_kubeconfig_of_another_cluster_is_said",
         broken_kubeconfig(w),
@@ -416,6 +417,17 @@ async fn missing_cluster(w: &World) -> Result<()> {
     w.condition(&w.stage.checks(), "stray", "RemediationAllowed", said)
         .await?;
     w.stage.wait_warning("stray", "ClusterNotFound").await
+}
+
+async fn impossible_range(w: &World) -> Result<()> {
+    let check = w.stage.health_check_of("backwards", "backwards", "100%");
+    let check = check.replace("maxUnhealthy: 100%", "unhealthyRange: \"[5-3]\"");
+    ensure!(check.contains("[5-3]"), "{check}");
+    apply_yaml(&w.stage.client, &check).await?;
+    let said = |c: &Value| says(c, "InvalidSpec", &["unhealthyRange", "[5-3]"]);
+    w.condition(&w.stage.checks(), "backwards", "RemediationAllowed", said)
+        .await?;
+    w.stage.wait_warning("backwards", "InvalidSpec").await
 }
 
 /// What cannot be asked is not unhealthy; and whoever looks at the Machine learns why.
