@@ -5,6 +5,7 @@
 
 mod check;
 mod cli;
+mod fence;
 mod power;
 mod serve;
 
@@ -14,11 +15,23 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 
+/// What we were called for: the name decides.
+enum Work {
+    Fence(Vec<String>),
+    Command(Command),
+}
+
 fn main() -> ExitCode {
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
-    let cli = Cli::parse();
+    let mut arguments = std::env::args_os();
+    let work = if fence::is_called(arguments.next().as_deref()) {
+        let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
+        Work::Fence(arguments.collect())
+    } else {
+        Work::Command(Cli::parse().command)
+    };
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -27,10 +40,11 @@ fn main() -> ExitCode {
         }
     };
     let result = runtime.block_on(async {
-        match cli.command {
-            Command::Serve(args) => serve::serve(args).await,
-            Command::Check(args) => check::check(&args.config),
-            Command::Power(args) => power::power(args).await,
+        match work {
+            Work::Fence(arguments) => Ok(fence::run(arguments).await),
+            Work::Command(Command::Serve(args)) => serve::serve(args).await,
+            Work::Command(Command::Check(args)) => check::check(&args.config),
+            Work::Command(Command::Power(args)) => power::power(args).await,
         }
     });
     match result {

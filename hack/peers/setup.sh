@@ -3,8 +3,8 @@
 # shellcheck shell=bash disable=SC2154 # $here and the functions are hack/setup's
 
 # Programs, and the Debian packages that they are in.
-peer_programs=(ipmitool:ipmitool ipmi_sim:openipmi ipmipower:freeipmi-tools ipmi-sel:freeipmi-tools htpasswd:apache2-utils)
-bench_programs=(fence_ipmilan:fence-agents fence_redfish:fence-agents curl:curl hyperfine:hyperfine)
+peer_programs=(ipmitool:ipmitool ipmi_sim:openipmi ipmipower:freeipmi-tools ipmi-sel:freeipmi-tools htpasswd:apache2-utils fence_ipmilan:fence-agents xmllint:libxml2-utils)
+bench_programs=(curl:curl hyperfine:hyperfine)
 
 # want_programs NAME:PACKAGE...: wants the packages of those that are missing.
 want_programs() {

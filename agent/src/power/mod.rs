@@ -4,7 +4,7 @@ mod output;
 mod status;
 mod switch;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context;
 use rackhand_proto::{ClientTls, TlsFiles, v1::power_client::PowerClient};
@@ -13,6 +13,8 @@ use tonic::transport::Channel;
 use crate::cli::{Common, PowerAction, PowerArgs};
 
 pub(crate) use output::table;
+pub(crate) use status::read;
+pub(crate) use switch::{To, Wish, one};
 
 /// Hosts asked for at the same time.
 const AT_ONCE: usize = 64;
@@ -43,19 +45,51 @@ pub(crate) async fn power(args: PowerArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-async fn connect(common: &Common) -> anyhow::Result<PowerClient<Channel>> {
-    let channel = match (&common.agent, &common.rack, &common.tls_dir) {
-        (Some(agent), Some(rack), Some(dir)) => {
-            let tls = ClientTls::operator(TlsFiles::in_dir(dir))?;
+/// Where the agent is.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// On this machine.
+    Local(PathBuf),
+    /// Elsewhere, over mTLS.
+    Remote {
+        agent: String,
+        rack: String,
+        tls_dir: PathBuf,
+    },
+}
+
+impl Place {
+    fn of(common: &Common) -> Self {
+        match (&common.agent, &common.rack, &common.tls_dir) {
+            (Some(agent), Some(rack), Some(dir)) => Self::Remote {
+                agent: agent.clone(),
+                rack: rack.clone(),
+                tls_dir: dir.clone(),
+            },
+            _ => Self::Local(common.socket.clone()),
+        }
+    }
+}
+
+pub(crate) async fn connect_to(place: &Place) -> anyhow::Result<PowerClient<Channel>> {
+    let channel = match place {
+        Place::Remote {
+            agent,
+            rack,
+            tls_dir,
+        } => {
+            let tls = ClientTls::operator(TlsFiles::in_dir(tls_dir))?;
             rackhand_proto::connect(agent, rack, &tls).await?
         }
-        _ => rackhand_proto::connect_local(&common.socket)
-            .await
-            .context(
-                "is the agent running, and may you use its socket? Or name one with --agent",
-            )?,
+        Place::Local(socket) => rackhand_proto::connect_local(socket).await.context(
+            "is the agent running, and may you use its socket? Or name one with --agent",
+        )?,
     };
     Ok(PowerClient::new(channel))
+}
+
+async fn connect(common: &Common) -> anyhow::Result<PowerClient<Channel>> {
+    connect_to(&Place::of(common)).await
 }
 
 /// Each name once, in the order given.

@@ -16,9 +16,9 @@ use crate::cli::{Output, StatusArgs};
 
 /// One host, as `-o json` shows it.
 #[derive(Debug, Default, Serialize)]
-struct Row {
+pub(crate) struct Row {
     host: String,
-    power: &'static str,
+    pub(crate) power: &'static str,
     #[serde(skip_serializing_if = "String::is_empty")]
     raw: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -34,7 +34,7 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 pub(super) async fn status(args: StatusArgs) -> anyhow::Result<ExitCode> {
@@ -89,7 +89,7 @@ fn print(rows: &[Row]) {
     );
 }
 
-async fn read(mut client: PowerClient<Channel>, host: String, timeout: Duration) -> Row {
+pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout: Duration) -> Row {
     let mut request = Request::new(v1::ReadPowerRequest {
         target: Some(v1::Target {
             host: host.clone(),

@@ -23,7 +23,7 @@ use super::{
 use crate::cli::{Output, SwitchArgs};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum To {
+pub(crate) enum To {
     On,
     Off,
     SoftOff { limit: Duration, then_force: bool },
@@ -65,17 +65,28 @@ impl To {
     }
 }
 
+/// How it is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// Although a remediation holds the host off.
+    pub(crate) force: bool,
+    /// How long the whole may take.
+    pub(crate) timeout: Option<Duration>,
+    /// Do not wait for the outcome.
+    pub(crate) no_wait: bool,
+}
+
 /// One host, as `-o json` shows it.
 #[derive(Debug, Serialize)]
-struct Row {
+pub(crate) struct Row {
     host: String,
     operation: String,
-    result: &'static str,
-    message: String,
-    commands_sent: u32,
+    pub(crate) result: &'static str,
+    pub(crate) message: String,
+    pub(crate) commands_sent: u32,
     seconds: f64,
     #[serde(skip)]
-    exit: u8,
+    pub(crate) exit: u8,
 }
 
 const FAILED: u8 = 1;
@@ -84,9 +95,13 @@ const NOT_CONFIRMED: u8 = 3;
 pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode> {
     let client = connect(&args.common).await?;
     let live = std::io::stderr().is_terminal();
-    let hosts = unique(args.hosts.clone());
-    let rows = stream::iter(hosts)
-        .map(|host| one(client.clone(), host, &args, to, live))
+    let wish = Wish {
+        force: args.force,
+        timeout: args.timeout,
+        no_wait: args.no_wait,
+    };
+    let rows = stream::iter(unique(args.hosts))
+        .map(|host| one(client.clone(), host, &wish, to, live))
         .buffered(AT_ONCE)
         .collect::<Vec<Row>>();
     let rows = tokio::select! {
@@ -124,15 +139,15 @@ pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode>
     })
 }
 
-async fn one(
+pub(crate) async fn one(
     mut client: PowerClient<Channel>,
     host: String,
-    args: &SwitchArgs,
+    wish: &Wish,
     to: To,
     live: bool,
 ) -> Row {
     let begun = Instant::now();
-    let timeout = args.timeout.unwrap_or_else(|| to.patience());
+    let timeout = wish.timeout.unwrap_or_else(|| to.patience());
     let operation = format!("cli-{}", uuid::Uuid::new_v4());
     let mut row = Row {
         host: host.clone(),
@@ -151,13 +166,13 @@ async fn one(
         }),
         action: Some(to.action()),
         deadline: Some(duration_to_proto(timeout)),
-        force: args.force,
+        force: wish.force,
         ..v1::BeginRequest::default()
     });
     request.set_timeout(Duration::from_secs(15));
     match client.begin(request).await {
         Err(status) => row.message = classify(&status).to_string(),
-        Ok(_) if args.no_wait => {
+        Ok(_) if wish.no_wait => {
             row.result = "begun";
             row.message = format!("operation {operation} goes on in the agent");
             row.exit = 0;

@@ -1,0 +1,295 @@
+//! What a fence agent switches: a BMC, or hosts of a running rack agent.
+//!
+//! Must never: take anything but exactly on and exactly off for an answer, or send a reset.
+
+use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
+
+use futures::future::try_join_all;
+use rackhand_bmc::{
+    Bmc, BmcAddress, Failover, FailoverSettings, PowerState, Protocol, RedfishConfig, Trust,
+    connect,
+    ipmi::{self, IpmiConfig, Suite, SuiteChoice},
+    operation::{self, Asked, Ending, Expected, Goal, Pace},
+};
+use rackhand_proto::v1::{ListHostsRequest, power_client::PowerClient};
+use secrecy::SecretString;
+use tonic::{Request, transport::Channel};
+
+use super::settings::{Direct, Password, Through, Times, Way};
+use crate::power::{self, Place, To, Wish};
+
+/// How long a password script may take.
+const SCRIPT: Duration = Duration::from_secs(20);
+
+/// What to do to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    On,
+    Off,
+    Diag,
+}
+
+pub(super) enum Device {
+    Direct {
+        bmc: Arc<dyn Bmc>,
+        expected: Expected,
+    },
+    Agent {
+        client: PowerClient<Channel>,
+        plugs: Vec<String>,
+    },
+}
+
+impl Device {
+    /// Connects to an agent; a BMC is not touched yet.
+    pub(super) async fn open(way: &Way, times: &Times) -> Result<Self, String> {
+        match way {
+            Way::Direct(direct) => open_direct(direct, times).await,
+            Way::Agent(through) => open_agent(through).await,
+        }
+    }
+
+    /// Whether it is on; of several, whether any is.
+    pub(super) async fn is_on(&self, times: &Times) -> Result<bool, String> {
+        match self {
+            Self::Direct { bmc, .. } => {
+                let reading = bmc.power().await.map_err(|error| error.to_string())?;
+                exactly(reading.state, bmc.address())
+            }
+            Self::Agent { client, plugs } => {
+                let reads = plugs.iter().map(|plug| async move {
+                    let row = power::read(client.clone(), plug.clone(), times.call).await;
+                    match (row.power, row.error) {
+                        ("on", None) => Ok(true),
+                        ("off", None) => Ok(false),
+                        (_, Some(error)) => Err(format!("{plug}: {error}")),
+                        (other, None) => Err(format!("{plug} is {other}")),
+                    }
+                });
+                let all = try_join_all(reads).await?;
+                Ok(all.into_iter().any(|on| on))
+            }
+        }
+    }
+
+    /// Carries it out and confirms it; says whether a command was needed.
+    pub(super) async fn change(&self, change: Change, times: &Times) -> Result<bool, String> {
+        match self {
+            Self::Direct { bmc, expected } => directly(bmc.as_ref(), expected, change, times).await,
+            Self::Agent { client, plugs } => {
+                let to = match change {
+                    Change::On => To::On,
+                    Change::Off => To::Off,
+                    Change::Diag => To::Nmi,
+                };
+                let wish = &Wish {
+                    force: false,
+                    timeout: Some(times.power.max(Duration::from_secs(10))),
+                    no_wait: false,
+                };
+                let each = plugs.iter().map(|plug| async move {
+                    let row = power::one(client.clone(), plug.clone(), wish, to, false).await;
+                    if row.exit == 0 {
+                        Ok(row.commands_sent > 0)
+                    } else {
+                        Err(format!("{plug}: {}: {}", row.result, row.message))
+                    }
+                });
+                let all = try_join_all(each).await?;
+                Ok(all.into_iter().any(|commanded| commanded))
+            }
+        }
+    }
+
+    /// The hosts that an agent knows, as name and what else it is called; `None`: a BMC has one.
+    pub(super) async fn hosts(&self) -> Result<Option<Vec<(String, String)>>, String> {
+        let Self::Agent { client, .. } = self else {
+            return Ok(None);
+        };
+        let mut request = Request::new(ListHostsRequest {});
+        request.set_timeout(Duration::from_secs(20));
+        let listed = client.clone().list_hosts(request).await;
+        let listed = listed.map_err(|status| rackhand_proto::classify(&status).to_string())?;
+        let hosts = listed.into_inner().hosts.into_iter();
+        Ok(Some(
+            hosts.map(|host| (host.name, host.node_name)).collect(),
+        ))
+    }
+
+    /// The same with these plugs.
+    pub(super) fn of(&self, plug: &str) -> Option<Self> {
+        let Self::Agent { client, .. } = self else {
+            return None;
+        };
+        Some(Self::Agent {
+            client: client.clone(),
+            plugs: vec![plug.to_owned()],
+        })
+    }
+
+    /// Whether anything is named that can be read.
+    pub(super) fn names_a_plug(&self) -> bool {
+        match self {
+            Self::Direct { .. } => true,
+            Self::Agent { plugs, .. } => !plugs.is_empty(),
+        }
+    }
+
+    /// Ends what was begun at the BMC.
+    pub(super) async fn close(&self) {
+        if let Self::Direct { bmc, .. } = self {
+            // The result stands; a session that is left ends by itself.
+            bmc.close().await.ok();
+        }
+    }
+}
+
+fn exactly(state: PowerState, whom: &str) -> Result<bool, String> {
+    match state {
+        PowerState::On => Ok(true),
+        PowerState::Off => Ok(false),
+        other => Err(format!("{whom} is {}", operation::state_word(other))),
+    }
+}
+
+async fn directly(
+    bmc: &dyn Bmc,
+    expected: &Expected,
+    change: Change,
+    times: &Times,
+) -> Result<bool, String> {
+    let goal = match change {
+        Change::On => Goal::On,
+        Change::Off => Goal::Off {
+            confirmations: 2,
+            confirm_interval: times.sleep,
+            command_after: Duration::ZERO,
+        },
+        Change::Diag => Goal::Nmi,
+    };
+    let pace = Pace::default();
+    let asked = Asked {
+        goal,
+        deadline: times.power,
+        expected: expected.clone(),
+        pace: Pace {
+            poll_first: pace.poll_first.max(times.wait),
+            ..pace
+        },
+    };
+    let report = operation::run(bmc, asked, &mut ()).await;
+    match report.ending {
+        Ending::Confirmed { commanded, .. } => Ok(commanded),
+        Ending::Taken { .. } => Ok(true),
+        ending => {
+            let why = report.error.map(|error| format!(": {error}"));
+            Err(format!("{ending}{}", why.unwrap_or_default()))
+        }
+    }
+}
+
+async fn open_direct(direct: &Direct, times: &Times) -> Result<Device, String> {
+    let password = match &direct.password {
+        Password::Given(password) => password.clone(),
+        Password::Script(script) => from_script(script).await?,
+    };
+    let mut bmcs: Vec<Arc<dyn Bmc>> = Vec::new();
+    for address in &direct.addresses {
+        let address: BmcAddress = address.parse().map_err(|why| format!("{why}"))?;
+        let bmc = client(direct, address, password.clone(), times)?;
+        bmcs.push(Arc::from(bmc));
+    }
+    let bmc = match bmcs.as_slice() {
+        [one] => one.clone(),
+        _ => {
+            let failover = Failover::new(bmcs, FailoverSettings::default());
+            Arc::new(failover.ok_or("no protocol to speak")?)
+        }
+    };
+    Ok(Device::Direct {
+        bmc,
+        expected: Expected {
+            system_uuid: direct.system_uuid.clone(),
+            serial: None,
+        },
+    })
+}
+
+fn client(
+    direct: &Direct,
+    address: BmcAddress,
+    password: SecretString,
+    times: &Times,
+) -> Result<Box<dyn Bmc>, String> {
+    let made = match address.protocol() {
+        Protocol::Ipmi => {
+            let mut config = IpmiConfig::new(address, &direct.username, password);
+            config.kg.clone_from(&direct.kg);
+            config.suite = match direct.cipher {
+                Some(3) => SuiteChoice::Only(Suite::Cipher3),
+                Some(17) => SuiteChoice::Only(Suite::Cipher17),
+                _ => SuiteChoice::Auto,
+            };
+            config.timeouts.connect = times.connect;
+            config.timeouts.call = times.call;
+            ipmi::connect(config)
+        }
+        Protocol::Redfish => {
+            let mut config = RedfishConfig::new(address, &direct.username, password);
+            config.trust = match (&direct.ca, direct.insecure) {
+                (_, true) => Trust::Insecure,
+                (Some(file), false) => Trust::CaBundle(
+                    std::fs::read(file)
+                        .map_err(|error| format!("ssl_ca {}: {error}", file.display()))?,
+                ),
+                (None, false) => Trust::System,
+            };
+            config.timeouts.connect = times.connect;
+            config.timeouts.request = times.call;
+            config.timeouts.call = times.call;
+            connect(config)
+        }
+    };
+    made.map_err(|error| error.to_string())
+}
+
+/// The first line that the script prints.
+async fn from_script(script: &str) -> Result<SecretString, String> {
+    let running = tokio::process::Command::new("/bin/sh")
+        .args(["-c", script])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(SCRIPT, running)
+        .await
+        .map_err(|_| format!("password_script does not end within {SCRIPT:?}"))?
+        .map_err(|error| format!("password_script: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("password_script failed: {}", output.status));
+    }
+    let text = zeroize::Zeroizing::new(
+        String::from_utf8(output.stdout).map_err(|_| "password_script: not UTF-8".to_owned())?,
+    );
+    let password = text.lines().next().unwrap_or_default().trim();
+    if password.is_empty() {
+        return Err("password_script prints no password".to_owned());
+    }
+    Ok(SecretString::from(password))
+}
+
+async fn open_agent(through: &Through) -> Result<Device, String> {
+    let place = match &through.remote {
+        Some((agent, rack, dir)) => Place::Remote {
+            agent: agent.clone(),
+            rack: rack.clone(),
+            tls_dir: PathBuf::from(dir),
+        },
+        None => Place::Local(through.socket.clone()),
+    };
+    let client = power::connect_to(&place).await;
+    Ok(Device::Agent {
+        client: client.map_err(|error| format!("{error:#}"))?,
+        plugs: through.plugs.clone(),
+    })
+}

@@ -1,0 +1,398 @@
+//! What a fence agent is to do, and with what: everything checked before anything is touched.
+//!
+//! Pure. Must never guess: what was not understood is an error, since the default action is a
+//! reboot.
+
+use std::{path::PathBuf, time::Duration};
+
+use secrecy::SecretString;
+
+use super::{
+    input::Given,
+    options::{CIPHERS, Kind, OPTIONS, PRIVILEGES, PROTOCOLS},
+};
+
+/// As long as nobody waits: who called bounds the run.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+
+/// What is asked for (fence-agent.md 8.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    On,
+    Off,
+    Reboot,
+    Status,
+    Monitor,
+    List,
+    ListStatus,
+    Diag,
+    ValidateAll,
+    Metadata,
+    Help,
+    Version,
+}
+
+const ACTIONS: &[(&str, Action)] = &[
+    ("on", Action::On),
+    ("off", Action::Off),
+    ("reboot", Action::Reboot),
+    ("status", Action::Status),
+    ("monitor", Action::Monitor),
+    ("list", Action::List),
+    ("list-status", Action::ListStatus),
+    ("diag", Action::Diag),
+    ("validate-all", Action::ValidateAll),
+    ("metadata", Action::Metadata),
+    ("meta-data", Action::Metadata),
+    ("manpage", Action::Metadata),
+    ("help", Action::Help),
+    ("version", Action::Version),
+];
+
+/// Where the password comes from.
+#[derive(Debug, Clone)]
+pub(super) enum Password {
+    Given(SecretString),
+    Script(String),
+}
+
+/// A BMC that is spoken to without an agent.
+#[derive(Debug, Clone)]
+pub(super) struct Direct {
+    /// Addresses as baremetal-operator writes them; the first that answers counts.
+    pub(super) addresses: Vec<String>,
+    pub(super) username: String,
+    pub(super) password: Password,
+    pub(super) insecure: bool,
+    pub(super) ca: Option<PathBuf>,
+    pub(super) cipher: Option<u8>,
+    pub(super) kg: Option<SecretString>,
+    pub(super) system_uuid: Option<String>,
+}
+
+/// Hosts that a running rack agent knows.
+#[derive(Debug, Clone)]
+pub(super) struct Through {
+    pub(super) plugs: Vec<String>,
+    pub(super) socket: PathBuf,
+    /// Address, rack and certificates of an agent elsewhere.
+    pub(super) remote: Option<(String, String, PathBuf)>,
+}
+
+/// By which way.
+#[derive(Debug, Clone)]
+pub(super) enum Way {
+    Direct(Box<Direct>),
+    Agent(Through),
+}
+
+/// Limits and waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Times {
+    /// For one change of power, confirmation included.
+    pub(super) power: Duration,
+    pub(super) wait: Duration,
+    pub(super) call: Duration,
+    pub(super) connect: Duration,
+    /// Between two looks that confirm off.
+    pub(super) sleep: Duration,
+    pub(super) delay: Duration,
+    pub(super) tries_on: u32,
+}
+
+/// Everything.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) action: Action,
+    /// `None` for what touches nothing.
+    pub(super) way: Option<Way>,
+    pub(super) times: Times,
+    pub(super) separator: String,
+}
+
+/// What of it can be known before the rest is judged.
+pub(super) fn action(given: &Given) -> Result<Action, String> {
+    if is_set(given, "help").unwrap_or(false) {
+        return Ok(Action::Help);
+    }
+    if is_set(given, "version").unwrap_or(false) {
+        return Ok(Action::Version);
+    }
+    let asked = given.get("action").unwrap_or("reboot").to_ascii_lowercase();
+    let found = ACTIONS.iter().find(|(name, _)| *name == asked);
+    found.map(|(_, action)| *action).ok_or_else(|| {
+        let known: Vec<&str> = ACTIONS.iter().map(|(name, _)| *name).collect();
+        format!(
+            "action {asked:?} is not known; known are {}",
+            known.join(", ")
+        )
+    })
+}
+
+/// Whether a boolean holds: 1, yes, on and true, and 0, no, off and false.
+pub(super) fn is_set(given: &Given, name: &str) -> Result<bool, String> {
+    let value = given.get(name).or_else(|| default(name)).unwrap_or("0");
+    match value.to_ascii_lowercase().as_str() {
+        "1" | "yes" | "on" | "true" | "" => Ok(true),
+        "0" | "no" | "off" | "false" => Ok(false),
+        _ => Err(format!("{name} must be 1 or 0")),
+    }
+}
+
+fn default(name: &str) -> Option<&'static str> {
+    OPTIONS.iter().find(|opt| opt.name == name)?.default
+}
+
+/// Collects every mistake.
+struct Judge<'a> {
+    given: &'a Given,
+    wrong: Vec<String>,
+}
+
+impl Judge<'_> {
+    fn text(&self, name: &str) -> Option<String> {
+        let said = self.given.get(name).filter(|text| !text.is_empty());
+        said.or_else(|| default(name)).map(str::to_owned)
+    }
+
+    fn flag(&mut self, name: &str) -> bool {
+        is_set(self.given, name).unwrap_or_else(|why| {
+            self.wrong.push(why);
+            false
+        })
+    }
+
+    fn number<T: std::str::FromStr + Default>(&mut self, name: &str) -> T {
+        let text = self.text(name).unwrap_or_default();
+        text.trim().parse().unwrap_or_else(|_| {
+            self.wrong.push(format!("{name} must be a whole number"));
+            T::default()
+        })
+    }
+
+    fn seconds(&mut self, name: &str) -> Duration {
+        let text = self.text(name).unwrap_or_default();
+        let digits = text.trim().trim_end_matches('s');
+        let seconds = digits.parse::<f64>().ok();
+        let seconds = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        seconds.filter(|time| *time <= FOR_EVER).unwrap_or_else(|| {
+            let most = FOR_EVER.as_secs();
+            self.wrong
+                .push(format!("{name} must be seconds, {most} at most"));
+            Duration::ZERO
+        })
+    }
+
+    fn choice(&mut self, name: &str, of: &'static [&'static str]) -> &'static str {
+        let asked = self.text(name).unwrap_or_default().to_ascii_lowercase();
+        let found = of.iter().find(|one| **one == asked);
+        found.copied().unwrap_or_else(|| {
+            self.wrong
+                .push(format!("{name} must be one of {}", of.join(", ")));
+            ""
+        })
+    }
+}
+
+/// Judges everything at once. `bounded`: our own limits of time hold.
+///
+/// # Errors
+/// Every mistake, none of them with a value that may be secret.
+pub(super) fn settings(given: &Given, bounded: bool) -> Result<Settings, Vec<String>> {
+    let mut judge = Judge {
+        given,
+        wrong: Vec::new(),
+    };
+    let action = action(given).unwrap_or_else(|why| {
+        judge.wrong.push(why);
+        Action::Status
+    });
+    let bounded = bounded && !judge.flag("disable_timeout");
+    let times = times(&mut judge, bounded);
+    // Wrong values are told also where they are of no use now.
+    for opt in OPTIONS {
+        match opt.kind {
+            Kind::Boolean => drop(judge.flag(opt.name)),
+            Kind::Select(of) => drop(judge.choice(opt.name, of)),
+            Kind::Integer if given.get(opt.name).is_some() => drop(judge.number::<u32>(opt.name)),
+            _ => {}
+        }
+    }
+    let touches = !matches!(action, Action::Metadata | Action::Help | Action::Version);
+    let way = touches.then(|| way(&mut judge, action)).flatten();
+    judge.wrong.sort();
+    judge.wrong.dedup();
+    if judge.wrong.is_empty() {
+        Ok(Settings {
+            action,
+            way,
+            times,
+            separator: judge.text("separator").unwrap_or_default(),
+        })
+    } else {
+        Err(judge.wrong)
+    }
+}
+
+fn times(judge: &mut Judge<'_>, bounded: bool) -> Times {
+    let power = judge.seconds("power_timeout");
+    let wait = judge.seconds("power_wait");
+    let call = judge.seconds("shell_timeout");
+    let connect = judge.seconds("login_timeout");
+    let sleep = judge.seconds("stonith_status_sleep");
+    let or = |time: Duration, other: Duration| if time.is_zero() { other } else { time };
+    // Pacemaker switches these off; a BMC that never answers must not hold the run for ever.
+    let slow = Duration::from_secs(20);
+    Times {
+        power: if bounded && !power.is_zero() {
+            wait + power + sleep
+        } else {
+            FOR_EVER
+        },
+        wait,
+        call: if bounded { or(call, slow) } else { slow },
+        connect: if bounded { or(connect, slow) } else { slow },
+        sleep: sleep.max(Duration::from_millis(500)),
+        delay: judge.seconds("delay"),
+        tries_on: judge.number::<u32>("retry_on").saturating_add(1),
+    }
+}
+
+fn way(judge: &mut Judge<'_>, action: Action) -> Option<Way> {
+    let plug = judge.text("plug");
+    let ip = if judge.flag("port_as_ip") {
+        plug.clone()
+    } else {
+        judge.text("ip")
+    };
+    match ip {
+        Some(ip) => direct(judge, &ip).map(|direct| Way::Direct(Box::new(direct))),
+        None => through(judge, plug.as_deref(), action).map(Way::Agent),
+    }
+}
+
+fn direct(judge: &mut Judge<'_>, ip: &str) -> Option<Direct> {
+    let lanplus = judge.flag("lanplus");
+    let protocol = match judge.choice("protocol", PROTOCOLS) {
+        _ if lanplus => "ipmi",
+        chosen => chosen,
+    };
+    let port: Option<u16> = judge
+        .given
+        .get("ipport")
+        .filter(|text| !text.is_empty())
+        .map(|_| judge.number("ipport"));
+    if port.is_some() && protocol == "auto" {
+        let why = "ipport needs a protocol: Redfish and IPMI do not share one";
+        judge.wrong.push(why.to_owned());
+    }
+    let root = judge.text("redfish_uri").unwrap_or_default();
+    if root.trim_end_matches('/') != "/redfish/v1" {
+        let why = "redfish_uri must be /redfish/v1, which the specification prescribes";
+        judge.wrong.push(why.to_owned());
+    }
+    let privilege = judge.choice("privlvl", PRIVILEGES).to_ascii_uppercase();
+    let cipher = judge.choice("cipher", CIPHERS).parse().ok();
+    let scheme = if judge.flag("ssl") { "https" } else { "http" };
+    let system = judge.text("systems_uri").unwrap_or_default();
+    let place = place(ip, port);
+    let redfish = format!("redfish+{scheme}://{place}{system}");
+    let ipmi = format!("ipmi://{place}?privilegelevel={privilege}");
+    let addresses = match protocol {
+        "ipmi" => vec![ipmi],
+        "auto" => vec![redfish, ipmi],
+        _ => vec![redfish],
+    };
+    for address in &addresses {
+        if let Err(why) = address.parse::<rackhand_bmc::BmcAddress>() {
+            judge
+                .wrong
+                .push(format!("ip, ipport or systems_uri: {why}"));
+            break;
+        }
+    }
+    let username = judge.text("username").unwrap_or_else(|| {
+        judge.wrong.push("username is missing".to_owned());
+        String::new()
+    });
+    let password = match (judge.given.get("password"), judge.text("password_script")) {
+        (_, Some(script)) => Some(Password::Script(script)),
+        (Some(password), None) => Some(Password::Given(SecretString::from(password))),
+        (None, None) => {
+            let why = "password or password_script is missing";
+            judge.wrong.push(why.to_owned());
+            None
+        }
+    };
+    let kg = judge.text("hexadecimal_kg").map(|digits| {
+        let digits = digits.strip_prefix("0x").unwrap_or(&digits).to_owned();
+        let kg = format!("0x{digits:0<40}");
+        if !rackhand_bmc::ipmi::is_kg(&kg) {
+            let why = "hexadecimal_kg must be hexadecimal digits, 40 at most";
+            judge.wrong.push(why.to_owned());
+        }
+        SecretString::from(kg)
+    });
+    let insecure = judge.flag("ssl_insecure") && !judge.flag("ssl_secure");
+    Some(Direct {
+        addresses,
+        username,
+        password: password?,
+        insecure,
+        ca: judge.text("ssl_ca").map(PathBuf::from),
+        cipher,
+        kg,
+        system_uuid: judge.text("system_uuid"),
+    })
+}
+
+/// Host and port, an IPv6 address in brackets. `ip` may carry a port of its own.
+fn place(ip: &str, port: Option<u16>) -> String {
+    let host = if ip.parse::<std::net::Ipv6Addr>().is_ok() {
+        format!("[{ip}]")
+    } else {
+        ip.to_owned()
+    };
+    port.map_or(host.clone(), |port| format!("{host}:{port}"))
+}
+
+fn through(judge: &mut Judge<'_>, plug: Option<&str>, action: Action) -> Option<Through> {
+    let between = judge.text("plug_separator").unwrap_or_default();
+    let plugs: Vec<String> = match plug {
+        Some(plug) if !between.is_empty() => {
+            let each = plug.split(between.as_str()).map(str::trim);
+            each.filter(|one| !one.is_empty())
+                .map(str::to_owned)
+                .collect()
+        }
+        Some(plug) => vec![plug.to_owned()],
+        None => Vec::new(),
+    };
+    let needs_none = matches!(action, Action::List | Action::ListStatus | Action::Monitor);
+    if plugs.is_empty() && !needs_none {
+        let why = "ip is missing (the BMC's address), or plug (a host of the rack agent)";
+        judge.wrong.push(why.to_owned());
+    }
+    let parts = [
+        judge.text("agent"),
+        judge.text("rack"),
+        judge.text("tls_dir"),
+    ];
+    let remote = match parts {
+        [Some(agent), Some(rack), Some(dir)] => Some((agent, rack, PathBuf::from(dir))),
+        [None, None, None] => None,
+        _ => {
+            let why = "agent, rack and tls_dir belong together";
+            judge.wrong.push(why.to_owned());
+            None
+        }
+    };
+    Some(Through {
+        plugs,
+        socket: judge.text("socket").unwrap_or_default().into(),
+        remote,
+    })
+}
+
+#[cfg(test)]
+mod tests;

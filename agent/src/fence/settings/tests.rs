@@ -1,0 +1,118 @@
+use super::*;
+
+fn judged(lines: &str) -> Result<Settings, Vec<String>> {
+    settings(&Given::lines(lines), true)
+}
+
+const BMC: &str = "ip=10.0.0.1\nlogin=admin\npasswd=hush\n";
+
+fn direct_of(lines: &str) -> Direct {
+    match judged(&format!("{BMC}{lines}")).unwrap().way {
+        Some(Way::Direct(direct)) => *direct,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_bmc_is_addressed_as_the_other_agents_do() {
+    for (lines, wanted) in [
+        ("", vec!["redfish+https://10.0.0.1"]),
+        ("ssl=0\nipport=8000", vec!["redfish+http://10.0.0.1:8000"]),
+        (
+            "ip=bmc.example:8443",
+            vec!["redfish+https://bmc.example:8443"],
+        ),
+        (
+            "systems_uri=/redfish/v1/Systems/1\nip=fd00::1",
+            vec!["redfish+https://[fd00::1]/redfish/v1/Systems/1"],
+        ),
+        (
+            "lanplus=1\nprivlvl=operator\nipport=6230",
+            vec!["ipmi://10.0.0.1:6230?privilegelevel=OPERATOR"],
+        ),
+        (
+            "protocol=AUTO",
+            vec![
+                "redfish+https://10.0.0.1",
+                "ipmi://10.0.0.1?privilegelevel=ADMINISTRATOR",
+            ],
+        ),
+        (
+            "port_as_ip=1\nport=10.0.0.2",
+            vec!["redfish+https://10.0.0.2"],
+        ),
+    ] {
+        assert_eq!(direct_of(lines).addresses, wanted, "{lines}");
+    }
+}
+
+#[test]
+fn no_means_no() {
+    assert!(!direct_of("ssl_insecure=0").insecure);
+    assert!(direct_of("ssl_insecure=1").insecure);
+    assert!(!direct_of("ssl_insecure=1\nssl_secure=1").insecure);
+    assert!(direct_of("ssl_insecure=yes").insecure);
+}
+
+#[test]
+fn every_mistake_is_told_at_once_and_no_value_that_is_secret() {
+    let mistakes = judged(
+        "action=of\nip=10.0.0.1\npasswd=hush\nssl_insecure=maybe\npower_timeout=soon\n\
+         retry_on=x\ncipher=4\nhexadecimal_kg=hush-hush\nredfish_uri=/other\n",
+    )
+    .unwrap_err();
+    for wanted in [
+        "action \"of\"",
+        "username is missing",
+        "ssl_insecure",
+        "power_timeout",
+        "retry_on",
+        "cipher must be one of auto, 3, 17",
+        "hexadecimal_kg",
+        "redfish_uri",
+    ] {
+        assert!(
+            mistakes.iter().any(|mistake| mistake.contains(wanted)),
+            "{wanted}: {mistakes:?}"
+        );
+    }
+    assert!(!format!("{mistakes:?}").contains("hush"));
+    let shown = format!("{:?}", judged(BMC).unwrap());
+    assert!(!shown.contains("hush"), "{shown}");
+}
+
+#[test]
+fn without_a_bmc_the_plugs_are_hosts_of_an_agent() {
+    let way = judged("action=off\nplug=node-1, node-2").unwrap().way;
+    let Some(Way::Agent(through)) = way else {
+        panic!("{way:?}");
+    };
+    assert_eq!(through.plugs, ["node-1", "node-2"]);
+    assert_eq!(through.socket, PathBuf::from("/run/rackhand/agent.sock"));
+    assert!(judged("action=list").is_ok());
+    let mistakes = judged("action=off\nagent=a:1").unwrap_err();
+    assert_eq!(mistakes.len(), 2, "{mistakes:?}");
+}
+
+#[test]
+fn the_default_is_reboot_and_what_is_not_known_is_nothing() {
+    assert_eq!(judged(BMC).unwrap().action, Action::Reboot);
+    assert_eq!(
+        judged(&format!("{BMC}option=Status")).unwrap().action,
+        Action::Status
+    );
+    assert!(judged(&format!("{BMC}action=rebooot")).is_err());
+}
+
+#[test]
+fn pacemaker_has_the_limits() {
+    let given = Given::lines(BMC);
+    let ours = settings(&given, true).unwrap().times;
+    let its = settings(&given, false).unwrap().times;
+    assert_eq!(ours.power, Duration::from_secs(21));
+    assert_eq!(its.power, FOR_EVER);
+    let off = judged(&format!("{BMC}disable_timeout=1")).unwrap().times;
+    assert_eq!(off, its);
+    let zero = judged(&format!("{BMC}power_timeout=0")).unwrap().times;
+    assert_eq!(zero.power, FOR_EVER);
+}
