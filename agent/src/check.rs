@@ -5,7 +5,7 @@ use std::{path::Path, process::ExitCode};
 use rackhand_agent_service::config::Config;
 use rackhand_proto::{ServerTls, TlsFiles};
 
-use crate::power::table;
+use crate::output::table;
 
 /// Mistakes end it with 1; what should only be looked at is printed as a warning.
 pub(crate) fn check(path: &Path) -> anyhow::Result<ExitCode> {

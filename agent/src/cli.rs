@@ -7,11 +7,17 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done: the BMC confirmed the state; for nmi: the BMC took it
-  1  failed: refused, no such host, wrong password, no connection to the agent
-  2  wrong usage
-  3  not confirmed: the deadline passed, or the time to shut down, or no answer came to a command
-     that is not sent twice, or the operation was stopped; what the host does now is not known.
-     Read it with `power status`.";
+  1  failed, for at least one host: no such host, wrong password, or not confirmed - the deadline
+     passed, or no answer came to a command that is not sent twice; what the host does now is not
+     known then, read it with `power status`
+  2  wrong usage, or nobody said yes
+  3  refused: everything that was not done is held by somebody else, or not for you to do
+  4  unreachable: no way to the agent, or to the BMC of any host that was not done";
+
+const HOSTS: &str = "\
+HOST is an inventory name, Node name, provider id or system UUID; a range of names such as
+node-[01-40] or node-[1,3,7-9]; a label such as role=db, or rack=, position= or pdu=; @FILE with any of
+these, or - for standard input.";
 
 /// Switches bare-metal hosts of one rack, for a controller and for people.
 #[derive(Debug, Parser)]
@@ -29,6 +35,99 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Read or switch the power of hosts, through the running agent.
     Power(PowerArgs),
+    /// Show the hosts that the running agent knows.
+    Host(HostArgs),
+    /// Show or stop what the running agent does.
+    Operations(OperationsArgs),
+    /// Print completions for a shell.
+    Completions(CompletionsArgs),
+    /// Write manual pages into a directory.
+    Man(ManArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// Which shell.
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The directory.
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostArgs {
+    #[command(subcommand)]
+    pub(crate) action: HostAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HostAction {
+    /// All hosts, or those that are named.
+    #[command(after_help = HOSTS)]
+    List(HostListArgs),
+    /// One host, whole.
+    Show(HostShowArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostListArgs {
+    /// Which; all if none is named.
+    #[arg(value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostShowArgs {
+    /// Which.
+    #[arg(value_name = "HOST")]
+    pub(crate) host: String,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OperationsArgs {
+    #[command(subcommand)]
+    pub(crate) action: OperationsAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OperationsAction {
+    /// The newest first.
+    List(OperationsListArgs),
+    /// One operation, whole.
+    Show(OperationArgs),
+    /// Stop one before its next command to the BMC. What was sent stays sent.
+    Cancel(OperationArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OperationsListArgs {
+    /// Only of this host.
+    #[arg(long)]
+    pub(crate) host: Option<String>,
+    /// Only those that are not over.
+    #[arg(long)]
+    pub(crate) running: bool,
+    /// At most so many.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OperationArgs {
+    /// Its id, as `operations list` shows it.
+    pub(crate) operation: String,
+    #[command(flatten)]
+    pub(crate) common: Common,
 }
 
 #[derive(Debug, Args)]
@@ -84,6 +183,10 @@ pub(crate) enum PowerAction {
     /// exactly "off" twice, 2 s apart.
     #[command(after_help = EXIT_CODES)]
     Off(OffArgs),
+    /// Ask the host to shut down, once, and wait until the BMC has said exactly "off" twice, 2 s
+    /// apart. The same as off --soft.
+    #[command(after_help = EXIT_CODES)]
+    SoftOff(SoftOffArgs),
     /// Switch off hard, wait until that is confirmed, and switch on again after a while. A host
     /// that is off is only switched on.
     #[command(after_help = EXIT_CODES)]
@@ -99,7 +202,7 @@ pub(crate) enum PowerAction {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Inventory name, Node name, provider id or system UUID.
+    /// Name, range of names, label, @FILE or -; see `host list --help`.
     #[arg(
         value_name = "HOST",
         required_unless_present = "all",
@@ -118,9 +221,15 @@ pub(crate) struct StatusArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SwitchArgs {
-    /// Inventory name, Node name, provider id or system UUID.
+    /// Name, range of names, label, @FILE or -; see `host list --help`.
     #[arg(value_name = "HOST", required = true)]
     pub(crate) hosts: Vec<String>,
+    /// Do not ask before more than one host is switched off, cycled, reset or interrupted.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Show what would be done to which hosts, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// Act although a remediation holds the host off.
     #[arg(long)]
     pub(crate) force: bool,
@@ -145,6 +254,18 @@ pub(crate) struct OffArgs {
     pub(crate) limit: Duration,
     /// Switch off hard after the limit, or at once where the BMC cannot ask for a shutdown.
     #[arg(long, requires = "soft")]
+    pub(crate) then_force: bool,
+    #[command(flatten)]
+    pub(crate) switch: SwitchArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SoftOffArgs {
+    /// How long the host may take to shut down, such as 90s or 3m.
+    #[arg(long, default_value = "3m", value_parser = duration)]
+    pub(crate) limit: Duration,
+    /// Switch off hard after the limit, or at once where the BMC cannot ask for a shutdown.
+    #[arg(long)]
     pub(crate) then_force: bool,
     #[command(flatten)]
     pub(crate) switch: SwitchArgs,
@@ -185,7 +306,10 @@ pub(crate) struct Common {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     Table,
+    Wide,
     Json,
+    Yaml,
+    Name,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -5,8 +5,14 @@
 
 mod check;
 mod cli;
+mod ending;
 mod fence;
+mod host;
+mod operations;
+mod output;
+mod pages;
 mod power;
+mod select;
 mod serve;
 
 use std::process::ExitCode;
@@ -45,13 +51,17 @@ fn main() -> ExitCode {
             Work::Command(Command::Serve(args)) => serve::serve(args).await,
             Work::Command(Command::Check(args)) => check::check(&args.config),
             Work::Command(Command::Power(args)) => power::power(args).await,
+            Work::Command(Command::Host(args)) => host::host(args).await,
+            Work::Command(Command::Operations(args)) => operations::operations(args).await,
+            Work::Command(Command::Completions(args)) => Ok(pages::completions(args.shell)),
+            Work::Command(Command::Man(args)) => pages::man(&args.dir),
         }
     });
     match result {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            ending::code_of(&error)
         }
     }
 }

@@ -16,7 +16,10 @@ use secrecy::SecretString;
 use tonic::{Request, transport::Channel};
 
 use super::settings::{Direct, Password, Through, Times, Way};
-use crate::power::{self, Place, To, Wish};
+use crate::{
+    ending::End,
+    power::{self, Place, To, Wish},
+};
 
 /// How long a password script may take.
 const SCRIPT: Duration = Duration::from_secs(20);
@@ -89,7 +92,7 @@ impl Device {
                 };
                 let each = plugs.iter().map(|plug| async move {
                     let row = power::one(client.clone(), plug.clone(), wish, to, false).await;
-                    if row.exit == 0 {
+                    if row.end == End::Done {
                         Ok(row.commands_sent > 0)
                     } else {
                         Err(format!("{plug}: {}: {}", row.result, row.message))

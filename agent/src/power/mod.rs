@@ -1,36 +1,48 @@
 //! `power`: a person's hand on the running agent.
 
-mod output;
+mod progress;
 mod status;
 mod switch;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{io::Read, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context;
-use rackhand_proto::{ClientTls, TlsFiles, v1::power_client::PowerClient};
-use tonic::transport::Channel;
+use rackhand_proto::{
+    ClientTls, TlsFiles, classify,
+    v1::{self, power_client::PowerClient},
+};
+use tonic::{Request, transport::Channel};
 
-use crate::cli::{Common, PowerAction, PowerArgs};
+use crate::{
+    cli::{Common, PowerAction, PowerArgs},
+    ending::{NoAgent, Usage},
+    select,
+};
 
-pub(crate) use output::table;
 pub(crate) use status::read;
 pub(crate) use switch::{To, Wish, one};
 
 /// Hosts asked for at the same time.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 256;
+/// How long an agent may take for what it knows by itself.
+pub(crate) const PATIENT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn power(args: PowerArgs) -> anyhow::Result<ExitCode> {
     match args.action {
         PowerAction::Status(args) => status::status(args).await,
         PowerAction::On(args) => switch::switch(args, switch::To::On).await,
-        PowerAction::Off(args) => {
-            let to = if args.soft {
-                switch::To::SoftOff {
-                    limit: args.limit,
-                    then_force: args.then_force,
-                }
-            } else {
-                switch::To::Off
+        PowerAction::Off(args) if args.soft => {
+            let to = switch::To::SoftOff {
+                limit: args.limit,
+                then_force: args.then_force,
+            };
+            switch::switch(args.switch, to).await
+        }
+        PowerAction::Off(args) => switch::switch(args.switch, switch::To::Off).await,
+        PowerAction::SoftOff(args) => {
+            let to = switch::To::SoftOff {
+                limit: args.limit,
+                then_force: args.then_force,
             };
             switch::switch(args.switch, to).await
         }
@@ -71,6 +83,8 @@ impl Place {
     }
 }
 
+/// # Errors
+/// [`NoAgent`]: there is no way to it.
 pub(crate) async fn connect_to(place: &Place) -> anyhow::Result<PowerClient<Channel>> {
     let channel = match place {
         Place::Remote {
@@ -79,24 +93,58 @@ pub(crate) async fn connect_to(place: &Place) -> anyhow::Result<PowerClient<Chan
             tls_dir,
         } => {
             let tls = ClientTls::operator(TlsFiles::in_dir(tls_dir))?;
-            rackhand_proto::connect(agent, rack, &tls).await?
+            let connected = rackhand_proto::connect(agent, rack, &tls).await;
+            connected.map_err(|error| NoAgent(error.into()))?
         }
-        Place::Local(socket) => rackhand_proto::connect_local(socket).await.context(
-            "is the agent running, and may you use its socket? Or name one with --agent",
-        )?,
+        Place::Local(socket) => rackhand_proto::connect_local(socket)
+            .await
+            .context("is the agent running, and may you use its socket? Or name one with --agent")
+            .map_err(NoAgent)?,
     };
     Ok(PowerClient::new(channel))
 }
 
-async fn connect(common: &Common) -> anyhow::Result<PowerClient<Channel>> {
+pub(crate) async fn connect(common: &Common) -> anyhow::Result<PowerClient<Channel>> {
     connect_to(&Place::of(common)).await
 }
 
-/// Each name once, in the order given.
-fn unique(hosts: Vec<String>) -> Vec<String> {
-    let mut seen = std::collections::BTreeSet::new();
-    hosts
-        .into_iter()
-        .filter(|host| seen.insert(host.clone()))
-        .collect()
+/// What the agent knows of its hosts.
+pub(crate) async fn known(
+    client: &mut PowerClient<Channel>,
+) -> anyhow::Result<v1::ListHostsResponse> {
+    let mut request = Request::new(v1::ListHostsRequest {});
+    request.set_timeout(PATIENT);
+    let listed = client.list_hosts(request).await;
+    Ok(listed.map_err(|status| classify(&status))?.into_inner())
+}
+
+/// The hosts that words mean, `@FILE` and `-` (standard input) among them.
+///
+/// # Errors
+/// [`Usage`]: a word makes no sense, or a file cannot be read.
+pub(crate) fn meant(
+    words: &[String],
+    known: &v1::ListHostsResponse,
+) -> anyhow::Result<Vec<String>> {
+    let mut all = Vec::new();
+    for word in words {
+        if word == "-" {
+            let mut text = String::new();
+            let read = std::io::stdin().read_to_string(&mut text);
+            read.map_err(|error| Usage(format!("standard input: {error}")))?;
+            all.extend(select::words_of(&text));
+        } else if let Some(file) = word.strip_prefix('@') {
+            let text = std::fs::read_to_string(file);
+            let text = text.map_err(|error| Usage(format!("{file}: {error}")))?;
+            all.extend(select::words_of(&text));
+        } else {
+            all.push(word.clone());
+        }
+    }
+    let wanted = select::wanted(&all).map_err(Usage)?;
+    let names = select::hosts(&wanted, &known.rack, &known.hosts).map_err(Usage)?;
+    if names.is_empty() {
+        return Err(Usage("no host is named".to_owned()).into());
+    }
+    Ok(names)
 }

@@ -1,21 +1,26 @@
 //! `power status`.
 
-use std::{process::ExitCode, time::Duration};
+use std::{io::IsTerminal, process::ExitCode, time::Duration};
 
 use futures::{StreamExt, stream};
 use rackhand_proto::{
-    classify,
+    CallErrorKind, classify,
     convert::{duration_to_proto, timestamp_from_proto},
     v1::{self, power_client::PowerClient, read_power_response::Result as Read},
 };
 use serde::Serialize;
 use tonic::{Request, transport::Channel};
 
-use super::{AT_ONCE, connect, output::state_word, table, unique};
-use crate::cli::{Output, StatusArgs};
+use super::{AT_ONCE, connect, known, meant};
+use crate::{
+    cli::{Output, StatusArgs},
+    ending::End,
+    output::{Shown, print, state_word, summary},
+    select::is_called,
+};
 
-/// One host, as `-o json` shows it.
-#[derive(Debug, Default, Serialize)]
+/// One host, as it is shown.
+#[derive(Debug, Serialize)]
 pub(crate) struct Row {
     host: String,
     pub(crate) power: &'static str,
@@ -35,58 +40,67 @@ pub(crate) struct Row {
     at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+    #[serde(skip)]
+    end: End,
+}
+
+impl Shown for Row {
+    const HEAD: &'static [&'static str] = &[
+        "HOST",
+        "POWER",
+        "HELD BY",
+        "BMC",
+        "NOTE",
+        "RAW",
+        "SYSTEM UUID",
+        "SERIAL",
+        "READ AT",
+    ];
+    const SHORT: usize = 5;
+
+    fn fields(&self) -> Vec<String> {
+        vec![
+            self.host.clone(),
+            self.power.to_owned(),
+            self.held_by.clone(),
+            self.bmc.clone(),
+            self.error.clone().unwrap_or_else(|| self.model.clone()),
+            self.raw.clone(),
+            self.system_uuid.clone(),
+            self.serial.clone(),
+            self.at.clone().unwrap_or_default(),
+        ]
+    }
+
+    fn name(&self) -> &str {
+        &self.host
+    }
 }
 
 pub(super) async fn status(args: StatusArgs) -> anyhow::Result<ExitCode> {
     let mut client = connect(&args.common).await?;
-    let mut request = Request::new(v1::ListHostsRequest {});
-    request.set_timeout(Duration::from_secs(30));
-    let known = client
-        .list_hosts(request)
-        .await
-        .map_err(|status| classify(&status))?;
-    let known = known.into_inner().hosts;
+    let known = known(&mut client).await?;
     let names = if args.all {
-        known.iter().map(|host| host.name.clone()).collect()
+        known.hosts.iter().map(|host| host.name.clone()).collect()
     } else {
-        unique(args.hosts)
+        meant(&args.hosts, &known)?
     };
     let rows: Vec<Row> = stream::iter(names)
         .map(|name| read(client.clone(), name, args.timeout))
         .buffered(AT_ONCE)
-        .map(|row| with_hold(row, &known))
+        .map(|row| with_hold(row, &known.hosts))
         .collect()
         .await;
-    let failed = rows.iter().any(|row| row.error.is_some());
-    match args.common.output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&rows)?),
-        Output::Table => print(&rows),
+    print(&rows, args.common.output)?;
+    let is_table = matches!(args.common.output, Output::Table | Output::Wide);
+    if rows.len() > 1 && is_table && std::io::stdout().is_terminal() {
+        let outcomes: Vec<(&str, &str)> = rows
+            .iter()
+            .map(|row| (row.power, row.host.as_str()))
+            .collect();
+        eprintln!("{}", summary(&outcomes, "on"));
     }
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
-}
-
-fn print(rows: &[Row]) {
-    let lines = rows.iter().map(|row| {
-        let note = row.error.as_ref().unwrap_or(&row.model);
-        vec![
-            row.host.clone(),
-            row.power.to_owned(),
-            row.held_by.clone(),
-            row.bmc.clone(),
-            note.clone(),
-        ]
-    });
-    print!(
-        "{}",
-        table(
-            &["HOST", "POWER", "HELD BY", "BMC", "NOTE"],
-            lines.collect()
-        )
-    );
+    Ok(End::of(rows.iter().map(|row| row.end)).code())
 }
 
 pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout: Duration) -> Row {
@@ -98,49 +112,61 @@ pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout
         timeout: Some(duration_to_proto(timeout)),
     });
     request.set_timeout(timeout + Duration::from_secs(5));
-    let failed = |error: String| Row {
-        host: host.clone(),
+    let mut row = Row {
+        host,
         power: "unknown",
-        error: Some(error),
-        ..Row::default()
+        raw: String::new(),
+        held_by: String::new(),
+        bmc: String::new(),
+        system_uuid: String::new(),
+        serial: String::new(),
+        model: String::new(),
+        at: None,
+        error: None,
+        end: End::Failed,
     };
-    match client
-        .read_power(request)
-        .await
-        .map(|response| response.into_inner().result)
-    {
-        Err(status) => failed(classify(&status).to_string()),
-        Ok(None) => failed("the agent gave no answer".to_owned()),
-        Ok(Some(Read::Failure(failure))) => failed(failure.message),
-        Ok(Some(Read::Reading(reading))) => {
-            let power = state_word(reading.state());
-            let identity = reading.identity.unwrap_or_default();
-            Row {
-                power,
-                raw: reading.raw,
-                bmc: reading.bmc,
-                system_uuid: identity.system_uuid,
-                serial: identity.serial,
-                model: format!("{} {}", identity.vendor, identity.model)
-                    .trim()
-                    .to_owned(),
-                at: reading
-                    .at
-                    .and_then(|at| timestamp_from_proto(&at).ok())
-                    .map(|at| at.to_string()),
-                host,
-                ..Row::default()
+    let answer = client.read_power(request).await;
+    match answer.map(|response| response.into_inner().result) {
+        Err(status) => {
+            let error = classify(&status);
+            if error.kind == CallErrorKind::Retryable {
+                row.end = End::Unreachable;
             }
+            row.error = Some(error.to_string());
         }
+        Ok(None) => row.error = Some("the agent gave no answer".to_owned()),
+        Ok(Some(Read::Failure(failure))) => {
+            row.end = end_of(failure.kind());
+            row.error = Some(failure.message);
+        }
+        Ok(Some(Read::Reading(reading))) => {
+            row.end = End::Done;
+            row.power = state_word(reading.state());
+            let identity = reading.identity.unwrap_or_default();
+            row.raw = reading.raw;
+            row.bmc = reading.bmc;
+            row.system_uuid = identity.system_uuid;
+            row.serial = identity.serial;
+            row.model = format!("{} {}", identity.vendor, identity.model)
+                .trim()
+                .to_owned();
+            let at = reading.at.and_then(|at| timestamp_from_proto(&at).ok());
+            row.at = at.map(|at| at.to_string());
+        }
+    }
+    row
+}
+
+/// What a failure of the BMC comes to.
+pub(super) fn end_of(kind: v1::FailureKind) -> End {
+    match kind {
+        v1::FailureKind::Unreachable | v1::FailureKind::Timeout => End::Unreachable,
+        _ => End::Failed,
     }
 }
 
 fn with_hold(mut row: Row, known: &[v1::Host]) -> Row {
-    let is_it = |host: &&v1::Host| {
-        [&host.name, &host.node_name, &host.provider_id].contains(&&row.host)
-            || host.system_uuid.eq_ignore_ascii_case(&row.host)
-    };
-    if let Some(host) = known.iter().find(is_it) {
+    if let Some(host) = known.iter().find(|host| is_called(host, &row.host)) {
         row.held_by.clone_from(&host.held_by);
         if row.bmc.is_empty() {
             row.bmc.clone_from(&host.bmc);

@@ -1,26 +1,27 @@
 //! `power on`, `off`, `cycle`, `reset` and `nmi`.
 
 use std::{
-    io::IsTerminal,
+    io::{IsTerminal, Write},
     process::ExitCode,
     time::{Duration, Instant},
 };
 
 use futures::{StreamExt, stream};
 use rackhand_proto::{
-    CallErrorKind, classify,
+    CallErrorKind, Refusal, classify,
     convert::duration_to_proto,
     v1::{self, await_response::Event, begin_request::Action, power_client::PowerClient},
 };
 use serde::Serialize;
 use tonic::{Request, transport::Channel};
 
-use super::{
-    AT_ONCE, connect,
-    output::{outcome_word, state_word},
-    table, unique,
+use super::{AT_ONCE, connect, known, meant, progress::Progress, status::end_of};
+use crate::{
+    cli::{Output, SwitchArgs},
+    ending::{End, Usage},
+    output::{Shown, outcome_word, print, state_word, summary},
+    select::is_called,
 };
-use crate::cli::{Output, SwitchArgs};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum To {
@@ -55,6 +56,18 @@ impl To {
         }
     }
 
+    /// In a sentence.
+    fn words(self) -> &'static str {
+        match self {
+            Self::On => "switch on",
+            Self::Off => "switch off hard",
+            Self::SoftOff { .. } => "shut down",
+            Self::Cycle { .. } => "switch off hard and on again",
+            Self::Reset => "reset",
+            Self::Nmi => "interrupt",
+        }
+    }
+
     fn patience(self) -> Duration {
         let wait = match self {
             Self::SoftOff { limit, .. } => limit,
@@ -86,57 +99,122 @@ pub(crate) struct Row {
     pub(crate) commands_sent: u32,
     seconds: f64,
     #[serde(skip)]
-    pub(crate) exit: u8,
+    pub(crate) end: End,
 }
 
-const FAILED: u8 = 1;
-const NOT_CONFIRMED: u8 = 3;
+impl Shown for Row {
+    const HEAD: &'static [&'static str] =
+        &["HOST", "RESULT", "TIME", "MESSAGE", "COMMANDS", "OPERATION"];
+    const SHORT: usize = 4;
+
+    fn fields(&self) -> Vec<String> {
+        vec![
+            self.host.clone(),
+            self.result.to_owned(),
+            format!("{:.1}s", self.seconds),
+            self.message.clone(),
+            self.commands_sent.to_string(),
+            self.operation.clone(),
+        ]
+    }
+
+    fn name(&self) -> &str {
+        &self.host
+    }
+}
 
 pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode> {
-    let client = connect(&args.common).await?;
-    let live = std::io::stderr().is_terminal();
+    let mut client = connect(&args.common).await?;
+    let known = known(&mut client).await?;
+    let hosts = meant(&args.hosts, &known)?;
+    let held = |host: &String| {
+        let found = known.hosts.iter().find(|known| is_called(known, host));
+        let holder = found.map(|found| found.held_by.as_str());
+        holder.filter(|holder| !holder.is_empty())
+    };
+    if args.dry_run {
+        for host in &hosts {
+            let holder = held(host).map(|holder| format!(" (held off by {holder})"));
+            println!("would {} {host}{}", to.words(), holder.unwrap_or_default());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if to != To::On && hosts.len() > 1 && !args.yes {
+        confirm(to, &hosts)?;
+    }
+    if args.force {
+        for host in &hosts {
+            if let Some(holder) = held(host) {
+                eprintln!("{host}: held off by {holder}, which is overridden");
+            }
+        }
+    }
     let wish = Wish {
         force: args.force,
         timeout: args.timeout,
         no_wait: args.no_wait,
     };
-    let rows = stream::iter(unique(args.hosts))
+    let progress = Progress::new(hosts.len());
+    let live = progress.tells_events();
+    let mut rows = Vec::with_capacity(hosts.len());
+    let mut running = stream::iter(hosts)
         .map(|host| one(client.clone(), host, &wish, to, live))
-        .buffered(AT_ONCE)
-        .collect::<Vec<Row>>();
-    let rows = tokio::select! {
-        rows = rows => rows,
-        _ = tokio::signal::ctrl_c() => {
-            eprintln!("not waiting any longer; operations that were begun go on in the agent");
-            return Ok(ExitCode::from(NOT_CONFIRMED));
+        .buffered(AT_ONCE);
+    let ended = async {
+        while let Some(row) = running.next().await {
+            progress.ended(&row.host, row.result, row.end == End::Done);
+            rows.push(row);
         }
     };
-    match args.common.output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&rows)?),
-        Output::Table => {
-            let lines = rows.iter().map(|row| {
-                let seconds = format!("{:.1}s", row.seconds);
-                vec![
-                    row.host.clone(),
-                    row.result.to_owned(),
-                    seconds,
-                    row.message.clone(),
-                ]
-            });
-            print!(
-                "{}",
-                table(&["HOST", "RESULT", "TIME", "MESSAGE"], lines.collect())
-            );
+    tokio::select! {
+        () = ended => {}
+        _ = tokio::signal::ctrl_c() => {
+            progress.clear();
+            eprintln!("not waiting any longer; operations that were begun go on in the agent: \
+                       `operations list --running` shows them");
+            return Ok(End::Failed.code());
         }
     }
-    let worst = |exit| rows.iter().any(|row| row.exit == exit);
-    Ok(if worst(FAILED) {
-        ExitCode::from(FAILED)
-    } else if worst(NOT_CONFIRMED) {
-        ExitCode::from(NOT_CONFIRMED)
+    drop(running);
+    progress.clear();
+    print(&rows, args.common.output)?;
+    if rows.len() > 1 && matches!(args.common.output, Output::Table | Output::Wide) {
+        let outcomes: Vec<(&str, &str)> = rows
+            .iter()
+            .map(|row| (row.result, row.host.as_str()))
+            .collect();
+        eprintln!("{}", summary(&outcomes, "confirmed"));
+    }
+    Ok(End::of(rows.iter().map(|row| row.end)).code())
+}
+
+/// Asks a person.
+///
+/// # Errors
+/// [`Usage`]: there is none, or the answer is not yes.
+fn confirm(to: To, hosts: &[String]) -> Result<(), Usage> {
+    const NAMED: usize = 20;
+    let named: Vec<&str> = hosts.iter().take(NAMED).map(String::as_str).collect();
+    let more = match hosts.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let what = format!("{} {} hosts", to.words(), hosts.len());
+    if !std::io::stdin().is_terminal() {
+        return Err(Usage(format!(
+            "to {what} without being asked takes --yes; --dry-run shows them"
+        )));
+    }
+    eprint!("{what}: {}{more}? [y/N] ", named.join(", "));
+    std::io::stderr().flush().ok();
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    read.map_err(|error| Usage(error.to_string()))?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        Ok(())
     } else {
-        ExitCode::SUCCESS
-    })
+        Err(Usage("nothing was done".to_owned()))
+    }
 }
 
 pub(crate) async fn one(
@@ -156,7 +234,7 @@ pub(crate) async fn one(
         message: String::new(),
         commands_sent: 0,
         seconds: 0.0,
-        exit: FAILED,
+        end: End::Failed,
     };
     let mut request = Request::new(v1::BeginRequest {
         operation_id: operation.clone(),
@@ -171,11 +249,23 @@ pub(crate) async fn one(
     });
     request.set_timeout(Duration::from_secs(15));
     match client.begin(request).await {
-        Err(status) => row.message = classify(&status).to_string(),
+        Err(status) => {
+            let error = classify(&status);
+            row.end = match error.kind {
+                CallErrorKind::Refused(Refusal::Held) => End::Refused,
+                CallErrorKind::Retryable => End::Unreachable,
+                _ if status.code() == tonic::Code::PermissionDenied => End::Refused,
+                _ => End::Failed,
+            };
+            if row.end == End::Refused {
+                row.result = "refused";
+            }
+            row.message = error.to_string();
+        }
         Ok(_) if wish.no_wait => {
             row.result = "begun";
             row.message = format!("operation {operation} goes on in the agent");
-            row.exit = 0;
+            row.end = End::Done;
         }
         Ok(_) => {
             let wait = follow(&mut client, &operation, &host, live);
@@ -186,12 +276,10 @@ pub(crate) async fn one(
                 Ok(Err(error)) => {
                     row.result = "not-confirmed";
                     row.message = format!("the outcome is not known: {error}");
-                    row.exit = NOT_CONFIRMED;
                 }
                 Err(_) => {
                     row.result = "not-confirmed";
                     row.message = "the agent did not tell the outcome in time".to_owned();
-                    row.exit = NOT_CONFIRMED;
                 }
             }
         }
@@ -202,10 +290,10 @@ pub(crate) async fn one(
 
 fn settle(row: &mut Row, outcome: v1::Outcome) {
     row.result = outcome_word(outcome.code());
-    row.exit = match outcome.code() {
-        v1::OutcomeCode::Confirmed => 0,
-        v1::OutcomeCode::Failed | v1::OutcomeCode::IdentityMismatch => FAILED,
-        _ => NOT_CONFIRMED,
+    row.end = match (outcome.code(), &outcome.failure) {
+        (v1::OutcomeCode::Confirmed, _) => End::Done,
+        (_, Some(failure)) => end_of(failure.kind()),
+        _ => End::Failed,
     };
     row.commands_sent = outcome.commands_sent;
     row.message = outcome.message;

@@ -5,7 +5,7 @@
 mod redfish;
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     os::unix::net::UnixDatagram,
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -110,7 +110,22 @@ fn command(site: &Site, args: &[&str]) -> Command {
 }
 
 pub(crate) fn run(site: &Site, args: &[&str]) -> Ran {
-    let output = command(site, args).output().unwrap();
+    run_with(site, args, "")
+}
+
+/// The same with something on standard input.
+fn run_with(site: &Site, args: &[&str], input: &str) -> Ran {
+    let mut child = command(site, args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may end without reading.
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).ok();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
     Ran {
         code: output.status.code().unwrap(),
         out: String::from_utf8(output.stdout).unwrap(),
@@ -171,6 +186,11 @@ impl<'a> Daemon<'a> {
 
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
         run(self.site, args)
+    }
+
+    /// The same with something on standard input.
+    pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Ran {
+        run_with(self.site, args, input)
     }
 
     /// The exit code after SIGTERM.

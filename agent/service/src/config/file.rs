@@ -1,6 +1,6 @@
 //! The configuration file as it is written; see `Config` for what it means.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use rackhand_bmc::{
     AuthPolicy,
@@ -45,6 +45,10 @@ pub(super) struct Host {
     pub(super) provider_id: Option<String>,
     pub(super) system_uuid: Option<String>,
     pub(super) serial: Option<String>,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) position: Option<String>,
+    pub(super) pdu: Option<String>,
     pub(super) bmc: Bmcs,
 }
 

@@ -35,6 +35,12 @@ pub struct HostEntry {
     pub system_uuid: Option<String>,
     /// Serial number.
     pub serial: Option<String>,
+    /// What operators call it by.
+    pub labels: BTreeMap<String, String>,
+    /// Where it stands in the rack.
+    pub position: Option<String>,
+    /// The power distribution unit that feeds it.
+    pub pdu: Option<String>,
     /// Its BMC, by the driver of the first choice.
     pub bmc: BmcEntry,
     /// The same BMC by other drivers, in the order in which they are asked.

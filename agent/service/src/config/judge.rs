@@ -22,6 +22,9 @@ pub(super) fn yaml_problem(error: &serde_saphyr::Error) -> String {
     }
 }
 
+/// What selects hosts without being a label.
+const SPOKEN_FOR: [&str; 5] = ["name", "node", "rack", "position", "pdu"];
+
 struct Judge<'a> {
     beside: &'a Path,
     credentials: Option<&'a Path>,
@@ -218,6 +221,8 @@ impl Judge<'_> {
             ("node_name", &host.node_name),
             ("provider_id", &host.provider_id),
             ("serial", &host.serial),
+            ("position", &host.position),
+            ("pdu", &host.pdu),
         ] {
             if value
                 .as_deref()
@@ -226,6 +231,7 @@ impl Judge<'_> {
                 self.problem(&format!("{place}.{field}"), "is empty");
             }
         }
+        self.labels(&place, &host.labels);
         let mut bmcs = self.bmcs(&place, &host.bmc, around)?.into_iter();
         Some(HostEntry {
             name: host.name.clone(),
@@ -233,9 +239,32 @@ impl Judge<'_> {
             provider_id: host.provider_id.clone(),
             system_uuid: host.system_uuid.clone(),
             serial: host.serial.clone(),
+            labels: host.labels.clone(),
+            position: host.position.clone(),
+            pdu: host.pdu.clone(),
             bmc: bmcs.next()?,
             fallbacks: bmcs.collect(),
         })
+    }
+
+    /// Labels select hosts on a command line, so they must read there as they are written here.
+    fn labels(&mut self, place: &str, labels: &BTreeMap<String, String>) {
+        for (key, value) in labels {
+            if !is_name(key) || SPOKEN_FOR.contains(&key.as_str()) {
+                let what = "a label is 1 to 63 letters, digits, '.', '-' or '_', and not one of";
+                let taken = SPOKEN_FOR.join(", ");
+                self.problem(
+                    &format!("{place}.labels"),
+                    format_args!("{key:?}: {what} {taken}"),
+                );
+            } else if !is_name(value) {
+                let what = "a value is 1 to 63 letters, digits, '.', '-' or '_'";
+                self.problem(
+                    &format!("{place}.labels.{key}"),
+                    format_args!("{value:?}: {what}"),
+                );
+            }
+        }
     }
 
     fn uuid(&mut self, place: &str, text: &str) {

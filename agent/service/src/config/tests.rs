@@ -313,6 +313,39 @@ fn a_host_is_found_by_each_of_its_names() {
 }
 
 #[test]
+fn labels_must_read_on_a_command_line_as_they_are_written() {
+    let good = host(
+        "node-1",
+        "labels: {role: db, tier: '1'}\n    position: U12\n    pdu: p1",
+        "redfish://10.1.0.7",
+        "",
+    );
+    let config = parse(&with(&[good])).unwrap();
+    let entry = &config.inventory.hosts[0];
+    assert_eq!(entry.labels.get("role").map(String::as_str), Some("db"));
+    assert_eq!(entry.position.as_deref(), Some("U12"));
+    assert_eq!(entry.pdu.as_deref(), Some("p1"));
+    let bad = host(
+        "node-1",
+        "labels: {rack: r2, 'a b': c, role: 'x,y'}\n    pdu: ' '",
+        "redfish://10.1.0.7",
+        "",
+    );
+    let told = problems(&with(&[bad]));
+    for wanted in [
+        "\"rack\"",
+        "\"a b\"",
+        "labels.role: \"x,y\"",
+        "pdu: is empty",
+    ] {
+        assert!(
+            told.iter().any(|one| one.contains(wanted)),
+            "{wanted}: {told:?}"
+        );
+    }
+}
+
+#[test]
 fn networks_see_through_mapped_addresses() {
     let networks = Networks(vec!["10.1.0.0/16".parse().unwrap()]);
     assert!(networks.allow("10.1.2.3".parse().unwrap()));

@@ -31,7 +31,9 @@ use tracing::{info, warn};
 use crate::{
     config::{Config, Inventory},
     driver::Driver,
-    journal::{Action, Authority, HoldRecord, Journal, JournalError, OperationRecord, TermRecord},
+    journal::{
+        self, Action, Authority, HoldRecord, Journal, JournalError, OperationRecord, TermRecord,
+    },
 };
 use clients::Clients;
 use handle::Handle;
@@ -151,6 +153,16 @@ impl Engine {
         Ok(Either::Right(
             futures::stream::iter(wire::record_events(&record)).boxed(),
         ))
+    }
+
+    /// Operations as the journal has them, the newest first.
+    pub(crate) async fn operations(
+        &self,
+        asked: journal::Asked,
+    ) -> Result<Vec<v1::OperationInfo>, Status> {
+        let records = self.shared.journal.operations(asked).await;
+        let records = records.map_err(|error| journal_status(&error))?;
+        Ok(records.into_iter().map(wire::record_to_proto).collect())
     }
 
     async fn record(&self, id: &str) -> Result<OperationRecord, Status> {

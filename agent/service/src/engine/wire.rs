@@ -67,6 +67,29 @@ pub(crate) fn failure_to_proto(host: &str, error: &BmcError) -> v1::Failure {
     }
 }
 
+/// An operation as the journal has it.
+pub(crate) fn record_to_proto(record: OperationRecord) -> v1::OperationInfo {
+    let time = |at: i64| {
+        let at = Timestamp::from_nanosecond(at.into()).ok();
+        at.map(timestamp_to_proto)
+    };
+    v1::OperationInfo {
+        begun: time(record.begun),
+        commands: record.sending.iter().filter_map(|at| time(*at)).collect(),
+        ended: record
+            .outcome
+            .is_some()
+            .then(|| time(record.ended))
+            .flatten(),
+        operation_id: record.id,
+        host: record.host,
+        action: record.action,
+        owner: record.owner,
+        by: record.by,
+        outcome: record.outcome,
+    }
+}
+
 /// What can still be told of an operation of which only the journal knows.
 pub(crate) fn record_events(record: &OperationRecord) -> Vec<v1::AwaitResponse> {
     let event = |at: i64, event| v1::AwaitResponse {

@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status};
 use crate::{
     config::{HostEntry, Times},
     engine::{Engine, Target, resolve, wire},
-    journal::HoldRecord,
+    journal::{Asked, HoldRecord},
 };
 use caller::{Caller, check_term, owner};
 use wish::{operation_id, time, wish};
@@ -24,6 +24,9 @@ use wish::{operation_id, time, wish};
 /// A caller that waits longer for one reading should rather ask again.
 const LONGEST_READ: Duration = Duration::from_secs(60);
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
+/// Operations of one list.
+const USUAL_LIST: u32 = 100;
+const LONGEST_LIST: u32 = 1000;
 
 /// The service. Cloning shares the engine.
 #[derive(Clone)]
@@ -154,6 +157,26 @@ impl Power for PowerService {
         Ok(Response::new(Box::pin(events.map(Ok))))
     }
 
+    async fn list_operations(
+        &self,
+        request: Request<v1::ListOperationsRequest>,
+    ) -> Result<Response<v1::ListOperationsResponse>, Status> {
+        Caller::of(&request)?;
+        let request = request.into_inner();
+        let limit = match request.limit {
+            0 => USUAL_LIST,
+            limit => limit.min(LONGEST_LIST),
+        };
+        let asked = Asked {
+            id: Some(request.operation_id).filter(|id| !id.is_empty()),
+            host: Some(request.host).filter(|host| !host.is_empty()),
+            running_only: request.running_only,
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+        };
+        let operations = self.engine.operations(asked).await?;
+        Ok(Response::new(v1::ListOperationsResponse { operations }))
+    }
+
     async fn cancel(
         &self,
         request: Request<v1::CancelRequest>,
@@ -206,5 +229,8 @@ fn host_to_proto(host: &HostEntry, held_by: String) -> v1::Host {
         insecure: host
             .bmcs()
             .any(|bmc| bmc.trust == rackhand_bmc::Trust::Insecure),
+        labels: host.labels.clone().into_iter().collect(),
+        position: text(&host.position),
+        pdu: text(&host.pdu),
     }
 }

@@ -4,6 +4,7 @@
 //! Must never: say "done" before the disk has it, keep a secret, or decide who may do what.
 
 mod admit;
+mod list;
 mod records;
 mod writer;
 
@@ -13,6 +14,7 @@ use prost::Message;
 use redb::{ReadableTable, TableDefinition};
 
 pub(crate) use admit::{Action, Admission, Admitted, Authority, Refused};
+pub(crate) use list::Asked;
 pub(crate) use records::{HoldRecord, OperationRecord, SequenceRecord, TermRecord};
 use writer::{Tx, Writer};
 
@@ -263,6 +265,16 @@ impl Journal {
         id: String,
     ) -> Result<Option<OperationRecord>, JournalError> {
         self.writer.write(move |tx| get(tx, OPERATIONS, &id)).await
+    }
+
+    /// Operations that were asked for, the newest first.
+    pub(crate) async fn operations(
+        &self,
+        asked: Asked,
+    ) -> Result<Vec<OperationRecord>, JournalError> {
+        self.writer
+            .write(move |tx| list::operations(tx, &asked))
+            .await
     }
 
     /// All holds, by host key.

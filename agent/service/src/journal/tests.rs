@@ -413,3 +413,56 @@ async fn what_does_not_end_off_is_refused_to_others_while_a_host_is_held() {
         started(&journal, again).await;
     }
 }
+
+#[tokio::test]
+async fn operations_are_listed_by_host_and_by_whether_they_run_the_newest_first() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    for (number, host) in [(1_i64, "a"), (2, "b"), (3, "a"), (4, "b")] {
+        let admission = Admission {
+            key: format!("bmc-{number}"),
+            host: host.into(),
+            now: number,
+            ..on(&format!("op-{number}"), ann(), "")
+        };
+        journal.admit(admission).await.unwrap();
+    }
+    journal
+        .finish("op-3".into(), 9, v1::Outcome::default())
+        .await
+        .unwrap();
+    let ids = async |asked: Asked| -> Vec<String> {
+        let found = journal.operations(asked).await.unwrap();
+        found.into_iter().map(|record| record.id).collect()
+    };
+    let all = Asked {
+        limit: 10,
+        ..Asked::default()
+    };
+    assert_eq!(ids(all.clone()).await, ["op-4", "op-3", "op-2", "op-1"]);
+    let two = Asked {
+        limit: 2,
+        ..all.clone()
+    };
+    assert_eq!(ids(two).await, ["op-4", "op-3"]);
+    let of_a = Asked {
+        host: Some("a".into()),
+        ..all.clone()
+    };
+    assert_eq!(ids(of_a.clone()).await, ["op-3", "op-1"]);
+    let running = Asked {
+        running_only: true,
+        ..of_a
+    };
+    assert_eq!(ids(running).await, ["op-1"]);
+    let one = Asked {
+        id: Some("op-3".into()),
+        ..all.clone()
+    };
+    assert_eq!(ids(one).await, ["op-3"]);
+    let none = Asked {
+        id: Some("op-9".into()),
+        ..all
+    };
+    assert!(ids(none).await.is_empty());
+}

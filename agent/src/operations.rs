@@ -1,0 +1,187 @@
+//! `operations`: what the agent does and did.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use jiff::Timestamp;
+use rackhand_proto::{classify, convert::timestamp_from_proto, v1};
+use serde::Serialize;
+use tonic::Request;
+
+use crate::{
+    cli::{OperationsAction, OperationsArgs, Output},
+    output::{Shown, outcome_word, print, state_word},
+    power::{PATIENT, connect},
+};
+
+#[derive(Debug, Serialize)]
+struct Row {
+    operation: String,
+    host: String,
+    action: String,
+    result: &'static str,
+    begun: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    ended: String,
+    by: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    owner: String,
+    /// When commands were about to leave for the BMC.
+    commands: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    message: String,
+    /// What the BMC said at its end.
+    readings: Vec<String>,
+}
+
+impl Row {
+    fn of(info: v1::OperationInfo) -> Self {
+        let time = |at: Option<_>| {
+            let at = at.and_then(|at| timestamp_from_proto(&at).ok());
+            at.map(shown).unwrap_or_default()
+        };
+        let outcome = info.outcome;
+        let readings = outcome.iter().flat_map(|outcome| &outcome.readings);
+        let readings = readings.map(|reading| {
+            let at = time(reading.at);
+            format!("{} at {at} by {}", state_word(reading.state()), reading.bmc)
+        });
+        Self {
+            result: outcome
+                .as_ref()
+                .map_or("running", |outcome| outcome_word(outcome.code())),
+            begun: time(info.begun),
+            ended: time(info.ended),
+            commands: info.commands.into_iter().map(|at| time(Some(at))).collect(),
+            readings: readings.collect(),
+            message: outcome
+                .as_ref()
+                .map(|outcome| outcome.message.clone())
+                .unwrap_or_default(),
+            operation: info.operation_id,
+            host: info.host,
+            action: info.action,
+            by: info.by,
+            owner: info.owner,
+        }
+    }
+}
+
+impl Shown for Row {
+    const HEAD: &'static [&'static str] = &[
+        "OPERATION",
+        "HOST",
+        "ACTION",
+        "RESULT",
+        "BEGUN",
+        "BY",
+        "ENDED",
+        "COMMANDS",
+        "OWNER",
+        "MESSAGE",
+    ];
+    const SHORT: usize = 6;
+
+    fn fields(&self) -> Vec<String> {
+        vec![
+            self.operation.clone(),
+            self.host.clone(),
+            self.action.clone(),
+            self.result.to_owned(),
+            self.begun.clone(),
+            self.by.clone(),
+            self.ended.clone(),
+            self.commands.len().to_string(),
+            self.owner.clone(),
+            self.message.clone(),
+        ]
+    }
+
+    fn name(&self) -> &str {
+        &self.operation
+    }
+}
+
+fn shown(at: Timestamp) -> String {
+    format!("{at:.0}")
+}
+
+pub(crate) async fn operations(args: OperationsArgs) -> anyhow::Result<ExitCode> {
+    match args.action {
+        OperationsAction::List(args) => {
+            let asked = v1::ListOperationsRequest {
+                host: args.host.unwrap_or_default(),
+                running_only: args.running,
+                limit: args.limit,
+                ..v1::ListOperationsRequest::default()
+            };
+            print(&list(&args.common, asked).await?, args.common.output)?;
+        }
+        OperationsAction::Show(args) => {
+            let row = one(&args.common, &args.operation).await?;
+            match args.common.output {
+                Output::Table | Output::Wide => show(&row),
+                other => print(&[row], other)?,
+            }
+        }
+        OperationsAction::Cancel(args) => {
+            let mut client = connect(&args.common).await?;
+            let mut request = Request::new(v1::CancelRequest {
+                operation_id: args.operation.clone(),
+                term: None,
+            });
+            request.set_timeout(PATIENT);
+            client
+                .cancel(request)
+                .await
+                .map_err(|status| classify(&status))?;
+            let row = one(&args.common, &args.operation).await?;
+            if row.result == "running" {
+                eprintln!("it ends before its next command; what was sent stays sent");
+            }
+            print(&[row], args.common.output)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(
+    common: &crate::cli::Common,
+    asked: v1::ListOperationsRequest,
+) -> anyhow::Result<Vec<Row>> {
+    let mut request = Request::new(asked);
+    request.set_timeout(PATIENT);
+    let listed = connect(common).await?.list_operations(request).await;
+    let listed = listed.map_err(|status| classify(&status))?.into_inner();
+    Ok(listed.operations.into_iter().map(Row::of).collect())
+}
+
+async fn one(common: &crate::cli::Common, id: &str) -> anyhow::Result<Row> {
+    let asked = v1::ListOperationsRequest {
+        operation_id: id.to_owned(),
+        ..v1::ListOperationsRequest::default()
+    };
+    match list(common, asked).await?.pop() {
+        Some(row) => Ok(row),
+        None => bail!(
+            "operation {id} is not known to this agent; it was never begun here, or it was long \
+             ago. `operations list` shows the others"
+        ),
+    }
+}
+
+/// One operation is read downwards.
+fn show(row: &Row) {
+    for (title, field) in Row::HEAD.iter().zip(row.fields()) {
+        if *title != "COMMANDS" {
+            println!("{title:<10} {field}");
+        }
+    }
+    let sent = row
+        .commands
+        .iter()
+        .map(|at| format!("command about to leave at {at}"));
+    let read = row.readings.iter().map(|reading| format!("read {reading}"));
+    sent.chain(read)
+        .for_each(|line| println!("{:<10} {line}", ""));
+}

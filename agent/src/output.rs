@@ -1,0 +1,154 @@
+//! What a person or a program gets to read: columns, JSON, YAML, names.
+
+use rackhand_proto::v1;
+use serde::Serialize;
+
+use crate::cli::Output;
+
+/// One thing that is shown.
+pub(crate) trait Shown: Serialize {
+    /// The titles of the columns; the first so many are the short table.
+    const HEAD: &'static [&'static str];
+    /// How many of them a table has that is not wide.
+    const SHORT: usize;
+
+    /// Its fields, as many as titles.
+    fn fields(&self) -> Vec<String>;
+
+    /// What it is called.
+    fn name(&self) -> &str;
+}
+
+/// Prints all of them in the wanted form.
+///
+/// # Errors
+/// They cannot be written in it.
+pub(crate) fn print<T: Shown>(rows: &[T], output: Output) -> anyhow::Result<()> {
+    match output {
+        Output::Json => println!("{}", serde_json::to_string_pretty(rows)?),
+        Output::Yaml => print!("{}", serde_saphyr::to_string(&rows)?),
+        Output::Name => rows.iter().for_each(|row| println!("{}", row.name())),
+        Output::Table | Output::Wide => {
+            let columns = if output == Output::Wide {
+                T::HEAD.len()
+            } else {
+                T::SHORT
+            };
+            let head = T::HEAD.get(..columns).unwrap_or(T::HEAD);
+            let lines = rows.iter().map(|row| {
+                let mut fields = row.fields();
+                fields.truncate(columns);
+                fields
+            });
+            print!("{}", table(head, lines.collect()));
+        }
+    }
+    Ok(())
+}
+
+/// Columns as wide as their widest field, two spaces between them; nothing behind the last.
+pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut lines = vec![head.iter().map(|&title| title.to_owned()).collect()];
+    lines.extend(rows);
+    let widths: Vec<usize> = (0..head.len())
+        .map(|column| {
+            let fields = lines
+                .iter()
+                .filter_map(|line: &Vec<String>| line.get(column));
+            fields.map(|field| field.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for line in &lines {
+        let fields: Vec<String> = line
+            .iter()
+            .zip(&widths)
+            .map(|(field, &width)| format!("{field:width$}"))
+            .collect();
+        text.push_str(fields.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// How many came to what, and who did not come to the first: `38 confirmed; 2 failed: n7, n9`.
+pub(crate) fn summary(outcomes: &[(&str, &str)], good: &str) -> String {
+    const NAMED: usize = 10;
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (outcome, host) in outcomes {
+        match groups.iter_mut().find(|(known, _)| known == outcome) {
+            Some((_, hosts)) => hosts.push(host),
+            None => groups.push((outcome, vec![host])),
+        }
+    }
+    groups.sort_by_key(|(outcome, _)| *outcome != good);
+    let words = groups.iter().map(|(outcome, hosts)| {
+        if *outcome == good {
+            return format!("{} {outcome}", hosts.len());
+        }
+        let named: Vec<&str> = hosts.iter().take(NAMED).copied().collect();
+        let more = match hosts.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{} {outcome}: {}{more}", hosts.len(), named.join(", "))
+    });
+    words.collect::<Vec<_>>().join("; ")
+}
+
+pub(crate) fn state_word(state: v1::PowerState) -> &'static str {
+    match state {
+        v1::PowerState::On => "on",
+        v1::PowerState::Off => "off",
+        v1::PowerState::PoweringOn => "powering-on",
+        v1::PowerState::PoweringOff => "powering-off",
+        v1::PowerState::Unknown | v1::PowerState::Unspecified => "unknown",
+    }
+}
+
+pub(crate) fn outcome_word(code: v1::OutcomeCode) -> &'static str {
+    match code {
+        v1::OutcomeCode::Confirmed => "confirmed",
+        v1::OutcomeCode::Unconfirmed => "not-confirmed",
+        v1::OutcomeCode::Failed => "failed",
+        v1::OutcomeCode::IdentityMismatch => "identity-mismatch",
+        v1::OutcomeCode::Cancelled => "cancelled",
+        v1::OutcomeCode::Interrupted => "interrupted",
+        v1::OutcomeCode::Unspecified => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stand_under_each_other() {
+        let rows = vec![
+            vec!["a".to_owned(), "x".to_owned(), String::new()],
+            vec!["long-name".to_owned(), String::new(), "é".to_owned()],
+        ];
+        assert_eq!(
+            table(&["HOST", "B", "C"], rows),
+            "HOST       B  C\na          x\nlong-name     é\n"
+        );
+    }
+
+    #[test]
+    fn a_summary_counts_the_good_and_names_the_others() {
+        let all = [
+            ("failed", "n7"),
+            ("confirmed", "n1"),
+            ("failed", "n9"),
+            ("confirmed", "n2"),
+        ];
+        assert_eq!(summary(&all, "confirmed"), "2 confirmed; 2 failed: n7, n9");
+        let names: Vec<String> = (0..12).map(|n| format!("n{n}")).collect();
+        let many: Vec<(&str, &str)> = names.iter().map(|name| ("off", name.as_str())).collect();
+        assert!(
+            summary(&many, "on").ends_with("n9 and 2 more"),
+            "{}",
+            summary(&many, "on")
+        );
+    }
+}

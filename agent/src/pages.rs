@@ -1,0 +1,27 @@
+//! Completions for shells, and manual pages, made from the arguments themselves.
+
+use std::{fs, path::Path, process::ExitCode};
+
+use anyhow::Context;
+use clap::CommandFactory;
+
+use crate::cli::Cli;
+
+const NAME: &str = "rackhand-agent";
+
+/// Prints the completions of a shell.
+pub(crate) fn completions(shell: clap_complete::Shell) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut out);
+    ExitCode::SUCCESS
+}
+
+/// Writes a page for the program and one for each of its commands.
+///
+/// # Errors
+/// The directory cannot be written.
+pub(crate) fn man(dir: &Path) -> anyhow::Result<ExitCode> {
+    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    clap_mangen::generate_to(Cli::command(), dir).with_context(|| dir.display().to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
