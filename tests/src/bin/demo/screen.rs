@@ -44,6 +44,12 @@ impl Screen {
         self.print(&format!("{at:>6.2} s  {} {what}", self.who(who)));
     }
 
+    /// What the columns of a scenario are.
+    pub(crate) fn columns(self) {
+        let columns = format!("{:>9}  {:<11} {:<4} what", "elapsed", "who", "rule");
+        self.print(&self.paint("1", &columns));
+    }
+
     /// A line of a scenario: with the rule at work, and no wider than a terminal.
     pub(crate) fn told(self, at: f64, who: &str, rule: &str, what: &str) {
         let rule = self.paint("1", &format!("{rule:<4}"));

@@ -11,8 +11,8 @@ use rackhand_tests::{
 use super::{rule::Rule, story::Story};
 
 pub(super) const ABOUT: &str = "The rack agent is killed with -9 after it has told the BMC to cut the power and before the \
-power is gone. Whoever starts it again must not switch the host off a second time by mistake, and nobody \
-may take the host for off because somebody meant to switch it off.";
+power is gone. Two mistakes are near: to take the host for off because it was told to go off, and, after the \
+restart, to switch it off once more when it is on its way back.";
 
 /// Long enough to be caught in the middle.
 const OFF_TAKES: Duration = Duration::from_secs(4);
@@ -25,22 +25,26 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     });
     story.begin("The host hangs");
     ensure!(host.hang(), "{victim} was not up");
-    story.line(
-        "fault",
-        &format!(
-            "{victim} hangs: no kubelet, but power, and {} still runs",
-            story.pod
-        ),
-    );
+    story
+        .line(
+            "fault",
+            &format!(
+                "{victim} hangs: no kubelet, but power, and {} still runs",
+                story.pod
+            ),
+        )
+        .await;
     let commanded = host.wait_for(LONG, "commanded", |view| {
         view.counters.received(ResetType::ForceOff) > 0
     });
     story.during(commanded).await?;
     stage.kill_agent("rack-a")?;
-    story.line(
-        "fault",
-        "kill -9 of the rack agent: the command is out, the power is not gone yet",
-    );
+    story
+        .line(
+            "fault",
+            "kill -9 of the rack agent: the command is out, the power is not gone yet",
+        )
+        .await;
     let noticed = stage.wait_remediation(&victim, "the agent is missed", |seen| {
         seen.reason == "AgentUnreachable"
     });
@@ -63,7 +67,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story.line(
         "agent",
         "is started again, as systemd does. Its journal says: a power-off had begun, its end is not known",
-    );
+    ).await;
     story.why(
         Rule::F2,
         "what was begun stands in the agent's journal and in the request, under one name. The agent \
@@ -78,7 +82,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         ))
         .await?;
 
-    story.check_power(&victim, &["rackhand"], &["rackhand"]);
+    story.check_power("in all", &victim, &["rackhand"], &["rackhand"]);
     story.check_tainted_once(&victim, true).await;
     story.check_nothing_left(&victim).await;
     story.check_others(&[&victim]);

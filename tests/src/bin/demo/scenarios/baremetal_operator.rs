@@ -35,8 +35,8 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story.victim.clone_from(&second);
     without_it(&mut story, &metal3).await?;
 
-    story.check_power(&first, &[IRONIC], &[IRONIC]);
-    story.check_power(&second, &["rackhand"], &[IRONIC]);
+    story.check_power("with the operator", &first, &[IRONIC], &[IRONIC]);
+    story.check_power("without it", &second, &["rackhand"], &[IRONIC]);
     for host in [&first, &second] {
         let sent = metal3.sent(host)?;
         let text = format!("Ironic forced {host} neither on nor off");
@@ -57,13 +57,15 @@ async fn with_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
     let (stage, host, victim) = (story.stage, story.host()?, story.victim.clone());
     story.begin("First: baremetal-operator and Ironic are well");
     ensure!(host.hang(), "{victim} was not up");
-    story.line(
-        "fault",
-        &format!(
-            "{victim} hangs: no kubelet, but power, and {} still runs",
-            story.pod
-        ),
-    );
+    story
+        .line(
+            "fault",
+            &format!(
+                "{victim} hangs: no kubelet, but power, and {} still runs",
+                story.pod
+            ),
+        )
+        .await;
     story.during(stage.wait_step(&victim, "Draining")).await?;
     story.why(
         Rule::F2,
@@ -75,6 +77,11 @@ async fn with_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
             "kubectl -n metal3 get bmh {victim} -o jsonpath='{{.metadata.annotations}}{{\"\\n\"}}'"
         ))
         .await?;
+    story.why(
+        Rule::F1,
+        "status.poweredOn said false while the host still had power: Ironic takes PoweringOff for \
+         off. So Rackhand does not go by it.",
+    );
     let syncs = metal3.sent(&victim)?.syncs;
     let synced = wait_until("Ironic has looked again", LONG, || async {
         let now = metal3.sent(&victim)?.syncs;
@@ -85,10 +92,12 @@ async fn with_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
         })
     });
     story.during(synced).await?;
-    story.line(
-        "Metal3",
-        "Ironic compares the host with its database: both say off, and it leaves it so",
-    );
+    story
+        .line(
+            "Metal3",
+            "Ironic compares the host with its database: both say off, and it leaves it so",
+        )
+        .await;
     story.back().await
 }
 
@@ -98,13 +107,15 @@ async fn without_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
     metal3.stop_operator();
     metal3.stop_ironic();
     ensure!(host.hang(), "{victim} was not up");
-    story.line(
-        "fault",
-        &format!(
-            "baremetal-operator and Ironic are down, and {victim}, which runs {} now, hangs",
-            story.pod
-        ),
-    );
+    story
+        .line(
+            "fault",
+            &format!(
+                "baremetal-operator and Ironic are down, and {victim}, which runs {} now, hangs",
+                story.pod
+            ),
+        )
+        .await;
     story.during(stage.wait_step(&victim, "Draining")).await?;
     story.why(
         Rule::F2,
@@ -126,7 +137,7 @@ async fn without_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
     story.line(
         "Metal3",
         "both are back; Ironic's database says that the host is on, the hold key says that it is to be off",
-    );
+    ).await;
     let knows = wait_until("Ironic knows", LONG, || async {
         let power = metal3.node(&victim)?.power;
         Ok(if power == Some(Power::Off) {
@@ -136,9 +147,11 @@ async fn without_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
         })
     });
     story.during(knows).await?;
-    story.line(
-        "Metal3",
-        "Ironic finds the host off as asked, writes that down, and sends nothing",
-    );
+    story
+        .line(
+            "Metal3",
+            "Ironic finds the host off as asked, writes that down, and sends nothing",
+        )
+        .await;
     story.back().await
 }

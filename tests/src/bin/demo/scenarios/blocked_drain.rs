@@ -21,6 +21,8 @@ that is gone, and its volume belongs to a storage driver that is down: neither g
 as the cluster's API still has them on this node, the host's kubelet would start the pod again at the next \
 boot, so Rackhand leaves the host off and names what it waits for.";
 
+/// Of the controllers, and of whoever asks what they will do.
+pub(super) const ARGUMENTS: &[&str] = &["--drain-timeout=8s"];
 const VOLUME: &str = "volume-of-db-0";
 
 pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
@@ -29,10 +31,12 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     make_sticky(&story).await?;
     story.begin("The host hangs");
     ensure!(host.hang(), "{victim} was not up");
-    story.line(
-        "fault",
-        &format!("{victim} hangs: no kubelet, but power, and {pod} still runs"),
-    );
+    story
+        .line(
+            "fault",
+            &format!("{victim} hangs: no kubelet, but power, and {pod} still runs"),
+        )
+        .await;
     let blocked = story
         .during(stage.wait_blocked(&victim, "DrainBlocked"))
         .await?;
@@ -50,7 +54,8 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     );
     story
         .see(&format!(
-            "rackhand-controller explain remediation {victim} -n metal3"
+            "rackhand-controller {} explain remediation {victim} -n metal3",
+            ARGUMENTS.join(" ")
         ))
         .await?;
     story
@@ -61,10 +66,12 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         .await?;
     still_off(&mut story)?;
 
-    story.line(
-        "person",
-        "knows that the backup program is gone, and takes its finalizer off:",
-    );
+    story
+        .line(
+            "person",
+            "knows that the backup program is gone, and takes its finalizer off:",
+        )
+        .await;
     story
         .see(&format!(
             "kubectl patch pod {pod} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'"
@@ -79,10 +86,12 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         .await?;
     still_off(&mut story)?;
 
-    story.line(
-        "person",
-        "makes sure that no storage driver is in the middle of it, and detaches the volume:",
-    );
+    story
+        .line(
+            "person",
+            "makes sure that no storage driver is in the middle of it, and detaches the volume:",
+        )
+        .await;
     let let_go = Instant::now();
     story
         .see(&format!("kubectl delete volumeattachment {VOLUME}"))
@@ -94,7 +103,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         Ok(())
     });
     story.check("it was switched on only after both were gone", on);
-    story.check_power(&victim, &["rackhand"], &["rackhand"]);
+    story.check_power("in all", &victim, &["rackhand"], &["rackhand"]);
     story.check_tainted_once(&victim, true).await;
     story.check_nothing_left(&victim).await;
     story.check_others(&[&victim]);

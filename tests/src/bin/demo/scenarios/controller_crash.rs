@@ -20,17 +20,21 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     let leader = leader.with_context(|| format!("{holder} leads"))?;
     story.begin("The host hangs");
     ensure!(host.hang(), "{victim} was not up");
-    story.line(
-        "fault",
-        &format!(
-            "{victim} hangs: no kubelet, but power, and {} still runs",
-            story.pod
-        ),
-    );
+    story
+        .line(
+            "fault",
+            &format!(
+                "{victim} hangs: no kubelet, but power, and {} still runs",
+                story.pod
+            ),
+        )
+        .await;
     story.during(stage.wait_step(&victim, "Draining")).await?;
     story.see(LEASE).await?;
     stage.kill_controller(leader)?;
-    story.line("fault", &format!("kill -9 of {leader}, which leads"));
+    story
+        .line("fault", &format!("kill -9 of {leader}, which leads"))
+        .await;
     story.why(
         Rule::F2,
         "every step was written into the request before it was carried out. Nothing that matters \
@@ -61,10 +65,12 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
          its commands would be refused from now on.",
     );
     stage.start_controller(leader).await?;
-    story.line(
-        "fault",
-        &format!("{leader} is started again, as its Deployment does: now it is the standby"),
-    );
+    story
+        .line(
+            "fault",
+            &format!("{leader} is started again, as its Deployment does: now it is the standby"),
+        )
+        .await;
     story.back().await?;
 
     let events = stage.events(&victim).await?;
@@ -83,7 +89,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         "the first leader began it and the other one finished it",
         outcome,
     );
-    story.check_power(&victim, &["rackhand"], &["rackhand"]);
+    story.check_power("in all", &victim, &["rackhand"], &["rackhand"]);
     story.check_tainted_once(&victim, true).await;
     story.check_nothing_left(&victim).await;
     story.check_others(&[&victim]);

@@ -6,14 +6,12 @@ use rackhand_tests::{
     stage::LONG,
 };
 
-use super::{rule::Rule, story::Story};
+use super::{rule::Rule, story::Story, words::PERSON};
 
 pub(super) const ABOUT: &str = "A host hangs, and its BMC is dead, too. Nobody can switch the host off, and nobody knows \
 whether it still runs. If Kubernetes started its database pod on another host now, it might run twice and \
 destroy its data. Rackhand does not guess: it says what it misses, tries again and again, and waits for a \
 person who goes to the rack.";
-
-const PERSON: &str = "a person";
 
 pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     let (stage, host, victim) = (story.stage, story.host()?, story.victim.clone());
@@ -21,10 +19,14 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story.begin("The host hangs");
     host.bmc_dead().await?;
     ensure!(host.hang(), "{victim} was not up");
-    story.line(
-        "fault",
-        &format!("{victim} hangs: no kubelet, but power, and {pod} still runs; its BMC is dead"),
-    );
+    story
+        .line(
+            "fault",
+            &format!(
+                "{victim} hangs: no kubelet, but power, and {pod} still runs; its BMC is dead"
+            ),
+        )
+        .await;
     story
         .during(stage.wait_blocked(&victim, "FenceUnconfirmed"))
         .await?;
@@ -50,7 +52,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
             "nothing was tainted while it was not known to be off",
         )
         .await;
-    story.check_power(&victim, &[], &[]);
+    story.check_power("before a person came", &victim, &[], &[]);
 
     story.note(
         "A person goes to the rack. Before anything is confirmed, this must be made sure of:",
@@ -66,13 +68,21 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     ] {
         story.note(&text);
     }
+    story
+        .line(
+            "person",
+            &format!("finds {victim} and pulls both of its cords"),
+        )
+        .await;
     host.switch(ResetType::ForceOff, PERSON);
-    host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
-        .await?;
-    story.line(
-        "person",
-        &format!("stands in front of {victim}, pulls both cords, sees it dark, and says so:"),
-    );
+    let dark = host.wait_for(LONG, "off", |view| view.power == PowerState::Off);
+    story.during(dark).await?;
+    story
+        .line(
+            "person",
+            "sees that no lamp is lit and no fan turns, and gives the word:",
+        )
+        .await;
     story
         .see(&format!(
             "kubectl -n metal3 annotate m3r {victim} rackhand.dev/confirm-fenced=$(kubectl -n metal3 \
@@ -96,10 +106,12 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         "{victim} has no power"
     );
     host.bmc_alive().await?;
-    story.line("person", "replaces the BMC and plugs the cords in again");
+    story
+        .line("person", "replaces the BMC and plugs the cords in again")
+        .await;
     story.back().await?;
 
-    story.check_power(&victim, &[PERSON], &["rackhand"]);
+    story.check_power("in all", &victim, &[PERSON], &["rackhand"]);
     story.check_tainted_once(&victim, false).await;
     story.check_nothing_left(&victim).await;
     story.check_others(&[&victim]);

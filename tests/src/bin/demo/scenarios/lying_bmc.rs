@@ -1,20 +1,26 @@
 //! What a BMC says is held against what the node does.
 
 use anyhow::{Result, ensure};
-use rackhand_tests::rack::{PowerState, ResetType};
+use rackhand_tests::{
+    rack::{PowerState, ResetType},
+    stage::LONG,
+};
 
 use super::{rule::Rule, story::Story};
 use crate::plain;
 
-pub(super) const ABOUT: &str = "Two lies of a BMC. The first one takes the command to switch off, does nothing, and then says \
-\"off\", or it is the BMC of another machine: the node goes on reporting, so it runs. The second one \
-says \"done\" and does nothing. In both cases the database pod must not be started elsewhere.";
+pub(super) const ABOUT: &str = "Two lies of a BMC. The first one says \"off\" of a host that runs, as a broken BMC does, or the \
+BMC of another machine whose address was entered by mistake. The second one answers \"done\" to every command \
+and does nothing. In both cases the database pod still runs, and must not be started elsewhere.
+
+One lie cannot be found out from afar: a BMC that says \"off\" of its own host while that host runs and its \
+kubelet is dead. There the BMC's word is all there is.";
 
 pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     says_off(&mut story).await?;
     does_nothing(&mut story).await?;
     let victim = story.victim.clone();
-    story.check_power(&victim, &["rackhand"], &["rackhand"]);
+    story.check_power("in all", &victim, &["rackhand"], &["rackhand"]);
     story.check_tainted_once(&victim, true).await;
     story.check_nothing_left(&victim).await;
     story.check_others(&[&victim]);
@@ -31,11 +37,13 @@ async fn says_off(story: &mut Story<'_>) -> Result<()> {
         &format!(
             "the BMC of {victim} does nothing any more and says \"Off\"; {victim} itself is well"
         ),
-    );
-    story.line(
-        "person",
-        "asks for the host to be power-cycled all the same:",
-    );
+    ).await;
+    story
+        .line(
+            "person",
+            "asks for the host to be power-cycled all the same:",
+        )
+        .await;
     story
         .see(&format!(
             "kubectl -n metal3 annotate machine {victim} cluster.x-k8s.io/remediate-machine="
@@ -44,6 +52,10 @@ async fn says_off(story: &mut Story<'_>) -> Result<()> {
     story
         .during(stage.wait_blocked(&victim, "LeaseRenewed"))
         .await?;
+    let undone = host.wait_for(LONG, "told to switch on", |view| {
+        view.counters.received(ResetType::On) > 0
+    });
+    story.during(undone).await?;
     story.why(
         Rule::F5,
         &format!(
@@ -61,9 +73,11 @@ async fn says_off(story: &mut Story<'_>) -> Result<()> {
     story
         .check_never_tainted(&victim, "first lie: nothing was tainted")
         .await;
-    story.check_power(&victim, &[], &[]);
+    story.check_power("first lie", &victim, &[], &[]);
     host.clear_faults();
-    story.line("person", "corrects the BMC and withdraws the request:");
+    story
+        .line("person", "corrects the BMC and withdraws the request:")
+        .await;
     story.during(stage.wait_step(&victim, "Blocked")).await?;
     story
         .see(&format!(
@@ -80,10 +94,14 @@ async fn does_nothing(story: &mut Story<'_>) -> Result<()> {
     story.begin("Second lie: \"done\", and nothing happens");
     host.ignore_commands();
     ensure!(host.hang(), "{victim} was not up");
-    story.line(
-        "fault",
-        &format!("{victim} hangs with {pod} on it; its BMC answers every command and does nothing"),
-    );
+    story
+        .line(
+            "fault",
+            &format!(
+                "{victim} hangs with {pod} on it; its BMC answers every command and does nothing"
+            ),
+        )
+        .await;
     story
         .during(stage.wait_blocked(&victim, "FenceUnconfirmed"))
         .await?;
@@ -101,9 +119,11 @@ async fn does_nothing(story: &mut Story<'_>) -> Result<()> {
         .check_never_tainted(&victim, "second lie: nothing was tainted")
         .await;
     ensure!(host.real_power() == PowerState::On, "it is on");
-    story.check_power(&victim, &[], &[]);
+    story.check_power("second lie", &victim, &[], &[]);
     host.clear_faults();
-    story.line("person", "restarts the BMC: it obeys again");
+    story
+        .line("person", "restarts the BMC: it obeys again")
+        .await;
     story.back().await?;
     let again = host.counters().received(ResetType::ForceOff);
     let outcome = if again >= 2 {

@@ -21,12 +21,11 @@ impl Rule {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::F1 => {
-                "a node is tainted (so that Kubernetes starts its pods elsewhere) only while its BMC \
-                 itself has said exactly \"off\" twice, 2 s or more apart"
+                "a node is tainted (so that Kubernetes starts its pods elsewhere) only while its host is \
+                 confirmed off: the BMC itself has said exactly \"off\" twice, 2 s or more apart"
             }
             Self::F2 => {
-                "before any power-off it is written down, where a crash cannot lose it, that the host \
-                 is to be off"
+                "before any power-off it is written down, in the cluster, that the host is to be off"
             }
             Self::F3 => {
                 "while the taint is on, the host stays off; seen on, it is switched off and confirmed \

@@ -19,6 +19,9 @@ const POLL: Duration = Duration::from_millis(100);
 /// How long a command that is shown may take.
 const COMMAND: Duration = Duration::from_secs(60);
 
+/// The longest line of an answer that is shown whole.
+const WIDEST: usize = 120;
+
 /// A scenario as it is told.
 pub(crate) struct Story<'a> {
     pub(crate) stage: &'a Stage,
@@ -56,10 +59,12 @@ impl<'a> Story<'a> {
     pub(crate) fn begin(&mut self, headline: &str) {
         self.timeline = Timeline::new(self.stage, &self.victim, &self.pod);
         self.screen.title(headline);
+        self.screen.columns();
     }
 
     /// Tells what somebody does now.
-    pub(crate) fn line(&self, who: &str, what: &str) {
+    pub(crate) async fn line(&mut self, who: &str, what: &str) {
+        self.tell().await;
         self.screen.told(self.timeline.now(), who, "", what);
     }
 
@@ -76,6 +81,7 @@ impl<'a> Story<'a> {
 
     /// Shows a command, runs it as a person would, and shows its answer.
     pub(crate) async fn see(&mut self, command: &str) -> Result<String> {
+        self.tell().await;
         self.screen.quote("$ ", command);
         let (kubeconfig, bins) = (self.stage.plane().kubeconfig(), self.stage.binary("."));
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -92,7 +98,7 @@ impl<'a> Story<'a> {
             .await
             .with_context(|| format!("no answer within {COMMAND:?}: {command}"))??;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        self.screen.quote("| ", &said);
+        self.screen.quote("| ", &shortened(&said));
         ensure!(
             output.status.success(),
             "{command}: {}",
@@ -147,6 +153,15 @@ impl<'a> Story<'a> {
     }
 }
 
+/// With an end to every line that is too long to be read.
+fn shortened(text: &str) -> String {
+    let line = |line: &str| match line.char_indices().nth(WIDEST) {
+        Some((at, _)) => format!("{}...", line.get(..at).unwrap_or(line)),
+        None => line.to_owned(),
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// Waits until a pod runs on another host than this; gives which.
 pub(super) async fn runs_elsewhere(stage: &Stage, pod: &str, not_on: &str) -> Result<String> {
     wait_until(&format!("{pod} runs elsewhere"), LONG, || async {
@@ -164,4 +179,16 @@ pub(super) async fn runs_elsewhere(stage: &Stage, pod: &str, not_on: &str) -> Re
         })
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WIDEST, shortened};
+
+    #[test]
+    fn long_lines_end_in_dots() {
+        let long = "ä".repeat(WIDEST + 1);
+        let wanted = format!("short\n{}...", "ä".repeat(WIDEST));
+        assert_eq!(shortened(&format!("short\n{long}\n")), wanted);
+    }
 }

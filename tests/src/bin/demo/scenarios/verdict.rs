@@ -20,13 +20,10 @@ impl Story<'_> {
         }
     }
 
-    /// The power of a host was really lost and came back exactly this often, by these.
-    pub(crate) fn check_power(&mut self, host: &str, offs: &[&str], ons: &[&str]) {
-        let text = format!(
-            "the simulator counted {} at {host}: {}",
-            times(offs.len() + ons.len()),
-            told(offs, ons)
-        );
+    /// By now, the power of a host was really lost and came back exactly this often, by these.
+    pub(crate) fn check_power(&mut self, when: &str, host: &str, offs: &[&str], ons: &[&str]) {
+        let told_now = told(offs, ons);
+        let text = format!("{when}: power of {host}, counted by the simulator: {told_now}");
         let outcome = self.power_by(host).and_then(|(off, on)| {
             let found = told(&off, &on);
             ensure!(off == offs && on == ons, "it was {found}");
@@ -137,24 +134,17 @@ impl Story<'_> {
             let word = if *ok { "ok   " } else { "WRONG" };
             self.screen.print(&format!("  {word}  {text}"));
         }
-        let wrong: Vec<&str> = self
-            .checks
-            .iter()
-            .filter(|(ok, _)| !ok)
-            .map(|(_, text)| text.as_str())
-            .collect();
-        ensure!(!self.checks.is_empty(), "nothing was checked");
-        ensure!(wrong.is_empty(), "{}", wrong.join("; "));
-        Ok(())
+        judged(&self.checks)
     }
 }
 
-fn times(count: usize) -> String {
-    match count {
-        0 => "no change of power".to_owned(),
-        1 => "1 change of power".to_owned(),
-        many => format!("{many} changes of power"),
-    }
+/// What was checked must all be well, and something must have been.
+fn judged(checks: &[(bool, String)]) -> Result<()> {
+    let wrong = checks.iter().filter(|(ok, _)| !ok);
+    let wrong: Vec<&str> = wrong.map(|(_, text)| text.as_str()).collect();
+    ensure!(!checks.is_empty(), "nothing was checked");
+    ensure!(wrong.is_empty(), "{}", wrong.join("; "));
+    Ok(())
 }
 
 fn told<T: AsRef<str>>(offs: &[T], ons: &[T]) -> String {
@@ -170,7 +160,16 @@ fn told<T: AsRef<str>>(offs: &[T], ons: &[T]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::{judged, told};
+
+    #[test]
+    fn one_wrong_thing_is_enough_and_none_at_all_is_too_little() {
+        let (well, wrong) = ((true, "a".to_owned()), (false, "b: why".to_owned()));
+        assert!(judged(std::slice::from_ref(&well)).is_ok());
+        let error = judged(&[well, wrong]).unwrap_err();
+        assert_eq!(error.to_string(), "b: why");
+        assert!(judged(&[]).is_err());
+    }
 
     #[test]
     fn who_switched_is_told_in_order() {

@@ -8,6 +8,9 @@ use rackhand_tests::rack::{OsState, PowerState, ResetType, StopReason};
 use super::rule::Rule;
 use crate::fact::Fact;
 
+/// Who switches a host where no BMC does, in the log of the host.
+pub(super) const PERSON: &str = "a person";
+
 /// One line of a scenario.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Words {
@@ -29,6 +32,8 @@ pub(crate) fn words(fact: &Fact) -> Option<Words> {
         what,
     };
     Some(match fact {
+        // What a person does is told where it is done.
+        Fact::Command { by, .. } if by == PERSON => return None,
         Fact::Command { reset, by, ignored } => {
             let asks = match reset {
                 ResetType::ForceOff => "cut the power",
@@ -45,8 +50,8 @@ pub(crate) fn words(fact: &Fact) -> Option<Words> {
                 format!("is told to {asks} ({reset}, by {by}){outcome}"),
             )
         }
-        Fact::Power(PowerState::Off) => plain("BMC", "the power is off".into()),
-        Fact::Power(PowerState::On) => plain("BMC", "the power is on".into()),
+        Fact::Power(PowerState::Off) => plain("host", "its power is off".into()),
+        Fact::Power(PowerState::On) => plain("host", "its power is on".into()),
         Fact::Power(_) => return None,
         Fact::Os(OsState::Booting) => plain("host", "boots".into()),
         Fact::Os(OsState::Running) => plain("host", "is up; its kubelet starts".into()),
@@ -77,17 +82,15 @@ pub(crate) fn words(fact: &Fact) -> Option<Words> {
         Fact::Evidence { said, .. } => ruled("BMC", Rule::F1, format!("said {said}: the proof")),
         Fact::Pod { name, state } => plain("Kubernetes", pod(name, state)),
         Fact::Hold { key, there } => {
-            let what = if *there { "carries" } else { "has lost" };
-            let means = if *there {
-                "baremetal-operator is to keep it off"
+            // The UID at its end tells a reader nothing.
+            let key: String = key.chars().take(32).collect();
+            let what = if *there {
+                format!("the BareMetalHost carries our hold key {key}...: it is to be off")
             } else {
-                "baremetal-operator may switch it on"
+                format!("the BareMetalHost has lost our hold key {key}...: it may come back")
             };
-            ruled(
-                "Kubernetes",
-                if *there { Rule::F2 } else { Rule::F9 },
-                format!("the BareMetalHost {what} our hold key {key}: {means}"),
-            )
+            let rule = if *there { Rule::F2 } else { Rule::F9 };
+            ruled("Kubernetes", rule, what)
         }
         Fact::PoweredOn(on) => plain("Metal3", format!("BareMetalHost: status.poweredOn is {on}")),
         Fact::Event { reason, note, .. } => return event(reason, note),
@@ -120,7 +123,7 @@ fn pod(name: &str, state: &str) -> String {
 fn event(reason: &str, note: &str) -> Option<Words> {
     let rule = match reason {
         // Said by the line of the Node, of the BMC, or of the step that follows at once.
-        "Pending" | "CommandSent" | "Tainted" | "Untainted" => return None,
+        "Pending" | "CommandSent" | "Tainted" | "Untainted" | "Overdue" => return None,
         "Holding" => Some(Rule::F2),
         "Tainting" => Some(Rule::F1),
         "FenceViolated" | "HoldLost" => Some(Rule::F3),
