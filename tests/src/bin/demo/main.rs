@@ -68,6 +68,8 @@ async fn run(args: &Args) -> Result<()> {
     };
     let interrupted = tokio::signal::ctrl_c();
     tokio::select! {
+        // What was kept for a person ends well when that person ends it.
+        biased;
         done = shown => done,
         _ = interrupted => bail!("interrupted; everything that was started is ended"),
     }

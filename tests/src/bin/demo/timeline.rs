@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::fact::{Fact, Moment};
 
 /// Prefix of our hold key on a BareMetalHost.
-const HOLD: &str = "reboot.metal3.io/rackhand-";
+pub(crate) const HOLD: &str = "reboot.metal3.io/rackhand-";
 
 /// Moments that the summary speaks of.
 #[derive(Debug, Clone, Default)]

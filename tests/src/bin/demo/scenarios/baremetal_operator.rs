@@ -10,6 +10,7 @@ use super::{
     rule::Rule,
     story::{Story, runs_elsewhere},
 };
+use crate::timeline::HOLD;
 
 pub(super) const ABOUT: &str = "Where Metal3 manages the hosts, baremetal-operator and Ironic watch over their power, too: a host \
 that is off and is wanted on, they switch on, within two minutes. Rackhand tells them first, with a hold key \
@@ -46,6 +47,16 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
             Err(anyhow::anyhow!("{sent:?}"))
         };
         story.check(&text, outcome);
+        let holds = story.witness.holds(host, HOLD).len();
+        let outcome = if holds == 2 {
+            Ok(())
+        } else {
+            Err(anyhow::anyhow!("{holds} changes"))
+        };
+        story.check(
+            &format!("our hold key on {host} came once and went once"),
+            outcome,
+        );
         story.check_tainted_once(host, true).await;
         story.check_nothing_left(host).await;
     }
@@ -79,8 +90,8 @@ async fn with_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
         .await?;
     story.why(
         Rule::F1,
-        "status.poweredOn said false while the host still had power: Ironic takes PoweringOff for \
-         off. So Rackhand does not go by it.",
+        "status.poweredOn is no proof: Ironic takes PoweringOff for off, so it may say false while the \
+         host still has power. Rackhand does not go by it.",
     );
     let syncs = metal3.sent(&victim)?.syncs;
     let synced = wait_until("Ironic has looked again", LONG, || async {

@@ -21,7 +21,10 @@ use std::{fmt::Write as _, future::Future, path::Path, pin::Pin, str::FromStr, t
 use anyhow::{Result, bail, ensure};
 use rackhand_tests::stage::{HostLink, Witness};
 
-use self::{scene::Settings, story::Story};
+use self::{
+    scene::{Scene, Settings},
+    story::Story,
+};
 use crate::screen::Screen;
 
 type Run = for<'a> fn(Story<'a>) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
@@ -183,7 +186,7 @@ async fn all(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs one; the last line says how it went.
+/// Runs one; the last line says how it went, but for what `keep` adds.
 async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Result<()> {
     let screen = Screen::new();
     screen.title(&format!("{}: {}", scenario.name, scenario.line));
@@ -191,31 +194,34 @@ async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Result<()> {
         screen.paragraph(paragraph);
     }
     let begun = Instant::now();
-    let outcome = staged(scenario, keep, dir).await;
+    let (scene, outcome) = match scene::start(&scenario.settings, dir).await {
+        Ok(scene) => {
+            let outcome = played(scenario, &scene).await;
+            (Some(scene), outcome)
+        }
+        Err(error) => (None, Err(error)),
+    };
     let seconds = begun.elapsed().as_secs();
-    let word = match &outcome {
+    screen.title(&match &outcome {
         Ok(()) => format!("{}: as promised ({seconds} s in all)", scenario.name),
         Err(error) => format!("{}: NOT as promised: {error:#}", scenario.name),
-    };
-    screen.title(&word);
+    });
+    if let Some(scene) = scene.filter(|_| keep) {
+        scene::explore(&scene.stage);
+        tokio::signal::ctrl_c().await?;
+        screen.step("ending everything");
+    }
     outcome
 }
 
-async fn staged(scenario: &Scenario, keep: bool, dir: &Path) -> Result<()> {
-    let screen = Screen::new();
-    let scene = scene::start(&scenario.settings, dir).await?;
-    let stage = &scene.stage;
-    let witness = Witness::start(&stage.client);
-    let story = Story::new(stage, &witness, &scene.victim, &scene.pod);
+async fn played(scenario: &Scenario, scene: &Scene) -> Result<()> {
+    let witness = Witness::start(&scene.stage.client);
+    let story = Story::new(&scene.stage, &witness, &scene.victim, &scene.pod);
     let outcome = (scenario.run)(story).await;
     if let Err(error) = &outcome {
+        let screen = Screen::new();
         screen.title(&format!("failed: {error:#}"));
-        screen.print(&stage.report().await);
-    }
-    if keep {
-        scene::explore(stage);
-        tokio::signal::ctrl_c().await?;
-        screen.step("ending everything");
+        screen.print(&scene.stage.report().await);
     }
     outcome
 }
