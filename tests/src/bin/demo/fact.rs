@@ -66,11 +66,10 @@ pub(crate) enum Fact {
     },
     /// `status.poweredOn` of the BareMetalHost.
     PoweredOn(bool),
-    /// An Event of Rackhand, and the replica that sent it.
+    /// An Event of Rackhand.
     Event {
         reason: String,
         note: String,
-        by: String,
     },
 }
 
@@ -102,7 +101,7 @@ impl Fact {
             }
             Self::Evidence { bmc, said } => ("evidence", format!("{bmc} said {said}")),
             Self::Pod { name, state } => ("kubernetes", format!("pod {name} {state}")),
-            Self::Event { reason, note, .. } => ("controller", format!("{reason}: {note}")),
+            Self::Event { reason, note } => ("controller", format!("{reason}: {note}")),
             Self::Hold { .. } | Self::PoweredOn(_) => return None,
         })
     }

@@ -16,6 +16,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use rackhand_tests::stage::Stage;
 
 /// Shows how a hung node is fenced, how its pod moves, and how it comes back; or how one failure is
 /// dealt with.
@@ -37,6 +38,23 @@ struct Args {
     /// Hosts in each rack.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=32))]
     hosts: u8,
+}
+
+/// What was shown.
+struct Shown {
+    /// Whether it went as promised.
+    outcome: Result<()>,
+    /// What runs on for a person to explore.
+    kept: Option<Stage>,
+}
+
+impl Shown {
+    fn ended(outcome: Result<()>) -> Self {
+        Self {
+            outcome,
+            kept: None,
+        }
+    }
 }
 
 #[tokio::main]
@@ -67,12 +85,16 @@ async fn run(args: &Args) -> Result<()> {
         }
     };
     let interrupted = tokio::signal::ctrl_c();
-    tokio::select! {
-        // What was kept for a person ends well when that person ends it.
-        biased;
-        done = shown => done,
+    let shown = tokio::select! {
+        done = shown => done?,
         _ = interrupted => bail!("interrupted; everything that was started is ended"),
+    };
+    if let Some(stage) = shown.kept {
+        tokio::signal::ctrl_c().await?;
+        screen::Screen::new().step("ending everything");
+        drop(stage);
     }
+    shown.outcome
 }
 
 fn emptied(dir: &Path) -> Result<PathBuf> {

@@ -9,7 +9,7 @@ use rackhand_tests::{
     stage::{HealthTimes, HostLink, RackSpec, Stage, StageConfig, wait_until},
 };
 
-use crate::{Args, screen::Screen, summary, timeline::Timeline};
+use crate::{Args, Shown, screen::Screen, summary, timeline::Timeline};
 
 /// How long anything may take before the demonstration gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
@@ -43,7 +43,9 @@ fn config(args: &Args) -> StageConfig {
     }
 }
 
-pub(crate) async fn show(args: &Args, dir: &Path) -> Result<()> {
+/// # Errors
+/// The stage does not start.
+pub(crate) async fn show(args: &Args, dir: &Path) -> Result<Shown> {
     let out = Screen::new();
     out.title(&format!(
         "Rackhand: {} racks of {} hosts with Redfish BMCs, one agent each, two controllers,\na real Kubernetes control plane; all on loopback, everything in {}",
@@ -68,16 +70,16 @@ pub(crate) async fn show(args: &Args, dir: &Path) -> Result<()> {
     stage.apply_health_check().await?;
     counted(&stage).await?;
 
-    let result = remediate(out, &stage, &pod, &victim).await;
-    if let Err(error) = &result {
+    let outcome = remediate(out, &stage, &pod, &victim).await;
+    if let Err(error) = &outcome {
         out.title(&format!("failed: {error:#}\n\n{}", stage.logs()));
     }
-    if args.keep {
-        explore(out, &stage, &victim);
-        tokio::signal::ctrl_c().await?;
-        out.step("ending everything");
+    if !args.keep {
+        return Ok(Shown::ended(outcome));
     }
-    result
+    explore(out, &stage, &victim);
+    let kept = Some(stage);
+    Ok(Shown { outcome, kept })
 }
 
 /// Hangs the node that the pod runs on, and shows what happens until it is back.

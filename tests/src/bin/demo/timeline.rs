@@ -318,7 +318,6 @@ impl<'a> Timeline<'a> {
                 fact: Fact::Event {
                     reason: event.reason.unwrap_or_default(),
                     note: note.split_whitespace().collect::<Vec<_>>().join(" "),
-                    by: event.reporting_instance.unwrap_or_default(),
                 },
             });
         }

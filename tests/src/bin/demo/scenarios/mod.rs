@@ -25,7 +25,7 @@ use self::{
     scene::{Scene, Settings},
     story::Story,
 };
-use crate::screen::Screen;
+use crate::{Shown, screen::Screen};
 
 type Run = for<'a> fn(Story<'a>) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
@@ -147,14 +147,14 @@ pub(crate) fn list() -> String {
 /// Runs one, or all of them.
 ///
 /// # Errors
-/// One was not as promised.
-pub(crate) async fn show(choice: Choice, keep: bool, dir: &Path) -> Result<()> {
+/// More is asked for than can be.
+pub(crate) async fn show(choice: Choice, keep: bool, dir: &Path) -> Result<Shown> {
     match choice {
-        Choice::List => Ok(()),
-        Choice::One(scenario) => one(scenario, keep, dir).await,
+        Choice::List => Ok(Shown::ended(Ok(()))),
+        Choice::One(scenario) => Ok(one(scenario, keep, dir).await),
         Choice::All => {
             ensure!(!keep, "--keep goes with one scenario");
-            all(dir).await
+            Ok(Shown::ended(all(dir).await))
         }
     }
 }
@@ -167,7 +167,7 @@ async fn all(dir: &Path) -> Result<()> {
         let begun = Instant::now();
         let dir = dir.join(scenario.name);
         std::fs::create_dir_all(&dir)?;
-        let outcome = one(scenario, false, &dir).await;
+        let outcome = one(scenario, false, &dir).await.outcome;
         let seconds = begun.elapsed().as_secs();
         let what = match &outcome {
             Ok(()) => "as promised".to_owned(),
@@ -187,7 +187,7 @@ async fn all(dir: &Path) -> Result<()> {
 }
 
 /// Runs one; the last line says how it went, but for what `keep` adds.
-async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Result<()> {
+async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Shown {
     let screen = Screen::new();
     screen.title(&format!("{}: {}", scenario.name, scenario.line));
     for paragraph in scenario.about.split("\n\n") {
@@ -206,12 +206,11 @@ async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Result<()> {
         Ok(()) => format!("{}: as promised ({seconds} s in all)", scenario.name),
         Err(error) => format!("{}: NOT as promised: {error:#}", scenario.name),
     });
-    if let Some(scene) = scene.filter(|_| keep) {
-        scene::explore(&scene.stage);
-        tokio::signal::ctrl_c().await?;
-        screen.step("ending everything");
+    let kept = scene.map(|scene| scene.stage).filter(|_| keep);
+    if let Some(stage) = &kept {
+        scene::explore(stage);
     }
-    outcome
+    Shown { outcome, kept }
 }
 
 async fn played(scenario: &Scenario, scene: &Scene) -> Result<()> {
@@ -238,7 +237,7 @@ mod tests {
             assert!(matches!(found, Ok(Choice::One(one)) if one.name == scenario.name));
             assert!(list.contains(scenario.name));
         }
-        assert!(list.lines().all(|line| line.len() < 98), "{list}");
+        assert!(list.lines().all(|line| line.len() <= 100), "{list}");
         assert!(matches!("all".parse(), Ok(Choice::All)));
         assert!("list".parse::<Choice>().is_ok_and(Choice::is_list));
         let error = "dead".parse::<Choice>().unwrap_err();

@@ -93,7 +93,7 @@ pub(crate) fn words(fact: &Fact) -> Option<Words> {
             ruled("Kubernetes", rule, what)
         }
         Fact::PoweredOn(on) => plain("Metal3", format!("BareMetalHost: status.poweredOn is {on}")),
-        Fact::Event { reason, note, .. } => return event(reason, note),
+        Fact::Event { reason, note } => return event(reason, note),
     })
 }
 
@@ -156,7 +156,6 @@ mod tests {
         words(&Fact::Event {
             reason: reason.into(),
             note: note.into(),
-            by: String::new(),
         })
     }
 
