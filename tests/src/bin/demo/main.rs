@@ -2,24 +2,30 @@
 //!
 //! Owns what is shown. Must never fake a line: each was read from a host's log or from the API.
 
+mod fact;
+mod plain;
+mod scenarios;
+mod screen;
 mod summary;
 mod timeline;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use kube::ResourceExt;
-use rackhand_tests::{
-    rack::{OsState, PowerTimings},
-    stage::{HealthTimes, HostLink, RackSpec, Stage, StageConfig, wait_until},
-};
-use timeline::Timeline;
+use rackhand_tests::stage::Stage;
 
-/// Shows how a hung node is fenced, how its pod moves, and how it comes back.
+/// Shows how a hung node is fenced, how its pod moves, and how it comes back; or how one failure is
+/// dealt with.
 #[derive(Debug, Parser)]
-#[command(name = "demo", version)]
+#[command(name = "demo", version, after_help = scenarios::list())]
 struct Args {
+    /// Show this failure instead: a name from the list below, `list`, or `all`, one after the other.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["racks", "hosts"])]
+    scenario: Option<scenarios::Choice>,
     /// Leave everything running at the end, and say how to explore it.
     #[arg(long)]
     keep: bool,
@@ -34,188 +40,67 @@ struct Args {
     hosts: u8,
 }
 
-/// How long anything may take before the demonstration gives up.
-const PATIENCE: Duration = Duration::from_secs(180);
-const REPLICAS: u32 = 3;
-/// The check's timeout, Go's form and the same as a duration.
-const UNHEALTHY: (&str, Duration) = ("2s", Duration::from_secs(2));
+/// What was shown.
+struct Shown {
+    /// Whether it went as promised.
+    outcome: Result<()>,
+    /// What runs on for a person to explore.
+    kept: Option<Stage>,
+}
+
+impl Shown {
+    fn ended(outcome: Result<()>) -> Self {
+        Self {
+            outcome,
+            kept: None,
+        }
+    }
+}
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> ExitCode {
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
-    let args = Args::parse();
-    if args.dir.exists() {
-        std::fs::remove_dir_all(&args.dir)
-            .with_context(|| format!("emptying {}", args.dir.display()))?;
+    match run(&Args::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        // In one line, whatever the environment says of backtraces: a person reads it.
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
-    std::fs::create_dir_all(&args.dir)?;
-    let dir = args.dir.canonicalize()?;
+}
+
+async fn run(args: &Args) -> Result<()> {
+    if args.scenario.is_some_and(scenarios::Choice::is_list) {
+        screen::Screen::new().print(&scenarios::list());
+        return Ok(());
+    }
+    let dir = emptied(&args.dir)?;
+    let shown = async {
+        match args.scenario {
+            None => plain::show(args, &dir).await,
+            Some(choice) => scenarios::show(choice, args.keep, &dir).await,
+        }
+    };
     let interrupted = tokio::signal::ctrl_c();
-    tokio::select! {
-        done = show(&args, &dir) => done,
+    let shown = tokio::select! {
+        done = shown => done?,
         _ = interrupted => bail!("interrupted; everything that was started is ended"),
-    }
-}
-
-fn config(args: &Args) -> StageConfig {
-    let racks = (0..args.racks).map(|i| {
-        let name = format!("rack-{}", char::from(b'a' + i));
-        let link = if i == 0 {
-            HostLink::Inventory
-        } else {
-            HostLink::Detached
-        };
-        RackSpec::new(&name, args.hosts.into(), link)
-    });
-    StageConfig {
-        timings: PowerTimings {
-            off_takes: Duration::from_millis(1500),
-            on_takes: Duration::from_millis(1000),
-            boot_takes: Duration::from_secs(4),
-            ..PowerTimings::default()
-        },
-        health: HealthTimes {
-            unhealthy: UNHEALTHY.0.into(),
-            boot: "300s".into(),
-            retries: 2,
-        },
-        ..StageConfig::fast(racks.collect())
-    }
-}
-
-async fn show(args: &Args, dir: &std::path::Path) -> Result<()> {
-    let mut out = timeline::Screen::new();
-    out.title(&format!(
-        "Rackhand: {} racks of {} hosts with Redfish BMCs, one agent each, two controllers,\na real Kubernetes control plane; all on loopback, everything in {}",
-        args.racks,
-        args.hosts,
-        dir.display()
-    ));
-    out.step(
-        "starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler, racks, agents",
-    );
-    let stage = Stage::start(dir, config(args)).await?;
-    stage.apply_rack_agents().await?;
-    out.step("every node is Ready; starting two controllers under their own ServiceAccount");
-    for name in ["controller-0", "controller-1"] {
-        stage.start_controller(name).await?;
-    }
-    stage.apply_workload(REPLICAS).await?;
-    let (pod, victim) = workload_runs(&stage).await?;
-    out.step(&format!(
-        "StatefulSet db runs {REPLICAS} pods; applying the MachineHealthCheck"
-    ));
-    stage.apply_health_check().await?;
-    counted(&stage).await?;
-
-    let result = remediate(&mut out, &stage, &pod, &victim).await;
-    if let Err(error) = &result {
-        out.title(&format!("failed: {error:#}\n\n{}", stage.logs()));
-    }
-    if args.keep {
-        explore(&mut out, &stage, &victim);
+    };
+    if let Some(stage) = shown.kept {
         tokio::signal::ctrl_c().await?;
-        out.step("ending everything");
+        screen::Screen::new().step("ending everything");
+        drop(stage);
     }
-    result
+    shown.outcome
 }
 
-/// Hangs the node that the pod runs on, and shows what happens until it is back.
-async fn remediate(
-    out: &mut timeline::Screen,
-    stage: &Stage,
-    pod: &str,
-    victim: &str,
-) -> Result<()> {
-    let host = stage.host(victim)?;
-    host.hang();
-    let mut timeline = Timeline::new(stage, victim, pod);
-    out.header();
-    out.line(
-        0.0,
-        "demo",
-        &format!("{victim} hangs: its kubelet is dead, its power is on, {pod} still runs on it"),
-    );
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    loop {
-        for (at, who, what) in timeline.look().await {
-            out.line(at, who, &what);
-        }
-        if timeline.over() {
-            break;
-        }
-        if tokio::time::Instant::now() > deadline {
-            bail!("the node is not back after {PATIENCE:?}");
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+fn emptied(dir: &Path) -> Result<PathBuf> {
+    if dir.exists() {
+        std::fs::remove_dir_all(dir).with_context(|| format!("emptying {}", dir.display()))?;
     }
-    summary::show(out, stage, &timeline, victim, UNHEALTHY.1)
-}
-
-/// All pods run; returns one and its node.
-async fn workload_runs(stage: &Stage) -> Result<(String, String)> {
-    wait_until("the workload runs", PATIENCE, || async {
-        let pods = stage.pods().await?;
-        let running: Vec<(String, String)> = pods
-            .iter()
-            .filter(|p| p.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Running"))
-            .filter_map(|p| Some((p.name_any(), p.spec.as_ref()?.node_name.clone()?)))
-            .collect();
-        let wanted = usize::try_from(REPLICAS)?;
-        if running.len() < wanted {
-            return Ok(Err(format!("{} of {wanted} pods", running.len())));
-        }
-        // The first rack is the one whose agent has an inventory: the shortest way.
-        let first = running.iter().find(|(_, node)| node.starts_with("rack-a-"));
-        Ok(first
-            .or(running.first())
-            .cloned()
-            .ok_or_else(|| "no pod".to_owned()))
-    })
-    .await
-}
-
-/// The check has counted its machines: from now on it will notice.
-async fn counted(stage: &Stage) -> Result<()> {
-    let checks = stage.api("cluster.x-k8s.io", "v1beta1", "MachineHealthCheck");
-    let wanted: usize = stage.config().racks.iter().map(|r| r.hosts.len()).sum();
-    wait_until("the health check has counted", PATIENCE, || async {
-        let check = checks.get("worker-healthcheck").await?;
-        let healthy = check.data["status"]["currentHealthy"].as_u64().unwrap_or(0);
-        let hosts_up = stage.racks().iter().flat_map(|r| r.hosts().values());
-        let up = hosts_up.filter(|h| h.view().os == OsState::Running).count();
-        Ok(if usize::try_from(healthy)? == wanted && up == wanted {
-            Ok(())
-        } else {
-            Err(format!("{healthy} of {wanted} healthy"))
-        })
-    })
-    .await
-}
-
-fn explore(out: &mut timeline::Screen, stage: &Stage, victim: &str) {
-    let socket = stage.agent_socket("rack-a");
-    let agent = stage.binary("rackhand-agent");
-    out.title(&format!(
-        "still running; end it with Ctrl-C. In another terminal:
-
-  export KUBECONFIG={}
-  kubectl get nodes
-  kubectl get rackagents
-  kubectl -n metal3 get mhc,machines,m3r
-  kubectl -n metal3 get events --field-selector involvedObject.name={victim}
-  kubectl -n metal3 annotate machine rack-a-1 cluster.x-k8s.io/remediate-machine=   # brings it back once more
-  {} power status --all --socket {}
-  {} power off rack-a-1 --socket {}
-
-  logs: {}/*.log",
-        stage.plane().kubeconfig().display(),
-        agent.display(),
-        socket.display(),
-        agent.display(),
-        socket.display(),
-        stage.dir().display(),
-    ));
+    std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+    Ok(dir.canonicalize()?)
 }

@@ -9,10 +9,10 @@ use rackhand_tests::{
     stage::Stage,
 };
 
-use crate::timeline::{Screen, Timeline};
+use crate::{screen::Screen, timeline::Timeline};
 
 pub(crate) fn show(
-    out: &mut Screen,
+    out: Screen,
     stage: &Stage,
     timeline: &Timeline<'_>,
     victim: &str,

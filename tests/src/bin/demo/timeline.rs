@@ -1,74 +1,19 @@
 //! What happens, in the order in which it was seen.
 
-use std::{
-    collections::BTreeSet,
-    io::{IsTerminal, Write},
-};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
 use rackhand_tests::{
     rack::{LogEvent, PowerState},
-    stage::{Stage, ready},
+    stage::{HostLink, Stage, TAINT, ready},
 };
 use serde_json::Value;
 
-/// Where it is shown.
-pub(crate) struct Screen {
-    colour: bool,
-}
+use crate::fact::{Fact, Moment};
 
-impl Screen {
-    pub(crate) fn new() -> Self {
-        Self {
-            colour: std::io::stdout().is_terminal(),
-        }
-    }
-
-    fn print(&self, text: &str) {
-        let mut out = std::io::stdout().lock();
-        // A closed pipe is no reason to leave processes behind.
-        writeln!(out, "{text}").ok();
-        out.flush().ok();
-    }
-
-    pub(crate) fn title(&mut self, text: &str) {
-        self.print(&format!("\n{}\n", self.paint("1", text)));
-    }
-
-    pub(crate) fn step(&mut self, text: &str) {
-        self.print(&format!("  ... {text}"));
-    }
-
-    pub(crate) fn header(&mut self) {
-        self.print(&format!(
-            "\n{}",
-            self.paint("1", " elapsed  who         what")
-        ));
-    }
-
-    pub(crate) fn line(&mut self, at: f64, who: &str, what: &str) {
-        let colour = match who {
-            "BMC" => "31",
-            "controller" => "36",
-            "kubernetes" => "34",
-            "host" => "33",
-            _ => "0",
-        };
-        self.print(&format!(
-            "{at:>6.2} s  {} {what}",
-            self.paint(colour, &format!("{who:<11}"))
-        ));
-    }
-
-    fn paint(&self, colour: &str, text: &str) -> String {
-        if self.colour {
-            format!("\x1b[{colour}m{text}\x1b[0m")
-        } else {
-            text.to_owned()
-        }
-    }
-}
+/// Prefix of our hold key on a BareMetalHost.
+pub(crate) const HOLD: &str = "reboot.metal3.io/rackhand-";
 
 /// Moments that the summary speaks of.
 #[derive(Debug, Clone, Default)]
@@ -84,11 +29,12 @@ pub(crate) struct Moments {
     pub(crate) cleaned: Option<Timestamp>,
 }
 
-/// Watches one host, its Node, its Machine and one pod.
+/// Watches one host, its Node, its Machine, its BareMetalHost and one pod.
 pub(crate) struct Timeline<'a> {
     stage: &'a Stage,
     victim: String,
     pod: String,
+    managed: bool,
     pub(crate) start: Timestamp,
     pub(crate) moments: Moments,
     log_seen: usize,
@@ -96,19 +42,22 @@ pub(crate) struct Timeline<'a> {
     ready: String,
     tainted: bool,
     pod_state: String,
-    evidence: bool,
+    said: String,
     requested: bool,
+    hold: Option<String>,
+    powered_on: Option<bool>,
 }
-
-type Line = (f64, &'static str, String);
 
 impl<'a> Timeline<'a> {
     pub(crate) fn new(stage: &'a Stage, victim: &str, pod: &str) -> Self {
         let log_seen = stage.host(victim).map(|h| h.log().len()).unwrap_or(0);
+        let mut racks = stage.config().racks.iter();
+        let managed = racks.any(|rack| rack.link == HostLink::Managed);
         Self {
             stage,
             victim: victim.to_owned(),
             pod: pod.to_owned(),
+            managed,
             start: Timestamp::now(),
             moments: Moments::default(),
             log_seen,
@@ -116,13 +65,19 @@ impl<'a> Timeline<'a> {
             ready: "True".into(),
             tainted: false,
             pod_state: String::new(),
-            evidence: false,
+            said: String::new(),
             requested: false,
+            hold: None,
+            powered_on: None,
         }
     }
 
     pub(crate) fn since(&self, at: Timestamp) -> f64 {
         at.duration_since(self.start).as_secs_f64()
+    }
+
+    pub(crate) fn now(&self) -> f64 {
+        self.since(Timestamp::now())
     }
 
     /// The request is gone, the node is back, the pod runs.
@@ -131,85 +86,79 @@ impl<'a> Timeline<'a> {
     }
 
     /// What is new.
-    pub(crate) async fn look(&mut self) -> Vec<Line> {
-        let mut lines = Vec::new();
-        self.look_at_host(&mut lines);
-        self.look_at_node(&mut lines).await;
-        self.look_at_remediation(&mut lines).await;
-        self.look_at_pod(&mut lines).await;
-        self.look_at_events(&mut lines).await;
-        lines.sort_by(|a, b| a.0.total_cmp(&b.0));
-        lines
+    pub(crate) async fn look(&mut self) -> Vec<Moment> {
+        let mut seen = Vec::new();
+        self.look_at_host(&mut seen);
+        self.look_at_others(&mut seen);
+        self.look_at_node(&mut seen).await;
+        self.look_at_remediation(&mut seen).await;
+        self.look_at_pod(&mut seen).await;
+        self.look_at_bare_metal_host(&mut seen).await;
+        self.look_at_events(&mut seen).await;
+        seen.sort_by(|a, b| a.at.total_cmp(&b.at));
+        seen
     }
 
-    fn look_at_host(&mut self, lines: &mut Vec<Line>) {
+    fn look_at_host(&mut self, seen: &mut Vec<Moment>) {
         let Ok(host) = self.stage.host(&self.victim) else {
             return;
         };
         for entry in host.log().into_iter().skip(self.log_seen) {
             self.log_seen += 1;
             let wall = entry.stamp.wall;
-            let at = self.since(wall);
-            match entry.event {
-                LogEvent::Command { reset, .. } => {
+            let fact = match entry.event {
+                LogEvent::Command { reset, by, answer } => {
                     self.moments.command.get_or_insert(wall);
-                    lines.push((at, "BMC", format!("received {reset:?}")));
+                    let ignored = answer.is_none();
+                    Fact::Command { reset, by, ignored }
                 }
                 LogEvent::Power(power) => {
                     if power == PowerState::Off {
                         self.moments.off.get_or_insert(wall);
                     }
-                    lines.push((at, "BMC", format!("power is {power:?}")));
+                    Fact::Power(power)
                 }
-                LogEvent::Os(os) => lines.push((at, "host", format!("operating system: {os:?}"))),
-                LogEvent::Booted(id) => {
-                    let short: String = id.chars().take(8).collect();
-                    lines.push((at, "host", format!("booted, boot id {short}...")));
-                }
-                LogEvent::Stopped { pod, why } => lines.push((
-                    at,
-                    "host",
-                    format!("processes of {} ended: {why:?}", pod.name),
-                )),
-                LogEvent::Started(pod) => {
-                    lines.push((at, "host", format!("processes of {} started", pod.name)));
-                }
-                LogEvent::Reset | LogEvent::Note(_) => {}
-            }
-        }
-        if self.moments.pod_started.is_none()
-            && let Some(off) = self.moments.off
-        {
-            let started = self
-                .stage
-                .racks()
-                .iter()
-                .flat_map(|r| r.processes())
-                .find(|p| {
-                    p.process.pod.name == self.pod
-                        && p.host != self.victim
-                        && p.process.started_at.wall > off
-                });
-            if let Some(process) = started {
-                let wall = process.process.started_at.wall;
-                self.moments.pod_started = Some(wall);
-                lines.push((
-                    self.since(wall),
-                    "host",
-                    format!("processes of {} started on {}", self.pod, process.host),
-                ));
-            }
+                LogEvent::Os(os) => Fact::Os(os),
+                LogEvent::Booted(id) => Fact::Booted(id),
+                LogEvent::Stopped { pod, why } => Fact::Ended { pod: pod.name, why },
+                LogEvent::Started(pod) => Fact::Started { pod: pod.name },
+                LogEvent::Reset | LogEvent::Note(_) => continue,
+            };
+            let at = self.since(wall);
+            seen.push(Moment { at, fact });
         }
     }
 
-    async fn look_at_node(&mut self, lines: &mut Vec<Line>) {
+    fn look_at_others(&mut self, seen: &mut Vec<Moment>) {
+        let (None, Some(off)) = (self.moments.pod_started, self.moments.off) else {
+            return;
+        };
+        let mut processes = self.stage.racks().iter().flat_map(|r| r.processes());
+        let started = processes.find(|p| {
+            p.process.pod.name == self.pod
+                && p.host != self.victim
+                && p.process.started_at.wall > off
+        });
+        if let Some(process) = started {
+            let wall = process.process.started_at.wall;
+            self.moments.pod_started = Some(wall);
+            let (pod, host) = (self.pod.clone(), process.host);
+            seen.push(Moment {
+                at: self.since(wall),
+                fact: Fact::Moved { pod, host },
+            });
+        }
+    }
+
+    async fn look_at_node(&mut self, seen: &mut Vec<Moment>) {
         let Ok(node) = self.stage.node(&self.victim).await else {
             return;
         };
         let now = Timestamp::now();
-        let state = ready(&node);
-        if state != self.ready {
-            if state == "Unknown" && self.moments.unknown_since.is_none() {
+        let at = self.since(now);
+        let status = ready(&node);
+        if status != self.ready {
+            if status == "Unknown" && self.moments.unknown_since.is_none() {
                 let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
                 let found = conditions
                     .into_iter()
@@ -219,82 +168,62 @@ impl<'a> Timeline<'a> {
                     .and_then(|c| c.last_transition_time.as_ref())
                     .map(|t| t.0);
             }
-            if state == "True" {
+            if status == "True" {
                 self.moments.node_back = Some(now);
             }
-            lines.push((
-                self.since(now),
-                "kubernetes",
-                format!("node {}: Ready={state}", self.victim),
-            ));
-            self.ready = state;
+            self.ready.clone_from(&status);
+            let node = self.victim.clone();
+            seen.push(Moment {
+                at,
+                fact: Fact::Ready { node, status },
+            });
         }
         let taints = node.spec.and_then(|s| s.taints).unwrap_or_default();
-        let tainted = taints
-            .iter()
-            .any(|t| t.key == "node.kubernetes.io/out-of-service");
-        if tainted != self.tainted {
-            self.tainted = tainted;
-            if tainted {
+        let there = taints.iter().any(|t| t.key == TAINT);
+        if there != self.tainted {
+            self.tainted = there;
+            if there {
                 self.moments.tainted = Some(now);
             }
-            let what = if tainted { "carries" } else { "does not carry" };
-            let what = format!("node {} {what} the out-of-service taint", self.victim);
-            lines.push((self.since(now), "kubernetes", what));
+            let node = self.victim.clone();
+            seen.push(Moment {
+                at,
+                fact: Fact::Taint { node, there },
+            });
         }
     }
 
-    async fn look_at_remediation(&mut self, lines: &mut Vec<Line>) {
+    async fn look_at_remediation(&mut self, seen: &mut Vec<Moment>) {
         let Ok(found) = self.stage.remediation(&self.victim).await else {
             return;
         };
         let now = Timestamp::now();
         let at = self.since(now);
-        match found {
-            Some(seen) => {
-                if !self.requested {
-                    self.requested = true;
-                    lines.push((
-                        at,
-                        "kubernetes",
-                        format!("Metal3Remediation {} exists", self.victim),
-                    ));
-                }
-                let annotation = &seen.object["metadata"]["annotations"]["rackhand.dev/state"];
-                let state: Value =
-                    serde_json::from_str(annotation.as_str().unwrap_or("null")).unwrap_or_default();
-                let readings = &state["state"]["off"]["bmc"]["readings"];
-                if let (false, Some(list)) = (self.evidence, readings.as_array()) {
-                    self.evidence = true;
-                    self.moments.confirmed = Some(now);
-                    let said: Vec<String> = list
-                        .iter()
-                        .map(|r| {
-                            let time = r["at"].as_str().unwrap_or_default();
-                            let time = time.split('T').nth(1).unwrap_or(time);
-                            let time = time.get(..12).unwrap_or(time);
-                            format!("{} at {time}", r["raw"])
-                        })
-                        .collect();
-                    let bmc = list.first().map(|r| r["bmc"].clone()).unwrap_or_default();
-                    let bmc = bmc.as_str().unwrap_or_default().to_owned();
-                    lines.push((at, "evidence", format!("{bmc} said {}", said.join(", "))));
-                }
-            }
-            None if self.requested => {
-                self.requested = false;
+        let there = found.is_some();
+        if there != self.requested {
+            self.requested = there;
+            if !there {
                 self.moments.cleaned = Some(now);
-                lines.push((
-                    at,
-                    "kubernetes",
-                    format!("Metal3Remediation {} is gone", self.victim),
-                ));
             }
-            None => {}
+            let name = self.victim.clone();
+            seen.push(Moment {
+                at,
+                fact: Fact::Request { name, there },
+            });
+        }
+        if let Some((bmc, said)) = found.and_then(|f| evidence(&f.object))
+            && said != self.said
+        {
+            self.moments.confirmed.get_or_insert(now);
+            self.said.clone_from(&said);
+            seen.push(Moment {
+                at,
+                fact: Fact::Evidence { bmc, said },
+            });
         }
     }
 
-    async fn look_at_pod(&mut self, lines: &mut Vec<Line>) {
+    async fn look_at_pod(&mut self, seen: &mut Vec<Moment>) {
         let Ok(pods) = self.stage.pods().await else {
             return;
         };
@@ -324,19 +253,48 @@ impl<'a> Timeline<'a> {
             self.pod_state.clone_from(&state);
         }
         if state != self.pod_state {
-            lines.push((
-                self.since(now),
-                "kubernetes",
-                format!("pod {} {state}", self.pod),
-            ));
-            self.pod_state = state;
+            self.pod_state.clone_from(&state);
+            let name = self.pod.clone();
+            seen.push(Moment {
+                at: self.since(now),
+                fact: Fact::Pod { name, state },
+            });
             if let Some(node) = running_on.filter(|n| *n != self.victim) {
                 self.moments.pod_running = Some((now, node));
             }
         }
     }
 
-    async fn look_at_events(&mut self, lines: &mut Vec<Line>) {
+    async fn look_at_bare_metal_host(&mut self, seen: &mut Vec<Moment>) {
+        if !self.managed {
+            return;
+        }
+        let Ok(host) = self.stage.bare_metal_hosts().get(&self.victim).await else {
+            return;
+        };
+        let at = self.now();
+        let mut keys = host.annotations().keys();
+        let hold = keys.find(|key| key.starts_with(HOLD)).cloned();
+        if hold != self.hold {
+            let there = hold.is_some();
+            let was = std::mem::replace(&mut self.hold, hold.clone());
+            let key = hold.or(was).unwrap_or_default();
+            seen.push(Moment {
+                at,
+                fact: Fact::Hold { key, there },
+            });
+        }
+        let on = host.data["status"]["poweredOn"].as_bool();
+        let was = std::mem::replace(&mut self.powered_on, on);
+        if let (Some(on), true) = (on, was.is_some() && was != on) {
+            seen.push(Moment {
+                at,
+                fact: Fact::PoweredOn(on),
+            });
+        }
+    }
+
+    async fn look_at_events(&mut self, seen: &mut Vec<Moment>) {
         let Ok(events) = self.stage.events(&self.victim).await else {
             return;
         };
@@ -346,17 +304,40 @@ impl<'a> Timeline<'a> {
                 .as_ref()
                 .and_then(|r| r.kind.clone())
                 .unwrap_or_default();
-            let note = event.note.clone().unwrap_or_default();
-            let reason = event.reason.clone().unwrap_or_default();
-            if kind == "Node" || !self.events_seen.insert(event.name_any()) {
-                continue;
-            }
             let wall = event
                 .event_time
                 .as_ref()
                 .map_or_else(Timestamp::now, |t| t.0);
-            let note = note.split_whitespace().collect::<Vec<_>>().join(" ");
-            lines.push((self.since(wall), "controller", format!("{reason}: {note}")));
+            let old = wall < self.start;
+            if kind == "Node" || old || !self.events_seen.insert(event.name_any()) {
+                continue;
+            }
+            let note = event.note.unwrap_or_default();
+            seen.push(Moment {
+                at: self.since(wall),
+                fact: Fact::Event {
+                    reason: event.reason.unwrap_or_default(),
+                    note: note.split_whitespace().collect::<Vec<_>>().join(" "),
+                },
+            });
         }
     }
+}
+
+/// The BMC, and what it said as often as it takes for a proof.
+fn evidence(remediation: &Value) -> Option<(String, String)> {
+    let annotation = remediation["metadata"]["annotations"]["rackhand.dev/state"].as_str()?;
+    let state: Value = serde_json::from_str(annotation).ok()?;
+    let readings = state["state"]["off"]["bmc"]["readings"].as_array()?;
+    let said: Vec<String> = readings
+        .iter()
+        .map(|r| {
+            let time = r["at"].as_str().unwrap_or_default();
+            let time = time.split('T').nth(1).unwrap_or(time);
+            let time = time.get(..12).unwrap_or(time);
+            format!("{} at {time}", r["raw"])
+        })
+        .collect();
+    let bmc = readings.first()?["bmc"].as_str().unwrap_or_default();
+    Some((bmc.to_owned(), said.join(", ")))
 }

@@ -1,0 +1,168 @@
+//! Beside baremetal-operator and Ironic, which manage the power of the same hosts.
+
+use anyhow::{Result, ensure};
+use rackhand_tests::{
+    bmo::{Metal3, Settings, ironic::Power},
+    stage::{LONG, wait_until},
+};
+
+use super::{
+    rule::Rule,
+    story::{Story, runs_elsewhere},
+};
+use crate::timeline::HOLD;
+
+pub(super) const ABOUT: &str = "Where Metal3 manages the hosts, baremetal-operator and Ironic watch over their power, too: a host \
+that is off and is wanted on, they switch on, within two minutes. Rackhand tells them first, with a hold key \
+on the BareMetalHost, and removes the key when the host may come back. (The two are stand-ins here, with \
+their published behaviour and periods of 1 and 2 s instead of 60 and 120 s.)
+
+First they are well, and switch the host off and on at Rackhand's word. Then they are down, and Rackhand's \
+agent acts itself; when they come back, they must not undo it.";
+
+const IRONIC: &str = "ironic";
+
+pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
+    let (stage, first) = (story.stage, story.victim.clone());
+    let hosts: Vec<&str> = stage
+        .racks()
+        .iter()
+        .flat_map(|rack| rack.hosts().keys().map(String::as_str))
+        .collect();
+    let metal3 = stage.start_metal3(&hosts, Settings::default())?;
+
+    with_it(&mut story, &metal3).await?;
+    let second = runs_elsewhere(stage, &story.pod, &first).await?;
+    story.victim.clone_from(&second);
+    without_it(&mut story, &metal3).await?;
+
+    story.check_power("with the operator", &first, &[IRONIC], &[IRONIC]);
+    story.check_power("without it", &second, &["rackhand"], &[IRONIC]);
+    for host in [&first, &second] {
+        let sent = metal3.sent(host)?;
+        let text = format!("Ironic forced {host} neither on nor off");
+        let outcome = if sent.forced_ons + sent.forced_offs == 0 {
+            Ok(())
+        } else {
+            Err(anyhow::anyhow!("{sent:?}"))
+        };
+        story.check(&text, outcome);
+        let holds = story.witness.holds(host, HOLD).len();
+        let outcome = if holds == 2 {
+            Ok(())
+        } else {
+            Err(anyhow::anyhow!("{holds} changes"))
+        };
+        story.check(
+            &format!("our hold key on {host} came once and went once"),
+            outcome,
+        );
+        story.check_tainted_once(host, true).await;
+        story.check_nothing_left(host).await;
+    }
+    story.check_others(&[&first, &second]);
+    story.verdict()
+}
+
+async fn with_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
+    let (stage, host, victim) = (story.stage, story.host()?, story.victim.clone());
+    story.begin("First: baremetal-operator and Ironic are well");
+    ensure!(host.hang(), "{victim} was not up");
+    story
+        .line(
+            "fault",
+            &format!(
+                "{victim} hangs: no kubelet, but power, and {} still runs",
+                story.pod
+            ),
+        )
+        .await;
+    story.during(stage.wait_step(&victim, "Draining")).await?;
+    story.why(
+        Rule::F2,
+        "the key was there before any power-off. baremetal-operator saw it and had Ironic cut the \
+         power; Rackhand's agent only looked, and believed what the BMC itself said.",
+    );
+    story
+        .see(&format!(
+            "kubectl -n metal3 get bmh {victim} -o jsonpath='{{.metadata.annotations}}{{\"\\n\"}}'"
+        ))
+        .await?;
+    story.why(
+        Rule::F1,
+        "status.poweredOn is no proof: Ironic takes PoweringOff for off, so it may say false while the \
+         host still has power. Rackhand does not go by it.",
+    );
+    let syncs = metal3.sent(&victim)?.syncs;
+    let synced = wait_until("Ironic has looked again", LONG, || async {
+        let now = metal3.sent(&victim)?.syncs;
+        Ok(if now > syncs {
+            Ok(())
+        } else {
+            Err(now.to_string())
+        })
+    });
+    story.during(synced).await?;
+    story
+        .line(
+            "Metal3",
+            "Ironic compares the host with its database: both say off, and it leaves it so",
+        )
+        .await;
+    story.back().await
+}
+
+async fn without_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
+    let (stage, host, victim) = (story.stage, story.host()?, story.victim.clone());
+    story.begin("Then: baremetal-operator and Ironic are down");
+    metal3.stop_operator();
+    metal3.stop_ironic();
+    ensure!(host.hang(), "{victim} was not up");
+    story
+        .line(
+            "fault",
+            &format!(
+                "baremetal-operator and Ironic are down, and {victim}, which runs {} now, hangs",
+                story.pod
+            ),
+        )
+        .await;
+    story.during(stage.wait_step(&victim, "Draining")).await?;
+    story.why(
+        Rule::F2,
+        "the key was set all the same. After 10 s without a power-off (--cooperative-grace) the \
+         agent cut the power itself.",
+    );
+    // Ironic believes the host to be on: it must hear of the hold before it looks.
+    metal3.start_operator();
+    let asked = wait_until("the operator asks", LONG, || async {
+        let busy = metal3.node(&victim)?.is_busy();
+        Ok(if busy {
+            Ok(())
+        } else {
+            Err("not yet".to_owned())
+        })
+    });
+    story.during(asked).await?;
+    metal3.start_ironic();
+    story.line(
+        "Metal3",
+        "both are back; Ironic's database says that the host is on, the hold key says that it is to be off",
+    ).await;
+    let knows = wait_until("Ironic knows", LONG, || async {
+        let power = metal3.node(&victim)?.power;
+        Ok(if power == Some(Power::Off) {
+            Ok(())
+        } else {
+            Err(format!("{power:?}"))
+        })
+    });
+    story.during(knows).await?;
+    story
+        .line(
+            "Metal3",
+            "Ironic finds the host off as asked, writes that down, and sends nothing",
+        )
+        .await;
+    story.back().await
+}

@@ -1,0 +1,145 @@
+//! What does not go keeps the host off, and is named.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use rackhand_tests::{
+    cluster::apply,
+    rack::{PowerState, ResetType},
+};
+use serde_json::json;
+
+use super::{rule::Rule, story::Story};
+
+pub(super) const ABOUT: &str = "A host hangs and is switched off. Its database pod carries a finalizer of a backup program \
+that is gone, and its volume belongs to a storage driver that is down: neither goes away by itself. As long \
+as the cluster's API still has them on this node, the host's kubelet would start the pod again at the next \
+boot, so Rackhand leaves the host off and names what it waits for.";
+
+/// Of the controllers, and of whoever asks what they will do.
+pub(super) const ARGUMENTS: &[&str] = &["--drain-timeout=8s"];
+const VOLUME: &str = "volume-of-db-0";
+
+pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
+    let (stage, host, victim) = (story.stage, story.host()?, story.victim.clone());
+    let pod = story.pod.clone();
+    make_sticky(&story).await?;
+    story.begin("The host hangs");
+    ensure!(host.hang(), "{victim} was not up");
+    story
+        .line(
+            "fault",
+            &format!("{victim} hangs: no kubelet, but power, and {pod} still runs"),
+        )
+        .await;
+    let blocked = story
+        .during(stage.wait_blocked(&victim, "DrainBlocked"))
+        .await?;
+    for name in [pod.as_str(), VOLUME] {
+        ensure!(
+            blocked.message.contains(name),
+            "{name} is not named: {}",
+            blocked.message
+        );
+    }
+    story.why(
+        Rule::F4,
+        "the host is confirmed off and the node is tainted, so nothing can run twice. But switching \
+         it on now could start what the API still has on it. It waits, and will go on by itself.",
+    );
+    story
+        .see(&format!(
+            "rackhand-controller {} explain remediation {victim} -n metal3",
+            ARGUMENTS.join(" ")
+        ))
+        .await?;
+    story
+        .see(&format!(
+            "kubectl get pod {pod} -o custom-columns=NAME:.metadata.name,DELETED:.metadata.deletionTimestamp,\
+             FINALIZERS:.metadata.finalizers"
+        ))
+        .await?;
+    still_off(&mut story)?;
+
+    story
+        .line(
+            "person",
+            "knows that the backup program is gone, and takes its finalizer off:",
+        )
+        .await;
+    story
+        .see(&format!(
+            "kubectl patch pod {pod} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'"
+        ))
+        .await?;
+    let only = stage.wait_remediation(&victim, "only the volume is left", |seen| {
+        seen.message.contains(VOLUME) && !seen.message.contains("pod")
+    });
+    story.during(only).await?;
+    story
+        .see(&format!("kubectl get volumeattachment {VOLUME}"))
+        .await?;
+    still_off(&mut story)?;
+
+    story
+        .line(
+            "person",
+            "makes sure that no storage driver is in the middle of it, and detaches the volume:",
+        )
+        .await;
+    let let_go = Instant::now();
+    story
+        .see(&format!("kubectl delete volumeattachment {VOLUME}"))
+        .await?;
+    story.back().await?;
+
+    let on = stage.commanded(&victim, ResetType::On).and_then(|on| {
+        ensure!(on > let_go, "it was switched on before");
+        Ok(())
+    });
+    story.check("it was switched on only after both were gone", on);
+    story.check_power("in all", &victim, &["rackhand"], &["rackhand"]);
+    story.check_tainted_once(&victim, true).await;
+    story.check_nothing_left(&victim).await;
+    story.check_others(&[&victim]);
+    story.verdict()
+}
+
+/// The pod gets a finalizer that nobody takes off, and a volume that nobody detaches.
+async fn make_sticky(story: &Story<'_>) -> Result<()> {
+    let client = &story.stage.client;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    let finalizer = json!({ "metadata": { "finalizers": ["backup.example/copy-first"] } });
+    pods.patch(
+        &story.pod,
+        &PatchParams::default(),
+        &Patch::Merge(finalizer),
+    )
+    .await?;
+    let volume = json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttachment",
+        "metadata": { "name": VOLUME },
+        "spec": {
+            "attacher": "csi.invalid",
+            "nodeName": story.victim,
+            "source": { "persistentVolumeName": "db-0" },
+        },
+    });
+    apply(client, volume).await.map(drop)
+}
+
+fn still_off(story: &mut Story<'_>) -> Result<()> {
+    let power = story.host()?.real_power();
+    ensure!(
+        power == PowerState::Off,
+        "{} is {power} before it is drained",
+        story.victim
+    );
+    Ok(())
+}

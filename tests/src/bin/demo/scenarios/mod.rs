@@ -1,0 +1,249 @@
+//! Failures, one at a time: what happens, what Rackhand decides and why, and whether it kept its
+//! promise.
+//!
+//! Owns the table of them. A scenario ends with a verdict that goes by what the simulator counted;
+//! it must never pass by what was printed.
+
+mod agent_crash;
+mod baremetal_operator;
+mod blocked_drain;
+mod controller_crash;
+mod dead_bmc;
+mod lying_bmc;
+mod rule;
+mod scene;
+mod story;
+mod verdict;
+mod words;
+
+use std::{fmt::Write as _, future::Future, path::Path, pin::Pin, str::FromStr, time::Instant};
+
+use anyhow::{Result, bail, ensure};
+use rackhand_tests::stage::{HostLink, Witness};
+
+use self::{
+    scene::{Scene, Settings},
+    story::Story,
+};
+use crate::{Shown, screen::Screen};
+
+type Run = for<'a> fn(Story<'a>) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+
+/// One failure and how it is dealt with.
+#[derive(Debug)]
+pub(crate) struct Scenario {
+    name: &'static str,
+    /// For the list.
+    line: &'static str,
+    /// For somebody who has never heard of it.
+    about: &'static str,
+    settings: Settings,
+    run: Run,
+}
+
+/// All of them.
+static SCENARIOS: [Scenario; 6] = [
+    Scenario {
+        name: "dead-bmc",
+        line: "a hung host whose BMC is dead: nothing is moved until a person says it is off",
+        about: dead_bmc::ABOUT,
+        settings: Settings {
+            arguments: &["--power-timeout=8s"],
+            ..Settings::PLAIN
+        },
+        run: |story| Box::pin(dead_bmc::run(story)),
+    },
+    Scenario {
+        name: "blocked-drain",
+        line: "a pod and a volume that do not go: the host stays off, and they are named",
+        about: blocked_drain::ABOUT,
+        settings: Settings {
+            arguments: blocked_drain::ARGUMENTS,
+            ..Settings::PLAIN
+        },
+        run: |story| Box::pin(blocked_drain::run(story)),
+    },
+    Scenario {
+        name: "lying-bmc",
+        line: "a BMC that says \"off\" of a host that runs, or \"done\" and does nothing",
+        about: lying_bmc::ABOUT,
+        settings: Settings {
+            arguments: &["--power-timeout=8s"],
+            ..Settings::PLAIN
+        },
+        run: |story| Box::pin(lying_bmc::run(story)),
+    },
+    Scenario {
+        name: "agent-crash",
+        line: "kill -9 of the rack agent in the middle of a power-off: still one power-off",
+        about: agent_crash::ABOUT,
+        settings: Settings::PLAIN,
+        run: |story| Box::pin(agent_crash::run(story)),
+    },
+    Scenario {
+        name: "controller-crash",
+        line: "kill -9 of the leading controller during a drain: the standby finishes",
+        about: controller_crash::ABOUT,
+        settings: Settings {
+            controllers: 2,
+            ..Settings::PLAIN
+        },
+        run: |story| Box::pin(controller_crash::run(story)),
+    },
+    Scenario {
+        name: "baremetal-operator",
+        line: "beside baremetal-operator and Ironic: neither undoes what the other did",
+        about: baremetal_operator::ABOUT,
+        settings: Settings {
+            link: HostLink::Managed,
+            arguments: &["--cooperative-grace=10s", "--power-timeout=30s"],
+            ..Settings::PLAIN
+        },
+        run: |story| Box::pin(baremetal_operator::run(story)),
+    },
+];
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Choice {
+    List,
+    All,
+    One(&'static Scenario),
+}
+
+impl Choice {
+    pub(crate) fn is_list(self) -> bool {
+        matches!(self, Self::List)
+    }
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "list" => Ok(Self::List),
+            "all" => Ok(Self::All),
+            name => {
+                let found = SCENARIOS.iter().find(|scenario| scenario.name == name);
+                let names: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+                found
+                    .map(Self::One)
+                    .ok_or_else(|| format!("it is one of {}, all, list", names.join(", ")))
+            }
+        }
+    }
+}
+
+/// Each with its line.
+pub(crate) fn list() -> String {
+    let mut text = "Scenarios:".to_owned();
+    for scenario in &SCENARIOS {
+        write!(text, "\n  {:<20}{}", scenario.name, scenario.line).ok();
+    }
+    text
+}
+
+/// Runs one, or all of them.
+///
+/// # Errors
+/// More is asked for than can be.
+pub(crate) async fn show(choice: Choice, keep: bool, dir: &Path) -> Result<Shown> {
+    match choice {
+        Choice::List => Ok(Shown::ended(Ok(()))),
+        Choice::One(scenario) => Ok(one(scenario, keep, dir).await),
+        Choice::All => {
+            ensure!(!keep, "--keep goes with one scenario");
+            Ok(Shown::ended(all(dir).await))
+        }
+    }
+}
+
+async fn all(dir: &Path) -> Result<()> {
+    let screen = Screen::new();
+    let mut lines = Vec::new();
+    let mut wrong = Vec::new();
+    for scenario in &SCENARIOS {
+        let begun = Instant::now();
+        let dir = dir.join(scenario.name);
+        std::fs::create_dir_all(&dir)?;
+        let outcome = one(scenario, false, &dir).await.outcome;
+        let seconds = begun.elapsed().as_secs();
+        let what = match &outcome {
+            Ok(()) => "as promised".to_owned(),
+            Err(error) => format!("NOT as promised: {error:#}"),
+        };
+        lines.push(format!("  {:<20}{seconds:>4} s  {what}", scenario.name));
+        if outcome.is_err() {
+            wrong.push(scenario.name);
+        }
+    }
+    screen.title("all scenarios:");
+    screen.print(&lines.join("\n"));
+    if !wrong.is_empty() {
+        bail!("not as promised: {}", wrong.join(", "));
+    }
+    Ok(())
+}
+
+/// Runs one; the last line says how it went, but for what `keep` adds.
+async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Shown {
+    let screen = Screen::new();
+    screen.title(&format!("{}: {}", scenario.name, scenario.line));
+    for paragraph in scenario.about.split("\n\n") {
+        screen.paragraph(paragraph);
+    }
+    let begun = Instant::now();
+    let (scene, outcome) = match scene::start(&scenario.settings, dir).await {
+        Ok(scene) => {
+            let outcome = played(scenario, &scene).await;
+            (Some(scene), outcome)
+        }
+        Err(error) => (None, Err(error)),
+    };
+    let seconds = begun.elapsed().as_secs();
+    screen.title(&match &outcome {
+        Ok(()) => format!("{}: as promised ({seconds} s in all)", scenario.name),
+        Err(error) => format!("{}: NOT as promised: {error:#}", scenario.name),
+    });
+    let kept = scene.map(|scene| scene.stage).filter(|_| keep);
+    if let Some(stage) = &kept {
+        scene::explore(stage);
+    }
+    Shown { outcome, kept }
+}
+
+async fn played(scenario: &Scenario, scene: &Scene) -> Result<()> {
+    let witness = Witness::start(&scene.stage.client);
+    let story = Story::new(&scene.stage, &witness, &scene.victim, &scene.pod);
+    let outcome = (scenario.run)(story).await;
+    if let Err(error) = &outcome {
+        let screen = Screen::new();
+        screen.title(&format!("failed: {error:#}"));
+        screen.print(&scene.stage.report().await);
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_is_found_by_its_name_and_listed() {
+        let list = list();
+        for scenario in &SCENARIOS {
+            let found = scenario.name.parse::<Choice>();
+            assert!(matches!(found, Ok(Choice::One(one)) if one.name == scenario.name));
+            assert!(list.contains(scenario.name));
+        }
+        assert!(list.lines().all(|line| line.len() <= 100), "{list}");
+        assert!(matches!("all".parse(), Ok(Choice::All)));
+        assert!("list".parse::<Choice>().is_ok_and(Choice::is_list));
+        let error = "dead".parse::<Choice>().unwrap_err();
+        assert!(
+            error.contains("dead-bmc") && error.contains("list"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,194 @@
+//! The teller of a scenario: what was seen, why it is so, and how to see it oneself.
+
+use std::{
+    collections::BTreeSet, future::Future, path::PathBuf, pin::pin, process::Stdio, time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use kube::ResourceExt as _;
+use rackhand_tests::{
+    rack::SimHost,
+    stage::{LONG, Stage, Witness, wait_until},
+};
+
+use super::{rule::Rule, words::words};
+use crate::{screen::Screen, timeline::Timeline};
+
+/// Time between two looks.
+const POLL: Duration = Duration::from_millis(100);
+/// How long a command that is shown may take.
+const COMMAND: Duration = Duration::from_secs(60);
+
+/// The longest line of an answer that is shown whole.
+const WIDEST: usize = 120;
+
+/// A scenario as it is told.
+pub(crate) struct Story<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) witness: &'a Witness,
+    /// The host that fails; its Node and its Machine have the same name.
+    pub(crate) victim: String,
+    /// The pod that it runs.
+    pub(crate) pod: String,
+    pub(super) checks: Vec<(bool, String)>,
+    pub(super) screen: Screen,
+    timeline: Timeline<'a>,
+    explained: BTreeSet<Rule>,
+}
+
+impl<'a> Story<'a> {
+    pub(super) fn new(stage: &'a Stage, witness: &'a Witness, victim: &str, pod: &str) -> Self {
+        Self {
+            stage,
+            witness,
+            victim: victim.to_owned(),
+            pod: pod.to_owned(),
+            checks: Vec::new(),
+            screen: Screen::new(),
+            timeline: Timeline::new(stage, victim, pod),
+            explained: BTreeSet::new(),
+        }
+    }
+
+    /// The host that fails.
+    pub(crate) fn host(&self) -> Result<&'a SimHost> {
+        self.stage.host(&self.victim)
+    }
+
+    /// Starts the clock, with a headline where there are several parts.
+    pub(crate) fn begin(&mut self, headline: &str) {
+        self.timeline = Timeline::new(self.stage, &self.victim, &self.pod);
+        self.screen.title(headline);
+        self.screen.columns();
+    }
+
+    /// Tells what somebody does now.
+    pub(crate) async fn line(&mut self, who: &str, what: &str) {
+        self.tell().await;
+        self.screen.told(self.timeline.now(), who, "", what);
+    }
+
+    /// Tells why Rackhand decides as it does.
+    pub(crate) fn why(&mut self, rule: Rule, text: &str) {
+        self.explain(rule);
+        self.screen.aside(&format!("why ({rule}): "), text);
+    }
+
+    /// Tells what a reader should know beside it.
+    pub(crate) fn note(&self, text: &str) {
+        self.screen.aside("", text);
+    }
+
+    /// Shows a command, runs it as a person would, and shows its answer.
+    pub(crate) async fn see(&mut self, command: &str) -> Result<String> {
+        self.tell().await;
+        self.screen.quote("$ ", command);
+        let (kubeconfig, bins) = (self.stage.plane().kubeconfig(), self.stage.binary("."));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::iter::once(bins).chain(std::env::split_paths(&path));
+        let path = std::env::join_paths(path.collect::<Vec<PathBuf>>())?;
+        let running = tokio::process::Command::new("sh")
+            .args(["-c", command])
+            .env("KUBECONFIG", kubeconfig)
+            .env("PATH", path)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::time::timeout(COMMAND, running)
+            .await
+            .with_context(|| format!("no answer within {COMMAND:?}: {command}"))??;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        self.screen.quote("| ", &shortened(&said));
+        ensure!(
+            output.status.success(),
+            "{command}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(said)
+    }
+
+    /// Tells all that happens until something is over.
+    pub(crate) async fn during<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut work = pin!(work);
+        loop {
+            self.tell().await;
+            tokio::select! {
+                done = &mut work => {
+                    self.tell().await;
+                    return done;
+                }
+                () = tokio::time::sleep(POLL) => {}
+            }
+        }
+    }
+
+    /// Tells all that happens until the host is back, its pod runs elsewhere and nothing is left.
+    pub(crate) async fn back(&mut self) -> Result<()> {
+        let (stage, victim, pod) = (self.stage, self.victim.clone(), self.pod.clone());
+        self.during(async move {
+            stage.wait_back(&victim).await?;
+            runs_elsewhere(stage, &pod, &victim).await.map(drop)
+        })
+        .await
+    }
+
+    async fn tell(&mut self) {
+        for moment in self.timeline.look().await {
+            let Some(words) = words(&moment.fact) else {
+                continue;
+            };
+            let rule = words.rule.map(|rule| rule.to_string()).unwrap_or_default();
+            self.screen.told(moment.at, words.who, &rule, &words.what);
+            if let Some(rule) = words.rule {
+                self.explain(rule);
+            }
+        }
+    }
+
+    /// Says once what a rule is.
+    fn explain(&mut self, rule: Rule) {
+        if self.explained.insert(rule) {
+            self.screen.aside(&format!("rule {rule}: "), rule.text());
+        }
+    }
+}
+
+/// With an end to every line that is too long to be read.
+fn shortened(text: &str) -> String {
+    let line = |line: &str| match line.char_indices().nth(WIDEST) {
+        Some((at, _)) => format!("{}...", line.get(..at).unwrap_or(line)),
+        None => line.to_owned(),
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Waits until a pod runs on another host than this; gives which.
+pub(super) async fn runs_elsewhere(stage: &Stage, pod: &str, not_on: &str) -> Result<String> {
+    wait_until(&format!("{pod} runs elsewhere"), LONG, || async {
+        let pods = stage.pods().await?;
+        let Some(found) = pods.iter().find(|p| p.name_any() == pod) else {
+            return Ok(Err("it does not exist".to_owned()));
+        };
+        let status = found.status.as_ref();
+        let phase = status.and_then(|s| s.phase.as_deref()).unwrap_or_default();
+        let node = found.spec.as_ref().and_then(|s| s.node_name.as_deref());
+        let stays = found.metadata.deletion_timestamp.is_none();
+        Ok(match node.filter(|node| *node != not_on) {
+            Some(node) if phase == "Running" && stays => Ok(node.to_owned()),
+            _ => Err(format!("{phase} on {node:?}")),
+        })
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WIDEST, shortened};
+
+    #[test]
+    fn long_lines_end_in_dots() {
+        let long = "ä".repeat(WIDEST + 1);
+        let wanted = format!("short\n{}...", "ä".repeat(WIDEST));
+        assert_eq!(shortened(&format!("short\n{long}\n")), wanted);
+    }
+}

@@ -1,0 +1,180 @@
+//! Whether it went as promised: by what the simulator counted and by every version of the objects,
+//! not by what Rackhand says of itself.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use rackhand_tests::rack::{LogEvent, PowerState, power::Change};
+
+use super::story::Story;
+
+/// Least time from the power-off to the taint: two readings of off, 2 s apart (F1).
+const PROOF: Duration = Duration::from_secs(2);
+
+impl Story<'_> {
+    /// Notes whether something is as promised.
+    pub(crate) fn check(&mut self, text: &str, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => self.checks.push((true, text.to_owned())),
+            Err(error) => self.checks.push((false, format!("{text}: {error:#}"))),
+        }
+    }
+
+    /// By now, the power of a host was really lost and came back exactly this often, by these.
+    pub(crate) fn check_power(&mut self, when: &str, host: &str, offs: &[&str], ons: &[&str]) {
+        let told_now = told(offs, ons);
+        let text = format!("{when}: power of {host}, counted by the simulator: {told_now}");
+        let outcome = self.power_by(host).and_then(|(off, on)| {
+            let found = told(&off, &on);
+            ensure!(off == offs && on == ons, "it was {found}");
+            Ok(())
+        });
+        self.check(&text, outcome);
+    }
+
+    /// By whom the power was switched off and on, in order.
+    fn power_by(&self, host: &str) -> Result<(Vec<String>, Vec<String>)> {
+        let switched = self.stage.host(host)?.switched();
+        let by = |wanted| {
+            let mine = switched
+                .iter()
+                .filter(move |s| s.change == Change::Power(wanted));
+            mine.map(|s| {
+                s.cause
+                    .as_ref()
+                    .map_or("nobody", |c| c.by.as_str())
+                    .to_owned()
+            })
+            .collect()
+        };
+        Ok((by(PowerState::Off), by(PowerState::On)))
+    }
+
+    /// The taint came once, only while the host was off, and went (F1). `proven`: and not before the
+    /// BMC could have said so twice.
+    pub(crate) async fn check_tainted_once(&mut self, host: &str, proven: bool) {
+        let text = format!("{host} was tainted once, and only while its power was off");
+        let outcome = self.tainted_once(host, proven).await;
+        self.check(&text, outcome);
+    }
+
+    async fn tainted_once(&self, host: &str, proven: bool) -> Result<()> {
+        self.stage
+            .tainted_only_while_off(self.witness, host)
+            .await?;
+        let taints = self.witness.taints(host);
+        let [(came, true), (_, false)] = taints[..] else {
+            anyhow::bail!("it came and went otherwise: {taints:?}");
+        };
+        let log = self.stage.host(host)?.log();
+        let off = log.iter().rfind(|entry| {
+            entry.stamp.at <= came && entry.event == LogEvent::Power(PowerState::Off)
+        });
+        let after = off.map(|entry| came - entry.stamp.at).unwrap_or_default();
+        ensure!(!proven || after >= PROOF, "already {after:?} after the off");
+        Ok(())
+    }
+
+    /// No taint so far.
+    pub(crate) async fn check_never_tainted(&mut self, host: &str, text: &str) {
+        let outcome = self.stage.never_tainted(self.witness, host).await;
+        self.check(text, outcome);
+    }
+
+    /// Nothing is left of a remediation (F9), at the API and at the agent.
+    pub(crate) async fn check_nothing_left(&mut self, host: &str) {
+        let text = format!(
+            "nothing is left behind at {host}: no taint, no hold key, no request, power on"
+        );
+        let outcome = self.nothing_left(host).await;
+        self.check(&text, outcome);
+    }
+
+    async fn nothing_left(&self, host: &str) -> Result<()> {
+        let mut left = self.stage.left_on(host).await?;
+        if let Some(seen) = self.stage.remediation(host).await? {
+            left.push(format!("request at {}: {}", seen.step, seen.message));
+        }
+        for rack in self.stage.racks() {
+            let held = self.stage.held_by(rack.name()).await?;
+            let held = held.into_iter().filter(|(_, by)| !by.is_empty());
+            left.extend(held.map(|(name, by)| format!("the agent holds {name} for {by}")));
+        }
+        ensure!(left.is_empty(), "{}", left.join(", "));
+        Ok(())
+    }
+
+    /// No pod ever ran twice, and nobody but these hosts was touched.
+    pub(crate) fn check_others(&mut self, touched: &[&str]) {
+        let twice = self.stage.ran_twice();
+        let outcome = if twice.is_empty() {
+            Ok(())
+        } else {
+            Err(anyhow::anyhow!("{twice:?}"))
+        };
+        self.check("no pod ever ran twice at the same time", outcome);
+        let stage = self.stage;
+        let hosts = stage.racks().iter().flat_map(|rack| rack.hosts().keys());
+        let mut others = hosts
+            .filter(|host| !touched.contains(&host.as_str()))
+            .peekable();
+        if others.peek().is_some() {
+            let outcome = others.try_for_each(|host| stage.untouched(host));
+            self.check("no other host got any command", outcome);
+        }
+    }
+
+    /// Shows what was checked.
+    ///
+    /// # Errors
+    /// Something was not as promised.
+    pub(crate) fn verdict(&self) -> Result<()> {
+        self.screen.title("checked:");
+        for (ok, text) in &self.checks {
+            let word = if *ok { "ok   " } else { "WRONG" };
+            self.screen.print(&format!("  {word}  {text}"));
+        }
+        judged(&self.checks)
+    }
+}
+
+/// What was checked must all be well, and something must have been.
+fn judged(checks: &[(bool, String)]) -> Result<()> {
+    let wrong = checks.iter().filter(|(ok, _)| !ok);
+    let wrong: Vec<&str> = wrong.map(|(_, text)| text.as_str()).collect();
+    ensure!(!checks.is_empty(), "nothing was checked");
+    ensure!(wrong.is_empty(), "{}", wrong.join("; "));
+    Ok(())
+}
+
+fn told<T: AsRef<str>>(offs: &[T], ons: &[T]) -> String {
+    let list = |what: &str, by: &[T]| match by {
+        [] => format!("never {what}"),
+        by => {
+            let by: Vec<&str> = by.iter().map(AsRef::as_ref).collect();
+            format!("{} x {what} (by {})", by.len(), by.join(", "))
+        }
+    };
+    format!("{}, {}", list("off", offs), list("on", ons))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{judged, told};
+
+    #[test]
+    fn one_wrong_thing_is_enough_and_none_at_all_is_too_little() {
+        let (well, wrong) = ((true, "a".to_owned()), (false, "b: why".to_owned()));
+        assert!(judged(std::slice::from_ref(&well)).is_ok());
+        let error = judged(&[well, wrong]).unwrap_err();
+        assert_eq!(error.to_string(), "b: why");
+        assert!(judged(&[]).is_err());
+    }
+
+    #[test]
+    fn who_switched_is_told_in_order() {
+        assert_eq!(told(&["rackhand"], &[]), "1 x off (by rackhand), never on");
+        let both = told(&["ironic", "rackhand"], &["ironic"]);
+        assert_eq!(both, "2 x off (by ironic, rackhand), 1 x on (by ironic)");
+    }
+}

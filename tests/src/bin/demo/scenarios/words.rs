@@ -1,0 +1,201 @@
+//! What was seen, in plain words, and the rule behind it.
+//!
+//! Pure. Rackhand's own sentences are left as they are: the same words stand in Events, logs and
+//! conditions.
+
+use rackhand_tests::rack::{OsState, PowerState, ResetType, StopReason};
+
+use super::rule::Rule;
+use crate::fact::Fact;
+
+/// Who switches a host where no BMC does, in the log of the host.
+pub(super) const PERSON: &str = "a person";
+
+/// One line of a scenario.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Words {
+    pub(crate) who: &'static str,
+    pub(crate) rule: Option<Rule>,
+    pub(crate) what: String,
+}
+
+/// The line for a fact; `None`: another line says it already.
+pub(crate) fn words(fact: &Fact) -> Option<Words> {
+    let plain = |who, what: String| Words {
+        who,
+        rule: None,
+        what,
+    };
+    let ruled = |who, rule, what: String| Words {
+        who,
+        rule: Some(rule),
+        what,
+    };
+    Some(match fact {
+        // What a person does is told where it is done.
+        Fact::Command { by, .. } if by == PERSON => return None,
+        Fact::Command { reset, by, ignored } => {
+            let asks = match reset {
+                ResetType::ForceOff => "cut the power",
+                ResetType::On => "switch on",
+                _ => "change the power",
+            };
+            let outcome = if *ignored {
+                "; it answers \"done\" and does nothing"
+            } else {
+                ""
+            };
+            plain(
+                "BMC",
+                format!("is told to {asks} ({reset}, by {by}){outcome}"),
+            )
+        }
+        Fact::Power(PowerState::Off) => plain("host", "its power is off".into()),
+        Fact::Power(PowerState::On) => plain("host", "its power is on".into()),
+        Fact::Power(_) => return None,
+        Fact::Os(OsState::Booting) => plain("host", "boots".into()),
+        Fact::Os(OsState::Running) => plain("host", "is up; its kubelet starts".into()),
+        Fact::Os(_) | Fact::Booted(_) => return None,
+        Fact::Started { pod } => plain("host", format!("{pod} begins to run here")),
+        Fact::Ended { pod, why } => plain("host", format!("{pod} {} here", ended(*why))),
+        Fact::Moved { pod, host } => plain("host", format!("{pod} begins to run on {host}")),
+        Fact::Ready { node, status } => plain("Kubernetes", ready(node, status)),
+        Fact::Taint { node, there: true } => ruled(
+            "Kubernetes",
+            Rule::F1,
+            format!("node {node} carries the out-of-service taint: its pods may start elsewhere"),
+        ),
+        Fact::Taint { node, there: false } => ruled(
+            "Kubernetes",
+            Rule::F9,
+            format!("node {node} has lost the taint"),
+        ),
+        Fact::Request { name, there: true } => plain(
+            "Kubernetes",
+            format!("Metal3Remediation {name} is made: the request to bring {name} back"),
+        ),
+        Fact::Request { name, there: false } => ruled(
+            "Kubernetes",
+            Rule::F9,
+            format!("Metal3Remediation {name} is gone"),
+        ),
+        Fact::Evidence { said, .. } => ruled("BMC", Rule::F1, format!("said {said}: the proof")),
+        Fact::Pod { name, state } => plain("Kubernetes", pod(name, state)),
+        Fact::Hold { key, there } => {
+            // The UID at its end tells a reader nothing.
+            let key: String = key.chars().take(32).collect();
+            let what = if *there {
+                format!("the BareMetalHost carries our hold key {key}...: it is to be off")
+            } else {
+                format!("the BareMetalHost has lost our hold key {key}...: it may come back")
+            };
+            let rule = if *there { Rule::F2 } else { Rule::F9 };
+            ruled("Kubernetes", rule, what)
+        }
+        Fact::PoweredOn(on) => plain("Metal3", format!("BareMetalHost: status.poweredOn is {on}")),
+        Fact::Event { reason, note } => return event(reason, note),
+    })
+}
+
+fn ended(why: StopReason) -> &'static str {
+    match why {
+        StopReason::PowerOff => "runs no more, for lack of power,",
+        StopReason::Deleted | StopReason::Vanished => "is ended by the kubelet",
+        StopReason::Reset => "is lost to a reset",
+    }
+}
+
+fn ready(node: &str, status: &str) -> String {
+    match status {
+        "True" => format!("node {node} is Ready"),
+        "Unknown" => format!("node {node} is Unknown: its kubelet says nothing any more"),
+        other => format!("node {node}: Ready={other}"),
+    }
+}
+
+fn pod(name: &str, state: &str) -> String {
+    match state.strip_prefix("is to end") {
+        Some(place) => format!("pod {name}{place} is marked for deletion"),
+        None => format!("pod {name} {state}"),
+    }
+}
+
+fn event(reason: &str, note: &str) -> Option<Words> {
+    let rule = match reason {
+        // Said by the line of the Node, of the BMC, or of the step that follows at once.
+        "Pending" | "CommandSent" | "Tainted" | "Untainted" | "Overdue" => return None,
+        "Holding" => Some(Rule::F2),
+        "Tainting" => Some(Rule::F1),
+        "FenceViolated" | "HoldLost" => Some(Rule::F3),
+        "Draining" | "Drained" => Some(Rule::F4),
+        "ConfirmingOff" | "LeaseRenewed" | "IdentityMismatch" => Some(Rule::F5),
+        "FenceUnconfirmed" | "AwaitingConfirmation" => Some(Rule::F8),
+        "DrainBlocked" | "AgentUnreachable" | "PowerOnUnconfirmed" | "Blocked" => Some(Rule::L1),
+        _ => None,
+    };
+    Some(Words {
+        who: "Rackhand",
+        rule,
+        what: format!("{reason}: {}", without_time(note)),
+    })
+}
+
+/// Without "(Holding took 0.1 s)": the clock on the left says it.
+fn without_time(note: &str) -> &str {
+    match note.rsplit_once(" (") {
+        Some((text, rest)) if rest.contains(" took ") && rest.ends_with(" s)") => text,
+        _ => note,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_event(reason: &str, note: &str) -> Option<Words> {
+        words(&Fact::Event {
+            reason: reason.into(),
+            note: note.into(),
+        })
+    }
+
+    #[test]
+    fn an_event_keeps_its_words_and_gets_its_rule() {
+        let said = mk_event(
+            "Draining",
+            "waiting for pods (2 of them) (Tainting took 0.1 s)",
+        );
+        let wanted = Words {
+            who: "Rackhand",
+            rule: Some(Rule::F4),
+            what: "Draining: waiting for pods (2 of them)".into(),
+        };
+        assert_eq!(said, Some(wanted));
+        assert_eq!(mk_event("Tainted", "said by the node"), None);
+        assert_eq!(without_time("confirmed (twice)"), "confirmed (twice)");
+    }
+
+    #[test]
+    fn a_command_that_is_ignored_is_told_as_such() {
+        let mk_command = |ignored| Fact::Command {
+            reset: ResetType::ForceOff,
+            by: "rackhand".into(),
+            ignored,
+        };
+        let said = |ignored| words(&mk_command(ignored)).unwrap().what;
+        assert_eq!(
+            said(false),
+            "is told to cut the power (ForceOff, by rackhand)"
+        );
+        assert!(said(true).ends_with("does nothing"));
+    }
+
+    #[test]
+    fn a_pod_that_is_to_end_is_not_gone() {
+        assert_eq!(
+            pod("db-0", "is to end on a"),
+            "pod db-0 on a is marked for deletion"
+        );
+        assert_eq!(pod("db-0", "is Pending"), "pod db-0 is Pending");
+    }
+}
