@@ -6,6 +6,7 @@
 //! same facts.
 
 mod counters;
+mod kept;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -14,10 +15,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{
-    Action, Cause, Check, CheckStatus, ClusterFacts, Condition, Gate, HealthConditionWrite,
-    Judgement, NodeView, RequestView, Tally, Target, Verdict, action, health_condition, judge,
+    Action, Cause, Check, CheckStatus, ClusterFacts, Gate, HealthConditionWrite, Judgement,
+    NodeView, RequestView, Tally, Target, Verdict, action, health_condition, judge,
 };
 use counters::Counters;
+use kept::{kinds, trim, trim_node};
 
 /// A machine of the fleet.
 struct Member {
@@ -39,6 +41,8 @@ pub struct Turn {
 /// What a machine wants now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted<'a> {
+    /// The UID of the Machine that it is about.
+    pub uid: &'a str,
     /// The verdict that it follows from.
     pub verdict: &'a Verdict,
     /// The `HealthCheckSucceeded` that it should carry.
@@ -217,6 +221,7 @@ impl Fleet {
         let verdict = &judgement.verdict;
         let acts = !self.paused();
         Some(Wanted {
+            uid: &target.machine.uid,
             verdict,
             condition: health_condition(&target.machine, verdict).filter(|_| acts),
             action: action(&self.check, target, verdict, self.open).filter(|_| acts),
@@ -375,28 +380,6 @@ impl Fleet {
         self.turn.counts |= open != self.open;
         self.open = open;
     }
-}
-
-/// The condition types that rules name.
-fn kinds(rules: &[super::ConditionRule]) -> BTreeSet<&str> {
-    rules.iter().map(|rule| rule.type_.as_str()).collect()
-}
-
-/// Drops the conditions that no rule looks at.
-fn trim(check: &Check, target: &mut Target) {
-    keep(&mut target.machine.conditions, &check.machine_conditions);
-    trim_node(check, &mut target.node);
-}
-
-fn trim_node(check: &Check, node: &mut NodeView) {
-    if let NodeView::Present(node) = node {
-        keep(&mut node.conditions, &check.node_conditions);
-    }
-}
-
-fn keep(conditions: &mut Vec<Condition>, rules: &[super::ConditionRule]) {
-    conditions.retain(|condition| rules.iter().any(|rule| rule.type_ == condition.type_));
-    conditions.shrink_to_fit();
 }
 
 /// The cause that names an unhealthy machine in a count.
