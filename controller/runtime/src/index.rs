@@ -1,64 +1,35 @@
 //! Everything that was observed, by name.
 //!
 //! Owns the latest version of each object and who must hear of a change. Synchronous: must never
-//! await, call an API, or judge.
+//! await, call an API, or judge. What there is by the ten thousand, Machines and Nodes, is kept
+//! packed and is read anew by whoever asks.
+
+mod inbox;
+mod machines;
+mod node;
+mod pack;
+mod trim;
+mod workloads;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, api::DynamicObject};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use rackhand_api::views::{
-    BareMetalHostView, ClusterView, MachineHealthCheckView, MachineView, Metal3MachineView,
-    ViewError,
+    BareMetalHostView, ClusterView, MachineHealthCheckView, Metal3MachineView, ViewError,
 };
-use tokio::sync::Notify;
+
+pub(crate) use inbox::{Change, Inbox};
+pub(crate) use node::SeenNode;
+use pack::{Frames, Packed};
 
 use crate::{
     object::{Key, Kind},
     remediation::{RequestId, RequestView},
 };
-
-/// Something is not as it was.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Change {
-    /// An object of the management cluster.
-    Object(Kind, Key),
-    /// A Node of a workload cluster.
-    Node(Key, String),
-    /// The connection to a workload cluster.
-    Workload(Key),
-    /// An agent, or the hosts that it serves.
-    Agent,
-}
-
-/// Changes that a consumer has not looked at yet, each once.
-#[derive(Default)]
-pub(crate) struct Inbox {
-    waiting: Mutex<BTreeSet<Change>>,
-    bell: Notify,
-}
-
-impl Inbox {
-    pub(crate) fn push(&self, change: Change) {
-        self.waiting.lock().insert(change);
-        self.bell.notify_one();
-    }
-
-    /// All of them, as soon as there is one.
-    pub(crate) async fn take(&self) -> BTreeSet<Change> {
-        loop {
-            let taken = std::mem::take(&mut *self.waiting.lock());
-            if !taken.is_empty() {
-                return taken;
-            }
-            self.bell.notified().await;
-        }
-    }
-}
 
 /// An object and how it reads.
 pub(crate) struct Entry<V> {
@@ -89,21 +60,35 @@ struct Workload {
     connection: Option<Connection>,
     /// Major and minor, as its API server says them.
     version: Option<(String, String)>,
-    nodes: BTreeMap<String, Arc<Node>>,
+    nodes: BTreeMap<String, Slot>,
+}
+
+/// A packed object, and the version of its stored state, which is not worth a change.
+struct Slot {
+    packed: Packed,
+    version: Option<String>,
 }
 
 #[derive(Default)]
 struct Inner {
     clusters: BTreeMap<Key, Entry<ClusterView>>,
-    machines: BTreeMap<Key, Entry<MachineView>>,
+    machines: BTreeMap<Key, Slot>,
     checks: BTreeMap<Key, Entry<MachineHealthCheckView>>,
     metal3_machines: BTreeMap<Key, Entry<Metal3MachineView>>,
     hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
     requests: BTreeMap<RequestId, Entry<RequestView>>,
     rack_agents: BTreeMap<Key, Arc<DynamicObject>>,
     workloads: BTreeMap<Key, Workload>,
-    /// Machines by cluster and Node.
-    by_node: BTreeMap<(Key, String), BTreeSet<Key>>,
+    /// Machines by their Node's name: Nodes of several clusters may be called the same.
+    by_node: BTreeMap<Box<str>, Vec<Link>>,
+    frames: Frames,
+}
+
+/// A Machine that names a Node.
+#[derive(PartialEq)]
+struct Link {
+    cluster: Key,
+    machine: Key,
 }
 
 /// The index.
@@ -112,15 +97,21 @@ pub(crate) struct Index {
     inboxes: Vec<Arc<Inbox>>,
 }
 
-/// The later of two versions of one object: the API server numbers them in order.
+/// The API server numbers the versions of an object in order.
+fn is_less(new: Option<&str>, old: Option<&str>) -> bool {
+    let number = |version: Option<&str>| version.and_then(|v| v.parse::<u64>().ok());
+    number(new)
+        .zip(number(old))
+        .is_some_and(|(new, old)| new < old)
+}
+
+/// The later of two versions of one object.
 fn is_older<K: ResourceExt>(new: &K, old: &K) -> bool {
-    let number = |o: &K| o.resource_version().and_then(|v| v.parse::<u64>().ok());
-    match (number(new), number(old)) {
-        (Some(new_version), Some(old_version)) => {
-            new.uid() == old.uid() && new_version < old_version
-        }
-        _ => false,
-    }
+    new.uid() == old.uid()
+        && is_less(
+            new.resource_version().as_deref(),
+            old.resource_version().as_deref(),
+        )
 }
 
 fn put<K: Ord + Clone, V>(
@@ -157,19 +148,15 @@ impl Index {
 
     /// Takes in a version of an object, from a watch or from the answer to a write. An older one
     /// than is known is passed over.
-    pub(crate) fn apply(&self, kind: Kind, object: DynamicObject) {
+    pub(crate) fn apply(&self, kind: Kind, mut object: DynamicObject) {
         let key = Key::of(&object);
+        trim::trim(kind, &mut object);
         let object = Arc::new(object);
         let mut inner = self.inner.write();
         let inner = &mut *inner;
         let taken = match kind {
             Kind::Cluster => put(&mut inner.clusters, &key, object, ClusterView::from_dynamic),
-            Kind::Machine => {
-                inner.unlink(&key);
-                let taken = put(&mut inner.machines, &key, object, MachineView::from_dynamic);
-                inner.link(&key);
-                taken
-            }
+            Kind::Machine => inner.put_machine(&key, &object),
             Kind::MachineHealthCheck => put(
                 &mut inner.checks,
                 &key,
@@ -259,32 +246,6 @@ impl Index {
         self.inner.read().clusters.keys().cloned().collect()
     }
 
-    pub(crate) fn machine(&self, key: &Key) -> Option<Entry<MachineView>> {
-        self.inner.read().machines.get(key).cloned()
-    }
-
-    /// The Machines of a namespace, in the order of their names.
-    pub(crate) fn machines_in(&self, namespace: &str) -> Vec<Entry<MachineView>> {
-        let inner = self.inner.read();
-        let from = Key::new(namespace, "");
-        inner
-            .machines
-            .range(from..)
-            .take_while(|(key, _)| key.namespace == namespace)
-            .map(|(_, entry)| entry.clone())
-            .collect()
-    }
-
-    /// The Machines of all clusters whose nodeRef has this name.
-    pub(crate) fn machines_with_node(&self, node: &str) -> Vec<Entry<MachineView>> {
-        let inner = self.inner.read();
-        let fits = |e: &&Entry<MachineView>| {
-            let view = e.view.as_ref();
-            view.is_ok_and(|m| m.node_name.as_deref() == Some(node))
-        };
-        inner.machines.values().filter(fits).cloned().collect()
-    }
-
     pub(crate) fn check(&self, key: &Key) -> Option<Entry<MachineHealthCheckView>> {
         self.inner.read().checks.get(key).cloned()
     }
@@ -345,162 +306,13 @@ impl Index {
             .map(|(k, o)| (k.clone(), o.clone()))
             .collect()
     }
-
-    /// The Machines whose nodeRef names this Node.
-    pub(crate) fn machines_of_node(&self, cluster: &Key, node: &str) -> BTreeSet<Key> {
-        let name = (cluster.clone(), node.to_owned());
-        self.inner
-            .read()
-            .by_node
-            .get(&name)
-            .cloned()
-            .unwrap_or_default()
-    }
-
-    pub(crate) fn connection(&self, cluster: &Key) -> Connection {
-        let inner = self.inner.read();
-        let known = inner
-            .workloads
-            .get(cluster)
-            .and_then(|w| w.connection.clone());
-        known.unwrap_or_else(|| Connection::Down("not connected yet".into()))
-    }
-
-    pub(crate) fn set_connection(&self, cluster: &Key, connection: Connection) {
-        {
-            let mut inner = self.inner.write();
-            inner
-                .workloads
-                .entry(cluster.clone())
-                .or_default()
-                .connection = Some(connection);
-        }
-        self.announce(&Change::Workload(cluster.clone()));
-    }
-
-    pub(crate) fn version(&self, cluster: &Key) -> Option<(String, String)> {
-        self.inner.read().workloads.get(cluster)?.version.clone()
-    }
-
-    pub(crate) fn set_version(&self, cluster: &Key, major: &str, minor: &str) {
-        let version = Some((major.to_owned(), minor.to_owned()));
-        let mut inner = self.inner.write();
-        inner.workloads.entry(cluster.clone()).or_default().version = version;
-    }
-
-    pub(crate) fn forget_workload(&self, cluster: &Key) {
-        self.inner.write().workloads.remove(cluster);
-        self.announce(&Change::Workload(cluster.clone()));
-    }
-
-    pub(crate) fn node(&self, cluster: &Key, name: &str) -> Option<Arc<Node>> {
-        self.inner
-            .read()
-            .workloads
-            .get(cluster)?
-            .nodes
-            .get(name)
-            .cloned()
-    }
-
-    /// The Nodes of a cluster, in the order of their names.
-    pub(crate) fn nodes(&self, cluster: &Key) -> Vec<Arc<Node>> {
-        let inner = self.inner.read();
-        let workload = inner.workloads.get(cluster);
-        workload.map_or_else(Vec::new, |w| w.nodes.values().cloned().collect())
-    }
-
-    pub(crate) fn apply_node(&self, cluster: &Key, node: Node) {
-        let name = node.name_any();
-        let changed = {
-            let mut inner = self.inner.write();
-            let nodes = &mut inner.workloads.entry(cluster.clone()).or_default().nodes;
-            let old = nodes.get(&name);
-            if old.is_some_and(|old| is_older(&node, old.as_ref())) {
-                return;
-            }
-            let changed = old.is_none_or(|old| matters(old, &node));
-            nodes.insert(name.clone(), Arc::new(node));
-            changed
-        };
-        if changed {
-            self.announce(&Change::Node(cluster.clone(), name));
-        }
-    }
-
-    pub(crate) fn delete_node(&self, cluster: &Key, name: &str) {
-        {
-            let mut inner = self.inner.write();
-            if let Some(workload) = inner.workloads.get_mut(cluster) {
-                workload.nodes.remove(name);
-            }
-        }
-        self.announce(&Change::Node(cluster.clone(), name.to_owned()));
-    }
-
-    pub(crate) fn retain_nodes(&self, cluster: &Key, listed: &BTreeSet<String>) {
-        let known: Vec<String> = {
-            let inner = self.inner.read();
-            inner
-                .workloads
-                .get(cluster)
-                .map(|w| w.nodes.keys().cloned().collect())
-                .unwrap_or_default()
-        };
-        for name in known.iter().filter(|n| !listed.contains(*n)) {
-            self.delete_node(cluster, name);
-        }
-    }
 }
 
-impl Inner {
-    fn link_name(&self, key: &Key) -> Option<(Key, String)> {
-        let view = self.machines.get(key)?.view.as_ref().ok()?;
-        let cluster = view.cluster_name.clone()?;
-        Some((Key::new(&key.namespace, cluster), view.node_name.clone()?))
-    }
-
-    fn link(&mut self, key: &Key) {
-        if let Some(name) = self.link_name(key) {
-            self.by_node.entry(name).or_default().insert(key.clone());
-        }
-    }
-
-    fn unlink(&mut self, key: &Key) {
-        if let Some(name) = self.link_name(key)
-            && let Some(machines) = self.by_node.get_mut(&name)
-        {
-            machines.remove(key);
-            if machines.is_empty() {
-                self.by_node.remove(&name);
-            }
-        }
-    }
-}
-
-/// Whether a Node has changed in anything but a heartbeat.
-fn matters(old: &Node, new: &Node) -> bool {
-    let conditions = |n: &Node| -> Vec<(String, String, Option<String>, Option<jiff::Timestamp>)> {
-        let list = n.status.as_ref().and_then(|s| s.conditions.as_ref());
-        list.into_iter()
-            .flatten()
-            .map(|c| {
-                let since = c.last_transition_time.as_ref().map(|t| t.0);
-                (c.type_.clone(), c.status.clone(), c.reason.clone(), since)
-            })
-            .collect()
-    };
-    let boot = |n: &Node| {
-        n.status
-            .as_ref()
-            .and_then(|s| s.node_info.as_ref())
-            .map(|i| i.boot_id.clone())
-    };
-    old.metadata.uid != new.metadata.uid
-        || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        || old.spec != new.spec
-        || boot(old) != boot(new)
-        || conditions(old) != conditions(new)
+/// What was packed here reads again; the log says if it ever should not.
+fn readable<T: serde::de::DeserializeOwned>(packed: &Packed) -> Option<T> {
+    let read = packed.unpack();
+    read.inspect_err(|error| tracing::error!(%error, "a packed object does not read"))
+        .ok()
 }
 
 #[cfg(test)]

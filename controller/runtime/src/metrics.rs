@@ -16,6 +16,9 @@ use prometheus_client::{
     },
     registry::Registry,
 };
+use rackhand_core::health::{Cause, Tally};
+
+use crate::object::Key;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WriteLabels {
@@ -45,9 +48,39 @@ struct CheckLabels {
     check: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabels {
+    namespace: String,
+    check: String,
+    cause: &'static str,
+}
+
 /// From 50 ms to about 14 minutes: a write at the one end, a drain at the other.
 fn step_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.05, 2.0, 15))
+}
+
+// === impl CheckLabels ===
+
+impl CheckLabels {
+    fn of(check: &Key) -> Self {
+        Self {
+            namespace: check.namespace.clone(),
+            check: check.name.clone(),
+        }
+    }
+}
+
+// === impl CauseLabels ===
+
+impl CauseLabels {
+    fn of(check: &Key, cause: &'static str) -> Self {
+        Self {
+            namespace: check.namespace.clone(),
+            check: check.name.clone(),
+            cause,
+        }
+    }
 }
 
 /// All metrics of the controller.
@@ -63,8 +96,12 @@ pub(crate) struct Metrics {
     /// Why each remediation is blocked now, by UID: never a label.
     blocked_now: Mutex<BTreeMap<String, &'static str>>,
     targets: Family<CheckLabels, Gauge>,
-    unhealthy: Family<CheckLabels, Gauge>,
+    healthy: Family<CheckLabels, Gauge>,
+    counted: Family<CheckLabels, Gauge>,
+    unhealthy: Family<CauseLabels, Gauge>,
     closed: Family<CheckLabels, Gauge>,
+    evaluation: Histogram,
+    latency: Histogram,
     lateness: Histogram,
     leader: Gauge,
     agents: Gauge,
@@ -83,8 +120,13 @@ impl Metrics {
             blocked: Family::default(),
             blocked_now: Mutex::default(),
             targets: Family::default(),
+            healthy: Family::default(),
+            counted: Family::default(),
             unhealthy: Family::default(),
             closed: Family::default(),
+            // From 10 us to about 20 s.
+            evaluation: Histogram::new(exponential_buckets(0.000_01, 4.0, 11)),
+            latency: Histogram::new(exponential_buckets(0.000_1, 2.0, 18)),
             lateness: Histogram::new(exponential_buckets(0.001, 2.0, 14)),
             leader: Gauge::default(),
             agents: Gauge::default(),
@@ -131,14 +173,34 @@ impl Metrics {
             m.targets.clone(),
         );
         r.register(
+            "check_healthy",
+            "Machines that a health check finds healthy",
+            m.healthy.clone(),
+        );
+        r.register(
+            "check_counted",
+            "Machines that count against the limit of a health check",
+            m.counted.clone(),
+        );
+        r.register(
             "check_unhealthy",
-            "Machines that a health check finds unhealthy",
+            "Machines that a health check finds unhealthy, by first cause",
             m.unhealthy.clone(),
         );
         r.register(
             "check_limit_reached",
             "1 while the limit of a health check forbids remediation",
             m.closed.clone(),
+        );
+        r.register(
+            "health_evaluation_seconds",
+            "Time to evaluate what one batch of events touches",
+            m.evaluation.clone(),
+        );
+        r.register(
+            "health_event_to_verdict_seconds",
+            "Time from the first event of a batch until its verdicts",
+            m.latency.clone(),
         );
         r.register(
             "deadline_lateness_seconds",
@@ -204,23 +266,47 @@ impl Metrics {
         self.notes.get_or_create(&ReasonLabels { reason }).inc();
     }
 
-    pub(crate) fn check(&self, namespace: &str, check: &str, counts: Option<(u32, u32, bool)>) {
-        let labels = CheckLabels {
-            namespace: namespace.into(),
-            check: check.into(),
-        };
-        match counts {
-            Some((targets, unhealthy, open)) => {
-                self.targets.get_or_create(&labels).set(targets.into());
-                self.unhealthy.get_or_create(&labels).set(unhealthy.into());
-                self.closed.get_or_create(&labels).set((!open).into());
-            }
-            None => {
-                self.targets.remove(&labels);
-                self.unhealthy.remove(&labels);
-                self.closed.remove(&labels);
-            }
+    /// The numbers of a health check. A cause that was told once is told again as long as the check
+    /// is there, so that it can fall to 0.
+    pub(crate) fn check(
+        &self,
+        check: &Key,
+        tally: &Tally,
+        open: bool,
+        causes: impl Iterator<Item = (&'static str, u32)>,
+    ) {
+        let labels = CheckLabels::of(check);
+        let numbers = [
+            (&self.targets, i64::from(tally.expected)),
+            (&self.healthy, i64::from(tally.healthy)),
+            (&self.counted, i64::from(tally.not_healthy)),
+            (&self.closed, i64::from(!open)),
+        ];
+        for (family, number) in numbers {
+            family.get_or_create(&labels).set(number);
         }
+        for (cause, count) in causes {
+            let labels = CauseLabels::of(check, cause);
+            self.unhealthy.get_or_create(&labels).set(count.into());
+        }
+    }
+
+    /// A health check is gone, or not ours any more.
+    pub(crate) fn forget_check(&self, check: &Key) {
+        let labels = CheckLabels::of(check);
+        for family in [&self.targets, &self.healthy, &self.counted, &self.closed] {
+            family.remove(&labels);
+        }
+        for cause in Cause::LABELS {
+            self.unhealthy.remove(&CauseLabels::of(check, cause));
+        }
+    }
+
+    /// A batch of events was evaluated: how long that took, and how long the first of them waited
+    /// until it was over.
+    pub(crate) fn evaluated(&self, took: Duration, since_event: Duration) {
+        self.evaluation.observe(took.as_secs_f64());
+        self.latency.observe(since_event.as_secs_f64());
     }
 
     pub(crate) fn deadline_lateness(&self, late: Duration) {
@@ -247,6 +333,32 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_numbers_of_a_check_go_with_it() {
+        let metrics = Metrics::new();
+        let check = Key::new("ns", "workers");
+        let tally = Tally {
+            expected: 3,
+            healthy: 1,
+            unhealthy: 2,
+            not_healthy: 2,
+        };
+        let causes = [("node_condition", 2), ("node_deleted", 0)];
+        metrics.check(&check, &tally, false, causes.into_iter());
+        let text = metrics.render();
+        for line in [
+            "rackhand_check_targets{namespace=\"ns\",check=\"workers\"} 3",
+            "rackhand_check_healthy{namespace=\"ns\",check=\"workers\"} 1",
+            "rackhand_check_counted{namespace=\"ns\",check=\"workers\"} 2",
+            "rackhand_check_limit_reached{namespace=\"ns\",check=\"workers\"} 1",
+            "rackhand_check_unhealthy{namespace=\"ns\",check=\"workers\",cause=\"node_condition\"} 2",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        }
+        metrics.forget_check(&check);
+        assert!(!metrics.render().contains("workers"));
+    }
 
     #[test]
     fn what_is_blocked_now_is_counted_by_reason_and_forgotten_when_it_goes_on() {

@@ -2,7 +2,11 @@
 //!
 //! Owns the discovery of the version in which a kind is served here.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    time::{Duration, Instant},
+};
 
 use kube::{
     Client,
@@ -118,10 +122,14 @@ impl Kind {
 /// How long a discovery call may take.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long it is believed that `apiVersion` and `kind` are served as they were.
+const PINNED_FOR: Duration = Duration::from_secs(60);
+
 /// Where kinds are served.
 #[derive(Default)]
 pub(crate) struct Served {
     known: RwLock<BTreeMap<(String, String), ApiResource>>,
+    pinned: RwLock<BTreeMap<(String, String), (Instant, ApiResource)>>,
 }
 
 impl Served {
@@ -161,21 +169,36 @@ impl Served {
             .get(&(kind.group().to_owned(), kind.kind().to_owned()))
             .cloned()
     }
-}
 
-/// The resource that `apiVersion` and `kind` name literally (a template reference).
-pub(crate) async fn pinned(
-    client: &Client,
-    api_version: &str,
-    kind: &str,
-) -> Result<ApiResource, kube::Error> {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let gvk = GroupVersionKind::gvk(group, version, kind);
-    match tokio::time::timeout(DISCOVERY_TIMEOUT, discovery::pinned_kind(client, &gvk)).await {
-        Ok(found) => found.map(|(resource, _)| resource),
-        Err(_) => Err(kube::Error::Service(
-            format!("no answer about {kind} of {api_version} in time").into(),
-        )),
+    /// The resource that `apiVersion` and `kind` name literally (a template reference); `None`: not
+    /// served.
+    pub(crate) async fn pinned(
+        &self,
+        client: &Client,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Option<ApiResource>, kube::Error> {
+        let name = (api_version.to_owned(), kind.to_owned());
+        let fresh = |(at, _): &&(Instant, ApiResource)| at.elapsed() < PINNED_FOR;
+        if let Some((_, found)) = self.pinned.read().get(&name).filter(fresh) {
+            return Ok(Some(found.clone()));
+        }
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let gvk = GroupVersionKind::gvk(group, version, kind);
+        let asked = tokio::time::timeout(DISCOVERY_TIMEOUT, discovery::pinned_kind(client, &gvk));
+        match asked.await {
+            Ok(Ok((found, _))) => {
+                let entry = (Instant::now(), found.clone());
+                self.pinned.write().insert(name, entry);
+                Ok(Some(found))
+            }
+            Ok(Err(kube::Error::Discovery(_))) => Ok(None),
+            Ok(Err(kube::Error::Api(e))) if e.code == 404 => Ok(None),
+            Ok(Err(e)) => Err(e),
+            Err(_) => Err(kube::Error::Service(
+                format!("no answer about {kind} of {api_version} in time").into(),
+            )),
+        }
     }
 }
 

@@ -98,7 +98,7 @@ impl Gate {
     /// budget: while it is open, every unhealthy machine may be acted on in one pass.
     ///
     /// Unhealthy machines always count, so with a limit of 0 or less it is closed whenever there is
-    /// one: such a check only observes. `names` are those that count, in order; they are read only
+    /// one: such a check only observes. `names` are those that count, in order; the first few are read
     /// when it is closed.
     pub fn new<'a>(check: &Check, tally: &Tally, names: impl IntoIterator<Item = &'a str>) -> Self {
         let Tally {
@@ -107,17 +107,14 @@ impl Gate {
             not_healthy,
             ..
         } = *tally;
-        let allowance = match expected {
-            0 => Some(0),
-            _ => check.limit.allowance(expected, not_healthy),
-        };
+        let allowance = allowance(check, tally);
         let message = match allowance {
             Some(_) => String::new(),
             None => format!(
                 "Remediation is not allowed: {not_healthy} of {expected} machines are not healthy, \
                  {unhealthy} of them unhealthy; {}{}",
                 check.limit.describe(expected),
-                listed(names),
+                listed(names, not_healthy),
             ),
         };
         Self {
@@ -128,13 +125,25 @@ impl Gate {
             message,
         }
     }
+
+    /// The same, for those who need no words.
+    pub fn is_open(check: &Check, tally: &Tally) -> bool {
+        allowance(check, tally).is_some()
+    }
 }
 
-/// The first few names and the number of the others.
-fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut names = names.into_iter();
-    let first: Vec<_> = names.by_ref().take(NAMED).collect();
-    match (first.is_empty(), names.count()) {
+fn allowance(check: &Check, tally: &Tally) -> Option<u32> {
+    match tally.expected {
+        0 => Some(0),
+        expected => check.limit.allowance(expected, tally.not_healthy),
+    }
+}
+
+/// The first few of `total` names and the number of the others.
+fn listed<'a>(names: impl IntoIterator<Item = &'a str>, total: u32) -> String {
+    let first: Vec<_> = names.into_iter().take(NAMED).collect();
+    let named = u32::try_from(first.len()).unwrap_or(u32::MAX);
+    match (first.is_empty(), total.saturating_sub(named)) {
         (true, _) => String::new(),
         (false, 0) => format!("; not healthy: {}", first.join(", ")),
         (false, more) => format!("; not healthy: {} and {more} more", first.join(", ")),

@@ -10,12 +10,14 @@
 //! ```
 //!
 //! [`plan`] looks at a whole fleet. It is made of pieces that each look at one machine
-//! ([`judge`], [`health_condition`], [`action`]) and of counters ([`Tally`]), so that an index may
-//! also keep the counters and redo only the machine that an event was about.
+//! ([`judge`], [`health_condition`], [`action`]) and of counters ([`Tally`]). [`Fleet`] keeps those
+//! and redoes only the machine that an event was about: it is what runs. [`plan`] is what it must
+//! come to, for tests and for those who ask why.
 
 mod condition;
 mod duration;
 mod facts;
+mod fleet;
 mod gate;
 mod plan;
 mod rules;
@@ -25,6 +27,7 @@ mod words;
 pub use condition::{HealthConditionWrite, health_condition};
 pub use duration::{GoDuration, go_duration};
 pub use facts::{ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, RequestView, Target};
+pub use fleet::{Fleet, Turn, Wanted};
 pub use gate::{Gate, Tally, counts_against_limit};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
 pub use rules::{Check, ConditionRule, IntOrPercent, Limit};

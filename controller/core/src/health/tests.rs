@@ -1,6 +1,7 @@
 //! Tests of health checks, by topic, and their builders.
 
 mod conditions;
+mod fleet;
 mod gate;
 mod plan;
 mod props;

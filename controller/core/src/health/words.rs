@@ -9,6 +9,16 @@ use super::{Cause, SkipReason, UnknownReason, Verdict, go_duration};
 // === impl Cause ===
 
 impl Cause {
+    /// Every [`Cause::label`].
+    pub const LABELS: [&'static str; 6] = [
+        "remediate_annotation",
+        "machine_failure",
+        "node_deleted",
+        "node_startup_timeout",
+        "machine_condition",
+        "node_condition",
+    ];
+
     /// A short, stable name, for metric labels.
     pub fn label(&self) -> &'static str {
         match self {

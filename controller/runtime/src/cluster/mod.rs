@@ -13,10 +13,7 @@ use std::{
 };
 
 use futures::{StreamExt, pin_mut};
-use k8s_openapi::{
-    ByteString,
-    api::core::v1::{Node, Secret},
-};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api, Client, ResourceExt,
     runtime::{WatchStreamExt, watcher},
@@ -31,7 +28,7 @@ pub(crate) use pods::{drain, left_on};
 
 use crate::{
     api::{call, words, workload_client},
-    index::{Connection, Index},
+    index::{Connection, Index, SeenNode},
     object::Key,
     watch::pause,
 };
@@ -141,10 +138,8 @@ impl Workloads {
         secret_version: String,
         cancel: &CancellationToken,
     ) -> String {
-        let nodes: Api<Node> = Api::all(client.clone());
-        let stream = watcher(nodes.clone(), watcher::Config::default())
-            .default_backoff()
-            .modify(trim);
+        let nodes: Api<SeenNode> = Api::all(client.clone());
+        let stream = watcher(nodes, watcher::Config::default()).default_backoff();
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
         let mut connected = false;
@@ -159,7 +154,7 @@ impl Workloads {
                     Some(Ok(watcher::Event::Init)) => listed.clear(),
                     Some(Ok(watcher::Event::InitApply(node))) => {
                         listed.insert(node.name_any());
-                        index.apply_node(key, node);
+                        index.apply_seen_node(key, node);
                     }
                     Some(Ok(watcher::Event::InitDone)) => {
                         index.retain_nodes(key, &listed);
@@ -168,7 +163,7 @@ impl Workloads {
                         tracing::info!(cluster = %key, nodes = listed.len(), "workload cluster connected");
                         index.set_connection(key, Connection::Up);
                     }
-                    Some(Ok(watcher::Event::Apply(node))) => index.apply_node(key, node),
+                    Some(Ok(watcher::Event::Apply(node))) => index.apply_seen_node(key, node),
                     Some(Ok(watcher::Event::Delete(node))) => index.delete_node(key, &node.name_any()),
                     Some(Err(error)) => {
                         last_error = error.to_string();
@@ -205,16 +200,6 @@ impl Workloads {
                 }
             }
         }
-    }
-}
-
-/// A Node without what is never read and may be large.
-fn trim(node: &mut Node) {
-    node.managed_fields_mut().clear();
-    if let Some(status) = node.status.as_mut() {
-        status.images = None;
-        status.volumes_attached = None;
-        status.volumes_in_use = None;
     }
 }
 

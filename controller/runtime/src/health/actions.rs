@@ -2,42 +2,40 @@
 //!
 //! Must never touch a request that belongs to another Machine.
 
-use std::{collections::BTreeMap, sync::Arc};
-
 use kube::{
-    ResourceExt,
-    api::{DeleteParams, DynamicObject, ListParams, PostParams, Preconditions},
+    api::{DeleteParams, DynamicObject, PostParams, Preconditions},
+    core::TypeMeta,
 };
 use rackhand_api::{
     names::{
         CLONED_FROM_GROUPKIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CLUSTER_NAME_LABEL,
         NODE_ACTION_ANNOTATION, kinds, request_kind,
     },
-    views::{MachineHealthCheckView, MachineView, Meta, RemediationTemplateView, TemplateRef},
+    views::{MachineView, RemediationTemplateView, TemplateRef},
 };
-use rackhand_core::health::Action;
 use serde_json::{Map, Value, json};
 
-use super::Context;
+use super::{
+    Context,
+    recipe::{Read, Unusable, find, text},
+};
 use crate::{
-    api::{ApiError, call, optional},
-    index::Entry,
-    object::{Key, Kind, api, pinned},
+    api::{ApiError, optional},
+    object::{Key, Kind, api},
 };
 
 /// What came of an action, for the Machine's conditions.
+#[derive(Debug, Clone)]
 pub(super) enum Acted {
     /// The request was made.
     Requested,
     /// It could not be: the reason of `ExternallyRemediated` and why.
-    NotRequested { reason: &'static str, why: String },
+    NotRequested(Unusable),
     /// The request was deleted.
     Withdrawn,
     /// The owner shall remediate.
     ForOwner,
 }
-
-type Owners = Vec<(String, String, String)>;
 
 /// The kind of requests that are carried out here, and so are watched.
 pub(super) fn carried_out(kind: &str, api_version: &str) -> Option<Kind> {
@@ -47,130 +45,32 @@ pub(super) fn carried_out(kind: &str, api_version: &str) -> Option<Kind> {
         .find(|known| known.kind() == kind && known.group() == group)
 }
 
-/// Requests of a kind that is not watched, by name: their owners, and whether they are going.
-pub(super) async fn other_requests(
-    context: &Context,
-    template: &TemplateRef,
-    namespace: &str,
-) -> Result<BTreeMap<String, (Owners, bool)>, ApiError> {
-    let what = format!("{} of {}", template.request_kind(), template.api_version);
-    let Ok(resource) = pinned(
-        &context.client,
-        &template.api_version,
-        template.request_kind(),
-    )
-    .await
-    else {
-        return Ok(BTreeMap::new());
-    };
-    let requests = api(&context.client, &resource, namespace);
-    let listed = optional(call(what, requests.list(&ListParams::default())).await)?;
-    Ok(listed
-        .into_iter()
-        .flatten()
-        .map(|object| {
-            let meta = Meta::of(&object);
-            let owners: Owners = meta
-                .owners
-                .iter()
-                .map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone()))
-                .collect();
-            (meta.name.clone(), (owners, meta.is_deleting()))
-        })
-        .collect())
-}
-
-pub(super) async fn act(
+/// Makes the request of a Machine.
+pub(super) async fn create(
     context: &Context,
     check: &Key,
-    view: &MachineHealthCheckView,
-    action: &Action,
-    machine: Option<&(Entry<MachineView>, Arc<MachineView>)>,
+    machine: &Key,
+    uid: &str,
+    read: Read,
 ) -> Result<Acted, ApiError> {
-    let Some((entry, machine)) = machine else {
-        return Err(ApiError::other(action.machine(), "the Machine is gone"));
+    let gone = || ApiError::other(machine.to_string(), "the Machine is gone");
+    let entry = context.index.machine(machine).ok_or_else(gone)?;
+    let failed = |unusable: Unusable| {
+        let Unusable { reason, why } = &unusable;
+        context.events.send(&entry.object, true, reason, why);
+        Ok(Acted::NotRequested(unusable))
     };
-    match (action, &view.remediation_template) {
-        (Action::CreateRequest { .. }, Some(template)) => {
-            let made = create(context, check, template, machine).await;
-            if let Ok(Acted::NotRequested { reason, why }) = &made {
-                context.events.send(&entry.object, true, reason, why);
-            }
-            made
-        }
-        (Action::DeleteRequest { .. }, Some(template)) => {
-            delete(context, check, template, machine).await
-        }
-        (Action::ReportForeignRequest { owner, .. }, _) => Ok(Acted::NotRequested {
-            reason: "RemediationRequestCreationFailed",
-            why: format!("a request of this name exists and belongs to {owner}; delete it"),
-        }),
-        (Action::MarkOwnerRemediated { .. }, _) => Ok(Acted::ForOwner),
-        (_, None) => Err(ApiError::other(check.to_string(), "it names no template")),
+    let recipe = match read {
+        Ok(recipe) => recipe,
+        Err(unusable) => return failed(unusable),
+    };
+    let view = entry.view.as_ref().map_err(|_| gone())?;
+    if view.meta.uid != uid {
+        return Err(gone());
     }
-}
-
-async fn create(
-    context: &Context,
-    check: &Key,
-    reference: &TemplateRef,
-    machine: &MachineView,
-) -> Result<Acted, ApiError> {
-    let not_found = |why: String| {
-        Ok(Acted::NotRequested {
-            reason: "RemediationTemplateNotFound",
-            why,
-        })
-    };
-    let name = format!("{} {}/{}", reference.kind, check.namespace, reference.name);
-    let resource = match pinned(&context.client, &reference.api_version, &reference.kind).await {
-        Ok(resource) => resource,
-        Err(error) => {
-            let why = crate::api::words(&error);
-            return not_found(format!(
-                "{name}: {} is not served: {why}",
-                reference.api_version
-            ));
-        }
-    };
-    let templates = api(&context.client, &resource, &check.namespace);
-    let found = match optional(call(&name, templates.get(&reference.name)).await) {
-        Ok(Some(found)) => found,
-        Ok(None) => return not_found(format!("{name} does not exist")),
-        Err(error) => return Err(error),
-    };
-    let template = match RemediationTemplateView::from_dynamic(&found) {
-        Ok(template) => template,
-        Err(error) => return not_found(error.to_string()),
-    };
-    let body = request_body(reference, &template, machine, check);
-    let kind = body
-        .types
-        .as_ref()
-        .map(|t| t.kind.clone())
-        .unwrap_or_default();
-    let version = body
-        .types
-        .as_ref()
-        .map(|t| t.api_version.clone())
-        .unwrap_or_default();
-    let failed = |why: String| {
-        Ok(Acted::NotRequested {
-            reason: "RemediationRequestCreationFailed",
-            why,
-        })
-    };
-    let resource = match pinned(&context.client, &version, &kind).await {
-        Ok(resource) => resource,
-        Err(error) => {
-            return failed(format!(
-                "{kind} of {version} is not served: {}",
-                crate::api::words(&error)
-            ));
-        }
-    };
-    let requests = api(&context.client, &resource, &check.namespace);
-    let what = format!("{kind} {}/{}", check.namespace, machine.meta.name);
+    let body = request_body(&recipe.reference, &recipe.template, view, check);
+    let requests = api(&context.client, &recipe.resource, &check.namespace);
+    let what = format!("{} {}/{}", recipe.kind, check.namespace, machine.name);
     let made = context
         .writer
         .write("create_request", what, move || async move {
@@ -179,14 +79,17 @@ async fn create(
         .await;
     match made {
         Ok(object) => {
-            if let Some(kind) = carried_out(&kind, &version) {
+            if let Some(kind) = carried_out(&recipe.kind, &recipe.api_version) {
                 context.index.apply(kind, object);
             }
             Ok(Acted::Requested)
         }
         // Made a moment ago by the leader before us, and not seen yet.
         Err(error) if error.is_conflict() => Ok(Acted::Requested),
-        Err(error) if matches!(error.label(), "invalid" | "forbidden") => failed(error.to_string()),
+        Err(error) if matches!(error.label(), "invalid" | "forbidden") => failed(Unusable {
+            reason: "RemediationRequestCreationFailed",
+            why: error.to_string(),
+        }),
         Err(error) => Err(error),
     }
 }
@@ -201,9 +104,6 @@ fn request_body(
     let of_template = template.meta.annotations.get(NODE_ACTION_ANNOTATION);
     let template = &template.template;
     let mut body = template.clone();
-    let text = |body: &Map<String, Value>, field: &str| {
-        body.get(field).and_then(Value::as_str).map(str::to_owned)
-    };
     let api_version = text(&body, "apiVersion").unwrap_or_else(|| reference.api_version.clone());
     let kind = text(&body, "kind").unwrap_or_else(|| request_kind(&reference.kind).to_owned());
     let map = |field: &str| -> Map<String, Value> {
@@ -252,47 +152,51 @@ fn request_body(
         body.remove(field);
     }
     DynamicObject {
-        types: Some(kube::core::TypeMeta { api_version, kind }),
+        types: Some(TypeMeta { api_version, kind }),
         metadata: serde_json::from_value(metadata).unwrap_or_default(),
         data: Value::Object(body),
     }
 }
 
-async fn delete(
+/// Deletes the request of that name and UID: the one that was seen, not one that came after it.
+pub(super) async fn delete(
     context: &Context,
-    check: &Key,
     reference: &TemplateRef,
-    machine: &MachineView,
+    request: &Key,
+    uid: String,
 ) -> Result<Acted, ApiError> {
-    let kind = reference.request_kind().to_owned();
-    let name = machine.meta.name.clone();
-    let what = format!("{kind} {}/{name}", check.namespace);
-    let resource = pinned(&context.client, &reference.api_version, &kind)
-        .await
-        .map_err(|e| ApiError::other(&what, crate::api::words(&e)))?;
-    let requests = api(&context.client, &resource, &check.namespace);
-    let Some(found) = optional(call(&what, requests.get(&name)).await)? else {
+    let kind = reference.request_kind();
+    let what = format!("{kind} {request}");
+    let Some(resource) = find(context, &reference.api_version, kind).await? else {
         return Ok(Acted::Withdrawn);
     };
-    // The one that was seen, not one that came after it.
+    let requests = api(&context.client, &resource, &request.namespace);
     let only = DeleteParams {
         preconditions: Some(Preconditions {
-            uid: found.uid(),
+            uid: Some(uid),
             resource_version: None,
         }),
         ..DeleteParams::default()
     };
+    let name = request.name.clone();
     let deleted = context
         .writer
         .write("delete_request", what, move || async move {
-            requests.delete(&name, &only).await.map(drop)
+            requests
+                .delete(&name, &only)
+                .await
+                .map(|answer| answer.left())
         })
         .await;
-    match optional(deleted) {
-        Ok(_) => Ok(Acted::Withdrawn),
-        Err(error) if error.is_conflict() => Ok(Acted::Withdrawn),
-        Err(error) => Err(error),
+    let known = carried_out(kind, &reference.api_version);
+    match (optional(deleted), known) {
+        // Its remediator holds it.
+        (Ok(Some(Some(object))), Some(kind)) => context.index.apply(kind, object),
+        (Ok(_), Some(kind)) => context.index.delete(kind, request),
+        (Err(error), _) if !error.is_conflict() => return Err(error),
+        _ => {}
     }
+    Ok(Acted::Withdrawn)
 }
 
 #[cfg(test)]

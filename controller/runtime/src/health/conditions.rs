@@ -1,44 +1,54 @@
-//! What an evaluation leaves in the objects: conditions, counts, Events.
+//! What an evaluation leaves in a Machine: conditions, and an Event.
 //!
 //! Must never write what stands there already: two controllers that do so wake each other for ever.
 
 use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
-use rackhand_api::{
-    names::{
-        CLUSTER_NAME_LABEL,
-        conditions::{
-            EXTERNAL_REMEDIATION_REQUEST_AVAILABLE, EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
-            EXTERNALLY_REMEDIATED, HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED, PAUSED,
-            REMEDIATION_ALLOWED,
-        },
-        kinds,
-    },
-    views::{ClusterView, MachineHealthCheckView, MachineView, Shape},
+use rackhand_api::names::conditions::{
+    EXTERNALLY_REMEDIATED, HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED,
 };
-use rackhand_core::health::{HealthConditionWrite, Plan, Verdict};
-use serde_json::{Value, json};
+use rackhand_core::health::HealthConditionWrite;
+use serde_json::Value;
 
-use super::{Context, Mine, actions::Acted};
+use super::{Context, actions::Acted};
 use crate::{
     api::ApiError,
-    index::Entry,
     object::{Key, Kind, api},
     remediation::{NewCondition, both_lists},
 };
 
 const WAITING: &str = "WaitingForRemediation";
 
-/// The conditions of one Machine.
+/// What a Machine shall show.
+pub(super) struct Shown {
+    pub(super) uid: String,
+    pub(super) health: Option<HealthConditionWrite>,
+    pub(super) acted: Option<Acted>,
+    /// It is healthy.
+    pub(super) healthy: bool,
+}
+
+/// The conditions of one Machine, as far as they do not stand there already.
 pub(super) async fn machine_conditions(
     context: &Context,
     check: &Key,
-    entry: &Entry<MachineView>,
-    machine: &MachineView,
-    health: Option<&HealthConditionWrite>,
-    acted: Option<&Acted>,
-    verdict: Option<&Verdict>,
+    key: &Key,
+    shown: &Shown,
 ) -> Result<(), ApiError> {
+    let Shown {
+        uid,
+        health,
+        acted,
+        healthy,
+    } = shown;
+    let health = health.as_ref();
+    // One that is gone, or that came after the one that was judged, is told of by the index.
+    let Some(entry) = context.index.machine(key) else {
+        return Ok(());
+    };
+    let Some(machine) = entry.view.as_ref().ok().filter(|m| m.meta.uid == *uid) else {
+        return Ok(());
+    };
     let mut old = Vec::new();
     let mut new = Vec::new();
     let mut gone = Vec::new();
@@ -67,11 +77,11 @@ pub(super) async fn machine_conditions(
             message: "",
             severity: None,
         }),
-        Some(Acted::NotRequested { reason, why }) => new.push(NewCondition {
+        Some(Acted::NotRequested(unusable)) => new.push(NewCondition {
             type_: EXTERNALLY_REMEDIATED,
             status: "False",
-            reason,
-            message: why,
+            reason: unusable.reason,
+            message: &unusable.why,
             severity: None,
         }),
         Some(Acted::ForOwner) => {
@@ -88,7 +98,7 @@ pub(super) async fn machine_conditions(
         Some(Acted::Withdrawn) | None => {}
     }
     // A recovered Machine waits for nobody any more.
-    if matches!(verdict, Some(Verdict::Healthy)) {
+    if *healthy {
         gone.push(EXTERNALLY_REMEDIATED);
     }
     let now = Timestamp::now();
@@ -98,7 +108,7 @@ pub(super) async fn machine_conditions(
     let was_healthy = machine
         .condition(HEALTH_CHECK_SUCCEEDED)
         .is_none_or(|c| !c.is_false());
-    let object = patch_status(context, Kind::Machine, &Key::of(&entry.object), body).await?;
+    let object = patch_status(context, Kind::Machine, key, body).await?;
     context.index.apply(Kind::Machine, object);
     if was_healthy && health.is_some_and(|h| !h.succeeded) {
         let why = health.map(|h| h.message.clone()).unwrap_or_default();
@@ -113,7 +123,7 @@ pub(super) async fn machine_conditions(
     Ok(())
 }
 
-async fn patch_status(
+pub(super) async fn patch_status(
     context: &Context,
     kind: Kind,
     key: &Key,
@@ -139,219 +149,4 @@ async fn patch_status(
                 .await
         })
         .await
-}
-
-/// Status, label and owner of the check.
-pub(super) async fn check_conditions(
-    context: &Context,
-    object: &DynamicObject,
-    view: &MachineHealthCheckView,
-    cluster: &ClusterView,
-    planned: &Plan,
-    paused: bool,
-) -> Result<(), ApiError> {
-    let key = Key::of(object);
-    let now = Timestamp::now();
-    let (status, reason) = if planned.gate.open {
-        ("True", REMEDIATION_ALLOWED)
-    } else {
-        ("False", "TooManyUnhealthy")
-    };
-    let message = planned.gate.message.as_str();
-    let mut old = Vec::new();
-    let mut new = Vec::new();
-    if !Mine::beside(&view.meta) {
-        new.push(NewCondition {
-            type_: PAUSED,
-            status: if paused { "True" } else { "False" },
-            reason: if paused { "Paused" } else { "NotPaused" },
-            message: if paused {
-                "the Cluster or this check is paused"
-            } else {
-                ""
-            },
-            severity: None,
-        });
-    }
-    if !paused {
-        old.push(NewCondition {
-            type_: REMEDIATION_ALLOWED,
-            status,
-            reason: if planned.gate.open { "" } else { reason },
-            message,
-            severity: (!planned.gate.open).then_some("Warning"),
-        });
-        new.push(NewCondition {
-            type_: REMEDIATION_ALLOWED,
-            status,
-            reason,
-            message,
-            severity: None,
-        });
-    }
-    let conditions = both_lists(object, view.shape, &old, &new, &cleared(view), now);
-    let counts = counts(view, planned);
-    let mut latest = object.clone();
-    let closing = !planned.gate.open
-        && view
-            .condition(REMEDIATION_ALLOWED)
-            .and_then(|c| c.message.as_deref())
-            != Some(message);
-    if (conditions.is_some() || counts.is_some()) && !paused || conditions.is_some() {
-        let mut body = conditions.unwrap_or_else(|| {
-            json!({ "metadata": { "resourceVersion": object.metadata.resource_version }, "status": {} })
-        });
-        if let (Some(Value::Object(counts)), Some(status)) = (
-            counts.filter(|_| !paused),
-            body.get_mut("status").and_then(Value::as_object_mut),
-        ) {
-            status.extend(counts);
-        }
-        match patch_status(context, Kind::MachineHealthCheck, &key, body).await {
-            Ok(object) => {
-                context
-                    .index
-                    .apply(Kind::MachineHealthCheck, object.clone());
-                latest = object;
-            }
-            // Changed meanwhile: the watch brings it back here.
-            Err(error) if error.is_conflict() || error.is_not_found() => return Ok(()),
-            Err(error) => return Err(error),
-        }
-    }
-    if closing && planned.status.unhealthy > 0 && !paused {
-        context
-            .events
-            .send(object, true, "RemediationRestricted", message);
-    }
-    belongs(context, &latest, view, cluster).await
-}
-
-/// Complaints of the old list that nothing ever took back upstream.
-fn cleared(view: &MachineHealthCheckView) -> Vec<&'static str> {
-    [
-        EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
-        EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
-    ]
-    .into_iter()
-    .filter(|t| view.condition(t).is_some())
-    .collect()
-}
-
-/// The counts; `None`: they stand there already.
-fn counts(view: &MachineHealthCheckView, planned: &Plan) -> Option<Value> {
-    let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
-    let status = &planned.status;
-    let same = view.expected_machines.unwrap_or(0) == number(status.expected)
-        && view.current_healthy.unwrap_or(0) == number(status.healthy)
-        && view.remediations_allowed.unwrap_or(0) == number(planned.gate.remediations_allowed)
-        && view.observed_generation == view.meta.generation
-        && view.targets == status.targets;
-    (!same).then(|| {
-        json!({
-            "expectedMachines": status.expected,
-            "currentHealthy": status.healthy,
-            "remediationsAllowed": planned.gate.remediations_allowed,
-            "observedGeneration": view.meta.generation,
-            "targets": status.targets,
-        })
-    })
-}
-
-/// Label and ownerReference that tie a check to its Cluster.
-async fn belongs(
-    context: &Context,
-    object: &DynamicObject,
-    view: &MachineHealthCheckView,
-    cluster: &ClusterView,
-) -> Result<(), ApiError> {
-    let labelled = view.meta.labels.get(CLUSTER_NAME_LABEL) == Some(&cluster.meta.name);
-    let owned = view.meta.owners.iter().any(|o| o.uid == cluster.meta.uid);
-    if labelled && owned {
-        return Ok(());
-    }
-    let mut owners = object.metadata.owner_references.clone().unwrap_or_default();
-    owners.retain(|o| !(o.kind == kinds::CLUSTER && o.name == cluster.meta.name));
-    let mut owners = serde_json::to_value(owners).unwrap_or_default();
-    if let Some(list) = owners.as_array_mut() {
-        list.push(json!({
-            "apiVersion": cluster.meta.api_version,
-            "kind": kinds::CLUSTER,
-            "name": cluster.meta.name,
-            "uid": cluster.meta.uid,
-        }));
-    }
-    let body = json!({ "metadata": {
-        "resourceVersion": object.metadata.resource_version,
-        "labels": { CLUSTER_NAME_LABEL: cluster.meta.name },
-        "ownerReferences": owners,
-    }});
-    let key = Key::of(object);
-    let what = format!("MachineHealthCheck {key}");
-    let resource = context
-        .served
-        .known(Kind::MachineHealthCheck)
-        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
-    let checks = api(&context.client, &resource, &key.namespace);
-    let name = key.name.clone();
-    let patched = context
-        .writer
-        .write("check_metadata", what, move || async move {
-            checks
-                .patch(&name, &PatchParams::default(), &Patch::Merge(body))
-                .await
-        })
-        .await;
-    match patched {
-        Ok(object) => {
-            context.index.apply(Kind::MachineHealthCheck, object);
-            Ok(())
-        }
-        Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// A check that cannot be evaluated says so on itself, and the others go on.
-pub(super) async fn report_invalid(
-    context: &Context,
-    object: &DynamicObject,
-    reason: &str,
-    message: &str,
-) -> Result<(), ApiError> {
-    let version = object
-        .types
-        .as_ref()
-        .map(|t| t.api_version.as_str())
-        .unwrap_or_default();
-    let shape = if version.ends_with("v1beta2") {
-        Shape::V1Beta2
-    } else {
-        Shape::V1Beta1
-    };
-    let condition = |severity| NewCondition {
-        type_: REMEDIATION_ALLOWED,
-        status: "False",
-        reason,
-        message,
-        severity,
-    };
-    let body = both_lists(
-        object,
-        shape,
-        &[condition(Some("Error"))],
-        &[condition(None)],
-        &[],
-        Timestamp::now(),
-    );
-    let Some(body) = body else { return Ok(()) };
-    context.events.send(object, true, reason, message);
-    match patch_status(context, Kind::MachineHealthCheck, &Key::of(object), body).await {
-        Ok(object) => {
-            context.index.apply(Kind::MachineHealthCheck, object);
-            Ok(())
-        }
-        Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
-        Err(error) => Err(error),
-    }
 }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
-use kube::ResourceExt;
 use rackhand_api::{
     IntOrPercent,
     names::{
@@ -122,47 +120,47 @@ pub(super) fn machine(view: &MachineView) -> MachineFacts {
     }
 }
 
+/// What is known of a Machine's Node, whether or not its cluster can be asked now.
 pub(super) fn node(index: &Index, cluster: &Key, name: Option<&str>) -> NodeView {
     let Some(name) = name else {
         return NodeView::NotJoined;
     };
-    if let Connection::Down(why) = index.connection(cluster) {
-        return NodeView::Unreachable { why };
-    }
-    match index.node(cluster, name) {
-        Some(node) => NodeView::Present(node_facts(&node)),
+    match index.seen_node(cluster, name) {
+        Some(node) => NodeView::Present(NodeFacts {
+            name: name.to_owned(),
+            conditions: node
+                .into_conditions()
+                .map(|(type_, status, reason, last_transition)| Condition {
+                    type_,
+                    status,
+                    reason: reason.unwrap_or_default(),
+                    last_transition,
+                })
+                .collect(),
+        }),
         None => NodeView::Missing {
             name: name.to_owned(),
         },
     }
 }
 
-fn node_facts(node: &Node) -> NodeFacts {
-    let list = node.status.as_ref().and_then(|s| s.conditions.as_ref());
-    NodeFacts {
-        name: node.name_any(),
-        conditions: list
-            .into_iter()
-            .flatten()
-            .map(|c| Condition {
-                type_: c.type_.clone(),
-                status: c.status.clone(),
-                reason: c.reason.clone().unwrap_or_default(),
-                last_transition: c.last_transition_time.as_ref().map(|t| t.0),
-            })
-            .collect(),
+/// Why a workload cluster cannot be asked; `None`: it can.
+pub(super) fn unreachable(index: &Index, cluster: &Key) -> Option<String> {
+    match index.connection(cluster) {
+        Connection::Up => None,
+        Connection::Down(why) => Some(why),
     }
 }
 
 /// Whose request of the Machine's name this is.
 pub(super) fn request(
-    machine: &MachineView,
+    machine_uid: &str,
     owners: &[(String, String, String)],
     deleting: bool,
 ) -> RequestView {
     let of_machine = |kind: &str| kind == kinds::MACHINE;
     match owners.iter().find(|(kind, _, _)| of_machine(kind)) {
-        Some((_, _, uid)) if *uid == machine.meta.uid => {
+        Some((_, _, uid)) if uid == machine_uid => {
             if deleting {
                 RequestView::Deleting
             } else {

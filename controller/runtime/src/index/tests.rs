@@ -1,4 +1,5 @@
-use k8s_openapi::api::core::v1::{NodeCondition, NodeStatus};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
+use rackhand_api::{names::CONTROL_PLANE_LABEL, views::MachineView};
 use serde_json::{Value, json};
 
 use super::*;
@@ -22,9 +23,7 @@ fn index() -> (Index, Arc<Inbox>) {
 }
 
 fn waiting(inbox: &Inbox) -> Vec<Change> {
-    std::mem::take(&mut *inbox.waiting.lock())
-        .into_iter()
-        .collect()
+    inbox.waiting()
 }
 
 #[test]
@@ -44,6 +43,7 @@ fn a_machine_is_found_by_its_node_also_after_it_has_another() {
     let cluster = Key::new("ns", "c");
     index.apply(Kind::Machine, machine(1, "n1"));
     assert_eq!(index.machines_of_node(&cluster, "n1").len(), 1);
+    assert_eq!(index.machines_with_node("n1").len(), 1);
     index.apply(Kind::Machine, machine(2, "n2"));
     assert!(index.machines_of_node(&cluster, "n1").is_empty());
     assert_eq!(index.machines_of_node(&cluster, "n2").len(), 1);
@@ -120,4 +120,73 @@ fn a_cluster_that_was_never_reached_is_down_and_says_so() {
         index.connection(&Key::new("ns", "c")),
         Connection::Down(_)
     ));
+}
+
+#[test]
+fn a_machine_is_read_back_as_it_came() {
+    let (index, _) = index();
+    index.apply(Kind::Machine, machine(7, "n1"));
+    let entry = index.machine(&Key::new("ns", "m")).unwrap();
+    let whole = machine(7, "n1");
+    assert_eq!(entry.object.metadata, whole.metadata);
+    assert_eq!(entry.object.data, whole.data);
+    assert_eq!(entry.object.types.as_ref().unwrap().kind, "Machine");
+    assert!(index.machine_mentions(&Key::new("ns", "m"), "nodeRef"));
+}
+
+#[test]
+fn a_late_heartbeat_takes_nothing_back_and_a_node_that_was_replaced_is_taken() {
+    let (index, inbox) = index();
+    let cluster = Key::new("ns", "c");
+    let version = |mut node: Node, version: &str, uid: &str| {
+        node.metadata.resource_version = Some(version.into());
+        node.metadata.uid = Some(uid.into());
+        node
+    };
+    let ready = || index.node(&cluster, "n").unwrap();
+    index.apply_node(&cluster, version(node("False", 1), "9", "a"));
+    index.apply_node(&cluster, version(node("True", 1), "8", "a"));
+    assert_eq!(ready().metadata.resource_version.as_deref(), Some("9"));
+    waiting(&inbox);
+    index.apply_node(&cluster, version(node("False", 2), "10", "a"));
+    assert_eq!(ready().metadata.resource_version.as_deref(), Some("10"));
+    assert!(waiting(&inbox).is_empty());
+    index.apply_node(&cluster, version(node("False", 2), "3", "b"));
+    assert_eq!(waiting(&inbox).len(), 1);
+    assert_eq!(ready().metadata.uid.as_deref(), Some("b"));
+}
+
+#[test]
+fn labels_select_and_machines_of_the_control_plane_are_found() {
+    let (index, _) = index();
+    for (name, pool) in [("a", "x"), ("b", "y"), ("c", "x")] {
+        let mut object = machine(1, name);
+        object.metadata.name = Some(name.into());
+        object.metadata.labels = Some(BTreeMap::from([("pool".into(), pool.into())]));
+        if name == "c" {
+            object
+                .labels_mut()
+                .insert(CONTROL_PLANE_LABEL.into(), String::new());
+        }
+        index.apply(Kind::Machine, object);
+    }
+    let names = |found: Vec<Entry<MachineView>>| -> Vec<String> {
+        found.iter().map(|e| e.object.name_any()).collect()
+    };
+    let of_x = |labels: &BTreeMap<String, String>| labels.get("pool").is_some_and(|p| p == "x");
+    assert_eq!(names(index.select_machines("ns", of_x)), ["a", "c"]);
+    assert!(names(index.select_machines("other", of_x)).is_empty());
+    assert_eq!(names(index.control_planes_in("ns")), ["c"]);
+}
+
+#[test]
+fn a_cluster_that_is_forgotten_is_first_said_to_be_away() {
+    let (index, inbox) = index();
+    let cluster = Key::new("ns", "c");
+    index.apply_node(&cluster, node("True", 1));
+    index.set_connection(&cluster, Connection::Up);
+    waiting(&inbox);
+    index.forget_workload(&cluster);
+    assert!(matches!(index.connection(&cluster), Connection::Down(_)));
+    assert_eq!(waiting(&inbox).len(), 2);
 }

@@ -203,7 +203,7 @@ fn other_machines(index: &Index, place: &Place, me: &MachineView) -> Vec<bool> {
         (_, true) | (None, _) => place.cluster.clone(),
         (Some(cluster), false) => Some(Key::new(&namespace, cluster)),
     };
-    let machines = index.machines_in(&namespace);
+    let machines = index.control_planes_in(&namespace);
     let views = machines.iter().filter_map(|e| e.view.as_deref().ok());
     views
         .filter(of_cluster)

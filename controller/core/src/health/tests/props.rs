@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Times of the facts lie in 0..1000 s, and so does `now`, so that many deadlines are near it.
-fn any_time() -> impl Strategy<Value = Timestamp> {
+pub(super) fn any_time() -> impl Strategy<Value = Timestamp> {
     (0i64..1000).prop_map(at)
 }
 
@@ -32,7 +32,7 @@ fn any_conditions() -> impl Strategy<Value = Vec<Condition>> {
     })
 }
 
-fn any_limit() -> impl Strategy<Value = Limit> {
+pub(super) fn any_limit() -> impl Strategy<Value = Limit> {
     prop_oneof![
         (-2i64..8).prop_map(max),
         (0u32..=100).prop_map(percent),
@@ -43,7 +43,7 @@ fn any_limit() -> impl Strategy<Value = Limit> {
     ]
 }
 
-fn any_check(limit: impl Strategy<Value = Limit>) -> impl Strategy<Value = Check> {
+pub(super) fn any_check(limit: impl Strategy<Value = Limit>) -> impl Strategy<Value = Check> {
     let rules = || vec(any_rule(), 0..3);
     (
         option::of(0u64..600),
@@ -64,7 +64,7 @@ fn any_check(limit: impl Strategy<Value = Limit>) -> impl Strategy<Value = Check
         )
 }
 
-fn any_cluster() -> impl Strategy<Value = ClusterFacts> {
+pub(super) fn any_cluster() -> impl Strategy<Value = ClusterFacts> {
     let since = || option::weighted(0.9, any_time());
     (since(), since()).prop_map(
         |(infrastructure_ready, control_plane_initialized)| ClusterFacts {
@@ -75,7 +75,7 @@ fn any_cluster() -> impl Strategy<Value = ClusterFacts> {
     )
 }
 
-fn any_node() -> impl Strategy<Value = NodeView> {
+pub(super) fn any_node() -> impl Strategy<Value = NodeView> {
     prop_oneof![
         2 => Just(NodeView::NotJoined),
         1 => Just(NodeView::Missing { name: "node".into() }),
@@ -86,7 +86,7 @@ fn any_node() -> impl Strategy<Value = NodeView> {
     ]
 }
 
-fn any_request() -> impl Strategy<Value = RequestView> {
+pub(super) fn any_request() -> impl Strategy<Value = RequestView> {
     prop_oneof![
         4 => Just(RequestView::None),
         2 => Just(RequestView::Open),
@@ -95,7 +95,7 @@ fn any_request() -> impl Strategy<Value = RequestView> {
     ]
 }
 
-fn any_target() -> impl Strategy<Value = Target> {
+pub(super) fn any_target() -> impl Strategy<Value = Target> {
     let rarely = || prop::bool::weighted(0.1);
     let flags = (
         rarely(),

@@ -1,0 +1,391 @@
+//! The fleet of one check, judged machine by machine.
+//!
+//! Owns the machines that a check selects, with their judgements, the counters, the deadlines and
+//! the state of the gate. An event about one machine costs O(log n); what touches all of them (the
+//! rules, the Cluster, the workload API) O(n). Must always come to what [`super::plan`] says of the
+//! same facts.
+
+mod counters;
+mod kept;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{
+    Action, Cause, Check, CheckStatus, ClusterFacts, Gate, HealthConditionWrite, Judgement,
+    NodeView, RequestView, Tally, Target, Verdict, action, health_condition, judge,
+};
+use counters::Counters;
+use kept::{kinds, trim, trim_node};
+
+/// A machine of the fleet.
+struct Member {
+    target: Target,
+    judgement: Judgement,
+}
+
+/// What has changed since the last [`Fleet::take`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Machines that may want something now, see [`Fleet::wanted`]; in the order of their names.
+    pub machines: BTreeSet<Arc<str>>,
+    /// The gate or a counter may read otherwise than before.
+    pub counts: bool,
+    /// A name has come to the targets, or has left them.
+    pub targets: bool,
+}
+
+/// What a machine wants now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    /// The UID of the Machine that it is about.
+    pub uid: &'a str,
+    /// The verdict that it follows from.
+    pub verdict: &'a Verdict,
+    /// The `HealthCheckSucceeded` that it should carry.
+    pub condition: Option<HealthConditionWrite>,
+    /// What to do.
+    pub action: Option<Action>,
+}
+
+/// The fleet of one check. It is told what has changed and tells what follows.
+///
+/// Only conditions that a rule of the check names are kept, so that a fleet of 100,000 machines
+/// stays small.
+pub struct Fleet {
+    check: Check,
+    cluster: ClusterFacts,
+    /// The view of every Node while the workload cluster cannot be asked.
+    unreachable: Option<NodeView>,
+    now: Timestamp,
+    members: BTreeMap<Arc<str>, Member>,
+    counters: Counters,
+    open: bool,
+    turn: Turn,
+}
+
+// === impl Fleet ===
+
+impl Fleet {
+    /// An empty fleet. `unreachable`: why the workload cluster cannot be asked, where it cannot.
+    pub fn new(
+        check: Check,
+        cluster: ClusterFacts,
+        unreachable: Option<String>,
+        now: Timestamp,
+    ) -> Self {
+        let mut fleet = Self {
+            check,
+            cluster,
+            unreachable: unreachable.map(|why| NodeView::Unreachable { why }),
+            now,
+            members: BTreeMap::new(),
+            counters: Counters::default(),
+            open: false,
+            turn: Turn {
+                counts: true,
+                targets: true,
+                ..Turn::default()
+            },
+        };
+        fleet.settle();
+        fleet
+    }
+
+    /// A machine is selected, or has changed.
+    pub fn put(&mut self, mut target: Target, now: Timestamp) {
+        self.tick(now);
+        trim(&self.check, &mut target);
+        let name = self.name(&target.machine.name);
+        let judgement = self.judged(&target);
+        let was_target = self.drop_member(&name);
+        let is_target = judgement.verdict.is_target();
+        self.counters.add(&name, &target, &judgement);
+        self.members
+            .insert(name.clone(), Member { target, judgement });
+        self.turn.targets |= was_target != is_target;
+        self.turn.counts = true;
+        self.turn.machines.insert(name);
+        self.settle();
+    }
+
+    /// A machine is gone, or is not selected any more.
+    pub fn remove(&mut self, machine: &str, now: Timestamp) {
+        self.tick(now);
+        let name = self.name(machine);
+        self.turn.targets |= self.drop_member(&name);
+        self.turn.counts = true;
+        self.turn.machines.remove(&name);
+        self.settle();
+    }
+
+    /// The Node of a machine has changed. A heartbeat changes nothing that is kept, and ends here.
+    pub fn set_node(&mut self, machine: &str, mut node: NodeView, now: Timestamp) {
+        trim_node(&self.check, &mut node);
+        self.change(machine, now, |target| {
+            let differs = target.node != node;
+            target.node = node;
+            differs
+        });
+    }
+
+    /// The request of a machine has come, gone or changed.
+    pub fn set_request(&mut self, machine: &str, request: RequestView, now: Timestamp) {
+        self.change(machine, now, |target| {
+            let differs = target.request != request;
+            target.request = request;
+            differs
+        });
+    }
+
+    /// The Cluster has changed.
+    pub fn set_cluster(&mut self, cluster: ClusterFacts, now: Timestamp) {
+        self.tick(now);
+        if self.cluster == cluster {
+            return;
+        }
+        let resumed = self.paused() && !(self.check.paused || cluster.paused);
+        self.cluster = cluster;
+        self.judge_all(resumed);
+    }
+
+    /// The workload cluster cannot be asked (why), or can be again.
+    pub fn set_unreachable(&mut self, why: Option<String>, now: Timestamp) {
+        self.tick(now);
+        let unreachable = why.map(|why| NodeView::Unreachable { why });
+        if self.unreachable != unreachable {
+            self.unreachable = unreachable;
+            self.judge_all(false);
+        }
+    }
+
+    /// The check has changed. `read` is asked for each machine anew if other conditions count now;
+    /// one that it does not know leaves the fleet.
+    pub fn set_check(
+        &mut self,
+        check: Check,
+        now: Timestamp,
+        mut read: impl FnMut(&str) -> Option<Target>,
+    ) {
+        self.tick(now);
+        if self.check == check {
+            return;
+        }
+        let others = kinds(&check.node_conditions) != kinds(&self.check.node_conditions)
+            || kinds(&check.machine_conditions) != kinds(&self.check.machine_conditions);
+        self.check = check;
+        if others {
+            for (name, mut member) in mem::take(&mut self.members) {
+                if let Some(mut target) = read(&name) {
+                    trim(&self.check, &mut target);
+                    member.target = target;
+                    self.members.insert(name, member);
+                } else {
+                    self.turn.machines.remove(&name);
+                }
+            }
+            self.turn.targets = true;
+        }
+        self.judge_all(true);
+    }
+
+    /// Time has passed: judges the machines whose deadline is over.
+    pub fn advance(&mut self, now: Timestamp) {
+        self.tick(now);
+        let due = self.counters.due(self.now);
+        for name in &due {
+            self.judge_again(name);
+        }
+        if !due.is_empty() {
+            self.settle();
+        }
+    }
+
+    /// When the first verdict changes by itself; no timer runs while the check is paused.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let next = self.counters.next_deadline();
+        next.filter(|_| !self.paused())
+    }
+
+    /// What has changed since this was asked last.
+    pub fn take(&mut self) -> Turn {
+        mem::take(&mut self.turn)
+    }
+
+    /// What a machine wants now; `None`: it is not of this fleet.
+    pub fn wanted(&self, machine: &str) -> Option<Wanted<'_>> {
+        let Member { target, judgement } = self.members.get(machine)?;
+        let verdict = &judgement.verdict;
+        let acts = !self.paused();
+        Some(Wanted {
+            uid: &target.machine.uid,
+            verdict,
+            condition: health_condition(&target.machine, verdict).filter(|_| acts),
+            action: action(&self.check, target, verdict, self.open).filter(|_| acts),
+        })
+    }
+
+    /// The state of the gate, with the first few names of those that count against it.
+    pub fn gate(&self) -> Gate {
+        Gate::new(&self.check, self.tally(), self.counters.counting())
+    }
+
+    /// What goes into the status of the check; O(n), for the names.
+    pub fn status(&self) -> CheckStatus {
+        let is_target = |(_, member): &(_, &Member)| member.judgement.verdict.is_target();
+        let targets = self.members.iter().filter(is_target);
+        let tally = self.tally();
+        CheckStatus {
+            expected: tally.expected,
+            healthy: tally.healthy,
+            unhealthy: tally.unhealthy,
+            targets: targets.map(|(name, _)| name.to_string()).collect(),
+        }
+    }
+
+    /// The machines, counted.
+    pub fn tally(&self) -> &Tally {
+        self.counters.tally()
+    }
+
+    /// How many machines are unhealthy by each first cause.
+    pub fn causes(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
+        self.counters.causes()
+    }
+
+    /// Remediation is allowed now.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Whether a machine is of this fleet.
+    pub fn contains(&self, machine: &str) -> bool {
+        self.members.contains_key(machine)
+    }
+
+    /// The machines, skipped ones included, in the order of their names.
+    pub fn machines(&self) -> impl Iterator<Item = &Arc<str>> + '_ {
+        self.members.keys()
+    }
+
+    /// The check or its Cluster is paused: nothing is wanted.
+    pub fn paused(&self) -> bool {
+        self.check.paused || self.cluster.paused
+    }
+
+    /// A clock that is set back takes no verdict back.
+    fn tick(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+    }
+
+    /// One allocation per name, however many sets hold it.
+    fn name(&self, machine: &str) -> Arc<str> {
+        let known = self.members.get_key_value(machine);
+        known.map_or_else(|| Arc::from(machine), |(name, _)| name.clone())
+    }
+
+    fn judged(&self, target: &Target) -> Judgement {
+        let node = match (&self.unreachable, &target.node) {
+            (Some(_), NodeView::NotJoined) | (None, _) => &target.node,
+            (Some(unreachable), _) => unreachable,
+        };
+        judge(&self.check, &self.cluster, &target.machine, node, self.now)
+    }
+
+    /// Returns whether it was a target.
+    fn drop_member(&mut self, name: &str) -> bool {
+        let Some((name, old)) = self.members.remove_entry(name) else {
+            return false;
+        };
+        self.counters.remove(&name, &old.target, &old.judgement);
+        old.judgement.verdict.is_target()
+    }
+
+    /// Changes what is known of a machine, and judges it anew where that differs.
+    fn change(&mut self, machine: &str, now: Timestamp, change: impl FnOnce(&mut Target) -> bool) {
+        self.tick(now);
+        let Some(member) = self.members.get_mut(machine) else {
+            return;
+        };
+        let before = member.target.request.clone();
+        if !change(&mut member.target) {
+            return;
+        }
+        let Some((name, mut member)) = self.members.remove_entry(machine) else {
+            return;
+        };
+        let judgement = self.judged(&member.target);
+        if judgement != member.judgement || member.target.request != before {
+            let after = mem::replace(&mut member.target.request, before);
+            self.counters
+                .remove(&name, &member.target, &member.judgement);
+            member.target.request = after;
+            self.replace(&name, &mut member, judgement);
+        }
+        self.members.insert(name, member);
+        self.settle();
+    }
+
+    fn judge_again(&mut self, name: &str) {
+        let Some((name, mut member)) = self.members.remove_entry(name) else {
+            return;
+        };
+        let judgement = self.judged(&member.target);
+        if judgement != member.judgement {
+            self.counters
+                .remove(&name, &member.target, &member.judgement);
+            self.replace(&name, &mut member, judgement);
+        }
+        self.members.insert(name, member);
+    }
+
+    /// Counts a machine that was taken out of the counters with its new judgement.
+    fn replace(&mut self, name: &Arc<str>, member: &mut Member, judgement: Judgement) {
+        self.turn.targets |= judgement.verdict.is_target() != member.judgement.verdict.is_target();
+        self.turn.counts = true;
+        self.turn.machines.insert(name.clone());
+        self.counters.add(name, &member.target, &judgement);
+        member.judgement = judgement;
+    }
+
+    /// Judges every machine. `resumed`: each may want what it was denied before.
+    fn judge_all(&mut self, resumed: bool) {
+        self.counters = Counters::default();
+        for (name, mut member) in mem::take(&mut self.members) {
+            let judgement = self.judged(&member.target);
+            if resumed || judgement != member.judgement {
+                self.turn.machines.insert(name.clone());
+            }
+            self.turn.targets |=
+                judgement.verdict.is_target() != member.judgement.verdict.is_target();
+            self.counters.add(&name, &member.target, &judgement);
+            member.judgement = judgement;
+            self.members.insert(name, member);
+        }
+        self.turn.counts = true;
+        self.settle();
+    }
+
+    /// Opens or closes the gate by the counters. Once it opens, every unhealthy machine wants.
+    fn settle(&mut self) {
+        let open = Gate::is_open(&self.check, self.tally());
+        if open && !self.open {
+            self.turn
+                .machines
+                .extend(self.counters.unhealthy().cloned());
+        }
+        self.turn.counts |= open != self.open;
+        self.open = open;
+    }
+}
+
+/// The cause that names an unhealthy machine in a count.
+fn first_cause(verdict: &Verdict) -> Option<&Cause> {
+    match verdict {
+        Verdict::Unhealthy { causes } => causes.first(),
+        _ => None,
+    }
+}

@@ -1,0 +1,86 @@
+//! What a fleet keeps about all of its machines together.
+//!
+//! Owns sums and orders. Must only ever be told of a machine what it is told again to take it back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::first_cause;
+use crate::health::{Judgement, Tally, Target, Verdict, counts_against_limit};
+
+/// Counters, the machines that a closed gate names, those that an opening one acts on, and the
+/// deadlines.
+#[derive(Default)]
+pub(super) struct Counters {
+    tally: Tally,
+    counting: BTreeSet<Arc<str>>,
+    unhealthy: BTreeSet<Arc<str>>,
+    causes: BTreeMap<&'static str, u32>,
+    deadlines: BTreeSet<(Timestamp, Arc<str>)>,
+}
+
+// === impl Counters ===
+
+impl Counters {
+    pub(super) fn add(&mut self, name: &Arc<str>, target: &Target, judgement: &Judgement) {
+        let verdict = &judgement.verdict;
+        self.tally.add(verdict, &target.request);
+        if counts_against_limit(verdict, &target.request) {
+            self.counting.insert(name.clone());
+        }
+        if matches!(verdict, Verdict::Unhealthy { .. }) {
+            self.unhealthy.insert(name.clone());
+        }
+        if let Some(cause) = first_cause(verdict) {
+            let count = self.causes.entry(cause.label()).or_default();
+            *count = count.saturating_add(1);
+        }
+        if let Some(at) = judgement.changes_at {
+            self.deadlines.insert((at, name.clone()));
+        }
+    }
+
+    pub(super) fn remove(&mut self, name: &Arc<str>, target: &Target, judgement: &Judgement) {
+        let verdict = &judgement.verdict;
+        self.tally.remove(verdict, &target.request);
+        self.counting.remove(name);
+        self.unhealthy.remove(name);
+        if let Some(cause) = first_cause(verdict)
+            && let Some(count) = self.causes.get_mut(cause.label())
+        {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(at) = judgement.changes_at {
+            self.deadlines.remove(&(at, name.clone()));
+        }
+    }
+
+    pub(super) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    pub(super) fn causes(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
+        self.causes.iter().map(|(cause, count)| (*cause, *count))
+    }
+
+    /// Those that count against the limit, by name.
+    pub(super) fn counting(&self) -> impl Iterator<Item = &str> + '_ {
+        self.counting.iter().map(AsRef::as_ref)
+    }
+
+    pub(super) fn unhealthy(&self) -> impl Iterator<Item = &Arc<str>> + '_ {
+        self.unhealthy.iter()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// The machines whose deadline is over at `now`, the earliest first.
+    pub(super) fn due(&self, now: Timestamp) -> Vec<Arc<str>> {
+        let over = self.deadlines.iter().take_while(|(at, _)| *at <= now);
+        over.map(|(_, name)| name.clone()).collect()
+    }
+}

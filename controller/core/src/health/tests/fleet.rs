@@ -1,0 +1,428 @@
+//! The fleet that is kept up to date comes to what a look at all of it comes to.
+
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::props::{
+    any_check, any_cluster, any_limit, any_node, any_request, any_target, any_time,
+};
+use super::*;
+
+/// The facts, as the clusters hold them.
+#[derive(Debug, Clone)]
+struct World {
+    check: Check,
+    cluster: ClusterFacts,
+    unreachable: Option<String>,
+    machines: BTreeMap<String, Target>,
+    now: Timestamp,
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    /// Also: relabelled so that it is selected.
+    Put(usize, Target),
+    /// Also: relabelled so that it is not selected any more.
+    Remove(usize),
+    Node(usize, NodeView),
+    Request(usize, RequestView),
+    Rules(Check),
+    Limit(Limit),
+    Pause(bool),
+    Cluster(ClusterFacts),
+    Workload(bool),
+    /// The requests that are wanted are made, as the controller does.
+    Act,
+    Wait(u64),
+    /// Another process takes over.
+    Restart,
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let which = || 0usize..6;
+    prop_oneof![
+        6 => (which(), any_target()).prop_map(|(i, target)| Event::Put(i, target)),
+        2 => which().prop_map(Event::Remove),
+        6 => (which(), any_node()).prop_map(|(i, node)| Event::Node(i, node)),
+        3 => (which(), any_request()).prop_map(|(i, request)| Event::Request(i, request)),
+        1 => any_check(any_limit()).prop_map(Event::Rules),
+        2 => any_limit().prop_map(Event::Limit),
+        1 => any::<bool>().prop_map(Event::Pause),
+        1 => (any_cluster(), prop::bool::weighted(0.2)).prop_map(|(cluster, paused)| {
+            Event::Cluster(ClusterFacts { paused, ..cluster })
+        }),
+        2 => any::<bool>().prop_map(Event::Workload),
+        4 => Just(Event::Act),
+        4 => (0u64..400).prop_map(Event::Wait),
+        1 => Just(Event::Restart),
+    ]
+}
+
+fn any_history() -> impl Strategy<Value = (World, Vec<Event>)> {
+    let world =
+        (any_check(any_limit()), any_cluster(), any_time()).prop_map(|(check, cluster, now)| {
+            World {
+                check,
+                cluster,
+                unreachable: None,
+                machines: BTreeMap::new(),
+                now,
+            }
+        });
+    (world, vec(any_event(), 0..40))
+}
+
+fn name(i: usize) -> String {
+    format!("m-{i}")
+}
+
+// === impl World ===
+
+impl World {
+    /// What the reference says.
+    fn plan(&self) -> Plan {
+        let seen = |target: &Target| {
+            let mut target = target.clone();
+            if let Some(why) = &self.unreachable
+                && target.node != NodeView::NotJoined
+            {
+                target.node = NodeView::Unreachable { why: why.clone() };
+            }
+            target
+        };
+        let fleet: Vec<_> = self.machines.values().map(seen).collect();
+        plan(&self.check, &self.cluster, &fleet, self.now)
+    }
+
+    fn fleet(&self) -> Fleet {
+        let mut fleet = Fleet::new(
+            self.check.clone(),
+            self.cluster.clone(),
+            self.unreachable.clone(),
+            self.now,
+        );
+        for target in self.machines.values() {
+            fleet.put(target.clone(), self.now);
+        }
+        fleet
+    }
+
+    fn set_check(&self, fleet: &mut Fleet) {
+        let read = |name: &str| self.machines.get(name).cloned();
+        fleet.set_check(self.check.clone(), self.now, read);
+    }
+
+    /// Lets it happen, to the facts and to the fleet.
+    fn happen(&mut self, fleet: &mut Fleet, event: Event) {
+        match event {
+            Event::Put(i, mut target) => {
+                target.machine.name = name(i);
+                target.machine.uid = format!("uid-{}", name(i));
+                self.machines.insert(name(i), target.clone());
+                fleet.put(target, self.now);
+            }
+            Event::Remove(i) => {
+                self.machines.remove(&name(i));
+                fleet.remove(&name(i), self.now);
+            }
+            Event::Node(i, node) => {
+                if let Some(target) = self.machines.get_mut(&name(i)) {
+                    target.node = node.clone();
+                }
+                fleet.set_node(&name(i), node, self.now);
+            }
+            Event::Request(i, request) => self.set_request(fleet, &name(i), request),
+            Event::Rules(check) => {
+                self.check = check;
+                self.set_check(fleet);
+            }
+            Event::Limit(limit) => {
+                self.check.limit = limit;
+                self.set_check(fleet);
+            }
+            Event::Pause(paused) => {
+                self.check.paused = paused;
+                self.set_check(fleet);
+            }
+            Event::Cluster(cluster) => {
+                self.cluster = cluster.clone();
+                fleet.set_cluster(cluster, self.now);
+            }
+            Event::Workload(reachable) => {
+                self.unreachable = (!reachable).then(|| "connection refused".into());
+                fleet.set_unreachable(self.unreachable.clone(), self.now);
+            }
+            Event::Act => {
+                for action in self.plan().actions {
+                    match action {
+                        Action::CreateRequest { machine, .. } => {
+                            self.set_request(fleet, &machine, RequestView::Open);
+                        }
+                        Action::DeleteRequest { machine } => {
+                            self.set_request(fleet, &machine, RequestView::None);
+                        }
+                        Action::MarkOwnerRemediated { .. }
+                        | Action::ReportForeignRequest { .. } => {}
+                    }
+                }
+            }
+            Event::Wait(seconds) => self.now += secs(seconds),
+            Event::Restart => *fleet = self.fleet(),
+        }
+        fleet.advance(self.now);
+    }
+
+    fn set_request(&mut self, fleet: &mut Fleet, machine: &str, request: RequestView) {
+        if let Some(target) = self.machines.get_mut(machine) {
+            target.request = request.clone();
+        }
+        fleet.set_request(machine, request, self.now);
+    }
+}
+
+/// What somebody knows who only ever hears of changes.
+#[derive(Default)]
+struct Told {
+    conditions: BTreeMap<String, HealthConditionWrite>,
+    actions: BTreeMap<String, Action>,
+    targets: Vec<String>,
+    gate: Option<Gate>,
+}
+
+// === impl Told ===
+
+impl Told {
+    fn hear(&mut self, fleet: &mut Fleet) -> Turn {
+        let turn = fleet.take();
+        let gone = |name: &str| !fleet.contains(name);
+        self.conditions.retain(|name, _| !gone(name));
+        self.actions.retain(|name, _| !gone(name));
+        for name in &turn.machines {
+            let name = name.to_string();
+            self.conditions.remove(&name);
+            self.actions.remove(&name);
+            let wanted = fleet.wanted(&name).unwrap();
+            self.conditions
+                .extend(wanted.condition.map(|c| (name.clone(), c)));
+            self.actions
+                .extend(wanted.action.map(|a| (name.clone(), a)));
+        }
+        if turn.targets {
+            self.targets = fleet.status().targets;
+        }
+        if turn.counts {
+            self.gate = Some(fleet.gate());
+        }
+        turn
+    }
+
+    /// A closed gate and a pause deny, and nobody needs to be told twice: whoever acts asks again.
+    fn denied(&mut self, fleet: &Fleet) {
+        let still = |name: &String| fleet.wanted(name).unwrap();
+        self.actions.retain(|name, _| still(name).action.is_some());
+        self.conditions
+            .retain(|name, _| still(name).condition.is_some());
+    }
+}
+
+fn compare(fleet: &Fleet, told: &Told, expected: &Plan) -> Result<(), TestCaseError> {
+    prop_assert_eq!(&fleet.gate(), &expected.gate);
+    prop_assert_eq!(fleet.is_open(), expected.gate.open);
+    prop_assert_eq!(&fleet.status(), &expected.status);
+    prop_assert_eq!(fleet.next_deadline(), expected.wake_at);
+    let verdicts: BTreeMap<_, _> = fleet
+        .machines()
+        .map(|name| {
+            (
+                name.to_string(),
+                fleet.wanted(name).unwrap().verdict.clone(),
+            )
+        })
+        .collect();
+    prop_assert_eq!(&verdicts, &expected.verdicts);
+    let causes: u32 = fleet.causes().map(|(_, count)| count).sum();
+    prop_assert_eq!(causes, expected.status.unhealthy);
+
+    prop_assert_eq!(&told.conditions, &expected.conditions);
+    let actions: Vec<_> = told.actions.values().cloned().collect();
+    prop_assert_eq!(&actions, &expected.actions);
+    prop_assert_eq!(&told.targets, &expected.status.targets);
+    prop_assert_eq!(told.gate.as_ref(), Some(&expected.gate));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn f10_a_fleet_kept_up_to_date_comes_to_what_a_whole_look_comes_to(
+        (mut world, events) in any_history(),
+    ) {
+        let mut fleet = world.fleet();
+        let mut told = Told::default();
+        told.hear(&mut fleet);
+        for event in events {
+            let restarted = matches!(event, Event::Restart);
+            world.happen(&mut fleet, event.clone());
+            if restarted {
+                told = Told::default();
+            }
+            told.hear(&mut fleet);
+            told.denied(&fleet);
+            let expected = world.plan();
+            if let Err(error) = compare(&fleet, &told, &expected) {
+                return Err(TestCaseError::fail(format!("after {event:?}: {error}")));
+            }
+        }
+    }
+
+    #[test]
+    fn f10_no_more_remediations_are_begun_than_the_limit_allows_whoever_acts_and_restarts(
+        limit in 0u32..4, (mut world, events) in any_history(),
+    ) {
+        world.check = Check { limit: max(i64::from(limit)), external: true, ..world.check };
+        let mut fleet = world.fleet();
+        for event in events {
+            // Only what the controller itself does may make a request.
+            let event = match event {
+                Event::Put(i, target) => Event::Put(i, Target { request: RequestView::None, ..target }),
+                Event::Request(..) | Event::Limit(_) | Event::Rules(_) => continue,
+                event => event,
+            };
+            // A machine under remediation that leaves the fleet and comes back is another one.
+            let open = |world: &World, fleet: &Fleet| {
+                let counts = |(name, target): &(&String, &Target)| {
+                    target.request == RequestView::Open
+                        && fleet.wanted(name).unwrap().verdict.is_target()
+                };
+                world.machines.iter().filter(counts).count()
+            };
+            let before = open(&world, &fleet);
+            let acts = matches!(event, Event::Act);
+            world.happen(&mut fleet, event);
+            let after = open(&world, &fleet);
+            prop_assert!(!acts || after <= before || after <= limit as usize);
+        }
+    }
+}
+
+fn mk_fleet(check: Check, targets: Vec<Target>, now: Timestamp) -> Fleet {
+    let mut fleet = Fleet::new(check, mk_cluster(), None, now);
+    for target in targets {
+        fleet.put(target, now);
+    }
+    fleet.take();
+    fleet
+}
+
+fn named(turn: &Turn) -> Vec<&str> {
+    turn.machines.iter().map(AsRef::as_ref).collect()
+}
+
+#[test]
+fn what_is_known_already_changes_nothing() {
+    let mut fleet = mk_fleet(mk_check(), vec![mk_healthy("a"), mk_healthy("b")], at(10));
+    fleet.set_node("a", mk_node("True", at(0)), at(20));
+    fleet.set_request("a", RequestView::None, at(20));
+    fleet.set_cluster(mk_cluster(), at(20));
+    fleet.set_unreachable(None, at(20));
+    fleet.set_check(mk_check(), at(20), |_| None);
+    fleet.advance(at(20));
+    assert_eq!(fleet.take(), Turn::default());
+}
+
+#[test]
+fn an_event_about_one_machine_concerns_no_other() {
+    let mut fleet = mk_fleet(mk_check(), vec![mk_healthy("a"), mk_healthy("b")], at(10));
+    fleet.set_node("a", mk_node("Unknown", at(20)), at(20));
+    let turn = fleet.take();
+    assert_eq!((named(&turn), turn.targets), (vec!["a"], false));
+    assert_eq!(fleet.next_deadline(), Some(at(320)));
+
+    fleet.advance(at(319));
+    assert_eq!(fleet.take(), Turn::default());
+    fleet.advance(at(320));
+    assert_eq!(named(&fleet.take()), ["a"]);
+    assert_eq!(fleet.wanted("a").unwrap().action, Some(create("a")));
+}
+
+#[test]
+fn a_condition_that_no_rule_names_is_not_even_kept() {
+    let mut fleet = mk_fleet(mk_check(), vec![mk_healthy("a")], at(10));
+    let mut node = mk_node("True", at(0));
+    if let NodeView::Present(node) = &mut node {
+        node.conditions
+            .push(mk_condition("DiskPressure", "True", at(5)));
+    }
+    fleet.set_node("a", node, at(20));
+    assert_eq!(fleet.take(), Turn::default());
+}
+
+#[test]
+fn a_rule_on_another_condition_reads_the_machines_again() {
+    let mut target = mk_healthy("a");
+    if let NodeView::Present(node) = &mut target.node {
+        node.conditions
+            .push(mk_condition("DiskPressure", "True", at(0)));
+    }
+    let mut fleet = mk_fleet(mk_check(), vec![target.clone(), mk_healthy("gone")], at(10));
+    let check = Check {
+        node_conditions: vec![mk_rule("DiskPressure", "True", 5)],
+        ..mk_check()
+    };
+    fleet.set_check(check, at(10), |name| (name == "a").then(|| target.clone()));
+    assert_eq!(fleet.wanted("a").unwrap().action, Some(create("a")));
+    assert!(!fleet.contains("gone"));
+    assert_eq!(fleet.tally().expected, 1);
+}
+
+#[test]
+fn a_gate_that_opens_lets_every_unhealthy_machine_act() {
+    let check = Check {
+        limit: percent(40),
+        ..mk_check()
+    };
+    let sick = vec![mk_unhealthy("a"), mk_unhealthy("b"), mk_healthy("c")];
+    let mut fleet = mk_fleet(check, sick, at(400));
+    assert!(!fleet.is_open());
+    assert_eq!(fleet.wanted("a").unwrap().action, None);
+    fleet.put(mk_healthy("d"), at(400));
+    assert_eq!(named(&fleet.take()), ["d"], "2 of 4 is still more than 1");
+    fleet.put(mk_healthy("e"), at(400));
+    assert!(fleet.is_open());
+    assert_eq!(named(&fleet.take()), ["a", "b", "e"]);
+    assert_eq!(fleet.wanted("a").unwrap().action, Some(create("a")));
+}
+
+#[test]
+fn a_clock_that_is_set_back_takes_no_verdict_back() {
+    let mut fleet = mk_fleet(mk_check(), vec![mk_unhealthy("a")], at(300));
+    fleet.advance(at(100));
+    fleet.set_node("a", mk_node("False", at(0)), at(100));
+    assert_eq!(fleet.wanted("a").unwrap().verdict.label(), "unhealthy");
+}
+
+#[test]
+fn a_paused_fleet_wants_nothing_and_all_of_it_once_it_goes_on() {
+    let mut fleet = mk_fleet(
+        mk_check(),
+        vec![mk_unhealthy("a"), mk_starting("b")],
+        at(300),
+    );
+    fleet.set_cluster(
+        ClusterFacts {
+            paused: true,
+            ..mk_cluster()
+        },
+        at(301),
+    );
+    assert_eq!(fleet.take().machines.len(), 0);
+    let wanted = fleet.wanted("a").unwrap();
+    assert_eq!((wanted.condition, wanted.action), (None, None));
+    assert_eq!(fleet.next_deadline(), None);
+    fleet.set_cluster(mk_cluster(), at(302));
+    assert_eq!(named(&fleet.take()), ["a", "b"]);
+    assert_eq!(fleet.next_deadline(), Some(at(600)));
+}

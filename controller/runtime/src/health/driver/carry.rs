@@ -1,0 +1,344 @@
+//! Carries out what machines want, each for itself.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rackhand_core::health::{Action, RequestView, Verdict};
+
+use super::Driver;
+use crate::{
+    api::ApiError,
+    health::{
+        actions::{self, Acted},
+        conditions::{Shown, machine_conditions},
+        queue::Item,
+        recipe::{self, Read, Unusable},
+        status::{check_status, report_invalid},
+    },
+    object::Key,
+};
+
+/// When to look again for what could not be requested: a missing template sends no event when it
+/// comes.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// When to look again for a request that was made by somebody else and is not seen yet.
+const SEE_AGAIN: Duration = Duration::from_secs(1);
+
+/// What a task is for.
+pub(super) enum UnderWay {
+    Machine(Item),
+    Recipe(Key),
+    Status(Key),
+    Report(Key),
+}
+
+/// What a task came to.
+pub(super) enum Done {
+    Acted(Item, Result<Acted, ApiError>),
+    Written(Item, Option<Acted>, Result<(), ApiError>),
+    Recipe(Key, Result<Read, ApiError>),
+    Status(Key, Result<(), ApiError>),
+    Report(Key, Result<(), ApiError>),
+}
+
+impl Driver {
+    /// Gives every machine its turn for which there is room.
+    pub(super) fn dispatch(&mut self) {
+        while let Some(item) = self.queue.pop() {
+            self.turn(item);
+        }
+    }
+
+    fn spawn(&mut self, what: UnderWay, task: impl Future<Output = Done> + Send + 'static) {
+        let id = self.tasks.spawn(task).id();
+        self.under_way.insert(id, what);
+    }
+
+    /// Asks the fleet now, and not when the machine was put into the queue (F10).
+    fn turn(&mut self, item: Item) {
+        let Some(watched) = self.checks.get_mut(&item.check) else {
+            return;
+        };
+        let Some(wanted) = watched.fleet.wanted(&item.machine) else {
+            return;
+        };
+        let idle = self.held.contains(&item) || self.acted.contains_key(&item);
+        let action = wanted.action.filter(|_| !idle);
+        if watched.spec.dry_run {
+            if let Some(action) = action {
+                tracing::info!(check = %item.check, action = action.label(), machine = action.machine(), "dry run: not done");
+            }
+            return;
+        }
+        let shown = Shown {
+            uid: wanted.uid.to_owned(),
+            health: wanted.condition,
+            acted: None,
+            healthy: *wanted.verdict == Verdict::Healthy && !watched.fleet.paused(),
+        };
+        match action {
+            None => self.show(item, shown),
+            Some(Action::CreateRequest { uid, .. }) => self.create(item, uid),
+            Some(Action::DeleteRequest { .. }) => self.delete(item),
+            Some(Action::MarkOwnerRemediated { .. }) => self.show(
+                item,
+                Shown {
+                    acted: Some(Acted::ForOwner),
+                    ..shown
+                },
+            ),
+            Some(Action::ReportForeignRequest { owner, .. }) => {
+                let acted = Acted::NotRequested(Unusable {
+                    reason: "RemediationRequestCreationFailed",
+                    why: format!("a request of this name exists and belongs to {owner}; delete it"),
+                });
+                self.show(
+                    item,
+                    Shown {
+                        acted: Some(acted),
+                        ..shown
+                    },
+                );
+            }
+        }
+    }
+
+    fn show(&mut self, item: Item, mut shown: Shown) {
+        shown.acted = self.acted.remove(&item).or(shown.acted);
+        let context = self.context.clone();
+        self.queue.begin(item.clone());
+        self.spawn(UnderWay::Machine(item.clone()), async move {
+            let written = machine_conditions(&context, &item.check, &item.key(), &shown).await;
+            Done::Written(item, shown.acted, written)
+        });
+    }
+
+    fn create(&mut self, item: Item, uid: String) {
+        let Some(watched) = self.checks.get_mut(&item.check) else {
+            return;
+        };
+        let Some(template) = watched.spec.view.remediation_template.clone() else {
+            return;
+        };
+        let context = self.context.clone();
+        let Some(read) = watched.shelf.fresh(Instant::now()).cloned() else {
+            let check = item.check.clone();
+            self.parked.insert(item);
+            if !watched.shelf.reading {
+                watched.shelf.reading = true;
+                self.spawn(UnderWay::Recipe(check.clone()), async move {
+                    let read = recipe::read(&context, &check.namespace, template).await;
+                    Done::Recipe(check, read)
+                });
+            }
+            return;
+        };
+        // From here on it may exist, and counts as such.
+        self.creating.insert(item.clone());
+        let now = Timestamp::now();
+        watched
+            .fleet
+            .set_request(&item.machine, RequestView::Open, now);
+        self.queue.begin(item.clone());
+        let check = item.check.clone();
+        self.spawn(UnderWay::Machine(item.clone()), async move {
+            let made = actions::create(&context, &item.check, &item.key(), &uid, read).await;
+            Done::Acted(item, made)
+        });
+        self.settle(&check);
+    }
+
+    fn delete(&mut self, item: Item) {
+        let Some(watched) = self.checks.get(&item.check) else {
+            return;
+        };
+        let Some(template) = watched.spec.view.remediation_template.clone() else {
+            return;
+        };
+        let context = self.context.clone();
+        let spec = &watched.spec;
+        let uid = spec.request_uid(&context, &self.others, &item.key());
+        self.queue.begin(item.clone());
+        self.spawn(UnderWay::Machine(item.clone()), async move {
+            let deleted = match uid {
+                Some(uid) => actions::delete(&context, &template, &item.key(), uid).await,
+                None => Ok(Acted::Withdrawn),
+            };
+            Done::Acted(item, deleted)
+        });
+    }
+
+    /// A task is over.
+    pub(super) fn finish(&mut self, done: Done) {
+        let now = Instant::now();
+        match done {
+            Done::Acted(item, result) => self.acted(item, result, now),
+            Done::Written(item, acted, result) => self.written(item, acted, result, now),
+            Done::Recipe(check, result) => self.recipe(&check, result, now),
+            Done::Status(check, result) => {
+                let whole = result.inspect_err(
+                    |error| tracing::warn!(%check, %error, "the status of a health check was not written; trying again"),
+                );
+                self.status_written(&check, whole.is_ok(), now);
+            }
+            Done::Report(check, result) => {
+                if let Err(error) = result {
+                    tracing::warn!(%check, %error, "a health check was not told what is wrong with it; trying again");
+                    self.look_again(&check, now + LOOK_AGAIN);
+                }
+            }
+        }
+    }
+
+    /// A task ended without an answer.
+    pub(super) fn lost(&mut self, what: UnderWay) {
+        let now = Instant::now();
+        let why = || ApiError::other("a task", "it ended badly");
+        match what {
+            UnderWay::Machine(item) => self.acted(item, Err(why()), now),
+            UnderWay::Recipe(check) => self.recipe(&check, Err(why()), now),
+            UnderWay::Status(check) => self.status_written(&check, false, now),
+            UnderWay::Report(check) => self.look_again(&check, now + LOOK_AGAIN),
+        }
+    }
+
+    fn acted(&mut self, item: Item, result: Result<Acted, ApiError>, now: Instant) {
+        self.queue.end(&item);
+        match result {
+            Ok(acted) => {
+                self.queue.succeeded(&item);
+                let watched = self.checks.get(&item.check);
+                let seen = watched.is_some_and(|w| {
+                    w.spec
+                        .request_uid(&self.context, &self.others, &item.key())
+                        .is_some()
+                });
+                match acted {
+                    Acted::Requested if !seen => self.queue.later(&item, now + SEE_AGAIN),
+                    Acted::NotRequested(_) => {
+                        self.creating.remove(&item);
+                        self.held.insert(item.clone());
+                        self.queue.later(&item, now + LOOK_AGAIN);
+                    }
+                    _ => {
+                        self.creating.remove(&item);
+                    }
+                }
+                self.acted.insert(item.clone(), acted);
+            }
+            Err(error) => {
+                tracing::warn!(check = %item.check, machine = &*item.machine, %error, "action failed; trying again");
+                self.held.insert(item.clone());
+                self.queue.failed(&item, now);
+            }
+        }
+        if !self.checks.contains_key(&item.check) {
+            self.creating.remove(&item);
+            self.held.remove(&item);
+            self.acted.remove(&item);
+            return;
+        }
+        self.request_changed(&item);
+        self.reconsider(&item);
+    }
+
+    fn written(
+        &mut self,
+        item: Item,
+        acted: Option<Acted>,
+        result: Result<(), ApiError>,
+        now: Instant,
+    ) {
+        let changed = self.queue.end(&item);
+        match result {
+            Ok(()) => self.queue.succeeded(&item),
+            Err(error) => {
+                if let Some(acted) = acted.filter(|_| self.checks.contains_key(&item.check)) {
+                    self.acted.insert(item.clone(), acted);
+                }
+                // Somebody else wrote to the same Machine: the watch brings it back here.
+                if !error.is_conflict() && !error.is_not_found() {
+                    tracing::warn!(check = %item.check, machine = &*item.machine, %error, "conditions not written; trying again");
+                    self.queue.failed(&item, now);
+                }
+            }
+        }
+        if changed {
+            self.reconsider(&item);
+        }
+    }
+
+    fn recipe(&mut self, check: &Key, result: Result<Read, ApiError>, now: Instant) {
+        let of_check = |item: &Item| item.check == *check;
+        let parked: Vec<Item> = self
+            .parked
+            .iter()
+            .filter(|i| of_check(i))
+            .cloned()
+            .collect();
+        self.parked.retain(|item| !of_check(item));
+        let failure = match result {
+            Ok(read) => {
+                if let Some(watched) = self.checks.get_mut(check) {
+                    watched.shelf.put(Some(read), now);
+                }
+                None
+            }
+            Err(error) => {
+                if let Some(watched) = self.checks.get_mut(check) {
+                    watched.shelf.put(None, now);
+                }
+                Some(error)
+            }
+        };
+        if let Some(error) = &failure {
+            tracing::warn!(%check, %error, "the template could not be read; trying again");
+        }
+        for item in parked {
+            if failure.is_some() {
+                self.held.insert(item.clone());
+                self.queue.failed(&item, now);
+            }
+            self.reconsider(&item);
+        }
+    }
+
+    pub(super) fn write_status(&mut self, key: &Key) {
+        let Some(watched) = self.checks.get_mut(key) else {
+            return;
+        };
+        let due = std::mem::take(&mut watched.pace.due);
+        if !due || watched.pace.writing || watched.spec.dry_run {
+            return;
+        }
+        watched.pace.writing = true;
+        let (context, check, summary) = (self.context.clone(), key.clone(), watched.summary());
+        self.spawn(UnderWay::Status(check.clone()), async move {
+            let written = check_status(&context, &check, &summary).await;
+            Done::Status(check, written)
+        });
+    }
+
+    fn status_written(&mut self, key: &Key, whole: bool, now: Instant) {
+        let Some(watched) = self.checks.get_mut(key) else {
+            return;
+        };
+        watched.pace.written(whole, now);
+        watched.names |= !whole;
+        if std::mem::take(&mut watched.pace.due) {
+            self.status_due(key);
+        }
+    }
+
+    /// Says on a check why it is not evaluated.
+    pub(super) fn report(&mut self, key: &Key, reason: &'static str, message: String) {
+        let (context, check) = (self.context.clone(), key.clone());
+        self.spawn(UnderWay::Report(check.clone()), async move {
+            let told = match context.index.check(&check) {
+                Some(entry) => report_invalid(&context, &entry.object, reason, &message).await,
+                None => Ok(()),
+            };
+            Done::Report(check, told)
+        });
+    }
+}

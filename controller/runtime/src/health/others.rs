@@ -1,0 +1,230 @@
+//! Requests of kinds that other controllers carry out.
+//!
+//! Owns a watch per such kind, as long as a check names it. Must never say that there is no request
+//! before the first list has told.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt, pin_mut};
+use kube::{
+    Api,
+    api::PartialObjectMeta,
+    core::{ApiResource, DynamicObject},
+    runtime::{WatchStreamExt, watcher},
+};
+use parking_lot::RwLock;
+use rackhand_api::views::TemplateRef;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{Context, recipe::find};
+use crate::{object::Key, watch::pause};
+
+/// How long to wait before a kind that is not served is looked for again.
+const RETRY: Duration = Duration::from_secs(10);
+
+type Meta = PartialObjectMeta<DynamicObject>;
+
+/// A kind of requests in the version that a template names, in its namespace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct OtherKind {
+    pub(super) namespace: String,
+    pub(super) api_version: String,
+    pub(super) kind: String,
+}
+
+/// A request, as far as it matters whose it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) uid: String,
+    /// Kind, name and UID of its owners.
+    pub(super) owners: Vec<(String, String, String)>,
+    pub(super) deleting: bool,
+}
+
+/// What has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum News {
+    /// All requests of the kind are known now.
+    Synced(OtherKind),
+    /// One has come, changed or gone.
+    Changed(OtherKind, Key),
+}
+
+#[derive(Default)]
+struct Known {
+    synced: bool,
+    requests: BTreeMap<Key, Seen>,
+}
+
+/// What is known of such requests.
+#[derive(Default)]
+pub(super) struct Others {
+    known: RwLock<BTreeMap<OtherKind, Known>>,
+}
+
+// === impl OtherKind ===
+
+impl OtherKind {
+    pub(super) fn of(namespace: &str, template: &TemplateRef) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            api_version: template.api_version.clone(),
+            kind: template.request_kind().to_owned(),
+        }
+    }
+}
+
+// === impl Others ===
+
+impl Others {
+    /// Whether all of them are known.
+    pub(super) fn synced(&self, kind: &OtherKind) -> bool {
+        self.known.read().get(kind).is_some_and(|k| k.synced)
+    }
+
+    pub(super) fn get(&self, kind: &OtherKind, key: &Key) -> Option<Seen> {
+        self.known.read().get(kind)?.requests.get(key).cloned()
+    }
+
+    /// Takes in a version of a request; `None`: it is gone. Returns whether that is news.
+    pub(super) fn put(&self, kind: &OtherKind, key: Key, seen: Option<Seen>) -> bool {
+        let mut known = self.known.write();
+        let requests = &mut known.entry(kind.clone()).or_default().requests;
+        match seen {
+            Some(seen) => requests.insert(key, seen.clone()) != Some(seen),
+            None => requests.remove(&key).is_some(),
+        }
+    }
+
+    fn sync(&self, kind: &OtherKind, listed: &BTreeSet<Key>) {
+        let mut known = self.known.write();
+        let known = known.entry(kind.clone()).or_default();
+        known.requests.retain(|key, _| listed.contains(key));
+        known.synced = true;
+    }
+
+    pub(super) fn forget(&self, kind: &OtherKind) {
+        self.known.write().remove(kind);
+    }
+
+    /// Keeps a kind fresh until `cancel`.
+    pub(super) async fn watch(
+        self: Arc<Self>,
+        context: Arc<Context>,
+        kind: OtherKind,
+        news: mpsc::UnboundedSender<News>,
+        cancel: CancellationToken,
+    ) {
+        loop {
+            let found = find(&context, &kind.api_version, &kind.kind).await;
+            match found {
+                Ok(Some(resource)) => {
+                    tokio::select! {
+                        () = cancel.cancelled() => return,
+                        () = self.follow(&context, &kind, &resource, &news) => {}
+                    }
+                }
+                // What is not served has no objects.
+                Ok(None) => {
+                    self.sync(&kind, &BTreeSet::new());
+                    news.send(News::Synced(kind.clone())).ok();
+                }
+                Err(error) => tracing::warn!(%error, "cannot ask for the kind"),
+            }
+            if pause(&cancel, RETRY).await {
+                return;
+            }
+        }
+    }
+
+    async fn follow(
+        &self,
+        context: &Context,
+        kind: &OtherKind,
+        resource: &ApiResource,
+        news: &mpsc::UnboundedSender<News>,
+    ) {
+        // Names and owners only, not whole objects.
+        let objects: Api<Meta> =
+            Api::namespaced_with(context.client.clone(), &kind.namespace, resource);
+        let stream = watcher(objects, watcher::Config::default()).default_backoff();
+        pin_mut!(stream);
+        let mut listed = BTreeSet::new();
+        let tell = |object: &Meta, gone: bool| {
+            let (key, seen) = seen(object);
+            if self.put(kind, key.clone(), (!gone).then_some(seen)) {
+                news.send(News::Changed(kind.clone(), key)).ok();
+            }
+        };
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(watcher::Event::Init) => listed.clear(),
+                Ok(watcher::Event::InitApply(object)) => {
+                    listed.insert(seen(&object).0);
+                    tell(&object, false);
+                }
+                Ok(watcher::Event::InitDone) => {
+                    self.sync(kind, &listed);
+                    news.send(News::Synced(kind.clone())).ok();
+                }
+                Ok(watcher::Event::Apply(object)) => tell(&object, false),
+                Ok(watcher::Event::Delete(object)) => tell(&object, true),
+                Err(error) => {
+                    tracing::warn!(kind = kind.kind, %error, "watch interrupted; it is taken up again");
+                }
+            }
+        }
+    }
+}
+
+fn seen(object: &Meta) -> (Key, Seen) {
+    let meta = &object.metadata;
+    let owners = meta.owner_references.iter().flatten();
+    let key = Key::new(
+        meta.namespace.clone().unwrap_or_default(),
+        meta.name.clone().unwrap_or_default(),
+    );
+    let seen = Seen {
+        uid: meta.uid.clone().unwrap_or_default(),
+        owners: owners
+            .map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone()))
+            .collect(),
+        deleting: meta.deletion_timestamp.is_some(),
+    };
+    (key, seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_known_before_the_first_list_and_gone_is_what_a_later_one_does_not_name() {
+        let others = Others::default();
+        let kind = OtherKind {
+            namespace: "ns".into(),
+            api_version: "x.y/v1".into(),
+            kind: "Other".into(),
+        };
+        assert!(!others.synced(&kind));
+        let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
+        assert!(others.put(&kind, a.clone(), Some(Seen::default())));
+        assert!(
+            !others.put(&kind, a.clone(), Some(Seen::default())),
+            "no news"
+        );
+        assert!(others.put(&kind, b.clone(), Some(Seen::default())));
+        assert!(!others.synced(&kind));
+        others.sync(&kind, &BTreeSet::from([b.clone()]));
+        assert!(others.synced(&kind));
+        assert_eq!(others.get(&kind, &a), None);
+        assert!(others.put(&kind, b, None));
+        others.forget(&kind);
+        assert!(!others.synced(&kind));
+    }
+}

@@ -1,0 +1,124 @@
+//! What the requests of a check are made from: its template, and where requests are served.
+//!
+//! Read once for a storm and not once per machine.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use kube::core::ApiResource;
+use rackhand_api::views::{RemediationTemplateView, TemplateRef};
+use serde_json::{Map, Value};
+
+use super::Context;
+use crate::{
+    api::{ApiError, call, optional, words},
+    object::{Key, api},
+};
+
+/// How long a template is used as it was read.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A template that can be used.
+pub(super) struct Recipe {
+    pub(super) reference: TemplateRef,
+    pub(super) template: RemediationTemplateView,
+    /// `apiVersion` and kind of the requests.
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    /// Where they are served.
+    pub(super) resource: ApiResource,
+}
+
+/// Why none can be made: the reason of `ExternallyRemediated`, and in words.
+#[derive(Debug, Clone)]
+pub(super) struct Unusable {
+    pub(super) reason: &'static str,
+    pub(super) why: String,
+}
+
+pub(super) type Read = Result<Arc<Recipe>, Unusable>;
+
+/// The recipe of a check, as it was read last.
+#[derive(Default)]
+pub(super) struct Shelf {
+    read: Option<(Instant, Read)>,
+    /// It is being read.
+    pub(super) reading: bool,
+}
+
+// === impl Shelf ===
+
+impl Shelf {
+    pub(super) fn put(&mut self, read: Option<Read>, now: Instant) {
+        self.reading = false;
+        self.read = read.map(|read| (now, read));
+    }
+
+    /// The recipe, if it was read a moment ago.
+    pub(super) fn fresh(&self, now: Instant) -> Option<&Read> {
+        let (at, read) = self.read.as_ref()?;
+        (now.saturating_duration_since(*at) < FRESH).then_some(read)
+    }
+}
+
+pub(super) fn text(body: &Map<String, Value>, field: &str) -> Option<String> {
+    body.get(field).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// Reads template and resources.
+///
+/// # Errors
+/// The API server did not answer; anything else is an answer.
+pub(super) async fn read(
+    context: &Context,
+    namespace: &str,
+    reference: TemplateRef,
+) -> Result<Read, ApiError> {
+    let not_found = |why: String| {
+        let reason = "RemediationTemplateNotFound";
+        Ok(Err(Unusable { reason, why }))
+    };
+    let name = format!("{} {namespace}/{}", reference.kind, reference.name);
+    let version = &reference.api_version;
+    let Some(resource) = find(context, version, &reference.kind).await? else {
+        return not_found(format!("{name}: {version} is not served"));
+    };
+    let templates = api(&context.client, &resource, namespace);
+    let Some(found) = optional(call(&name, templates.get(&reference.name)).await)? else {
+        return not_found(format!("{name} does not exist"));
+    };
+    let template = match RemediationTemplateView::from_dynamic(&found) {
+        Ok(template) => template,
+        Err(error) => return not_found(error.to_string()),
+    };
+    let api_version = text(&template.template, "apiVersion").unwrap_or_else(|| version.clone());
+    let kind = text(&template.template, "kind").unwrap_or_else(|| reference.request_kind().into());
+    Ok(match find(context, &api_version, &kind).await? {
+        Some(resource) => Ok(Arc::new(Recipe {
+            reference,
+            template,
+            api_version,
+            kind,
+            resource,
+        })),
+        None => Err(Unusable {
+            reason: "RemediationRequestCreationFailed",
+            why: format!("{kind} of {api_version} is not served"),
+        }),
+    })
+}
+
+/// Where a kind is served in that version.
+pub(super) async fn find(
+    context: &Context,
+    api_version: &str,
+    kind: &str,
+) -> Result<Option<ApiResource>, ApiError> {
+    context
+        .served
+        .pinned(&context.client, api_version, kind)
+        .await
+        .map_err(|e| ApiError::other(Key::new(api_version, kind).to_string(), words(&e)))
+}

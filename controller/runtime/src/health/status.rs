@@ -1,0 +1,278 @@
+//! What an evaluation leaves in the check: conditions, counts, Events.
+//!
+//! Must never write what stands there already: two controllers that do so wake each other for ever.
+
+use jiff::Timestamp;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use rackhand_api::{
+    names::{
+        CLUSTER_NAME_LABEL,
+        conditions::{
+            EXTERNAL_REMEDIATION_REQUEST_AVAILABLE, EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
+            PAUSED, REMEDIATION_ALLOWED,
+        },
+        kinds,
+    },
+    views::{ClusterView, MachineHealthCheckView, Shape},
+};
+use rackhand_core::health::Gate;
+use serde_json::{Value, json};
+
+use super::{Context, Mine, conditions::patch_status};
+use crate::{
+    api::ApiError,
+    object::{Key, Kind, api},
+    remediation::{NewCondition, both_lists},
+};
+
+/// The schema takes no more names (machinehealthcheck.md 1.2).
+const MOST_TARGETS: usize = 10_000;
+
+/// What a check shall show.
+pub(super) struct Summary {
+    pub(super) expected: u32,
+    pub(super) healthy: u32,
+    pub(super) unhealthy: u32,
+    /// The names, if they may read otherwise than before.
+    pub(super) targets: Option<Vec<String>>,
+    pub(super) gate: Gate,
+    pub(super) paused: bool,
+}
+
+/// Status, label and owner of the check.
+pub(super) async fn check_status(
+    context: &Context,
+    key: &Key,
+    summary: &Summary,
+) -> Result<(), ApiError> {
+    let Some(entry) = context.index.check(key) else {
+        return Ok(());
+    };
+    let Ok(view) = entry.view.as_deref() else {
+        return Ok(());
+    };
+    let of = view.cluster_name.clone().unwrap_or_default();
+    let cluster = context.index.cluster(&Key::new(&key.namespace, of));
+    let Some(Ok(cluster)) = cluster.map(|c| c.view) else {
+        return Ok(());
+    };
+    let object = entry.object.as_ref();
+    let Summary { gate, paused, .. } = summary;
+    let paused = *paused;
+    let now = Timestamp::now();
+    let (status, reason) = if gate.open {
+        ("True", REMEDIATION_ALLOWED)
+    } else {
+        ("False", "TooManyUnhealthy")
+    };
+    let message = gate.message.as_str();
+    let mut old = Vec::new();
+    let mut new = Vec::new();
+    if !Mine::beside(&view.meta) {
+        new.push(NewCondition {
+            type_: PAUSED,
+            status: if paused { "True" } else { "False" },
+            reason: if paused { "Paused" } else { "NotPaused" },
+            message: if paused {
+                "the Cluster or this check is paused"
+            } else {
+                ""
+            },
+            severity: None,
+        });
+    }
+    if !paused {
+        old.push(NewCondition {
+            type_: REMEDIATION_ALLOWED,
+            status,
+            reason: if gate.open { "" } else { reason },
+            message,
+            severity: (!gate.open).then_some("Warning"),
+        });
+        new.push(NewCondition {
+            type_: REMEDIATION_ALLOWED,
+            status,
+            reason,
+            message,
+            severity: None,
+        });
+    }
+    let conditions = both_lists(object, view.shape, &old, &new, &cleared(view), now);
+    let counts = counts(view, summary);
+    let mut latest = object.clone();
+    let closing = !gate.open
+        && view
+            .condition(REMEDIATION_ALLOWED)
+            .and_then(|c| c.message.as_deref())
+            != Some(message);
+    if (conditions.is_some() || counts.is_some()) && !paused || conditions.is_some() {
+        let mut body = conditions.unwrap_or_else(|| {
+            json!({ "metadata": { "resourceVersion": object.metadata.resource_version }, "status": {} })
+        });
+        if let (Some(Value::Object(counts)), Some(status)) = (
+            counts.filter(|_| !paused),
+            body.get_mut("status").and_then(Value::as_object_mut),
+        ) {
+            status.extend(counts);
+        }
+        match patch_status(context, Kind::MachineHealthCheck, key, body).await {
+            Ok(object) => {
+                context
+                    .index
+                    .apply(Kind::MachineHealthCheck, object.clone());
+                latest = object;
+            }
+            // Changed meanwhile: the watch brings it back here.
+            Err(error) if error.is_conflict() || error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    if closing && summary.unhealthy > 0 && !paused {
+        context
+            .events
+            .send(object, true, "RemediationRestricted", message);
+    }
+    belongs(context, &latest, view, &cluster).await
+}
+
+/// Complaints of the old list that nothing ever took back upstream.
+fn cleared(view: &MachineHealthCheckView) -> Vec<&'static str> {
+    [
+        EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
+        EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
+    ]
+    .into_iter()
+    .filter(|t| view.condition(t).is_some())
+    .collect()
+}
+
+/// The counts; `None`: they stand there already.
+fn counts(view: &MachineHealthCheckView, summary: &Summary) -> Option<Value> {
+    let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+    let Summary {
+        expected,
+        healthy,
+        targets,
+        gate,
+        ..
+    } = summary;
+    let targets = targets
+        .as_ref()
+        .map(|names| names.get(..MOST_TARGETS).unwrap_or(names))
+        .filter(|names| view.targets != *names);
+    let same = view.expected_machines.unwrap_or(0) == number(*expected)
+        && view.current_healthy.unwrap_or(0) == number(*healthy)
+        && view.remediations_allowed.unwrap_or(0) == number(gate.remediations_allowed)
+        && view.observed_generation == view.meta.generation
+        && targets.is_none();
+    if same {
+        return None;
+    }
+    let mut counts = json!({
+        "expectedMachines": expected,
+        "currentHealthy": healthy,
+        "remediationsAllowed": gate.remediations_allowed,
+        "observedGeneration": view.meta.generation,
+    });
+    if let (Some(names), Some(counts)) = (targets, counts.as_object_mut()) {
+        counts.insert("targets".into(), names.into());
+    }
+    Some(counts)
+}
+
+/// Label and ownerReference that tie a check to its Cluster.
+async fn belongs(
+    context: &Context,
+    object: &DynamicObject,
+    view: &MachineHealthCheckView,
+    cluster: &ClusterView,
+) -> Result<(), ApiError> {
+    let labelled = view.meta.labels.get(CLUSTER_NAME_LABEL) == Some(&cluster.meta.name);
+    let owned = view.meta.owners.iter().any(|o| o.uid == cluster.meta.uid);
+    if labelled && owned {
+        return Ok(());
+    }
+    let mut owners = object.metadata.owner_references.clone().unwrap_or_default();
+    owners.retain(|o| !(o.kind == kinds::CLUSTER && o.name == cluster.meta.name));
+    let mut owners = serde_json::to_value(owners).unwrap_or_default();
+    if let Some(list) = owners.as_array_mut() {
+        list.push(json!({
+            "apiVersion": cluster.meta.api_version,
+            "kind": kinds::CLUSTER,
+            "name": cluster.meta.name,
+            "uid": cluster.meta.uid,
+        }));
+    }
+    let body = json!({ "metadata": {
+        "resourceVersion": object.metadata.resource_version,
+        "labels": { CLUSTER_NAME_LABEL: cluster.meta.name },
+        "ownerReferences": owners,
+    }});
+    let key = Key::of(object);
+    let what = format!("MachineHealthCheck {key}");
+    let resource = context
+        .served
+        .known(Kind::MachineHealthCheck)
+        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+    let checks = api(&context.client, &resource, &key.namespace);
+    let name = key.name.clone();
+    let patched = context
+        .writer
+        .write("check_metadata", what, move || async move {
+            let params = PatchParams::default();
+            checks.patch(&name, &params, &Patch::Merge(body)).await
+        })
+        .await;
+    match patched {
+        Ok(object) => {
+            context.index.apply(Kind::MachineHealthCheck, object);
+            Ok(())
+        }
+        Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A check that cannot be evaluated says so on itself, and the others go on.
+pub(super) async fn report_invalid(
+    context: &Context,
+    object: &DynamicObject,
+    reason: &str,
+    message: &str,
+) -> Result<(), ApiError> {
+    let version = object
+        .types
+        .as_ref()
+        .map(|t| t.api_version.as_str())
+        .unwrap_or_default();
+    let shape = if version.ends_with("v1beta2") {
+        Shape::V1Beta2
+    } else {
+        Shape::V1Beta1
+    };
+    let condition = |severity| NewCondition {
+        type_: REMEDIATION_ALLOWED,
+        status: "False",
+        reason,
+        message,
+        severity,
+    };
+    let body = both_lists(
+        object,
+        shape,
+        &[condition(Some("Error"))],
+        &[condition(None)],
+        &[],
+        Timestamp::now(),
+    );
+    let Some(body) = body else { return Ok(()) };
+    context.events.send(object, true, reason, message);
+    match patch_status(context, Kind::MachineHealthCheck, &Key::of(object), body).await {
+        Ok(object) => {
+            context.index.apply(Kind::MachineHealthCheck, object);
+            Ok(())
+        }
+        Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
+        Err(error) => Err(error),
+    }
+}

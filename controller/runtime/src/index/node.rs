@@ -1,0 +1,357 @@
+//! A Node of a workload cluster, as far as anybody here looks at it.
+//!
+//! Owns the choice of fields: of a real Node of 20 KB about 300 bytes are left, and the rest is not
+//! even read from the wire. A selector on Nodes needs more labels than these.
+
+use std::{collections::BTreeMap, fmt};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{Node, Taint},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+};
+use kube::core::ClusterResourceScope;
+use rackhand_api::names::{
+    CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, METAL3_UUID_LABEL,
+    OPENSHIFT_MACHINE_ANNOTATION,
+};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+
+/// Labels that tell the control plane, OpenShift and a BareMetalHost; the first is a prefix.
+const LABELS: [&str; 3] = [
+    "node-role.kubernetes.io/",
+    "node.openshift.io/os_id",
+    METAL3_UUID_LABEL,
+];
+/// Annotations that tell the Machine.
+const ANNOTATIONS: [&str; 3] = [
+    MACHINE_ANNOTATION,
+    CLUSTER_NAMESPACE_ANNOTATION,
+    OPENSHIFT_MACHINE_ANNOTATION,
+];
+
+/// A Node without heartbeats, images, addresses, capacities and the like.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct SeenNode {
+    #[serde(deserialize_with = "metadata")]
+    metadata: ObjectMeta,
+    #[serde(skip_serializing_if = "Spec::is_empty")]
+    spec: Spec,
+    status: Status,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
+    provider_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    taints: Option<Vec<Taint>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conditions: Option<Vec<Condition>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_info: Option<Info>,
+}
+
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Condition {
+    #[serde(rename = "type", default)]
+    type_: String,
+    #[serde(default)]
+    status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_transition_time: Option<Time>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Info {
+    #[serde(rename = "bootID")]
+    boot_id: String,
+    #[serde(rename = "systemUUID")]
+    system_uuid: String,
+}
+
+/// The metadata that is read.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    deletion_timestamp: Option<Time>,
+    #[serde(deserialize_with = "labels")]
+    labels: BTreeMap<String, String>,
+    #[serde(deserialize_with = "annotations")]
+    annotations: BTreeMap<String, String>,
+}
+
+fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+    let Metadata {
+        name,
+        uid,
+        resource_version,
+        deletion_timestamp,
+        labels,
+        annotations,
+    } = Metadata::deserialize(from)?;
+    Ok(ObjectMeta {
+        name,
+        uid,
+        resource_version,
+        deletion_timestamp,
+        labels: some(labels),
+        annotations: some(annotations),
+        ..ObjectMeta::default()
+    })
+}
+
+fn some(map: BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
+    (!map.is_empty()).then_some(map)
+}
+
+fn is_label(key: &str) -> bool {
+    LABELS
+        .iter()
+        .any(|label| key == *label || label.ends_with('/') && key.starts_with(label))
+}
+
+fn is_annotation(key: &str) -> bool {
+    ANNOTATIONS.contains(&key)
+}
+
+fn labels<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    from.deserialize_option(Entries(is_label))
+}
+
+fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    from.deserialize_option(Entries(is_annotation))
+}
+
+/// Reads the entries of a map whose keys are wanted.
+struct Entries(fn(&str) -> bool);
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = BTreeMap<String, String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of strings")
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(BTreeMap::new())
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(BTreeMap::new())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_map(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut kept = BTreeMap::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if self.0(&key) {
+                kept.insert(key, map.next_value()?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(kept)
+    }
+}
+
+impl kube::Resource for SeenNode {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind(_: &()) -> std::borrow::Cow<'_, str> {
+        "Node".into()
+    }
+
+    fn group(_: &()) -> std::borrow::Cow<'_, str> {
+        "".into()
+    }
+
+    fn version(_: &()) -> std::borrow::Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural(_: &()) -> std::borrow::Cow<'_, str> {
+        "nodes".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl From<Node> for SeenNode {
+    fn from(node: Node) -> Self {
+        let meta = node.metadata;
+        let wanted = |map: Option<BTreeMap<String, String>>, is: fn(&str) -> bool| {
+            let mut map = map.unwrap_or_default();
+            map.retain(|key, _| is(key));
+            some(map)
+        };
+        let spec = node.spec.unwrap_or_default();
+        let status = node.status.unwrap_or_default();
+        Self {
+            metadata: ObjectMeta {
+                name: meta.name,
+                uid: meta.uid,
+                resource_version: meta.resource_version,
+                deletion_timestamp: meta.deletion_timestamp,
+                labels: wanted(meta.labels, is_label),
+                annotations: wanted(meta.annotations, is_annotation),
+                ..ObjectMeta::default()
+            },
+            spec: Spec {
+                provider_id: spec.provider_id,
+                taints: spec.taints,
+            },
+            status: Status {
+                conditions: status.conditions.map(|list| {
+                    let seen = |c: k8s_openapi::api::core::v1::NodeCondition| Condition {
+                        type_: c.type_,
+                        status: c.status,
+                        reason: c.reason,
+                        last_transition_time: c.last_transition_time,
+                    };
+                    list.into_iter().map(seen).collect()
+                }),
+                node_info: status.node_info.map(|info| Info {
+                    boot_id: info.boot_id,
+                    system_uuid: info.system_uuid,
+                }),
+            },
+        }
+    }
+}
+
+// === impl Spec ===
+
+impl Spec {
+    fn is_empty(&self) -> bool {
+        self.provider_id.is_none() && self.taints.is_none()
+    }
+}
+
+/// A condition of a Node: type, status, reason, since when.
+pub(crate) type NodeCondition = (String, String, Option<String>, Option<Timestamp>);
+
+// === impl SeenNode ===
+
+impl SeenNode {
+    /// Its conditions.
+    pub(crate) fn into_conditions(self) -> impl Iterator<Item = NodeCondition> {
+        let list = self.status.conditions.unwrap_or_default();
+        list.into_iter().map(|c| {
+            let since = c.last_transition_time.map(|t| t.0);
+            (c.type_, c.status, c.reason, since)
+        })
+    }
+
+    /// Takes out the version of its stored state, which changes with each heartbeat.
+    pub(super) fn take_version(&mut self) -> Option<String> {
+        self.metadata.resource_version.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn real() -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": "n", "uid": "u", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {
+                    "kubernetes.io/hostname": "n", "node-role.kubernetes.io/control-plane": "",
+                    "metal3.io/uuid": "b",
+                },
+                "annotations": { "cluster.x-k8s.io/machine": "m", "x": "y" },
+                "managedFields": [{ "manager": "kubelet" }],
+            },
+            "spec": {
+                "podCIDR": "10.0.0.0/24", "providerID": "metal3://b",
+                "taints": [{ "key": "k", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z" }],
+            },
+            "status": {
+                "conditions": [{
+                    "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ok",
+                    "lastHeartbeatTime": "2026-01-01T00:00:09Z",
+                    "lastTransitionTime": "2026-01-01T00:00:01Z",
+                }],
+                "nodeInfo": { "bootID": "boot", "systemUUID": "uuid", "osImage": "Linux" },
+                "images": [{ "names": ["a"], "sizeBytes": 1 }],
+            },
+        })
+    }
+
+    #[test]
+    fn from_the_wire_and_from_a_whole_node_the_same_is_seen() {
+        let whole: Node = serde_json::from_value(real()).unwrap();
+        let seen: SeenNode = serde_json::from_value(real()).unwrap();
+        let seen = serde_json::to_value(seen).unwrap();
+        assert_eq!(seen, serde_json::to_value(SeenNode::from(whole)).unwrap());
+        assert_eq!(
+            seen,
+            json!({
+                "metadata": {
+                    "name": "n", "uid": "u", "resourceVersion": "7",
+                    "labels": { "node-role.kubernetes.io/control-plane": "", "metal3.io/uuid": "b" },
+                    "annotations": { "cluster.x-k8s.io/machine": "m" },
+                },
+                "spec": {
+                    "providerID": "metal3://b",
+                    "taints": [{ "key": "k", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z" }],
+                },
+                "status": {
+                    "conditions": [{
+                        "type": "Ready", "status": "True", "reason": "KubeletReady",
+                        "lastTransitionTime": "2026-01-01T00:00:01Z",
+                    }],
+                    "nodeInfo": { "bootID": "boot", "systemUUID": "uuid" },
+                },
+            })
+        );
+        let node: Node = serde_json::from_value(seen).unwrap();
+        assert_eq!(node.metadata.name.as_deref(), Some("n"));
+    }
+
+    #[test]
+    fn a_node_that_says_little_is_seen_too() {
+        for value in [
+            json!({}),
+            json!({ "metadata": { "name": "n", "labels": null, "annotations": null } }),
+            json!({ "spec": {}, "status": { "conditions": null, "nodeInfo": null } }),
+            json!({ "status": { "conditions": [{}], "nodeInfo": {} } }),
+        ] {
+            let seen: SeenNode = serde_json::from_value(value).unwrap();
+            let whole: Node = serde_json::from_value(serde_json::to_value(seen).unwrap()).unwrap();
+            assert_eq!(whole.spec, None);
+        }
+    }
+}
