@@ -4,7 +4,7 @@
 //! the admin server. Must never: decide anything about health, fencing or power.
 //!
 //! ```text
-//! watches -> Index -> health (plan)      -> Writer -> Kubernetes
+//! watches -> Index -> health (fleets)    -> Writer -> Kubernetes
 //!               |---> remediation (step) ----^  |
 //!               |          '--> agents (gRPC, mTLS, with the leader's term)
 //! ```

@@ -172,8 +172,8 @@ impl Driver {
     pub(super) fn finish(&mut self, done: Done) {
         let now = Instant::now();
         match done {
-            Done::Acted(item, result) => self.acted(item, result, now),
-            Done::Written(item, acted, result) => self.written(item, acted, result, now),
+            Done::Acted(item, result) => self.acted(&item, result, now),
+            Done::Written(item, acted, result) => self.written(&item, acted, result, now),
             Done::Recipe(check, result) => self.recipe(&check, result, now),
             Done::Status(check, result) => {
                 let whole = result.inspect_err(
@@ -195,18 +195,18 @@ impl Driver {
         let now = Instant::now();
         let why = || ApiError::other("a task", "it ended badly");
         match what {
-            UnderWay::Machine(item) => self.acted(item, Err(why()), now),
+            UnderWay::Machine(item) => self.acted(&item, Err(why()), now),
             UnderWay::Recipe(check) => self.recipe(&check, Err(why()), now),
             UnderWay::Status(check) => self.status_written(&check, false, now),
             UnderWay::Report(check) => self.look_again(&check, now + LOOK_AGAIN),
         }
     }
 
-    fn acted(&mut self, item: Item, result: Result<Acted, ApiError>, now: Instant) {
-        self.queue.end(&item);
+    fn acted(&mut self, item: &Item, result: Result<Acted, ApiError>, now: Instant) {
+        self.queue.end(item);
         match result {
             Ok(acted) => {
-                self.queue.succeeded(&item);
+                self.queue.succeeded(item);
                 let watched = self.checks.get(&item.check);
                 let seen = watched.is_some_and(|w| {
                     w.spec
@@ -214,14 +214,14 @@ impl Driver {
                         .is_some()
                 });
                 match acted {
-                    Acted::Requested if !seen => self.queue.later(&item, now + SEE_AGAIN),
+                    Acted::Requested if !seen => self.queue.later(item, now + SEE_AGAIN),
                     Acted::NotRequested(_) => {
-                        self.creating.remove(&item);
+                        self.creating.remove(item);
                         self.held.insert(item.clone());
-                        self.queue.later(&item, now + LOOK_AGAIN);
+                        self.queue.later(item, now + LOOK_AGAIN);
                     }
                     _ => {
-                        self.creating.remove(&item);
+                        self.creating.remove(item);
                     }
                 }
                 self.acted.insert(item.clone(), acted);
@@ -229,29 +229,29 @@ impl Driver {
             Err(error) => {
                 tracing::warn!(check = %item.check, machine = &*item.machine, %error, "action failed; trying again");
                 self.held.insert(item.clone());
-                self.queue.failed(&item, now);
+                self.queue.failed(item, now);
             }
         }
         if !self.checks.contains_key(&item.check) {
-            self.creating.remove(&item);
-            self.held.remove(&item);
-            self.acted.remove(&item);
+            self.creating.remove(item);
+            self.held.remove(item);
+            self.acted.remove(item);
             return;
         }
-        self.request_changed(&item);
-        self.reconsider(&item);
+        self.request_changed(item);
+        self.reconsider(item);
     }
 
     fn written(
         &mut self,
-        item: Item,
+        item: &Item,
         acted: Option<Acted>,
         result: Result<(), ApiError>,
         now: Instant,
     ) {
-        let changed = self.queue.end(&item);
+        let changed = self.queue.end(item);
         match result {
-            Ok(()) => self.queue.succeeded(&item),
+            Ok(()) => self.queue.succeeded(item),
             Err(error) => {
                 if let Some(acted) = acted.filter(|_| self.checks.contains_key(&item.check)) {
                     self.acted.insert(item.clone(), acted);
@@ -259,12 +259,12 @@ impl Driver {
                 // Somebody else wrote to the same Machine: the watch brings it back here.
                 if !error.is_conflict() && !error.is_not_found() {
                     tracing::warn!(check = %item.check, machine = &*item.machine, %error, "conditions not written; trying again");
-                    self.queue.failed(&item, now);
+                    self.queue.failed(item, now);
                 }
             }
         }
         if changed {
-            self.reconsider(&item);
+            self.reconsider(item);
         }
     }
 
