@@ -65,6 +65,8 @@ struct World {
     _old: Metal3,
     /// Its changes of power fail; it does not force.
     ill: Metal3,
+    /// Its operator takes its time over the power-on.
+    slow: Metal3,
     /// Its operator goes away before the power-on.
     away: Metal3,
 }
@@ -72,7 +74,7 @@ struct World {
 #[tokio::test(flavor = "multi_thread")]
 async fn beside_baremetal_operator_neither_side_undoes_the_other() {
     let dir = tempfile::tempdir().unwrap();
-    let others = ["down-1", "late-1", "old-1", "ill-1", "away-1"];
+    let others = ["down-1", "late-1", "old-1", "ill-1", "away-1", "slow-1"];
     let hosts = WELL.iter().chain(&others).map(|&host| host.to_owned());
     let rack = RackSpec {
         hosts: hosts.collect(),
@@ -123,6 +125,9 @@ async fn beside_baremetal_operator_neither_side_undoes_the_other() {
                 },
             )
             .unwrap(),
+        slow: stage
+            .start_metal3(&["slow-1"], Settings::default())
+            .unwrap(),
         away: stage
             .start_metal3(&["away-1"], Settings::default())
             .unwrap(),
@@ -149,6 +154,7 @@ async fn beside_baremetal_operator_neither_side_undoes_the_other() {
         "a7_what_ironic_undoes_is_not_held_against_the_host",
         undone(w),
     );
+    all.add("f5_a_slow_operator_is_not_another_host", slow(w));
     all.add("an_operator_in_backoff_holds_up_nothing", backing_off(w));
     let outcome = all.run().await;
     let outcome = outcome.and_then(|()| {
@@ -620,4 +626,28 @@ async fn undone(w: &World) -> Result<()> {
         "{counters:?}"
     );
     w.stage.tainted_only_while_off(&w.witness, "away-1").await
+}
+
+/// The operator switches on late in its grace: the node that reports then is no other host's.
+async fn slow(w: &World) -> Result<()> {
+    w.draining("slow-1").await?;
+    w.slow.stop_operator();
+    w.stage.let_pod_go("slow-1").await?;
+    wait_until("our hold goes", LONG, || async {
+        let holds = w.witness.holds("slow-1", HOLD);
+        Ok(if holds.len() == 2 {
+            Ok(())
+        } else {
+            Err(format!("{holds:?}"))
+        })
+    })
+    .await?;
+    // After the last look but one, and early enough for the node to report within the grace.
+    tokio::time::sleep(Duration::from_millis(6500)).await;
+    w.slow.start_operator();
+    w.back_by("slow-1", &[(IRONIC, OFF), (IRONIC, ON)]).await?;
+    let steps = w.witness.steps("slow-1");
+    let aborted = steps.iter().any(|(_, step)| step == "Aborting");
+    ensure!(!aborted, "{steps:?} {:?}", w.witness.reasons("slow-1"));
+    Ok(())
 }

@@ -52,6 +52,8 @@ pub struct PowerView {
     pub asked: Timestamp,
     /// When the answer came, by our clock: how fresh it is.
     pub answered: Timestamp,
+    /// The Lease's renewTime as it was known when the question was sent: what had happened by then.
+    pub lease: Option<String>,
     /// The answer, or why there is none.
     pub result: Result<PowerReading, String>,
 }

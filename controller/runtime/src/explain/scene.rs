@@ -233,6 +233,7 @@ fn power(state: Option<&State>, now: Timestamp, assumed: &mut Vec<String>) -> Op
     Some(PowerView {
         asked: now,
         answered: now,
+        lease: None,
         result: Ok(PowerReading {
             state: PowerState::Off,
             raw: "assumed".into(),

@@ -171,8 +171,12 @@ impl Cx<'_> {
     fn other_host(&self, s: &State) -> Option<Decision> {
         let node = self.node().filter(|node| Self::lease_moved(s, node))?;
         match self.power_now(s) {
-            Fresh::Ask => Some(self.act(s.clone(), Because::PowerOnRunning, Command::ReadPower)),
-            Fresh::Off => Some(self.abort(s.clone(), Because::LeaseRenewed(node.name.clone()))),
+            Fresh::Off if self.read_since_renewal(s, node) => {
+                Some(self.abort(s.clone(), Because::LeaseRenewed(node.name.clone())))
+            }
+            Fresh::Ask | Fresh::Off => {
+                Some(self.act(s.clone(), Because::PowerOnRunning, Command::ReadPower))
+            }
             Fresh::On(_) | Fresh::Unclear(_) | Fresh::Unreadable(_) => None,
         }
     }

@@ -43,6 +43,7 @@ pub(super) fn mk_power(asked: i64, state: PowerState) -> Option<PowerView> {
     Some(PowerView {
         asked: at(asked),
         answered: at(asked),
+        lease: None,
         result: Ok(mk_reading(state, 0)),
     })
 }
@@ -51,6 +52,7 @@ pub(super) fn mk_no_power(asked: i64) -> Option<PowerView> {
     Some(PowerView {
         asked: at(asked),
         answered: at(asked),
+        lease: None,
         result: Err("the BMC did not answer in 5s".into()),
     })
 }

@@ -292,9 +292,14 @@ impl Run {
                 }
                 let result = w.read_bmc().map(|state| w.reading(state, w.now));
                 let answered = time(w.now);
+                let lease = match &o.workload {
+                    WorkloadView::Present(node) => node.lease.as_ref(),
+                    _ => None,
+                };
                 self.power = Some(PowerView {
                     asked,
                     answered,
+                    lease: lease.map(|l| l.renewed.clone()),
                     result,
                 });
             }
