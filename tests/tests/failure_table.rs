@@ -19,7 +19,7 @@
 //! | Our hold key removed by others | here: `hold_removed`; by an old operator: `cooperative.rs`, deleted |
 //! | disablePowerOff | `cooperative.rs`: unswitchable |
 //! | Two health checks on one Machine | here: `two_checks` |
-//! | Two control-plane members | here: `one_member_at_a_time`, `quorum_first` |
+//! | Two control-plane members | here: `one_member_at_a_time`, `member_paused`, `quorum_first` |
 //! | Two hosts at one BMC endpoint | here: `one_bmc` |
 //! | Controller or agent restart at any step | `crash.rs` |
 //! | Power-on refused for a while | here: `on_refused` |
@@ -85,6 +85,7 @@ fn racks() -> Vec<RackSpec> {
         by_hand("twin", 2, HostLink::Managed),
         by_hand("five", 5, HostLink::Inventory),
         by_hand("three", 3, HostLink::Inventory),
+        by_hand("trio", 3, HostLink::Inventory),
     ]
 }
 
@@ -135,6 +136,10 @@ async fn every_row_of_the_failure_table_comes_out_as_specified() {
         "f6_one_member_of_a_control_plane_at_a_time",
         one_member_at_a_time(w),
     );
+    all.add(
+        "f6_a_member_that_is_paused_holds_up_no_other",
+        member_paused(w),
+    );
     all.add("f6_etcd_keeps_its_quorum", quorum_first(w));
     all.add(
         "two_hosts_with_one_bmc_take_turns_and_one_is_wrong",
@@ -169,6 +174,7 @@ async fn begin(stage: &Stage, wire: &Wire) -> Result<()> {
         ("far", wire.kubeconfig.as_str()),
         ("five", direct.as_str()),
         ("three", direct.as_str()),
+        ("trio", direct.as_str()),
     ] {
         write_cluster(stage, name, kubeconfig).await?;
         for spec in racks().iter().filter(|spec| spec.name == name) {
@@ -550,6 +556,29 @@ async fn quorum_first(w: &World) -> Result<()> {
     w.succeeded(first).await?;
     w.stage.one_cycle(first)?;
     w.stage.one_cycle(other)
+}
+
+/// What holds up one member is its own: the others need not wait for it.
+async fn member_paused(w: &World) -> Result<()> {
+    let machines = w.stage.machines();
+    let paused = "cluster.x-k8s.io/paused";
+    w.stage
+        .annotate(&machines, "trio-1", paused, Some(""))
+        .await?;
+    w.stage.remediate("trio-1").await?;
+    w.stage.wait_blocked("trio-1", "Paused").await?;
+    w.lose("trio-2", true).await?;
+    w.stage.remediate("trio-2").await?;
+    w.stage.wait_step("trio-2", "Draining").await?;
+    // Able again it is the older one, and comes after the one that has begun.
+    w.stage.annotate(&machines, "trio-1", paused, None).await?;
+    let seen = w.stage.wait_blocked("trio-1", "OtherRemediation").await?;
+    ensure!(seen.message.contains("trio-2"), "{}", seen.message);
+    w.stage.withdraw("trio-1").await?;
+    w.stage.let_pod_go("trio-2").await?;
+    w.succeeded("trio-2").await?;
+    w.stage.one_cycle("trio-2")?;
+    w.stage.untouched("trio-1")
 }
 
 /// The BareMetalHost of one names the BMC of the other.

@@ -178,6 +178,16 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
     }
 }
 
+/// Whether it would take its host now, going by an observation in which no other remediation stands
+/// in the way. One that would not must hold up nobody (F6).
+pub fn would_begin(o: &Observation, state: Option<&State>, now: Timestamp) -> bool {
+    let pending = State::new(now);
+    let before = state.unwrap_or(&pending);
+    let d = step(o, Some(before), now);
+    let begins = d.next == Next::Do(Command::AddFinalizer) || d.state.step == Step::Holding;
+    matches!(before.step, Step::Pending | Step::Retrying) && begins
+}
+
 /// A point in time after another; the end of time where it does not fit.
 pub(super) fn after(t: Timestamp, d: Duration) -> Timestamp {
     t.checked_add(d).unwrap_or(Timestamp::MAX)

@@ -16,6 +16,7 @@ mod judge;
 mod policies;
 mod strategies;
 mod table;
+mod turns;
 mod waiting;
 mod ways_out;
 mod withdrawn;

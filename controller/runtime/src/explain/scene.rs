@@ -17,7 +17,7 @@ use rackhand_core::{
     hosts::Rack,
     remediation::{
         AgentView, Because, Drain, HostView, Observation, OperationView, PowerReading, PowerState,
-        PowerView, State, Step, Taint, WorkloadView, conflict,
+        PowerView, State, Step, Taint, Turn, WorkloadView, conflict,
     },
 };
 use serde_json::Value;
@@ -29,8 +29,8 @@ use crate::{
     index::{Connection, Index},
     object::Key,
     remediation::{
-        Place, RequestId, RequestView, active, bmh_facts, control_plane, find_machine, host,
-        machine_facts, place, request_facts, rival, stored_state, wanted_node_action,
+        Place, RequestId, active, bmh_facts, control_plane, find_machine, host, machine_facts,
+        place, request_facts, rival, stored_state, wanted_node_action,
     },
 };
 
@@ -99,16 +99,15 @@ pub(super) fn scene(
         HostView::NotFound(_) => None,
     };
     let me = active(index, id, &view, &place, host_ref.as_ref(), state.as_ref());
-    let conflict = rival(&uid, bmh.as_ref())
-        .or_else(|| conflict(&me, &others(index), control_plane(index, &place, None)));
     let agent = agent(index, host_ref.as_ref().map(|h| h.rack.as_str()));
     let operation = operation(state.as_ref(), now, &mut assumed);
     let power = power(state.as_ref(), now, &mut assumed);
     let drain = drain(workload, &place, state.as_ref(), &mut assumed);
-    let observation = Observation {
+    let mut observation = Observation {
         request: request_facts(index, config, id, &view, &place),
         machine: machine_facts(&place),
         host: found,
+        conflict: rival(&uid, bmh.as_ref()),
         bmh,
         workload: seen_workload,
         agent,
@@ -116,13 +115,14 @@ pub(super) fn scene(
         power,
         drain,
         node_action: wanted_node_action(index, config, &view, &place),
-        conflict,
         completed: BTreeSet::new(),
     };
+    let right = conflict(&me, &others(index), control_plane(index, &place, None));
+    observation.conflict = observation.conflict.or(right.because);
     let seen = seen(&place, &observation);
     Ok(Scene {
         request: id.to_string(),
-        recorded: recorded(&entry.object),
+        recorded: said(&entry.object, "message"),
         observation,
         state,
         seen,
@@ -130,16 +130,16 @@ pub(super) fn scene(
     })
 }
 
-/// What the controller wrote last, in words.
-fn recorded(object: &DynamicObject) -> Option<String> {
-    let status = object.data.get("status").and_then(|s| s.get("message"));
-    if let Some(message) = status.and_then(Value::as_str) {
-        return Some(message.to_owned());
+/// What the controller wrote last: `reason` as one word, `message` in words.
+fn said(object: &DynamicObject, field: &str) -> Option<String> {
+    let status = object.data.get("status").and_then(|s| s.get(field));
+    if let Some(word) = status.and_then(Value::as_str) {
+        return Some(word.to_owned());
     }
     let annotations = object.annotations();
     let text = annotations.get(rackhand_api::names::STATE_ANNOTATION)?;
     let value: Value = serde_json::from_str(text).ok()?;
-    value.get("message")?.as_str().map(str::to_owned)
+    value.get(field)?.as_str().map(str::to_owned)
 }
 
 /// The racks as their RackAgents say; which hosts an inventory holds only the agent knows.
@@ -316,17 +316,23 @@ fn others(index: &Index) -> Vec<rackhand_core::remediation::Active> {
             HostView::Found(host) => Some(host),
             HostView::NotFound(_) => None,
         };
-        let view: &RequestView = view;
-        list.push(active(
-            index,
-            &id,
-            view,
-            &place,
-            host.as_ref(),
-            state.as_ref(),
-        ));
+        let mut other = active(index, &id, view, &place, host.as_ref(), state.as_ref());
+        if other.turn == Turn::Ready && waits_for_its_own(&entry.object) {
+            other.turn = Turn::Waits;
+        }
+        list.push(other);
     }
     list
+}
+
+/// By the reason that the controller wrote last: only a request that waits for nothing but another
+/// may hold up others.
+fn waits_for_its_own(object: &DynamicObject) -> bool {
+    let free = [
+        Because::Started.label(),
+        Because::OtherRemediation(String::new()).label(),
+    ];
+    said(object, "reason").is_some_and(|reason| !free.contains(&reason.as_str()))
 }
 
 fn seen(place: &Place, o: &Observation) -> Vec<(String, String)> {

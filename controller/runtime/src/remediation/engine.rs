@@ -236,7 +236,6 @@ impl Engine {
             }
             _ => {}
         }
-        self.register(&decision.state);
         self.blocked(&decision.state, &decision.because);
         for note in &decision.notes {
             self.tell(
@@ -253,13 +252,6 @@ impl Engine {
         self.context
             .metrics
             .blocked(&self.uid, blocked.then(|| because.label()));
-    }
-
-    /// Others see that this host is taken (F6).
-    fn register(&self, state: &State) {
-        if let Some(active) = self.context.active.lock().get_mut(&self.uid) {
-            active.begun = state.step != Step::Pending;
-        }
     }
 
     /// Shows why nothing happens, once per reason.

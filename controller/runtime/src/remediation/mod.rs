@@ -56,7 +56,7 @@ pub(crate) struct Context {
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) config: Config,
-    /// Unfinished remediations by UID, for the right of way (F6).
+    /// Remediations by UID as they last looked, for the right of way (F6).
     pub(crate) active: Mutex<BTreeMap<String, Active>>,
     /// Since when each Node's Lease has been seen unchanged, by cluster.
     pub(crate) leases: Mutex<BTreeMap<Key, Arc<LeaseMemory>>>,

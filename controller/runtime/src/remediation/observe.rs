@@ -16,13 +16,14 @@ use rackhand_api::{
 };
 use rackhand_core::remediation::{
     AgentView, BareMetalHostFacts, Because, HostView, MachineView as MachineFacts, NodeAction,
-    Observation, RequestFacts, Step, WorkloadView, node_action,
+    Observation, RequestFacts, Step, WorkloadView, node_action, would_begin,
 };
 
 use super::{
     engine::{Engine, Setback},
     place::{Place, find_machine, host, place},
     request::{RequestId, RequestView, finalizer},
+    rivals::{active, control_plane, rival},
 };
 use crate::{
     api::{call, optional},
@@ -41,7 +42,10 @@ impl Engine {
         let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
         let view = match &entry.view {
             Ok(view) => view.clone(),
-            Err(error) => return Ok(Err(Because::InvalidSpec(error.to_string()))),
+            Err(error) => {
+                self.hold_place(&entry.object);
+                return Ok(Err(Because::InvalidSpec(error.to_string())));
+            }
         };
         let state = self.recorded.state.clone();
         let index = &self.context.index;
@@ -100,19 +104,20 @@ impl Engine {
             _ => (workload, None),
         };
         let guard = self.etcd_guard(&place, state.as_ref()).await;
-        let conflict = self.right_of_way(
+        let config = &self.context.config;
+        let me = active(
+            &self.context.index,
+            &self.id,
             &view,
             &place,
             found.as_ref(),
-            bmh.as_ref(),
             state.as_ref(),
-            guard,
         );
-        let config = &self.context.config;
-        Ok(Ok(Observation {
+        let mut o = Observation {
             request: request_facts(&self.context.index, config, &self.id, &view, &place),
             machine: machine_facts(&place),
             host,
+            conflict: rival(&self.uid, bmh.as_ref()),
             bmh,
             workload,
             agent,
@@ -120,9 +125,13 @@ impl Engine {
             power: self.power.clone(),
             drain,
             node_action: wanted_node_action(&self.context.index, config, &view, &place),
-            conflict,
             completed: self.completed.clone(),
-        }))
+        };
+        let able = would_begin(&o, state.as_ref(), now);
+        let quorum = control_plane(&self.context.index, &place, guard);
+        let right = self.right_of_way(me, able, quorum);
+        o.conflict = o.conflict.or(right);
+        Ok(Ok(o))
     }
 
     async fn workload(&self, place: &Place, now: Timestamp) -> WorkloadView {

@@ -2,7 +2,7 @@
 
 use super::{super::*, build::*};
 
-const STEPS: [Step; 16] = [
+pub(super) const STEPS: [Step; 16] = [
     Step::Pending,
     Step::Holding,
     Step::PoweringOff,
