@@ -23,6 +23,7 @@
 //! | Two hosts at one BMC endpoint | here: `one_bmc` |
 //! | Controller or agent restart at any step | `crash.rs` |
 //! | Power-on refused for a while | here: `on_refused` |
+//! | Off again while it boots | here: `off_again`; forced by Ironic: `cooperative.rs`, off_again |
 //! | Clock skew | here: `clocks_ahead_and_behind` |
 //!
 //! All scenarios run at the same time on one stage, each with hosts of its own.
@@ -72,9 +73,11 @@ fn racks() -> Vec<RackSpec> {
     let by_hand = |name: &str, hosts, link| RackSpec::new(name, hosts, link).in_pool("by-hand");
     vec![
         RackSpec {
-            hosts: ["still-1", "block-1", "late-1", "ahead-1", "behind-1"]
-                .map(str::to_owned)
-                .into(),
+            hosts: [
+                "still-1", "block-1", "late-1", "again-1", "ahead-1", "behind-1",
+            ]
+            .map(str::to_owned)
+            .into(),
             ..RackSpec::new("many", 0, HostLink::Inventory)
         },
         RackSpec::new("two", 1, HostLink::Inventory).in_pool("two"),
@@ -148,6 +151,10 @@ async fn every_row_of_the_failure_table_comes_out_as_specified() {
     all.add(
         "a_power_on_that_is_refused_for_a_while_is_repeated",
         on_refused(w),
+    );
+    all.add(
+        "a_host_that_is_switched_off_while_it_boots_is_switched_on_again",
+        off_again(w),
     );
     all.add(
         "clocks_ahead_and_behind_change_nothing",
@@ -636,6 +643,28 @@ async fn on_refused(w: &World) -> Result<()> {
     let counters = host.counters();
     ensure!(counters.received(ResetType::On) == 1, "{counters:?}");
     Ok(())
+}
+
+/// Somebody is at the button while it boots: no attempt is lost by that.
+async fn off_again(w: &World) -> Result<()> {
+    let host = w.host("again-1")?;
+    w.lose("again-1", true).await?;
+    w.stage.wait_step("again-1", "Draining").await?;
+    host.never_boots(true);
+    w.stage.let_pod_go("again-1").await?;
+    w.stage.wait_step("again-1", "Booting").await?;
+    host.switch(ResetType::ForceOff, "a person");
+    host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
+        .await?;
+    host.never_boots(false);
+    w.stage.wait_warning("again-1", "OffAgain").await?;
+    w.untainted("again-1").await?;
+    w.stage.wait_back("again-1").await?;
+    let steps = w.steps("again-1");
+    ensure!(!steps.iter().any(|s| s == "Retrying"), "{steps:?}");
+    let counters = host.counters();
+    ensure!(counters.received(ResetType::On) == 2, "{counters:?}");
+    w.stage.tainted_only_while_off(&w.witness, "again-1").await
 }
 
 /// A kubelet's clock says nothing: only whether its Lease moves.

@@ -47,6 +47,8 @@ pub enum Because {
     PowerOnRunning,
     PowerOnUnconfirmed(String),
     Booting,
+    OffAgain,
+    StaysOff(u32),
     BootTimeout,
     WaitingForHealth,
     Recovered,
@@ -104,6 +106,8 @@ impl Because {
             Self::PowerOnRunning => "PowerOnRunning",
             Self::PowerOnUnconfirmed(_) => "PowerOnUnconfirmed",
             Self::Booting => "Booting",
+            Self::OffAgain => "OffAgain",
+            Self::StaysOff(_) => "StaysOff",
             Self::BootTimeout => "BootTimeout",
             Self::WaitingForHealth => "WaitingForHealth",
             Self::Recovered => "Recovered",
@@ -275,6 +279,15 @@ impl fmt::Display for Because {
                 write!(f, "the host is not confirmed on: {why}. Retrying")
             }
             Self::Booting => write!(f, "confirmed on; waiting for the node to report"),
+            Self::OffAgain => write!(
+                f,
+                "the host was seen off although it had been switched on; switching it on again"
+            ),
+            Self::StaysOff(times) => write!(
+                f,
+                "seen off {times} times after it had been switched on; whoever or whatever switches \
+                 it off has to be found. It is not switched on again before the next attempt"
+            ),
             Self::BootTimeout => write!(f, "the node did not become healthy in time"),
             Self::WaitingForHealth => write!(f, "the node reports; waiting for it to be healthy"),
             Self::Recovered => write!(f, "the node is back"),

@@ -5,6 +5,7 @@
 
 mod begin;
 mod boot;
+mod boot_watch;
 mod confirm;
 mod drain;
 mod end;
@@ -144,11 +145,14 @@ pub fn operation_id(uid: &str, state: &State) -> Option<String> {
         attempt,
         attempt_started,
         fences,
+        ons,
         tries,
         ..
     } = state;
+    // The one counts until the power-on, the other from there.
+    let anew = fences.saturating_add(*ons);
     Some(format!(
-        "{uid}/{attempt}@{}/{what}/{fences}.{tries}",
+        "{uid}/{attempt}@{}/{what}/{anew}.{tries}",
         attempt_started.as_second()
     ))
 }

@@ -1,6 +1,7 @@
 //! The remediation of one host, tested rule by rule and in a simulated world.
 
 mod bmc;
+mod booting;
 mod build;
 mod chaos;
 mod conflict;

@@ -222,20 +222,22 @@ fn operation(
 
 fn power(state: Option<&State>, now: Timestamp, assumed: &mut Vec<String>) -> Option<PowerView> {
     let state = state?;
-    let must_be_off = matches!(
-        state.step,
+    let (power, words) = match state.step {
         Step::ConfirmingOff | Step::Tainting | Step::Draining | Step::Fenced
-    );
-    if !must_be_off || state.off.is_none() {
-        return None;
-    }
-    assumed.push("the BMC still says off".into());
+            if state.off.is_some() =>
+        {
+            (PowerState::Off, "the BMC still says off")
+        }
+        Step::Booting | Step::Restoring => (PowerState::On, "the BMC still says on"),
+        _ => return None,
+    };
+    assumed.push(words.into());
     Some(PowerView {
         asked: now,
         answered: now,
         lease: None,
         result: Ok(PowerReading {
-            state: PowerState::Off,
+            state: power,
             raw: "assumed".into(),
             protocol: String::new(),
             identity: String::new(),

@@ -135,12 +135,14 @@ fn the_boot_timeout_does_not_run_out_on_a_workload_api_that_is_down() {
         };
         (s, _) = writes(&o, &s, 600);
         assert_eq!(s.step, step);
+        o.power = mk_power(900, PowerState::On);
         assert_eq!(waits(&o, &s, 900).0.label(), "WorkloadUnreachable");
         o.workload = up.clone();
         (s, _) = writes(&o, &s, 1000);
         assert_eq!(s.retry_at, Some(at(1060)));
+        o.power = mk_power(1001, PowerState::On);
         if step == Step::Booting {
-            assert_eq!(waits(&o, &s, 1001), (Because::Booting, Some(1060)));
+            assert_eq!(waits(&o, &s, 1001), (Because::Booting, Some(1016)));
         }
         assert_ne!(writes(&o, &s, 1060).0.step, step);
     }
@@ -167,7 +169,9 @@ fn health_is_looked_at_again_without_an_event_of_the_node() {
     let mut o = mk_observation();
     node(&mut o).ready = true;
     let s = mk_state(Step::Restoring);
+    o.power = mk_power(10, PowerState::On);
     assert_eq!(waits(&o, &s, 10), (Because::WaitingForHealth, Some(25)));
+    o.power = mk_power(595, PowerState::On);
     assert_eq!(waits(&o, &s, 595), (Because::WaitingForHealth, Some(600)));
     o.machine.as_mut().unwrap().not_checked = true;
     assert_eq!(writes(&o, &s, 10).0.step, Step::Succeeded);

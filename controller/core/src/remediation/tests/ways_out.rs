@@ -20,7 +20,7 @@ fn f9_withdrawn_while_booting_the_taint_goes_before_the_finalizer() {
     o.request.deleting = true;
     node(&mut o).taint = Taint::Ours;
     let s = mk_state(Step::Booting);
-    assert_eq!(waits(&o, &s, 5), (Because::Booting, Some(600)));
+    assert_eq!(waits(&o, &s, 5), (Because::Booting, Some(15)));
     let (s, _) = writes(&o, &s, 600);
     assert_eq!(does(&o, &s, 600), Command::RemoveTaint);
     node(&mut o).taint = Taint::Absent;

@@ -40,6 +40,8 @@ fn all() -> Vec<Because> {
         Because::PowerOnRunning,
         Because::PowerOnUnconfirmed("no answer".into()),
         Because::Booting,
+        Because::OffAgain,
+        Because::StaysOff(4),
         Because::BootTimeout,
         Because::WaitingForHealth,
         Because::Recovered,
