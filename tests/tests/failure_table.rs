@@ -582,6 +582,17 @@ async fn member_paused(w: &World) -> Result<()> {
     let seen = w.stage.wait_blocked("trio-1", "OtherRemediation").await?;
     ensure!(seen.message.contains("trio-2"), "{}", seen.message);
     w.stage.withdraw("trio-1").await?;
+    // It never had our finalizer, and counts all the same.
+    let counted = "{outcome=\"withdrawn\",cause=\"OtherRemediation\"}";
+    wait_until("it is counted", LONG, || async {
+        let (_, text) = w.stage.admin("controller-0", "/metrics").await?;
+        Ok(if text.contains(counted) {
+            Ok(())
+        } else {
+            Err(text)
+        })
+    })
+    .await?;
     w.stage.let_pod_go("trio-2").await?;
     w.succeeded("trio-2").await?;
     w.stage.one_cycle("trio-2")?;

@@ -13,6 +13,8 @@ mod fence;
 mod fenced;
 mod proof;
 
+pub use end::outcome;
+
 use std::time::Duration;
 
 use jiff::Timestamp;

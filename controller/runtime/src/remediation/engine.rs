@@ -16,6 +16,7 @@ use super::{
     Context, Interest, RequestId,
     operation::Tracked,
     record::{Recorded, Shown},
+    tally::{Ended, Tally},
 };
 use crate::{api::ApiError, object::Key, watch::pause};
 
@@ -42,8 +43,7 @@ pub(super) struct Engine {
     pub(super) machine: Option<Key>,
     pub(super) node: Option<String>,
     pub(super) held: bool,
-    /// How it ends and why, while the finalizer is being taken off.
-    leaving: Option<(Outcome, &'static str)>,
+    pub(super) tally: Tally,
 }
 
 /// Why a turn of the loop came to nothing.
@@ -78,7 +78,7 @@ impl Engine {
             operation: None,
             power: None,
             completed: BTreeSet::new(),
-            leaving: None,
+            tally: Tally::default(),
             machine: None,
             node: None,
             held: false,
@@ -129,10 +129,9 @@ impl Engine {
             last = None;
         }
         // The news that the object is gone may overtake the answer to what made it go.
-        if let Some((outcome, because)) = self.leaving.take()
-            && self.load().is_err()
-        {
-            self.finished(outcome, because);
+        if matches!(self.load(), Err(Setback::Gone)) {
+            let ended = self.tally.gone(self.recorded.state.as_ref());
+            self.count(ended);
         }
         self.context.active.lock().remove(&self.uid);
         self.context.metrics.blocked(&self.uid, None);
@@ -171,12 +170,11 @@ impl Engine {
                     self.tell(note.warning, note.reason, &note.message);
                 }
                 if let Command::RemoveFinalizer(outcome) = command {
-                    self.leaving = Some((outcome, decision.because.label()));
+                    self.tally.leaves(outcome, &decision.because);
                 }
                 self.act(&command, &observation).await?;
-                if let Some((outcome, because)) = self.leaving.take() {
-                    self.finished(outcome, because);
-                }
+                let ended = self.tally.left();
+                self.count(ended);
                 self.completed.insert(command.clone());
                 Ok(Turn::Did(command))
             }
@@ -188,11 +186,13 @@ impl Engine {
                 self.show(&decision.because, over, now).await?;
                 Ok(Turn::Wait(until))
             }
-            Next::Done(_) => {
-                // One that ends before it touched anything: nobody else counts it.
+            Next::Done(outcome) => {
                 if !observation.request.deleting {
                     self.show(&decision.because, None, now).await?;
                 }
+                let state = self.recorded.state.as_ref();
+                let ended = self.tally.over(state, outcome, &decision.because);
+                self.count(ended);
                 Ok(Turn::Done)
             }
         }
@@ -295,7 +295,10 @@ impl Engine {
         }
     }
 
-    fn finished(&self, outcome: Outcome, because: &'static str) {
+    pub(super) fn count(&self, ended: Option<Ended>) {
+        let Some((outcome, because)) = ended else {
+            return;
+        };
         let label = match outcome {
             Outcome::Succeeded => "succeeded",
             Outcome::Escalated => "escalated",

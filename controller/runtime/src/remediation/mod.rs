@@ -15,6 +15,7 @@ mod record;
 mod request;
 mod rivals;
 mod status;
+mod tally;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

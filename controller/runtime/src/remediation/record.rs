@@ -5,7 +5,10 @@
 //! more cannot set a state back.
 
 use jiff::Timestamp;
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::{
+    ResourceExt,
+    api::{DynamicObject, Patch, PatchParams},
+};
 use rackhand_api::{kinds::power_remediation::PowerRemediationStatus, names::STATE_ANNOTATION};
 use rackhand_core::remediation::{Because, State};
 use serde::{Deserialize, Serialize};
@@ -13,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     engine::{Engine, Setback},
+    request::finalizer,
     status::{Facts, merge_diff, status},
 };
 use crate::{
@@ -102,6 +106,13 @@ impl Engine {
         } else {
             self.record_metal3(state, because).await?;
         }
+        let entry = self.context.index.request(&self.id);
+        let finalizer = entry.is_some_and(|e| {
+            let ours = finalizer(self.id.kind);
+            e.object.finalizers().iter().any(|f| f == ours)
+        });
+        let ended = self.tally.wrote(state, because, finalizer);
+        self.count(ended);
         self.recorded.state = state.cloned();
         self.recorded.shown = Some(Shown {
             label: because.label(),

@@ -65,6 +65,7 @@ fn a_failed_node_is_taken_through_all_steps_in_their_order() {
     let (s, _) = writes(&o, &s, 29);
     assert_eq!((s.step, s.on), (Step::Booting, Some(at(29))));
     assert_eq!(waits(&o, &s, 30), (Because::Booting, Some(44)));
+    o.power = mk_power(80, PowerState::On);
     node(&mut o).boot_id = "boot-2".into();
     let (s, _) = writes(&o, &s, 90);
     assert_eq!(s.step, Step::Restoring);
