@@ -4,6 +4,8 @@
 //! that runs in production. Must never write, nor ask an agent or a BMC: what only they know is
 //! assumed, and the answer says so.
 
+mod agents;
+mod etcd;
 mod file;
 mod gather;
 mod scene;

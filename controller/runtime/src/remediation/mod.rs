@@ -28,12 +28,16 @@ use rackhand_core::remediation::Active;
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use observe::{bmh_facts, machine_facts, request_facts, wanted_node_action};
+pub(crate) use observe::{
+    bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,
+};
 pub(crate) use patches::{NewCondition, both_lists};
-pub(crate) use place::{Place, find_machine, host, place};
+pub(crate) use place::{Place, find_machine, host, of_openshift, place};
 pub(crate) use record::stored_state;
 pub(crate) use request::{RequestId, RequestView};
-pub(crate) use rivals::{active, control_plane, rival};
+pub(crate) use rivals::{
+    OPENSHIFT_ETCD, active, control_plane, etcd_guard, guard, has_guard, rival,
+};
 
 use crate::{
     agents::Agents,

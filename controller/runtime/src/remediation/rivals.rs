@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     policy::v1::PodDisruptionBudget,
 };
 use kube::{
-    Api, ResourceExt,
+    Api, Client, ResourceExt,
     api::{DynamicObject, ListParams},
 };
 use rackhand_api::{
@@ -35,7 +35,7 @@ use crate::{api::call, cluster::ready, index::Index, object::Key};
 /// Every Node of OpenShift carries it.
 const OPENSHIFT_NODE_LABEL: &str = "node.openshift.io/os_id";
 /// Where OpenShift's etcd lives.
-const OPENSHIFT_ETCD: &str = "openshift-etcd";
+pub(crate) const OPENSHIFT_ETCD: &str = "openshift-etcd";
 /// The pods that its guard counts.
 const GUARD_PODS: &str = "app=guard";
 
@@ -78,31 +78,55 @@ impl Engine {
         place: &Place,
         state: Option<&State>,
     ) -> Option<Result<EtcdGuard, String>> {
-        let early = state.is_none_or(|s| matches!(s.step, Step::Pending | Step::Retrying));
-        let (cluster, name) = place.cluster.as_ref().zip(place.node.as_ref())?;
-        let node = self.context.index.node(cluster, name)?;
-        if !early || !is_control_plane(&node) || !node.labels().contains_key(OPENSHIFT_NODE_LABEL) {
+        if Turn::of(state) != Turn::Ready {
             return None;
         }
-        let client = self.context.workloads.client(cluster)?;
-        let budgets: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), OPENSHIFT_ETCD);
-        let pods: Api<Pod> = Api::namespaced(client, OPENSHIFT_ETCD);
-        let (every, guards) = (
-            ListParams::default(),
-            ListParams::default().labels(GUARD_PODS),
-        );
-        let (budgets, pods) = tokio::join!(
-            call("PodDisruptionBudgets of etcd", budgets.list(&every)),
-            call("guard pods of etcd", pods.list(&guards)),
-        );
-        Some(match (budgets, pods) {
-            (Ok(budgets), Ok(pods)) => Ok(guard(name, &budgets.items, &pods.items)),
-            (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
-        })
+        let cluster = place.cluster.as_ref()?;
+        match self.context.workloads.client(cluster) {
+            Some(client) => etcd_guard(&self.context.index, client, place).await,
+            None => has_guard(&self.context.index, place)
+                .then(|| Err(format!("cluster {cluster} is not connected"))),
+        }
     }
 }
 
-fn guard(node: &str, budgets: &[PodDisruptionBudget], pods: &[Pod]) -> EtcdGuard {
+/// What OpenShift's guard of etcd says of this Node; `None`: it has no say.
+pub(crate) async fn etcd_guard(
+    index: &Index,
+    client: Client,
+    place: &Place,
+) -> Option<Result<EtcdGuard, String>> {
+    if !has_guard(index, place) {
+        return None;
+    }
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), OPENSHIFT_ETCD);
+    let pods: Api<Pod> = Api::namespaced(client, OPENSHIFT_ETCD);
+    let (every, guards) = (
+        ListParams::default(),
+        ListParams::default().labels(GUARD_PODS),
+    );
+    let (budgets, pods) = tokio::join!(
+        call("PodDisruptionBudgets of etcd", budgets.list(&every)),
+        call("guard pods of etcd", pods.list(&guards)),
+    );
+    let name = place.node.as_deref().unwrap_or_default();
+    Some(match (budgets, pods) {
+        (Ok(budgets), Ok(pods)) => Ok(guard(name, &budgets.items, &pods.items)),
+        (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
+    })
+}
+
+/// It is a control-plane Node of OpenShift, whose etcd has a guard.
+pub(crate) fn has_guard(index: &Index, place: &Place) -> bool {
+    let Some((cluster, name)) = nodes_plane(index, place) else {
+        return false;
+    };
+    let node = name.and_then(|name| index.node(cluster, name));
+    place.openshift.is_some() || node.is_some_and(|n| n.labels().contains_key(OPENSHIFT_NODE_LABEL))
+}
+
+/// As its objects say it.
+pub(crate) fn guard(node: &str, budgets: &[PodDisruptionBudget], pods: &[Pod]) -> EtcdGuard {
     let status = budgets.first().and_then(|b| b.status.as_ref());
     let ready = |pod: &Pod| {
         let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_ref());
@@ -206,11 +230,13 @@ fn is_control_plane(node: &Node) -> bool {
         .any(|label| node.labels().contains_key(*label))
 }
 
-/// The cluster, and the Node in it, where it is of the control plane and no Machine says so.
-fn nodes_plane<'a>(index: &Index, place: &'a Place) -> Option<(&'a Key, &'a str)> {
-    let (cluster, name) = place.cluster.as_ref().zip(place.node.as_deref())?;
-    let node = index.node(cluster, name)?;
-    is_control_plane(&node).then_some((cluster, name))
+/// The cluster, and the Node in it, where it is of the control plane by its Node, or by its Machine of
+/// OpenShift.
+fn nodes_plane<'a>(index: &Index, place: &'a Place) -> Option<(&'a Key, Option<&'a str>)> {
+    let (cluster, name) = (place.cluster.as_ref()?, place.node.as_deref());
+    let node = name.and_then(|name| index.node(cluster, name));
+    let member = place.is_master() || node.is_some_and(|node| is_control_plane(&node));
+    member.then_some((cluster, name))
 }
 
 /// The control plane that this machine is of; `None`: of none.
@@ -226,7 +252,7 @@ pub(crate) fn control_plane(
             index
                 .nodes(cluster)
                 .iter()
-                .filter(|n| is_control_plane(n) && n.name_any() != name)
+                .filter(|n| is_control_plane(n) && Some(n.name_any().as_str()) != name)
                 .map(|n| ready(n) == Some("True"))
                 .collect()
         }

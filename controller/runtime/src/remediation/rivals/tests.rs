@@ -113,6 +113,7 @@ fn f6_without_machines_the_control_plane_nodes_of_the_cluster_count() {
         cluster: Some(Key::local()),
         node: Some(name.into()),
         by_node: true,
+        openshift: None,
     };
     assert_eq!(counted(&index, &by_node("a")), (3, 1));
     assert!(control_plane(&index, &by_node("w"), None).is_none());
@@ -237,4 +238,41 @@ fn f6_after_a_restart_what_has_begun_is_known_before_it_has_looked() {
     said.turn = Turn::Waits;
     heard.insert("u-off".to_owned(), said);
     assert_eq!(unheard(&index, &heard).len(), 2);
+}
+
+#[test]
+fn f6_a_master_of_openshift_is_one_also_when_its_node_is_gone() {
+    let index = Index::new(Vec::new());
+    let role = json!({ "node-role.kubernetes.io/master": "" });
+    index.apply_node(&Key::local(), node("b", "True", &role));
+    index.apply_node(&Key::local(), node("d", "False", &role));
+    let request = object(json!({ "metadata": {
+        "name": "m1", "namespace": "ns", "uid": "r",
+        "ownerReferences": [{
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "name": "m1",
+            "uid": "u1",
+        }],
+    }}));
+    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+    let with = |role: &str| {
+        let machine = object(json!({
+            "metadata": {
+                "name": "m1", "namespace": "ns", "uid": "u1",
+                "labels": { "machine.openshift.io/cluster-api-machine-role": role },
+            },
+            "status": { "nodeRef": { "name": "a" } },
+        }));
+        let mut place = place(&index, &Key::new("ns", "m1"), &view, None);
+        crate::remediation::of_openshift(&mut place, &view, Some(machine));
+        place
+    };
+    let master = with("master");
+    assert_eq!(counted(&index, &master), (3, 1));
+    assert!(has_guard(&index, &master));
+    let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
+    let me = active(&index, &id, &view, &master, None, None);
+    assert_eq!(me.control_plane_of.as_deref(), Some("local"));
+    assert_eq!(me.machine.as_deref(), Some("ns/m1"));
+    let worker = with("worker");
+    assert!(control_plane(&index, &worker, None).is_none() && !has_guard(&index, &worker));
 }
