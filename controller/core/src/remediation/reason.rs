@@ -65,6 +65,8 @@ pub enum Because {
     TimedOut,
     ExhaustedKeptOff(u32),
     ExhaustedTold(u32),
+    ActionFailed(String),
+    StateUnreadable(String),
 }
 
 impl Because {
@@ -124,6 +126,8 @@ impl Because {
             Self::TimedOut => "TimedOut",
             Self::ExhaustedKeptOff(_) => "ExhaustedKeptOff",
             Self::ExhaustedTold(_) => "ExhaustedTold",
+            Self::ActionFailed(_) => "ActionFailed",
+            Self::StateUnreadable(_) => "StateUnreadable",
         }
     }
 
@@ -154,6 +158,14 @@ impl Because {
                 | Self::ExhaustedKeptOff(_)
                 | Self::ExhaustedTold(_)
         )
+    }
+}
+
+impl Because {
+    /// It lasts until somebody or something else changes, and its words say what: no time is over by
+    /// itself then.
+    pub fn waits_for_somebody(&self) -> bool {
+        self.is_blocked() || matches!(self, Self::Fenced | Self::ExhaustedKeptOff(_))
     }
 }
 
@@ -341,6 +353,11 @@ impl fmt::Display for Because {
             Self::TimedOut => write!(
                 f,
                 "the health check has asked to stop trying (remediation.medik8s.io/nhc-timed-out)"
+            ),
+            Self::ActionFailed(why) => write!(f, "not carried out, trying again: {why}"),
+            Self::StateUnreadable(why) => write!(
+                f,
+                "what was done so far does not read, so nothing is done: {why}"
             ),
             Self::Exhausted(attempts) => {
                 write!(

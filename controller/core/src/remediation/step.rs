@@ -99,8 +99,8 @@ pub enum Next {
     Write,
     /// Carry this out, then decide again.
     Do(Command),
-    /// Decide again when something has changed, or at this time.
-    Wait(Option<Timestamp>),
+    /// Decide again when something has changed, or at this time: not all that changes is told (L1).
+    Wait(Timestamp),
     /// Nothing any more.
     Done(Outcome),
 }
@@ -253,15 +253,10 @@ impl Cx<'_> {
         }
     }
 
-    pub(super) fn wait(
-        &self,
-        state: State,
-        because: Because,
-        until: impl Into<Option<Timestamp>>,
-    ) -> Decision {
+    pub(super) fn wait(&self, state: State, because: Because, until: Timestamp) -> Decision {
         Decision {
             state,
-            next: Next::Wait(until.into()),
+            next: Next::Wait(until),
             because,
             notes: Vec::new(),
         }
@@ -271,7 +266,7 @@ impl Cx<'_> {
         self.write(state.at(step, self.now), because)
     }
 
-    /// Waits for something that may come without an event.
+    /// Waits for what has no time of its own.
     pub(super) fn recheck(&self, state: State, because: Because) -> Decision {
         self.wait(state, because, after(self.now, RECHECK))
     }

@@ -15,6 +15,7 @@ mod fencing;
 mod identity;
 mod judge;
 mod policies;
+mod silence;
 mod strategies;
 mod table;
 mod turns;

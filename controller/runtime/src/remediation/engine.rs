@@ -44,6 +44,8 @@ pub(super) struct Engine {
     pub(super) node: Option<String>,
     pub(super) held: bool,
     pub(super) tally: Tally,
+    /// When the time of the present step is over.
+    until: Option<Timestamp>,
 }
 
 /// Why a turn of the loop came to nothing.
@@ -79,6 +81,7 @@ impl Engine {
             power: None,
             completed: BTreeSet::new(),
             tally: Tally::default(),
+            until: None,
             machine: None,
             node: None,
             held: false,
@@ -115,7 +118,7 @@ impl Engine {
                     failures = failures.saturating_add(1);
                     tracing::warn!(remediation = %self.id, %error, failures, "not carried out; trying again");
                     if failures == FAILURES_TOLD {
-                        self.tell(true, "ActionFailed", &error.to_string());
+                        self.cannot(&error).await;
                     }
                     let wait = BACKOFF
                         .0
@@ -145,12 +148,15 @@ impl Engine {
         let observation = match self.observe(now).await? {
             Ok(observation) => observation,
             Err(because) => {
-                self.show(&because, None, now).await?;
+                self.show(&because, self.until, now).await?;
                 return Ok(Turn::Wait(None));
             }
         };
-        let policy = observation.request.policy.as_ref();
-        let until = |state: &State| policy.ok().and_then(|p| p.step_until(state));
+        self.until = self
+            .recorded
+            .state
+            .as_ref()
+            .and_then(|s| observation.step_until(s));
         let decision = step(&observation, self.recorded.state.as_ref(), now);
         tracing::debug!(
             remediation = %self.id,
@@ -161,7 +167,7 @@ impl Engine {
         );
         match decision.next.clone() {
             Next::Write => {
-                let until = until(&decision.state);
+                let until = observation.step_until(&decision.state);
                 self.write(&decision, until, now).await?;
                 Ok(Turn::Again)
             }
@@ -173,18 +179,16 @@ impl Engine {
                     self.tally.leaves(outcome, &decision.because);
                 }
                 self.act(&command, &observation).await?;
-                let ended = self.tally.left();
-                self.count(ended);
+                if matches!(command, Command::RemoveFinalizer(_)) {
+                    let ended = self.tally.left();
+                    self.count(ended);
+                }
                 self.completed.insert(command.clone());
                 Ok(Turn::Did(command))
             }
             Next::Wait(until) => {
-                let over = self.recorded.state.as_ref().and_then(|s| {
-                    let policy = observation.request.policy.as_ref();
-                    policy.ok().and_then(|p| p.step_until(s))
-                });
-                self.show(&decision.because, over, now).await?;
-                Ok(Turn::Wait(until))
+                self.show(&decision.because, self.until, now).await?;
+                Ok(Turn::Wait(Some(until)))
             }
             Next::Done(outcome) => {
                 if !observation.request.deleting {
@@ -268,6 +272,7 @@ impl Engine {
         let new = Shown {
             label: because.label(),
             message: because.to_string(),
+            until,
             overdue: until.is_some_and(|until| until <= now),
         };
         let old = self.recorded.shown.clone();
@@ -283,6 +288,28 @@ impl Engine {
             self.tell(true, "Overdue", &message);
         }
         self.record(state.as_ref(), because, until, now).await
+    }
+
+    /// L1: what cannot be carried out is in the object, as far as that can be written.
+    async fn cannot(&mut self, error: &ApiError) {
+        let now = Timestamp::now();
+        let because = match self.load() {
+            Err(Setback::Gone) => return,
+            // What stands there is the only trace of what was done: it is not written over.
+            Err(Setback::Failed(why)) => {
+                let because = Because::StateUnreadable(why.to_string());
+                self.show_unreadable(&because, now).await;
+                because
+            }
+            Ok(()) => {
+                let because = Because::ActionFailed(error.to_string());
+                if self.show(&because, self.until, now).await.is_ok() {
+                    return;
+                }
+                because
+            }
+        };
+        self.tell(true, because.label(), &because.to_string());
     }
 
     pub(super) fn tell(&self, warning: bool, reason: &'static str, message: &str) {

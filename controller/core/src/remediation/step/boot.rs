@@ -63,13 +63,13 @@ impl Cx<'_> {
             };
         }
         if let Some(why) = self.agent_down() {
-            return self.wait(s, Because::AgentUnreachable(why.to_owned()), None);
+            return self.recheck(s, Because::AgentUnreachable(why.to_owned()));
         }
         match &self.o.operation {
             Some(OperationView::Rejected { why }) => self.on_failed(s, why, false),
             Some(_) => {
                 let because = self.on_because(&s);
-                self.wait(s, because, None)
+                self.recheck(s, because)
             }
             None => self.begin_on(s),
         }
@@ -119,11 +119,11 @@ impl Cx<'_> {
             return None;
         }
         if let Some(why) = self.held_by_others() {
-            return Some(self.wait(s.clone(), why, None));
+            return Some(self.recheck(s.clone(), why));
         }
         if bmh.servicing {
             let because = Because::HostServicing(bmh.name.clone());
-            return Some(self.wait(s.clone(), because, None));
+            return Some(self.recheck(s.clone(), because));
         }
         None
     }
@@ -289,7 +289,9 @@ impl Cx<'_> {
         let recovered = self.recovered() && (self.withdrawn().is_none() || self.alive(&s));
         match self.withdrawn() {
             Some(why) if !recovered => return self.abort(s, why),
-            None if s.ending.is_some() => return self.attempt_failed(s, Because::BootTimeout),
+            None if s.ending == Some(Because::BootTimeout) => {
+                return self.attempt_failed(s, Because::BootTimeout);
+            }
             _ => {}
         }
         if recovered {

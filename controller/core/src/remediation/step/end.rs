@@ -66,7 +66,7 @@ impl Cx<'_> {
         }
         Some(match self.agent_down() {
             None => self.act(s.clone(), because.clone(), Command::Release),
-            Some(why) => self.wait(s.clone(), Because::AgentUnreachable(why.to_owned()), None),
+            Some(why) => self.recheck(s.clone(), Because::AgentUnreachable(why.to_owned())),
         })
     }
 
@@ -84,11 +84,11 @@ impl Cx<'_> {
                 OperationOutcome::Interrupted => "the agent was restarted".into(),
             },
             Some(OperationView::Rejected { why }) => why.clone(),
-            Some(OperationView::Running) => return Some(self.wait(s, because.clone(), None)),
+            Some(OperationView::Running) => return Some(self.recheck(s, because.clone())),
             None => {
                 if let Some(why) = self.agent_down() {
                     let why = Because::AgentUnreachable(why.to_owned());
-                    return Some(self.wait(s, why, None));
+                    return Some(self.recheck(s, why));
                 }
                 if let Some(at) = s.retry_at.filter(|at| *at > self.now) {
                     let failure = s.failure.clone().unwrap_or_default();

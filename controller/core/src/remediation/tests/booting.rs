@@ -17,16 +17,16 @@ fn mk_booting() -> (Observation, State) {
 #[test]
 fn the_power_of_a_host_that_boots_is_looked_at_now_and_then() {
     let (mut o, s) = mk_booting();
-    assert_eq!(waits(&o, &s, 1), (Because::Booting, Some(15)));
+    assert_eq!(waits(&o, &s, 1), (Because::Booting, 15));
     assert_eq!(does(&o, &s, 15), Command::ReadPower);
     o.power = mk_power(16, PowerState::On);
-    assert_eq!(waits(&o, &s, 17), (Because::Booting, Some(31)));
+    assert_eq!(waits(&o, &s, 17), (Because::Booting, 31));
     assert_eq!(does(&o, &s, 31), Command::ReadPower);
     // Not beyond the time that it has.
     o.power = mk_power(590, PowerState::On);
-    assert_eq!(waits(&o, &s, 591), (Because::Booting, Some(600)));
+    assert_eq!(waits(&o, &s, 591), (Because::Booting, 600));
     o.agent = AgentView::Unreachable { why: "dark".into() };
-    assert_eq!(waits(&o, &s, 100), (Because::Booting, Some(600)));
+    assert_eq!(waits(&o, &s, 100), (Because::Booting, 600));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_host_that_is_exactly_off_again_is_switched_on_again_and_that_is_told() {
         assert_eq!((s.step, s.on), (Step::Booting, Some(at(20))));
         // What was read before this power-on says nothing of it.
         o.operation = None;
-        assert_eq!(waits(&o, &s, 21), (Because::Booting, Some(35)));
+        assert_eq!(waits(&o, &s, 21), (Because::Booting, 35));
     }
 }
 
@@ -76,13 +76,13 @@ fn nothing_but_exactly_off_is_off() {
         PowerState::Unknown,
     ] {
         o.power = mk_power(16, state);
-        assert_eq!(waits(&o, &s, 17), (Because::Booting, Some(31)), "{state:?}");
+        assert_eq!(waits(&o, &s, 17), (Because::Booting, 31), "{state:?}");
     }
     o.power = mk_no_power(16);
-    assert_eq!(waits(&o, &s, 17), (Because::Booting, Some(31)));
+    assert_eq!(waits(&o, &s, 17), (Because::Booting, 31));
     // Off as it was before the power-on, and off as it was a while ago.
     o.power = mk_power(-1, PowerState::Off);
-    assert_eq!(waits(&o, &s, 14), (Because::Booting, Some(15)));
+    assert_eq!(waits(&o, &s, 14), (Because::Booting, 15));
     o.power = mk_power(16, PowerState::Off);
     assert_eq!(does(&o, &s, 31), Command::ReadPower);
 }
@@ -93,7 +93,7 @@ fn l1_after_a_few_times_it_waits_for_the_boot_timeout_and_says_why() {
     s.ons = 3;
     o.power = mk_power(16, PowerState::Off);
     let (because, until) = waits(&o, &s, 17);
-    assert_eq!((because.label(), until), ("StaysOff", Some(31)));
+    assert_eq!((because.label(), until), ("StaysOff", 31));
     assert!(because.is_blocked());
     // Somebody has switched it on: it may come yet.
     o.power = mk_power(31, PowerState::On);
@@ -113,7 +113,7 @@ fn a7_baremetal_operator_is_asked_first_again_and_others_are_waited_for() {
     assert_eq!(s.step, Step::PoweringOn);
     assert_eq!(does(&o, &s, 17), Command::ReadPower);
     o.power = mk_power(17, PowerState::Off);
-    assert_eq!(waits(&o, &s, 18), (Because::PowerOnRunning, Some(23)));
+    assert_eq!(waits(&o, &s, 18), (Because::PowerOnRunning, 23));
     o.power = mk_power(36, PowerState::Off);
     assert!(matches!(does(&o, &s, 37), Command::PowerOn { .. }));
     let key = "reboot.metal3.io/firmware";

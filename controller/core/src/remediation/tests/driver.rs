@@ -221,7 +221,7 @@ impl Run {
             Next::Wait(until) => {
                 self.last = None;
                 self.world.log(&format!("{step}: waits, {}", d.because));
-                self.wake = until.map(|t| t.as_millisecond() - 1_800_000_000_000);
+                self.wake = Some(until.as_millisecond() - 1_800_000_000_000);
                 self.seen = Some(self.events());
             }
             Next::Done(outcome) => {
