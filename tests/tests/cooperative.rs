@@ -65,14 +65,20 @@ struct World {
     _old: Metal3,
     /// Its changes of power fail; it does not force.
     ill: Metal3,
+    /// Its operator takes its time over the power-on.
+    slow: Metal3,
     /// Its operator goes away before the power-on.
     away: Metal3,
+    /// The same, and Ironic goes too once it has forced the host off.
+    alone: Metal3,
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn beside_baremetal_operator_neither_side_undoes_the_other() {
     let dir = tempfile::tempdir().unwrap();
-    let others = ["down-1", "late-1", "old-1", "ill-1", "away-1"];
+    let others = [
+        "down-1", "late-1", "old-1", "ill-1", "away-1", "slow-1", "again-1",
+    ];
     let hosts = WELL.iter().chain(&others).map(|&host| host.to_owned());
     let rack = RackSpec {
         hosts: hosts.collect(),
@@ -123,8 +129,14 @@ async fn beside_baremetal_operator_neither_side_undoes_the_other() {
                 },
             )
             .unwrap(),
+        slow: stage
+            .start_metal3(&["slow-1"], Settings::default())
+            .unwrap(),
         away: stage
             .start_metal3(&["away-1"], Settings::default())
+            .unwrap(),
+        alone: stage
+            .start_metal3(&["again-1"], Settings::default())
             .unwrap(),
         stage,
     };
@@ -148,6 +160,11 @@ async fn beside_baremetal_operator_neither_side_undoes_the_other() {
     all.add(
         "a7_what_ironic_undoes_is_not_held_against_the_host",
         undone(w),
+    );
+    all.add("f5_a_slow_operator_is_not_another_host", slow(w));
+    all.add(
+        "what_is_forced_off_while_it_boots_is_switched_on_again",
+        off_again(w),
     );
     all.add("an_operator_in_backoff_holds_up_nothing", backing_off(w));
     let outcome = all.run().await;
@@ -620,4 +637,58 @@ async fn undone(w: &World) -> Result<()> {
         "{counters:?}"
     );
     w.stage.tainted_only_while_off(&w.witness, "away-1").await
+}
+
+/// The operator switches on late in its grace: the node that reports then is no other host's.
+async fn slow(w: &World) -> Result<()> {
+    w.draining("slow-1").await?;
+    w.slow.stop_operator();
+    w.stage.let_pod_go("slow-1").await?;
+    wait_until("our hold goes", LONG, || async {
+        let holds = w.witness.holds("slow-1", HOLD);
+        Ok(if holds.len() == 2 {
+            Ok(())
+        } else {
+            Err(format!("{holds:?}"))
+        })
+    })
+    .await?;
+    // After the last look but one, and early enough for the node to report within the grace.
+    tokio::time::sleep(Duration::from_millis(6500)).await;
+    w.slow.start_operator();
+    w.back_by("slow-1", &[(IRONIC, OFF), (IRONIC, ON)]).await?;
+    let steps = w.witness.steps("slow-1");
+    let aborted = steps.iter().any(|(_, step)| step == "Aborting");
+    ensure!(!aborted, "{steps:?} {:?}", w.witness.reasons("slow-1"));
+    Ok(())
+}
+
+/// Nobody but us is left to switch on what Ironic forced off: the agent does, in the same attempt.
+async fn off_again(w: &World) -> Result<()> {
+    let host = w.host("again-1")?;
+    w.draining("again-1").await?;
+    w.alone.stop_operator();
+    host.never_boots(true);
+    w.stage.let_pod_go("again-1").await?;
+    wait_until("Ironic forces it off", LONG, || async {
+        let sent = w.alone.sent("again-1")?;
+        Ok(if sent.forced_offs > 0 {
+            Ok(())
+        } else {
+            Err(format!("{sent:?}"))
+        })
+    })
+    .await?;
+    w.alone.stop_ironic();
+    host.never_boots(false);
+    w.stage.wait_warning("again-1", "OffAgain").await?;
+    w.untainted("again-1").await?;
+    w.stage.wait_back("again-1").await?;
+    let commands = w.commands("again-1")?;
+    let last = commands.last().context("commands")?;
+    ensure!(*last == (AGENT.to_owned(), ON), "{commands:?}");
+    let steps = w.witness.steps("again-1");
+    let again = steps.iter().any(|(_, step)| step == "Retrying");
+    ensure!(!again, "an attempt was lost: {steps:?}");
+    w.stage.tainted_only_while_off(&w.witness, "again-1").await
 }

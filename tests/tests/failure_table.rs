@@ -19,10 +19,11 @@
 //! | Our hold key removed by others | here: `hold_removed`; by an old operator: `cooperative.rs`, deleted |
 //! | disablePowerOff | `cooperative.rs`: unswitchable |
 //! | Two health checks on one Machine | here: `two_checks` |
-//! | Two control-plane members | here: `one_member_at_a_time`, `quorum_first` |
+//! | Two control-plane members | here: `one_member_at_a_time`, `member_paused`, `quorum_first` |
 //! | Two hosts at one BMC endpoint | here: `one_bmc` |
 //! | Controller or agent restart at any step | `crash.rs` |
 //! | Power-on refused for a while | here: `on_refused` |
+//! | Off again while it boots | here: `off_again`; forced by Ironic: `cooperative.rs`, off_again |
 //! | Clock skew | here: `clocks_ahead_and_behind` |
 //!
 //! All scenarios run at the same time on one stage, each with hosts of its own.
@@ -72,9 +73,11 @@ fn racks() -> Vec<RackSpec> {
     let by_hand = |name: &str, hosts, link| RackSpec::new(name, hosts, link).in_pool("by-hand");
     vec![
         RackSpec {
-            hosts: ["still-1", "block-1", "late-1", "ahead-1", "behind-1"]
-                .map(str::to_owned)
-                .into(),
+            hosts: [
+                "still-1", "block-1", "late-1", "again-1", "ahead-1", "behind-1",
+            ]
+            .map(str::to_owned)
+            .into(),
             ..RackSpec::new("many", 0, HostLink::Inventory)
         },
         RackSpec::new("two", 1, HostLink::Inventory).in_pool("two"),
@@ -85,6 +88,7 @@ fn racks() -> Vec<RackSpec> {
         by_hand("twin", 2, HostLink::Managed),
         by_hand("five", 5, HostLink::Inventory),
         by_hand("three", 3, HostLink::Inventory),
+        by_hand("trio", 3, HostLink::Inventory),
     ]
 }
 
@@ -135,6 +139,10 @@ async fn every_row_of_the_failure_table_comes_out_as_specified() {
         "f6_one_member_of_a_control_plane_at_a_time",
         one_member_at_a_time(w),
     );
+    all.add(
+        "f6_a_member_that_is_paused_holds_up_no_other",
+        member_paused(w),
+    );
     all.add("f6_etcd_keeps_its_quorum", quorum_first(w));
     all.add(
         "two_hosts_with_one_bmc_take_turns_and_one_is_wrong",
@@ -143,6 +151,10 @@ async fn every_row_of_the_failure_table_comes_out_as_specified() {
     all.add(
         "a_power_on_that_is_refused_for_a_while_is_repeated",
         on_refused(w),
+    );
+    all.add(
+        "a_host_that_is_switched_off_while_it_boots_is_switched_on_again",
+        off_again(w),
     );
     all.add(
         "clocks_ahead_and_behind_change_nothing",
@@ -169,6 +181,7 @@ async fn begin(stage: &Stage, wire: &Wire) -> Result<()> {
         ("far", wire.kubeconfig.as_str()),
         ("five", direct.as_str()),
         ("three", direct.as_str()),
+        ("trio", direct.as_str()),
     ] {
         write_cluster(stage, name, kubeconfig).await?;
         for spec in racks().iter().filter(|spec| spec.name == name) {
@@ -552,6 +565,40 @@ async fn quorum_first(w: &World) -> Result<()> {
     w.stage.one_cycle(other)
 }
 
+/// What holds up one member is its own: the others need not wait for it.
+async fn member_paused(w: &World) -> Result<()> {
+    let machines = w.stage.machines();
+    let paused = "cluster.x-k8s.io/paused";
+    w.stage
+        .annotate(&machines, "trio-1", paused, Some(""))
+        .await?;
+    w.stage.remediate("trio-1").await?;
+    w.stage.wait_blocked("trio-1", "Paused").await?;
+    w.lose("trio-2", true).await?;
+    w.stage.remediate("trio-2").await?;
+    w.stage.wait_step("trio-2", "Draining").await?;
+    // Able again it is the older one, and comes after the one that has begun.
+    w.stage.annotate(&machines, "trio-1", paused, None).await?;
+    let seen = w.stage.wait_blocked("trio-1", "OtherRemediation").await?;
+    ensure!(seen.message.contains("trio-2"), "{}", seen.message);
+    w.stage.withdraw("trio-1").await?;
+    // It never had our finalizer, and counts all the same.
+    let counted = "{outcome=\"withdrawn\",cause=\"OtherRemediation\"}";
+    wait_until("it is counted", LONG, || async {
+        let (_, text) = w.stage.admin("controller-0", "/metrics").await?;
+        Ok(if text.contains(counted) {
+            Ok(())
+        } else {
+            Err(text)
+        })
+    })
+    .await?;
+    w.stage.let_pod_go("trio-2").await?;
+    w.succeeded("trio-2").await?;
+    w.stage.one_cycle("trio-2")?;
+    w.stage.untouched("trio-1")
+}
+
 /// The BareMetalHost of one names the BMC of the other.
 async fn one_bmc(w: &World) -> Result<()> {
     let address = |host: &str| -> Result<String> {
@@ -607,6 +654,28 @@ async fn on_refused(w: &World) -> Result<()> {
     let counters = host.counters();
     ensure!(counters.received(ResetType::On) == 1, "{counters:?}");
     Ok(())
+}
+
+/// Somebody is at the button while it boots: no attempt is lost by that.
+async fn off_again(w: &World) -> Result<()> {
+    let host = w.host("again-1")?;
+    w.lose("again-1", true).await?;
+    w.stage.wait_step("again-1", "Draining").await?;
+    host.never_boots(true);
+    w.stage.let_pod_go("again-1").await?;
+    w.stage.wait_step("again-1", "Booting").await?;
+    host.switch(ResetType::ForceOff, "a person");
+    host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
+        .await?;
+    host.never_boots(false);
+    w.stage.wait_warning("again-1", "OffAgain").await?;
+    w.untainted("again-1").await?;
+    w.stage.wait_back("again-1").await?;
+    let steps = w.steps("again-1");
+    ensure!(!steps.iter().any(|s| s == "Retrying"), "{steps:?}");
+    let counters = host.counters();
+    ensure!(counters.received(ResetType::On) == 2, "{counters:?}");
+    w.stage.tainted_only_while_off(&w.witness, "again-1").await
 }
 
 /// A kubelet's clock says nothing: only whether its Lease moves.

@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, DynamicObject, PostParams},
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
 };
 use rackhand_tests::{
     cluster::apply_yaml,
@@ -90,7 +90,11 @@ fn racks() -> Vec<RackSpec> {
             ],
             HostLink::Inventory,
         ),
-        rack("managed", &["kept-1", "retire-1"], HostLink::Managed),
+        rack(
+            "managed",
+            &["kept-1", "retire-1", "ocp-1"],
+            HostLink::Managed,
+        ),
     ]
 }
 
@@ -123,6 +127,7 @@ async fn a_power_remediation_does_what_it_says_and_says_what_it_does() {
         "by_node_without_a_machine_and_never_deleted_by_us",
         by_node(w),
     );
+    all.add("a_machine_of_openshift_names_node_and_host", openshift(w));
     all.add("exhausted_escalate_tells_the_owner", escalate(w));
     all.add("exhausted_retire_marks_the_host_too", retire(w));
     all.add("exhausted_notify_only_says_so", notify(w));
@@ -568,6 +573,89 @@ async fn by_node(w: &World) -> Result<()> {
     Ok(())
 }
 
+/// Only the name and the group of the kind count here.
+const OPENSHIFT_MACHINES: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: machines.machine.openshift.io
+spec:
+  group: machine.openshift.io
+  names: { kind: Machine, plural: machines }
+  scope: Namespaced
+  versions:
+    - name: v1beta1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          x-kubernetes-preserve-unknown-fields: true
+";
+
+/// As machine-api-operator's health check asks: its Machine is the only owner, and names the Node.
+async fn openshift(w: &World) -> Result<()> {
+    apply_yaml(&w.stage.client, OPENSHIFT_MACHINES).await?;
+    let group = "machine.openshift.io";
+    let consumer = json!({ "spec": { "consumerRef": {
+        "apiVersion": format!("{group}/v1beta1"), "kind": "Machine", "name": "master-ocp",
+        "namespace": NAMESPACE,
+    }}});
+    let hosts = w.stage.bare_metal_hosts();
+    let patch = Patch::Merge(consumer);
+    hosts
+        .patch("ocp-1", &PatchParams::default(), &patch)
+        .await?;
+    let machine: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": format!("{group}/v1beta1"), "kind": "Machine",
+        "metadata": {
+            "name": "master-ocp", "namespace": NAMESPACE,
+            "annotations": { "metal3.io/BareMetalHost": format!("{NAMESPACE}/ocp-1") },
+        },
+        "status": { "nodeRef": { "kind": "Node", "name": "ocp-1" } },
+    }))?;
+    let machines = w.stage.api(group, "v1beta1", "Machine");
+    let machine = wait_until("the kind is served", LONG, || async {
+        let made = machines.create(&PostParams::default(), &machine).await;
+        Ok(made.map_err(|error| error.to_string()))
+    })
+    .await?;
+    w.stage.bind_pod("ocp-1", true).await?;
+    let host = w.stage.host("ocp-1")?;
+    host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+        .await?;
+    ensure!(host.hang(), "it was not up");
+    let owner = json!([{
+        "apiVersion": format!("{group}/v1beta1"), "kind": "Machine",
+        "name": "master-ocp", "uid": machine.uid(),
+    }]);
+    let object: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerRemediation",
+        "metadata": {
+            "name": "master-ocp", "namespace": NAMESPACE, "ownerReferences": owner,
+        },
+        "spec": {},
+    }))?;
+    let params = PostParams::default();
+    w.requests().create(&params, &object).await?;
+    let object = w.wait_step("master-ocp", "Draining").await?;
+    ensure!(object["status"]["nodeName"] == "ocp-1", "{object}");
+    let holds = w.witness.holds("ocp-1", HOLD);
+    ensure!(holds.len() == 1, "its BareMetalHost is held: {holds:?}");
+    let args = ["master-ocp", "--namespace", NAMESPACE];
+    let text = explain(&w.stage, &args, None)?;
+    for part in ["on-ocp-1", "ocp-1 of rack managed", "connected"] {
+        ensure!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+    w.stage.let_pod_go("ocp-1").await?;
+    w.wait_step("master-ocp", "Succeeded").await?;
+    w.stage.one_cycle("ocp-1")?;
+    w.stage.tainted_only_while_off(&w.witness, "ocp-1").await?;
+    w.withdraw("master-ocp").await?;
+    w.wait_gone("master-ocp").await?;
+    w.wait_back("ocp-1").await
+}
+
 async fn failed(w: &World, host: &str) -> Result<Value> {
     let object = w
         .wait(host, "failed", |o| o["status"]["phase"] == "Failed")
@@ -723,6 +811,7 @@ async fn metrics(w: &World) -> Result<()> {
         "rackhand_remediations_total{outcome=\"fenced\",cause=\"Fenced\"}",
         "rackhand_remediations_total{outcome=\"kept_off\",cause=\"ExhaustedKeptOff\"} 1",
         "rackhand_remediations_total{outcome=\"escalated\",cause=\"Exhausted\"} 2",
+        "rackhand_remediations_total{outcome=\"failed\",cause=\"NodeNotFound\"} 1",
         "rackhand_fence_violations_total{reason=\"FenceViolated\"} 1",
         "rackhand_remediation_step_seconds_bucket{le=\"",
         "rackhand_remediations_blocked",

@@ -146,6 +146,8 @@ pub const OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION: &str = "host.metal3.io/exte
 /// On an OpenShift MachineHealthCheck: which built-in strategy it wants.
 pub const OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION: &str =
     "machine.openshift.io/remediation-strategy";
+/// On an OpenShift Machine: `master` or `worker`.
+pub const OPENSHIFT_MACHINE_ROLE_LABEL: &str = "machine.openshift.io/cluster-api-machine-role";
 /// On an OpenShift Node: `namespace/name` of its Machine.
 pub const OPENSHIFT_MACHINE_ANNOTATION: &str = "machine.openshift.io/machine";
 

@@ -1,11 +1,35 @@
 //! Which of several remediations may go on (F6).
 //!
 //! Must never let two act on one host, Machine, Node or BMC, nor two control-plane machines of one
-//! cluster at a time.
+//! cluster at a time; nor let one that cannot go on hold up those that can.
 
 use jiff::Timestamp;
 
-use super::Because;
+use super::{Because, State, Step};
+
+/// How far a remediation has come in taking its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Turn {
+    /// It has nothing in hand and waits for something else than other remediations: it stands in
+    /// nobody's way.
+    Waits,
+    /// It has nothing in hand and would begin: the oldest of these goes first.
+    Ready,
+    /// It has taken its turn: its host may be held, or switched, from now on.
+    Begun,
+}
+
+impl Turn {
+    /// By what is written. Between two attempts nothing is in hand, as before the first; and nothing
+    /// is once it is over.
+    pub fn of(state: Option<&State>) -> Self {
+        match state.map_or(Step::Pending, |s| s.step) {
+            Step::Pending | Step::Retrying => Self::Ready,
+            step if step.is_terminal() => Self::Waits,
+            _ => Self::Begun,
+        }
+    }
+}
 
 /// A remediation that is not finished, as far as others must know it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,8 +40,8 @@ pub struct Active {
     pub uid: String,
     /// Creation time: the older goes first.
     pub created: Timestamp,
-    /// Past Pending: the host may have been touched.
-    pub begun: bool,
+    /// How far it has come in taking its turn.
+    pub turn: Turn,
     /// Its Machine, `namespace/name`.
     pub machine: Option<String>,
     /// Its Node, `cluster/name`.
@@ -64,30 +88,63 @@ impl EtcdGuard {
     }
 }
 
-/// Who stands in the way of `me`, if anybody does.
-pub fn conflict(me: &Active, others: &[Active], quorum: Option<ControlPlane>) -> Option<Because> {
+/// Whose turn it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RightOfWay {
+    /// Who or what stands in the way; `None`: nobody.
+    pub because: Option<Because>,
+    /// The turn of the one that asked. Where nobody stands in its way it has begun with this very
+    /// answer: everybody who asks later must be shown that.
+    pub turn: Turn,
+}
+
+/// Whether it is the turn of `me`. The answers of one process must be given, and kept, one after the
+/// other: of two that could begin at the same moment the second sees that the first has.
+pub fn conflict(me: &Active, others: &[Active], quorum: Option<ControlPlane>) -> RightOfWay {
     fn same(a: Option<&String>, b: Option<&String>) -> bool {
         a.is_some() && a == b
     }
-    for other in others.iter().filter(|o| o.uid != me.uid) {
-        let shared = same(me.machine.as_ref(), other.machine.as_ref())
-            || same(me.node.as_ref(), other.node.as_ref())
-            || same(me.bmc.as_ref(), other.bmc.as_ref())
-            || same(
-                me.control_plane_of.as_ref(),
-                other.control_plane_of.as_ref(),
-            );
-        if !shared {
-            continue;
-        }
-        let first = (!other.begun, other.created, &other.uid) < (!me.begun, me.created, &me.uid);
-        if first {
-            return Some(Because::OtherRemediation(other.name.clone()));
-        }
+    if me.turn == Turn::Begun {
+        return RightOfWay {
+            because: None,
+            turn: Turn::Begun,
+        };
     }
-    // A majority of the members must stay: etcd, F6. This is asked before each power-off, that of a
-    // further attempt included.
-    let cp = quorum?;
+    let rivals: Vec<&Active> = others
+        .iter()
+        .filter(|other| {
+            other.uid != me.uid
+                && (same(me.machine.as_ref(), other.machine.as_ref())
+                    || same(me.node.as_ref(), other.node.as_ref())
+                    || same(me.bmc.as_ref(), other.bmc.as_ref())
+                    || same(
+                        me.control_plane_of.as_ref(),
+                        other.control_plane_of.as_ref(),
+                    ))
+        })
+        .collect();
+    let named = |other: &&Active| Because::OtherRemediation(other.name.clone());
+    let begun = rivals.iter().find(|other| other.turn == Turn::Begun);
+    let quorum = quorum.and_then(costs_quorum);
+    // What could cost the quorum waits for a member: perhaps for the one that is next.
+    let ready = me.turn == Turn::Ready && quorum.is_none();
+    let older = rivals.iter().find(|other| {
+        other.turn == Turn::Ready && (other.created, &other.uid) < (me.created, &me.uid)
+    });
+    let because = begun.map(named).or(quorum).or_else(|| older.map(named));
+    RightOfWay {
+        turn: match (ready, &because) {
+            (false, _) => Turn::Waits,
+            (true, Some(_)) => Turn::Ready,
+            (true, None) => Turn::Begun,
+        },
+        because,
+    }
+}
+
+/// A majority of the members must stay: etcd, F6. This is asked before each power-off, that of a
+/// further attempt included.
+fn costs_quorum(cp: ControlPlane) -> Option<Because> {
     let needed = cp.total / 2 + 1;
     if cp.healthy_others < needed {
         return Some(Because::ControlPlaneQuorum(format!(

@@ -22,7 +22,7 @@ mod state;
 mod step;
 mod version;
 
-pub use conflict::{Active, ControlPlane, EtcdGuard, conflict};
+pub use conflict::{Active, ControlPlane, EtcdGuard, RightOfWay, Turn, conflict};
 pub use evidence::{OffEvidence, confirmed_off};
 pub use observation::{
     AgentView, BareMetalHostFacts, Drain, HostView, LeaseFacts, MachineView, NodeFacts,
@@ -34,7 +34,7 @@ pub use policy::{
 };
 pub use reason::Because;
 pub use state::{AttemptRecord, HostRef, Mode, NodeMark, Phase, State, Step, TaintOwner};
-pub use step::{Command, Decision, Next, Note, Outcome, operation_id, step};
+pub use step::{Command, Decision, Next, Note, Outcome, operation_id, outcome, step, would_begin};
 pub use version::node_action;
 
 #[cfg(test)]

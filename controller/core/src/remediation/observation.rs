@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Because, Command, HostRef, NodeAction, Policy, PolicyError};
+use super::{Because, Command, HostRef, NodeAction, Policy, PolicyError, State};
 
 /// What a BMC said about power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,6 +52,8 @@ pub struct PowerView {
     pub asked: Timestamp,
     /// When the answer came, by our clock: how fresh it is.
     pub answered: Timestamp,
+    /// The Lease's renewTime as it was known when the question was sent: what had happened by then.
+    pub lease: Option<String>,
     /// The answer, or why there is none.
     pub result: Result<PowerReading, String>,
 }
@@ -299,4 +301,15 @@ pub struct Observation {
     pub conflict: Option<Because>,
     /// Commands carried out since the state was written last.
     pub completed: BTreeSet<Command>,
+}
+
+impl Observation {
+    /// When the time of this step is over, by the policy or, where that does not read, by the one that
+    /// holds then; `None`: it ends when somebody ends it, and its [`Because`] says who.
+    pub fn step_until(&self, s: &State) -> Option<Timestamp> {
+        match &self.request.policy {
+            Ok(policy) => policy.step_until(s),
+            Err(_) => Policy::default().step_until(s),
+        }
+    }
 }

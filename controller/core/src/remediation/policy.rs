@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Mode, State, Step};
+use super::{Because, Mode, State, Step};
 
 /// What is done with the host's power.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -171,7 +171,10 @@ impl Policy {
                 let all = self.power_off_timeout.saturating_mul(self.power_off_tries);
                 since(s.since, all.saturating_add(grace))
             }
-            Step::AwaitingConfirmation => s.retry_at,
+            // By then the next try, or the one that runs, has come to something.
+            Step::AwaitingConfirmation => {
+                since(s.retry_at.unwrap_or(s.since), self.power_off_timeout)
+            }
             Step::ConfirmingOff => since(after_off, self.confirm_timeout),
             Step::Tainting => since(after_off, self.defer_timeout),
             Step::Draining => since(s.since, self.drain_timeout),
@@ -179,8 +182,13 @@ impl Policy {
                 let all = self.power_on_timeout.saturating_mul(self.power_off_tries);
                 since(s.since, all.saturating_add(self.cooperative_grace))
             }
-            Step::Restoring if s.ending.is_some() => since(s.since, self.restore_timeout),
-            Step::Booting | Step::Restoring => since(s.on.unwrap_or(s.since), self.boot_timeout),
+            Step::Restoring if s.ending == Some(Because::BootTimeout) => {
+                since(s.since, self.restore_timeout)
+            }
+            // Later where the workload cluster was out of reach for long.
+            Step::Booting | Step::Restoring => {
+                since(s.on.unwrap_or(s.since), self.boot_timeout).max(s.retry_at)
+            }
             Step::Pending
             | Step::Holding
             | Step::Fenced

@@ -47,6 +47,8 @@ pub enum Because {
     PowerOnRunning,
     PowerOnUnconfirmed(String),
     Booting,
+    OffAgain,
+    StaysOff(u32),
     BootTimeout,
     WaitingForHealth,
     Recovered,
@@ -63,6 +65,8 @@ pub enum Because {
     TimedOut,
     ExhaustedKeptOff(u32),
     ExhaustedTold(u32),
+    ActionFailed(String),
+    StateUnreadable(String),
 }
 
 impl Because {
@@ -104,6 +108,8 @@ impl Because {
             Self::PowerOnRunning => "PowerOnRunning",
             Self::PowerOnUnconfirmed(_) => "PowerOnUnconfirmed",
             Self::Booting => "Booting",
+            Self::OffAgain => "OffAgain",
+            Self::StaysOff(_) => "StaysOff",
             Self::BootTimeout => "BootTimeout",
             Self::WaitingForHealth => "WaitingForHealth",
             Self::Recovered => "Recovered",
@@ -120,6 +126,8 @@ impl Because {
             Self::TimedOut => "TimedOut",
             Self::ExhaustedKeptOff(_) => "ExhaustedKeptOff",
             Self::ExhaustedTold(_) => "ExhaustedTold",
+            Self::ActionFailed(_) => "ActionFailed",
+            Self::StateUnreadable(_) => "StateUnreadable",
         }
     }
 
@@ -150,6 +158,14 @@ impl Because {
                 | Self::ExhaustedKeptOff(_)
                 | Self::ExhaustedTold(_)
         )
+    }
+}
+
+impl Because {
+    /// It lasts until somebody or something else changes, and its words say what: no time is over by
+    /// itself then.
+    pub fn waits_for_somebody(&self) -> bool {
+        self.is_blocked() || matches!(self, Self::Fenced | Self::ExhaustedKeptOff(_))
     }
 }
 
@@ -275,6 +291,15 @@ impl fmt::Display for Because {
                 write!(f, "the host is not confirmed on: {why}. Retrying")
             }
             Self::Booting => write!(f, "confirmed on; waiting for the node to report"),
+            Self::OffAgain => write!(
+                f,
+                "the host was seen off although it had been switched on; switching it on again"
+            ),
+            Self::StaysOff(times) => write!(
+                f,
+                "seen off {times} times after it had been switched on; whoever or whatever switches \
+                 it off has to be found. It is not switched on again before the next attempt"
+            ),
             Self::BootTimeout => write!(f, "the node did not become healthy in time"),
             Self::WaitingForHealth => write!(f, "the node reports; waiting for it to be healthy"),
             Self::Recovered => write!(f, "the node is back"),
@@ -328,6 +353,11 @@ impl fmt::Display for Because {
             Self::TimedOut => write!(
                 f,
                 "the health check has asked to stop trying (remediation.medik8s.io/nhc-timed-out)"
+            ),
+            Self::ActionFailed(why) => write!(f, "not carried out, trying again: {why}"),
+            Self::StateUnreadable(why) => write!(
+                f,
+                "what was done so far does not read, so nothing is done: {why}"
             ),
             Self::Exhausted(attempts) => {
                 write!(

@@ -174,6 +174,10 @@ pub struct State {
     pub tries: u32,
     /// Power-offs that were started anew because the host was seen on; part of the id too.
     pub fences: u32,
+    /// Power-ons that were begun anew because the host was seen off while it had to boot; part of the
+    /// id too.
+    #[serde(default)]
+    pub ons: u32,
     /// Do not try again before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
@@ -240,6 +244,7 @@ impl State {
             attempt_started: now,
             tries: 0,
             fences: 0,
+            ons: 0,
             retry_at: None,
             failure: None,
             mode: Mode::Direct,

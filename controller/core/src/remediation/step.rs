@@ -5,12 +5,15 @@
 
 mod begin;
 mod boot;
+mod boot_watch;
 mod confirm;
 mod drain;
 mod end;
 mod fence;
 mod fenced;
 mod proof;
+
+pub use end::outcome;
 
 use std::time::Duration;
 
@@ -96,8 +99,8 @@ pub enum Next {
     Write,
     /// Carry this out, then decide again.
     Do(Command),
-    /// Decide again when something has changed, or at this time.
-    Wait(Option<Timestamp>),
+    /// Decide again when something has changed, or at this time: not all that changes is told (L1).
+    Wait(Timestamp),
     /// Nothing any more.
     Done(Outcome),
 }
@@ -144,11 +147,14 @@ pub fn operation_id(uid: &str, state: &State) -> Option<String> {
         attempt,
         attempt_started,
         fences,
+        ons,
         tries,
         ..
     } = state;
+    // The one counts until the power-on, the other from there.
+    let anew = fences.saturating_add(*ons);
     Some(format!(
-        "{uid}/{attempt}@{}/{what}/{fences}.{tries}",
+        "{uid}/{attempt}@{}/{what}/{anew}.{tries}",
         attempt_started.as_second()
     ))
 }
@@ -176,6 +182,16 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
         Step::Aborting => cx.aborting(s),
         Step::Succeeded | Step::Escalated | Step::Blocked => cx.ended(s),
     }
+}
+
+/// Whether it would take its host now, going by an observation in which no other remediation stands
+/// in the way. One that would not must hold up nobody (F6).
+pub fn would_begin(o: &Observation, state: Option<&State>, now: Timestamp) -> bool {
+    let pending = State::new(now);
+    let before = state.unwrap_or(&pending);
+    let d = step(o, Some(before), now);
+    let begins = d.next == Next::Do(Command::AddFinalizer) || d.state.step == Step::Holding;
+    matches!(before.step, Step::Pending | Step::Retrying) && begins
 }
 
 /// A point in time after another; the end of time where it does not fit.
@@ -237,15 +253,10 @@ impl Cx<'_> {
         }
     }
 
-    pub(super) fn wait(
-        &self,
-        state: State,
-        because: Because,
-        until: impl Into<Option<Timestamp>>,
-    ) -> Decision {
+    pub(super) fn wait(&self, state: State, because: Because, until: Timestamp) -> Decision {
         Decision {
             state,
-            next: Next::Wait(until.into()),
+            next: Next::Wait(until),
             because,
             notes: Vec::new(),
         }
@@ -255,7 +266,7 @@ impl Cx<'_> {
         self.write(state.at(step, self.now), because)
     }
 
-    /// Waits for something that may come without an event.
+    /// Waits for what has no time of its own.
     pub(super) fn recheck(&self, state: State, because: Because) -> Decision {
         self.wait(state, because, after(self.now, RECHECK))
     }

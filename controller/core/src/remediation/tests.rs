@@ -1,6 +1,7 @@
 //! The remediation of one host, tested rule by rule and in a simulated world.
 
 mod bmc;
+mod booting;
 mod build;
 mod chaos;
 mod conflict;
@@ -14,8 +15,10 @@ mod fencing;
 mod identity;
 mod judge;
 mod policies;
+mod silence;
 mod strategies;
 mod table;
+mod turns;
 mod waiting;
 mod ways_out;
 mod withdrawn;

@@ -217,6 +217,7 @@ impl Agents {
         PowerView {
             asked,
             answered: Timestamp::now(),
+            lease: None,
             result,
         }
     }

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use kube::{ResourceExt, api::DynamicObject};
-use rackhand_api::names::NODE_LEASE_NAMESPACE;
+use rackhand_api::names::{NODE_LEASE_NAMESPACE, groups, kinds};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -12,11 +12,16 @@ use super::{
     ExplainError, Explanation, RequestKind, explain,
     scene::{Workload, scene},
 };
-use crate::{config::Config, index::Index, object::Kind, remediation::RequestId};
+use crate::{
+    config::Config,
+    index::Index,
+    object::Kind,
+    remediation::{OPENSHIFT_ETCD, RequestId},
+};
 
 /// Explains a request from the text of a file: YAML documents, or a List as `kubectl get -o yaml`
 /// prints it, with the request and whatever of Machine, Cluster, Metal3Machine, BareMetalHost,
-/// RackAgents, Node, Lease, pods and VolumeAttachments is there.
+/// RackAgents, Node, Lease, pods, VolumeAttachments and the guard of OpenShift's etcd is there.
 ///
 /// # Errors
 /// The text does not read, or does not hold exactly one request that fits.
@@ -110,6 +115,10 @@ fn take(index: &Index, workload: &mut Workload, object: DynamicObject) -> Result
         index.apply(kind, object);
         return Ok(());
     }
+    if group == groups::OPENSHIFT_MACHINE && types.kind == kinds::MACHINE {
+        workload.machines.push(object);
+        return Ok(());
+    }
     let name = format!("{} {}", types.kind, object.name_any());
     let bad = |e: &dyn std::fmt::Display| ExplainError::File(format!("{name} does not read: {e}"));
     match types.kind.as_str() {
@@ -124,6 +133,11 @@ fn take(index: &Index, workload: &mut Workload, object: DynamicObject) -> Result
         "Pod" => {
             let pod = object.try_parse().map_err(|e| bad(&e))?;
             workload.pods.get_or_insert_default().push(pod);
+        }
+        "PodDisruptionBudget" if object.metadata.namespace.as_deref() == Some(OPENSHIFT_ETCD) => {
+            workload
+                .budgets
+                .push(object.try_parse().map_err(|e| bad(&e))?);
         }
         "VolumeAttachment" => {
             let volume = object.try_parse().map_err(|e| bad(&e))?;

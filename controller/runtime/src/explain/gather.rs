@@ -18,7 +18,7 @@ use crate::{
     config::Config,
     index::Index,
     object::{Key, Kind, Served, api},
-    remediation::{RequestId, place, stored_state},
+    remediation::{RequestId, etcd_guard, of_openshift, openshift_machine, place, stored_state},
 };
 
 /// Explains a request of the cluster that the kubeconfig names.
@@ -53,7 +53,7 @@ pub async fn explain_cluster(
             unread.push(format!("{} could not be listed: {error}", kind.kind()));
         }
     }
-    let workload = workload(&client, &index, &id, &mut unread).await;
+    let workload = workload(&client, &served, &index, &id, &mut unread).await;
     let now = Timestamp::now();
     let mut scene: Scene = super::scene::scene(&index, &id, &workload, config, now)?;
     scene.assumed.extend(unread);
@@ -135,6 +135,7 @@ async fn list(
 
 async fn workload(
     management: &Client,
+    served: &Served,
     index: &Index,
     id: &RequestId,
     unread: &mut Vec<String>,
@@ -150,9 +151,21 @@ async fn workload(
         return Workload::default();
     };
     let state = stored_state(id.kind, &entry.object).ok().flatten();
-    let place = place(index, &id.key, &view, state.as_ref());
+    let mut place = place(index, &id.key, &view, state.as_ref());
+    let mut machines = Vec::new();
+    if let Some(key) = &place.openshift {
+        match openshift_machine(management, served, key).await {
+            Ok(machine) => machines.extend(machine),
+            Err(why) => unread.push(why),
+        }
+    }
+    of_openshift(&mut place, &view, machines.first().cloned());
     let Some(cluster) = &place.cluster else {
         return Workload::default();
+    };
+    let down = |why: String| Workload {
+        machines: machines.clone(),
+        ..down(why)
     };
     let client = match client_of(management, cluster).await {
         Ok((client, _)) => client,
@@ -166,6 +179,10 @@ async fn workload(
         Ok(nodes) => nodes.items,
         Err(error) => return down(error.to_string()),
     };
+    for node in &nodes {
+        index.apply_node(cluster, node.clone());
+    }
+    let guard = etcd_guard(index, client.clone(), &place).await;
     let name = place.node.clone().unwrap_or_default();
     let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASE_NAMESPACE);
     let pods: Api<Pod> = Api::all(client.clone());
@@ -181,6 +198,8 @@ async fn workload(
     Workload {
         down: None,
         whole: true,
+        machines,
+        guard,
         nodes,
         leases: optional(lease)
             .inspect_err(&mut said)
@@ -190,5 +209,6 @@ async fn workload(
             .collect(),
         pods: pods.inspect_err(&mut said).ok().map(|list| list.items),
         volumes: volumes.inspect_err(&mut said).ok().map(|list| list.items),
+        budgets: Vec::new(),
     }
 }

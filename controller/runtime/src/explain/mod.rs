@@ -4,6 +4,8 @@
 //! that runs in production. Must never write, nor ask an agent or a BMC: what only they know is
 //! assumed, and the answer says so.
 
+mod agents;
+mod etcd;
 mod file;
 mod gather;
 mod scene;
@@ -126,7 +128,7 @@ fn explain(scene: &scene::Scene, now: Timestamp) -> Explanation {
     let o = &scene.observation;
     let decision = step(o, state, now);
     let policy = o.request.policy.as_ref().ok();
-    let until = state.zip(policy).and_then(|(s, p)| p.step_until(s));
+    let until = state.and_then(|s| o.step_until(s));
     let next = match &decision.next {
         Next::Write => NextStep {
             what: "write",
@@ -141,7 +143,7 @@ fn explain(scene: &scene::Scene, now: Timestamp) -> Explanation {
         Next::Wait(at) => NextStep {
             what: "wait",
             words: "waits until something changes".into(),
-            at: *at,
+            at: Some(*at),
         },
         Next::Done(outcome) => NextStep {
             what: "nothing",

@@ -3,34 +3,31 @@
 //! Uses the functions that the engine uses. What only an agent or a BMC can say is assumed as it
 //! would be while nothing goes wrong there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Node, Pod},
+    policy::v1::PodDisruptionBudget,
     storage::v1::VolumeAttachment,
 };
 use kube::{ResourceExt, api::DynamicObject};
-use rackhand_api::names::conditions::CONNECTED;
-use rackhand_core::{
-    hosts::Rack,
-    remediation::{
-        AgentView, Because, Drain, HostView, Observation, OperationView, PowerReading, PowerState,
-        PowerView, State, Step, Taint, WorkloadView, conflict,
-    },
+use rackhand_core::remediation::{
+    Because, Drain, EtcdGuard, HostView, Observation, OperationView, PowerReading, PowerState,
+    PowerView, State, Step, Taint, Turn, WorkloadView, conflict,
 };
 use serde_json::Value;
 
-use super::ExplainError;
+use super::{ExplainError, agents, etcd};
 use crate::{
     cluster::{lease_facts, left_on, node_facts},
     config::Config,
     index::{Connection, Index},
     object::Key,
     remediation::{
-        Place, RequestId, RequestView, active, bmh_facts, control_plane, find_machine, host,
-        machine_facts, place, request_facts, rival, stored_state, wanted_node_action,
+        Place, RequestId, active, bmh_facts, control_plane, find_machine, host, machine_facts,
+        of_openshift, place, request_facts, rival, stored_state, wanted_node_action,
     },
 };
 
@@ -46,6 +43,12 @@ pub(super) struct Workload {
     /// `None`: nobody looked.
     pub(super) pods: Option<Vec<Pod>>,
     pub(super) volumes: Option<Vec<VolumeAttachment>>,
+    /// Machines of OpenShift.
+    pub(super) machines: Vec<DynamicObject>,
+    /// What OpenShift's guard of etcd said when it was asked.
+    pub(super) guard: Option<Result<EtcdGuard, String>>,
+    /// The same as objects, with its pods among `pods`.
+    pub(super) budgets: Vec<PodDisruptionBudget>,
 }
 
 /// All that an explanation is made from.
@@ -82,14 +85,16 @@ pub(super) fn scene(
         index.apply_node(&cluster, node.clone());
     }
     index.set_connection(&cluster, Connection::Up);
+    let machine = openshift(workload, &place);
+    of_openshift(&mut place, &view, machine);
     find_machine(index, &mut place);
     let seen_workload = workload_view(index, workload, &place, &mut assumed, now);
     let node = match &seen_workload {
         WorkloadView::Present(node) => Some(node),
         _ => None,
     };
-    let (found, bmh_key) = host(index, &racks(index), &place, node, state.as_ref());
-    let found = unknown_inventory(found, &mut assumed);
+    let (found, bmh_key) = host(index, &agents::racks(index), &place, node, state.as_ref());
+    let guard = etcd::guard_of(index, workload, &place, &mut assumed);
     let uid = view.meta().uid.clone();
     let bmh = bmh_key
         .as_ref()
@@ -99,16 +104,18 @@ pub(super) fn scene(
         HostView::NotFound(_) => None,
     };
     let me = active(index, id, &view, &place, host_ref.as_ref(), state.as_ref());
-    let conflict = rival(&uid, bmh.as_ref())
-        .or_else(|| conflict(&me, &others(index), control_plane(index, &place, None)));
-    let agent = agent(index, host_ref.as_ref().map(|h| h.rack.as_str()));
+    let rack = host_ref.as_ref().map(|h| h.rack.as_str());
+    let chosen = state.as_ref().is_some_and(|s| s.host.is_some());
+    agents::unseen(index, &found, chosen, &mut assumed);
+    let agent = agents::view(index, rack, &mut assumed);
     let operation = operation(state.as_ref(), now, &mut assumed);
     let power = power(state.as_ref(), now, &mut assumed);
     let drain = drain(workload, &place, state.as_ref(), &mut assumed);
-    let observation = Observation {
+    let mut observation = Observation {
         request: request_facts(index, config, id, &view, &place),
         machine: machine_facts(&place),
         host: found,
+        conflict: rival(&uid, bmh.as_ref()),
         bmh,
         workload: seen_workload,
         agent,
@@ -116,13 +123,17 @@ pub(super) fn scene(
         power,
         drain,
         node_action: wanted_node_action(index, config, &view, &place),
-        conflict,
         completed: BTreeSet::new(),
     };
-    let seen = seen(&place, &observation);
+    let quorum = control_plane(index, &place, guard.clone());
+    let right = conflict(&me, &others(index, workload), quorum);
+    observation.conflict = observation.conflict.or(right.because);
+    let mut seen = seen(&place, &observation);
+    seen.extend(guard.map(|guard| ("etcd".to_owned(), etcd::words(guard))));
+    seen.extend(agents::lines(index, rack));
     Ok(Scene {
         request: id.to_string(),
-        recorded: recorded(&entry.object),
+        recorded: said(&entry.object, "message"),
         observation,
         state,
         seen,
@@ -130,76 +141,23 @@ pub(super) fn scene(
     })
 }
 
-/// What the controller wrote last, in words.
-fn recorded(object: &DynamicObject) -> Option<String> {
-    let status = object.data.get("status").and_then(|s| s.get("message"));
-    if let Some(message) = status.and_then(Value::as_str) {
-        return Some(message.to_owned());
+/// The Machine of OpenShift that a request is for, where it is there.
+fn openshift(workload: &Workload, place: &Place) -> Option<DynamicObject> {
+    let key = place.openshift.as_ref()?;
+    let found = workload.machines.iter().find(|m| Key::of(m) == *key);
+    found.cloned()
+}
+
+/// What the controller wrote last: `reason` as one word, `message` in words.
+fn said(object: &DynamicObject, field: &str) -> Option<String> {
+    let status = object.data.get("status").and_then(|s| s.get(field));
+    if let Some(word) = status.and_then(Value::as_str) {
+        return Some(word.to_owned());
     }
     let annotations = object.annotations();
     let text = annotations.get(rackhand_api::names::STATE_ANNOTATION)?;
     let value: Value = serde_json::from_str(text).ok()?;
-    value.get("message")?.as_str().map(str::to_owned)
-}
-
-/// The racks as their RackAgents say; which hosts an inventory holds only the agent knows.
-fn racks(index: &Index) -> BTreeMap<String, Rack> {
-    let mut racks: BTreeMap<String, Rack> = BTreeMap::new();
-    for (_, object) in index.rack_agents() {
-        let spec = object.data.get("spec");
-        let Some(name) = spec.and_then(|s| s.get("rack")).and_then(Value::as_str) else {
-            continue;
-        };
-        let networks = spec.and_then(|s| s.get("bmcNetworks"));
-        let networks = networks.and_then(Value::as_array).into_iter().flatten();
-        let rack = racks.entry(name.to_owned()).or_default();
-        rack.bmc_networks
-            .extend(networks.filter_map(Value::as_str).map(str::to_owned));
-    }
-    racks
-}
-
-fn unknown_inventory(found: HostView, assumed: &mut Vec<String>) -> HostView {
-    let HostView::NotFound(Because::HostNotFound(why)) = &found else {
-        return found;
-    };
-    assumed.push(format!(
-        "the host may be in an agent's inventory, which only the controller sees ({why})"
-    ));
-    found
-}
-
-/// By the condition that the controller keeps on the RackAgents of the rack.
-fn agent(index: &Index, rack: Option<&str>) -> AgentView {
-    let Some(rack) = rack else {
-        return AgentView::Unreachable {
-            why: "the host is not known".into(),
-        };
-    };
-    let mut silent = None;
-    for (key, object) in index.rack_agents() {
-        let of_rack = object.data.get("spec").and_then(|s| s.get("rack"));
-        if of_rack.and_then(Value::as_str) != Some(rack) {
-            continue;
-        }
-        let conditions = object.data.get("status").and_then(|s| s.get("conditions"));
-        let connected = conditions
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .find(|c| c.get("type").and_then(Value::as_str) == Some(CONNECTED));
-        let text = |field: &str| connected.and_then(|c| c.get(field)).and_then(Value::as_str);
-        if text("status") != Some("False") {
-            return AgentView::Ready;
-        }
-        let why = text("message").unwrap_or("not connected");
-        silent = Some(format!("agent {key}: {why}"));
-    }
-    match silent {
-        Some(why) => AgentView::Unreachable { why },
-        // The RackAgents may only be missing in the file.
-        None => AgentView::Ready,
-    }
+    value.get(field)?.as_str().map(str::to_owned)
 }
 
 fn operation(
@@ -222,19 +180,22 @@ fn operation(
 
 fn power(state: Option<&State>, now: Timestamp, assumed: &mut Vec<String>) -> Option<PowerView> {
     let state = state?;
-    let must_be_off = matches!(
-        state.step,
+    let (power, words) = match state.step {
         Step::ConfirmingOff | Step::Tainting | Step::Draining | Step::Fenced
-    );
-    if !must_be_off || state.off.is_none() {
-        return None;
-    }
-    assumed.push("the BMC still says off".into());
+            if state.off.is_some() =>
+        {
+            (PowerState::Off, "the BMC still says off")
+        }
+        Step::Booting | Step::Restoring => (PowerState::On, "the BMC still says on"),
+        _ => return None,
+    };
+    assumed.push(words.into());
     Some(PowerView {
         asked: now,
         answered: now,
+        lease: None,
         result: Ok(PowerReading {
-            state: PowerState::Off,
+            state: power,
             raw: "assumed".into(),
             protocol: String::new(),
             identity: String::new(),
@@ -299,8 +260,8 @@ fn drain(
 }
 
 /// Every remediation that is not over, as far as it reads.
-fn others(index: &Index) -> Vec<rackhand_core::remediation::Active> {
-    let racks = racks(index);
+fn others(index: &Index, workload: &Workload) -> Vec<rackhand_core::remediation::Active> {
+    let racks = agents::racks(index);
     let mut list = Vec::new();
     for (id, entry) in index.requests() {
         let Ok(view) = &entry.view else { continue };
@@ -310,22 +271,30 @@ fn others(index: &Index) -> Vec<rackhand_core::remediation::Active> {
         if state.as_ref().is_some_and(|s| s.step.is_terminal()) {
             continue;
         }
-        let place = place(index, &id.key, view, state.as_ref());
+        let mut place = place(index, &id.key, view, state.as_ref());
+        let machine = openshift(workload, &place);
+        of_openshift(&mut place, view, machine);
         let host = match host(index, &racks, &place, None, state.as_ref()).0 {
             HostView::Found(host) => Some(host),
             HostView::NotFound(_) => None,
         };
-        let view: &RequestView = view;
-        list.push(active(
-            index,
-            &id,
-            view,
-            &place,
-            host.as_ref(),
-            state.as_ref(),
-        ));
+        let mut other = active(index, &id, view, &place, host.as_ref(), state.as_ref());
+        if other.turn == Turn::Ready && waits_for_its_own(&entry.object) {
+            other.turn = Turn::Waits;
+        }
+        list.push(other);
     }
     list
+}
+
+/// By the reason that the controller wrote last: only a request that waits for nothing but another
+/// may hold up others.
+fn waits_for_its_own(object: &DynamicObject) -> bool {
+    let free = [
+        Because::Started.label(),
+        Because::OtherRemediation(String::new()).label(),
+    ];
+    said(object, "reason").is_some_and(|reason| !free.contains(&reason.as_str()))
 }
 
 fn seen(place: &Place, o: &Observation) -> Vec<(String, String)> {
@@ -378,9 +347,6 @@ fn seen(place: &Place, o: &Observation) -> Vec<(String, String)> {
             words.join(", ")
         };
         line("bmh", format!("{}: {words}", bmh.name));
-    }
-    if let AgentView::Unreachable { why } = &o.agent {
-        line("agent", format!("not reachable: {why}"));
     }
     lines
 }

@@ -311,3 +311,163 @@ fn spans_are_short() {
         ("5s".into(), "1m05s".into(), "2h01m".into())
     );
 }
+
+#[test]
+fn the_agents_say_what_they_say_and_what_they_do_not_is_named() {
+    let mut objects = dump(Some(&State::new(at(0))));
+    objects.retain(|o| o["kind"] != "RackAgent");
+    let agent = |name: &str, status: &str, why: &str, hosts: i64| {
+        json!({
+            "apiVersion": "rackhand.dev/v1alpha1", "kind": "RackAgent",
+            "metadata": { "name": name, "uid": name },
+            "spec": { "rack": "r1", "endpoint": "192.0.2.1:7443" },
+            "status": { "hosts": hosts, "conditions": [{
+                "type": "Connected", "status": status, "message": why,
+            }]},
+        })
+    };
+    objects.push(agent("r1-a", "False", "connection refused", 0));
+    objects.push(agent("r1-b", "True", "ok", 12));
+    let text = explained(&objects, 5).to_string();
+    for part in [
+        "r1-a of rack r1: not reachable: connection refused",
+        "r1-b of rack r1: connected, serves 12 host(s) of its own inventory",
+        "inventories of the agents r1-b (12) name only the controller is told",
+        "counts more than its BareMetalHost",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+    // Once a host is chosen it does not matter any more.
+    let mut begun = objects.clone();
+    begun.retain(|o| o["kind"] != "PowerRemediation");
+    begun.push(request(Some(&state(Step::Draining))));
+    let text = explained(&begun, 80).to_string();
+    assert!(!text.contains("only the controller is told"), "{text}");
+    // Nobody knows a host: it may be in an inventory.
+    objects.retain(|o| o["kind"] != "BareMetalHost" && o["kind"] != "Metal3Machine");
+    let text = explained(&objects, 5).to_string();
+    assert!(text.contains("this one may be among them"), "{text}");
+    begun.retain(|o| o["kind"] != "RackAgent");
+    let text = explained(&begun, 80).to_string();
+    assert!(text.contains("no RackAgent of it was there"), "{text}");
+}
+
+/// A request for a master of OpenShift, by its Machine.
+fn openshift(guard: &[Value]) -> Vec<Value> {
+    let role = "node-role.kubernetes.io/master";
+    let mut objects = vec![
+        json!({
+            "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerRemediation",
+            "metadata": {
+                "name": "m1", "namespace": "api", "uid": "u-1",
+                "ownerReferences": [{
+                    "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "name": "m1",
+                    "uid": "m-1",
+                }],
+            },
+            "status": { "cursor": State::new(at(0)) },
+        }),
+        json!({
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+            "metadata": {
+                "name": "m1", "namespace": "api", "uid": "m-1",
+                "annotations": { "metal3.io/BareMetalHost": "api/h1" },
+            },
+            "status": { "nodeRef": { "name": "master-0" } },
+        }),
+        json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": { "name": "h1", "namespace": "api", "uid": "h-1" },
+            "spec": {
+                "online": true, "bmc": { "address": "redfish://192.0.2.7" },
+                "consumerRef": { "kind": "Machine", "name": "m1", "namespace": "api" },
+            },
+            "status": { "provisioning": { "state": "provisioned" } },
+        }),
+        json!({
+            "apiVersion": "rackhand.dev/v1alpha1", "kind": "RackAgent",
+            "metadata": { "name": "r1", "uid": "a-1" },
+            "spec": { "rack": "r1", "endpoint": "192.0.2.1:7443" },
+        }),
+    ];
+    for (name, ready) in [
+        ("master-0", "Unknown"),
+        ("master-1", "True"),
+        ("master-2", "True"),
+    ] {
+        objects.push(json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": name, "uid": name,
+                "labels": { role: "", "node.openshift.io/os_id": "rhcos" },
+            },
+            "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+        }));
+    }
+    objects.extend(guard.iter().cloned());
+    objects
+}
+
+#[test]
+fn f6_the_guard_of_openshifts_etcd_is_shown_and_heard() {
+    let budget = |allowed: i64| {
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": { "name": "etcd-guard-pdb", "namespace": "openshift-etcd" },
+            "status": {
+                "disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 2,
+                "expectedPods": 3,
+            },
+        })
+    };
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "etcd-guard-master-0", "namespace": "openshift-etcd",
+            "labels": { "app": "guard" },
+        },
+        "spec": { "nodeName": "master-0", "containers": [] },
+        "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+    });
+    let e = explained(&openshift(&[budget(1), pod.clone()]), 5);
+    assert_eq!(e.next.words, "puts its finalizer on the object", "{e}");
+    let text = e.to_string();
+    for part in [
+        "api/m1",
+        "master-0: Ready is Unknown",
+        "api/h1 of rack r1",
+        "its guard allows 1 disruption(s) now; the member of this node is ready",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+    let e = explained(&openshift(&[budget(0), pod]), 5);
+    assert_eq!(e.reason, "ControlPlaneQuorum", "{e}");
+    let e = explained(&openshift(&[]), 5);
+    let said = e.assumed.iter().any(|a| a.contains("guard of etcd"));
+    assert!(said && e.reason != "ControlPlaneQuorum", "{e}");
+}
+
+#[test]
+fn one_that_waits_for_a_cause_of_its_own_is_in_nobodys_way() {
+    let mut objects = dump(Some(&State::new(at(0))));
+    let mut other = request(Some(&State::new(at(0))));
+    other["metadata"]["name"] = "first".into();
+    other["metadata"]["uid"] = "u-1".into();
+    other["metadata"]["creationTimestamp"] = "2027-01-15T07:00:00Z".into();
+    let ask = |objects: &[Value]| {
+        let text = file(objects);
+        let config = Config::default();
+        let asked = file::explain_file_at(&text, Some("node-7"), None, &config, at(30));
+        asked.unwrap().reason
+    };
+    for (said, reason) in [
+        ("Paused", "Started"),
+        ("Started", "OtherRemediation"),
+        ("OtherRemediation", "OtherRemediation"),
+    ] {
+        other["status"]["reason"] = said.into();
+        objects.push(other.clone());
+        assert_eq!(ask(&objects), reason, "{said}");
+        objects.pop();
+    }
+}

@@ -12,7 +12,7 @@ use kube::{
 };
 use rackhand_api::names::{self, HOLD_ANNOTATION_VALUE};
 use rackhand_core::remediation::{
-    Command, HostRef, HostView, NodeFacts, Observation, Policy, WorkloadView,
+    Command, HostRef, HostView, NodeFacts, Observation, Policy, PowerView, WorkloadView,
 };
 use serde_json::{Value, json};
 
@@ -96,7 +96,14 @@ impl Engine {
                     .agents
                     .read_power(&host, endpoint, READ_TIMEOUT)
                     .await;
-                self.power = Some(view);
+                let lease = match &o.workload {
+                    WorkloadView::Present(node) => node.lease.as_ref(),
+                    _ => None,
+                };
+                self.power = Some(PowerView {
+                    lease: lease.map(|l| l.renewed.clone()),
+                    ..view
+                });
                 Ok(())
             }
             Command::AddTaint => self.taint(o, true).await,

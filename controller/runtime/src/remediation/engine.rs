@@ -16,6 +16,7 @@ use super::{
     Context, Interest, RequestId,
     operation::Tracked,
     record::{Recorded, Shown},
+    tally::{Ended, Tally},
 };
 use crate::{api::ApiError, object::Key, watch::pause};
 
@@ -42,8 +43,9 @@ pub(super) struct Engine {
     pub(super) machine: Option<Key>,
     pub(super) node: Option<String>,
     pub(super) held: bool,
-    /// How it ends and why, while the finalizer is being taken off.
-    leaving: Option<(Outcome, &'static str)>,
+    pub(super) tally: Tally,
+    /// When the time of the present step is over.
+    until: Option<Timestamp>,
 }
 
 /// Why a turn of the loop came to nothing.
@@ -78,7 +80,8 @@ impl Engine {
             operation: None,
             power: None,
             completed: BTreeSet::new(),
-            leaving: None,
+            tally: Tally::default(),
+            until: None,
             machine: None,
             node: None,
             held: false,
@@ -115,7 +118,7 @@ impl Engine {
                     failures = failures.saturating_add(1);
                     tracing::warn!(remediation = %self.id, %error, failures, "not carried out; trying again");
                     if failures == FAILURES_TOLD {
-                        self.tell(true, "ActionFailed", &error.to_string());
+                        self.cannot(&error).await;
                     }
                     let wait = BACKOFF
                         .0
@@ -129,10 +132,9 @@ impl Engine {
             last = None;
         }
         // The news that the object is gone may overtake the answer to what made it go.
-        if let Some((outcome, because)) = self.leaving.take()
-            && self.load().is_err()
-        {
-            self.finished(outcome, because);
+        if matches!(self.load(), Err(Setback::Gone)) {
+            let ended = self.tally.gone(self.recorded.state.as_ref());
+            self.count(ended);
         }
         self.context.active.lock().remove(&self.uid);
         self.context.metrics.blocked(&self.uid, None);
@@ -146,12 +148,15 @@ impl Engine {
         let observation = match self.observe(now).await? {
             Ok(observation) => observation,
             Err(because) => {
-                self.show(&because, None, now).await?;
+                self.show(&because, self.until, now).await?;
                 return Ok(Turn::Wait(None));
             }
         };
-        let policy = observation.request.policy.as_ref();
-        let until = |state: &State| policy.ok().and_then(|p| p.step_until(state));
+        self.until = self
+            .recorded
+            .state
+            .as_ref()
+            .and_then(|s| observation.step_until(s));
         let decision = step(&observation, self.recorded.state.as_ref(), now);
         tracing::debug!(
             remediation = %self.id,
@@ -162,7 +167,7 @@ impl Engine {
         );
         match decision.next.clone() {
             Next::Write => {
-                let until = until(&decision.state);
+                let until = observation.step_until(&decision.state);
                 self.write(&decision, until, now).await?;
                 Ok(Turn::Again)
             }
@@ -171,28 +176,27 @@ impl Engine {
                     self.tell(note.warning, note.reason, &note.message);
                 }
                 if let Command::RemoveFinalizer(outcome) = command {
-                    self.leaving = Some((outcome, decision.because.label()));
+                    self.tally.leaves(outcome, &decision.because);
                 }
                 self.act(&command, &observation).await?;
-                if let Some((outcome, because)) = self.leaving.take() {
-                    self.finished(outcome, because);
+                if matches!(command, Command::RemoveFinalizer(_)) {
+                    let ended = self.tally.left();
+                    self.count(ended);
                 }
                 self.completed.insert(command.clone());
                 Ok(Turn::Did(command))
             }
             Next::Wait(until) => {
-                let over = self.recorded.state.as_ref().and_then(|s| {
-                    let policy = observation.request.policy.as_ref();
-                    policy.ok().and_then(|p| p.step_until(s))
-                });
-                self.show(&decision.because, over, now).await?;
-                Ok(Turn::Wait(until))
+                self.show(&decision.because, self.until, now).await?;
+                Ok(Turn::Wait(Some(until)))
             }
-            Next::Done(_) => {
-                // One that ends before it touched anything: nobody else counts it.
+            Next::Done(outcome) => {
                 if !observation.request.deleting {
                     self.show(&decision.because, None, now).await?;
                 }
+                let state = self.recorded.state.as_ref();
+                let ended = self.tally.over(state, outcome, &decision.because);
+                self.count(ended);
                 Ok(Turn::Done)
             }
         }
@@ -236,7 +240,6 @@ impl Engine {
             }
             _ => {}
         }
-        self.register(&decision.state);
         self.blocked(&decision.state, &decision.because);
         for note in &decision.notes {
             self.tell(
@@ -255,13 +258,6 @@ impl Engine {
             .blocked(&self.uid, blocked.then(|| because.label()));
     }
 
-    /// Others see that this host is taken (F6).
-    fn register(&self, state: &State) {
-        if let Some(active) = self.context.active.lock().get_mut(&self.uid) {
-            active.begun = state.step != Step::Pending;
-        }
-    }
-
     /// Shows why nothing happens, once per reason.
     async fn show(
         &mut self,
@@ -276,6 +272,7 @@ impl Engine {
         let new = Shown {
             label: because.label(),
             message: because.to_string(),
+            until,
             overdue: until.is_some_and(|until| until <= now),
         };
         let old = self.recorded.shown.clone();
@@ -293,6 +290,28 @@ impl Engine {
         self.record(state.as_ref(), because, until, now).await
     }
 
+    /// L1: what cannot be carried out is in the object, as far as that can be written.
+    async fn cannot(&mut self, error: &ApiError) {
+        let now = Timestamp::now();
+        let because = match self.load() {
+            Err(Setback::Gone) => return,
+            // What stands there is the only trace of what was done: it is not written over.
+            Err(Setback::Failed(why)) => {
+                let because = Because::StateUnreadable(why.to_string());
+                self.show_unreadable(&because, now).await;
+                because
+            }
+            Ok(()) => {
+                let because = Because::ActionFailed(error.to_string());
+                if self.show(&because, self.until, now).await.is_ok() {
+                    return;
+                }
+                because
+            }
+        };
+        self.tell(true, because.label(), &because.to_string());
+    }
+
     pub(super) fn tell(&self, warning: bool, reason: &'static str, message: &str) {
         tracing::info!(remediation = %self.id, reason, "{message}");
         self.context.metrics.note(reason);
@@ -303,7 +322,10 @@ impl Engine {
         }
     }
 
-    fn finished(&self, outcome: Outcome, because: &'static str) {
+    pub(super) fn count(&self, ended: Option<Ended>) {
+        let Some((outcome, because)) = ended else {
+            return;
+        };
         let label = match outcome {
             Outcome::Succeeded => "succeeded",
             Outcome::Escalated => "escalated",

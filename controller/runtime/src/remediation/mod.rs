@@ -15,6 +15,7 @@ mod record;
 mod request;
 mod rivals;
 mod status;
+mod tally;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,12 +28,16 @@ use rackhand_core::remediation::Active;
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use observe::{bmh_facts, machine_facts, request_facts, wanted_node_action};
+pub(crate) use observe::{
+    bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,
+};
 pub(crate) use patches::{NewCondition, both_lists};
-pub(crate) use place::{Place, find_machine, host, place};
+pub(crate) use place::{Place, find_machine, host, of_openshift, place};
 pub(crate) use record::stored_state;
 pub(crate) use request::{RequestId, RequestView};
-pub(crate) use rivals::{active, control_plane, rival};
+pub(crate) use rivals::{
+    OPENSHIFT_ETCD, active, control_plane, etcd_guard, guard, has_guard, rival,
+};
 
 use crate::{
     agents::Agents,
@@ -56,7 +61,7 @@ pub(crate) struct Context {
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) config: Config,
-    /// Unfinished remediations by UID, for the right of way (F6).
+    /// Remediations by UID as they last looked, for the right of way (F6).
     pub(crate) active: Mutex<BTreeMap<String, Active>>,
     /// Since when each Node's Lease has been seen unchanged, by cluster.
     pub(crate) leases: Mutex<BTreeMap<Key, Arc<LeaseMemory>>>,

@@ -4,32 +4,34 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
+use kube::{Api, Client, api::DynamicObject};
 use rackhand_api::{
     names::{
         self, CAPI_PAUSED_ANNOTATION, CONFIRM_FENCED_ANNOTATION, MEDIK8S_TIMED_OUT_ANNOTATION,
         NODE_ACTION_ANNOTATION, NODE_ACTION_DELETE, NODE_ACTION_TAINT, PAUSED_ANNOTATION,
         REBOOT_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
         conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED},
+        groups, kinds,
     },
     views::{BareMetalHostView, MachineView, Meta, find_condition},
 };
 use rackhand_core::remediation::{
     AgentView, BareMetalHostFacts, Because, HostView, MachineView as MachineFacts, NodeAction,
-    Observation, RequestFacts, Step, WorkloadView, node_action,
+    Observation, RequestFacts, State, Step, Turn, WorkloadView, node_action, would_begin,
 };
 
 use super::{
     engine::{Engine, Setback},
-    place::{Place, find_machine, host, place},
+    place::{Place, find_machine, host, of_openshift, place},
     request::{RequestId, RequestView, finalizer},
+    rivals::{active, control_plane, rival},
 };
 use crate::{
-    api::{call, optional},
+    api::{call, optional, words},
     cluster::{drain, node_facts, node_lease},
     config::Config,
     index::{Connection, Index},
-    object::Key,
+    object::{Key, Served, api},
 };
 
 impl Engine {
@@ -41,11 +43,18 @@ impl Engine {
         let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
         let view = match &entry.view {
             Ok(view) => view.clone(),
-            Err(error) => return Ok(Err(Because::InvalidSpec(error.to_string()))),
+            Err(error) => {
+                self.hold_place(&entry.object);
+                return Ok(Err(Because::InvalidSpec(error.to_string())));
+            }
         };
         let state = self.recorded.state.clone();
         let index = &self.context.index;
         let mut place = place(index, &self.id.key, &view, state.as_ref());
+        if let Some(because) = self.read_openshift(&mut place, &view, state.as_ref()).await {
+            self.hold_place(&entry.object);
+            return Ok(Err(because));
+        }
         {
             let mut interest = self.interest.lock();
             interest.cluster.clone_from(&place.cluster);
@@ -53,7 +62,8 @@ impl Engine {
         }
         let workload = self.workload(&place, now).await;
         find_machine(&self.context.index, &mut place);
-        self.machine = place.machine_key();
+        // Nobody asks a Machine of OpenShift who takes it over.
+        self.machine = place.machine_key().filter(|_| place.openshift.is_none());
         self.node.clone_from(&place.node);
         let node = match &workload {
             WorkloadView::Present(node) => Some(node),
@@ -100,19 +110,20 @@ impl Engine {
             _ => (workload, None),
         };
         let guard = self.etcd_guard(&place, state.as_ref()).await;
-        let conflict = self.right_of_way(
+        let config = &self.context.config;
+        let me = active(
+            &self.context.index,
+            &self.id,
             &view,
             &place,
             found.as_ref(),
-            bmh.as_ref(),
             state.as_ref(),
-            guard,
         );
-        let config = &self.context.config;
-        Ok(Ok(Observation {
+        let mut o = Observation {
             request: request_facts(&self.context.index, config, &self.id, &view, &place),
             machine: machine_facts(&place),
             host,
+            conflict: rival(&self.uid, bmh.as_ref()),
             bmh,
             workload,
             agent,
@@ -120,9 +131,36 @@ impl Engine {
             power: self.power.clone(),
             drain,
             node_action: wanted_node_action(&self.context.index, config, &view, &place),
-            conflict,
             completed: self.completed.clone(),
-        }))
+        };
+        let able = would_begin(&o, state.as_ref(), now);
+        let quorum = control_plane(&self.context.index, &place, guard);
+        let right = self.right_of_way(me, able, quorum);
+        o.conflict = o.conflict.or(right);
+        Ok(Ok(o))
+    }
+
+    /// A Machine of OpenShift is read where it is asked for, and not watched: few are. What has begun
+    /// knows its host and its Node, and does not wait for it.
+    async fn read_openshift(
+        &self,
+        place: &mut Place,
+        view: &RequestView,
+        state: Option<&State>,
+    ) -> Option<Because> {
+        let key = place.openshift.clone()?;
+        let begun = Turn::of(state) == Turn::Begun;
+        if begun && place.node.is_some() {
+            return None;
+        }
+        match openshift_machine(&self.context.client, &self.context.served, &key).await {
+            Ok(machine) => {
+                of_openshift(place, view, machine);
+                None
+            }
+            Err(_) if begun => None,
+            Err(error) => Some(Because::MachineNotFound(error)),
+        }
     }
 
     async fn workload(&self, place: &Place, now: Timestamp) -> WorkloadView {
@@ -183,6 +221,21 @@ impl Engine {
         let view = entry.view.ok()?;
         Some(bmh_facts(&view, key, &self.uid))
     }
+}
+
+/// The Machine of OpenShift with this name, if there is one.
+pub(crate) async fn openshift_machine(
+    client: &Client,
+    served: &Served,
+    key: &Key,
+) -> Result<Option<DynamicObject>, String> {
+    let found = served.find(client, groups::OPENSHIFT_MACHINE, kinds::MACHINE);
+    let Some(resource) = found.await.map_err(|e| words(&e))? else {
+        return Ok(None);
+    };
+    let what = format!("Machine {key} of OpenShift");
+    let read = call(what, api(client, &resource, &key.namespace).get(&key.name)).await;
+    optional(read).map_err(|e| e.to_string())
 }
 
 /// What the request itself says.
@@ -248,6 +301,7 @@ pub(crate) fn wanted_node_action(
 /// The Machine's word, where there is a Machine. A request by Node hears the Node's only.
 pub(crate) fn machine_facts(place: &Place) -> Option<MachineFacts> {
     match place.machine() {
+        Some(_) if place.openshift.is_some() => Some(MachineFacts::not_asked()),
         Some(machine) => Some(MachineFacts {
             not_checked: place.by_node || machine_view_facts(machine).not_checked,
             ..machine_view_facts(machine)

@@ -3,16 +3,17 @@
 //! Looks at nothing but the index and what agents have said, so `explain` finds the same. Must never
 //! choose between several.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Node;
-use kube::ResourceExt;
+use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
     names::{
-        CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, METAL3_UUID_LABEL,
-        OPENSHIFT_MACHINE_ANNOTATION, RACK_LABEL, groups, kinds,
+        BARE_METAL_HOST_ANNOTATION, CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_ANNOTATION,
+        MACHINE_ANNOTATION, METAL3_UUID_LABEL, OPENSHIFT_MACHINE_ANNOTATION,
+        OPENSHIFT_MACHINE_ROLE_LABEL, RACK_LABEL, groups, kinds,
     },
-    views::{BareMetalHostView, MachineView},
+    views::{BareMetalHostView, MachineView, ObjectRef},
 };
 use rackhand_core::{
     hosts::{Rack, Wanted, WantedBmh, resolve},
@@ -35,6 +36,8 @@ pub(crate) struct Place {
     pub(crate) node: Option<String>,
     /// The request names the Node, and no Machine.
     pub(crate) by_node: bool,
+    /// It is for this Machine of OpenShift, which is not one of Cluster API.
+    pub(crate) openshift: Option<Key>,
 }
 
 impl Place {
@@ -48,7 +51,16 @@ impl Place {
 
     /// `namespace/name` of the Machine.
     pub(crate) fn machine_key(&self) -> Option<Key> {
-        self.machine().map(machine_key)
+        self.openshift
+            .clone()
+            .or_else(|| self.machine().map(machine_key))
+    }
+
+    /// A Machine of OpenShift that is of the control plane, whether or not its Node is there.
+    pub(crate) fn is_master(&self) -> bool {
+        let role = self.machine().filter(|_| self.openshift.is_some());
+        role.and_then(|m| m.meta.labels.get(OPENSHIFT_MACHINE_ROLE_LABEL))
+            .is_some_and(|role| role == "master")
     }
 }
 
@@ -57,7 +69,8 @@ fn machine_key(machine: &MachineView) -> Key {
     Key::new(namespace, &machine.meta.name)
 }
 
-/// By the request alone; [`find_machine`] adds the Machine of a Node once that was read.
+/// By the request alone; [`find_machine`] adds the Machine of a Node once that was read, and
+/// [`of_openshift`] the Node of a Machine.
 pub(crate) fn place(
     index: &Index,
     request: &Key,
@@ -65,12 +78,22 @@ pub(crate) fn place(
     state: Option<&State>,
 ) -> Place {
     let marked = state.and_then(|s| s.node.as_ref()).map(|n| n.name.clone());
+    if let Some(owner) = view.openshift_machine() {
+        return Place {
+            machine: None,
+            cluster: Some(Key::local()),
+            node: marked,
+            by_node: false,
+            openshift: Some(Key::new(&request.namespace, &owner.name)),
+        };
+    }
     if let Some(node) = view.node() {
         return Place {
             machine: None,
             cluster: Some(Key::local()),
             node: Some(node.to_owned()),
             by_node: true,
+            openshift: None,
         };
     }
     let machine = view.machine().and_then(|owner| {
@@ -89,7 +112,25 @@ pub(crate) fn place(
         cluster,
         node,
         by_node: false,
+        openshift: None,
     }
+}
+
+/// Takes in the Machine of OpenShift that the request is for, as it was read: it names the Node.
+pub(crate) fn of_openshift(place: &mut Place, view: &RequestView, machine: Option<DynamicObject>) {
+    let owner = view.openshift_machine().map(|owner| owner.uid.as_str());
+    // One of the same name that came later is another one.
+    let Some(object) = machine.filter(|m| m.metadata.uid.as_deref() == owner) else {
+        return;
+    };
+    let view = MachineView::from_dynamic(&object).map(Arc::new);
+    if place.node.is_none() {
+        place.node = view.as_ref().ok().and_then(|m| m.node_name.clone());
+    }
+    place.machine = Some(Entry {
+        object: Arc::new(object),
+        view,
+    });
 }
 
 /// The Machine of a Node of this very cluster: the one that the Node names and that names the Node,
@@ -182,6 +223,7 @@ type Linked = (Option<Key>, Option<WantedBmh>);
 /// the Node says of its host.
 fn linked_host(index: &Index, place: &Place) -> Result<Linked, Because> {
     match (place.machine(), &place.node) {
+        (Some(machine), _) if place.openshift.is_some() => host_of_openshift(index, machine),
         (Some(machine), _) => host_of_machine(index, machine),
         (None, Some(name)) if place.by_node => Ok(index
             .node(&Key::local(), name)
@@ -237,9 +279,47 @@ fn host_of_machine(index: &Index, machine: &MachineView) -> Result<Linked, Becau
     Ok(linked(&host_key, bmh))
 }
 
+/// A Machine of OpenShift names its BareMetalHost itself, and is named by it.
+fn host_of_openshift(index: &Index, machine: &MachineView) -> Result<Linked, Because> {
+    let me = machine_key(machine);
+    let missing = |what: String| Err(Because::HostNotFound(what));
+    let Some(text) = machine.meta.annotations.get(BARE_METAL_HOST_ANNOTATION) else {
+        return Ok((None, None));
+    };
+    let key = Key::parse(text);
+    if key.namespace.is_empty() || key.name.is_empty() {
+        return missing(format!(
+            "annotation {BARE_METAL_HOST_ANNOTATION} of Machine {me} is {text:?}, not namespace/name"
+        ));
+    }
+    let Some(entry) = index.host(&key) else {
+        return missing(format!("BareMetalHost {key} does not exist"));
+    };
+    let bmh = match &entry.view {
+        Ok(view) => view,
+        Err(error) => return missing(error.to_string()),
+    };
+    let mine = |consumer: &ObjectRef| {
+        consumer.kind.as_deref() == Some(kinds::MACHINE)
+            && consumer.name.as_ref() == Some(&me.name)
+            && consumer
+                .namespace
+                .as_ref()
+                .is_none_or(|n| *n == me.namespace)
+    };
+    match &bmh.consumer {
+        Some(consumer) if !mine(consumer) => missing(format!(
+            "BareMetalHost {key} is consumed by {} {}, not by Machine {me}",
+            consumer.kind.as_deref().unwrap_or_default(),
+            consumer.name.as_deref().unwrap_or_default(),
+        )),
+        _ => Ok(linked(&key, bmh)),
+    }
+}
+
 /// CAPM3 writes the BareMetalHost into the Node's label and providerID, OpenShift its Machine into an
 /// annotation. What they say must be one host.
-fn host_of_node(index: &Index, node: &Node) -> Option<(Key, std::sync::Arc<BareMetalHostView>)> {
+fn host_of_node(index: &Index, node: &Node) -> Option<(Key, Arc<BareMetalHostView>)> {
     let provider = provider_id(node).and_then(|id| id.strip_prefix(METAL3_PROVIDER));
     let label = node.labels().get(METAL3_UUID_LABEL);
     let openshift = node.annotations().get(OPENSHIFT_MACHINE_ANNOTATION);

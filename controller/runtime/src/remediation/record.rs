@@ -5,7 +5,10 @@
 //! more cannot set a state back.
 
 use jiff::Timestamp;
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::{
+    ResourceExt,
+    api::{DynamicObject, Patch, PatchParams},
+};
 use rackhand_api::{kinds::power_remediation::PowerRemediationStatus, names::STATE_ANNOTATION};
 use rackhand_core::remediation::{Because, State};
 use serde::{Deserialize, Serialize};
@@ -13,7 +16,8 @@ use serde_json::{Value, json};
 
 use super::{
     engine::{Engine, Setback},
-    status::{Facts, merge_diff, status},
+    request::finalizer,
+    status::{Facts, merge_diff, status, unreadable},
 };
 use crate::{
     api::{ApiError, call, optional},
@@ -35,6 +39,8 @@ pub(super) struct Recorded {
 pub(super) struct Shown {
     pub(super) label: &'static str,
     pub(super) message: String,
+    /// When the time of the step is over; `None`: the message says who ends it.
+    pub(super) until: Option<Timestamp>,
     pub(super) overdue: bool,
 }
 
@@ -47,6 +53,20 @@ struct Annotation {
     reason: String,
     /// For people.
     message: String,
+    /// For people: when the time of the step is over; absent: the message says who ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
+}
+
+impl Annotation {
+    fn new(state: Option<&State>, because: &Because, until: Option<Timestamp>) -> Self {
+        Self {
+            state: state.cloned(),
+            reason: because.label().into(),
+            message: because.to_string(),
+            until,
+        }
+    }
 }
 
 /// Reads the state out of a request; `None`: nothing was done yet.
@@ -100,12 +120,20 @@ impl Engine {
         if self.id.kind == Kind::PowerRemediation {
             self.record_power(state, because, until, now).await?;
         } else {
-            self.record_metal3(state, because).await?;
+            self.record_metal3(state, because, until).await?;
         }
+        let entry = self.context.index.request(&self.id);
+        let finalizer = entry.is_some_and(|e| {
+            let ours = finalizer(self.id.kind);
+            e.object.finalizers().iter().any(|f| f == ours)
+        });
+        let ended = self.tally.wrote(state, because, finalizer);
+        self.count(ended);
         self.recorded.state = state.cloned();
         self.recorded.shown = Some(Shown {
             label: because.label(),
             message: because.to_string(),
+            until,
             overdue: until.is_some_and(|until| until <= now),
         });
         match state {
@@ -146,16 +174,33 @@ impl Engine {
         self.patch("remediation_state", patch, true).await
     }
 
+    /// Says in our own kind's status why nothing is done, beside a cursor that does not read.
+    pub(super) async fn show_unreadable(&mut self, because: &Because, now: Timestamp) {
+        let Some(entry) = self.context.index.request(&self.id) else {
+            return;
+        };
+        self.context
+            .metrics
+            .blocked(&self.uid, Some(because.label()));
+        if self.id.kind != Kind::PowerRemediation {
+            return;
+        }
+        let there = entry.object.data.get("status").cloned();
+        let patch = json!({
+            "metadata": { "resourceVersion": entry.object.metadata.resource_version },
+            "status": unreadable(&there.unwrap_or_else(|| json!({})), because, now),
+        });
+        // Whoever reads the log and the Events learns it all the same.
+        self.patch("remediation_state", patch, true).await.ok();
+    }
+
     async fn record_metal3(
         &mut self,
         state: Option<&State>,
         because: &Because,
+        until: Option<Timestamp>,
     ) -> Result<(), Setback> {
-        let annotation = Annotation {
-            state: state.cloned(),
-            reason: because.label().into(),
-            message: because.to_string(),
-        };
+        let annotation = Annotation::new(state, because, until);
         let text =
             serde_json::to_string(&annotation).map_err(|e| ApiError::other(STATE_ANNOTATION, e))?;
         let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
@@ -243,4 +288,32 @@ impl Engine {
 /// As Kubernetes writes a time: whole seconds.
 pub(super) fn seconds(at: jiff::Timestamp) -> String {
     at.round(jiff::Unit::Second).unwrap_or(at).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use rackhand_core::remediation::Step;
+
+    use super::*;
+
+    #[test]
+    fn l1_the_annotation_says_why_and_until_when_and_is_read_back() {
+        let mut state = State::new(Timestamp::UNIX_EPOCH);
+        state.step = Step::PoweringOn;
+        let because = Because::HeldByOthers("reboot.metal3.io/firmware".into());
+        for until in [None, Some(Timestamp::UNIX_EPOCH)] {
+            let annotation = Annotation::new(Some(&state), &because, until);
+            let value = serde_json::to_value(&annotation).unwrap();
+            assert_eq!(value["reason"], "HeldByOthers");
+            assert_eq!(value["message"], because.to_string());
+            let said = value.get("until").and_then(Value::as_str);
+            assert_eq!(said.is_some(), until.is_some());
+            let object: DynamicObject = serde_json::from_value(json!({ "metadata": {
+                "name": "m", "annotations": { STATE_ANNOTATION: value.to_string() },
+            }}))
+            .unwrap();
+            let stored = stored_state(Kind::Metal3Remediation, &object).unwrap();
+            assert_eq!(stored.as_ref(), Some(&state));
+        }
+    }
 }

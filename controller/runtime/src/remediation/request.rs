@@ -12,8 +12,8 @@ use rackhand_api::{
         PowerStrategyType, UnreachablePolicy,
     },
     names::{
-        METAL3_REMEDIATION_FINALIZER, NODE_ANNOTATIONS_BACKUP, NODE_LABELS_BACKUP,
-        POWER_REMEDIATION_FINALIZER,
+        MEDIK8S_NODE_NAME_ANNOTATION, METAL3_REMEDIATION_FINALIZER, NODE_ANNOTATIONS_BACKUP,
+        NODE_LABELS_BACKUP, POWER_REMEDIATION_FINALIZER, groups, kinds,
     },
     views::{
         Meta, Metal3RemediationView, OwnerRef, PowerRemediationView, Strategy as Metal3Strategy,
@@ -80,7 +80,21 @@ impl RequestView {
         }
     }
 
-    /// The Node of this very cluster that it is for, where it is for no Machine.
+    /// The Machine of OpenShift that it is for. A Node that it names counts more: medik8s' health
+    /// check names both.
+    pub(crate) fn openshift_machine(&self) -> Option<&OwnerRef> {
+        let Self::Power(view) = self else {
+            return None;
+        };
+        let named = view.meta.annotations.get(MEDIK8S_NODE_NAME_ANNOTATION);
+        if view.machine().is_some() || named.is_some_and(|name| !name.is_empty()) {
+            return None;
+        }
+        view.meta.owner(groups::OPENSHIFT_MACHINE, kinds::MACHINE)
+    }
+
+    /// The Node of this very cluster that it is for, where it is for no Machine of Cluster API. That
+    /// of a Machine of OpenShift only the Machine names ([`Self::openshift_machine`]).
     pub(crate) fn node(&self) -> Option<&str> {
         match self {
             Self::Metal3(_) => None,
@@ -329,5 +343,22 @@ mod tests {
             "name": "n1-x7k", "annotations": { "remediation.medik8s.io/node-name": "n1" },
         }));
         assert_eq!(generated.node(), Some("n1"));
+    }
+
+    #[test]
+    fn ours_is_for_the_machine_of_openshift_that_owns_it_unless_it_names_a_node() {
+        let read = |owner: &str, annotations: Value| {
+            let object = serde_json::from_value(json!({ "metadata": {
+                "name": "m1", "namespace": "openshift-machine-api", "annotations": annotations,
+                "ownerReferences": [{ "apiVersion": owner, "kind": "Machine", "name": "m1", "uid": "u" }],
+            }}));
+            let view = RequestView::read(Kind::PowerRemediation, &object.unwrap()).unwrap();
+            view.openshift_machine().map(|owner| owner.name.clone())
+        };
+        let openshift = "machine.openshift.io/v1beta1";
+        assert_eq!(read(openshift, json!({})).as_deref(), Some("m1"));
+        let named = json!({ "remediation.medik8s.io/node-name": "n1" });
+        assert_eq!(read(openshift, named), None);
+        assert_eq!(read("cluster.x-k8s.io/v1beta1", json!({})), None);
     }
 }

@@ -1,11 +1,16 @@
 //! Who else wants this host, Machine, Node or control plane (F6).
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::api::{
     core::v1::{Node, Pod},
     policy::v1::PodDisruptionBudget,
 };
-use kube::{Api, ResourceExt, api::ListParams};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DynamicObject, ListParams},
+};
 use rackhand_api::{
     names::{
         CAPM3_HOLD_ANNOTATION_PREFIX, NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL,
@@ -14,12 +19,15 @@ use rackhand_api::{
     views::MachineView,
 };
 use rackhand_core::remediation::{
-    Active, BareMetalHostFacts, Because, ControlPlane, EtcdGuard, HostRef, State, Step, conflict,
+    Active, BareMetalHostFacts, Because, ControlPlane, EtcdGuard, HostRef, State, Step, Turn,
+    conflict,
 };
+use serde_json::json;
 
 use super::{
     engine::Engine,
-    place::Place,
+    place::{Place, place},
+    record::stored_state,
     request::{RequestId, RequestView},
 };
 use crate::{api::call, cluster::ready, index::Index, object::Key};
@@ -27,35 +35,41 @@ use crate::{api::call, cluster::ready, index::Index, object::Key};
 /// Every Node of OpenShift carries it.
 const OPENSHIFT_NODE_LABEL: &str = "node.openshift.io/os_id";
 /// Where OpenShift's etcd lives.
-const OPENSHIFT_ETCD: &str = "openshift-etcd";
+pub(crate) const OPENSHIFT_ETCD: &str = "openshift-etcd";
 /// The pods that its guard counts.
 const GUARD_PODS: &str = "app=guard";
 
 impl Engine {
-    /// F6, and a rival controller on this very object.
+    /// F6: takes its turn if it is its turn, and is seen by the others from then on. `able`: it would
+    /// begin. One at a time, under the lock: two that could begin at once must not both find the
+    /// way free.
     pub(super) fn right_of_way(
         &self,
-        view: &RequestView,
-        place: &Place,
-        host: Option<&HostRef>,
-        bmh: Option<&BareMetalHostFacts>,
-        state: Option<&State>,
-        guard: Option<Result<EtcdGuard, String>>,
+        mut me: Active,
+        able: bool,
+        quorum: Option<ControlPlane>,
     ) -> Option<Because> {
-        let me = active(&self.context.index, &self.id, view, place, host, state);
-        let others: Vec<Active> = {
-            let mut active = self.context.active.lock();
-            if state.is_some_and(|s| s.step.is_terminal()) {
-                active.remove(&self.uid);
-            } else {
-                active.insert(self.uid.clone(), me.clone());
-            }
-            active.values().cloned().collect()
-        };
-        rival(&self.uid, bmh).or_else(|| {
-            let quorum = control_plane(&self.context.index, place, guard);
-            conflict(&me, &others, quorum)
-        })
+        let mut heard = self.context.active.lock();
+        heard.remove(&self.uid);
+        if me.turn == Turn::Ready && !able {
+            me.turn = Turn::Waits;
+        }
+        let mut others: Vec<Active> = heard.values().cloned().collect();
+        if me.turn != Turn::Begun {
+            others.extend(unheard(&self.context.index, &heard));
+        }
+        let right = conflict(&me, &others, quorum);
+        me.turn = right.turn;
+        heard.insert(self.uid.clone(), me);
+        right.because
+    }
+
+    /// It cannot be read just now: what it has begun is its own all the same.
+    pub(super) fn hold_place(&self, object: &DynamicObject) {
+        let begun = begun(&self.context.index, &self.id, object);
+        let mut heard = self.context.active.lock();
+        heard.remove(&self.uid);
+        heard.extend(begun.map(|active| (self.uid.clone(), active)));
     }
 
     /// Asked where it counts: before a power-off of a control-plane Node of OpenShift.
@@ -64,31 +78,55 @@ impl Engine {
         place: &Place,
         state: Option<&State>,
     ) -> Option<Result<EtcdGuard, String>> {
-        let early = state.is_none_or(|s| matches!(s.step, Step::Pending | Step::Retrying));
-        let (cluster, name) = place.cluster.as_ref().zip(place.node.as_ref())?;
-        let node = self.context.index.node(cluster, name)?;
-        if !early || !is_control_plane(&node) || !node.labels().contains_key(OPENSHIFT_NODE_LABEL) {
+        if Turn::of(state) != Turn::Ready {
             return None;
         }
-        let client = self.context.workloads.client(cluster)?;
-        let budgets: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), OPENSHIFT_ETCD);
-        let pods: Api<Pod> = Api::namespaced(client, OPENSHIFT_ETCD);
-        let (every, guards) = (
-            ListParams::default(),
-            ListParams::default().labels(GUARD_PODS),
-        );
-        let (budgets, pods) = tokio::join!(
-            call("PodDisruptionBudgets of etcd", budgets.list(&every)),
-            call("guard pods of etcd", pods.list(&guards)),
-        );
-        Some(match (budgets, pods) {
-            (Ok(budgets), Ok(pods)) => Ok(guard(name, &budgets.items, &pods.items)),
-            (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
-        })
+        let cluster = place.cluster.as_ref()?;
+        match self.context.workloads.client(cluster) {
+            Some(client) => etcd_guard(&self.context.index, client, place).await,
+            None => has_guard(&self.context.index, place)
+                .then(|| Err(format!("cluster {cluster} is not connected"))),
+        }
     }
 }
 
-fn guard(node: &str, budgets: &[PodDisruptionBudget], pods: &[Pod]) -> EtcdGuard {
+/// What OpenShift's guard of etcd says of this Node; `None`: it has no say.
+pub(crate) async fn etcd_guard(
+    index: &Index,
+    client: Client,
+    place: &Place,
+) -> Option<Result<EtcdGuard, String>> {
+    if !has_guard(index, place) {
+        return None;
+    }
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), OPENSHIFT_ETCD);
+    let pods: Api<Pod> = Api::namespaced(client, OPENSHIFT_ETCD);
+    let (every, guards) = (
+        ListParams::default(),
+        ListParams::default().labels(GUARD_PODS),
+    );
+    let (budgets, pods) = tokio::join!(
+        call("PodDisruptionBudgets of etcd", budgets.list(&every)),
+        call("guard pods of etcd", pods.list(&guards)),
+    );
+    let name = place.node.as_deref().unwrap_or_default();
+    Some(match (budgets, pods) {
+        (Ok(budgets), Ok(pods)) => Ok(guard(name, &budgets.items, &pods.items)),
+        (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
+    })
+}
+
+/// It is a control-plane Node of OpenShift, whose etcd has a guard.
+pub(crate) fn has_guard(index: &Index, place: &Place) -> bool {
+    let Some((cluster, name)) = nodes_plane(index, place) else {
+        return false;
+    };
+    let node = name.and_then(|name| index.node(cluster, name));
+    place.openshift.is_some() || node.is_some_and(|n| n.labels().contains_key(OPENSHIFT_NODE_LABEL))
+}
+
+/// As its objects say it.
+pub(crate) fn guard(node: &str, budgets: &[PodDisruptionBudget], pods: &[Pod]) -> EtcdGuard {
     let status = budgets.first().and_then(|b| b.status.as_ref());
     let ready = |pod: &Pod| {
         let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_ref());
@@ -113,6 +151,39 @@ pub(crate) fn rival(uid: &str, bmh: Option<&BareMetalHostFacts>) -> Option<Becau
         .map(|_| Because::RivalController(key))
 }
 
+/// Requests that have begun before this process, and have not spoken in it yet.
+fn unheard(index: &Index, heard: &BTreeMap<String, Active>) -> Vec<Active> {
+    let silent = |object: &DynamicObject| {
+        let uid = object.metadata.uid.as_deref();
+        uid.is_none_or(|uid| !heard.contains_key(uid))
+    };
+    index
+        .requests()
+        .into_iter()
+        .filter(|(_, entry)| silent(&entry.object))
+        .filter_map(|(id, entry)| begun(index, &id, &entry.object))
+        .collect()
+}
+
+/// By what is written, whatever its spec says; `None`: it has nothing in hand. Of one whose state
+/// does not read nobody knows that.
+fn begun(index: &Index, id: &RequestId, object: &DynamicObject) -> Option<Active> {
+    let mut bare = object.clone();
+    bare.data = json!({});
+    let view = RequestView::read(id.kind, &bare).ok()?;
+    let stored = stored_state(id.kind, object);
+    let state = match &stored {
+        Ok(state) if Turn::of(state.as_ref()) != Turn::Begun => return None,
+        Ok(state) => state.as_ref(),
+        Err(_) => None,
+    };
+    let place = place(index, &id.key, &view, state);
+    let host = state.and_then(|s| s.host.as_ref());
+    let mut active = active(index, id, &view, &place, host, state);
+    active.turn = Turn::Begun;
+    Some(active)
+}
+
 /// This remediation as others must know it.
 pub(crate) fn active(
     index: &Index,
@@ -135,7 +206,7 @@ pub(crate) fn active(
         name: id.to_string(),
         uid: view.meta().uid.clone(),
         created: view.meta().created.unwrap_or(Timestamp::MAX),
-        begun: state.is_some_and(|s| s.step != Step::Pending),
+        turn: Turn::of(state),
         machine: place.machine_key().map(|key| key.to_string()),
         node: place
             .cluster
@@ -159,11 +230,13 @@ fn is_control_plane(node: &Node) -> bool {
         .any(|label| node.labels().contains_key(*label))
 }
 
-/// The cluster, and the Node in it, where it is of the control plane and no Machine says so.
-fn nodes_plane<'a>(index: &Index, place: &'a Place) -> Option<(&'a Key, &'a str)> {
-    let (cluster, name) = place.cluster.as_ref().zip(place.node.as_deref())?;
-    let node = index.node(cluster, name)?;
-    is_control_plane(&node).then_some((cluster, name))
+/// The cluster, and the Node in it, where it is of the control plane by its Node, or by its Machine of
+/// OpenShift.
+fn nodes_plane<'a>(index: &Index, place: &'a Place) -> Option<(&'a Key, Option<&'a str>)> {
+    let (cluster, name) = (place.cluster.as_ref()?, place.node.as_deref());
+    let node = name.and_then(|name| index.node(cluster, name));
+    let member = place.is_master() || node.is_some_and(|node| is_control_plane(&node));
+    member.then_some((cluster, name))
 }
 
 /// The control plane that this machine is of; `None`: of none.
@@ -179,7 +252,7 @@ pub(crate) fn control_plane(
             index
                 .nodes(cluster)
                 .iter()
-                .filter(|n| is_control_plane(n) && n.name_any() != name)
+                .filter(|n| is_control_plane(n) && Some(n.name_any().as_str()) != name)
                 .map(|n| ready(n) == Some("True"))
                 .collect()
         }

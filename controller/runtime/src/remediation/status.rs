@@ -55,6 +55,29 @@ pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemedi
     }
 }
 
+/// The parts of a status, as a merge patch, that say why nothing is done where the cursor does not
+/// read. Nothing else in it is touched.
+pub(crate) fn unreadable(there: &Value, because: &Because, now: Timestamp) -> Value {
+    let list = there.get("conditions").cloned().unwrap_or_default();
+    let old: Vec<StatusCondition> = serde_json::from_value(list).unwrap_or_default();
+    let facts = Facts {
+        state: None,
+        because,
+        generation: there
+            .get("observedGeneration")
+            .and_then(serde_json::Value::as_i64),
+        node: None,
+        held: false,
+        until: None,
+        now,
+    };
+    serde_json::json!({
+        "reason": because.label(),
+        "message": because.to_string(),
+        "conditions": conditions(&old, &facts),
+    })
+}
+
 fn shown(step: Step) -> ShownStep {
     match step {
         Step::Pending => ShownStep::Pending,

@@ -23,10 +23,11 @@ impl Cx<'_> {
         if let Some(d) = self.no_node(&s) {
             return d;
         }
-        let host = match self.ready_to_begin() {
-            Ok(host) => host,
-            Err(why @ Because::HostOffline(_)) => return self.abort(s, why),
-            Err(why) => return self.recheck(s, why),
+        let host = match (self.ready_to_begin(), &o.conflict) {
+            (Ok(_), Some(why)) => return self.recheck(s, why.clone()),
+            (Ok(host), None) => host,
+            (Err(why @ Because::HostOffline(_)), _) => return self.abort(s, why),
+            (Err(why), _) => return self.recheck(s, why),
         };
         if !o.request.finalizer {
             return self.act(s, Because::Started, Command::AddFinalizer);
@@ -75,11 +76,7 @@ impl Cx<'_> {
             HostView::Found(host) => host.clone(),
             HostView::NotFound(why) => return Err(why.clone()),
         };
-        let in_the_way = self
-            .offline()
-            .or_else(|| self.host_not_fit())
-            .or(o.conflict.clone());
-        if let Some(why) = in_the_way {
+        if let Some(why) = self.offline().or_else(|| self.host_not_fit()) {
             return Err(why);
         }
         match self.agent_down() {

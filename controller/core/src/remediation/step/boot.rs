@@ -9,7 +9,7 @@ use super::{
         Because, Mode, NodeMark, OnExhausted, OperationOutcome, OperationView, PowerState, State,
         Step, Taint, TaintOwner, WorkloadView,
     },
-    Command, Cx, Decision, Outcome, after, operation_id,
+    Command, Cx, Decision, Outcome, RECHECK, after, operation_id,
     proof::Fresh,
 };
 
@@ -21,8 +21,10 @@ const BLIND_GRACE: Duration = Duration::from_secs(60);
 enum BootClock {
     Until(Timestamp),
     Over,
-    /// It cannot be judged now.
-    Blind(Box<Decision>),
+    /// It cannot be judged now: why.
+    Blind(Because),
+    /// Something has to be kept first.
+    Write(Box<Decision>),
 }
 
 impl Cx<'_> {
@@ -61,13 +63,13 @@ impl Cx<'_> {
             };
         }
         if let Some(why) = self.agent_down() {
-            return self.wait(s, Because::AgentUnreachable(why.to_owned()), None);
+            return self.recheck(s, Because::AgentUnreachable(why.to_owned()));
         }
         match &self.o.operation {
             Some(OperationView::Rejected { why }) => self.on_failed(s, why, false),
             Some(_) => {
                 let because = self.on_because(&s);
-                self.wait(s, because, None)
+                self.recheck(s, because)
             }
             None => self.begin_on(s),
         }
@@ -117,11 +119,11 @@ impl Cx<'_> {
             return None;
         }
         if let Some(why) = self.held_by_others() {
-            return Some(self.wait(s.clone(), why, None));
+            return Some(self.recheck(s.clone(), why));
         }
         if bmh.servicing {
             let because = Because::HostServicing(bmh.name.clone());
-            return Some(self.wait(s.clone(), because, None));
+            return Some(self.recheck(s.clone(), because));
         }
         None
     }
@@ -167,12 +169,19 @@ impl Cx<'_> {
     }
 
     /// F5 holds until power-on: the last look before it is sent. Where the BMC does not insist on
-    /// off, the host may have come on by itself, or power-on is what undoes our error.
+    /// off, the host may have come on by itself, or power-on is what undoes our error. One that was on
+    /// since may have reported from there.
     fn other_host(&self, s: &State) -> Option<Decision> {
-        let node = self.node().filter(|node| Self::lease_moved(s, node))?;
+        let node = self
+            .node()
+            .filter(|node| s.on.is_none() && Self::lease_moved(s, node))?;
         match self.power_now(s) {
-            Fresh::Ask => Some(self.act(s.clone(), Because::PowerOnRunning, Command::ReadPower)),
-            Fresh::Off => Some(self.abort(s.clone(), Because::LeaseRenewed(node.name.clone()))),
+            Fresh::Off if self.read_since_renewal(s, node) => {
+                Some(self.abort(s.clone(), Because::LeaseRenewed(node.name.clone())))
+            }
+            Fresh::Ask | Fresh::Off => {
+                Some(self.act(s.clone(), Because::PowerOnRunning, Command::ReadPower))
+            }
             Fresh::On(_) | Fresh::Unclear(_) | Fresh::Unreadable(_) => None,
         }
     }
@@ -218,8 +227,9 @@ impl Cx<'_> {
             return self.to(s, Step::Restoring, Because::WaitingForHealth);
         }
         match self.boot_clock(&s) {
-            BootClock::Until(deadline) => self.wait(s, Because::Booting, deadline),
-            BootClock::Blind(d) => *d,
+            BootClock::Until(deadline) => self.watch_boot(s, Because::Booting, deadline),
+            BootClock::Blind(why) => self.watch_boot(s, why, after(self.now, RECHECK)),
+            BootClock::Write(d) => *d,
             BootClock::Over => {
                 s.ending = Some(Because::BootTimeout);
                 self.to(s, Step::Restoring, Because::BootTimeout)
@@ -246,16 +256,16 @@ impl Cx<'_> {
             WorkloadView::Unreachable { why } if deadline <= self.now => {
                 let because = Because::WorkloadUnreachable(why.clone());
                 if s.failure.is_some() {
-                    return BootClock::Blind(Box::new(self.recheck(s, because)));
+                    return BootClock::Blind(because);
                 }
                 s.failure = Some(why.clone());
-                BootClock::Blind(Box::new(self.write(s, because)))
+                BootClock::Write(Box::new(self.write(s, because)))
             }
             WorkloadView::Unreachable { .. } => BootClock::Until(deadline),
             _ if s.failure.is_some() => {
                 s.failure = None;
                 s.retry_at = Some(after(self.now, BLIND_GRACE.min(self.policy.boot_timeout)));
-                BootClock::Blind(Box::new(self.quiet_write(s, Because::Booting)))
+                BootClock::Write(Box::new(self.quiet_write(s, Because::Booting)))
             }
             _ if deadline <= self.now => BootClock::Over,
             _ => BootClock::Until(deadline),
@@ -279,7 +289,9 @@ impl Cx<'_> {
         let recovered = self.recovered() && (self.withdrawn().is_none() || self.alive(&s));
         match self.withdrawn() {
             Some(why) if !recovered => return self.abort(s, why),
-            None if s.ending.is_some() => return self.attempt_failed(s, Because::BootTimeout),
+            None if s.ending == Some(Because::BootTimeout) => {
+                return self.attempt_failed(s, Because::BootTimeout);
+            }
             _ => {}
         }
         if recovered {
@@ -287,16 +299,14 @@ impl Cx<'_> {
             s.record_attempt(Because::Recovered, self.now);
             return self.to(s, Step::Succeeded, Because::Recovered);
         }
+        // The verdict on the Machine comes after the Node's, and not by an event of the Node.
+        let recheck = after(self.now, RECHECK);
         match self.boot_clock(&s) {
-            BootClock::Blind(d) => *d,
+            BootClock::Write(d) => *d,
             BootClock::Over => self.attempt_failed(s, Because::BootTimeout),
-            // The verdict on the Machine comes after the Node's, and not by an event of the Node.
+            BootClock::Blind(why) => self.watch_boot(s, why, recheck),
             BootClock::Until(deadline) => {
-                let mut d = self.recheck(s, Because::WaitingForHealth);
-                if let super::Next::Wait(Some(until)) = d.next {
-                    d.next = super::Next::Wait(Some(until.min(deadline)));
-                }
-                d
+                self.watch_boot(s, Because::WaitingForHealth, recheck.min(deadline))
             }
         }
     }
@@ -348,6 +358,7 @@ impl Cx<'_> {
         s.node_action = None;
         s.drained = None;
         s.on = None;
+        s.ons = 0;
         s.ending = None;
         warning(self.to(s, Step::Retrying, because))
     }

@@ -47,8 +47,8 @@ impl Cx<'_> {
             return self.to(s, Step::Tainting, Because::Tainting);
         };
         let mut d = self.watch_hold(s, Because::WaitingForQuietLease, Some(LEASE_POLL));
-        if let Next::Wait(Some(until)) = d.next {
-            d.next = Next::Wait(Some(until.min(at)));
+        if let Next::Wait(until) = d.next {
+            d.next = Next::Wait(until.min(at));
         }
         d
     }
@@ -68,8 +68,8 @@ impl Cx<'_> {
         let until = quiet.map_or(held, |quiet| quiet.max(held));
         if until > self.now {
             let mut d = self.watch_hold(s, Because::Cycling, Some(LEASE_POLL));
-            if let Next::Wait(Some(next)) = d.next {
-                d.next = Next::Wait(Some(next.min(until)));
+            if let Next::Wait(next) = d.next {
+                d.next = Next::Wait(next.min(until));
             }
             return d;
         }
@@ -182,7 +182,7 @@ impl Cx<'_> {
             (Fresh::Ask, None) => Some(self.act(s, because, Command::ReadPower)),
             (Fresh::Ask | Fresh::Unreadable(_), _) if by_person(&s) => None,
             (Fresh::Ask, Some(why)) => {
-                Some(self.wait(s, Because::AgentUnreachable(why.to_owned()), None))
+                Some(self.recheck(s, Because::AgentUnreachable(why.to_owned())))
             }
             (Fresh::Unreadable(why), _) => {
                 Some(self.watch_hold(s, Because::PowerUnreadable(why), None))

@@ -66,7 +66,7 @@ impl Cx<'_> {
         }
         Some(match self.agent_down() {
             None => self.act(s.clone(), because.clone(), Command::Release),
-            Some(why) => self.wait(s.clone(), Because::AgentUnreachable(why.to_owned()), None),
+            Some(why) => self.recheck(s.clone(), Because::AgentUnreachable(why.to_owned())),
         })
     }
 
@@ -84,11 +84,11 @@ impl Cx<'_> {
                 OperationOutcome::Interrupted => "the agent was restarted".into(),
             },
             Some(OperationView::Rejected { why }) => why.clone(),
-            Some(OperationView::Running) => return Some(self.wait(s, because.clone(), None)),
+            Some(OperationView::Running) => return Some(self.recheck(s, because.clone())),
             None => {
                 if let Some(why) = self.agent_down() {
                     let why = Because::AgentUnreachable(why.to_owned());
-                    return Some(self.wait(s, why, None));
+                    return Some(self.recheck(s, why));
                 }
                 if let Some(at) = s.retry_at.filter(|at| *at > self.now) {
                     let failure = s.failure.clone().unwrap_or_default();
@@ -135,22 +135,31 @@ impl Cx<'_> {
 
     /// Terminal steps: hand over where that is due, then let the object go.
     pub(super) fn ended(&self, s: State) -> Decision {
-        match s.step {
-            Step::Escalated => {
-                let because = s.ending.clone().unwrap_or(Because::Exhausted(s.attempt));
-                match self.hand_over(&s) {
-                    Some(command) => self.act(s, because, command),
-                    None if matches!(because, Because::ExhaustedTold(_)) => {
-                        self.leave(s, because, Outcome::Failed)
-                    }
-                    None => self.leave(s, because, Outcome::Escalated),
-                }
-            }
-            Step::Blocked => {
-                let because = s.ending.clone().unwrap_or(Because::Working);
-                self.leave(s, because, Outcome::Failed)
-            }
-            _ => self.leave(s, Because::Recovered, Outcome::Succeeded),
+        let ending = s.ending.clone();
+        let because = match s.step {
+            Step::Succeeded => Because::Recovered,
+            Step::Escalated => ending.unwrap_or(Because::Exhausted(s.attempt)),
+            _ => ending.unwrap_or(Because::Working),
+        };
+        if s.step == Step::Escalated
+            && let Some(command) = self.hand_over(&s)
+        {
+            return self.act(s, because, command);
         }
+        let outcome = outcome(&s).unwrap_or(Outcome::Failed);
+        self.leave(s, because, outcome)
+    }
+}
+
+/// How it has ended, by what is written; `None`: it has not.
+pub fn outcome(s: &State) -> Option<Outcome> {
+    match s.step {
+        Step::Succeeded => Some(Outcome::Succeeded),
+        Step::Escalated if matches!(s.ending, Some(Because::ExhaustedTold(_))) => {
+            Some(Outcome::Failed)
+        }
+        Step::Escalated => Some(Outcome::Escalated),
+        Step::Blocked => Some(Outcome::Failed),
+        _ => None,
     }
 }

@@ -51,7 +51,7 @@ impl Cx<'_> {
             // It has a deadline of its own at the agent.
             Some(_) => {
                 let because = self.unconfirmed(&s);
-                self.wait(s, because, None)
+                self.recheck(s, because)
             }
             None => self.begin_off(s),
         }
@@ -104,7 +104,7 @@ impl Cx<'_> {
     fn agent_lost(&self, mut s: State, why: &str) -> Decision {
         if s.step == Step::AwaitingConfirmation {
             let because = self.unconfirmed(&s);
-            return self.wait(s, because, None);
+            return self.recheck(s, because);
         }
         let limit = after(s.since, self.policy.power_off_timeout);
         if limit > self.now {
@@ -204,7 +204,7 @@ impl Cx<'_> {
                 if !self.done(&cancel) {
                     return Some(self.act(s, because, cancel));
                 }
-                return Some(self.wait(s, because, None));
+                return Some(self.recheck(s, because));
             }
         }
         s.person_heard = true;
@@ -222,7 +222,7 @@ impl Cx<'_> {
             .agent_down()
             .map(|why| Because::AgentUnreachable(why.to_owned()));
         let (sent, outcome) = match (&self.o.operation, agent_down) {
-            (Some(OperationView::Running) | None, Some(why)) => return self.wait(s, why, None),
+            (Some(OperationView::Running) | None, Some(why)) => return self.recheck(s, why),
             (Some(OperationView::Running), None) => return self.stop_off(s, because, finishing),
             (None, None) if finishing && offline.is_none() => {
                 return match self.hold_missing() {
@@ -271,7 +271,7 @@ impl Cx<'_> {
         let cancel = operation_id(&self.o.request.uid, &s).map(|id| Command::Cancel { id });
         match cancel.filter(|cancel| !finishing && !self.done(cancel)) {
             Some(cancel) => self.act(s, because, cancel),
-            None => self.wait(s, because, None),
+            None => self.recheck(s, because),
         }
     }
 }

@@ -16,8 +16,10 @@ const FENCED_WATCH: Duration = Duration::from_secs(30);
 
 impl Cx<'_> {
     /// What follows once the host is off and nothing is left on it.
-    pub(super) fn after_off(&self, s: State, because: Because) -> Decision {
+    pub(super) fn after_off(&self, mut s: State, because: Because) -> Decision {
         if self.keeps_off(&s) {
+            // Told to stop, and not any more.
+            s.ending = None;
             let because = s.keep_off.clone().unwrap_or(Because::Fenced);
             return self.to(s, Step::Fenced, because);
         }

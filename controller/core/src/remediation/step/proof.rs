@@ -127,12 +127,8 @@ impl Cx<'_> {
         if !Self::lease_moved(s, node) {
             return None;
         }
-        let seen = node.lease.as_ref().map_or(self.now, |l| l.unchanged_since);
-        // Off as read before the renewal would blame the mapping for what a hand at the power
-        // button did.
-        let in_time = self.done(&Command::ReadPower)
-            || self.o.power.as_ref().is_some_and(|view| view.asked >= seen);
         let s = s.clone();
+        let in_time = self.read_since_renewal(&s, node);
         Some(match self.power_now(&s) {
             Fresh::On(word) | Fresh::Unclear(word) => self.violated(s, &word),
             fresh if self.agent_down().is_none() && (!in_time || matches!(fresh, Fresh::Ask)) => {
@@ -144,6 +140,16 @@ impl Cx<'_> {
                 self.abort(s, Because::LeaseRenewed(node.name.clone()))
             }
         })
+    }
+
+    /// F5: the BMC was asked when the Lease had moved already. Off as read before the renewal would
+    /// blame the mapping for what a hand at the power button, or baremetal-operator, did.
+    pub(super) fn read_since_renewal(&self, s: &State, node: &NodeFacts) -> bool {
+        let (Some(view), Some(lease)) = (&self.o.power, &node.lease) else {
+            return false;
+        };
+        // A kubelet that renews more often than a slow BMC answers is caught by the second.
+        view.asked >= lease.unchanged_since || view.lease.is_some() && view.lease != s.lease_at_off
     }
 
     /// Until when the Lease must stand still before it proves anything; `None`: it does.

@@ -43,6 +43,7 @@ pub(super) fn mk_power(asked: i64, state: PowerState) -> Option<PowerView> {
     Some(PowerView {
         asked: at(asked),
         answered: at(asked),
+        lease: None,
         result: Ok(mk_reading(state, 0)),
     })
 }
@@ -51,6 +52,7 @@ pub(super) fn mk_no_power(asked: i64) -> Option<PowerView> {
     Some(PowerView {
         asked: at(asked),
         answered: at(asked),
+        lease: None,
         result: Err("the BMC did not answer in 5s".into()),
     })
 }
@@ -249,7 +251,7 @@ pub(super) fn decide(o: &Observation, s: Option<&State>, now: Timestamp) -> Deci
             "a change that is not written: {d:?}"
         ),
     }
-    if let Next::Wait(Some(until)) = d.next {
+    if let Next::Wait(until) = d.next {
         assert!(until > now, "a wait that is over before it begins: {d:?}");
     }
     assert!(!d.because.to_string().is_empty());
@@ -275,10 +277,10 @@ pub(super) fn writes(o: &Observation, s: &State, now: i64) -> (State, Because) {
 
 /// Why it waits, and until which second.
 #[track_caller]
-pub(super) fn waits(o: &Observation, s: &State, now: i64) -> (Because, Option<i64>) {
+pub(super) fn waits(o: &Observation, s: &State, now: i64) -> (Because, i64) {
     let d = decide(o, Some(s), at(now));
     match d.next {
-        Next::Wait(until) => (d.because, until.map(|t| t.as_second() - 1_800_000_000)),
+        Next::Wait(until) => (d.because, until.as_second() - 1_800_000_000),
         other => panic!("{other:?} instead of a wait"),
     }
 }

@@ -1,8 +1,8 @@
 //! F6: who goes first.
 
 use super::{
-    super::{Active, Because, ControlPlane, EtcdGuard, conflict},
-    build::at,
+    super::{Active, Because, ControlPlane, EtcdGuard, State, Step, Turn, conflict, would_begin},
+    build::{at, bmh, mk_observation, mk_state, node},
 };
 
 fn mk(uid: &str, created: i64) -> Active {
@@ -10,12 +10,16 @@ fn mk(uid: &str, created: i64) -> Active {
         name: format!("PowerRemediation default/{uid}"),
         uid: uid.into(),
         created: at(created),
-        begun: false,
+        turn: Turn::Ready,
         machine: None,
         node: None,
         bmc: None,
         control_plane_of: None,
     }
+}
+
+fn in_the_way(me: &Active, others: &[Active]) -> Option<Because> {
+    conflict(me, others, None).because
 }
 
 fn first(other: &str) -> Option<Because> {
@@ -36,8 +40,8 @@ fn f6_of_two_that_share_a_machine_a_node_or_a_bmc_the_older_goes_first() {
         set(&mut old);
         set(&mut young);
         let all = [old.clone(), young.clone()];
-        assert_eq!(conflict(&old, &all, None), None);
-        assert_eq!(conflict(&young, &all, None), first("z-old"));
+        assert_eq!(in_the_way(&old, &all), None);
+        assert_eq!(in_the_way(&young, &all), first("z-old"));
     }
 }
 
@@ -46,10 +50,10 @@ fn f6_one_that_has_begun_goes_on_before_an_older_one() {
     let (mut old, mut young) = (mk("old", 0), mk("young", 1));
     old.bmc = Some("10.0.0.7".into());
     young.bmc.clone_from(&old.bmc);
-    young.begun = true;
+    young.turn = Turn::Begun;
     let all = [old.clone(), young.clone()];
-    assert_eq!(conflict(&old, &all, None), first("young"));
-    assert_eq!(conflict(&young, &all, None), None);
+    assert_eq!(in_the_way(&old, &all), first("young"));
+    assert_eq!(in_the_way(&young, &all), None);
 }
 
 #[test]
@@ -58,13 +62,13 @@ fn f6_of_two_of_the_same_second_exactly_one_goes() {
     a.node = Some("c1/node-7".into());
     b.node.clone_from(&a.node);
     let all = [b.clone(), a.clone()];
-    assert_eq!(conflict(&a, &all, None), None);
-    assert_eq!(conflict(&b, &all, None), first("a"));
+    assert_eq!(in_the_way(&a, &all), None);
+    assert_eq!(in_the_way(&b, &all), first("a"));
 }
 
 #[test]
 fn f6_what_is_not_known_is_not_shared() {
-    assert_eq!(conflict(&mk("b", 1), &[mk("a", 0), mk("b", 1)], None), None);
+    assert_eq!(in_the_way(&mk("b", 1), &[mk("a", 0), mk("b", 1)]), None);
 }
 
 #[test]
@@ -74,8 +78,8 @@ fn f6_two_control_plane_machines_of_one_cluster_go_one_after_the_other() {
     b.control_plane_of = Some("default/c1".into());
     c.control_plane_of = Some("default/c2".into());
     let all = [a, b.clone(), c.clone()];
-    assert_eq!(conflict(&b, &all, None), first("a"));
-    assert_eq!(conflict(&c, &all, None), None);
+    assert_eq!(in_the_way(&b, &all), first("a"));
+    assert_eq!(in_the_way(&c, &all), None);
 }
 
 #[test]
@@ -90,6 +94,7 @@ fn f6_a_control_plane_machine_is_fenced_only_while_a_majority_stays_without_it()
                 guard: None,
             }),
         )
+        .because
     };
     assert_eq!(quorum(3, 2), None);
     assert_eq!(quorum(5, 3), None);
@@ -103,21 +108,123 @@ fn f6_a_control_plane_machine_is_fenced_only_while_a_majority_stays_without_it()
 #[test]
 fn f6_the_quorum_is_asked_for_again_before_a_further_attempt() {
     let mut me = mk("a", 0);
-    me.begun = true;
-    let because = conflict(
-        &me,
-        &[],
-        Some(ControlPlane {
-            total: 3,
-            healthy_others: 1,
-            guard: None,
-        }),
-    );
+    me.turn = Turn::of(Some(&mk_state(Step::Retrying)));
+    let right = conflict(&me, &[], thin());
     assert_eq!(
-        because.unwrap().to_string(),
+        right.because.unwrap().to_string(),
         "switching off this control-plane machine could cost etcd its quorum: 1 of 3 members \
          would be left, 2 are needed"
     );
+    assert_eq!(right.turn, Turn::Waits);
+}
+
+/// A control plane that has a member too few.
+fn thin() -> Option<ControlPlane> {
+    Some(ControlPlane {
+        total: 3,
+        healthy_others: 1,
+        guard: None,
+    })
+}
+
+fn pair(old: Turn, young: Turn) -> [Active; 2] {
+    let (mut a, mut b) = (mk("old", 0), mk("young", 1));
+    (a.turn, b.turn) = (old, young);
+    for one in [&mut a, &mut b] {
+        one.control_plane_of = Some("default/c1".into());
+    }
+    [a, b]
+}
+
+#[test]
+fn f6_an_older_one_that_waits_for_something_else_holds_up_nobody() {
+    let all = pair(Turn::Waits, Turn::Ready);
+    let right = conflict(&all[1], &all, None);
+    assert_eq!((right.because, right.turn), (None, Turn::Begun));
+    // Able again, it finds the other at work.
+    let all = pair(Turn::Ready, Turn::Begun);
+    let right = conflict(&all[0], &all, None);
+    assert_eq!((right.because, right.turn), (first("young"), Turn::Ready));
+    // In time, it is the first.
+    let all = pair(Turn::Ready, Turn::Ready);
+    assert_eq!(conflict(&all[0], &all, None).turn, Turn::Begun);
+    let right = conflict(&all[1], &all, None);
+    assert_eq!((right.because, right.turn), (first("old"), Turn::Ready));
+}
+
+/// The member that is missing may be the younger one's: it must not wait for one that waits for it.
+#[test]
+fn f6_one_that_would_cost_the_quorum_holds_up_nobody_either() {
+    let all = pair(Turn::Ready, Turn::Ready);
+    let right = conflict(&all[0], &all, thin());
+    assert_eq!(right.turn, Turn::Waits);
+    assert_eq!(right.because.unwrap().label(), "ControlPlaneQuorum");
+    // One that is at work is the better word for why.
+    let all = pair(Turn::Ready, Turn::Begun);
+    let right = conflict(&all[0], &all, thin());
+    assert_eq!((right.because, right.turn), (first("young"), Turn::Waits));
+}
+
+#[test]
+fn f6_what_has_begun_goes_on_whoever_comes() {
+    for other in [Turn::Waits, Turn::Ready, Turn::Begun] {
+        let all = pair(other, Turn::Begun);
+        let right = conflict(&all[1], &all, thin());
+        assert_eq!((right.because, right.turn), (None, Turn::Begun));
+    }
+}
+
+#[test]
+fn f6_nothing_is_in_hand_before_and_between_attempts_and_only_there() {
+    assert_eq!(Turn::of(None), Turn::Ready);
+    for step in super::waiting::STEPS {
+        let between = matches!(step, Step::Pending | Step::Retrying);
+        let turn = Turn::of(Some(&mk_state(step)));
+        assert_eq!(turn == Turn::Ready, between, "{step:?}");
+        assert_eq!(turn == Turn::Waits, step.is_terminal(), "{step:?}");
+    }
+}
+
+#[test]
+fn f6_one_would_begin_unless_it_has_begun_or_something_else_is_in_its_way() {
+    let mut o = mk_observation();
+    let begins = |o: &super::super::Observation, s: Option<&State>| would_begin(o, s, at(0));
+    for finalizer in [false, true] {
+        o.request.finalizer = finalizer;
+        assert!(begins(&o, None));
+        for step in super::waiting::STEPS {
+            let between = matches!(step, Step::Pending | Step::Retrying);
+            assert_eq!(begins(&o, Some(&mk_state(step))), between, "{step:?}");
+        }
+    }
+    let causes: [fn(&mut super::super::Observation); 12] = [
+        |o| o.request.paused = true,
+        |o| o.request.deleting = true,
+        |o| o.request.timed_out = true,
+        |o| o.request.policy = Err(super::super::PolicyError::NoStrategy),
+        |o| o.machine = None,
+        |o| o.agent = super::super::AgentView::Unreachable { why: "dark".into() },
+        |o| o.host = super::super::HostView::NotFound(Because::HostNotFound("n".into())),
+        |o| bmh(o).paused = true,
+        |o| bmh(o).online = false,
+        |o| bmh(o).disable_power_off = true,
+        |o| o.conflict = Some(Because::RivalController("k".into())),
+        |o| {
+            o.request.by_node = true;
+            o.workload = super::super::WorkloadView::Missing { name: "n".into() };
+        },
+    ];
+    for (i, cause) in causes.iter().enumerate() {
+        let mut o = mk_observation();
+        cause(&mut o);
+        assert!(!begins(&o, Some(&mk_state(Step::Pending))), "cause {i}");
+    }
+    // Back by itself between two attempts.
+    let n = node(&mut o);
+    (n.ready, n.ready_unknown) = (true, false);
+    o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+    assert!(!begins(&o, Some(&mk_state(Step::Retrying))));
+    assert!(begins(&o, Some(&mk_state(Step::Pending))));
 }
 
 #[test]
@@ -128,7 +235,8 @@ fn f6_openshifts_guard_of_etcd_has_a_say_too() {
             healthy_others: 2,
             guard: Some(guard),
         };
-        conflict(&mk("a", 0), &[], Some(quorum)).map(|b| b.to_string())
+        let right = conflict(&mk("a", 0), &[], Some(quorum));
+        right.because.map(|b| b.to_string())
     };
     let guard = |budgets, allowed, member_ready| {
         ask(Ok(EtcdGuard {

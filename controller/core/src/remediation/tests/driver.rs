@@ -221,7 +221,7 @@ impl Run {
             Next::Wait(until) => {
                 self.last = None;
                 self.world.log(&format!("{step}: waits, {}", d.because));
-                self.wake = until.map(|t| t.as_millisecond() - 1_800_000_000_000);
+                self.wake = Some(until.as_millisecond() - 1_800_000_000_000);
                 self.seen = Some(self.events());
             }
             Next::Done(outcome) => {
@@ -292,9 +292,14 @@ impl Run {
                 }
                 let result = w.read_bmc().map(|state| w.reading(state, w.now));
                 let answered = time(w.now);
+                let lease = match &o.workload {
+                    WorkloadView::Present(node) => node.lease.as_ref(),
+                    _ => None,
+                };
                 self.power = Some(PowerView {
                     asked,
                     answered,
+                    lease: lease.map(|l| l.renewed.clone()),
                     result,
                 });
             }

@@ -41,6 +41,8 @@ pub(super) enum Fault {
     ForeignHold(bool),
     HoldRemoved,
     Button,
+    /// Somebody switches the host off, whatever it is at.
+    SwitchedOff,
     Deleted,
     TimedOut,
     Offline,
@@ -232,6 +234,7 @@ impl World {
                 }
             }
             Fault::HoldRemoved | Fault::Button => self.meddle(fault),
+            Fault::SwitchedOff => self.switch(0, false),
             Fault::Deleted => self.request.deleting = true,
             Fault::TimedOut => self.request.timed_out = true,
             Fault::Offline => {

@@ -66,6 +66,7 @@ fn l1_every_step_with_a_time_says_until_when() {
     for (step, second) in [
         (Step::Pending, None),
         (Step::PoweringOff, Some(560)),
+        (Step::AwaitingConfirmation, Some(180)),
         (Step::ConfirmingOff, Some(120)),
         (Step::Tainting, Some(600)),
         (Step::Draining, Some(600)),
@@ -76,6 +77,26 @@ fn l1_every_step_with_a_time_says_until_when() {
     ] {
         assert_eq!(until(step), second, "{step:?}");
     }
+}
+
+/// What medik8s writes once, a person may take back.
+#[test]
+fn told_to_stop_and_not_any_more_it_goes_on_as_if_it_had_not_been() {
+    let mut o = mk_observation();
+    o.power = mk_power(5, PowerState::On);
+    let mut s = mk_state(Step::Restoring);
+    s.ending = Some(Because::WithdrawnAfterOff);
+    assert_eq!(waits(&o, &s, 5).0, Because::WaitingForHealth);
+    let mut o = mk_held();
+    node(&mut o).taint = Taint::Ours;
+    o.drain = Some(Drain::default());
+    o.power = mk_power(5, PowerState::Off);
+    let mut s = mk_state(Step::Draining);
+    s.strategy = Strategy::PowerOff;
+    s.ending = Some(Because::WithdrawnAfterOff);
+    let (s, because) = writes(&o, &s, 5);
+    assert_eq!((s.step, because), (Step::Fenced, Because::Fenced));
+    assert_eq!(s.failed(), None);
 }
 
 #[test]

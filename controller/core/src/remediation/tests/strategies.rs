@@ -42,7 +42,7 @@ fn power_off_stays_off_tainted_and_held_and_goes_on_looking() {
     let (s, because) = writes(&o, &s, 10);
     assert_eq!((s.step, because), (Step::Fenced, Because::Fenced));
     assert_eq!((s.drained, s.failed()), (Some(at(10)), None));
-    assert_eq!(waits(&o, &s, 11), (Because::Fenced, Some(41)));
+    assert_eq!(waits(&o, &s, 11), (Because::Fenced, 41));
     assert_eq!(does(&o, &s, 41), Command::ReadPower);
     // Neither an agent that is gone nor a BMC that is silent changes anything.
     o.agent = AgentView::Unreachable { why: "dark".into() };

@@ -133,7 +133,7 @@ fn a8_capm3s_own_controller_is_named_where_its_key_keeps_the_host_off() {
     o.conflict = rival();
     o.power = mk_power(1, PowerState::Off);
     let (because, until) = waits(&o, &mk_state(Step::PoweringOn), 2);
-    assert_eq!((because.label(), until), ("RivalController", None));
+    assert_eq!((because.label(), until), ("RivalController", 17));
     // What was begun is finished: it is not left half done.
     bmh(&mut o).our_hold = true;
     node(&mut o).taint = Taint::Ours;

@@ -85,7 +85,7 @@ fn f11_withdrawn_while_the_power_off_runs_what_was_sent_decides() {
     o.operation = Some(OperationView::Running);
     assert_eq!(does(&o, &s, 3), cancel);
     o.completed.insert(cancel);
-    assert_eq!(waits(&o, &s, 3).1, None);
+    assert_eq!(waits(&o, &s, 3).1, 18);
     let ended = |commands_sent| {
         Some(OperationView::Finished {
             outcome: OperationOutcome::Cancelled,
@@ -104,7 +104,7 @@ fn f11_withdrawn_while_the_power_off_runs_what_was_sent_decides() {
     o.operation = None;
     assert!(matches!(does(&o, &s, 4), Command::PowerOff { .. }));
     o.operation = Some(OperationView::Running);
-    assert_eq!(waits(&o, &s, 5), (Because::WithdrawnAfterOff, None));
+    assert_eq!(waits(&o, &s, 5), (Because::WithdrawnAfterOff, 20));
     for (operation, from) in [(confirmed(), None), (unconfirmed(), Some(at(25)))] {
         o.operation = operation;
         let (on, _) = writes(&o, &s, 10);
@@ -185,7 +185,7 @@ fn f4_withdrawn_once_the_taint_may_be_on_the_drain_is_finished_first() {
                 }
                 Step::ConfirmingOff => assert_eq!(next.state.step, Step::Tainting),
                 Step::Tainting => assert_eq!(next.state.step, Step::Draining),
-                _ => assert!(matches!(next.next, Next::Wait(Some(_)))),
+                _ => assert!(matches!(next.next, Next::Wait(_))),
             }
         }
     }

@@ -40,6 +40,8 @@ fn all() -> Vec<Because> {
         Because::PowerOnRunning,
         Because::PowerOnUnconfirmed("no answer".into()),
         Because::Booting,
+        Because::OffAgain,
+        Because::StaysOff(4),
         Because::BootTimeout,
         Because::WaitingForHealth,
         Because::Recovered,
@@ -56,6 +58,8 @@ fn all() -> Vec<Because> {
         Because::TimedOut,
         Because::ExhaustedKeptOff(2),
         Because::ExhaustedTold(2),
+        Because::ActionFailed("BareMetalHost metal/host-7: 403".into()),
+        Because::StateUnreadable("status.cursor: missing field".into()),
     ]
 }
 

@@ -181,3 +181,105 @@ fn a_machine_whose_links_do_not_agree_has_no_host() {
     assert_eq!(key, Some(Key::new("ns", "h7")));
     assert_eq!(wanted.unwrap().address, "redfish://192.0.2.1");
 }
+
+fn openshift_machine(uid: &str, role: &str, node: Option<&str>) -> DynamicObject {
+    object(json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+        "metadata": {
+            "name": "m1", "namespace": "api", "uid": uid,
+            "labels": { "machine.openshift.io/cluster-api-machine-role": role },
+            "annotations": { "metal3.io/BareMetalHost": "ns/h7" },
+        },
+        "status": { "nodeRef": node.map(|name| json!({ "kind": "Node", "name": name })) },
+    }))
+}
+
+/// As machine-api-operator's health check makes it: its only owner is the Machine, and it is called
+/// as the Machine is.
+fn of_machine(
+    index: &Index,
+    machine: Option<DynamicObject>,
+    state: Option<&State>,
+) -> (RequestView, Place) {
+    let request = object(json!({ "metadata": {
+        "name": "m1", "namespace": "api", "uid": "r",
+        "ownerReferences": [{
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "name": "m1",
+            "uid": "u1",
+        }],
+    }}));
+    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+    let mut place = place(index, &Key::new("api", "m1"), &view, state);
+    of_openshift(&mut place, &view, machine);
+    find_machine(index, &mut place);
+    (view, place)
+}
+
+#[test]
+fn a_machine_of_openshift_names_node_and_host_in_this_very_cluster() {
+    let index = index();
+    let consumer = json!({ "kind": "Machine", "name": "m1", "namespace": "api" });
+    index.apply(Kind::BareMetalHost, bmh("h7", "u7", &consumer));
+    let racks = BTreeMap::from([("r1".to_owned(), Rack::default())]);
+    let (_, place) = of_machine(
+        &index,
+        Some(openshift_machine("u1", "worker", Some("n1"))),
+        None,
+    );
+    assert_eq!(place.cluster, Some(Key::local()));
+    assert_eq!(place.node.as_deref(), Some("n1"));
+    assert_eq!(place.machine_key(), Some(Key::new("api", "m1")));
+    assert!(!place.by_node && !place.is_master());
+    let (view, key) = host(&index, &racks, &place, None, None);
+    assert!(matches!(view, HostView::Found(h) if h.bmh.as_deref() == Some("ns/h7")));
+    assert_eq!(key, Some(Key::new("ns", "h7")));
+    // It has never joined: its host is known all the same.
+    let (_, place) = of_machine(&index, Some(openshift_machine("u1", "master", None)), None);
+    assert!(place.node.is_none() && place.is_master());
+    assert!(matches!(
+        host(&index, &racks, &place, None, None).0,
+        HostView::Found(_)
+    ));
+    // What was begun knows its Node without it.
+    let mut state = State::new(jiff::Timestamp::UNIX_EPOCH);
+    state.node = Some(rackhand_core::remediation::NodeMark {
+        name: "n1".into(),
+        uid: "n".into(),
+        boot_id: "b".into(),
+        system_uuid: "s".into(),
+    });
+    let (_, place) = of_machine(&index, None, Some(&state));
+    assert_eq!(place.node.as_deref(), Some("n1"));
+}
+
+#[test]
+fn f5_a_machine_of_openshift_that_came_later_or_whose_host_is_anothers_is_none() {
+    let index = index();
+    let (_, place) = of_machine(
+        &index,
+        Some(openshift_machine("u2", "worker", Some("n1"))),
+        None,
+    );
+    assert!(place.machine().is_none() && place.node.is_none());
+    let why = |index: &Index| {
+        let machine = openshift_machine("u1", "worker", Some("n1"));
+        let (_, place) = of_machine(index, Some(machine), None);
+        linked_host(index, &place).unwrap_err().to_string()
+    };
+    assert!(why(&index).contains("BareMetalHost ns/h7 does not exist"));
+    for (kind, name, namespace) in [
+        ("Machine", "m9", "api"),
+        ("Machine", "m1", "elsewhere"),
+        ("Metal3Machine", "m1", "api"),
+    ] {
+        let consumer = json!({ "kind": kind, "name": name, "namespace": namespace });
+        index.apply(Kind::BareMetalHost, bmh("h7", "u7", &consumer));
+        assert!(why(&index).contains("is consumed by"), "{consumer}");
+    }
+    let mut odd = openshift_machine("u1", "worker", Some("n1"));
+    let annotations = odd.metadata.annotations.as_mut().unwrap();
+    annotations.insert("metal3.io/BareMetalHost".into(), "h7".into());
+    let (_, place) = of_machine(&index, Some(odd), None);
+    let odd = linked_host(&index, &place).unwrap_err().to_string();
+    assert!(odd.contains("not namespace/name"), "{odd}");
+}

@@ -2,7 +2,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{object::Kind, remediation::place::place};
+use crate::object::Kind;
 
 fn object(value: Value) -> DynamicObject {
     serde_json::from_value(value).unwrap()
@@ -113,6 +113,7 @@ fn f6_without_machines_the_control_plane_nodes_of_the_cluster_count() {
         cluster: Some(Key::local()),
         node: Some(name.into()),
         by_node: true,
+        openshift: None,
     };
     assert_eq!(counted(&index, &by_node("a")), (3, 1));
     assert!(control_plane(&index, &by_node("w"), None).is_none());
@@ -176,4 +177,102 @@ fn capm3s_own_controller_is_noticed_by_its_key_for_this_very_object() {
         Some(Because::RivalController(_))
     ));
     assert_eq!(rival("u1", None), None);
+}
+
+/// A request by Node, as the object stands after a restart.
+fn asking(name: &str, cursor: &Value, spec: &Value) -> DynamicObject {
+    object(json!({
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": format!("u-{name}"),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": spec, "status": { "cursor": cursor },
+    }))
+}
+
+#[test]
+fn f6_after_a_restart_what_has_begun_is_known_before_it_has_looked() {
+    let index = Index::new(Vec::new());
+    let role = json!({ "node-role.kubernetes.io/control-plane": "" });
+    let mut state = State::new(Timestamp::UNIX_EPOCH);
+    state.host = Some(HostRef {
+        rack: "r1".into(),
+        host: "h".into(),
+        bmh: None,
+        bmc: "10.0.0.7".into(),
+    });
+    let cursor = |step: Step, state: &State| {
+        let mut state = state.clone();
+        state.step = step;
+        serde_json::to_value(state).unwrap()
+    };
+    for name in ["pending", "retrying", "over", "new", "off", "odd", "lost"] {
+        index.apply_node(&Key::local(), node(name, "True", &role));
+    }
+    let odd = json!({ "strategy": { "type": "Reprovision" } });
+    for (name, cursor, spec) in [
+        ("pending", cursor(Step::Pending, &state), &json!({})),
+        ("retrying", cursor(Step::Retrying, &state), &json!({})),
+        ("over", cursor(Step::Blocked, &state), &json!({})),
+        ("new", Value::Null, &json!({})),
+        ("off", cursor(Step::PoweringOff, &state), &json!({})),
+        // Neither a spec nor a state that does not read makes it one that has nothing in hand.
+        ("odd", cursor(Step::Draining, &state), &odd),
+        ("lost", json!({ "step": 7 }), &json!({})),
+    ] {
+        index.apply(Kind::PowerRemediation, asking(name, &cursor, spec));
+    }
+    let mut heard = BTreeMap::new();
+    let all = unheard(&index, &heard);
+    let of = |name: &str| all.iter().find(|a| a.uid == format!("u-{name}"));
+    assert_eq!(all.len(), 3, "{all:?}");
+    for name in ["off", "odd", "lost"] {
+        let active = of(name).unwrap();
+        assert_eq!(active.turn, Turn::Begun);
+        assert_eq!(active.control_plane_of.as_deref(), Some("local"));
+        assert_eq!(active.node, Some(format!("local/{name}")));
+    }
+    assert_eq!(of("off").unwrap().bmc.as_deref(), Some("10.0.0.7"));
+    // What it says itself counts more.
+    let mut said = of("off").unwrap().clone();
+    said.turn = Turn::Waits;
+    heard.insert("u-off".to_owned(), said);
+    assert_eq!(unheard(&index, &heard).len(), 2);
+}
+
+#[test]
+fn f6_a_master_of_openshift_is_one_also_when_its_node_is_gone() {
+    let index = Index::new(Vec::new());
+    let role = json!({ "node-role.kubernetes.io/master": "" });
+    index.apply_node(&Key::local(), node("b", "True", &role));
+    index.apply_node(&Key::local(), node("d", "False", &role));
+    let request = object(json!({ "metadata": {
+        "name": "m1", "namespace": "ns", "uid": "r",
+        "ownerReferences": [{
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "name": "m1",
+            "uid": "u1",
+        }],
+    }}));
+    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+    let with = |role: &str| {
+        let machine = object(json!({
+            "metadata": {
+                "name": "m1", "namespace": "ns", "uid": "u1",
+                "labels": { "machine.openshift.io/cluster-api-machine-role": role },
+            },
+            "status": { "nodeRef": { "name": "a" } },
+        }));
+        let mut place = place(&index, &Key::new("ns", "m1"), &view, None);
+        crate::remediation::of_openshift(&mut place, &view, Some(machine));
+        place
+    };
+    let master = with("master");
+    assert_eq!(counted(&index, &master), (3, 1));
+    assert!(has_guard(&index, &master));
+    let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
+    let me = active(&index, &id, &view, &master, None, None);
+    assert_eq!(me.control_plane_of.as_deref(), Some("local"));
+    assert_eq!(me.machine.as_deref(), Some("ns/m1"));
+    let worker = with("worker");
+    assert!(control_plane(&index, &worker, None).is_none() && !has_guard(&index, &worker));
 }

@@ -233,3 +233,62 @@ fn f2_a_merge_of_the_difference_leaves_nothing_of_the_old_cursor() {
         }
     }
 }
+
+#[test]
+fn l1_whatever_it_waits_for_the_status_says_why_and_until_when() {
+    let steps = [
+        Step::Pending,
+        Step::PoweringOff,
+        Step::AwaitingConfirmation,
+        Step::Draining,
+        Step::PoweringOn,
+        Step::Booting,
+        Step::Aborting,
+    ];
+    let reasons = [
+        Because::Paused,
+        Because::PowerOffRunning,
+        Because::AgentUnreachable("dark".into()),
+        Because::OtherRemediation("PowerRemediation ns/n2".into()),
+        Because::HeldByOthers("reboot.metal3.io/firmware".into()),
+        Because::StaysOff(4),
+        Because::ActionFailed("BareMetalHost ns/h: 403".into()),
+    ];
+    let none = PowerRemediationStatus::default();
+    for step in steps {
+        for because in &reasons {
+            let shown = shown_at(&none, &state(step), because, 1);
+            assert_eq!(shown.reason.as_deref(), Some(because.label()));
+            assert_eq!(shown.message, Some(because.to_string()));
+            assert_eq!(shown.step_until, Some(at(100)));
+            let blocked = says(&shown, BLOCKED) == Some(ConditionStatus::True);
+            assert_eq!(blocked, because.is_blocked(), "{step:?} {because}");
+            for condition in &shown.conditions {
+                assert_eq!(condition.message, because.to_string());
+            }
+        }
+    }
+}
+
+#[test]
+fn f8_a_cursor_that_does_not_read_is_kept_and_the_status_says_so() {
+    let there = json!({
+        "step": "Draining", "observedGeneration": 3, "cursor": { "step": 7 },
+        "conditions": [
+            { "type": "Processing", "status": "True", "reason": "Draining", "message": "m",
+              "lastTransitionTime": at(0).to_string() },
+        ],
+    });
+    let because = Because::StateUnreadable("status.cursor: odd".into());
+    let mut patched = there.clone();
+    let patch = unreadable(&there, &because, at(9));
+    for (key, value) in patch.as_object().unwrap() {
+        patched[key] = value.clone();
+    }
+    assert_eq!(patched["cursor"], there["cursor"]);
+    assert_eq!(patched["step"], "Draining");
+    let read: PowerRemediationStatus = serde_json::from_value(patched).unwrap();
+    assert_eq!(read.reason.as_deref(), Some("StateUnreadable"));
+    assert_eq!(says(&read, BLOCKED), Some(ConditionStatus::True));
+    assert_eq!(says(&read, PROCESSING), Some(ConditionStatus::True));
+}

@@ -1,0 +1,176 @@
+//! A host that does not stay on while it boots.
+
+use super::{
+    super::*,
+    build::*,
+    driver::{Run, time},
+    faults::{Fault, Plan},
+};
+
+/// Switched on by the agent at second 0, and nothing heard of the node.
+fn mk_booting() -> (Observation, State) {
+    let mut o = mk_direct();
+    node(&mut o).taint = Taint::Ours;
+    (o, mk_direct_state(Step::Booting))
+}
+
+#[test]
+fn the_power_of_a_host_that_boots_is_looked_at_now_and_then() {
+    let (mut o, s) = mk_booting();
+    assert_eq!(waits(&o, &s, 1), (Because::Booting, 15));
+    assert_eq!(does(&o, &s, 15), Command::ReadPower);
+    o.power = mk_power(16, PowerState::On);
+    assert_eq!(waits(&o, &s, 17), (Because::Booting, 31));
+    assert_eq!(does(&o, &s, 31), Command::ReadPower);
+    // Not beyond the time that it has.
+    o.power = mk_power(590, PowerState::On);
+    assert_eq!(waits(&o, &s, 591), (Because::Booting, 600));
+    o.agent = AgentView::Unreachable { why: "dark".into() };
+    assert_eq!(waits(&o, &s, 100), (Because::Booting, 600));
+}
+
+#[test]
+fn a_host_that_is_exactly_off_again_is_switched_on_again_and_that_is_told() {
+    for step in [Step::Booting, Step::Restoring] {
+        let (mut o, mut s) = mk_booting();
+        s.step = step;
+        if step == Step::Restoring {
+            node(&mut o).taint = Taint::Absent;
+        }
+        let first = operation_id(
+            UID,
+            &State {
+                step: Step::PoweringOn,
+                ..s.clone()
+            },
+        );
+        o.power = mk_power(16, PowerState::Off);
+        let d = decide(&o, Some(&s), at(17));
+        assert_eq!(
+            (d.next.clone(), d.state.step, d.state.ons),
+            (Next::Write, Step::PoweringOn, 1)
+        );
+        let note = &d.notes[0];
+        assert!(note.warning && note.reason == "OffAgain", "{note:?}");
+        // Under a name of its own: the first was confirmed.
+        let Command::PowerOn { id } = does(&o, &d.state, 17) else {
+            panic!("no power-on");
+        };
+        assert_ne!(Some(id), first);
+        o.operation = confirmed();
+        let (s, _) = writes(&o, &d.state, 20);
+        assert_eq!((s.step, s.on), (Step::Booting, Some(at(20))));
+        // What was read before this power-on says nothing of it.
+        o.operation = None;
+        assert_eq!(waits(&o, &s, 21), (Because::Booting, 35));
+    }
+}
+
+#[test]
+fn nothing_but_exactly_off_is_off() {
+    let (mut o, s) = mk_booting();
+    for state in [
+        PowerState::On,
+        PowerState::PoweringOn,
+        PowerState::PoweringOff,
+        PowerState::Unknown,
+    ] {
+        o.power = mk_power(16, state);
+        assert_eq!(waits(&o, &s, 17), (Because::Booting, 31), "{state:?}");
+    }
+    o.power = mk_no_power(16);
+    assert_eq!(waits(&o, &s, 17), (Because::Booting, 31));
+    // Off as it was before the power-on, and off as it was a while ago.
+    o.power = mk_power(-1, PowerState::Off);
+    assert_eq!(waits(&o, &s, 14), (Because::Booting, 15));
+    o.power = mk_power(16, PowerState::Off);
+    assert_eq!(does(&o, &s, 31), Command::ReadPower);
+}
+
+#[test]
+fn l1_after_a_few_times_it_waits_for_the_boot_timeout_and_says_why() {
+    let (mut o, mut s) = mk_booting();
+    s.ons = 3;
+    o.power = mk_power(16, PowerState::Off);
+    let (because, until) = waits(&o, &s, 17);
+    assert_eq!((because.label(), until), ("StaysOff", 31));
+    assert!(because.is_blocked());
+    // Somebody has switched it on: it may come yet.
+    o.power = mk_power(31, PowerState::On);
+    assert_eq!(waits(&o, &s, 32).0, Because::Booting);
+    let (s, because) = writes(&o, &s, 600);
+    assert_eq!((s.step, because), (Step::Restoring, Because::BootTimeout));
+    node(&mut o).taint = Taint::Absent;
+    assert_eq!(writes(&o, &s, 600).0.ons, 0, "the next attempt has its own");
+}
+
+#[test]
+fn a7_baremetal_operator_is_asked_first_again_and_others_are_waited_for() {
+    let mut o = mk_observation();
+    let mut s = mk_state(Step::Booting);
+    o.power = mk_power(16, PowerState::Off);
+    (s, _) = writes(&o, &s, 17);
+    assert_eq!(s.step, Step::PoweringOn);
+    assert_eq!(does(&o, &s, 17), Command::ReadPower);
+    o.power = mk_power(17, PowerState::Off);
+    assert_eq!(waits(&o, &s, 18), (Because::PowerOnRunning, 23));
+    o.power = mk_power(36, PowerState::Off);
+    assert!(matches!(does(&o, &s, 37), Command::PowerOn { .. }));
+    let key = "reboot.metal3.io/firmware";
+    bmh(&mut o).foreign_holds.insert(key.into());
+    assert_eq!(waits(&o, &s, 37).0.label(), "HeldByOthers");
+    bmh(&mut o).online = false;
+    assert_eq!(writes(&o, &s, 37).1.label(), "HostOffline");
+}
+
+/// It may have reported in the moment in which it was on.
+#[test]
+fn f5_a_lease_that_moved_while_it_was_on_is_its_own() {
+    let (mut o, mut s) = mk_booting();
+    s.step = Step::PoweringOn;
+    s.ons = 1;
+    let lease = node(&mut o).lease.as_mut().unwrap();
+    (lease.renewed, lease.unchanged_since) = ("09:05:00".into(), at(12));
+    o.power = mk_power(17, PowerState::Off);
+    assert!(matches!(does(&o, &s, 18), Command::PowerOn { .. }));
+}
+
+#[test]
+fn a_workload_api_that_is_down_keeps_nobody_from_looking_at_the_host() {
+    let (mut o, mut s) = mk_booting();
+    o.workload = WorkloadView::Unreachable {
+        why: "refused".into(),
+    };
+    s.failure = Some("refused".into());
+    assert_eq!(does(&o, &s, 700), Command::ReadPower);
+    o.power = mk_power(700, PowerState::On);
+    assert_eq!(waits(&o, &s, 701).0.label(), "WorkloadUnreachable");
+    o.power = mk_power(700, PowerState::Off);
+    assert_eq!(writes(&o, &s, 701).1, Because::OffAgain);
+}
+
+/// Whenever it is switched off while it boots: one attempt, and nobody has to come.
+#[test]
+fn a_host_that_is_switched_off_while_it_boots_costs_no_attempt() {
+    for cooperative in [false, true] {
+        let mk = |faults: &[(i64, Fault)]| {
+            let mut plan = Plan::calm(cooperative);
+            plan.faults = vec![(0, Fault::Operator(true))];
+            plan.faults.extend(faults);
+            let mut run = Run::new(plan);
+            run.go();
+            run
+        };
+        let calm = mk(&[]);
+        let on = calm.state.unwrap().attempts[0].on.unwrap();
+        let on = on.as_millisecond() - time(0).as_millisecond();
+        for later in (500..27_000).step_by(500) {
+            let run = mk(&[(on + later, Fault::SwitchedOff)]);
+            let state = run.state.as_ref().unwrap();
+            let one = state.attempts.len() == 1 && run.world.hosts[0].ons == 2;
+            if run.outcome != Some(Outcome::Succeeded) || !one {
+                run.world.fail(&format!("switched off after {later} ms"));
+            }
+        }
+    }
+}
