@@ -6,6 +6,7 @@
 mod agents;
 mod cluster_api;
 mod config;
+mod crowd;
 mod eyes;
 mod hands;
 mod install;
@@ -14,6 +15,7 @@ mod objects;
 mod provider;
 mod query;
 mod scenarios;
+mod usage;
 mod wire;
 mod witness;
 
@@ -30,10 +32,12 @@ use parking_lot::Mutex;
 
 pub use cluster_api::MANAGER;
 pub use config::{HealthTimes, HostLink, RackSpec, StageConfig};
+pub use crowd::{Crowd, Round, rank};
 pub use eyes::LONG;
 pub use provider::Provider;
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
 pub use scenarios::Scenarios;
+pub use usage::{ApiCalls, Usage};
 pub use wire::Wire;
 pub use witness::{Record, Witness};
 
@@ -83,7 +87,12 @@ impl Stage {
     /// A part does not start; the message names it.
     pub async fn start(dir: &Path, config: StageConfig) -> Result<Self> {
         let bins = binaries()?;
-        let plane = ControlPlane::start(&dir.join("control-plane"), Parts::Whole).await?;
+        let parts = if config.crowd {
+            Parts::ApiOnly
+        } else {
+            Parts::Whole
+        };
+        let plane = ControlPlane::start(&dir.join("control-plane"), parts).await?;
         let client = plane.client().await?;
         install::rackhand(&client, &config).await?;
         let pki = Pki::new(dir.join("pki"))?;
@@ -109,10 +118,14 @@ impl Stage {
         for spec in stage.config.racks.clone() {
             let rack = stage.start_rack(&spec).await?;
             stage.racks.push(rack);
-            stage.write_rack(&spec).await?;
+            if !stage.config.crowd {
+                stage.write_rack(&spec).await?;
+            }
             stage.start_agent(&spec.name)?;
         }
-        stage.wait_nodes().await?;
+        if !stage.config.crowd {
+            stage.wait_nodes().await?;
+        }
         Ok(stage)
     }
 
@@ -129,7 +142,8 @@ impl Stage {
             name: spec.name.clone(),
             hosts: hosts.collect(),
         };
-        Rack::start(config, Some(&self.pki), Some(self.client.clone())).await
+        let kubelets = (!self.config.crowd).then(|| self.client.clone());
+        Rack::start(config, Some(&self.pki), kubelets).await
     }
 
     /// Starts a controller under exactly the rights of its ServiceAccount.
@@ -225,6 +239,30 @@ impl Stage {
         let controllers = self.controllers.lock();
         let process = controllers.get(name).context("no such controller")?;
         process.signal(signal)
+    }
+
+    /// What a controller has used up so far.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn usage_of_controller(&self, name: &str) -> Result<Usage> {
+        let controllers = self.controllers.lock();
+        Usage::of(controllers.get(name).context("no such controller")?)
+    }
+
+    /// What the agents have used up so far: CPU of all of them, memory of the largest.
+    ///
+    /// # Errors
+    /// One does not run.
+    pub fn usage_of_agents(&self) -> Result<Usage> {
+        let mut all = Usage::default();
+        for agent in self.agents.lock().values() {
+            let one = Usage::of(agent)?;
+            all.cpu += one.cpu;
+            all.peak_kib = all.peak_kib.max(one.peak_kib);
+            all.now_kib = all.now_kib.max(one.now_kib);
+        }
+        Ok(all)
     }
 
     /// How a controller has ended; `None`: it has not.
