@@ -18,7 +18,7 @@ use rackhand_api::views::{
 use tokio::sync::Notify;
 
 use crate::{
-    object::{Key, Kind},
+    object::{Key, Kind, trim},
     remediation::{RequestId, RequestView},
 };
 
@@ -157,7 +157,8 @@ impl Index {
 
     /// Takes in a version of an object, from a watch or from the answer to a write. An older one
     /// than is known is passed over.
-    pub(crate) fn apply(&self, kind: Kind, object: DynamicObject) {
+    pub(crate) fn apply(&self, kind: Kind, mut object: DynamicObject) {
+        trim(kind, &mut object);
         let key = Key::of(&object);
         let object = Arc::new(object);
         let mut inner = self.inner.write();
@@ -410,7 +411,8 @@ impl Index {
         workload.map_or_else(Vec::new, |w| w.nodes.values().cloned().collect())
     }
 
-    pub(crate) fn apply_node(&self, cluster: &Key, node: Node) {
+    pub(crate) fn apply_node(&self, cluster: &Key, mut node: Node) {
+        crate::cluster::trim(&mut node);
         let name = node.name_any();
         let changed = {
             let mut inner = self.inner.write();

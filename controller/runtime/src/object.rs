@@ -115,6 +115,24 @@ impl Kind {
     }
 }
 
+/// Written by kubectl, as large as the object itself.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Takes off an object what is never read and may be large: a fleet of them is kept in memory.
+pub(crate) fn trim(kind: Kind, object: &mut DynamicObject) {
+    object.metadata.managed_fields = None;
+    if let Some(annotations) = object.metadata.annotations.as_mut() {
+        annotations.remove(LAST_APPLIED);
+    }
+    if kind == Kind::BareMetalHost
+        && let Some(hardware) = object.data.pointer_mut("/status/hardware")
+        && let Some(found) = hardware.as_object_mut()
+    {
+        // What inspection found: nothing but who made it and its serial number is asked for.
+        found.retain(|field, _| field == "systemVendor");
+    }
+}
+
 /// How long a discovery call may take.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -185,5 +203,42 @@ pub(crate) fn api(client: &Client, resource: &ApiResource, namespace: &str) -> A
         Api::all_with(client.clone(), resource)
     } else {
         Api::namespaced_with(client.clone(), namespace, resource)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_fleet_would_keep_for_nothing_is_taken_off_and_the_rest_stays() {
+        let whole = json!({
+            "metadata": {
+                "name": "h",
+                "annotations": { LAST_APPLIED: "{}", "a": "b" },
+                "managedFields": [{ "manager": "m" }],
+            },
+            "spec": { "online": true },
+            "status": { "hardware": {
+                "cpu": { "flags": ["x"] },
+                "systemVendor": { "serialNumber": "s" },
+            }},
+        });
+        let object = || -> DynamicObject { serde_json::from_value(whole.clone()).unwrap() };
+        let mut host = object();
+        trim(Kind::BareMetalHost, &mut host);
+        assert_eq!(
+            serde_json::to_value(&host).unwrap(),
+            json!({
+                "metadata": { "name": "h", "annotations": { "a": "b" } },
+                "spec": { "online": true },
+                "status": { "hardware": { "systemVendor": { "serialNumber": "s" } } },
+            })
+        );
+        let mut other = object();
+        trim(Kind::Machine, &mut other);
+        assert_eq!(other.data, object().data);
     }
 }

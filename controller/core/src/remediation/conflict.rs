@@ -65,11 +65,15 @@ impl EtcdGuard {
 }
 
 /// Who stands in the way of `me`, if anybody does.
-pub fn conflict(me: &Active, others: &[Active], quorum: Option<ControlPlane>) -> Option<Because> {
+pub fn conflict<'a>(
+    me: &Active,
+    others: impl IntoIterator<Item = &'a Active>,
+    quorum: Option<ControlPlane>,
+) -> Option<Because> {
     fn same(a: Option<&String>, b: Option<&String>) -> bool {
         a.is_some() && a == b
     }
-    for other in others.iter().filter(|o| o.uid != me.uid) {
+    for other in others.into_iter().filter(|o| o.uid != me.uid) {
         let shared = same(me.machine.as_ref(), other.machine.as_ref())
             || same(me.node.as_ref(), other.node.as_ref())
             || same(me.bmc.as_ref(), other.bmc.as_ref())

@@ -5,6 +5,7 @@
 
 mod facts;
 mod pods;
+mod reach;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,8 +27,9 @@ use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use facts::{LeaseMemory, lease_facts, node_facts, node_lease, ready};
-pub(crate) use pods::{drain, left_on};
+pub(crate) use facts::{LeaseMemory, lease_facts, node_facts, ready};
+pub(crate) use pods::left_on;
+pub(crate) use reach::{Attached, Reach};
 
 use crate::{
     api::{call, words, workload_client},
@@ -43,16 +45,21 @@ const PROBE_FAILURES: u32 = 3;
 /// Wait before a connection is made anew.
 const RECONNECT: Duration = Duration::from_secs(5);
 
-/// Clients by Cluster.
+/// The clusters that are connected.
 #[derive(Default)]
 pub(crate) struct Workloads {
-    clients: RwLock<BTreeMap<Key, Client>>,
+    clusters: RwLock<BTreeMap<Key, Arc<Reach>>>,
 }
 
 impl Workloads {
+    /// The way to a cluster that is connected.
+    pub(crate) fn reach(&self, cluster: &Key) -> Option<Arc<Reach>> {
+        self.clusters.read().get(cluster).cloned()
+    }
+
     /// The client of a cluster that is connected.
     pub(crate) fn client(&self, cluster: &Key) -> Option<Client> {
-        self.clients.read().get(cluster).cloned()
+        Some(self.reach(cluster)?.client.clone())
     }
 
     /// Keeps a task per Cluster of the index until `cancel`.
@@ -84,7 +91,7 @@ impl Workloads {
                     let (index, stop) = (index.clone(), token.clone());
                     tasks.spawn(async move {
                         this.keep(&management, &index, &key, &stop).await;
-                        this.clients.write().remove(&key);
+                        this.clusters.write().remove(&key);
                         index.forget_workload(&key);
                     });
                     token
@@ -109,11 +116,12 @@ impl Workloads {
         while !cancel.is_cancelled() {
             let why = match connect(management, index, key).await {
                 Ok((client, version)) => {
-                    self.clients.write().insert(key.clone(), client.clone());
+                    let reach = Arc::new(Reach::new(client.clone()));
+                    self.clusters.write().insert(key.clone(), reach);
                     let why = self
                         .follow(management, &client, index, key, version, cancel)
                         .await;
-                    self.clients.write().remove(key);
+                    self.clusters.write().remove(key);
                     why
                 }
                 Err(why) => why,
@@ -209,7 +217,7 @@ impl Workloads {
 }
 
 /// A Node without what is never read and may be large.
-fn trim(node: &mut Node) {
+pub(crate) fn trim(node: &mut Node) {
     node.managed_fields_mut().clear();
     if let Some(status) = node.status.as_mut() {
         status.images = None;

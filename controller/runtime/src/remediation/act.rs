@@ -267,12 +267,14 @@ impl Engine {
             .cluster
             .clone()
             .ok_or_else(|| ApiError::other("node", "its cluster is not known"))?;
-        let client = self.context.workloads.client(&cluster).ok_or_else(|| {
+        let reach = self.context.workloads.reach(&cluster).ok_or_else(|| {
             ApiError::other("node", format!("cluster {cluster} is not connected"))
         })?;
-        let nodes: Api<Node> = Api::all(client);
+        let nodes: Api<Node> = Api::all(reach.client.clone());
         let what = format!("node {} of cluster {cluster}", facts.name);
+        let turn = reach.turn().await;
         let node = call(&what, nodes.get(&facts.name)).await?;
+        drop(turn);
         if node.uid().as_deref() != Some(&facts.uid) {
             return Err(ApiError::other(what, "it was replaced meanwhile").into());
         }

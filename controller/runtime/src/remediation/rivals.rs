@@ -43,19 +43,14 @@ impl Engine {
         guard: Option<Result<EtcdGuard, String>>,
     ) -> Option<Because> {
         let me = active(&self.context.index, &self.id, view, place, host, state);
-        let others: Vec<Active> = {
-            let mut active = self.context.active.lock();
-            if state.is_some_and(|s| s.step.is_terminal()) {
-                active.remove(&self.uid);
-            } else {
-                active.insert(self.uid.clone(), me.clone());
-            }
-            active.values().cloned().collect()
-        };
-        rival(&self.uid, bmh).or_else(|| {
-            let quorum = control_plane(&self.context.index, place, guard);
-            conflict(&me, &others, quorum)
-        })
+        let quorum = control_plane(&self.context.index, place, guard);
+        let mut active = self.context.active.lock();
+        if state.is_some_and(|s| s.step.is_terminal()) {
+            active.remove(&self.uid);
+        } else {
+            active.insert(self.uid.clone(), me.clone());
+        }
+        rival(&self.uid, bmh).or_else(|| conflict(&me, active.values(), quorum))
     }
 
     /// Asked where it counts: before a power-off of a control-plane Node of OpenShift.

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Node, Pod},
+    storage::v1::VolumeAttachment,
 };
 use kube::{
     Api, Client, ResourceExt,
@@ -166,7 +167,8 @@ pub(super) async fn unknown(client: &Client, node: &str) -> Result<()> {
     Ok(())
 }
 
-/// A pod that is bound to a Node, so that it has something to lose.
+/// A pod that is bound to a Node and a volume that is attached to it, so that it has something to
+/// lose.
 pub(super) async fn bind_pod(client: &Client, node: &str) -> Result<()> {
     let pod: Pod = serde_json::from_value(json!({
         "apiVersion": "v1",
@@ -176,14 +178,28 @@ pub(super) async fn bind_pod(client: &Client, node: &str) -> Result<()> {
     }))?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     pods.create(&PostParams::default(), &pod).await?;
+    let volume: VolumeAttachment = serde_json::from_value(json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttachment",
+        "metadata": { "name": format!("on-{node}") },
+        "spec": {
+            "attacher": "sim.csi.example.com",
+            "nodeName": node,
+            "source": { "persistentVolumeName": format!("pv-{node}") },
+        },
+    }))?;
+    let volumes: Api<VolumeAttachment> = Api::all(client.clone());
+    volumes.create(&PostParams::default(), &volume).await?;
     Ok(())
 }
 
-/// The taint manager and PodGC: a Node that is out of service loses its pod. `seen` is told each
+/// The taint manager, PodGC and the attach-detach controller: a Node that is out of service loses its
+/// pod, then its volume. `seen` is told each
 /// Node that is tainted, and whether its host was off then: it is to stay off until the pod is gone.
 pub(super) async fn evict(client: Client, hosts: Vec<SimHost>, seen: impl Fn(&str, bool)) {
     let nodes: Api<Node> = Api::all(client.clone());
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    let volumes: Api<VolumeAttachment> = Api::all(client.clone());
     let find = |name: &str| hosts.iter().find(|host| host.name() == name);
     let mut tainted = std::collections::BTreeSet::new();
     let stream = watcher(nodes, watcher::Config::default())
@@ -206,10 +222,14 @@ pub(super) async fn evict(client: Client, hosts: Vec<SimHost>, seen: impl Fn(&st
         std::future::ready(new)
     });
     gone.for_each_concurrent(16, |name| {
-        let pods = pods.clone();
+        let (pods, volumes) = (pods.clone(), volumes.clone());
         async move {
-            let params = DeleteParams::default().grace_period(0);
-            pods.delete(&format!("on-{name}"), &params).await.ok();
+            let (params, name) = (
+                DeleteParams::default().grace_period(0),
+                format!("on-{name}"),
+            );
+            pods.delete(&name, &params).await.ok();
+            volumes.delete(&name, &params).await.ok();
         }
     })
     .await;
