@@ -10,6 +10,7 @@ mod crowd;
 mod eyes;
 mod hands;
 mod install;
+mod line;
 mod metal3;
 mod objects;
 mod provider;
@@ -34,6 +35,7 @@ pub use cluster_api::MANAGER;
 pub use config::{HealthTimes, HostLink, RackSpec, StageConfig};
 pub use crowd::{Crowd, Round, rank};
 pub use eyes::LONG;
+pub use line::Line;
 pub use provider::Provider;
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
 pub use scenarios::Scenarios;
@@ -70,6 +72,8 @@ pub struct Stage {
     endpoints: Mutex<BTreeMap<String, u16>>,
     started: Mutex<BTreeMap<String, Vec<String>>>,
     agent_certificates: BTreeMap<String, PathBuf>,
+    /// The kubeconfig of controllers that do not go straight to the API server.
+    way: Mutex<Option<PathBuf>>,
     /// All rights, for the test's own eyes and hands.
     pub client: Client,
     pki: Pki,
@@ -104,6 +108,7 @@ impl Stage {
             endpoints: Mutex::default(),
             started: Mutex::default(),
             agent_certificates: BTreeMap::new(),
+            way: Mutex::default(),
             client,
             pki,
             bins,
@@ -178,7 +183,11 @@ impl Stage {
         more: &[String],
     ) -> Result<()> {
         let account = "rackhand-controller";
-        let kubeconfig = self.plane.kubeconfig_of(SYSTEM, account).await?;
+        let way = self.way.lock().clone();
+        let kubeconfig = match way {
+            Some(way) => way,
+            None => self.plane.kubeconfig_of(SYSTEM, account).await?,
+        };
         let admin = free_port()?;
         self.endpoints.lock().insert(name.to_owned(), admin);
         let mut command = vec![
