@@ -50,6 +50,8 @@ const AGENT_STEPS: [&str; 3] = ["PoweringOff", "Draining", "PoweringOn"];
 const BRIEF: &str = "--lease-duration=3s";
 /// The Lease of those that must not lose it on a busy machine.
 const CALM: &str = "--lease-duration=8s";
+/// How long a host may take to a step while controllers come and go.
+const PATIENCE: Duration = LONG.saturating_mul(4);
 /// Hosts that stay healthy, so that pods have somewhere to go.
 const SPARE: usize = 2;
 
@@ -66,10 +68,11 @@ enum Trouble {
 
 /// The racks whose line to the controller is cut, or silent, at one step each.
 fn cut_racks() -> Vec<(String, &'static str, Trouble)> {
-    let both = STEPS
-        .iter()
-        .flat_map(|step| [Trouble::Cut, Trouble::Silenced].map(|trouble| (*step, trouble)));
-    both.enumerate()
+    let troubles = [Trouble::Cut, Trouble::Silenced].into_iter().cycle();
+    STEPS
+        .into_iter()
+        .zip(troubles)
+        .enumerate()
         .map(|(number, (step, trouble))| (format!("n{number}"), step, trouble))
         .collect()
 }
@@ -219,7 +222,7 @@ async fn workload_runs(stage: &Stage, replicas: usize) -> Result<()> {
 
 /// One cycle, one command that took effect each way, tainted only while off, nothing left.
 async fn finished(stage: &Stage, witness: &Witness, host: &str) -> Result<()> {
-    wait_until(&format!("{host} has lost its taint"), LONG, || async {
+    wait_until(&format!("{host} has lost its taint"), PATIENCE, || async {
         let seen = stage.remediation(host).await?;
         let seen = seen.map(|s| (s.step, s.reason, s.message));
         let taints = witness.taints(host);
@@ -262,7 +265,7 @@ async fn at_step<'a>(
     witness: &Witness,
     wanted: &[(&'a str, &'a str)],
 ) -> Result<(&'a str, &'a str)> {
-    let deadline = Instant::now() + LONG;
+    let deadline = Instant::now() + PATIENCE;
     loop {
         for (host, step) in wanted {
             let steps = witness.steps(host);

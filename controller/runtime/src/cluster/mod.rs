@@ -35,7 +35,7 @@ use crate::{
     api::{call, words, workload_client},
     index::{Connection, Index},
     object::Key,
-    watch::pause,
+    watch::{WATCH_LASTS, pause},
 };
 
 /// Time between probes of a workload API, as Cluster API has it.
@@ -150,7 +150,7 @@ impl Workloads {
         cancel: &CancellationToken,
     ) -> String {
         let nodes: Api<Node> = Api::all(client.clone());
-        let stream = watcher(nodes.clone(), watcher::Config::default())
+        let stream = watcher(nodes, watcher::Config::default().timeout(WATCH_LASTS))
             .default_backoff()
             .modify(trim);
         pin_mut!(stream);

@@ -145,12 +145,15 @@ impl Engine {
         } else {
             Value::Null
         };
-        self.patch_host(
-            host,
-            "hold",
-            json!({ "metadata": { "annotations": { key: value } } }),
-        )
-        .await
+        // A write that was on its way when this process lost its Lease may arrive when all is over: a
+        // key that comes then would switch a healthy host off, and nobody would take it away.
+        let seen = self.context.index.host(host).filter(|_| on);
+        let version = seen.and_then(|entry| entry.object.metadata.resource_version.clone());
+        let body = json!({ "metadata": {
+            "resourceVersion": version,
+            "annotations": { key: value },
+        }});
+        self.patch_host(host, "hold", body).await
     }
 
     pub(super) async fn patch_host(
