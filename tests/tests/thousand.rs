@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use rackhand_tests::stage::{Crowd, Stage, StageConfig};
 
 /// Hosts, unless `RACKHAND_CROWD` says otherwise.
-const HOSTS: usize = 300;
+const HOSTS: usize = 200;
 /// Every so many of them has a dead BMC.
 const DEAD: usize = 20;
 const RACKS: usize = 5;

@@ -147,3 +147,6 @@ async fn every_volume(client: Client) -> Result<Arc<Vec<Attached>>, ApiError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

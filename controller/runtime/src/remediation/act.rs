@@ -147,12 +147,10 @@ impl Engine {
         };
         // A write that was on its way when this process lost its Lease may arrive when all is over: a
         // key that comes then would switch a healthy host off, and nobody would take it away.
-        let seen = self.context.index.host(host).filter(|_| on);
-        let version = seen.and_then(|entry| entry.object.metadata.resource_version.clone());
-        let body = json!({ "metadata": {
-            "resourceVersion": version,
-            "annotations": { key: value },
-        }});
+        let mut body = json!({ "metadata": { "annotations": { key: value } } });
+        if on && let Some(seen) = self.context.index.host(host) {
+            body["metadata"]["resourceVersion"] = json!(seen.object.metadata.resource_version);
+        }
         self.patch_host(host, "hold", body).await
     }
 

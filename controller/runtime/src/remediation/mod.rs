@@ -208,3 +208,43 @@ fn refresh(
     running.spawn(async move { engine.run(stop).await });
     tasks.insert(id.clone(), task);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn once_its_host_is_chosen_a_remediation_hears_its_own_objects_only() {
+        let key = |name: &str| Key::new("ns", name);
+        let id = RequestId::new(Kind::Metal3Remediation, key("m1"));
+        let mut interest = Interest {
+            machine: Some(key("m1")),
+            host: Some(key("h1")),
+            ..Interest::default()
+        };
+        let heard = |interest: &Interest| {
+            [
+                (Kind::Machine, "m1"),
+                (Kind::BareMetalHost, "h1"),
+                (Kind::Cluster, "c"),
+                (Kind::Machine, "m2"),
+                (Kind::BareMetalHost, "h2"),
+                (Kind::Metal3Machine, "m1"),
+                (Kind::MachineHealthCheck, "check"),
+            ]
+            .map(|(kind, name)| interest.hears(&id, kind, &key(name)))
+        };
+        // A link may appear anywhere.
+        assert_eq!(
+            heard(&interest),
+            [true, true, true, true, true, true, false]
+        );
+        interest.settled = true;
+        assert_eq!(
+            heard(&interest),
+            [true, true, true, false, false, false, false]
+        );
+        let elsewhere = Key::new("other", "c");
+        assert!(!interest.hears(&id, Kind::Cluster, &elsewhere));
+    }
+}
