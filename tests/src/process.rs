@@ -7,6 +7,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -177,12 +178,25 @@ impl Drop for Process {
     }
 }
 
-/// A port that is free at this moment.
+/// Ports below those that the kernel gives to connections and to whoever listens on any: a thousand
+/// of these would take a port between our look and its user's.
+const PORTS: std::ops::Range<u32> = 12_000..32_000;
+
+/// A port that is free at this moment, and no other call of this process gets.
 ///
 /// # Errors
 /// There is none.
 pub fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?
-        .local_addr()?
-        .port())
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    // Tests run side by side: each process begins elsewhere.
+    let first = std::process::id().wrapping_mul(7919);
+    for _ in PORTS {
+        let call = CALLS.fetch_add(1, Ordering::Relaxed);
+        let port = PORTS.start + first.wrapping_add(call) % (PORTS.end - PORTS.start);
+        let port = u16::try_from(port)?;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free port in {PORTS:?}")
 }

@@ -1,5 +1,5 @@
-//! Crashes: wherever controller or agent die, a remediation is finished by whoever comes next, with
-//! one power cycle and no pod twice.
+//! Crashes and cuts: wherever controller or agent die, or lose the API server or each other, a
+//! remediation is finished by whoever comes next, with one power cycle and no pod twice.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -8,7 +8,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::{Api, ResourceExt};
+use kube::{
+    Api, ResourceExt,
+    api::DynamicObject,
+    core::{ApiResource, GroupVersionKind},
+};
 use nix::sys::signal::Signal;
 use rackhand_proto::{
     ClientTls, TlsFiles,
@@ -18,10 +22,12 @@ use rackhand_tests::{
     pki::CertSpec,
     process::Process,
     rack::ResetType,
-    stage::{HostLink, LONG, RackSpec, SYSTEM, Stage, StageConfig, Witness, binaries, wait_until},
+    stage::{
+        HostLink, LONG, Line, RackSpec, SYSTEM, Stage, StageConfig, Witness, binaries, wait_until,
+    },
 };
 
-/// Where the controller is killed, each on a host of its own.
+/// Where something happens, each on a host of its own.
 const STEPS: [&str; 8] = [
     "Holding",
     "PoweringOff",
@@ -32,21 +38,56 @@ const STEPS: [&str; 8] = [
     "Booting",
     "Restoring",
 ];
+/// What happens to the controller there, and the racks of those hosts.
+const TROUBLES: [(Trouble, &str); 3] = [
+    (Trouble::Killed, "k"),
+    (Trouble::Cut, "c"),
+    (Trouble::Silenced, "s"),
+];
 /// Where the agent is killed, each with a rack of its own.
 const AGENT_STEPS: [&str; 3] = ["PoweringOff", "Draining", "PoweringOn"];
 /// The Lease of controllers that are killed: their successors need not wait long.
 const BRIEF: &str = "--lease-duration=3s";
 /// The Lease of those that must not lose it on a busy machine.
 const CALM: &str = "--lease-duration=8s";
+/// How long a host may take to a step while controllers come and go.
+const PATIENCE: Duration = LONG.saturating_mul(4);
 /// Hosts that stay healthy, so that pods have somewhere to go.
 const SPARE: usize = 2;
 
+/// What happens to a controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    /// `kill -9`.
+    Killed,
+    /// Its connections to the API server are reset, and no new one holds.
+    Cut,
+    /// Its connections to the API server are there, and nothing comes through.
+    Silenced,
+}
+
+/// The racks whose line to the controller is cut, or silent, at one step each.
+fn cut_racks() -> Vec<(String, &'static str, Trouble)> {
+    let troubles = [Trouble::Cut, Trouble::Silenced].into_iter().cycle();
+    STEPS
+        .into_iter()
+        .zip(troubles)
+        .enumerate()
+        .map(|(number, (step, trouble))| (format!("n{number}"), step, trouble))
+        .collect()
+}
+
 fn racks() -> Vec<RackSpec> {
     let mut racks = vec![
-        RackSpec::new("k", STEPS.len(), HostLink::Detached),
         RackSpec::new("spare", SPARE, HostLink::Inventory),
         RackSpec::new("two", 2, HostLink::Inventory),
     ];
+    for (_, rack) in TROUBLES {
+        racks.push(RackSpec::new(rack, STEPS.len(), HostLink::Detached));
+    }
+    for (rack, ..) in cut_racks() {
+        racks.push(RackSpec::new(&rack, 1, HostLink::Inventory));
+    }
     for number in 1..=AGENT_STEPS.len() {
         racks.push(RackSpec::new(&format!("a{number}"), 1, HostLink::Inventory));
     }
@@ -111,6 +152,13 @@ fn an_agent_killed_at_its_first_start_starts_again() {
 
 async fn all(stage: &Stage, witness: &Witness) -> Result<()> {
     stage.apply_rack_agents().await?;
+    let mut lines = Vec::new();
+    for (rack, ..) in cut_racks() {
+        let line = Line::to(&stage.agent_endpoint(&rack)?).await?;
+        stage.apply_rack_agent(&rack, line.address()).await?;
+        lines.push(line);
+    }
+    let line = stage.lead_over_a_line().await?;
     start(stage, "controller-0", BRIEF).await?;
     let hosts: usize = stage
         .config()
@@ -125,15 +173,19 @@ async fn all(stage: &Stage, witness: &Witness) -> Result<()> {
 
     let begun = Instant::now();
     let told = |what: &str| println!("    {what} ... ok ({:.1?})", begun.elapsed());
-    controller_killed_at_every_step(stage, witness).await?;
+    tokio::try_join!(
+        controller_in_trouble_at_every_step(stage, witness, &line),
+        agent_killed(stage, witness),
+        agent_cut_off(stage, witness, &lines),
+    )?;
     told("f7_a_controller_killed_at_any_step_is_replaced");
-    let both =
-        async { tokio::try_join!(agent_killed(stage, witness), higher_term(stage, witness)) };
+    told("f7_a_controller_without_the_api_ends_itself_at_any_step_and_is_replaced");
+    told("f7_an_agent_killed_in_the_middle_goes_on_after_its_restart");
+    told("f7_an_agent_out_of_reach_at_any_step_is_found_again");
     tokio::select! {
-        done = both => drop(done?),
+        done = higher_term(stage, witness) => done?,
         ended = stage.supervise("last") => return ended,
     }
-    told("f7_an_agent_killed_in_the_middle_goes_on_after_its_restart");
     told("f7_a_higher_term_at_an_agent_is_outbid");
     stopped_leader(stage, witness).await?;
     told("f7_a_leader_that_was_stopped_commands_nothing_when_it_goes_on");
@@ -170,7 +222,7 @@ async fn workload_runs(stage: &Stage, replicas: usize) -> Result<()> {
 
 /// One cycle, one command that took effect each way, tainted only while off, nothing left.
 async fn finished(stage: &Stage, witness: &Witness, host: &str) -> Result<()> {
-    wait_until(&format!("{host} has lost its taint"), LONG, || async {
+    wait_until(&format!("{host} has lost its taint"), PATIENCE, || async {
         let seen = stage.remediation(host).await?;
         let seen = seen.map(|s| (s.step, s.reason, s.message));
         let taints = witness.taints(host);
@@ -213,7 +265,7 @@ async fn at_step<'a>(
     witness: &Witness,
     wanted: &[(&'a str, &'a str)],
 ) -> Result<(&'a str, &'a str)> {
-    let deadline = Instant::now() + LONG;
+    let deadline = Instant::now() + PATIENCE;
     loop {
         for (host, step) in wanted {
             let steps = witness.steps(host);
@@ -230,47 +282,135 @@ async fn at_step<'a>(
     }
 }
 
-/// All hosts hang at once; whichever comes first to its step, there the controller dies, and the
-/// others are somewhere else on their way.
-async fn controller_killed_at_every_step(stage: &Stage, witness: &Witness) -> Result<()> {
-    let hosts: Vec<String> = (1..=STEPS.len()).map(|i| format!("k-{i}")).collect();
-    let mut left: Vec<(&str, &str)> = hosts.iter().map(String::as_str).zip(STEPS).collect();
-    for (host, _) in &left {
-        ensure!(stage.host(host)?.hang(), "{host} was up");
-    }
-    let mut kills = 0;
-    while !left.is_empty() {
-        let name = format!("controller-{kills}");
-        let seen = tokio::select! {
-            seen = at_step(stage, witness, &left) => seen?,
-            ended = stage.supervise(&name) => return ended,
-        };
-        stage.kill_controller(&name)?;
-        kills += 1;
-        let mut others = Vec::new();
-        for (host, step) in left.clone() {
-            let now = stage.remediation(host).await?.map(|seen| seen.step);
-            let now = now.unwrap_or_default();
-            if (host, step) == seen || now == step {
-                println!("    killed when {host} was seen at {step}; it is left at {now}");
-                left.retain(|one| *one != (host, step));
-            } else {
-                others.push(now);
-            }
+/// All hosts hang at once; whichever comes first to its step, there the controller dies or loses the
+/// API server until it has lost its Lease and ended, and the others are somewhere else on their way.
+async fn controller_in_trouble_at_every_step(
+    stage: &Stage,
+    witness: &Witness,
+    line: &Line,
+) -> Result<()> {
+    let mut number = 0;
+    let mut hosts = Vec::new();
+    for (trouble, rack) in TROUBLES {
+        let mine: Vec<String> = (1..=STEPS.len()).map(|i| format!("{rack}-{i}")).collect();
+        let mut left: Vec<(&str, &str)> = mine.iter().map(String::as_str).zip(STEPS).collect();
+        for (host, _) in &left {
+            ensure!(stage.host(host)?.hang(), "{host} was up");
         }
-        println!("      others were left at {others:?}");
-        start(stage, &format!("controller-{kills}"), BRIEF).await?;
+        while !left.is_empty() {
+            let name = format!("controller-{number}");
+            let seen = tokio::select! {
+                seen = at_step(stage, witness, &left) => seen?,
+                ended = stage.supervise(&name) => return ended,
+            };
+            let begun = Instant::now();
+            suffer(stage, line, &name, trouble).await?;
+            number += 1;
+            let mut others = Vec::new();
+            for (host, step) in left.clone() {
+                let now = stage.remediation(host).await?.map(|seen| seen.step);
+                let now = now.unwrap_or_default();
+                if (host, step) == seen || now == step {
+                    println!("    {trouble:?} when {host} was seen at {step}; left at {now}");
+                    left.retain(|one| *one != (host, step));
+                } else {
+                    others.push(now);
+                }
+            }
+            println!(
+                "      after {:.1?}; others were left at {others:?}",
+                begun.elapsed()
+            );
+            line.mend();
+            start(stage, &format!("controller-{number}"), BRIEF).await?;
+        }
+        hosts.extend(mine);
     }
-    let name = format!("controller-{kills}");
+    let name = format!("controller-{number}");
     tokio::select! {
         done = all_finished(stage, witness, &hosts) => done?,
         ended = stage.supervise(&name) => return ended,
+    }
+    for host in &hosts {
+        commanded_once(stage, host)?;
     }
     ensure!(
         stage.stop_controller(&name)?.success(),
         "ends well when asked to"
     );
     start(stage, "last", CALM).await
+}
+
+/// What happens to the controller; it has ended afterwards.
+async fn suffer(stage: &Stage, line: &Line, name: &str, trouble: Trouble) -> Result<()> {
+    match trouble {
+        Trouble::Killed => return stage.kill_controller(name),
+        Trouble::Cut => line.cut(),
+        Trouble::Silenced => line.silence(),
+    }
+    let ended = wait_until("the controller without an API ends", LONG, || async {
+        Ok(stage.controller_ended(name).ok_or("it runs".to_owned()))
+    })
+    .await?;
+    ensure!(!ended.success(), "{name} ended with {ended}");
+    let log = stage.log_of(name)?;
+    ensure!(log.contains("leadership lost"), "{name} does not say why");
+    Ok(())
+}
+
+/// Whatever was begun was not begun again: one command each way.
+fn commanded_once(stage: &Stage, host: &str) -> Result<()> {
+    let counters = stage.host(host)?.counters();
+    let (off, on) = (
+        counters.received(ResetType::ForceOff),
+        counters.received(ResetType::On),
+    );
+    ensure!((off, on) == (1, 1), "{host}: {counters:?}");
+    Ok(())
+}
+
+/// The line between the controller and an agent is cut, or silent, at a step of the agent's only
+/// host, until the controller has noticed.
+async fn agent_cut_off(stage: &Stage, witness: &Witness, lines: &[Line]) -> Result<()> {
+    let one = |rack: String, step: &'static str, trouble: Trouble, line| async move {
+        let line: &Line = line;
+        let host = format!("{rack}-1");
+        ensure!(stage.host(&host)?.hang(), "{host} was up");
+        at_step(stage, witness, &[(&host, step)]).await?;
+        match trouble {
+            Trouble::Silenced => line.silence(),
+            _ => line.cut(),
+        }
+        wait_until(&format!("{rack} is missed"), LONG, || async {
+            let connected = connected(stage, &rack).await?;
+            Ok(if connected == "False" {
+                Ok(())
+            } else {
+                Err(format!("Connected={connected}"))
+            })
+        })
+        .await?;
+        line.mend();
+        finished(stage, witness, &host).await?;
+        commanded_once(stage, &host)
+    };
+    let all = cut_racks().into_iter().zip(lines);
+    try_join_all(all.map(|((rack, step, trouble), line)| one(rack, step, trouble, line)))
+        .await
+        .map(drop)
+}
+
+/// The status of condition Connected of a RackAgent.
+async fn connected(stage: &Stage, rack: &str) -> Result<String> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "rackhand.dev",
+        "v1alpha1",
+        "RackAgent",
+    ));
+    let agents: Api<DynamicObject> = Api::all_with(stage.client.clone(), &resource);
+    let agent = agents.get(rack).await?;
+    let status = agent.data["status"]["conditions"][0]["status"].as_str();
+    Ok(status.unwrap_or_default().to_owned())
 }
 
 async fn agent_killed(stage: &Stage, witness: &Witness) -> Result<()> {

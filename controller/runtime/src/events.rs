@@ -3,7 +3,11 @@
 //! Owns one task that sends them. Must never hold anything up: an Event that cannot be sent is
 //! logged and lost.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -14,7 +18,7 @@ use kube::{
     Api, Client,
     api::{DynamicObject, ObjectMeta, PostParams},
 };
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 use crate::{leader::Leader, writer::Writer};
 
@@ -22,6 +26,9 @@ use crate::{leader::Leader, writer::Writer};
 const LONGEST_NOTE: usize = 1000;
 /// The same words about the same object are told once in this time.
 const QUIET: Duration = Duration::from_secs(600);
+/// Events on their way at one time: a few of the writer's places, so that what is told never holds
+/// up what is done, and a storm is still told while it lasts.
+const CONCURRENT: usize = 6;
 const CONTROLLER: &str = "rackhand-controller";
 
 struct Told {
@@ -81,31 +88,54 @@ async fn run(
     mut waiting: mpsc::UnboundedReceiver<Told>,
 ) {
     // kube's own recorder counts Events of one reason together and keeps the words of the first.
-    let mut said: HashMap<(Option<String>, String, String), Instant> = HashMap::new();
+    let mut said = Said::default();
+    let mut sending = JoinSet::new();
     while let Some(told) = waiting.recv().await {
-        said.retain(|_, at| at.elapsed() < QUIET);
-        let key = (
-            told.about.uid.clone(),
-            told.reason.clone(),
-            told.note.clone(),
-        );
-        if said.insert(key, Instant::now()).is_some() {
+        let words = (&told.about.uid, &told.reason, &told.note);
+        if !said.is_new(words, Instant::now()) {
             continue;
+        }
+        while sending.len() >= CONCURRENT {
+            sending.join_next().await;
         }
         let event = event(told, &instance);
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
-        let sent = writer
-            .write("event", "event", move || async move {
-                events
-                    .create(&PostParams::default(), &event)
-                    .await
-                    .map(drop)
-            })
-            .await;
-        if let Err(error) = sent {
-            tracing::debug!(%error, "an Event could not be sent");
+        let writer = writer.clone();
+        sending.spawn(async move {
+            let sent = writer
+                .write("event", "event", move || async move {
+                    events
+                        .create(&PostParams::default(), &event)
+                        .await
+                        .map(drop)
+                })
+                .await;
+            if let Err(error) = sent {
+                tracing::debug!(%error, "an Event could not be sent");
+            }
+        });
+    }
+    while sending.join_next().await.is_some() {}
+}
+
+/// What was said of late, as hashes: two that fall together cost one Event.
+#[derive(Default)]
+struct Said {
+    keys: RandomState,
+    at: HashMap<u64, Instant>,
+    swept: Option<Instant>,
+}
+
+impl Said {
+    fn is_new(&mut self, words: (&Option<String>, &String, &String), now: Instant) -> bool {
+        let old = |at: &Instant| now.duration_since(*at) >= QUIET;
+        if self.swept.as_ref().is_none_or(old) {
+            self.at.retain(|_, at| !old(at));
+            self.swept = Some(now);
         }
+        let before = self.at.insert(self.keys.hash_one(words), now);
+        before.as_ref().is_none_or(old)
     }
 }
 
@@ -149,6 +179,23 @@ fn shortened(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_same_words_about_the_same_object_are_new_again_after_a_while() {
+        let mut said = Said::default();
+        let (uid, other) = (Some("u".to_owned()), Some("v".to_owned()));
+        let (reason, note) = ("R".to_owned(), "n".to_owned());
+        let start = Instant::now();
+        let mut new = |uid, after| said.is_new((uid, &reason, &note), start + after);
+        assert!(new(&uid, Duration::ZERO));
+        assert!(new(&other, Duration::ZERO));
+        // Whoever repeats it all the time is not heard: it counts from the last time.
+        assert!(!new(&uid, QUIET / 2));
+        assert!(!new(&uid, QUIET));
+        assert!(new(&other, QUIET));
+        assert!(new(&uid, QUIET * 2));
+        assert_eq!(said.at.len(), 1, "the others are forgotten");
+    }
 
     #[test]
     fn a_long_message_is_cut_between_two_characters() {

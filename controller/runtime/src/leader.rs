@@ -119,20 +119,22 @@ impl Leader {
             let decision = evaluate(&self.0.view.lock(), &self.0.config, now);
             let wait = match decision {
                 Decision::Hold { renew_at, .. } => renew_at.saturating_sub(now),
-                Decision::Renew { write, .. } | Decision::Acquire { write } => {
-                    let acquires = write.acquires;
-                    if self.write(&leases, name, &what, &write).await {
-                        if acquires {
-                            tracing::info!(
-                                term = write.transitions,
-                                identity = self.0.me,
-                                "leading"
-                            );
-                        }
+                Decision::Renew { write, renew_by } => {
+                    let attempt = self.attempt(&leases, name, &what, &write);
+                    // A call that hangs must not outlast the reign: who waits for the end of this
+                    // process would wait for it.
+                    match tokio::time::timeout(renew_by.saturating_sub(now), attempt).await {
+                        Ok(false) => self.0.config.retry(),
+                        Ok(true) | Err(_) => continue,
+                    }
+                }
+                Decision::Acquire { write } => {
+                    if self.attempt(&leases, name, &what, &write).await {
+                        let (term, identity) = (write.transitions, &self.0.me);
+                        tracing::info!(term, identity, "leading");
                         leads.send_if_modified(|l| !std::mem::replace(l, true));
                         continue;
                     }
-                    self.look(&leases, name, &what).await;
                     self.0.config.retry()
                 }
                 Decision::StepDown { why } => {
@@ -180,6 +182,21 @@ impl Leader {
             }
             Err(error) => tracing::warn!(%error, "cannot read the Lease"),
         }
+    }
+
+    /// Writes; where that fails, looks at what stands there.
+    async fn attempt(
+        &self,
+        leases: &Api<Lease>,
+        name: &str,
+        what: &str,
+        write: &LeaseWrite,
+    ) -> bool {
+        let written = self.write(leases, name, what, write).await;
+        if !written {
+            self.look(leases, name, what).await;
+        }
+        written
     }
 
     async fn write(&self, leases: &Api<Lease>, name: &str, what: &str, write: &LeaseWrite) -> bool {

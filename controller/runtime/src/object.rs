@@ -119,6 +119,7 @@ impl Kind {
     }
 }
 
+/// Written by kubectl, as large as the object itself.
 /// How long a discovery call may take.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 

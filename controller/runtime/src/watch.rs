@@ -21,6 +21,9 @@ use crate::{
 
 /// How long to wait before a kind that is not served is looked for again.
 const RETRY_MISSING: Duration = Duration::from_secs(10);
+/// Seconds after which a watch is asked for anew, from where it was; a connection that is dead and does
+/// not say so is noticed a few seconds later.
+pub(crate) const WATCH_LASTS: u32 = 60;
 
 /// Keeps one kind fresh until `cancel`. `synced` turns true once it is known, or known to be
 /// missing.
@@ -65,7 +68,7 @@ pub(crate) async fn watch_kind(
             .filter(|_| kind.namespaced())
             .unwrap_or_default();
         let objects = api(&client, &resource, namespace);
-        let stream = watcher(objects, watcher::Config::default())
+        let stream = watcher(objects, watcher::Config::default().timeout(WATCH_LASTS))
             .default_backoff()
             .modify(|object| object.managed_fields_mut().clear());
         pin_mut!(stream);

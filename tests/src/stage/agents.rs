@@ -56,18 +56,23 @@ impl Stage {
     pub async fn apply_rack_agents(&self) -> Result<()> {
         for spec in &self.config.racks {
             let endpoint = self.agent_endpoint(&spec.name)?;
-            apply(
-                &self.client,
-                json!({
-                    "apiVersion": "rackhand.dev/v1alpha1",
-                    "kind": "RackAgent",
-                    "metadata": { "name": spec.name },
-                    "spec": { "rack": spec.name, "endpoint": endpoint },
-                }),
-            )
-            .await?;
+            self.apply_rack_agent(&spec.name, &endpoint).await?;
         }
         Ok(())
+    }
+
+    /// Tells the controller where the agent of a rack is.
+    ///
+    /// # Errors
+    /// The API server refuses the RackAgent.
+    pub async fn apply_rack_agent(&self, rack: &str, endpoint: &str) -> Result<()> {
+        let object = json!({
+            "apiVersion": "rackhand.dev/v1alpha1",
+            "kind": "RackAgent",
+            "metadata": { "name": rack },
+            "spec": { "rack": rack, "endpoint": endpoint },
+        });
+        apply(&self.client, object).await.map(drop)
     }
 
     /// `kill -9` of an agent.

@@ -98,6 +98,9 @@ pub struct StageConfig {
     /// Cluster API's own manager runs, with its own kinds. Hosts are free then: there is no Machine
     /// and no health check but what the test makes.
     pub cluster_api: bool,
+    /// More hosts than this machine could run a whole cluster of: an API server with nobody beside it,
+    /// no kubelets, and no objects but what [`super::Crowd`] writes.
+    pub crowd: bool,
     /// Boot timeouts below CAPM3's 100 s are taken, so that attempts can be used up.
     pub brief_boots: bool,
 }
@@ -111,6 +114,23 @@ impl StageConfig {
         Self {
             controller_args: arguments.map(str::to_owned).collect(),
             ..Self::fast(racks)
+        }
+    }
+
+    /// So many hosts in so many racks, for [`super::Crowd`]: every other rack with BareMetalHosts that
+    /// are detached, the others in their agents' inventories.
+    #[must_use]
+    pub fn crowd(hosts: usize, racks: usize, arguments: &[&str]) -> Self {
+        let size = |rack: usize| hosts / racks + usize::from(rack < hosts % racks);
+        let link = |rack: usize| match rack % 2 {
+            0 => HostLink::Detached,
+            _ => HostLink::Inventory,
+        };
+        let specs = (0..racks).map(|r| RackSpec::new(&format!("r{r}"), size(r), link(r)));
+        Self {
+            crowd: true,
+            log: "warn".into(),
+            ..Self::steady(specs.collect(), arguments)
         }
     }
 
@@ -134,6 +154,7 @@ impl StageConfig {
                 retries: 2,
             },
             cluster_api: false,
+            crowd: false,
             brief_boots: false,
         }
     }

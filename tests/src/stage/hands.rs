@@ -51,6 +51,18 @@ impl Stage {
     /// There is no such Machine, or the API server refuses it.
     pub async fn remediate(&self, machine: &str) -> Result<String> {
         let owner = self.machines().get(machine).await?;
+        let made = self
+            .request_for(machine, &owner.uid().unwrap_or_default())
+            .await?;
+        Ok(made.uid().unwrap_or_default())
+    }
+
+    /// The same for a Machine whose UID is known.
+    pub(super) async fn request(&self, machine: &str, uid: &str) -> Result<()> {
+        self.request_for(machine, uid).await.map(drop)
+    }
+
+    async fn request_for(&self, machine: &str, uid: &str) -> Result<DynamicObject> {
         let health = &self.config.health;
         let object: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
@@ -63,7 +75,7 @@ impl Stage {
                     "apiVersion": "cluster.x-k8s.io/v1beta1",
                     "kind": "Machine",
                     "name": machine,
-                    "uid": owner.uid().unwrap_or_default(),
+                    "uid": uid,
                 }],
             },
             "spec": { "strategy": {
@@ -76,7 +88,7 @@ impl Stage {
             .remediations()
             .create(&PostParams::default(), &object)
             .await?;
-        Ok(made.uid().unwrap_or_default())
+        Ok(made)
     }
 
     /// Withdraws the remediation of a Machine, as a health check does when it has recovered.

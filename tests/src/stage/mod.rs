@@ -6,14 +6,17 @@
 mod agents;
 mod cluster_api;
 mod config;
+mod crowd;
 mod eyes;
 mod hands;
 mod install;
+mod line;
 mod metal3;
 mod objects;
 mod provider;
 mod query;
 mod scenarios;
+mod usage;
 mod wire;
 mod witness;
 
@@ -30,10 +33,13 @@ use parking_lot::Mutex;
 
 pub use cluster_api::MANAGER;
 pub use config::{HealthTimes, HostLink, RackSpec, Speaks, StageConfig};
+pub use crowd::{Crowd, Round, rank};
 pub use eyes::LONG;
+pub use line::Line;
 pub use provider::Provider;
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
 pub use scenarios::Scenarios;
+pub use usage::{ApiCalls, Usage};
 pub use wire::Wire;
 pub use witness::{Record, Witness};
 
@@ -67,6 +73,8 @@ pub struct Stage {
     endpoints: Mutex<BTreeMap<String, u16>>,
     started: Mutex<BTreeMap<String, Vec<String>>>,
     agent_certificates: BTreeMap<String, PathBuf>,
+    /// The kubeconfig of controllers that do not go straight to the API server.
+    way: Mutex<Option<PathBuf>>,
     /// All rights, for the test's own eyes and hands.
     pub client: Client,
     pki: Pki,
@@ -84,7 +92,12 @@ impl Stage {
     /// A part does not start; the message names it.
     pub async fn start(dir: &Path, config: StageConfig) -> Result<Self> {
         let bins = binaries()?;
-        let plane = ControlPlane::start(&dir.join("control-plane"), Parts::Whole).await?;
+        let parts = if config.crowd {
+            Parts::ApiOnly
+        } else {
+            Parts::Whole
+        };
+        let plane = ControlPlane::start(&dir.join("control-plane"), parts).await?;
         let client = plane.client().await?;
         install::rackhand(&client, &config).await?;
         let pki = Pki::new(dir.join("pki"))?;
@@ -97,6 +110,7 @@ impl Stage {
             endpoints: Mutex::default(),
             started: Mutex::default(),
             agent_certificates: BTreeMap::new(),
+            way: Mutex::default(),
             client,
             pki,
             bins,
@@ -117,10 +131,14 @@ impl Stage {
                 }
             }
             stage.racks.push(rack);
-            stage.write_rack(&spec).await?;
+            if !stage.config.crowd {
+                stage.write_rack(&spec).await?;
+            }
             stage.start_agent(&spec.name)?;
         }
-        stage.wait_nodes().await?;
+        if !stage.config.crowd {
+            stage.wait_nodes().await?;
+        }
         Ok(stage)
     }
 
@@ -137,7 +155,8 @@ impl Stage {
             name: spec.name.clone(),
             hosts: hosts.collect(),
         };
-        Rack::start(config, Some(&self.pki), Some(self.client.clone())).await
+        let kubelets = (!self.config.crowd).then(|| self.client.clone());
+        Rack::start(config, Some(&self.pki), kubelets).await
     }
 
     /// Starts a controller under exactly the rights of its ServiceAccount.
@@ -172,7 +191,11 @@ impl Stage {
         more: &[String],
     ) -> Result<()> {
         let account = "rackhand-controller";
-        let kubeconfig = self.plane.kubeconfig_of(SYSTEM, account).await?;
+        let way = self.way.lock().clone();
+        let kubeconfig = match way {
+            Some(way) => way,
+            None => self.plane.kubeconfig_of(SYSTEM, account).await?,
+        };
         let admin = free_port()?;
         self.endpoints.lock().insert(name.to_owned(), admin);
         let mut command = vec![
@@ -233,6 +256,30 @@ impl Stage {
         let controllers = self.controllers.lock();
         let process = controllers.get(name).context("no such controller")?;
         process.signal(signal)
+    }
+
+    /// What a controller has used up so far.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn usage_of_controller(&self, name: &str) -> Result<Usage> {
+        let controllers = self.controllers.lock();
+        Usage::of(controllers.get(name).context("no such controller")?)
+    }
+
+    /// What the agents have used up so far: CPU of all of them, memory of the largest.
+    ///
+    /// # Errors
+    /// One does not run.
+    pub fn usage_of_agents(&self) -> Result<Usage> {
+        let mut all = Usage::default();
+        for agent in self.agents.lock().values() {
+            let one = Usage::of(agent)?;
+            all.cpu += one.cpu;
+            all.peak_kib = all.peak_kib.max(one.peak_kib);
+            all.now_kib = all.now_kib.max(one.now_kib);
+        }
+        Ok(all)
     }
 
     /// How a controller has ended; `None`: it has not.

@@ -154,6 +154,14 @@ impl Stage {
     }
 
     async fn write_host(&self, spec: &RackSpec, host: &str) -> Result<()> {
+        for object in self.host_objects(spec, host)? {
+            apply(&self.client, object).await?;
+        }
+        Ok(())
+    }
+
+    /// Secret, BareMetalHost and, unless it is free, Metal3Machine.
+    pub(super) fn host_objects(&self, spec: &RackSpec, host: &str) -> Result<Vec<Value>> {
         let secret = json!({
             "apiVersion": "v1",
             "kind": "Secret",
@@ -218,13 +226,9 @@ impl Stage {
         });
         if free {
             bare_metal_host["spec"]["consumerRef"] = Value::Null;
-        } else {
-            apply(&self.client, metal3_machine).await?;
+            return Ok(vec![secret, bare_metal_host]);
         }
-        for object in [secret, bare_metal_host] {
-            apply(&self.client, object).await?;
-        }
-        Ok(())
+        Ok(vec![metal3_machine, secret, bare_metal_host])
     }
 
     /// Every host's Node is Ready.
@@ -303,7 +307,7 @@ impl Stage {
     }
 }
 
-fn machine(spec: &RackSpec, host: &str) -> Value {
+pub(super) fn machine(spec: &RackSpec, host: &str) -> Value {
     let infrastructure = if spec.link == HostLink::Inventory {
         json!({ "apiVersion": "infrastructure.example/v1", "kind": "PlainMachine", "name": host })
     } else {

@@ -1,37 +1,25 @@
-//! A wire to the API server that can be cut: the way to a workload cluster.
-//!
-//! Owns its port and its connections. Cut, it takes connections and drops them at once, as a broken
-//! load balancer does.
-
-use std::sync::Arc;
+//! A line to the API server: the way to a workload cluster, or that of the controllers themselves.
 
 use anyhow::{Context as _, Result};
-use tokio::{
-    io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
-    sync::watch,
-    task::JoinSet,
-};
 
-use super::Stage;
+use super::{Line, SYSTEM, Stage};
 
-/// The wire. Dropping it ends it.
+/// The line and what leads over it. Dropping it ends it.
 pub struct Wire {
-    whole: watch::Sender<bool>,
+    line: Line,
     /// A kubeconfig that leads over it.
     pub kubeconfig: String,
-    _task: JoinSet<()>,
 }
 
 impl Wire {
-    /// Cuts every connection, and every new one.
+    /// Resets every connection, and every new one.
     pub fn cut(&self) {
-        self.whole.send_replace(false);
+        self.line.cut();
     }
 
     /// Connections hold again.
     pub fn mend(&self) {
-        self.whole.send_replace(true);
+        self.line.mend();
     }
 }
 
@@ -42,39 +30,33 @@ impl Stage {
     /// There is no free port.
     pub async fn wire(&self) -> Result<Wire> {
         let rights = self.plane.kubeconfig_of("kube-system", "rackhand").await?;
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let here = format!("https://{}", listener.local_addr()?);
-        let kubeconfig = std::fs::read_to_string(rights)?.replace(self.plane.url(), &here);
-        let there = self.plane.url().strip_prefix("https://");
-        let there: Arc<str> = there.context("the API server's address")?.into();
-        let (whole, _) = watch::channel(true);
-        let mut task = JoinSet::new();
-        task.spawn(serve(listener, there, whole.clone()));
-        Ok(Wire {
-            whole,
-            kubeconfig,
-            _task: task,
-        })
+        let line = self.line().await?;
+        let kubeconfig = self.over(&line, &std::fs::read_to_string(rights)?);
+        Ok(Wire { line, kubeconfig })
     }
-}
 
-async fn serve(listener: TcpListener, there: Arc<str>, whole: watch::Sender<bool>) {
-    let mut connections = JoinSet::new();
-    loop {
-        let Ok((mut near, _)) = listener.accept().await else {
-            return;
-        };
-        while connections.try_join_next().is_some() {}
-        let (there, mut whole) = (there.clone(), whole.subscribe());
-        connections.spawn(async move {
-            let carried = async {
-                let mut far = TcpStream::connect(&*there).await?;
-                copy_bidirectional(&mut near, &mut far).await
-            };
-            tokio::select! {
-                _ = whole.wait_for(|whole| !whole) => {}
-                _ = carried => {}
-            }
-        });
+    /// A line to the API server, which all controllers that are started from now on go over.
+    ///
+    /// # Errors
+    /// There is no free port.
+    pub async fn lead_over_a_line(&self) -> Result<Line> {
+        let account = "rackhand-controller";
+        let rights = self.plane.kubeconfig_of(SYSTEM, account).await?;
+        let line = self.line().await?;
+        let path = self.dir.join("line.kubeconfig");
+        let kubeconfig = self.over(&line, &std::fs::read_to_string(rights)?);
+        std::fs::write(&path, kubeconfig)?;
+        *self.way.lock() = Some(path);
+        Ok(line)
+    }
+
+    async fn line(&self) -> Result<Line> {
+        let there = self.plane.url().strip_prefix("https://");
+        Line::to(there.context("the API server's address")?).await
+    }
+
+    fn over(&self, line: &Line, kubeconfig: &str) -> String {
+        let here = format!("https://{}", line.address());
+        kubeconfig.replace(self.plane.url(), &here)
     }
 }

@@ -100,7 +100,11 @@ pub struct RightOfWay {
 
 /// Whether it is the turn of `me`. The answers of one process must be given, and kept, one after the
 /// other: of two that could begin at the same moment the second sees that the first has.
-pub fn conflict(me: &Active, others: &[Active], quorum: Option<ControlPlane>) -> RightOfWay {
+pub fn conflict<'a>(
+    me: &Active,
+    others: impl IntoIterator<Item = &'a Active>,
+    quorum: Option<ControlPlane>,
+) -> RightOfWay {
     fn same(a: Option<&String>, b: Option<&String>) -> bool {
         a.is_some() && a == b
     }
@@ -111,7 +115,7 @@ pub fn conflict(me: &Active, others: &[Active], quorum: Option<ControlPlane>) ->
         };
     }
     let rivals: Vec<&Active> = others
-        .iter()
+        .into_iter()
         .filter(|other| {
             other.uid != me.uid
                 && (same(me.machine.as_ref(), other.machine.as_ref())

@@ -4,6 +4,7 @@
 //! Must never send a command in a term that this process does not hold at that moment (F7).
 
 mod calls;
+mod racks;
 mod status;
 
 use std::{
@@ -18,7 +19,7 @@ use std::{
 use kube::api::DynamicObject;
 use parking_lot::RwLock;
 use rackhand_api::kinds::rack_agent::RackAgentSpec;
-use rackhand_core::hosts::{InventoryHost, Rack};
+use rackhand_core::hosts::Rack;
 use rackhand_proto::{ClientTls, classify, connect_lazy, v1};
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -62,6 +63,8 @@ struct Agent {
 /// All agents.
 pub(crate) struct Agents {
     agents: RwLock<BTreeMap<Key, Agent>>,
+    /// What each rack serves, made anew when that changes and not whenever somebody asks.
+    racks: RwLock<Arc<BTreeMap<String, Rack>>>,
     counter: AtomicU64,
     leader: Leader,
     election: String,
@@ -83,6 +86,7 @@ impl Agents {
     ) -> Arc<Self> {
         Arc::new(Self {
             agents: RwLock::default(),
+            racks: RwLock::default(),
             counter: AtomicU64::new(0),
             leader,
             election,
@@ -154,6 +158,7 @@ impl Agents {
                 stop: stop.clone(),
             };
             self.agents.write().insert(key.clone(), agent);
+            self.sum_up();
             let this = self.clone();
             tasks.spawn(async move { this.keep(&key, &spec, &stop).await });
         }
@@ -163,6 +168,7 @@ impl Agents {
         let removed = self.agents.write().remove(key);
         if let Some(agent) = removed {
             agent.stop.cancel();
+            self.sum_up();
             self.index.announce(&Change::Agent);
         }
     }
@@ -243,6 +249,7 @@ impl Agents {
         if let Some((spec, hosts)) = news {
             tracing::info!(agent = %key, rack = spec.rack, hosts = hosts.len(), term, "rack agent connected");
             self.status.ready(key, &spec.rack, term, &hosts);
+            self.sum_up();
             self.index.announce(&Change::Agent);
         }
         self.count();
@@ -288,26 +295,23 @@ impl Agents {
     }
 
     /// What each rack serves; an agent that has fallen silent still counts with what it said last.
-    pub(crate) fn racks(&self) -> BTreeMap<String, Rack> {
-        let mut racks: BTreeMap<String, Rack> = BTreeMap::new();
-        for agent in self.agents.read().values() {
-            let rack = racks.entry(agent.spec.rack.clone()).or_default();
-            rack.bmc_networks
-                .extend(agent.spec.bmc_networks.iter().cloned());
-            for host in &agent.hosts {
-                if rack.hosts.iter().any(|h| h.name == host.name) {
-                    continue;
-                }
-                rack.hosts.push(InventoryHost {
-                    name: host.name.clone(),
-                    node_name: host.node_name.clone(),
-                    provider_id: host.provider_id.clone(),
-                    system_uuid: host.system_uuid.clone(),
-                    bmc: host.bmc.clone(),
-                });
-            }
-        }
-        racks
+    pub(crate) fn racks(&self) -> Arc<BTreeMap<String, Rack>> {
+        self.racks.read().clone()
+    }
+
+    /// Whether the inventory of a rack knows a host.
+    pub(crate) fn has_host(&self, rack: &str, host: &str) -> bool {
+        let agents = self.agents.read();
+        let mut serving = agents.values().filter(|a| a.spec.rack == rack);
+        serving.any(|a| a.hosts.iter().any(|h| h.name == host))
+    }
+
+    fn sum_up(&self) {
+        let agents = self.agents.read();
+        let said = agents.values().map(|a| (&a.spec, a.hosts.as_slice()));
+        let racks = Arc::new(racks::of(said));
+        // Under the lock of the agents, so that an older sum never replaces a newer one.
+        *self.racks.write() = racks;
     }
 
     /// Agents that never said which hosts they have: a host that is not found may be theirs.

@@ -75,12 +75,13 @@ fn duration(spec: &LeaseSpec) -> Duration {
 /// Since when a renewTime has been seen unchanged, by our own clock.
 pub(crate) type LeaseMemory = Mutex<BTreeMap<String, (String, Timestamp)>>;
 
-/// The kubelet's Lease, read now.
-pub(crate) async fn node_lease(
+/// The kubelet's Lease, read now. What is new in it is as old as the answer and no older: it may
+/// have been renewed while the question was on its way.
+pub(super) async fn node_lease(
     client: &Client,
     node: &str,
     memory: &LeaseMemory,
-    now: Timestamp,
+    clock: impl Fn() -> Timestamp,
 ) -> Result<Option<LeaseFacts>, ApiError> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASE_NAMESPACE);
     let asked = call(
@@ -93,6 +94,7 @@ pub(crate) async fn node_lease(
     };
     let duration = duration(&spec);
     let renewed = spec.renew_time.map(|t| t.0.to_string()).unwrap_or_default();
+    let now = clock();
     let mut memory = memory.lock();
     let seen = memory
         .entry(node.to_owned())

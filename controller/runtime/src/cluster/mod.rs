@@ -5,6 +5,7 @@
 
 mod facts;
 mod pods;
+mod reach;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,14 +24,15 @@ use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use facts::{LeaseMemory, lease_facts, node_facts, node_lease, ready};
-pub(crate) use pods::{drain, left_on};
+pub(crate) use facts::{LeaseMemory, lease_facts, node_facts, ready};
+pub(crate) use pods::left_on;
+pub(crate) use reach::{Attached, Reach};
 
 use crate::{
     api::{call, words, workload_client},
     index::{Connection, Index, SeenNode},
     object::Key,
-    watch::pause,
+    watch::{WATCH_LASTS, pause},
 };
 
 /// Time between probes of a workload API, as Cluster API has it.
@@ -40,16 +42,21 @@ const PROBE_FAILURES: u32 = 3;
 /// Wait before a connection is made anew.
 const RECONNECT: Duration = Duration::from_secs(5);
 
-/// Clients by Cluster.
+/// The clusters that are connected.
 #[derive(Default)]
 pub(crate) struct Workloads {
-    clients: RwLock<BTreeMap<Key, Client>>,
+    clusters: RwLock<BTreeMap<Key, Arc<Reach>>>,
 }
 
 impl Workloads {
+    /// The way to a cluster that is connected.
+    pub(crate) fn reach(&self, cluster: &Key) -> Option<Arc<Reach>> {
+        self.clusters.read().get(cluster).cloned()
+    }
+
     /// The client of a cluster that is connected.
     pub(crate) fn client(&self, cluster: &Key) -> Option<Client> {
-        self.clients.read().get(cluster).cloned()
+        Some(self.reach(cluster)?.client.clone())
     }
 
     /// Keeps a task per Cluster of the index until `cancel`.
@@ -81,7 +88,7 @@ impl Workloads {
                     let (index, stop) = (index.clone(), token.clone());
                     tasks.spawn(async move {
                         this.keep(&management, &index, &key, &stop).await;
-                        this.clients.write().remove(&key);
+                        this.clusters.write().remove(&key);
                         index.forget_workload(&key);
                     });
                     token
@@ -106,11 +113,12 @@ impl Workloads {
         while !cancel.is_cancelled() {
             let why = match connect(management, index, key).await {
                 Ok((client, version)) => {
-                    self.clients.write().insert(key.clone(), client.clone());
+                    let reach = Arc::new(Reach::new(client.clone()));
+                    self.clusters.write().insert(key.clone(), reach);
                     let why = self
                         .follow(management, &client, index, key, version, cancel)
                         .await;
-                    self.clients.write().remove(key);
+                    self.clusters.write().remove(key);
                     why
                 }
                 Err(why) => why,
@@ -139,7 +147,8 @@ impl Workloads {
         cancel: &CancellationToken,
     ) -> String {
         let nodes: Api<SeenNode> = Api::all(client.clone());
-        let stream = watcher(nodes, watcher::Config::default()).default_backoff();
+        let config = watcher::Config::default().timeout(WATCH_LASTS);
+        let stream = watcher(nodes, config).default_backoff();
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
         let mut connected = false;

@@ -1,35 +1,23 @@
 //! What is left of a Node in the API of its cluster (F4).
 
-use k8s_openapi::api::{
-    core::v1::{Pod, Toleration},
-    storage::v1::VolumeAttachment,
-};
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use k8s_openapi::api::core::v1::{Pod, Toleration};
+use kube::ResourceExt;
 use rackhand_api::names::{
     OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY, OUT_OF_SERVICE_TAINT_VALUE,
 };
 use rackhand_core::remediation::Drain;
 
-use crate::api::{ApiError, call};
+use super::Attached;
 
 /// A pod that a kubelet made from a file, not the API.
 const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
-/// Lists, from the API server and from no cache, what keeps the Node from being drained.
-pub(crate) async fn drain(client: &Client, node: &str) -> Result<Drain, ApiError> {
-    let pods: Api<Pod> = Api::all(client.clone());
-    let volumes: Api<VolumeAttachment> = Api::all(client.clone());
-    let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let every = ListParams::default();
-    let (pods, volumes) = tokio::join!(
-        call(format!("pods of node {node}"), pods.list(&on_node)),
-        call("VolumeAttachments", volumes.list(&every)),
-    );
-    Ok(left_on(node, &pods?.items, &volumes?.items))
-}
-
-/// The same from what was listed.
-pub(crate) fn left_on(node: &str, pods: &[Pod], volumes: &[VolumeAttachment]) -> Drain {
+/// What keeps the Node from being drained, of what was listed.
+pub(crate) fn left_on<'a>(
+    node: &str,
+    pods: &[Pod],
+    volumes: impl IntoIterator<Item = &'a Attached>,
+) -> Drain {
     let here = |pod: &&Pod| pod.spec.as_ref().and_then(|s| s.node_name.as_deref()) == Some(node);
     Drain {
         pods: pods
@@ -39,9 +27,9 @@ pub(crate) fn left_on(node: &str, pods: &[Pod], volumes: &[VolumeAttachment]) ->
             .map(|pod| format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any()))
             .collect(),
         volumes: volumes
-            .iter()
-            .filter(|volume| volume.spec.node_name == node)
-            .map(ResourceExt::name_any)
+            .into_iter()
+            .filter(|volume| volume.node == node)
+            .map(|volume| volume.name.clone())
             .collect(),
     }
 }

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::{ExplainError, agents, etcd};
 use crate::{
-    cluster::{lease_facts, left_on, node_facts},
+    cluster::{Attached, lease_facts, left_on, node_facts},
     config::Config,
     index::{Connection, Index},
     object::Key,
@@ -256,7 +256,8 @@ fn drain(
     }
     let pods = workload.pods.as_deref().unwrap_or_default();
     let volumes = workload.volumes.as_deref().unwrap_or_default();
-    Some(left_on(node, pods, volumes))
+    let attached: Vec<Attached> = volumes.iter().map(Attached::from).collect();
+    Some(left_on(node, pods, &attached))
 }
 
 /// Every remediation that is not over, as far as it reads.

@@ -53,9 +53,7 @@ pub(super) fn trim(kind: Kind, object: &mut DynamicObject) {
         Kind::BareMetalHost => {
             let hardware = object.data.pointer_mut("/status/hardware");
             if let Some(hardware) = hardware.and_then(Value::as_object_mut) {
-                for large in ["nics", "storage", "cpu"] {
-                    hardware.remove(large);
-                }
+                hardware.retain(|found, _| found == "systemVendor");
             }
         }
         _ => {}
@@ -123,6 +121,29 @@ mod tests {
                 },
                 "spec": { "clusterName": "c" },
                 "status": { "conditions": [{ "type": "T", "x": 1 }] },
+            })
+        );
+    }
+
+    #[test]
+    fn of_what_inspection_found_only_the_maker_and_the_serial_number_stay() {
+        let mut host: DynamicObject = serde_json::from_value(json!({
+            "metadata": { "name": "h", "annotations": { LAST_APPLIED: "{}", "a": "b" } },
+            "spec": { "online": true },
+            "status": { "hardware": {
+                "cpu": { "flags": ["x"] },
+                "nics": [{}],
+                "systemVendor": { "serialNumber": "s" },
+            }},
+        }))
+        .unwrap();
+        trim(Kind::BareMetalHost, &mut host);
+        assert_eq!(
+            serde_json::to_value(&host).unwrap(),
+            json!({
+                "metadata": { "name": "h", "annotations": { "a": "b" } },
+                "spec": { "online": true },
+                "status": { "hardware": { "systemVendor": { "serialNumber": "s" } } },
             })
         );
     }

@@ -152,12 +152,13 @@ impl Engine {
         } else {
             Value::Null
         };
-        self.patch_host(
-            host,
-            "hold",
-            json!({ "metadata": { "annotations": { key: value } } }),
-        )
-        .await
+        // A write that was on its way when this process lost its Lease may arrive when all is over: a
+        // key that comes then would switch a healthy host off, and nobody would take it away.
+        let mut body = json!({ "metadata": { "annotations": { key: value } } });
+        if on && let Some(seen) = self.context.index.host(host) {
+            body["metadata"]["resourceVersion"] = json!(seen.object.metadata.resource_version);
+        }
+        self.patch_host(host, "hold", body).await
     }
 
     pub(super) async fn patch_host(
@@ -274,12 +275,14 @@ impl Engine {
             .cluster
             .clone()
             .ok_or_else(|| ApiError::other("node", "its cluster is not known"))?;
-        let client = self.context.workloads.client(&cluster).ok_or_else(|| {
+        let reach = self.context.workloads.reach(&cluster).ok_or_else(|| {
             ApiError::other("node", format!("cluster {cluster} is not connected"))
         })?;
-        let nodes: Api<Node> = Api::all(client);
+        let nodes: Api<Node> = Api::all(reach.client.clone());
         let what = format!("node {} of cluster {cluster}", facts.name);
+        let turn = reach.turn().await;
         let node = call(&what, nodes.get(&facts.name)).await?;
+        drop(turn);
         if node.uid().as_deref() != Some(&facts.uid) {
             return Err(ApiError::other(what, "it was replaced meanwhile").into());
         }

@@ -21,10 +21,7 @@ impl Engine {
         &self,
         host: &HostRef,
     ) -> Result<Option<v1::BmcEndpoint>, Setback> {
-        let racks = self.context.agents.racks();
-        let known = racks
-            .get(&host.rack)
-            .is_some_and(|r| r.hosts.iter().any(|h| h.name == host.host));
+        let known = self.context.agents.has_host(&host.rack, &host.host);
         let Some(bmh) = host.bmh.as_deref().filter(|_| !known) else {
             return Ok(None);
         };

@@ -145,7 +145,7 @@ impl Engine {
         // Before the look, which may take seconds: what was read counts as of its beginning, and a
         // cluster that answers slowly cannot make every reading of the BMC too old.
         let now = Timestamp::now();
-        let observation = match self.observe(now).await? {
+        let observation = match self.observe().await? {
             Ok(observation) => observation,
             Err(because) => {
                 self.show(&because, self.until, now).await?;

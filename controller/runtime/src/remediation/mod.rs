@@ -82,6 +82,28 @@ impl Context {
 pub(crate) struct Interest {
     pub(crate) cluster: Option<Key>,
     pub(crate) node: Option<String>,
+    pub(crate) machine: Option<Key>,
+    /// Its BareMetalHost.
+    pub(crate) host: Option<Key>,
+    /// Its host is chosen: no other Machine or BareMetalHost concerns it. Until then, and before a
+    /// further attempt, a link may appear or a control plane recover anywhere.
+    pub(crate) settled: bool,
+}
+
+impl Interest {
+    fn hears(&self, id: &RequestId, kind: Kind, object: &Key) -> bool {
+        match kind {
+            // Nothing is decided by these; agents speak for themselves.
+            Kind::MachineHealthCheck | Kind::RackAgent => false,
+            Kind::Machine if self.settled => self.machine.as_ref() == Some(object),
+            Kind::BareMetalHost if self.settled => self.host.as_ref() == Some(object),
+            Kind::Metal3Machine if self.settled => false,
+            // What a request by Node hangs on may lie in any namespace.
+            _ => {
+                id.key.namespace == object.namespace || self.cluster.as_ref() == Some(&Key::local())
+            }
+        }
+    }
 }
 
 struct Task {
@@ -117,12 +139,9 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancel
                     refresh(&context, &mut tasks, &mut running, &id, &cancel);
                     touched.insert(id);
                 }
-                // What a request by Node hangs on may lie in any namespace.
-                Change::Object(_, object) => {
-                    let local = Some(Key::local());
+                Change::Object(kind, object) => {
                     let near = |(id, task): &(&RequestId, &Task)| {
-                        id.key.namespace == object.namespace
-                            || task.interest.lock().cluster == local
+                        task.interest.lock().hears(id, kind, &object)
                     };
                     touched.extend(tasks.iter().filter(near).map(|(id, _)| id.clone()));
                 }
@@ -193,4 +212,44 @@ fn refresh(
     let stop = task.stop.clone();
     running.spawn(async move { engine.run(stop).await });
     tasks.insert(id.clone(), task);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn once_its_host_is_chosen_a_remediation_hears_its_own_objects_only() {
+        let key = |name: &str| Key::new("ns", name);
+        let id = RequestId::new(Kind::Metal3Remediation, key("m1"));
+        let mut interest = Interest {
+            machine: Some(key("m1")),
+            host: Some(key("h1")),
+            ..Interest::default()
+        };
+        let heard = |interest: &Interest| {
+            [
+                (Kind::Machine, "m1"),
+                (Kind::BareMetalHost, "h1"),
+                (Kind::Cluster, "c"),
+                (Kind::Machine, "m2"),
+                (Kind::BareMetalHost, "h2"),
+                (Kind::Metal3Machine, "m1"),
+                (Kind::MachineHealthCheck, "check"),
+            ]
+            .map(|(kind, name)| interest.hears(&id, kind, &key(name)))
+        };
+        // A link may appear anywhere.
+        assert_eq!(
+            heard(&interest),
+            [true, true, true, true, true, true, false]
+        );
+        interest.settled = true;
+        assert_eq!(
+            heard(&interest),
+            [true, true, true, false, false, false, false]
+        );
+        let elsewhere = Key::new("other", "c");
+        assert!(!interest.hears(&id, Kind::Cluster, &elsewhere));
+    }
 }

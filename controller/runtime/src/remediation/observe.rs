@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
-use kube::{Api, Client, api::DynamicObject};
+use kube::{Client, api::DynamicObject};
 use rackhand_api::{
     names::{
         self, CAPI_PAUSED_ANNOTATION, CONFIRM_FENCED_ANNOTATION, MEDIK8S_TIMED_OUT_ANNOTATION,
@@ -28,7 +27,7 @@ use super::{
 };
 use crate::{
     api::{call, optional, words},
-    cluster::{drain, node_facts, node_lease},
+    cluster::node_facts,
     config::Config,
     index::{Connection, Index},
     object::{Key, Served, api},
@@ -36,10 +35,7 @@ use crate::{
 
 impl Engine {
     /// Looks at everything. `Ok(Err(..))`: the object cannot be read; nothing is decided.
-    pub(super) async fn observe(
-        &mut self,
-        now: Timestamp,
-    ) -> Result<Result<Observation, Because>, Setback> {
+    pub(super) async fn observe(&mut self) -> Result<Result<Observation, Because>, Setback> {
         let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
         let view = match &entry.view {
             Ok(view) => view.clone(),
@@ -60,7 +56,7 @@ impl Engine {
             interest.cluster.clone_from(&place.cluster);
             interest.node.clone_from(&place.node);
         }
-        let workload = self.workload(&place, now).await;
+        let workload = self.workload(&place).await;
         find_machine(&self.context.index, &mut place);
         // Nobody asks a Machine of OpenShift who takes it over.
         self.machine = place.machine_key().filter(|_| place.openshift.is_none());
@@ -76,6 +72,13 @@ impl Engine {
             HostView::Found(host) => Some(host.clone()),
             HostView::NotFound(_) => None,
         };
+        {
+            let mut interest = self.interest.lock();
+            interest.machine.clone_from(&self.machine);
+            interest.host.clone_from(&bmh_key);
+            let early = |s: &State| matches!(s.step, Step::Pending | Step::Retrying);
+            interest.settled = state.as_ref().is_some_and(|s| !early(s));
+        }
         let bmh = bmh_key.as_ref().and_then(|key| self.bare_metal_host(key));
         self.held = bmh.as_ref().is_some_and(|b| b.our_hold);
         let mut agent = match &found {
@@ -100,8 +103,8 @@ impl Engine {
         };
         let draining = state.as_ref().is_some_and(|s| s.step == Step::Draining);
         let (workload, drain) = match (draining, &place.cluster, &place.node) {
-            (true, Some(cluster), Some(node)) => match self.context.workloads.client(cluster) {
-                Some(client) => match drain(&client, node).await {
+            (true, Some(cluster), Some(node)) => match self.context.workloads.reach(cluster) {
+                Some(reach) => match reach.drain(node).await {
                     Ok(drain) => (workload, Some(drain)),
                     Err(e) => (WorkloadView::Unreachable { why: e.to_string() }, None),
                 },
@@ -133,7 +136,7 @@ impl Engine {
             node_action: wanted_node_action(&self.context.index, config, &view, &place),
             completed: self.completed.clone(),
         };
-        let able = would_begin(&o, state.as_ref(), now);
+        let able = would_begin(&o, state.as_ref(), Timestamp::now());
         let quorum = control_plane(&self.context.index, &place, guard);
         let right = self.right_of_way(me, able, quorum);
         o.conflict = o.conflict.or(right);
@@ -163,7 +166,7 @@ impl Engine {
         }
     }
 
-    async fn workload(&self, place: &Place, now: Timestamp) -> WorkloadView {
+    async fn workload(&self, place: &Place) -> WorkloadView {
         let Some(cluster) = &place.cluster else {
             return WorkloadView::Unreachable {
                 why: "the Machine names no cluster".into(),
@@ -178,26 +181,22 @@ impl Engine {
         let Some(name) = &place.node else {
             return WorkloadView::NotJoined;
         };
-        let Some(client) = self.context.workloads.client(cluster) else {
+        let Some(reach) = self.context.workloads.reach(cluster) else {
             return WorkloadView::Unreachable {
                 why: format!("cluster {cluster}: not connected"),
             };
         };
         let memory = self.context.lease_memory(cluster);
-        let nodes: Api<Node> = Api::all(client.clone());
         // Read now: a watch that hangs would show a node as silent that has long been back (F5).
-        let (node, lease) = tokio::join!(
-            call(format!("node {name} of cluster {cluster}"), nodes.get(name)),
-            node_lease(&client, name, &memory, now),
-        );
-        match (optional(node), lease) {
-            (Ok(None), _) => WorkloadView::Missing { name: name.clone() },
-            (Ok(Some(node)), Ok(lease)) => {
+        let what = format!("node {name} of cluster {cluster}");
+        match reach.node(what, name, &memory).await {
+            Ok(None) => WorkloadView::Missing { name: name.clone() },
+            Ok(Some((node, lease))) => {
                 let facts = node_facts(&node, lease);
                 index.apply_node(cluster, node);
                 WorkloadView::Present(facts)
             }
-            (Err(error), _) | (_, Err(error)) => WorkloadView::Unreachable {
+            Err(error) => WorkloadView::Unreachable {
                 why: error.to_string(),
             },
         }

@@ -54,11 +54,12 @@ impl Engine {
         if me.turn == Turn::Ready && !able {
             me.turn = Turn::Waits;
         }
-        let mut others: Vec<Active> = heard.values().cloned().collect();
-        if me.turn != Turn::Begun {
-            others.extend(unheard(&self.context.index, &heard));
-        }
-        let right = conflict(&me, &others, quorum);
+        let unheard = if me.turn == Turn::Begun {
+            Vec::new()
+        } else {
+            unheard(&self.context.index, &heard)
+        };
+        let right = conflict(&me, heard.values().chain(&unheard), quorum);
         me.turn = right.turn;
         heard.insert(self.uid.clone(), me);
         right.because
@@ -168,15 +169,15 @@ fn unheard(index: &Index, heard: &BTreeMap<String, Active>) -> Vec<Active> {
 /// By what is written, whatever its spec says; `None`: it has nothing in hand. Of one whose state
 /// does not read nobody knows that.
 fn begun(index: &Index, id: &RequestId, object: &DynamicObject) -> Option<Active> {
-    let mut bare = object.clone();
-    bare.data = json!({});
-    let view = RequestView::read(id.kind, &bare).ok()?;
     let stored = stored_state(id.kind, object);
     let state = match &stored {
         Ok(state) if Turn::of(state.as_ref()) != Turn::Begun => return None,
         Ok(state) => state.as_ref(),
         Err(_) => None,
     };
+    let mut bare = object.clone();
+    bare.data = json!({});
+    let view = RequestView::read(id.kind, &bare).ok()?;
     let place = place(index, &id.key, &view, state);
     let host = state.and_then(|s| s.host.as_ref());
     let mut active = active(index, id, &view, &place, host, state);

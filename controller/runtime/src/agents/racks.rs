@@ -1,0 +1,70 @@
+//! What each rack serves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rackhand_api::kinds::rack_agent::RackAgentSpec;
+use rackhand_core::hosts::{InventoryHost, Rack};
+use rackhand_proto::v1;
+
+/// What each rack serves, of what its agents say. Two agents of a rack may name one host: the first
+/// counts.
+pub(super) fn of<'a>(
+    said: impl Iterator<Item = (&'a RackAgentSpec, &'a [v1::Host])>,
+) -> BTreeMap<String, Rack> {
+    let mut racks: BTreeMap<String, Rack> = BTreeMap::new();
+    let mut known: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for (spec, hosts) in said {
+        let rack = racks.entry(spec.rack.clone()).or_default();
+        rack.bmc_networks.extend(spec.bmc_networks.iter().cloned());
+        for host in hosts {
+            if !known.insert((&spec.rack, &host.name)) {
+                continue;
+            }
+            rack.hosts.push(InventoryHost {
+                name: host.name.clone(),
+                node_name: host.node_name.clone(),
+                provider_id: host.provider_id.clone(),
+                system_uuid: host.system_uuid.clone(),
+                bmc: host.bmc.clone(),
+            });
+        }
+    }
+    racks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_agents_of_a_rack_are_one_rack_with_each_host_once() {
+        let spec = |rack: &str, network: &str| RackAgentSpec {
+            rack: rack.into(),
+            bmc_networks: vec![network.into()],
+            endpoint: String::new(),
+        };
+        let host = |name: &str, bmc: &str| v1::Host {
+            name: name.into(),
+            bmc: bmc.into(),
+            ..v1::Host::default()
+        };
+        let (a, b, c) = (
+            spec("r", "10.0.0.0/8"),
+            spec("r", "10.1.0.0/16"),
+            spec("s", ""),
+        );
+        let (one, two) = ([host("h", "x"), host("i", "y")], [host("h", "z")]);
+        let said = [(&a, &one[..]), (&b, &two[..]), (&c, &two[..])];
+        let racks = of(said.into_iter());
+        let hosts = |rack: &str| -> Vec<(String, String)> {
+            let hosts = racks[rack].hosts.iter();
+            hosts.map(|h| (h.name.clone(), h.bmc.clone())).collect()
+        };
+        assert_eq!(
+            hosts("r"),
+            [("h".into(), "x".into()), ("i".into(), "y".into())]
+        );
+        assert_eq!(hosts("s"), [("h".into(), "z".into())]);
+        assert_eq!(racks["r"].bmc_networks, ["10.0.0.0/8", "10.1.0.0/16"]);
+    }
+}

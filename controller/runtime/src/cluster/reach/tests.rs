@@ -1,0 +1,77 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::{Json, Router, extract::State, routing::get};
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::*;
+
+/// An API server that answers a list only when it is let.
+#[derive(Clone)]
+struct Server {
+    lists: Arc<AtomicUsize>,
+    begun: mpsc::UnboundedSender<usize>,
+    let_go: Arc<Semaphore>,
+}
+
+async fn list(State(server): State<Server>) -> Json<Value> {
+    let number = server.lists.fetch_add(1, Ordering::SeqCst) + 1;
+    server.begun.send(number).unwrap();
+    server.let_go.acquire().await.unwrap().forget();
+    Json(json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttachmentList",
+        "metadata": { "resourceVersion": "1" },
+        "items": [{
+            "metadata": { "name": format!("v{number}") },
+            "spec": { "attacher": "a", "nodeName": "n", "source": {} },
+        }],
+    }))
+}
+
+async fn serve(server: Server) -> Client {
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .ok();
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let routes = Router::new()
+        .route("/apis/storage.k8s.io/v1/volumeattachments", get(list))
+        .with_state(server);
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap()
+}
+
+#[tokio::test]
+async fn f4_one_list_of_volumes_serves_all_who_wait_for_it_and_none_who_asks_later() {
+    let (begun, mut lists) = mpsc::unbounded_channel();
+    let let_go = Arc::new(Semaphore::new(0));
+    let server = Server {
+        lists: Arc::default(),
+        begun,
+        let_go: let_go.clone(),
+    };
+    let reach = Arc::new(Reach::new(serve(server).await));
+    let ask = || {
+        let reach = reach.clone();
+        tokio::spawn(async move {
+            let listed = reach.volumes().await.unwrap();
+            listed.iter().map(|v| v.name.clone()).collect::<Vec<_>>()
+        })
+    };
+    let first = ask();
+    assert_eq!(lists.recv().await, Some(1));
+    // The first list has begun: what is attached from now on may not be in it.
+    let later: Vec<_> = (0..20).map(|_| ask()).collect();
+    tokio::task::yield_now().await;
+    let_go.add_permits(2);
+    assert_eq!(first.await.unwrap(), ["v1"]);
+    for one in later {
+        assert_eq!(one.await.unwrap(), ["v2"]);
+    }
+    assert_eq!(lists.recv().await, Some(2));
+    assert!(lists.try_recv().is_err(), "no third list");
+    assert!(reach.next.lock().is_none(), "and none is begun for nobody");
+}

@@ -1,0 +1,384 @@
+//! A crowd of hosts that all fail at once, without a kubelet and a scheduler for each.
+//!
+//! Owns what stands in for those (`world.rs`) and what is seen of the remediations. Must never help
+//! a remediation in any way that a cluster would not.
+
+mod world;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::{
+    Api, ResourceExt,
+    api::DynamicObject,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::{ApiCalls, NAMESPACE, Stage, Usage, wait_until};
+use crate::rack::{Action, Rule, SimHost};
+
+/// Calls of our own at one time.
+const AT_ONCE: usize = 32;
+/// How long all hosts of a crowd together may take, however slow the machine.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// What was seen of one host's remediation.
+#[derive(Debug, Clone, Default)]
+struct Track {
+    steps: Vec<(Instant, String)>,
+    reasons: BTreeSet<String>,
+    gone: bool,
+}
+
+#[derive(Default)]
+struct Seen {
+    tracks: Mutex<BTreeMap<String, Track>>,
+    /// How often each Node was tainted.
+    taints: Mutex<BTreeMap<String, u32>>,
+    /// Tainted while the host was not off.
+    too_early: Mutex<Vec<String>>,
+}
+
+/// A crowd.
+pub struct Crowd<'a> {
+    stage: &'a Stage,
+    controller: String,
+    hosts: Vec<SimHost>,
+    machines: BTreeMap<String, String>,
+    seen: Arc<Seen>,
+    _tasks: JoinSet<()>,
+}
+
+/// How it went when all hosts failed at once.
+#[derive(Debug, Clone)]
+pub struct Round {
+    /// Hosts whose BMC is dead.
+    pub dead: BTreeSet<String>,
+    /// From the first request to each live host's recovery, shortest first.
+    pub live: Vec<Duration>,
+    /// How long each step took of those, step by step, shortest first.
+    pub steps: Vec<(String, Vec<Duration>)>,
+    /// Until the last of the dead was reported.
+    pub reported: Duration,
+    /// Calls until the last live host was back.
+    pub calls: ApiCalls,
+    /// What the controller used until then.
+    pub controller: Usage,
+    /// What the agents used until then.
+    pub agents: Usage,
+}
+
+impl Round {
+    /// The time within which this part of the live hosts was back (nearest rank).
+    #[must_use]
+    pub fn within(&self, percent: usize) -> Duration {
+        rank(&self.live, percent)
+    }
+}
+
+impl std::fmt::Display for Round {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seconds = |percent| self.within(percent).as_secs_f64();
+        write!(
+            f,
+            "{} live hosts back: half within {:.1} s, 99 % {:.1} s, all {:.1} s; {} dead reported \
+             after {:.1} s; controller {:.1} s CPU, {:.0} MiB at its peak; {} calls to the \
+             management cluster, {} to the workload cluster",
+            self.live.len(),
+            seconds(50),
+            seconds(99),
+            seconds(100),
+            self.dead.len(),
+            self.reported.as_secs_f64(),
+            self.controller.cpu.as_secs_f64(),
+            self.controller.peak_mib(),
+            self.calls.management,
+            self.calls.workload,
+        )
+    }
+}
+
+/// The value below which this part of a sorted list lies (nearest rank).
+#[must_use]
+pub fn rank(sorted: &[Duration], percent: usize) -> Duration {
+    let index = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(index).copied().unwrap_or_default()
+}
+
+impl<'a> Crowd<'a> {
+    /// Writes the objects of all hosts of the stage and waits until their Nodes are Ready.
+    /// `controller` is the one whose consumption is told.
+    ///
+    /// # Errors
+    /// The API server refuses an object.
+    pub async fn start(stage: &'a Stage, controller: &str) -> Result<Self> {
+        let racks = stage.config().racks.iter();
+        let places = racks.flat_map(|spec| spec.hosts.iter().map(move |host| (spec, host)));
+        let machines: BTreeMap<String, String> = stream::iter(places)
+            .map(|(spec, host)| async move {
+                let uid = stage.write_one(spec, host).await?;
+                anyhow::Ok((host.clone(), uid))
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let hosts: Vec<SimHost> = stage
+            .racks()
+            .iter()
+            .flat_map(|rack| rack.hosts().values().cloned())
+            .collect();
+        let seen = Arc::<Seen>::default();
+        let mut tasks = JoinSet::new();
+        for host in &hosts {
+            tasks.spawn(world::kubelet(host.clone(), stage.client.clone()));
+        }
+        let noted = seen.clone();
+        tasks.spawn(world::evict(
+            stage.client.clone(),
+            hosts.clone(),
+            move |node, off| {
+                *noted.taints.lock().entry(node.to_owned()).or_default() += 1;
+                if !off {
+                    noted.too_early.lock().push(node.to_owned());
+                }
+            },
+        ));
+        tasks.spawn(follow(stage.remediations(), seen.clone()));
+        Ok(Self {
+            stage,
+            controller: controller.to_owned(),
+            hosts,
+            machines,
+            seen,
+            _tasks: tasks,
+        })
+    }
+
+    /// How many hosts.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// There is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.hosts.is_empty()
+    }
+
+    /// All hosts hang, every `nth` of them with a BMC that takes connections and never answers (0:
+    /// none), and all remediations are asked for at once. Waits until the live ones are back and the
+    /// dead ones say that they could not be fenced.
+    ///
+    /// # Errors
+    /// A host is not brought back, or not reported, in time.
+    pub async fn fail(&self, nth: usize) -> Result<Round> {
+        let client = &self.stage.client;
+        self.seen.tracks.lock().clear();
+        let is_dead = |index: usize| nth > 0 && index % nth == nth - 1;
+        let mut dead = BTreeSet::new();
+        for (index, host) in self.hosts.iter().enumerate() {
+            ensure!(host.hang(), "{} was up", host.name());
+            if is_dead(index) {
+                host.inject(Rule::always(Action::Hang));
+                dead.insert(host.name().to_owned());
+            }
+        }
+        self.each(|name| async move {
+            world::unknown(client, name).await?;
+            world::bind_pod(client, name).await
+        })
+        .await?;
+        let calls = self.stage.api_calls().await?;
+        let controller = self.stage.usage_of_controller(&self.controller)?;
+        let agents = self.stage.usage_of_agents()?;
+        let begun = Instant::now();
+        self.each(|name| self.stage.request(name, &self.machines[name]))
+            .await?;
+        let living = |name: &str| !dead.contains(name);
+        self.until("live hosts are back", |name, track| {
+            !living(name) || track.steps.last().is_some_and(|(_, s)| s == "Succeeded")
+        })
+        .await?;
+        let mut round = Round {
+            live: Vec::new(),
+            steps: Vec::new(),
+            reported: Duration::ZERO,
+            calls: self.stage.api_calls().await?.since(&calls),
+            controller: spent(
+                self.stage.usage_of_controller(&self.controller)?,
+                controller,
+            ),
+            agents: spent(self.stage.usage_of_agents()?, agents),
+            dead: dead.clone(),
+        };
+        self.until("dead BMCs are reported", |name, track| {
+            living(name) || track.reasons.contains("FenceUnconfirmed")
+        })
+        .await?;
+        round.reported = begun.elapsed();
+        self.times(&mut round, begun);
+        Ok(round)
+    }
+
+    fn times(&self, round: &mut Round, begun: Instant) {
+        let tracks = self.seen.tracks.lock();
+        let mut steps: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
+        let mut order = Vec::new();
+        for (_, track) in tracks
+            .iter()
+            .filter(|(name, _)| !round.dead.contains(*name))
+        {
+            let ends = track.steps.iter().skip(1).map(|(at, _)| *at);
+            for ((at, step), end) in track.steps.iter().zip(ends) {
+                if !order.contains(&step.as_str()) {
+                    order.push(step);
+                }
+                steps.entry(step).or_default().push(end - *at);
+            }
+            if let Some((at, _)) = track.steps.last() {
+                round.live.push(*at - begun);
+            }
+        }
+        round.live.sort();
+        for step in order {
+            let mut took = steps.remove(step).unwrap_or_default();
+            took.sort();
+            round.steps.push((step.to_owned(), took));
+        }
+    }
+
+    /// The dead BMCs answer again; waits until their hosts are back too, then withdraws all requests
+    /// and waits until they are gone.
+    ///
+    /// # Errors
+    /// A host is not brought back in time.
+    pub async fn recover(&self) -> Result<()> {
+        for host in &self.hosts {
+            host.clear_faults();
+        }
+        self.until("all hosts are back", |_, track| {
+            track.steps.last().is_some_and(|(_, s)| s == "Succeeded")
+        })
+        .await?;
+        self.each(|name| self.stage.withdraw(name)).await?;
+        self.until("no request is left", |_, track| track.gone)
+            .await
+    }
+
+    /// Each host was switched off and on this often, tainted as often and only while it was off, and
+    /// nothing is left of it: taint, hold key.
+    ///
+    /// # Errors
+    /// Says which was not.
+    pub async fn cycled(&self, times: u64) -> Result<()> {
+        for host in &self.hosts {
+            let (counters, name) = (host.counters(), host.name());
+            let once = (counters.offs, counters.ons, counters.resets) == (times, times, 0);
+            ensure!(once, "{name}: not {times} cycles: {counters:?}");
+            let taints = self.seen.taints.lock().get(name).copied().unwrap_or(0);
+            ensure!(
+                u64::from(taints) == times,
+                "{name} was tainted {taints} times"
+            );
+        }
+        let early = self.seen.too_early.lock().clone();
+        ensure!(early.is_empty(), "tainted while not off: {early:?}");
+        let stage = self.stage;
+        self.each(|name| async move {
+            let left = stage.left_on(name).await?;
+            ensure!(left.is_empty(), "left on {name}: {left:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// None of these was touched, tainted, or called finished.
+    ///
+    /// # Errors
+    /// Says which was.
+    pub fn untouched<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<()> {
+        for name in names {
+            self.stage.untouched(name)?;
+            let tainted = self.seen.taints.lock().contains_key(name);
+            ensure!(!tainted, "{name} was tainted");
+        }
+        Ok(())
+    }
+
+    async fn each<'s, F, Fut>(&'s self, act: F) -> Result<()>
+    where
+        F: Fn(&'s str) -> Fut,
+        Fut: Future<Output = Result<()>>,
+    {
+        stream::iter(self.hosts.iter().map(|host| act(host.name())))
+            .buffer_unordered(AT_ONCE)
+            .try_collect::<Vec<()>>()
+            .await
+            .map(drop)
+    }
+
+    async fn until(&self, what: &str, done: impl Fn(&str, &Track) -> bool) -> Result<()> {
+        wait_until(what, PATIENCE, || async {
+            let tracks = self.seen.tracks.lock();
+            let missing = self.hosts.iter().filter(|host| {
+                let track = tracks.get(host.name());
+                !track.is_some_and(|track| done(host.name(), track))
+            });
+            let missing: Vec<_> = missing.map(SimHost::name).collect();
+            let Some(first) = missing.first() else {
+                return Ok(Ok(()));
+            };
+            let how = tracks.get(*first);
+            Ok(Err(format!(
+                "not {} hosts, {first}: {how:?}",
+                missing.len()
+            )))
+        })
+        .await
+    }
+}
+
+fn spent(after: Usage, before: Usage) -> Usage {
+    Usage {
+        cpu: after.cpu.saturating_sub(before.cpu),
+        ..after
+    }
+}
+
+/// Notes every version of every remediation.
+async fn follow(api: Api<DynamicObject>, seen: Arc<Seen>) {
+    let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
+    while let Some(event) = events.next().await {
+        let (object, gone) = match event {
+            Ok(Event::Apply(object) | Event::InitApply(object)) => (object, false),
+            Ok(Event::Delete(object)) => (object, true),
+            Ok(Event::Init | Event::InitDone) | Err(_) => continue,
+        };
+        let annotation = object.annotations().get("rackhand.dev/state");
+        let state: Value = annotation
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (step, reason) = (text(&state["state"]["step"]), text(&state["reason"]));
+        let mut tracks = seen.tracks.lock();
+        let track = tracks.entry(object.name_any()).or_default();
+        track.gone = gone;
+        track.reasons.insert(reason);
+        if track.steps.last().map(|(_, last)| last) != Some(&step) {
+            track.steps.push((Instant::now(), step));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A line that can be cut: between the controllers and the API server, or an agent.
+//!
+//! Owns its port and its connections. Cut, it resets connections and every new one, as a broken load
+//! balancer does. Silent, it takes connections and carries nothing, as a network does that drops
+//! packets; what was sent meanwhile arrives when it is mended, also from whoever has ended since.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+};
+
+/// What a line carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carries {
+    Everything,
+    /// Nothing, and says so.
+    Resets,
+    /// Nothing, and says nothing.
+    Nothing,
+}
+
+/// The line. Dropping it ends it.
+pub struct Line {
+    carries: watch::Sender<Carries>,
+    address: String,
+    _task: JoinSet<()>,
+}
+
+impl Line {
+    /// A line to an address.
+    ///
+    /// # Errors
+    /// There is no free port.
+    pub async fn to(there: &str) -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?.to_string();
+        let (carries, _) = watch::channel(Carries::Everything);
+        let mut task = JoinSet::new();
+        task.spawn(serve(listener, there.into(), carries.clone()));
+        Ok(Self {
+            carries,
+            address,
+            _task: task,
+        })
+    }
+
+    /// Where its near end is, as host:port.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Resets every connection, and every new one.
+    pub fn cut(&self) {
+        self.carries.send_replace(Carries::Resets);
+    }
+
+    /// Carries nothing, and does not say so.
+    pub fn silence(&self) {
+        self.carries.send_replace(Carries::Nothing);
+    }
+
+    /// Carries everything again.
+    pub fn mend(&self) {
+        self.carries.send_replace(Carries::Everything);
+    }
+}
+
+async fn serve(listener: TcpListener, there: Arc<str>, carries: watch::Sender<Carries>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((near, _)) = listener.accept().await else {
+            return;
+        };
+        while connections.try_join_next().is_some() {}
+        connections.spawn(connection(near, there.clone(), carries.subscribe()));
+    }
+}
+
+async fn connection(mut near: TcpStream, there: Arc<str>, carries: watch::Receiver<Carries>) {
+    let mut reset = carries.clone();
+    let carried = async {
+        spoken(&mut carries.clone()).await;
+        let mut far = TcpStream::connect(&*there).await?;
+        let ((near_in, near_out), (far_in, far_out)) = (near.split(), far.split());
+        tokio::try_join!(
+            carry(near_in, far_out, carries.clone()),
+            carry(far_in, near_out, carries),
+        )
+    };
+    let cut = tokio::select! {
+        _ = reset.wait_for(|carries| *carries == Carries::Resets) => true,
+        _ = carried => false,
+    };
+    if cut {
+        // Closed without this, it would look like an end and not like a failure.
+        near.set_zero_linger().ok();
+    }
+}
+
+async fn spoken(carries: &mut watch::Receiver<Carries>) {
+    // An error: the line is gone, and this task with it.
+    carries.wait_for(|now| *now != Carries::Nothing).await.ok();
+}
+
+async fn carry(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut carries: watch::Receiver<Carries>,
+) -> std::io::Result<()> {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let read = from.read(&mut buffer).await?;
+        spoken(&mut carries).await;
+        if read == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(buffer.get(..read).unwrap_or_default()).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn echo() -> String {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(async move {
+                    let (mut input, mut output) = stream.split();
+                    tokio::io::copy(&mut input, &mut output).await.ok();
+                });
+            }
+        });
+        address
+    }
+
+    async fn answers(stream: &mut TcpStream) -> std::io::Result<u8> {
+        stream.write_all(b"a").await?;
+        stream.read_u8().await
+    }
+
+    #[tokio::test]
+    async fn cut_it_resets_and_silent_it_keeps_what_was_sent_until_it_is_mended() {
+        let line = Line::to(&echo().await).await.unwrap();
+        let open = || TcpStream::connect(line.address().to_owned());
+        let mut old = open().await.unwrap();
+        assert_eq!(answers(&mut old).await.unwrap(), b'a');
+        line.cut();
+        assert!(old.read_u8().await.is_err());
+        let mut new = open().await.unwrap();
+        assert!(answers(&mut new).await.is_err());
+        line.mend();
+        let mut old = open().await.unwrap();
+        assert_eq!(answers(&mut old).await.unwrap(), b'a');
+        line.silence();
+        let mut new = open().await.unwrap();
+        for stream in [&mut old, &mut new] {
+            stream.write_all(b"b").await.unwrap();
+            let silent = tokio::time::timeout(Duration::from_millis(100), stream.read_u8());
+            assert!(silent.await.is_err());
+        }
+        line.mend();
+        for stream in [&mut old, &mut new] {
+            assert_eq!(stream.read_u8().await.unwrap(), b'b');
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What our own processes use up, as the kernel and the API server see it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context, Result};
+
+use super::Stage;
+use crate::process::Process;
+
+/// Ticks of a second in /proc: Linux has said 100 to every program since 2.6.
+const TICKS: u64 = 100;
+/// Who asks: the flow of the API server's fairness that a ServiceAccount falls into. The test itself
+/// is an administrator and in neither.
+const MANAGEMENT: &str = "service-accounts";
+const WORKLOAD: &str = "kube-system-service-accounts";
+
+/// What a process has used up.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Usage {
+    /// User and system time.
+    pub cpu: Duration,
+    /// Peak of the resident set (VmHWM), in KiB.
+    pub peak_kib: u64,
+    /// The resident set now, in KiB.
+    pub now_kib: u64,
+}
+
+impl Usage {
+    /// The peak in MiB.
+    #[must_use]
+    pub fn peak_mib(&self) -> f64 {
+        // A process of 2^52 KiB there is none.
+        #[allow(clippy::cast_precision_loss)]
+        let kib = self.peak_kib as f64;
+        kib / 1024.0
+    }
+
+    /// Reads it from /proc.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn of(process: &Process) -> Result<Self> {
+        let file = |name: &str| {
+            let path = format!("/proc/{}/{name}", process.pid());
+            std::fs::read_to_string(&path).with_context(|| path.clone())
+        };
+        let status = file("status")?;
+        let field = |name: &str| -> Result<u64> {
+            let line = status.lines().find(|line| line.starts_with(name));
+            let value = line.and_then(|line| line.split_whitespace().nth(1));
+            Ok(value.with_context(|| name.to_owned())?.parse()?)
+        };
+        let stat = file("stat")?;
+        // The name may have spaces in it, and stands in brackets.
+        let (_, rest) = stat.rsplit_once(')').context("stat")?;
+        let ticks = |index: usize| -> Result<u64> {
+            let value = rest.split_whitespace().nth(index).context("stat")?;
+            Ok(value.parse()?)
+        };
+        Ok(Self {
+            cpu: Duration::from_millis((ticks(11)? + ticks(12)?) * 1000 / TICKS),
+            peak_kib: field("VmHWM:")?,
+            now_kib: field("VmRSS:")?,
+        })
+    }
+}
+
+/// Calls that an API server has taken, counted by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApiCalls {
+    /// Of the controller, with its rights in the management cluster.
+    pub management: u64,
+    /// Of the controller, with its rights in the workload cluster.
+    pub workload: u64,
+    /// Of everybody, by verb and resource.
+    pub by_kind: BTreeMap<String, u64>,
+}
+
+impl ApiCalls {
+    /// What came since.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let old = |kind: &String| before.by_kind.get(kind).copied().unwrap_or(0);
+        let by_kind = self.by_kind.iter().map(|(k, n)| (k.clone(), n - old(k)));
+        Self {
+            management: self.management - before.management,
+            workload: self.workload - before.workload,
+            by_kind: by_kind.filter(|(_, n)| *n > 0).collect(),
+        }
+    }
+
+    fn read(text: &str) -> Self {
+        let mut calls = Self::default();
+        for line in text.lines() {
+            let label = |name: &str| {
+                let (_, rest) = line.split_once(&format!("{name}=\""))?;
+                rest.split('"').next()
+            };
+            let value = line.rsplit(' ').next().and_then(|v| v.parse::<f64>().ok());
+            // Counters are whole numbers, and Prometheus prints large ones with an exponent.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let count = value.unwrap_or(0.0) as u64;
+            if line.starts_with("apiserver_flowcontrol_dispatched_requests_total{") {
+                match label("flow_schema") {
+                    Some(MANAGEMENT) => calls.management += count,
+                    Some(WORKLOAD) => calls.workload += count,
+                    _ => {}
+                }
+            } else if line.starts_with("apiserver_request_total{") {
+                let (verb, resource) = (label("verb"), label("resource"));
+                let kind = format!(
+                    "{} {}",
+                    verb.unwrap_or_default(),
+                    resource.unwrap_or_default()
+                );
+                *calls.by_kind.entry(kind).or_default() += count;
+            }
+        }
+        calls
+    }
+}
+
+impl Stage {
+    /// The calls that the API server has taken so far.
+    ///
+    /// # Errors
+    /// It does not say.
+    pub async fn api_calls(&self) -> Result<ApiCalls> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        Ok(ApiCalls::read(&self.client.request_text(request).await?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_told_apart_by_who_asks_and_for_what() {
+        let text = "\
+apiserver_flowcontrol_dispatched_requests_total{flow_schema=\"service-accounts\",priority_level=\"workload-low\"} 12
+apiserver_flowcontrol_dispatched_requests_total{flow_schema=\"kube-system-service-accounts\",priority_level=\"workload-high\"} 3
+apiserver_flowcontrol_dispatched_requests_total{flow_schema=\"exempt\",priority_level=\"exempt\"} 99
+apiserver_request_total{code=\"200\",resource=\"nodes\",verb=\"GET\"} 5
+apiserver_request_total{code=\"404\",resource=\"nodes\",verb=\"GET\"} 1e+03
+";
+        let calls = ApiCalls::read(text);
+        assert_eq!((calls.management, calls.workload), (12, 3));
+        assert_eq!(calls.by_kind["GET nodes"], 1005);
+        assert!(calls.since(&calls).by_kind.is_empty());
+    }
+}

@@ -1,0 +1,47 @@
+//! Many remediations at once: all of them are carried out, and none waits for a BMC that is dead.
+//!
+//! How many depends on the machine (`RACKHAND_CROWD`); `hack/bench remediation` does it with 1,000
+//! hosts and release builds, and measures.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use anyhow::{Result, ensure};
+use rackhand_tests::stage::{Crowd, Stage, StageConfig};
+
+/// Hosts, unless `RACKHAND_CROWD` says otherwise.
+const HOSTS: usize = 200;
+/// Every so many of them has a dead BMC.
+const DEAD: usize = 20;
+const RACKS: usize = 5;
+/// What the controller may take, at any time.
+const MEMORY_KIB: u64 = 100 * 1024;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_is_brought_back_at_once_and_nobody_waits_for_a_dead_bmc() {
+    let hosts = std::env::var("RACKHAND_CROWD").map_or(HOSTS, |n| n.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["--power-timeout=30s"];
+    let config = StageConfig::crowd(hosts, RACKS, &arguments);
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    if let Err(error) = all(&stage).await {
+        panic!("{error:#}\n{}", stage.logs());
+    }
+}
+
+async fn all(stage: &Stage) -> Result<()> {
+    stage.apply_rack_agents().await?;
+    let crowd = Crowd::start(stage, "controller").await?;
+    stage.start_controller("controller").await?;
+    let round = crowd.fail(DEAD).await?;
+    println!("    {round}");
+    // The live ones were back while the others' BMCs were as dead as before.
+    crowd.untouched(&round.dead)?;
+    ensure!(round.live.len() + round.dead.len() == crowd.len(), "all");
+    ensure!(!round.dead.is_empty(), "some are dead");
+    crowd.recover().await?;
+    crowd.cycled(1).await?;
+    let peak = stage.usage_of_controller("controller")?.peak_kib;
+    println!("    controller at its peak: {} MiB", peak / 1024);
+    ensure!(peak < MEMORY_KIB, "the controller took {peak} KiB");
+    Ok(())
+}
