@@ -20,9 +20,10 @@ mod tally;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
-use kube::Client;
+use kube::{Client, api::ListParams, core::TypeMeta};
 use parking_lot::Mutex;
 use rackhand_core::remediation::Active;
 use tokio::{sync::Notify, task::JoinSet};
@@ -41,12 +42,14 @@ pub(crate) use rivals::{
 
 use crate::{
     agents::Agents,
+    api::{ApiError, call},
     cluster::{LeaseMemory, Workloads},
     config::Config,
     events::Events,
     index::{Change, Inbox, Index},
     metrics::Metrics,
-    object::{Key, Kind, Served},
+    object::{Key, Kind, Served, api},
+    watch::pause,
     writer::Writer,
 };
 
@@ -106,6 +109,9 @@ impl Interest {
     }
 }
 
+/// Wait before requests are listed again.
+const LIST_RETRY: Duration = Duration::from_secs(1);
+
 struct Task {
     uid: String,
     bell: Arc<Notify>,
@@ -115,6 +121,12 @@ struct Task {
 
 /// Runs every remediation until `cancel`.
 pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: CancellationToken) {
+    while let Err(error) = read_anew(&context).await {
+        tracing::warn!(%error, "requests cannot be listed; nothing is begun before that");
+        if pause(&cancel, LIST_RETRY).await {
+            return;
+        }
+    }
     let mut tasks: BTreeMap<RequestId, Task> = BTreeMap::new();
     let mut running = JoinSet::new();
     for (id, _) in context.index.requests() {
@@ -159,6 +171,28 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancel
         }
     }
     while running.join_next().await.is_some() {}
+}
+
+/// What another process has begun up to now must be known (F6): a watch that hangs would not tell.
+async fn read_anew(context: &Context) -> Result<(), ApiError> {
+    for kind in Kind::REQUESTS {
+        let Some(resource) = context.served.known(kind) else {
+            continue;
+        };
+        let namespace = context.config.namespace.as_deref().unwrap_or_default();
+        let objects = api(&context.client, &resource, namespace);
+        let every = ListParams::default();
+        for mut object in call(kind.kind(), objects.list(&every)).await? {
+            // The items of a list do not name their kind.
+            object.types = Some(TypeMeta {
+                api_version: resource.api_version.clone(),
+                kind: resource.kind.clone(),
+            });
+            object.metadata.managed_fields = None;
+            context.index.apply(kind, object);
+        }
+    }
+    Ok(())
 }
 
 fn interested(
