@@ -19,6 +19,7 @@ mod facts;
 mod gate;
 mod plan;
 mod rules;
+mod timeline;
 mod verdict;
 mod words;
 
@@ -28,6 +29,7 @@ pub use facts::{ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, Requ
 pub use gate::{Gate, Tally, counts_against_limit};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
 pub use rules::{Check, ConditionRule, IntOrPercent, Limit};
+pub use timeline::{Onset, onsets};
 pub use verdict::{Cause, Judgement, SkipReason, UnknownReason, Verdict, judge, verdict};
 
 #[cfg(test)]

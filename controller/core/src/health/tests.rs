@@ -4,6 +4,7 @@ mod conditions;
 mod gate;
 mod plan;
 mod props;
+mod timeline;
 mod verdict;
 
 use std::time::Duration;

@@ -100,7 +100,7 @@ async fn find(
     }
 }
 
-async fn list(
+pub(super) async fn list(
     client: &Client,
     served: &Served,
     index: &Index,

@@ -7,6 +7,7 @@ mod actions;
 mod conditions;
 mod evaluate;
 mod facts;
+mod fleet;
 mod mine;
 
 use std::{
@@ -21,6 +22,7 @@ use rackhand_api::views::MachineHealthCheckView;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use fleet::{Fleet, cluster_facts, fleet, request_of, rules};
 pub(crate) use mine::Mine;
 
 use crate::{
