@@ -100,7 +100,7 @@ async fn find(
     }
 }
 
-pub(super) async fn list(
+async fn list(
     client: &Client,
     served: &Served,
     index: &Index,

@@ -4,7 +4,7 @@
 //! Owns putting the answer together. Must never judge: `rackhand_core::health` does, by the functions
 //! that run in production.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use rackhand_api::{
@@ -24,11 +24,11 @@ use crate::object::Key;
 pub(super) struct CheckScene {
     pub(super) check: Key,
     pub(super) cluster: Key,
-    pub(super) view: Arc<MachineHealthCheckView>,
+    pub(super) view: MachineHealthCheckView,
     /// As if nothing were paused.
     pub(super) rules: Check,
     pub(super) facts: ClusterFacts,
-    pub(super) fleet: Vec<(Arc<MachineView>, Target)>,
+    pub(super) fleet: Vec<(MachineView, Target)>,
     /// Why Rackhand does not act on it now; empty: it does.
     pub(super) not_acting: Vec<String>,
     pub(super) notes: Vec<String>,

@@ -4,18 +4,15 @@
 
 use jiff::Timestamp;
 use kube::{ResourceExt, api::DynamicObject};
+use rackhand_api::names::{groups, kinds};
 
 use super::{
     ExplainError,
     file::documents,
     health::{CheckExplanation, explain_check},
-    health_scene::{Surroundings, foreign, is_crd, scene, which},
+    health_scene::{Surroundings, foreign, scene, which},
 };
-use crate::{
-    config::HealthChecks,
-    index::Index,
-    object::{Key, Kind},
-};
+use crate::{config::HealthChecks, object::Key};
 
 /// Explains a health check from the texts of files, each with a name for people: YAML documents, or
 /// Lists as `kubectl get -o yaml` prints them, with the check and whatever of Cluster, Machines, Nodes,
@@ -30,22 +27,26 @@ pub fn explain_check_files(
     mode: HealthChecks,
     now: Timestamp,
 ) -> Result<CheckExplanation, ExplainError> {
-    let index = Index::new(Vec::new());
     let mut around = Surroundings {
         from_files: true,
         ..Surroundings::default()
     };
-    let (mut checks, mut others) = (Vec::new(), Vec::new());
+    let mut others = Vec::new();
     for (file, text) in files {
         let in_file = |error: ExplainError| ExplainError::File(format!("{file}: {error}"));
         for object in documents(text).map_err(in_file)? {
             if let Some(version) = foreign(&object) {
                 others.push(format!("{} of {version}", object.name_any()));
-            } else if let Some(key) = take(&index, &mut around, object).map_err(in_file)? {
-                checks.push(key);
+            } else {
+                take(&mut around, object).map_err(in_file)?;
             }
         }
     }
+    let mut checks: Vec<Key> = around
+        .seen
+        .of(groups::CLUSTER_API, kinds::MACHINE_HEALTH_CHECK)
+        .map(Key::of)
+        .collect();
     checks.sort();
     checks.dedup();
     let fits: Vec<&Key> = checks
@@ -79,35 +80,20 @@ pub fn explain_check_files(
             )));
         }
     };
-    Ok(explain_check(&scene(&index, &key, around, mode)?, now))
+    Ok(explain_check(&scene(&key, around, mode)?, now))
 }
 
-/// Sorts an object to where it belongs; says the name of a check.
-fn take(
-    index: &Index,
-    around: &mut Surroundings,
-    object: DynamicObject,
-) -> Result<Option<Key>, ExplainError> {
+/// Sorts an object to where it belongs.
+fn take(around: &mut Surroundings, object: DynamicObject) -> Result<(), ExplainError> {
     let types = object.types.clone().unwrap_or_default();
-    let group = types.api_version.split_once('/').map_or("", |(g, _)| g);
-    let known = Kind::ALL
-        .into_iter()
-        .find(|k| k.kind() == types.kind && k.group() == group);
-    if let Some(kind) = known {
-        let key = Key::of(&object);
-        index.apply(kind, object);
-        return Ok((kind == Kind::MachineHealthCheck).then_some(key));
-    }
-    if is_crd(&object) {
-        around.crd = Some(object);
-    } else if types.kind == "Node" && types.api_version == "v1" {
+    if types.kind == "Node" && types.api_version == "v1" {
         let name = object.name_any();
         let node = object
             .try_parse()
             .map_err(|error| ExplainError::File(format!("Node {name} does not read: {error}")))?;
-        around.nodes.push(node);
+        around.seen.nodes.push(node);
     } else {
-        around.requests.push(object);
+        around.seen.objects.push(object);
     }
-    Ok(None)
+    Ok(())
 }

@@ -7,21 +7,19 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams},
-    core::{ApiResource, GroupVersionKind},
+    core::{ApiResource, GroupVersionKind, TypeMeta},
 };
-use rackhand_api::views::TemplateRef;
+use rackhand_api::views::{MachineHealthCheckView, TemplateRef};
 
 use super::{
     ExplainError,
-    gather::list,
     health::{CheckExplanation, explain_check},
-    health_scene::{CRD, Surroundings, scene, watched, which},
+    health_scene::{CRD, Surroundings, scene, which},
 };
 use crate::{
     api::{call, management_client, optional, words},
     cluster::client_of,
     config::Config,
-    index::Index,
     object::{Key, Kind, Served, api, pinned},
 };
 
@@ -42,34 +40,25 @@ pub async fn explain_check_cluster(
         .unwrap_or_else(|| client.default_namespace())
         .to_owned();
     let served = Served::default();
-    let index = Index::new(Vec::new());
     let key = Key::new(&namespace, name);
-    find(&client, &served, &index, &key).await?;
+    let check = find(&client, &served, &key).await?;
     let mut around = Surroundings::default();
-    // Without its Machines nothing can be said; the others are said to be missing.
-    list(&client, &served, &index, Kind::Machine, &namespace)
-        .await
-        .map_err(|why| ExplainError::Cluster(format!("Machines could not be listed: {why}")))?;
-    for kind in [
-        Kind::Cluster,
-        Kind::PowerRemediation,
-        Kind::Metal3Remediation,
-    ] {
-        if let Err(why) = list(&client, &served, &index, kind, &namespace).await {
-            let kind = kind.kind();
-            around
-                .notes
-                .push(format!("{kind} could not be listed: {why}"));
+    if let Ok(view) = MachineHealthCheckView::from_dynamic(&check) {
+        // Without its Machines nothing can be said; what else is missing is said.
+        let machines = of_kind(&client, &served, Kind::Machine, &namespace).await;
+        around.seen.objects = machines
+            .map_err(|why| ExplainError::Cluster(format!("Machines could not be listed: {why}")))?;
+        match of_kind(&client, &served, Kind::Cluster, &namespace).await {
+            Ok(clusters) => around.seen.objects.extend(clusters),
+            Err(why) => return Err(ExplainError::Cluster(format!("Clusters: {why}"))),
         }
-    }
-    let view = index.check(&key).and_then(|entry| entry.view.ok());
-    if let Some(view) = view {
         let cluster = Key::new(&namespace, view.cluster_name.clone().unwrap_or_default());
         nodes(&client, &cluster, &mut around).await;
         if let Some(template) = &view.remediation_template {
             requests(&client, template, &namespace, &mut around).await;
         }
     }
+    around.seen.objects.push(check);
     crd(&client, &mut around).await;
     let now = Timestamp::now();
     if let Some(at) = at {
@@ -79,17 +68,46 @@ pub async fn explain_check_cluster(
             "asked for a time {apart} {side}, with the objects as they are now"
         ));
     }
-    let scene = scene(&index, &key, around, config.health_checks)?;
+    let scene = scene(&key, around, config.health_checks)?;
     Ok(explain_check(&scene, at.unwrap_or(now)))
 }
 
-/// The check, or which others there are.
-async fn find(
+/// The objects of a kind; none where it is not served.
+async fn of_kind(
     client: &Client,
     served: &Served,
-    index: &Index,
-    key: &Key,
-) -> Result<(), ExplainError> {
+    kind: Kind,
+    namespace: &str,
+) -> Result<Vec<DynamicObject>, String> {
+    let found = served.find(client, kind.group(), kind.kind()).await;
+    match found.map_err(|e| words(&e))? {
+        Some(resource) => listed(client, &resource, namespace).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+async fn listed(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: &str,
+) -> Result<Vec<DynamicObject>, String> {
+    let objects = api(client, resource, namespace);
+    let mut list = call(&resource.kind, objects.list(&ListParams::default()))
+        .await
+        .map_err(|e| e.to_string())?
+        .items;
+    for object in &mut list {
+        // The items of a list do not name their kind.
+        object.types.get_or_insert_with(|| TypeMeta {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+        });
+    }
+    Ok(list)
+}
+
+/// The check, or which others there are.
+async fn find(client: &Client, served: &Served, key: &Key) -> Result<DynamicObject, ExplainError> {
     let kind = Kind::MachineHealthCheck;
     let cannot = |why: String| ExplainError::Cluster(why);
     let resource = served
@@ -108,8 +126,7 @@ async fn find(
     let found =
         optional(call(&what, asked.get(&key.name)).await).map_err(|e| cannot(e.to_string()))?;
     if let Some(object) = found {
-        index.apply(kind, object);
-        return Ok(());
+        return Ok(object);
     }
     let mut others = names(client, &resource, &key.namespace).await;
     let mut place = format!("in namespace {}", key.namespace);
@@ -149,17 +166,17 @@ async fn nodes(management: &Client, cluster: &Key, around: &mut Surroundings) {
             .map_err(|e| e.to_string())
     };
     match asked.await {
-        Ok(list) => around.nodes = list.items,
+        Ok(list) => around.seen.nodes = list.items,
         Err(why) => {
             around.notes.push(format!(
                 "the workload cluster cannot be asked from here: {why}"
             ));
-            around.down = Some(why);
+            around.seen.down = Some(why);
         }
     }
 }
 
-/// Requests of a kind that the index does not keep, and whether the template is there at all.
+/// The requests, and whether the template is there at all.
 async fn requests(
     client: &Client,
     template: &TemplateRef,
@@ -184,30 +201,15 @@ async fn requests(
             words(&error)
         )),
     }
-    if watched(template).is_some() {
-        return;
-    }
     let kind = template.request_kind();
     let asked = async {
         let resource = pinned(client, &template.api_version, kind)
             .await
             .map_err(|e| words(&e))?;
-        let objects = api(client, &resource, namespace);
-        let mut list = call(kind, objects.list(&ListParams::default()))
-            .await
-            .map_err(|e| e.to_string())?
-            .items;
-        for object in &mut list {
-            // The items of a list do not name their kind.
-            object.types.get_or_insert_with(|| kube::core::TypeMeta {
-                api_version: resource.api_version.clone(),
-                kind: resource.kind.clone(),
-            });
-        }
-        Ok::<Vec<DynamicObject>, String>(list)
+        listed(client, &resource, namespace).await
     };
     match asked.await {
-        Ok(list) => around.requests = list,
+        Ok(list) => around.seen.objects.extend(list),
         Err(why) => around
             .notes
             .push(format!("{kind} could not be listed: {why}")),
@@ -218,7 +220,13 @@ async fn crd(client: &Client, around: &mut Surroundings) {
     let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
     match call(format!("CRD {CRD}"), crds.get(CRD)).await {
-        Ok(crd) => around.crd = Some(crd),
+        Ok(mut crd) => {
+            crd.types.get_or_insert_with(|| TypeMeta {
+                api_version: "apiextensions.k8s.io/v1".into(),
+                kind: "CustomResourceDefinition".into(),
+            });
+            around.seen.objects.push(crd);
+        }
         Err(error) => around.notes.push(error.to_string()),
     }
 }

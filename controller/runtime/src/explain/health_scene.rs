@@ -2,58 +2,49 @@
 //!
 //! Uses the functions that the evaluation uses. What is not there to look at is assumed, and said.
 
-use k8s_openapi::api::core::v1::Node;
+use jiff::Timestamp;
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
     names::{
         CAPI_PAUSED_ANNOTATION, CRD_LABEL, CRD_LABEL_VALUE, DRY_RUN_ANNOTATION,
         EVALUATE_ANNOTATION, PAUSED_ANNOTATION, groups, kinds,
     },
-    views::{ClusterView, MachineView, Meta, TemplateRef},
+    views::{ClusterView, MachineHealthCheckView, Meta},
 };
-use rackhand_core::health::{ClusterFacts, NodeView, RequestView};
+use rackhand_core::health::{ClusterFacts, NodeView};
 
 use super::{ExplainError, health::CheckScene};
 use crate::{
     config::HealthChecks,
-    health::{Fleet, Mine, cluster_facts, fleet, request_of, rules},
-    index::{Connection, Index},
-    object::{Key, Kind},
-    remediation::RequestId,
+    health::{Mine, Seen, Selected, cluster_facts, rules},
+    object::Key,
 };
 
 /// The CRD that says whose checks these are.
 pub(super) const CRD: &str = "machinehealthchecks.cluster.x-k8s.io";
 
-/// What the index has no place for.
+/// What there is to look at.
 #[derive(Default)]
 pub(super) struct Surroundings {
     /// The objects come from files, where any of them may be left out.
     pub(super) from_files: bool,
-    /// Nodes of the workload cluster.
-    pub(super) nodes: Vec<Node>,
-    /// It cannot be asked: why.
-    pub(super) down: Option<String>,
-    /// Requests of kinds that are not watched.
-    pub(super) requests: Vec<DynamicObject>,
-    /// The CRD of the checks; `None`: nobody looked.
-    pub(super) crd: Option<DynamicObject>,
+    pub(super) seen: Seen,
     /// What else is to be said.
     pub(super) notes: Vec<String>,
 }
 
 /// Puts together what a plan looks at.
 pub(super) fn scene(
-    index: &Index,
     check: &Key,
     around: Surroundings,
     mode: HealthChecks,
 ) -> Result<CheckScene, ExplainError> {
     let name = format!("MachineHealthCheck {check}");
-    let entry = index
-        .check(check)
+    let object = around
+        .seen
+        .get(groups::CLUSTER_API, kinds::MACHINE_HEALTH_CHECK, check)
         .ok_or_else(|| ExplainError::Request(format!("there is no {name}")))?;
-    let view = entry.view.map_err(|error| {
+    let view = MachineHealthCheckView::from_dynamic(object).map_err(|error| {
         ExplainError::Request(format!(
             "{name} is not evaluated, since it does not read: {error}"
         ))
@@ -64,22 +55,8 @@ pub(super) fn scene(
         view.cluster_name.clone().unwrap_or_default(),
     );
     let mut not_acting = standing(&view.meta, &around, mode, &mut notes);
-    let facts = facts(index, &cluster, &around, &mut not_acting, &mut notes)?;
-    for node in &around.nodes {
-        index.apply_node(&cluster, node.clone());
-    }
-    index.set_connection(
-        &cluster,
-        match &around.down {
-            Some(why) => Connection::Down(why.clone()),
-            None => Connection::Up,
-        },
-    );
-    let template = view.remediation_template.as_ref();
-    let mut found = fleet(index, &view, &cluster, |machine| match template {
-        Some(template) => request(index, &around, template, machine, check),
-        None => RequestView::None,
-    });
+    let facts = facts(&cluster, &around, &mut not_acting, &mut notes)?;
+    let mut found = around.seen.select(&view, &cluster);
     notes.extend(found.unread.iter().map(|why| format!("left out: {why}")));
     if around.from_files {
         left_out(&mut found, &around, &mut notes);
@@ -104,7 +81,8 @@ fn standing(
     notes: &mut Vec<String>,
 ) -> Vec<String> {
     let annotated = meta.is_annotated_true(EVALUATE_ANNOTATION);
-    let ours = around.crd.as_ref().map(|crd| {
+    let crd = around.seen.objects.iter().find(|object| is_crd(object));
+    let ours = crd.map(|crd| {
         let label = crd.labels().get(CRD_LABEL).map(String::as_str);
         label == Some(CRD_LABEL_VALUE)
     });
@@ -153,7 +131,6 @@ fn standing(
 }
 
 fn facts(
-    index: &Index,
     key: &Key,
     around: &Surroundings,
     not_acting: &mut Vec<String>,
@@ -161,10 +138,11 @@ fn facts(
 ) -> Result<ClusterFacts, ExplainError> {
     let assumed = ClusterFacts {
         paused: false,
-        infrastructure_ready: Some(jiff::Timestamp::MIN),
-        control_plane_initialized: Some(jiff::Timestamp::MIN),
+        infrastructure_ready: Some(Timestamp::MIN),
+        control_plane_initialized: Some(Timestamp::MIN),
     };
-    let Some(entry) = index.cluster(key) else {
+    let cluster = around.seen.get(groups::CLUSTER_API, kinds::CLUSTER, key);
+    let Some(cluster) = cluster else {
         if around.from_files {
             notes.push(format!(
                 "Cluster {key} is not in the files: it is taken for ready, initialized and not paused"
@@ -174,8 +152,7 @@ fn facts(
         }
         return Ok(assumed);
     };
-    let view = entry
-        .view
+    let view = ClusterView::from_dynamic(cluster)
         .map_err(|error| ExplainError::Request(error.to_string()))?;
     not_acting.extend(paused(&view, key));
     Ok(ClusterFacts {
@@ -197,51 +174,10 @@ fn paused(view: &ClusterView, key: &Key) -> Vec<String> {
     why
 }
 
-/// The kind of requests that the index keeps, where this is one.
-pub(super) fn watched(template: &TemplateRef) -> Option<Kind> {
-    let group = group(&template.api_version);
-    Kind::REQUESTS
-        .into_iter()
-        .find(|kind| kind.kind() == template.request_kind() && kind.group() == group)
-}
-
-fn group(api_version: &str) -> &str {
-    api_version.split_once('/').map_or("", |(group, _)| group)
-}
-
-/// The request of a Machine.
-fn request(
-    index: &Index,
-    around: &Surroundings,
-    template: &TemplateRef,
-    machine: &MachineView,
-    check: &Key,
-) -> RequestView {
-    let name = Key::new(&check.namespace, &machine.meta.name);
-    if let Some(kind) = watched(template) {
-        let found = index.request(&RequestId::new(kind, name));
-        return found.map_or(RequestView::None, |found| {
-            request_of(machine, &Meta::of(&found.object))
-        });
-    }
-    let fits = |object: &&DynamicObject| {
-        let types = object.types.as_ref();
-        Key::of(object) == name
-            && types.is_some_and(|t| {
-                t.kind == template.request_kind()
-                    && group(&t.api_version) == group(&template.api_version)
-            })
-    };
-    let found = around.requests.iter().find(fits);
-    found.map_or(RequestView::None, |object| {
-        request_of(machine, &Meta::of(object))
-    })
-}
-
 /// A Node that a file does not hold is one of which nothing is known, not one that is gone.
-fn left_out(fleet: &mut Fleet, around: &Surroundings, notes: &mut Vec<String>) {
+fn left_out(found: &mut Selected, around: &Surroundings, notes: &mut Vec<String>) {
     let mut missing = 0;
-    for (_, target) in &mut fleet.targets {
+    for (_, target) in &mut found.targets {
         if let NodeView::Missing { name } = &target.node {
             missing += 1;
             target.node = NodeView::Unreachable {
@@ -249,7 +185,7 @@ fn left_out(fleet: &mut Fleet, around: &Surroundings, notes: &mut Vec<String>) {
             };
         }
     }
-    if missing > 0 && around.nodes.is_empty() {
+    if missing > 0 && around.seen.nodes.is_empty() {
         notes.push(
             "the files hold no Node: add `kubectl get nodes -o yaml` of the workload cluster"
                 .into(),
@@ -280,6 +216,7 @@ pub(super) fn is_crd(object: &DynamicObject) -> bool {
 /// Whether a MachineHealthCheck is of another dialect, and which one.
 pub(super) fn foreign(object: &DynamicObject) -> Option<String> {
     let types = object.types.as_ref()?;
-    (types.kind == kinds::MACHINE_HEALTH_CHECK && group(&types.api_version) != groups::CLUSTER_API)
+    let group = types.api_version.split_once('/').map_or("", |(g, _)| g);
+    (types.kind == kinds::MACHINE_HEALTH_CHECK && group != groups::CLUSTER_API)
         .then(|| types.api_version.clone())
 }

@@ -7,8 +7,8 @@ mod actions;
 mod conditions;
 mod evaluate;
 mod facts;
-mod fleet;
 mod mine;
+mod seen;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,8 +22,8 @@ use rackhand_api::views::MachineHealthCheckView;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use fleet::{Fleet, cluster_facts, fleet, request_of, rules};
 pub(crate) use mine::Mine;
+pub(crate) use seen::{Seen, Selected, cluster_facts, rules};
 
 use crate::{
     events::Events,
