@@ -4,7 +4,9 @@ use std::{io::IsTerminal, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
-use rackhand_runtime::{Config, DrainBlocked, HealthChecks, NodeAction, NodeGone, WorkloadDown};
+use rackhand_runtime::{
+    Config, DrainBlocked, HealthChecks, NodeAction, NodeGone, WebhookConfig, WorkloadDown,
+};
 use tracing_subscriber::EnvFilter;
 
 /// Decides which bare-metal node is unhealthy and brings it back.
@@ -46,6 +48,15 @@ pub(crate) struct Args {
     /// Where /livez, /readyz and /metrics are served.
     #[arg(long, default_value = "127.0.0.1:8080")]
     admin_address: SocketAddr,
+
+    /// Where admission webhooks for MachineHealthChecks are served; without it none are. For clusters
+    /// without Cluster API's own; every replica serves them.
+    #[arg(long, value_name = "ADDRESS")]
+    webhook_address: Option<SocketAddr>,
+
+    /// Directory with tls.crt and tls.key of the webhooks; read again when it changes.
+    #[arg(long, value_name = "DIR", default_value = "/etc/rackhand/webhook-tls")]
+    webhook_tls_dir: PathBuf,
 
     /// Which MachineHealthChecks are evaluated: `auto` takes all where this project installed their
     /// CRD, else those annotated rackhand.dev/evaluate="true".
@@ -293,6 +304,10 @@ impl Args {
             replica: self.replica,
             agent_tls_dir: self.agent_tls_dir,
             admin_address: self.admin_address,
+            webhook: self.webhook_address.map(|address| WebhookConfig {
+                address,
+                tls_dir: self.webhook_tls_dir,
+            }),
             health_checks: match self.health_checks {
                 Checks::Auto => HealthChecks::Auto,
                 Checks::None => HealthChecks::None,

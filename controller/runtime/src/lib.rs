@@ -24,9 +24,10 @@ mod object;
 mod remediation;
 mod run;
 mod watch;
+mod webhook;
 mod writer;
 
-pub use config::{Config, HealthChecks};
+pub use config::{Config, HealthChecks, WebhookConfig};
 pub use explain::{
     CauseExplanation, CheckExplanation, ExplainError, Explanation, LimitExplanation,
     MachineExplanation, NextStep, NextVerdict, RequestKind, explain_check_cluster,
