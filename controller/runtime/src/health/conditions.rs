@@ -8,9 +8,7 @@ use rackhand_api::{
     names::{
         CLUSTER_NAME_LABEL, FIELD_MANAGER,
         conditions::{
-            EXTERNAL_REMEDIATION_REQUEST_AVAILABLE, EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
-            EXTERNALLY_REMEDIATED, HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED, PAUSED,
-            REMEDIATION_ALLOWED,
+            EXTERNALLY_REMEDIATED, HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED, REMEDIATION_ALLOWED,
         },
         kinds,
     },
@@ -19,7 +17,7 @@ use rackhand_api::{
 use rackhand_core::health::{HealthConditionWrite, Plan, Verdict};
 use serde_json::{Value, json};
 
-use super::{Context, actions::Acted};
+use super::{Context, actions::Acted, shown};
 use crate::{
     api::ApiError,
     index::Entry,
@@ -28,6 +26,8 @@ use crate::{
 };
 
 const WAITING: &str = "WaitingForRemediation";
+/// The schema takes no more names (machinehealthcheck.md 1.2).
+const MOST_TARGETS: usize = 10_000;
 
 /// The conditions of one Machine.
 pub(super) async fn machine_conditions(
@@ -149,6 +149,7 @@ pub(super) async fn check_conditions(
     cluster: &ClusterView,
     planned: &Plan,
     paused: bool,
+    failed: Option<(&str, &str)>,
 ) -> Result<(), ApiError> {
     let key = Key::of(object);
     let now = Timestamp::now();
@@ -159,17 +160,12 @@ pub(super) async fn check_conditions(
     };
     let message = planned.gate.message.as_str();
     let mut old = Vec::new();
-    let mut new = vec![NewCondition {
-        type_: PAUSED,
-        status: if paused { "True" } else { "False" },
-        reason: if paused { "Paused" } else { "NotPaused" },
-        message: if paused {
-            "the Cluster or this check is paused"
-        } else {
-            ""
-        },
-        severity: None,
-    }];
+    let why = shown::pauses(&view.meta, cluster);
+    let mut new: Vec<NewCondition<'_>> = shown::paused(&view.meta, paused, &why)
+        .into_iter()
+        .collect();
+    let (complaint, gone) = shown::external(view, failed);
+    old.extend(complaint);
     if !paused {
         old.push(NewCondition {
             type_: REMEDIATION_ALLOWED,
@@ -186,7 +182,7 @@ pub(super) async fn check_conditions(
             severity: None,
         });
     }
-    let conditions = both_lists(object, view.shape, &old, &new, &cleared(view), now);
+    let conditions = both_lists(object, view.shape, &old, &new, &gone, now);
     let counts = counts(view, planned);
     let mut latest = object.clone();
     let closing = !planned.gate.open
@@ -224,33 +220,24 @@ pub(super) async fn check_conditions(
     belongs(context, &latest, view, cluster).await
 }
 
-/// Complaints of the old list that nothing ever took back upstream.
-fn cleared(view: &MachineHealthCheckView) -> Vec<&'static str> {
-    [
-        EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
-        EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
-    ]
-    .into_iter()
-    .filter(|t| view.condition(t).is_some())
-    .collect()
-}
-
 /// The counts; `None`: they stand there already.
 fn counts(view: &MachineHealthCheckView, planned: &Plan) -> Option<Value> {
     let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
     let status = &planned.status;
+    let targets = status.targets.get(..MOST_TARGETS);
+    let targets = targets.unwrap_or(&status.targets);
     let same = view.expected_machines.unwrap_or(0) == number(status.expected)
         && view.current_healthy.unwrap_or(0) == number(status.healthy)
         && view.remediations_allowed.unwrap_or(0) == number(planned.gate.remediations_allowed)
         && view.observed_generation == view.meta.generation
-        && view.targets == status.targets;
+        && view.targets == *targets;
     (!same).then(|| {
         json!({
             "expectedMachines": status.expected,
             "currentHealthy": status.healthy,
             "remediationsAllowed": planned.gate.remediations_allowed,
             "observedGeneration": view.meta.generation,
-            "targets": status.targets,
+            "targets": targets,
         })
     })
 }

@@ -80,8 +80,10 @@ pub(super) async fn evaluate(context: &Context, key: &Key) -> Result<Option<Time
         }
         return Ok(planned.wake_at);
     }
-    let whole = carry_out(context, key, &view, &fleet, &planned).await?;
-    check_conditions(context, &entry.object, &view, &cluster, &planned, paused).await?;
+    let failed = carry_out(context, key, &view, &fleet, &planned).await?;
+    let (object, whole) = (&entry.object, failed.is_none());
+    let failed = failed.as_ref().map(|(reason, why)| (*reason, why.as_str()));
+    check_conditions(context, object, &view, &cluster, &planned, paused, failed).await?;
     // A missing template sends no event when it comes: it is looked for.
     let again = (!whole).then(|| now.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX));
     Ok(planned.wake_at.into_iter().chain(again).min())
@@ -151,14 +153,14 @@ async fn gather(
 
 /// Actions first: a remediation does not wait for a condition to be written. A failure with one
 /// Machine does not stop the others. How many writes are on their way at one time is the writer's.
-/// Returns whether every request that is due was made.
+/// Returns why a request that is due was not made: the reason, and in words.
 async fn carry_out(
     context: &Context,
     key: &Key,
     view: &MachineHealthCheckView,
     fleet: &Fleet,
     planned: &Plan,
-) -> Result<bool, ApiError> {
+) -> Result<Option<(&'static str, String)>, ApiError> {
     let machine = |name: &str| fleet.entries.iter().find(|(_, m)| m.meta.name == name);
     let mut acting = Vec::new();
     for action in &planned.actions {
@@ -198,8 +200,9 @@ async fn carry_out(
             failure = Some(error);
         }
     }
-    let whole = !done
-        .values()
-        .any(|acted| matches!(acted, Acted::NotRequested { .. }));
-    failure.map_or(Ok(whole), Err)
+    let failed = done.into_values().find_map(|acted| match acted {
+        Acted::NotRequested { reason, why } => Some((reason, why)),
+        _ => None,
+    });
+    failure.map_or(Ok(failed), Err)
 }

@@ -9,6 +9,9 @@ mod evaluate;
 mod facts;
 mod mine;
 mod seen;
+mod shown;
+#[cfg(test)]
+mod table;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
