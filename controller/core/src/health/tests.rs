@@ -2,6 +2,7 @@
 
 mod conditions;
 mod gate;
+mod openshift;
 mod plan;
 mod props;
 mod timeline;
