@@ -44,7 +44,7 @@ fn selector() -> Value {
     json!({ "matchLabels": { "pool": "a" } })
 }
 
-/// A v1beta1 spec with one more field.
+/// A spec with one more field.
 fn flat(field: &str, value: Value) -> Value {
     let mut spec = json!({ "clusterName": "demo", "selector": selector() });
     spec[field] = value;
@@ -53,7 +53,7 @@ fn flat(field: &str, value: Value) -> Value {
 
 /// A v1beta2 spec with these checks.
 fn nested(checks: Value) -> Value {
-    json!({ "clusterName": "demo", "selector": selector(), "checks": checks })
+    flat("checks", checks)
 }
 
 fn remediation(remediation: Value) -> Value {
@@ -503,7 +503,6 @@ impl World {
             format!("--admin-address=127.0.0.1:{admin}"),
             format!("--webhook-address=127.0.0.1:{port}"),
             format!("--webhook-tls-dir={}", web.display()),
-            "--health-checks=none".to_owned(),
         ];
         let process = Process::start("controller", &command, &[], &self.dir)?;
         wait_until("the controller is ready", LONG, || async {
@@ -608,6 +607,7 @@ async fn webhook(w: &World, port: u16, all: &[Case]) -> Result<()> {
     agrees("our webhook", &kubeconfig, all, true)?;
     keeps_its_cluster("our webhook", &kubeconfig)?;
     filled_in(w).await?;
+    kept_up(w).await?;
 
     let answer = reqwest_to(w, port, "nonsense").await?;
     ensure!(answer.starts_with("400 "), "{answer}");
@@ -670,6 +670,110 @@ async fn filled_in(w: &World) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// What an evaluation leaves in a check: label, owner, counts, and conditions in both lists.
+async fn kept_up(w: &World) -> Result<()> {
+    let meta = |name: &str| json!({ "name": name, "namespace": "default" });
+    let cluster = |paused: bool| {
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
+            "metadata": meta("demo"), "spec": { "paused": paused },
+        })
+    };
+    let owner = apply(&w.client, cluster(false)).await?;
+    let mut machine = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
+        "metadata": meta("ill"), "spec": { "clusterName": "demo" },
+    });
+    machine["metadata"]["labels"] =
+        json!({ "pool": "kept-up", "cluster.x-k8s.io/cluster-name": "demo" });
+    machine["metadata"]["annotations"] = json!({ "cluster.x-k8s.io/remediate-machine": "" });
+    apply(&w.client, machine).await?;
+    let template = |name: &str| {
+        json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+            "kind": "Metal3RemediationTemplate", "name": name,
+        })
+    };
+    let mut spec = flat("remediationTemplate", template("late"));
+    spec["selector"] = json!({ "matchLabels": { "pool": "kept-up" } });
+    let check = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineHealthCheck",
+        "metadata": meta("kept-up"), "spec": spec,
+    });
+    apply(&w.client, check).await?;
+    let gvk = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta1", "MachineHealthCheck");
+    let checks: Api<DynamicObject> =
+        Api::namespaced_with(w.client.clone(), "default", &ApiResource::from_gvk(&gvk));
+    let until = |what: &'static str, holds: fn(&Value) -> bool| {
+        let checks = checks.clone();
+        async move {
+            wait_until(what, LONG, || async {
+                let object = serde_json::to_value(checks.get("kept-up").await?)?;
+                Ok(match holds(&object) {
+                    true => Ok(object),
+                    false => Err(object.to_string()),
+                })
+            })
+            .await
+        }
+    };
+    let seen = until("a missing template is said", |check| {
+        let old = condition(&check["status"]["conditions"], TEMPLATE);
+        old["reason"] == "ExternalRemediationTemplateNotFound" && old["severity"] == "Error"
+    })
+    .await?;
+    let status = &seen["status"];
+    for (field, value) in [("expectedMachines", 1), ("observedGeneration", 1)] {
+        ensure!(status[field] == value, "{field}: {status}");
+    }
+    ensure!(status["targets"] == json!(["ill"]), "{status}");
+    let labels = &seen["metadata"]["labels"];
+    ensure!(
+        labels["cluster.x-k8s.io/cluster-name"] == "demo",
+        "{labels}"
+    );
+    let owned = &seen["metadata"]["ownerReferences"][0];
+    ensure!(
+        owned["uid"].as_str() == owner.metadata.uid.as_deref() && owned.get("controller").is_none(),
+        "{owned}"
+    );
+    let new = &status["v1beta2"]["conditions"];
+    let allowed = condition(new, "RemediationAllowed");
+    ensure!(allowed["reason"] == "RemediationAllowed", "{new}");
+    ensure!(condition(new, "Paused")["reason"] == "NotPaused", "{new}");
+
+    apply(
+        &w.client,
+        json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+            "kind": "Metal3RemediationTemplate",
+            "metadata": meta("late"),
+            "spec": { "template": { "spec": { "strategy": { "type": "Reboot" } } } },
+        }),
+    )
+    .await?;
+    until("it is taken back when it is there", |check| {
+        condition(&check["status"]["conditions"], TEMPLATE).is_null()
+    })
+    .await?;
+    apply(&w.client, cluster(true)).await?;
+    until("the pause is named", |check| {
+        let paused = condition(&check["status"]["v1beta2"]["conditions"], "Paused");
+        paused["status"] == "True" && paused["message"] == "Cluster spec.paused is true"
+    })
+    .await?;
+    Ok(())
+}
+
+const TEMPLATE: &str = "ExternalRemediationTemplateAvailable";
+
+fn condition(list: &Value, type_: &str) -> Value {
+    let mut all = list.as_array().into_iter().flatten();
+    all.find(|c| c["type"] == type_)
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// Status and text of what the webhook answers to a body.

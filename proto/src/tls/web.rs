@@ -1,7 +1,12 @@
 //! TLS of a web server for callers that show no certificate: a Kubernetes API server that calls a
 //! webhook. It is known by its DNS name, and has no role in the agents' trust.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration, time::SystemTime};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -102,7 +107,7 @@ impl fmt::Debug for WebTls {
 }
 
 impl Current {
-    fn read(cert_path: &PathBuf, key_path: &PathBuf) -> Result<Self, TlsError> {
+    fn read(cert_path: &Path, key_path: &Path) -> Result<Self, TlsError> {
         let cert = files::read(cert_path)?;
         let key: SecretSlice<u8> = files::read(key_path)?.into();
         let now = SystemTime::now();
@@ -110,7 +115,7 @@ impl Current {
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::Config {
-                path: cert_path.clone(),
+                path: cert_path.to_owned(),
                 reason: error.to_string(),
             })?
             .with_no_client_auth()
@@ -127,7 +132,6 @@ impl Current {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
 
     use rcgen::{CertificateParams, KeyPair};
 

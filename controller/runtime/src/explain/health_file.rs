@@ -80,7 +80,7 @@ pub fn explain_check_files(
             )));
         }
     };
-    Ok(explain_check(&scene(&key, around, mode)?, now))
+    Ok(explain_check(&scene(&key, &around, mode)?, now))
 }
 
 /// Sorts an object to where it belongs.

@@ -68,7 +68,7 @@ pub async fn explain_check_cluster(
             "asked for a time {apart} {side}, with the objects as they are now"
         ));
     }
-    let scene = scene(&key, around, config.health_checks)?;
+    let scene = scene(&key, &around, config.health_checks)?;
     Ok(explain_check(&scene, at.unwrap_or(now)))
 }
 

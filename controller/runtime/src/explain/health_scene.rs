@@ -36,7 +36,7 @@ pub(super) struct Surroundings {
 /// Puts together what a plan looks at.
 pub(super) fn scene(
     check: &Key,
-    around: Surroundings,
+    around: &Surroundings,
     mode: HealthChecks,
 ) -> Result<CheckScene, ExplainError> {
     let name = format!("MachineHealthCheck {check}");
@@ -54,12 +54,12 @@ pub(super) fn scene(
         &check.namespace,
         view.cluster_name.clone().unwrap_or_default(),
     );
-    let mut not_acting = standing(&view.meta, &around, mode, &mut notes);
-    let facts = facts(&cluster, &around, &mut not_acting, &mut notes)?;
+    let mut not_acting = standing(&view.meta, around, mode, &mut notes);
+    let facts = facts(&cluster, around, &mut not_acting, &mut notes)?;
     let mut found = around.seen.select(&view, &cluster);
     notes.extend(found.unread.iter().map(|why| format!("left out: {why}")));
     if around.from_files {
-        left_out(&mut found, &around, &mut notes);
+        left_out(&mut found, around, &mut notes);
     }
     Ok(CheckScene {
         check: check.clone(),

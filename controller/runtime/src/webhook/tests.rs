@@ -284,7 +284,7 @@ fn label_and_startup_timeout_are_filled_in_in_the_shape_of_the_check() {
     let flat = json!({ "op": "add", "path": "/spec/nodeStartupTimeout", "value": "10m0s" });
     assert_eq!(
         patched(&check("v1beta1", &spec())),
-        [labels.clone(), label.clone(), flat.clone()]
+        [labels, label.clone(), flat.clone()]
     );
     // Old fields are taken in the new version too, and keep their shape.
     assert_eq!(patched(&check("v1beta2", &spec()))[2], flat);
