@@ -3,7 +3,10 @@
 use std::{io::IsTerminal, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
-use rackhand_runtime::{Config, DrainBlocked, HealthChecks, NodeAction, NodeGone, WorkloadDown};
+use jiff::Timestamp;
+use rackhand_runtime::{
+    Config, DrainBlocked, HealthChecks, NodeAction, NodeGone, WebhookConfig, WorkloadDown,
+};
 use tracing_subscriber::EnvFilter;
 
 /// Decides which bare-metal node is unhealthy and brings it back.
@@ -46,9 +49,18 @@ pub(crate) struct Args {
     #[arg(long, default_value = "127.0.0.1:8080")]
     admin_address: SocketAddr,
 
+    /// Where admission webhooks for MachineHealthChecks are served; without it none are. For clusters
+    /// without Cluster API's own; every replica serves them.
+    #[arg(long, value_name = "ADDRESS")]
+    webhook_address: Option<SocketAddr>,
+
+    /// Directory with tls.crt and tls.key of the webhooks; read again when it changes.
+    #[arg(long, value_name = "DIR", default_value = "/etc/rackhand/webhook-tls")]
+    webhook_tls_dir: PathBuf,
+
     /// Which MachineHealthChecks are evaluated: `auto` takes all where this project installed their
     /// CRD, else those annotated rackhand.dev/evaluate="true".
-    #[arg(long, value_enum, default_value = "auto")]
+    #[arg(long, value_enum, default_value = "auto", global = true)]
     health_checks: Checks,
 
     /// How long baremetal-operator may act on our hold before the agent switches itself; at most 30s.
@@ -113,6 +125,49 @@ pub(crate) enum Command {
 pub(crate) enum Explain {
     /// A PowerRemediation or Metal3Remediation, of the cluster or from a file.
     Remediation(Remediation),
+    /// A MachineHealthCheck: the verdict on each machine and why, the limit, what would be done now and
+    /// what happens next. Exits with 0 when it was explained, and with 1 when it could not be.
+    #[command(
+        visible_alias = "machinehealthcheck",
+        after_help = "From files: kubectl get mhc,machines,clusters,m3r,powerremediations -n NS -o yaml \
+                      > dump.yaml, and kubectl get nodes -o yaml of the workload cluster."
+    )]
+    Mhc(Mhc),
+}
+
+/// Which health check, and how it is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Mhc {
+    /// Its name. With files that hold only one it may be left out.
+    #[arg(required_unless_present = "files")]
+    pub(crate) name: Option<String>,
+
+    /// Its namespace; without it that of the kubeconfig's context, or whichever the files hold.
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
+
+    /// Read the objects from these files (YAML documents, or what `kubectl get -o yaml` prints)
+    /// instead of the cluster; - is standard input.
+    #[arg(short, long = "file", value_name = "FILE", num_args = 1..)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Explain for this time (RFC 3339, such as 2026-08-01T02:14:07Z), with the objects as they are;
+    /// without it for now.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<Timestamp>,
+
+    /// How it is told.
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub(crate) output: TableOutput,
+}
+
+/// A form of output of what is a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableOutput {
+    #[value(alias = "text", alias = "wide")]
+    Table,
+    Json,
+    Yaml,
 }
 
 /// Which remediation, and how it is told.
@@ -249,6 +304,10 @@ impl Args {
             replica: self.replica,
             agent_tls_dir: self.agent_tls_dir,
             admin_address: self.admin_address,
+            webhook: self.webhook_address.map(|address| WebhookConfig {
+                address,
+                tls_dir: self.webhook_tls_dir,
+            }),
             health_checks: match self.health_checks {
                 Checks::Auto => HealthChecks::Auto,
                 Checks::None => HealthChecks::None,
@@ -306,6 +365,24 @@ mod tests {
     #[test]
     fn the_grace_of_baremetal_operator_is_at_most_thirty_seconds() {
         assert!(grace("30s").is_ok() && grace("31s").is_err());
+    }
+
+    #[test]
+    fn a_check_is_named_or_read_from_files() {
+        let parsed = |line: &str| Args::try_parse_from(line.split(' '));
+        assert!(parsed("x explain mhc").is_err());
+        assert!(parsed("x explain mhc workers --at yesterday").is_err());
+        let line = "x explain mhc workers -n ns -f a.yaml b.yaml --at 2026-08-01T02:14:07Z -o yaml";
+        let Some(Command::Explain {
+            what: Explain::Mhc(mhc),
+        }) = parsed(line).unwrap().command
+        else {
+            panic!("another command");
+        };
+        assert_eq!((mhc.name.as_deref(), mhc.files.len()), (Some("workers"), 2));
+        assert_eq!(mhc.output, TableOutput::Yaml);
+        assert!(mhc.at.is_some());
+        assert!(parsed("x explain mhc -f dump.yaml --health-checks all").is_ok());
     }
 
     #[test]

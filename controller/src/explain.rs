@@ -1,14 +1,18 @@
 //! `rackhand-controller explain`: asks, and prints the answer.
 
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     path::Path,
 };
 
 use anyhow::Context;
-use rackhand_runtime::{Config, Explanation, RequestKind, explain_cluster, explain_file};
+use jiff::Timestamp;
+use rackhand_runtime::{
+    Config, Explanation, RequestKind, explain_check_cluster, explain_check_files, explain_cluster,
+    explain_file,
+};
 
-use crate::args::{Output, Remediation, RequestKindArg};
+use crate::args::{Mhc, Output, Remediation, RequestKindArg, TableOutput};
 
 pub(crate) async fn remediation(asked: &Remediation, config: &Config) -> anyhow::Result<()> {
     let kind = asked.kind.map(|kind| match kind {
@@ -26,6 +30,46 @@ pub(crate) async fn remediation(asked: &Remediation, config: &Config) -> anyhow:
         (None, None) => anyhow::bail!("name a remediation or a file"),
     };
     print(&answer, asked.output)
+}
+
+pub(crate) async fn mhc(asked: &Mhc, config: &Config) -> anyhow::Result<()> {
+    let (name, namespace) = (asked.name.as_deref(), asked.namespace.as_deref());
+    let answer = match name {
+        Some(name) if asked.files.is_empty() => {
+            explain_check_cluster(config, namespace, name, asked.at).await?
+        }
+        _ => {
+            let mut files = Vec::new();
+            for file in &asked.files {
+                let text = read(file).map_err(|error| misplaced(error, file, name))?;
+                files.push((file.display().to_string(), text));
+            }
+            let at = asked.at.unwrap_or_else(Timestamp::now);
+            explain_check_files(&files, name, namespace, config.health_checks, at)?
+        }
+    };
+    let text = match asked.output {
+        TableOutput::Table => answer.to_string(),
+        TableOutput::Json => format!("{}\n", answer.to_json()),
+        TableOutput::Yaml => answer.to_yaml(),
+    };
+    // A reader that went away has seen enough.
+    std::io::stdout().write_all(text.as_bytes()).ok();
+    Ok(())
+}
+
+/// The name of a check after `-f` is taken for one more file.
+fn misplaced(error: anyhow::Error, file: &Path, name: Option<&str>) -> anyhow::Error {
+    let missing = error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|e| e.kind() == ErrorKind::NotFound);
+    if missing && name.is_none() {
+        return error.context(format!(
+            "if {} is the name of the check, it goes before -f",
+            file.display()
+        ));
+    }
+    error
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {

@@ -29,8 +29,10 @@ async fn run() -> anyhow::Result<()> {
     let mut args = args::Args::parse();
     args.init_log();
     if let Some(args::Command::Explain { what }) = args.command.take() {
-        let args::Explain::Remediation(asked) = what;
-        return explain::remediation(&asked, &args.config()).await;
+        return match what {
+            args::Explain::Remediation(asked) => explain::remediation(&asked, &args.config()).await,
+            args::Explain::Mhc(asked) => explain::mhc(&asked, &args.config()).await,
+        };
     }
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate())?;

@@ -14,7 +14,7 @@ pub use connect::{
     CONNECT_TIMEOUT, ConnectError, connect, connect_lazy, connect_lazy_over, connect_local,
 };
 pub use identity::{Identity, SpiffeId};
-pub use tls::{ClientTls, ServerTls, TlsError, TlsFiles};
+pub use tls::{ClientTls, ServerTls, TlsError, TlsFiles, WebTls};
 
 /// `rackhand.power.v1`, generated from `proto/rackhand/power/v1/power.proto`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]

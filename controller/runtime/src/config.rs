@@ -19,6 +19,15 @@ pub enum HealthChecks {
     All,
 }
 
+/// Where admission webhooks are served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookConfig {
+    /// The address.
+    pub address: SocketAddr,
+    /// `tls.crt` and `tls.key`.
+    pub tls_dir: PathBuf,
+}
+
 /// The settings.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -38,6 +47,8 @@ pub struct Config {
     pub agent_tls_dir: PathBuf,
     /// Where /livez, /readyz and /metrics are served.
     pub admin_address: SocketAddr,
+    /// Admission webhooks; `None`: none are served.
+    pub webhook: Option<WebhookConfig>,
     /// Which checks are ours.
     pub health_checks: HealthChecks,
     /// How long baremetal-operator may act before the agent does; at most 30 s.
@@ -72,6 +83,7 @@ impl Default for Config {
             replica: "rackhand-controller".into(),
             agent_tls_dir: "/etc/rackhand/tls".into(),
             admin_address: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            webhook: None,
             health_checks: HealthChecks::Auto,
             cooperative_grace: Duration::from_secs(20),
             drain_timeout: Duration::from_secs(600),

@@ -24,11 +24,14 @@ mod object;
 mod remediation;
 mod run;
 mod watch;
+mod webhook;
 mod writer;
 
-pub use config::{Config, HealthChecks};
+pub use config::{Config, HealthChecks, WebhookConfig};
 pub use explain::{
-    ExplainError, Explanation, NextStep, RequestKind, explain_cluster, explain_file,
+    CauseExplanation, CheckExplanation, ExplainError, Explanation, LimitExplanation,
+    MachineExplanation, NextStep, NextVerdict, RequestKind, explain_check_cluster,
+    explain_check_files, explain_cluster, explain_file,
 };
 pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
 pub use run::run;

@@ -26,6 +26,7 @@ use crate::{
     object::{Kind, Served},
     remediation,
     watch::watch_kind,
+    webhook,
     writer::Writer,
 };
 
@@ -44,6 +45,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
         .with_context(|| format!("admin address {}", config.admin_address))?;
     let tls = ClientTls::controller(TlsFiles::in_dir(&config.agent_tls_dir))
         .with_context(|| format!("agent TLS directory {}", config.agent_tls_dir.display()))?;
+    let webhook = match &config.webhook {
+        Some(config) => Some(webhook::bind(config).await?),
+        None => None,
+    };
     let client = management_client(config.kubeconfig.as_deref())
         .await
         .context("no way to the management cluster")?;
@@ -81,6 +86,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
         readers.spawn(async move {
             tokio::select! { () = watching => {}, () = cancel.cancelled() => {} }
             "certificate watch"
+        });
+    }
+    if let Some(webhook) = webhook {
+        let cancel = reading.clone();
+        readers.spawn(async move {
+            webhook.run(cancel).await;
+            "webhook"
         });
     }
     let mut synced = Vec::new();

@@ -172,26 +172,13 @@ impl Material {
         contents: Contents,
         now: SystemTime,
     ) -> Result<Self, TlsError> {
-        let chain = certificates(&files.cert, &contents.cert)?;
-        let leaf = chain.first().ok_or_else(|| no_pem(&files.cert))?.clone();
-        let not_after = check_validity(&files.cert, &leaf, now)?;
-        let key = PrivateKeyDer::from_pem_slice(contents.key.expose_secret()).map_err(|_| {
-            TlsError::Pem {
-                path: files.key.clone(),
-                expected: "private key",
-            }
-        })?;
-        let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => TlsError::KeyMismatch {
-                key: files.key.clone(),
-                cert: files.cert.clone(),
-            },
-            other => TlsError::Key {
-                path: files.key.clone(),
-                reason: other.to_string(),
-            },
-        })?;
-        let id = SpiffeId::from_certificate(&leaf).map_err(|source| TlsError::Identity {
+        let (key, not_after) = pair(
+            (&files.cert, &contents.cert),
+            (&files.key, &contents.key),
+            now,
+        )?;
+        let leaf = key.cert.first().ok_or_else(|| no_pem(&files.cert))?;
+        let id = SpiffeId::from_certificate(leaf).map_err(|source| TlsError::Identity {
             path: files.cert.clone(),
             source,
         })?;
@@ -217,7 +204,33 @@ impl Material {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+/// A certificate that is valid now with the key that belongs to it, and until when that is so.
+pub(super) fn pair(
+    (cert_path, cert): (&Path, &[u8]),
+    (key_path, key): (&Path, &SecretSlice<u8>),
+    now: SystemTime,
+) -> Result<(CertifiedKey, Timestamp), TlsError> {
+    let chain = certificates(cert_path, cert)?;
+    let leaf = chain.first().ok_or_else(|| no_pem(cert_path))?;
+    let not_after = check_validity(cert_path, leaf, now)?;
+    let key = PrivateKeyDer::from_pem_slice(key.expose_secret()).map_err(|_| TlsError::Pem {
+        path: key_path.to_owned(),
+        expected: "private key",
+    })?;
+    let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => TlsError::KeyMismatch {
+            key: key_path.to_owned(),
+            cert: cert_path.to_owned(),
+        },
+        other => TlsError::Key {
+            path: key_path.to_owned(),
+            reason: other.to_string(),
+        },
+    })?;
+    Ok((key, not_after))
+}
+
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|source| TlsError::Read {
         path: path.to_owned(),
         source,

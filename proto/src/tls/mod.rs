@@ -8,6 +8,7 @@ mod client;
 mod files;
 mod refusals;
 mod server;
+mod web;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -20,6 +21,7 @@ pub(crate) use client::WrongPeer;
 use files::{Contents, Material};
 pub use files::{TlsError, TlsFiles};
 pub use server::{AcceptLimits, Incoming, PeerInfo, PeerStream, ServerTls, incoming};
+pub use web::WebTls;
 
 use crate::identity::{Identity, SpiffeId};
 

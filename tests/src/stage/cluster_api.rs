@@ -9,9 +9,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use base64::Engine as _;
+use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
-use super::{END, Stage, install};
+use super::{END, LONG, Stage, install, wait_until};
 use crate::{
     cluster::apply,
     pki::CertSpec,
@@ -35,18 +36,30 @@ impl Stage {
         let tls = self.issue(&CertSpec::server(MANAGER))?;
         let ca = std::fs::read(tls.join("ca.crt"))?;
         let ca = base64::engine::general_purpose::STANDARD.encode(ca);
-        let mut hooks = Vec::new();
+        let (mut hooks, mut kinds) = (Vec::new(), Vec::new());
         for mut object in install::render(&dir.join("config/default").display().to_string())? {
             point(&mut object, webhooks, &ca);
             match object["apiVersion"].as_str().unwrap_or_default() {
                 // cert-manager is not here; the certificate is our own.
                 "cert-manager.io/v1" => {}
                 "admissionregistration.k8s.io/v1" => hooks.push(object),
+                "apiextensions.k8s.io/v1" => {
+                    kinds.extend(served(&object));
+                    apply(&self.client, object).await?;
+                }
                 _ => drop(apply(&self.client, object).await?),
             }
         }
         for (kind, plural) in CAPM3S {
             apply(&self.client, open_kind(kind, plural)).await?;
+        }
+        // Its manager ends where a kind is not served yet.
+        for kind in kinds {
+            wait_until(&format!("{} is served", kind.kind), LONG, || async {
+                let found = kube::discovery::pinned_kind(&self.client, &kind).await;
+                Ok(found.map(drop).map_err(|error| error.to_string()))
+            })
+            .await?;
         }
         let account = self.plane.kubeconfig_of("capi-system", MANAGER).await?;
         let command = vec![
@@ -77,6 +90,20 @@ impl Stage {
         }
         Ok(process)
     }
+}
+
+/// The kinds that a CRD brings.
+fn served(crd: &Value) -> Vec<GroupVersionKind> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, kind) = (
+        text(&crd["spec"]["group"]),
+        text(&crd["spec"]["names"]["kind"]),
+    );
+    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    versions
+        .filter(|version| version["served"] == true)
+        .map(|version| GroupVersionKind::gvk(&group, &text(&version["name"]), &kind))
+        .collect()
 }
 
 /// A kind of CAPM3 that takes any field.

@@ -151,7 +151,7 @@ pub struct MachineHealthCheckSpec {
 pub struct Selector {
     /// Labels that must be there with exactly these values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 100))]
+    #[schemars(schema_with = "labels_schema")]
     pub match_labels: BTreeMap<String, String>,
     /// Further demands on labels; all of them must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -168,13 +168,17 @@ pub struct Selector {
 }]))]
 pub struct SelectorRequirement {
     /// The label.
-    #[schemars(length(min = 1, max = 317))]
+    #[schemars(length(min = 1, max = 317), regex(pattern = LABEL_KEY))]
     pub key: String,
     /// How the label relates to the values.
     pub operator: SelectorOperator,
     /// The values that In and NotIn speak of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(
+        length(max = 100),
+        inner(length(max = 63), regex(pattern = LABEL_VALUE)),
+        extend("x-kubernetes-list-type" = "atomic")
+    )]
     pub values: Vec<String>,
 }
 
@@ -191,10 +195,10 @@ pub enum SelectorOperator {
     DoesNotExist,
 }
 
-/// What makes a Machine unhealthy.
+/// What makes a Machine unhealthy. It may be empty: Cluster API fills in the
+/// startup timeout before it looks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("minProperties" = 1))]
 pub struct Checks {
     /// How many seconds a Machine may take to get its Node; 600 when not set,
     /// and 0 is for ever. Otherwise at least 30.
@@ -287,7 +291,7 @@ pub struct Remediation {
     /// The template that remediation requests are made from. When not set, the
     /// owner of the Machine is asked to replace it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template_ref: Option<TemplateReference>,
+    pub template_ref: Option<TemplateRef>,
 }
 
 /// A limit on the number of unhealthy Machines.
@@ -307,7 +311,30 @@ pub struct TriggerIf {
     pub unhealthy_in_range: Option<String>,
 }
 
-/// A remediation template in the namespace of the check.
+/// A remediation template in the namespace of the check, as v1beta2 names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateRef {
+    /// The template's kind; without its ending "Template" it is the request's.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$")
+    )]
+    pub kind: String,
+    /// The template's name.
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_NAME))]
+    pub name: String,
+    /// The template's group and version.
+    #[schemars(
+        length(min = 1, max = 317),
+        regex(
+            pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[a-z]([-a-z0-9]*[a-z0-9])?$"
+        )
+    )]
+    pub api_version: String,
+}
+
+/// A remediation template in the namespace of the check, as v1beta1 names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateReference {
@@ -346,7 +373,11 @@ pub struct MachineHealthCheckStatus {
     pub observed_generation: Option<i64>,
     /// The names of the Machines that are checked, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10000), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(
+        length(max = 10000),
+        inner(length(min = 1, max = 253)),
+        extend("x-kubernetes-list-type" = "atomic")
+    )]
     pub targets: Vec<String>,
     /// Conditions: of the v1beta1 contract in v1beta1's shape, of the v1beta2
     /// contract in v1beta2's.
@@ -361,13 +392,39 @@ pub struct MachineHealthCheckStatus {
     pub deprecated: Option<Deprecated>,
 }
 
-/// A number, or a percentage. A quoted plain number is refused.
+/// The key of a label: a qualified name.
+const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
+/// The value of a label; it may be empty.
+const LABEL_VALUE: &str = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
+/// A name as most kinds have it.
+const DNS_NAME: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
+/// Labels whose names and values an API server would take.
+fn labels_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "maxProperties": 100,
+        "additionalProperties": {"type": "string", "maxLength": 63, "pattern": LABEL_VALUE},
+        "x-kubernetes-validations": [{
+            "rule": format!("self.all(key, key.size() <= 317 && key.matches(r'{LABEL_KEY}'))"),
+            "message": "a label's name is up to 63 letters, digits, '-', '_' and '.', with a \
+                        DNS name and '/' before it or not",
+        }],
+    })
+}
+
+/// A number, or a percentage, with a sign or without. A quoted plain number is
+/// refused.
 fn limit_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "x-kubernetes-int-or-string": true,
         "anyOf": [{"type": "integer"}, {"type": "string"}],
-        "pattern": "^[0-9]+%$",
+        "pattern": "^[+-]?[0-9]+%$",
         "maxLength": 16,
+        "x-kubernetes-validations": [{
+            "rule": "type(self) == string || (self >= -2147483648 && self <= 2147483647)",
+            "message": "must fit into 32 bits",
+        }],
     })
 }
 
@@ -377,7 +434,7 @@ fn machine_condition_schema(_: &mut schemars::SchemaGenerator) -> schemars::Sche
         "type": "string",
         "minLength": 1,
         "maxLength": 316,
-        "pattern": r"^([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+        "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
         "x-kubernetes-validations": [{
             "rule": "!(self in ['Ready', 'Available', 'HealthCheckSucceeded', 'OwnerRemediated', \
                      'ExternallyRemediated'])",

@@ -1,4 +1,4 @@
-//! MachineHealthCheck, of Cluster API (v1beta1, v1beta2) and of OpenShift.
+//! MachineHealthCheck, of Cluster API (v1beta1, v1beta2).
 //!
 //! Owns reading its rules in either shape: flat with durations, or nested with
 //! seconds. It must never fill in a default or judge a value's size: what is
@@ -21,7 +21,7 @@ use crate::names;
 pub struct MachineHealthCheckView {
     /// Its metadata.
     pub meta: Meta,
-    /// The cluster whose Machines it checks; OpenShift's checks name none.
+    /// The cluster whose Machines it checks.
     pub cluster_name: Option<String>,
     /// Which Machines it checks.
     pub selector: LabelSelector,
@@ -153,7 +153,7 @@ impl LabelSelector {
             })
     }
 
-    fn read(fields: &Fields<'_>) -> Result<Self, ViewError> {
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, ViewError> {
         let match_expressions = fields
             .items("spec.selector.matchExpressions")?
             .iter()
@@ -188,7 +188,10 @@ impl LabelSelector {
 
 /// Reads a list of checks whose time is in seconds, or else as a duration. No
 /// time at all is no time to wait, as upstream reads it.
-fn checks(fields: &Fields<'_>, path: &'static str) -> Result<Vec<ConditionCheck>, ViewError> {
+pub(super) fn checks(
+    fields: &Fields<'_>,
+    path: &'static str,
+) -> Result<Vec<ConditionCheck>, ViewError> {
     fields
         .items(path)?
         .iter()

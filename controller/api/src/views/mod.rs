@@ -18,6 +18,7 @@ mod machine;
 mod machine_health_check;
 mod meta;
 mod metal3;
+mod openshift;
 mod power;
 mod template;
 
@@ -31,6 +32,7 @@ pub use machine_health_check::{
 };
 pub use meta::{Meta, ObjectRef, OwnerRef};
 pub use metal3::{HostRef, Metal3MachineView, Metal3RemediationView, Strategy};
+pub use openshift::OpenShiftHealthCheckView;
 pub use power::PowerRemediationView;
 pub use template::{RemediationTemplateView, TemplateRef};
 

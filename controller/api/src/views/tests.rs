@@ -7,6 +7,7 @@ use super::*;
 
 mod health_check;
 mod metal3;
+mod openshift;
 mod power;
 
 fn object(value: Value) -> DynamicObject {

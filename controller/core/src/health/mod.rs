@@ -1,6 +1,7 @@
 //! Health checks of Machines: verdict per machine, plan per check.
 //!
-//! Owns: the rules of Cluster API's MachineHealthCheck (v1beta1 and v1beta2 read into one model).
+//! Owns: the rules of Cluster API's MachineHealthCheck (v1beta1 and v1beta2 read into one model), and
+//! beside them what OpenShift does otherwise.
 //! Must never: act, or count a machine that it could not judge as healthy.
 //!
 //! ```text
@@ -19,8 +20,10 @@ mod duration;
 mod facts;
 mod fleet;
 mod gate;
+mod openshift;
 mod plan;
 mod rules;
+mod timeline;
 mod verdict;
 mod words;
 
@@ -29,8 +32,14 @@ pub use duration::{GoDuration, go_duration};
 pub use facts::{ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, RequestView, Target};
 pub use fleet::{Fleet, Turn, Wanted};
 pub use gate::{Gate, Tally, counts_against_limit};
+pub use openshift::{
+    Carried, ExternalStep, OpenShiftAction, OpenShiftCheck, OpenShiftMachine, OpenShiftPlan,
+    OpenShiftStrategy, OpenShiftTarget, counts_as_healthy, external_step, judge_openshift,
+    most_unhealthy, openshift_action, plan_openshift,
+};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
 pub use rules::{Check, ConditionRule, IntOrPercent, Limit};
+pub use timeline::{Onset, onsets};
 pub use verdict::{Cause, Judgement, SkipReason, UnknownReason, Verdict, judge, verdict};
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 mod conditions;
 mod fleet;
 mod gate;
+mod openshift;
 mod plan;
 mod props;
+mod timeline;
 mod verdict;
 
 use std::time::Duration;

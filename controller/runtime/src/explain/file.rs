@@ -76,7 +76,7 @@ pub(super) fn explain_file_at(
 #[derive(Deserialize)]
 struct Document(Value);
 
-fn documents(text: &str) -> Result<Vec<DynamicObject>, ExplainError> {
+pub(super) fn documents(text: &str) -> Result<Vec<DynamicObject>, ExplainError> {
     let mut objects = Vec::new();
     for (number, part) in text.split("\n---").enumerate() {
         let blank = |line: &str| {

@@ -1,4 +1,5 @@
-//! `explain`: where a remediation stands, why, until when and what comes next, from the objects alone.
+//! `explain`: where a remediation stands, or what a health check finds, why, until when and what comes
+//! next, from the objects alone.
 //!
 //! Owns reading the objects and the words. Must never decide: `rackhand_core` does, by the function
 //! that runs in production. Must never write, nor ask an agent or a BMC: what only they know is
@@ -8,6 +9,12 @@ mod agents;
 mod etcd;
 mod file;
 mod gather;
+mod health;
+mod health_file;
+mod health_live;
+mod health_scene;
+mod health_table;
+mod health_words;
 mod scene;
 mod words;
 
@@ -19,6 +26,11 @@ use serde::Serialize;
 
 pub use file::explain_file;
 pub use gather::explain_cluster;
+pub use health::{
+    CauseExplanation, CheckExplanation, LimitExplanation, MachineExplanation, NextVerdict,
+};
+pub use health_file::explain_check_files;
+pub use health_live::explain_check_cluster;
 
 use crate::object::Kind;
 
@@ -182,5 +194,7 @@ impl fmt::Display for Explanation {
     }
 }
 
+#[cfg(test)]
+mod health_tests;
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,7 @@ use super::{
     actions::Acted,
     others::{News, OtherKind, Others},
     queue::{Item, Queue},
+    recipe::Unusable,
     watched::Watched,
 };
 use crate::{index::Inbox, object::Key};
@@ -50,6 +51,8 @@ pub(super) struct Driver {
     creating: BTreeSet<Item>,
     /// Machines whose last action failed: they wait for their time.
     held: BTreeSet<Item>,
+    /// Why their request, which is due, was not made.
+    unmade: BTreeMap<Item, Unusable>,
     /// Machines that wait for their check's recipe.
     parked: BTreeSet<Item>,
     /// What came of an action, until the Machine shows it.
@@ -81,6 +84,7 @@ impl Driver {
             queue: Queue::default(),
             creating: BTreeSet::new(),
             held: BTreeSet::new(),
+            unmade: BTreeMap::new(),
             parked: BTreeSet::new(),
             acted: BTreeMap::new(),
             others: Arc::default(),

@@ -44,6 +44,14 @@ impl Mine {
         }
     }
 
+    /// The same where it is known whose CRD it is.
+    pub(crate) fn knowing(mode: HealthChecks, our_crd: bool) -> Self {
+        Self {
+            mode,
+            our_crd: AtomicBool::new(our_crd),
+        }
+    }
+
     /// Looks at the CRD once.
     pub(crate) async fn look(&self, client: &Client) {
         let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
@@ -107,13 +115,6 @@ mod tests {
         Meta::of(&object)
     }
 
-    fn mine(mode: HealthChecks, our_crd: bool) -> Mine {
-        Mine {
-            mode,
-            our_crd: AtomicBool::new(our_crd),
-        }
-    }
-
     #[test]
     fn by_default_a_check_is_ours_where_the_crd_is_or_where_it_says_so() {
         let (plain, annotated) = (
@@ -127,7 +128,7 @@ mod tests {
             (HealthChecks::None, true, false, false),
             (HealthChecks::All, false, true, true),
         ] {
-            let mine = mine(mode, our_crd);
+            let mine = Mine::knowing(mode, our_crd);
             assert_eq!(mine.evaluates(&plain), plain_is, "{mode:?} {our_crd}");
             assert_eq!(
                 mine.evaluates(&annotated),
@@ -136,12 +137,12 @@ mod tests {
             );
         }
         let no = check(&json!({ EVALUATE_ANNOTATION: "false" }));
-        assert!(!mine(HealthChecks::Auto, false).evaluates(&no));
+        assert!(!Mine::knowing(HealthChecks::Auto, false).evaluates(&no));
     }
 
     #[test]
     fn cluster_apis_pause_is_ours_too_unless_it_keeps_only_cluster_api_off() {
-        let mine = mine(HealthChecks::Auto, false);
+        let mine = Mine::knowing(HealthChecks::Auto, false);
         assert!(!mine.paused(&check(&json!({}))));
         assert!(mine.paused(&check(&json!({ PAUSED_ANNOTATION: "" }))));
         assert!(mine.paused(&check(&json!({ CAPI_PAUSED_ANNOTATION: "" }))));

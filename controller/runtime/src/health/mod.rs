@@ -16,7 +16,11 @@ mod mine;
 mod others;
 mod queue;
 mod recipe;
+mod seen;
+mod shown;
 mod status;
+#[cfg(test)]
+mod table;
 mod watched;
 
 use std::sync::Arc;
@@ -25,6 +29,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use mine::Mine;
+pub(crate) use seen::{Seen, Selected, cluster_facts, rules};
 
 use crate::{
     events::Events,

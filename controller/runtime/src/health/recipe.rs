@@ -32,7 +32,7 @@ pub(super) struct Recipe {
 }
 
 /// Why none can be made: the reason of `ExternallyRemediated`, and in words.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unusable {
     pub(super) reason: &'static str,
     pub(super) why: String,

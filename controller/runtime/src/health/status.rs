@@ -5,20 +5,13 @@
 use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use rackhand_api::{
-    names::{
-        CLUSTER_NAME_LABEL,
-        conditions::{
-            EXTERNAL_REMEDIATION_REQUEST_AVAILABLE, EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
-            PAUSED, REMEDIATION_ALLOWED,
-        },
-        kinds,
-    },
+    names::{CLUSTER_NAME_LABEL, conditions::REMEDIATION_ALLOWED, kinds},
     views::{ClusterView, MachineHealthCheckView, Shape},
 };
 use rackhand_core::health::Gate;
 use serde_json::{Value, json};
 
-use super::{Context, Mine, conditions::patch_status};
+use super::{Context, conditions::patch_status, recipe::Unusable, shown};
 use crate::{
     api::ApiError,
     object::{Key, Kind, api},
@@ -37,6 +30,8 @@ pub(super) struct Summary {
     pub(super) targets: Option<Vec<String>>,
     pub(super) gate: Gate,
     pub(super) paused: bool,
+    /// Why a request that is due was not made.
+    pub(super) failed: Option<Unusable>,
 }
 
 /// Status, label and owner of the check.
@@ -67,20 +62,13 @@ pub(super) async fn check_status(
     };
     let message = gate.message.as_str();
     let mut old = Vec::new();
-    let mut new = Vec::new();
-    if !Mine::beside(&view.meta) {
-        new.push(NewCondition {
-            type_: PAUSED,
-            status: if paused { "True" } else { "False" },
-            reason: if paused { "Paused" } else { "NotPaused" },
-            message: if paused {
-                "the Cluster or this check is paused"
-            } else {
-                ""
-            },
-            severity: None,
-        });
-    }
+    let why = shown::pauses(&view.meta, &cluster);
+    let mut new: Vec<NewCondition<'_>> = shown::paused(&view.meta, paused, &why)
+        .into_iter()
+        .collect();
+    let failed = summary.failed.as_ref().map(|f| (f.reason, f.why.as_str()));
+    let (complaint, gone) = shown::external(view, failed);
+    old.extend(complaint);
     if !paused {
         old.push(NewCondition {
             type_: REMEDIATION_ALLOWED,
@@ -97,7 +85,7 @@ pub(super) async fn check_status(
             severity: None,
         });
     }
-    let conditions = both_lists(object, view.shape, &old, &new, &cleared(view), now);
+    let conditions = both_lists(object, view.shape, &old, &new, &gone, now);
     let counts = counts(view, summary);
     let mut latest = object.clone();
     let closing = !gate.open
@@ -133,17 +121,6 @@ pub(super) async fn check_status(
             .send(object, true, "RemediationRestricted", message);
     }
     belongs(context, &latest, view, &cluster).await
-}
-
-/// Complaints of the old list that nothing ever took back upstream.
-fn cleared(view: &MachineHealthCheckView) -> Vec<&'static str> {
-    [
-        EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
-        EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
-    ]
-    .into_iter()
-    .filter(|t| view.condition(t).is_some())
-    .collect()
 }
 
 /// The counts; `None`: they stand there already.

@@ -237,6 +237,7 @@ impl Watched {
             targets: names.then(|| self.fleet.status().targets),
             gate: self.fleet.gate(),
             paused: self.fleet.paused(),
+            failed: None,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Carries out what machines want, each for itself.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 use rackhand_core::health::{Action, RequestView, Verdict};
@@ -13,7 +16,7 @@ use crate::{
         conditions::{Shown, machine_conditions},
         queue::Item,
         recipe::{self, Read, Unusable},
-        status::{check_status, report_invalid},
+        status::{Summary, check_status, report_invalid},
     },
     object::Key,
 };
@@ -62,6 +65,10 @@ impl Driver {
         let Some(wanted) = watched.fleet.wanted(&item.machine) else {
             return;
         };
+        let is_due = matches!(
+            wanted.action,
+            Some(Action::CreateRequest { .. } | Action::ReportForeignRequest { .. })
+        );
         let idle = self.held.contains(&item) || self.acted.contains_key(&item);
         let action = wanted.action.filter(|_| !idle);
         if watched.spec.dry_run {
@@ -76,6 +83,9 @@ impl Driver {
             acted: None,
             healthy: *wanted.verdict == Verdict::Healthy && !watched.fleet.paused(),
         };
+        if !is_due && self.unmade.remove(&item).is_some() {
+            self.status_due(&item.check);
+        }
         match action {
             None => self.show(item, shown),
             Some(Action::CreateRequest { uid, .. }) => self.create(item, uid),
@@ -88,10 +98,12 @@ impl Driver {
                 },
             ),
             Some(Action::ReportForeignRequest { owner, .. }) => {
-                let acted = Acted::NotRequested(Unusable {
+                let unusable = Unusable {
                     reason: "RemediationRequestCreationFailed",
                     why: format!("a request of this name exists and belongs to {owner}; delete it"),
-                });
+                };
+                self.complain(&item, Some(&unusable));
+                let acted = Acted::NotRequested(unusable);
                 self.show(
                     item,
                     Shown {
@@ -213,6 +225,11 @@ impl Driver {
                         .request_uid(&self.context, &self.others, &item.key())
                         .is_some()
                 });
+                let why = match &acted {
+                    Acted::NotRequested(why) => Some(why),
+                    _ => None,
+                };
+                self.complain(item, why);
                 match acted {
                     Acted::Requested if !seen => self.queue.later(item, now + SEE_AGAIN),
                     Acted::NotRequested(_) => {
@@ -234,12 +251,24 @@ impl Driver {
         }
         if !self.checks.contains_key(&item.check) {
             self.creating.remove(item);
+            self.unmade.remove(item);
             self.held.remove(item);
             self.acted.remove(item);
             return;
         }
         self.request_changed(item);
         self.reconsider(item);
+    }
+
+    /// The check says why a request that is due was not made, until it is.
+    fn complain(&mut self, item: &Item, why: Option<&Unusable>) {
+        let before = match why {
+            Some(why) => self.unmade.insert(item.clone(), why.clone()),
+            None => self.unmade.remove(item),
+        };
+        if before.as_ref() != why {
+            self.status_due(&item.check);
+        }
     }
 
     fn written(
@@ -304,6 +333,7 @@ impl Driver {
     }
 
     pub(super) fn write_status(&mut self, key: &Key) {
+        let failed = self.first_complaint(key);
         let Some(watched) = self.checks.get_mut(key) else {
             return;
         };
@@ -312,11 +342,21 @@ impl Driver {
             return;
         }
         watched.pace.writing = true;
-        let (context, check, summary) = (self.context.clone(), key.clone(), watched.summary());
+        let (context, check) = (self.context.clone(), key.clone());
+        let summary = Summary {
+            failed,
+            ..watched.summary()
+        };
         self.spawn(UnderWay::Status(check.clone()), async move {
             let written = check_status(&context, &check, &summary).await;
             Done::Status(check, written)
         });
+    }
+
+    fn first_complaint(&self, key: &Key) -> Option<Unusable> {
+        let mut from = self.unmade.range(Item::new(key, &Arc::from(""))..);
+        let (_, why) = from.next().filter(|(item, _)| item.check == *key)?;
+        Some(why.clone())
     }
 
     fn status_written(&mut self, key: &Key, whole: bool, now: Instant) {

@@ -257,6 +257,7 @@ impl Driver {
         self.held.retain(other);
         self.parked.retain(other);
         self.acted.retain(|item, _| other(item));
+        self.unmade.retain(|item, _| other(item));
     }
 
     /// Watches a kind of requests that others carry out.

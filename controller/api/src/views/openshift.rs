@@ -1,0 +1,82 @@
+//! MachineHealthCheck of OpenShift (machine.openshift.io/v1beta1).
+//!
+//! Owns reading it. It must never fill in a default, nor take an empty selector
+//! for nothing: there it selects every Machine of the namespace.
+
+use std::time::Duration;
+
+use kube::api::DynamicObject;
+
+use super::condition::{Condition, find_condition};
+use super::fields::{Fields, ViewError};
+use super::machine_health_check::{ConditionCheck, LabelSelector, checks};
+use super::meta::Meta;
+use super::template::TemplateRef;
+use crate::int_or_percent::IntOrPercent;
+use crate::names;
+
+/// The strategy that marks Machines for a power cycle from outside.
+const EXTERNAL_BAREMETAL: &str = "external-baremetal";
+
+/// What we read of OpenShift's MachineHealthCheck.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenShiftHealthCheckView {
+    /// Its metadata.
+    pub meta: Meta,
+    /// Which Machines of its namespace it checks; empty is all of them.
+    pub selector: LabelSelector,
+    /// How long a Machine may be without a Node; zero is for ever.
+    pub node_startup_timeout: Option<Duration>,
+    /// Conditions of a Node that make its Machine unhealthy.
+    pub node_checks: Vec<ConditionCheck>,
+    /// The check acts only while no more than so many Machines are unhealthy.
+    /// An error, in words, allows nothing but is no reason not to look.
+    pub max_unhealthy: Result<Option<IntOrPercent>, String>,
+    /// What remediation requests are made from. Its namespace is ignored.
+    pub remediation_template: Option<TemplateRef>,
+    /// It asks for `external-baremetal`.
+    pub external_baremetal: bool,
+    /// Its conditions, in the old form.
+    pub conditions: Vec<Condition>,
+    /// How many Machines it counted.
+    pub expected_machines: Option<i32>,
+    /// How many of them it found healthy.
+    pub current_healthy: Option<i32>,
+    /// How many more may become unhealthy before it stops acting.
+    pub remediations_allowed: Option<i32>,
+}
+
+impl OpenShiftHealthCheckView {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// When a field that we need has the wrong form, but for the limit.
+    pub fn from_dynamic(object: &DynamicObject) -> Result<Self, ViewError> {
+        let meta = Meta::of(object);
+        let fields = Fields::of(names::kinds::MACHINE_HEALTH_CHECK, object);
+        let strategy = meta
+            .annotations
+            .get(names::OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION);
+        Ok(Self {
+            selector: LabelSelector::read(&fields)?,
+            node_startup_timeout: fields.duration("spec.nodeStartupTimeout")?,
+            node_checks: checks(&fields, "spec.unhealthyConditions")?,
+            max_unhealthy: fields
+                .int_or_percent("spec.maxUnhealthy")
+                .map_err(|error| format!("{} {}", error.field, error.problem)),
+            remediation_template: TemplateRef::read(&fields, "spec.remediationTemplate")?,
+            external_baremetal: strategy.is_some_and(|said| said == EXTERNAL_BAREMETAL),
+            conditions: Condition::list(&fields, "status.conditions")?,
+            expected_machines: fields.int32("status.expectedMachines")?,
+            current_healthy: fields.int32("status.currentHealthy")?,
+            remediations_allowed: fields.int32("status.remediationsAllowed")?,
+            meta,
+        })
+    }
+
+    /// The condition of this type.
+    #[must_use]
+    pub fn condition(&self, condition_type: &str) -> Option<&Condition> {
+        find_condition(&self.conditions, condition_type)
+    }
+}

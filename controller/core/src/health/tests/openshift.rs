@@ -1,0 +1,283 @@
+//! OpenShift's way of judging, counting and acting.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn check(strategy: OpenShiftStrategy) -> OpenShiftCheck {
+    OpenShiftCheck {
+        startup_timeout: Some(secs(600)),
+        node_conditions: vec![mk_rule("Ready", "Unknown", 300)],
+        max_unhealthy: Some(IntOrPercent::Percent(100)),
+        strategy,
+        paused: false,
+    }
+}
+
+fn machine(name: &str) -> OpenShiftMachine {
+    OpenShiftMachine {
+        name: name.into(),
+        uid: format!("uid-{name}"),
+        failed: None,
+        last_updated: Some(at(0)),
+        deleting: false,
+        controlled: true,
+        master: false,
+        external_remediation: false,
+    }
+}
+
+fn target(name: &str, node: NodeView) -> OpenShiftTarget {
+    OpenShiftTarget {
+        machine: machine(name),
+        node,
+        request: RequestView::None,
+    }
+}
+
+fn well(name: &str) -> OpenShiftTarget {
+    target(name, mk_node("True", at(0)))
+}
+
+fn ill(name: &str) -> OpenShiftTarget {
+    target(name, mk_node("Unknown", at(0)))
+}
+
+fn label(
+    machine: &OpenShiftMachine,
+    node: &NodeView,
+    now: i64,
+) -> (&'static str, Option<Timestamp>) {
+    let check = check(OpenShiftStrategy::Delete);
+    let judged = judge_openshift(&check, machine, node, at(now));
+    (judged.verdict.label(), judged.changes_at)
+}
+
+#[test]
+fn failed_comes_before_the_node_and_the_node_before_its_conditions() {
+    let mut failed = machine("m");
+    failed.failed = Some("Failed: no host".into());
+    for node in [NodeView::NotJoined, mk_node("True", at(0))] {
+        assert_eq!(label(&failed, &node, 1).0, "unhealthy");
+    }
+    let gone = NodeView::Missing { name: "n".into() };
+    assert_eq!(label(&machine("m"), &gone, 1), ("unhealthy", None));
+    let unknown = mk_node("Unknown", at(0));
+    assert_eq!(
+        label(&machine("m"), &unknown, 299),
+        ("suspect", Some(at(300)))
+    );
+    assert_eq!(label(&machine("m"), &unknown, 300), ("unhealthy", None));
+    assert_eq!(label(&machine("m"), &unreachable(), 900), ("unknown", None));
+}
+
+#[test]
+fn the_startup_timeout_runs_from_the_last_update_and_never_ends_without_one() {
+    let mut m = machine("m");
+    m.last_updated = Some(at(100));
+    assert_eq!(
+        label(&m, &NodeView::NotJoined, 699),
+        ("suspect", Some(at(700)))
+    );
+    assert_eq!(label(&m, &NodeView::NotJoined, 700).0, "unhealthy");
+    m.last_updated = None;
+    for now in [0, 10_000] {
+        let (verdict, changes) = label(&m, &NodeView::NotJoined, now);
+        assert_eq!((verdict, changes), ("suspect", Some(at(now + 600))));
+    }
+    let mut off = check(OpenShiftStrategy::Delete);
+    off.startup_timeout = None;
+    let judged = judge_openshift(&off, &machine("m"), &NodeView::NotJoined, at(99_999));
+    assert_eq!(
+        (judged.verdict.label(), judged.changes_at),
+        ("unknown", None)
+    );
+}
+
+#[test]
+fn only_a_machine_that_is_well_in_every_respect_counts_as_healthy() {
+    let plan = |target: OpenShiftTarget| {
+        plan_openshift(&check(OpenShiftStrategy::Template), &[target], at(100)).healthy
+    };
+    assert_eq!(plan(well("a")), 1);
+    assert_eq!(plan(ill("soon")), 0, "its time still runs");
+    assert_eq!(plan(target("starting", NodeView::NotJoined)), 0);
+    let mut deleting = well("deleting");
+    deleting.machine.deleting = true;
+    assert_eq!(plan(deleting), 0);
+    let mut marked = well("marked");
+    marked.machine.external_remediation = true;
+    assert_eq!(plan(marked), 0);
+    let mut requested = well("requested");
+    requested.request = RequestView::Open;
+    assert_eq!(plan(requested), 0, "F10: its remediation is not over");
+}
+
+#[test]
+fn a_share_is_rounded_down_a_negative_limit_is_none_and_one_that_does_not_read_allows_nothing() {
+    for (limit, expected, most) in [
+        (Some(IntOrPercent::Percent(40)), 2, Some(0)),
+        (Some(IntOrPercent::Percent(40)), 6, Some(2)),
+        (Some(IntOrPercent::Int(7)), 2, Some(7)),
+        (Some(IntOrPercent::Int(-3)), 2, Some(0)),
+        (None, 2, None),
+    ] {
+        assert_eq!(most_unhealthy(limit, expected), most);
+    }
+    let fleet = [well("a"), ill("b"), ill("c")];
+    let mut check = check(OpenShiftStrategy::Delete);
+    check.max_unhealthy = Some(IntOrPercent::Int(3));
+    let plan = plan_openshift(&check, &fleet, at(400));
+    assert_eq!((plan.expected, plan.healthy), (3, 1));
+    assert_eq!((plan.open, plan.remediations_allowed), (true, 1));
+    check.max_unhealthy = Some(IntOrPercent::Int(1));
+    let plan = plan_openshift(&check, &fleet, at(400));
+    assert_eq!(
+        (plan.open, plan.remediations_allowed, plan.actions.len()),
+        (false, 0, 0)
+    );
+    assert!(plan.message.contains("2 of 3 machines"), "{}", plan.message);
+    check.max_unhealthy = None;
+    assert!(!plan_openshift(&check, &[well("a")], at(0)).open);
+}
+
+#[test]
+fn the_timer_runs_while_the_limit_is_closed_and_not_while_the_check_is_paused() {
+    let mut check = check(OpenShiftStrategy::Delete);
+    check.max_unhealthy = Some(IntOrPercent::Int(0));
+    let plan = plan_openshift(&check, &[ill("a")], at(100));
+    assert_eq!((plan.open, plan.wake_at), (false, Some(at(300))));
+    check.paused = true;
+    let plan = plan_openshift(&check, &[ill("a")], at(400));
+    assert_eq!((plan.wake_at, plan.actions.len()), (None, 0));
+    assert_eq!(plan.verdicts["a"].label(), "unhealthy");
+}
+
+#[test]
+fn each_strategy_has_its_action() {
+    let done = |strategy, change: &dyn Fn(&mut OpenShiftTarget)| {
+        let mut target = ill("m");
+        change(&mut target);
+        let plan = plan_openshift(&check(strategy), &[target], at(400));
+        plan.actions.into_iter().next()
+    };
+    let name = || "m".to_owned();
+    let (machine, uid) = (name(), "uid-m".to_owned());
+    let delete = OpenShiftAction::DeleteMachine { machine, uid };
+    assert_eq!(
+        done(OpenShiftStrategy::Delete, &|_| {}),
+        Some(delete.clone())
+    );
+    assert_eq!(
+        done(OpenShiftStrategy::Delete, &|t| t.machine.master = true),
+        Some(delete.clone()),
+        "masters are not exempt"
+    );
+    assert_eq!(
+        done(OpenShiftStrategy::Delete, &|t| t.machine.controlled = false),
+        Some(OpenShiftAction::SkipNoController { machine: name() })
+    );
+    assert_eq!(
+        done(OpenShiftStrategy::Delete, &|t| t.machine.deleting = true),
+        None
+    );
+
+    let external = OpenShiftStrategy::ExternalBaremetal;
+    let mark = OpenShiftAction::MarkExternal { machine: name() };
+    assert_eq!(done(external, &|_| {}), Some(mark));
+    assert_eq!(
+        done(external, &|t| t.machine.external_remediation = true),
+        None
+    );
+    let failed = |t: &mut OpenShiftTarget| t.machine.failed = Some("Failed".into());
+    assert_eq!(
+        done(external, &failed),
+        Some(delete),
+        "a failed one is replaced"
+    );
+
+    let template = OpenShiftStrategy::Template;
+    let (machine, uid) = (name(), "uid-m".to_owned());
+    let create = OpenShiftAction::CreateRequest { machine, uid };
+    assert_eq!(done(template, &|_| {}), Some(create));
+    assert_eq!(done(template, &|t| t.request = RequestView::Open), None);
+    assert_eq!(done(template, &|t| t.machine.deleting = true), None);
+    let foreign = |t: &mut OpenShiftTarget| t.request = RequestView::Foreign { owner: "x".into() };
+    assert!(matches!(
+        done(template, &foreign),
+        Some(OpenShiftAction::ReportForeignRequest { .. })
+    ));
+}
+
+#[test]
+fn a_recovered_machine_loses_its_request_while_the_limit_is_closed_too() {
+    let mut check = check(OpenShiftStrategy::Template);
+    check.max_unhealthy = Some(IntOrPercent::Int(0));
+    let mut back = well("back");
+    back.request = RequestView::Open;
+    let plan = plan_openshift(&check, &[back, ill("b")], at(400));
+    assert!(!plan.open);
+    let machine = "back".to_owned();
+    assert_eq!(plan.actions, [OpenShiftAction::DeleteRequest { machine }]);
+}
+
+#[test]
+fn the_mark_leads_to_one_power_cycle_and_goes_before_the_request() {
+    let mut m = machine("m");
+    let step = |m: &OpenShiftMachine, carried: &Carried| external_step(m, carried, true);
+    assert_eq!(step(&m, &Carried::None), ExternalStep::Nothing);
+    m.external_remediation = true;
+    assert_eq!(step(&m, &Carried::None), ExternalStep::Request);
+    assert_eq!(step(&m, &Carried::Running), ExternalStep::Nothing);
+    assert_eq!(step(&m, &Carried::Succeeded), ExternalStep::Unmark);
+    m.external_remediation = false;
+    assert_eq!(step(&m, &Carried::Succeeded), ExternalStep::Withdraw);
+    assert_eq!(step(&m, &Carried::Running), ExternalStep::Withdraw);
+}
+
+#[test]
+fn a_host_that_does_not_come_back_is_replaced_only_where_that_is_possible() {
+    let mut m = machine("m");
+    m.external_remediation = true;
+    let failed = Carried::Failed;
+    assert_eq!(
+        external_step(&m, &failed, true),
+        ExternalStep::DeleteMachine
+    );
+    assert_eq!(external_step(&m, &failed, false), ExternalStep::Blocked);
+    m.master = true;
+    assert_eq!(external_step(&m, &failed, true), ExternalStep::Blocked);
+    (m.master, m.controlled) = (false, false);
+    assert_eq!(external_step(&m, &failed, true), ExternalStep::Blocked);
+    m.deleting = true;
+    assert_eq!(external_step(&m, &failed, true), ExternalStep::Nothing);
+}
+
+proptest! {
+    #[test]
+    fn f10_a_closed_limit_and_a_limit_of_zero_never_remediate(
+        ills in 0usize..6,
+        wells in 0usize..6,
+        limit in -2i64..8,
+        strategy in 0usize..3,
+    ) {
+        let strategy = [
+            OpenShiftStrategy::Template,
+            OpenShiftStrategy::ExternalBaremetal,
+            OpenShiftStrategy::Delete,
+        ][strategy];
+        let mut check = check(strategy);
+        check.max_unhealthy = Some(IntOrPercent::Int(limit));
+        let fleet: Vec<OpenShiftTarget> = (0..ills)
+            .map(|i| ill(&format!("ill-{i}")))
+            .chain((0..wells).map(|i| well(&format!("well-{i}"))))
+            .collect();
+        let plan = plan_openshift(&check, &fleet, at(400));
+        let allowed = i64::try_from(ills).unwrap() <= limit.max(0);
+        prop_assert_eq!(plan.open, allowed);
+        prop_assert_eq!(plan.actions.len(), if allowed { ills } else { 0 });
+        if limit <= 0 {
+            prop_assert!(plan.actions.is_empty());
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! From objects to what a plan looks at, and who acts on the check.
+//!
+//! Uses the functions that the evaluation uses. What is not there to look at is assumed, and said.
+
+use jiff::Timestamp;
+use kube::{ResourceExt, api::DynamicObject};
+use rackhand_api::{
+    names::{
+        CAPI_PAUSED_ANNOTATION, CRD_LABEL, CRD_LABEL_VALUE, DRY_RUN_ANNOTATION,
+        EVALUATE_ANNOTATION, PAUSED_ANNOTATION, groups, kinds,
+    },
+    views::{ClusterView, MachineHealthCheckView, Meta},
+};
+use rackhand_core::health::{ClusterFacts, NodeView};
+
+use super::{ExplainError, health::CheckScene};
+use crate::{
+    config::HealthChecks,
+    health::{Mine, Seen, Selected, cluster_facts, rules},
+    object::Key,
+};
+
+/// The CRD that says whose checks these are.
+pub(super) const CRD: &str = "machinehealthchecks.cluster.x-k8s.io";
+
+/// What there is to look at.
+#[derive(Default)]
+pub(super) struct Surroundings {
+    /// The objects come from files, where any of them may be left out.
+    pub(super) from_files: bool,
+    pub(super) seen: Seen,
+    /// What else is to be said.
+    pub(super) notes: Vec<String>,
+}
+
+/// Puts together what a plan looks at.
+pub(super) fn scene(
+    check: &Key,
+    around: &Surroundings,
+    mode: HealthChecks,
+) -> Result<CheckScene, ExplainError> {
+    let name = format!("MachineHealthCheck {check}");
+    let object = around
+        .seen
+        .get(groups::CLUSTER_API, kinds::MACHINE_HEALTH_CHECK, check)
+        .ok_or_else(|| ExplainError::Request(format!("there is no {name}")))?;
+    let view = MachineHealthCheckView::from_dynamic(object).map_err(|error| {
+        ExplainError::Request(format!(
+            "{name} is not evaluated, since it does not read: {error}"
+        ))
+    })?;
+    let mut notes = around.notes.clone();
+    let cluster = Key::new(
+        &check.namespace,
+        view.cluster_name.clone().unwrap_or_default(),
+    );
+    let mut not_acting = standing(&view.meta, around, mode, &mut notes);
+    let facts = facts(&cluster, around, &mut not_acting, &mut notes)?;
+    let mut found = around.seen.select(&view, &cluster);
+    notes.extend(found.unread.iter().map(|why| format!("left out: {why}")));
+    if around.from_files {
+        left_out(&mut found, around, &mut notes);
+    }
+    Ok(CheckScene {
+        check: check.clone(),
+        cluster,
+        rules: rules(&view),
+        view,
+        facts,
+        fleet: found.targets,
+        not_acting,
+        notes,
+    })
+}
+
+/// Why Rackhand does not act on a check, by what the check and its CRD say.
+fn standing(
+    meta: &Meta,
+    around: &Surroundings,
+    mode: HealthChecks,
+    notes: &mut Vec<String>,
+) -> Vec<String> {
+    let annotated = meta.is_annotated_true(EVALUATE_ANNOTATION);
+    let crd = around.seen.objects.iter().find(|object| is_crd(object));
+    let ours = crd.map(|crd| {
+        let label = crd.labels().get(CRD_LABEL).map(String::as_str);
+        label == Some(CRD_LABEL_VALUE)
+    });
+    if ours.is_none() && mode == HealthChecks::Auto && !annotated {
+        notes.push(format!(
+            "who installed the CRD {CRD} was not there to look at; it is taken for Rackhand's"
+        ));
+    }
+    let mine = Mine::knowing(mode, ours.unwrap_or(true));
+    let mut why = Vec::new();
+    if !mine.evaluates(meta) {
+        let lacks = format!("the check does not carry {EVALUATE_ANNOTATION}=\"true\"");
+        why.push(match mode {
+            HealthChecks::None => "Rackhand evaluates no check (--health-checks=none)".into(),
+            HealthChecks::Annotated => format!("{lacks} (--health-checks=annotated)"),
+            HealthChecks::Auto | HealthChecks::All => {
+                format!("its CRD was not installed by Rackhand, and {lacks} (--health-checks=auto)")
+            }
+        });
+    }
+    if meta.is_deleting() {
+        why.push("the check is being deleted".into());
+    }
+    if mine.paused(meta) {
+        for annotation in [PAUSED_ANNOTATION, CAPI_PAUSED_ANNOTATION] {
+            if meta.has_annotation(annotation) {
+                why.push(format!(
+                    "the check is paused by its annotation {annotation}"
+                ));
+            }
+        }
+    }
+    if meta.is_annotated_true(DRY_RUN_ANNOTATION) {
+        why.push(format!(
+            "dry run: the check carries {DRY_RUN_ANNOTATION}=\"true\""
+        ));
+    }
+    let fights = annotated && ours == Some(false) && !meta.has_annotation(CAPI_PAUSED_ANNOTATION);
+    if fights && why.is_empty() {
+        notes.push(format!(
+            "Cluster API's own controller acts on this check too: give it the annotation \
+             {CAPI_PAUSED_ANNOTATION}, which keeps that one off and not Rackhand"
+        ));
+    }
+    why
+}
+
+fn facts(
+    key: &Key,
+    around: &Surroundings,
+    not_acting: &mut Vec<String>,
+    notes: &mut Vec<String>,
+) -> Result<ClusterFacts, ExplainError> {
+    let assumed = ClusterFacts {
+        paused: false,
+        infrastructure_ready: Some(Timestamp::MIN),
+        control_plane_initialized: Some(Timestamp::MIN),
+    };
+    let cluster = around.seen.get(groups::CLUSTER_API, kinds::CLUSTER, key);
+    let Some(cluster) = cluster else {
+        if around.from_files {
+            notes.push(format!(
+                "Cluster {key} is not in the files: it is taken for ready, initialized and not paused"
+            ));
+        } else {
+            not_acting.push(format!("Cluster {key} does not exist"));
+        }
+        return Ok(assumed);
+    };
+    let view = ClusterView::from_dynamic(cluster)
+        .map_err(|error| ExplainError::Request(error.to_string()))?;
+    not_acting.extend(paused(&view, key));
+    Ok(ClusterFacts {
+        paused: false,
+        ..cluster_facts(&view)
+    })
+}
+
+fn paused(view: &ClusterView, key: &Key) -> Vec<String> {
+    let mut why = Vec::new();
+    if view.paused {
+        why.push(format!("Cluster {key} is paused (spec.paused)"));
+    }
+    if view.meta.has_annotation(CAPI_PAUSED_ANNOTATION) {
+        why.push(format!(
+            "Cluster {key} is paused by its annotation {CAPI_PAUSED_ANNOTATION}"
+        ));
+    }
+    why
+}
+
+/// A Node that a file does not hold is one of which nothing is known, not one that is gone.
+fn left_out(found: &mut Selected, around: &Surroundings, notes: &mut Vec<String>) {
+    let mut missing = 0;
+    for (_, target) in &mut found.targets {
+        if let NodeView::Missing { name } = &target.node {
+            missing += 1;
+            target.node = NodeView::Unreachable {
+                why: format!("Node {name} is not in the files"),
+            };
+        }
+    }
+    if missing > 0 && around.seen.nodes.is_empty() {
+        notes.push(
+            "the files hold no Node: add `kubectl get nodes -o yaml` of the workload cluster"
+                .into(),
+        );
+    } else if missing > 0 {
+        notes.push(format!(
+            "{missing} of the Machines name a Node that is not in the files; in a cluster such a Node \
+             is gone, which makes its Machine unhealthy at once"
+        ));
+    }
+}
+
+/// What the checks that are there are called, for somebody who named none of them.
+pub(super) fn which(names: &[Key]) -> String {
+    if names.is_empty() {
+        return "there are none".into();
+    }
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    format!("there are: {}", names.join(", "))
+}
+
+/// Whether an object is the CRD of the checks.
+pub(super) fn is_crd(object: &DynamicObject) -> bool {
+    let kind = object.types.as_ref().map(|t| t.kind.as_str());
+    kind == Some("CustomResourceDefinition") && object.name_any() == CRD
+}
+
+/// Whether a MachineHealthCheck is of another dialect, and which one.
+pub(super) fn foreign(object: &DynamicObject) -> Option<String> {
+    let types = object.types.as_ref()?;
+    let group = types.api_version.split_once('/').map_or("", |(g, _)| g);
+    (types.kind == kinds::MACHINE_HEALTH_CHECK && group != groups::CLUSTER_API)
+        .then(|| types.api_version.clone())
+}

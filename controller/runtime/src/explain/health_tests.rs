@@ -1,0 +1,407 @@
+//! What an operator reads about a health check.
+
+use rackhand_api::names::{CAPI_PAUSED_ANNOTATION, EVALUATE_ANNOTATION};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::config::HealthChecks;
+
+const NOW: &str = "2026-08-01T02:10:00Z";
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn check() -> Value {
+    json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineHealthCheck",
+        "metadata": { "name": "workers", "namespace": "metal3", "uid": "c-1" },
+        "spec": {
+            "clusterName": "demo",
+            "maxUnhealthy": "40%",
+            "selector": { "matchLabels": { "pool": "a" } },
+            "unhealthyConditions": [{ "type": "Ready", "status": "Unknown", "timeout": "300s" }],
+            "remediationTemplate": {
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+                "kind": "Metal3RemediationTemplate", "name": "reboot",
+            },
+        },
+        "status": { "conditions": [{ "type": "RemediationAllowed", "status": "True" }] },
+    })
+}
+
+fn cluster() -> Value {
+    let ready = |t: &str| json!({ "type": t, "status": "True", "lastTransitionTime": "2026-07-01T00:00:00Z" });
+    json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
+        "metadata": { "name": "demo", "namespace": "metal3", "uid": "k-1" },
+        "status": { "conditions": [ready("InfrastructureReady"), ready("ControlPlaneInitialized")] },
+    })
+}
+
+fn crd(ours: bool) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "machinehealthchecks.cluster.x-k8s.io",
+            "labels": { "rackhand.dev/crd": if ours { "true" } else { "false" } },
+        },
+    })
+}
+
+fn machine(name: &str, node: bool) -> Value {
+    let mut machine = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
+        "metadata": {
+            "name": name, "namespace": "metal3", "uid": format!("u-{name}"),
+            "creationTimestamp": "2026-08-01T02:05:00Z",
+            "labels": { "pool": "a", "cluster.x-k8s.io/cluster-name": "demo" },
+        },
+        "spec": { "clusterName": "demo" },
+        "status": {},
+    });
+    if node {
+        machine["status"]["nodeRef"] = json!({ "name": name });
+    }
+    machine
+}
+
+fn node(name: &str, ready: &str, since: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "uid": format!("n-{name}") },
+        "status": { "conditions": [{
+            "type": "Ready", "status": ready, "reason": "NodeStatusUnknown",
+            "lastTransitionTime": since,
+        }]},
+    })
+}
+
+/// Five machines: one dead since 02:01, one since 02:07, two well, one without a Node yet.
+fn fleet() -> Vec<Value> {
+    let mut objects = vec![check(), cluster(), crd(true)];
+    for (name, ready, since) in [
+        ("a-dead", "Unknown", "2026-08-01T02:01:00Z"),
+        ("b-soon", "Unknown", "2026-08-01T02:07:00Z"),
+        ("c-well", "True", "2026-07-01T00:00:00Z"),
+        ("d-well", "True", "2026-07-01T00:00:00Z"),
+    ] {
+        objects.push(machine(name, true));
+        objects.push(node(name, ready, since));
+    }
+    objects.push(machine("e-new", false));
+    objects
+}
+
+fn text(objects: &[Value]) -> String {
+    let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
+    documents.join("\n---\n")
+}
+
+fn asked(
+    objects: &[Value],
+    name: Option<&str>,
+    mode: HealthChecks,
+) -> Result<CheckExplanation, ExplainError> {
+    let files = [("dump.yaml".to_owned(), text(objects))];
+    explain_check_files(&files, name, None, mode, at(NOW))
+}
+
+fn explained(objects: &[Value]) -> CheckExplanation {
+    asked(objects, None, HealthChecks::Auto).unwrap()
+}
+
+fn row<'a>(e: &'a CheckExplanation, name: &str) -> &'a MachineExplanation {
+    e.machines.iter().find(|m| m.machine == name).unwrap()
+}
+
+fn set(objects: &mut [Value], kind: &str, pointer: (&str, &str), value: &Value) {
+    for object in objects.iter_mut().filter(|o| o["kind"] == kind) {
+        object["metadata"][pointer.0][pointer.1] = value.clone();
+    }
+}
+
+#[test]
+fn each_machine_has_its_verdict_cause_and_times() {
+    let e = explained(&fleet());
+    let order: Vec<&str> = e.machines.iter().map(|m| m.machine.as_str()).collect();
+    assert_eq!(order, ["a-dead", "b-soon", "e-new", "c-well", "d-well"]);
+    let dead = row(&e, "a-dead");
+    assert_eq!(dead.verdict, "unhealthy");
+    assert_eq!(dead.since, Some(at("2026-08-01T02:06:00Z")));
+    assert_eq!(
+        dead.why,
+        "Condition Ready on Node is Unknown (NodeStatusUnknown) for 5m0s or longer"
+    );
+    assert_eq!(dead.causes[0].since, Some(at("2026-08-01T02:01:00Z")));
+    let soon = row(&e, "b-soon");
+    assert_eq!(
+        (soon.verdict, soon.since, soon.until, soon.counts),
+        (
+            "suspect",
+            Some(at("2026-08-01T02:07:00Z")),
+            Some(at("2026-08-01T02:12:00Z")),
+            true
+        )
+    );
+    let new = row(&e, "e-new");
+    assert_eq!(
+        (new.verdict, new.until, new.counts),
+        ("suspect", Some(at("2026-08-01T02:15:00Z")), false)
+    );
+}
+
+#[test]
+fn the_arithmetic_the_action_and_what_comes_next_are_told_in_words() {
+    let e = explained(&fleet());
+    assert!(e.acts && e.limit.allowed, "{e}");
+    assert_eq!(
+        e.limit.words,
+        "5 machines: 2 healthy, 1 unhealthy, 2 suspect. 2 count against the limit: \
+         a-dead (unhealthy), b-soon (suspect). 1 only coming up, which does not count. \
+         The limit is 40% of 5, rounded down 2. 2 is not more than 2: remediation is allowed; \
+         0 more may fail before it stops."
+    );
+    assert_eq!(e.due, ["creates Metal3Remediation a-dead"]);
+    assert_eq!(row(&e, "a-dead").does, "creates Metal3Remediation a-dead");
+    let next = e.next.clone().unwrap();
+    assert_eq!(next.at, at("2026-08-01T02:12:00Z"));
+    assert_eq!(
+        next.words,
+        "b-soon becomes unhealthy; then Rackhand creates Metal3Remediation b-soon"
+    );
+    let shown = e.to_string();
+    for part in [
+        "MachineHealthCheck metal3/workers of Cluster metal3/demo, at 2026-08-01T02:10:00Z",
+        "unhealthy  after Node Ready=Unknown for 5m0s; no Node within 10m0s",
+        "now        creates Metal3Remediation a-dead",
+        "next       at 02:12:00Z (in 2m00s): b-soon becomes unhealthy",
+        "MACHINE  NODE    VERDICT    SINCE",
+        "02:06:00Z (4m00s)",
+    ] {
+        assert!(shown.contains(part), "{part:?} is missing in\n{shown}");
+    }
+}
+
+#[test]
+fn a_closed_limit_says_so_and_a_request_under_way_too() {
+    let mut objects = fleet();
+    objects[0]["spec"]["maxUnhealthy"] = json!(1);
+    objects.push(json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "Metal3Remediation",
+        "metadata": {
+            "name": "c-well", "namespace": "metal3", "uid": "r-1",
+            "ownerReferences": [{
+                "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
+                "name": "c-well", "uid": "u-c-well",
+            }],
+        },
+    }));
+    let e = explained(&objects);
+    assert!(!e.limit.allowed);
+    assert!(
+        e.limit
+            .words
+            .ends_with("The limit is 1. 3 is more than 1: remediation is NOT allowed."),
+        "{}",
+        e.limit.words
+    );
+    assert!(
+        e.limit
+            .words
+            .contains("c-well (its remediation is not over)")
+    );
+    assert_eq!(row(&e, "a-dead").does, "nothing: the limit forbids it");
+    assert_eq!(
+        e.due,
+        ["deletes Metal3Remediation c-well: the machine is healthy again"]
+    );
+    assert_eq!(
+        row(&e, "c-well").request.as_deref(),
+        Some("Metal3Remediation c-well")
+    );
+    assert_eq!(
+        e.recorded.as_deref(),
+        Some("RemediationAllowed is True"),
+        "what stands in the object is another thing"
+    );
+    assert!(e.to_string().contains("  LIMIT      5 machines"));
+}
+
+#[test]
+fn a_check_that_is_not_acted_on_says_so_first_and_shows_its_verdicts_all_the_same() {
+    let says = |change: &dyn Fn(&mut Vec<Value>), mode| {
+        let mut objects = fleet();
+        change(&mut objects);
+        let e = asked(&objects, None, mode).unwrap();
+        assert!(!e.acts);
+        assert_eq!(row(&e, "a-dead").verdict, "unhealthy");
+        assert_eq!(e.due.len(), 1, "what it would do");
+        let shown = e.to_string();
+        assert!(
+            shown.lines().nth(1).unwrap().contains("NOT ACTING"),
+            "{shown}"
+        );
+        e.not_acting.join("; ")
+    };
+    let auto = HealthChecks::Auto;
+    let theirs = says(&|o| o[2] = crd(false), auto);
+    assert!(theirs.contains("not installed by Rackhand"), "{theirs}");
+    assert!(theirs.contains(EVALUATE_ANNOTATION));
+    let none = says(&|_| {}, HealthChecks::None);
+    assert!(none.contains("--health-checks=none"), "{none}");
+    let annotation = |key: &'static str, value: &'static str| {
+        move |o: &mut Vec<Value>| {
+            set(o, "MachineHealthCheck", ("annotations", key), &json!(value));
+        }
+    };
+    let paused = says(&annotation(CAPI_PAUSED_ANNOTATION, ""), auto);
+    assert!(paused.contains("paused by its annotation cluster.x-k8s.io/paused"));
+    let dry = says(&annotation("rackhand.dev/dry-run", "true"), auto);
+    assert!(dry.contains("dry run"), "{dry}");
+    let held = says(&|o| o[1]["spec"] = json!({ "paused": true }), auto);
+    assert!(held.contains("Cluster metal3/demo is paused (spec.paused)"));
+    let going = says(
+        &|o| o[0]["metadata"]["deletionTimestamp"] = json!("2026-08-01T02:00:00Z"),
+        auto,
+    );
+    assert!(going.contains("being deleted"));
+}
+
+#[test]
+fn beside_cluster_apis_own_controller_that_one_must_be_kept_off() {
+    let mut objects = fleet();
+    objects[2] = crd(false);
+    let evaluate = ("annotations", EVALUATE_ANNOTATION);
+    set(&mut objects, "MachineHealthCheck", evaluate, &json!("true"));
+    let e = explained(&objects);
+    assert!(e.acts);
+    assert!(e.notes.iter().any(|n| n.contains("acts on this check too")));
+    let paused = ("annotations", CAPI_PAUSED_ANNOTATION);
+    set(&mut objects, "MachineHealthCheck", paused, &json!(""));
+    let e = explained(&objects);
+    assert!(e.acts && e.notes.is_empty(), "{:?}", e.notes);
+}
+
+#[test]
+fn what_is_not_in_the_files_is_unknown_and_not_gone() {
+    let mut objects = fleet();
+    objects.retain(|o| {
+        !(o["kind"] == "Node" && o["metadata"]["name"] == "a-dead") && o["kind"] != "Cluster"
+    });
+    let e = explained(&objects);
+    let dead = row(&e, "a-dead");
+    assert_eq!(dead.verdict, "unknown");
+    assert!(dead.why.contains("Node a-dead is not in the files"));
+    assert!(
+        e.notes
+            .iter()
+            .any(|n| n.contains("Cluster metal3/demo is not in the files"))
+    );
+    assert!(
+        e.notes
+            .iter()
+            .any(|n| n.contains("1 of the Machines name a Node"))
+    );
+    objects.retain(|o| o["kind"] != "Node");
+    let e = explained(&objects);
+    assert!(e.notes.iter().any(|n| n.contains("the files hold no Node")));
+}
+
+#[test]
+fn a_list_and_another_shape_are_read_and_json_and_yaml_are_given_back() {
+    let mut objects = fleet();
+    objects[0]["apiVersion"] = json!("cluster.x-k8s.io/v1beta2");
+    objects[0]["spec"] = json!({
+        "clusterName": "demo",
+        "selector": { "matchLabels": { "pool": "a" } },
+        "checks": {
+            "nodeStartupTimeoutSeconds": 0,
+            "unhealthyNodeConditions": [{ "type": "Ready", "status": "Unknown", "timeoutSeconds": 300 }],
+        },
+        "remediation": { "triggerIf": { "unhealthyInRange": "[2-3]" } },
+    });
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+    let e = explained(&[list]);
+    assert_eq!(e.rules, ["Node Ready=Unknown for 5m0s", "no Node: never"]);
+    assert!(e.remediation.starts_with("its owner"));
+    // Without a startup timeout the new machine is one of which nothing is known, and it counts.
+    assert_eq!(row(&e, "e-new").verdict, "unknown");
+    assert!(
+        e.limit
+            .words
+            .contains("The limit is from 2 to 3. 3 lies within"),
+        "{}",
+        e.limit.words
+    );
+    let json: Value = serde_json::from_str(&e.to_json()).unwrap();
+    assert_eq!(json["machines"][0]["machine"], "a-dead");
+    assert_eq!(json["limit"]["counting"], 3);
+    assert!(e.to_yaml().contains("machine: a-dead"));
+}
+
+#[test]
+fn who_names_no_check_reads_which_there_are() {
+    let refused = |objects: &[Value], name| {
+        asked(objects, name, HealthChecks::Auto)
+            .unwrap_err()
+            .to_string()
+    };
+    let other = refused(&fleet(), Some("masters"));
+    assert_eq!(
+        other,
+        "the files hold no MachineHealthCheck masters; there are: metal3/workers"
+    );
+    assert!(refused(&[cluster()], None).ends_with("there are none"));
+    let mut two = fleet();
+    let mut second = check();
+    second["metadata"]["name"] = json!("masters");
+    two.push(second);
+    let several = refused(&two, None);
+    assert!(
+        several.contains("metal3/masters, metal3/workers"),
+        "{several}"
+    );
+    let openshift = json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck",
+        "metadata": { "name": "workers" },
+    });
+    assert!(refused(&[openshift], None).contains("workers of machine.openshift.io/v1beta1"));
+    let mut bad = fleet();
+    bad[0]["spec"]["maxUnhealthy"] = json!("many");
+    let bad = refused(&bad, None);
+    assert!(
+        bad.contains(
+            "is not evaluated, since it does not read: MachineHealthCheck metal3/workers: \
+                      spec.maxUnhealthy is \"many\""
+        ),
+        "{bad}"
+    );
+    let files = [("broken.yaml".to_owned(), "a: [".to_owned())];
+    let broken = explain_check_files(&files, None, None, HealthChecks::Auto, at(NOW));
+    let broken = broken.unwrap_err().to_string();
+    assert!(broken.starts_with("broken.yaml: document 1"), "{broken}");
+}
+
+#[test]
+fn a_quiet_check_says_that_nothing_is_due() {
+    let mut objects = fleet();
+    objects.retain(|o| {
+        let name = o["metadata"]["name"].as_str().unwrap_or_default();
+        !["a-dead", "b-soon", "e-new"].contains(&name)
+    });
+    let e = explained(&objects);
+    assert!(e.next.is_none() && e.due.is_empty());
+    let shown = e.to_string();
+    assert!(shown.contains("now        nothing is due"), "{shown}");
+    assert!(shown.contains("next       nothing by itself"), "{shown}");
+    objects.retain(|o| o["kind"] != "Machine");
+    let e = explained(&objects);
+    assert!(
+        e.limit
+            .words
+            .contains("no machines: the selector fits none"),
+        "{}",
+        e.limit.words
+    );
+}

@@ -1,0 +1,300 @@
+//! The words of an explanation of a health check: for a person who was woken by it.
+
+use std::fmt::Write as _;
+
+use rackhand_api::views::{MachineHealthCheckView, MachineView, OwnerRef};
+use rackhand_core::health::{
+    Action, Check, ConditionRule, IntOrPercent, Limit, Plan, RequestView, Target, Verdict,
+    go_duration,
+};
+
+use super::health::{CheckScene, MachineExplanation, under_way};
+
+/// How many names a line gives; the rest is a number.
+const NAMED: usize = 8;
+
+/// What makes a machine unhealthy, one rule each.
+pub(super) fn rules(check: &Check) -> Vec<String> {
+    let rule = |whose: &str, rule: &ConditionRule| {
+        let timeout = go_duration(rule.timeout);
+        format!("{whose} {}={} for {timeout}", rule.type_, rule.status)
+    };
+    let machine = check.machine_conditions.iter().map(|r| rule("Machine", r));
+    let node = check.node_conditions.iter().map(|r| rule("Node", r));
+    let startup = match check.startup_timeout {
+        Some(timeout) => format!("no Node within {}", go_duration(timeout)),
+        None => "no Node: never".into(),
+    };
+    machine.chain(node).chain([startup]).collect()
+}
+
+/// Who brings an unhealthy machine back.
+pub(super) fn remediation(view: &MachineHealthCheckView) -> String {
+    match &view.remediation_template {
+        Some(template) => format!(
+            "a {} from {} {} ({})",
+            template.request_kind(),
+            template.kind,
+            template.name,
+            template.api_version
+        ),
+        None => "its owner, which replaces it (no template is named)".into(),
+    }
+}
+
+/// A reason in brackets, if there is one.
+pub(super) fn bracketed(reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) if !reason.is_empty() => format!(" ({reason})"),
+        _ => String::new(),
+    }
+}
+
+/// Why the verdict is what it is; a healthy machine needs no reason.
+pub(super) fn why(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Healthy => String::new(),
+        Verdict::Skipped(reason) => reason.to_string(),
+        Verdict::Unknown(reason) => reason.to_string(),
+        Verdict::Suspect { causes, .. } | Verdict::Unhealthy { causes } => causes
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("; "),
+    }
+}
+
+pub(super) fn request(
+    request: &RequestView,
+    view: &MachineHealthCheckView,
+    machine: &str,
+) -> Option<String> {
+    let kind = view.remediation_template.as_ref()?.request_kind();
+    match request {
+        RequestView::None => None,
+        RequestView::Open => Some(format!("{kind} {machine}")),
+        RequestView::Deleting => Some(format!("{kind} {machine} (being deleted)")),
+        RequestView::Foreign { owner } => Some(format!("{kind} {machine} of {owner}")),
+    }
+}
+
+/// What an action does.
+pub(super) fn action(action: &Action, view: &MachineHealthCheckView) -> String {
+    let kind = view
+        .remediation_template
+        .as_ref()
+        .map_or("request", |template| template.request_kind());
+    match action {
+        Action::CreateRequest { machine, .. } => format!("creates {kind} {machine}"),
+        Action::DeleteRequest { machine } => {
+            format!("deletes {kind} {machine}: the machine is healthy again")
+        }
+        Action::MarkOwnerRemediated { machine } => {
+            format!("sets OwnerRemediated=False on Machine {machine}: its owner shall replace it")
+        }
+        Action::ReportForeignRequest { machine, owner } => {
+            format!("says on Machine {machine} that {kind} {machine} belongs to {owner}")
+        }
+    }
+}
+
+fn owner(view: &MachineView) -> String {
+    let controller = |o: &&OwnerRef| o.controller;
+    match view.meta.owners.iter().find(controller) {
+        Some(owner) => format!("{} {}", owner.kind, owner.name),
+        None => "nobody: it has no owner that replaces it".into(),
+    }
+}
+
+/// What is done about one machine now, or why nothing is.
+pub(super) fn does(
+    scene: &CheckScene,
+    view: &MachineView,
+    target: &Target,
+    verdict: &Verdict,
+    action: Option<&Action>,
+    open: bool,
+) -> String {
+    if let Some(action) = action {
+        return match action {
+            Action::MarkOwnerRemediated { .. } => format!("hands it to {}", owner(view)),
+            other => self::action(other, &scene.view),
+        };
+    }
+    let nothing = "nothing".to_owned();
+    match verdict {
+        Verdict::Unhealthy { .. } if under_way(&target.request) => {
+            "nothing more: its remediation is under way".into()
+        }
+        Verdict::Unhealthy { .. } if target.machine.deleting => {
+            "nothing: it is being deleted".into()
+        }
+        Verdict::Unhealthy { .. } if !open => "nothing: the limit forbids it".into(),
+        Verdict::Unhealthy { .. } if !scene.rules.external => {
+            format!("nothing more: it was handed to {}", owner(view))
+        }
+        Verdict::Healthy if target.request == RequestView::Deleting => {
+            "waits for its remediation to end".into()
+        }
+        Verdict::Skipped(_) => "nothing: it is left out".into(),
+        _ => nothing,
+    }
+}
+
+/// The arithmetic of the limit, as a person would do it.
+pub(super) fn limit(
+    check: &Check,
+    view: &MachineHealthCheckView,
+    planned: &Plan,
+    machines: &[MachineExplanation],
+) -> String {
+    let gate = &planned.gate;
+    let mut text = format!(
+        "{}: {}.",
+        count(gate.expected, "machine"),
+        buckets(machines)
+    );
+    let counting: Vec<String> = machines
+        .iter()
+        .filter(|m| m.counts)
+        .map(|m| match (m.verdict, &m.request) {
+            ("healthy", Some(_)) => format!("{} (its remediation is not over)", m.machine),
+            (verdict, _) => format!("{} ({verdict})", m.machine),
+        })
+        .collect();
+    let starting = machines
+        .iter()
+        .filter(|m| m.verdict == "suspect" && !m.counts)
+        .count();
+    let n = gate.not_healthy;
+    let does = if n == 1 { "counts" } else { "count" };
+    let _ = write!(text, " {n} {does} against the limit");
+    if !counting.is_empty() {
+        let _ = write!(text, ": {}", listed(&counting));
+    }
+    text.push('.');
+    if starting > 0 {
+        let _ = write!(text, " {starting} only coming up, which does not count.");
+    }
+    let unset = view.max_unhealthy.is_none() && view.unhealthy_range.is_none();
+    let _ = write!(text, " {}. ", written(check.limit, gate.expected, unset));
+    text.push_str(&compared(
+        check.limit,
+        gate.expected,
+        n,
+        gate.remediations_allowed,
+    ));
+    text
+}
+
+fn count(n: u32, what: &str) -> String {
+    match n {
+        0 => format!("no {what}s"),
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}
+
+fn buckets(machines: &[MachineExplanation]) -> String {
+    let parts: Vec<String> = ["healthy", "unhealthy", "suspect", "unknown", "skipped"]
+        .into_iter()
+        .filter_map(|verdict| {
+            let n = machines.iter().filter(|m| m.verdict == verdict).count();
+            let left_out = match verdict {
+                "skipped" => " and left out",
+                _ => "",
+            };
+            (n > 0).then(|| format!("{n} {verdict}{left_out}"))
+        })
+        .collect();
+    match parts.is_empty() {
+        true => "the selector fits none".into(),
+        false => parts.join(", "),
+    }
+}
+
+fn written(limit: Limit, expected: u32, unset: bool) -> String {
+    let unset = if unset { " (the default)" } else { "" };
+    match limit {
+        Limit::AtMost(share @ IntOrPercent::Percent(_)) => format!(
+            "The limit is {share} of {expected}{unset}, rounded down {}",
+            share.of(expected)
+        ),
+        Limit::AtMost(count @ IntOrPercent::Int(_)) => format!("The limit is {count}"),
+        Limit::Range { min, max } => format!("The limit is from {min} to {max}"),
+    }
+}
+
+fn compared(limit: Limit, expected: u32, n: u32, more: u32) -> String {
+    if expected == 0 {
+        return "There is nothing to remediate.".into();
+    }
+    let allowed = limit.allowance(expected, n).is_some();
+    let comparison = match limit {
+        Limit::AtMost(limit) => {
+            let most = limit.of(expected);
+            let word = if allowed {
+                "is not more than"
+            } else {
+                "is more than"
+            };
+            format!("{n} {word} {most}")
+        }
+        Limit::Range { min, .. } if n < min => format!("{n} is less than {min}"),
+        Limit::Range { max, .. } if n > max => format!("{n} is more than {max}"),
+        Limit::Range { .. } => format!("{n} lies within"),
+    };
+    if allowed {
+        format!("{comparison}: remediation is allowed; {more} more may fail before it stops.")
+    } else {
+        format!("{comparison}: remediation is NOT allowed.")
+    }
+}
+
+/// What changes between now and the next time at which a verdict changes by itself.
+pub(super) fn next(
+    machines: &[String],
+    now: &Plan,
+    later: &Plan,
+    view: &MachineHealthCheckView,
+) -> String {
+    let turned: Vec<String> = machines
+        .iter()
+        .map(|name| {
+            let label = |plan: &Plan| plan.verdicts.get(name).map_or("", Verdict::label);
+            match (label(now), label(later)) {
+                (before, after) if before == after => {
+                    format!("one more rule of {name} fails, or another time begins to run")
+                }
+                (_, after) => format!("{name} becomes {after}"),
+            }
+        })
+        .collect();
+    let mut text = listed(&turned);
+    if now.gate.open && !later.gate.open {
+        text.push_str("; the limit then forbids remediation");
+    }
+    if !now.gate.open && later.gate.open {
+        text.push_str("; the limit then allows remediation");
+    }
+    let actions: Vec<String> = later
+        .actions
+        .iter()
+        .filter(|a| !now.actions.contains(a))
+        .map(|a| action(a, view))
+        .collect();
+    if !actions.is_empty() {
+        let _ = write!(text, "; then Rackhand {}", listed(&actions));
+    } else if !later.gate.open && turned.iter().any(|t| t.ends_with("unhealthy")) {
+        text.push_str("; nothing is done about it, since the limit forbids it");
+    }
+    text
+}
+
+fn listed(items: &[String]) -> String {
+    let first = items.iter().take(NAMED).cloned().collect::<Vec<_>>();
+    match items.len().saturating_sub(NAMED) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}

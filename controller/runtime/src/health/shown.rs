@@ -1,0 +1,195 @@
+//! What a check shows beside its limit: whether it is paused, and what keeps requests from being made.
+//!
+//! Pure. Must never say what another controller says of the same check: the two would wake each other
+//! for ever.
+
+use rackhand_api::{
+    names::{
+        CAPI_PAUSED_ANNOTATION, PAUSED_ANNOTATION,
+        conditions::{
+            EXTERNAL_REMEDIATION_REQUEST_AVAILABLE, EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE, PAUSED,
+        },
+    },
+    views::{ClusterView, MachineHealthCheckView, Meta},
+};
+
+use super::Mine;
+use crate::remediation::NewCondition;
+
+/// The reason of `ExternallyRemediated` where the template is not there.
+const TEMPLATE_NOT_FOUND: &str = "RemediationTemplateNotFound";
+
+/// Why a check is paused, in words; empty: it is not.
+pub(super) fn pauses(check: &Meta, cluster: &ClusterView) -> String {
+    let mut why = Vec::new();
+    if cluster.paused {
+        why.push("Cluster spec.paused is true".to_owned());
+    }
+    if cluster.meta.has_annotation(CAPI_PAUSED_ANNOTATION) {
+        why.push(format!(
+            "Cluster has the annotation {CAPI_PAUSED_ANNOTATION}"
+        ));
+    }
+    for annotation in [CAPI_PAUSED_ANNOTATION, PAUSED_ANNOTATION] {
+        if check.has_annotation(annotation) {
+            why.push(format!(
+                "MachineHealthCheck has the annotation {annotation}"
+            ));
+        }
+    }
+    why.join(", ")
+}
+
+/// The condition `Paused` (machinehealthcheck.md 1.6). `None` beside Cluster API's own controller,
+/// which is kept off by its own annotation and says of itself that it is paused.
+pub(super) fn paused<'a>(check: &Meta, paused: bool, why: &'a str) -> Option<NewCondition<'a>> {
+    (!Mine::beside(check)).then_some(NewCondition {
+        type_: PAUSED,
+        status: if paused { "True" } else { "False" },
+        reason: if paused { "Paused" } else { "NotPaused" },
+        message: if paused { why } else { "" },
+        severity: None,
+    })
+}
+
+/// What the old list says of template and requests, after requests could not be made for this reason
+/// and why; and the complaints that hold no more, which upstream never takes back (\[Q9\]).
+pub(super) fn external<'a>(
+    view: &MachineHealthCheckView,
+    failed: Option<(&str, &'a str)>,
+) -> (Option<NewCondition<'a>>, Vec<&'static str>) {
+    let complaint = failed.map(|(reason, why)| {
+        let (type_, reason) = if reason == TEMPLATE_NOT_FOUND {
+            (
+                EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
+                "ExternalRemediationTemplateNotFound",
+            )
+        } else {
+            (
+                EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
+                "ExternalRemediationRequestCreationFailed",
+            )
+        };
+        NewCondition {
+            type_,
+            status: "False",
+            reason,
+            message: why,
+            severity: Some("Error"),
+        }
+    });
+    let holds = complaint.as_ref().map(|c| c.type_);
+    let gone = [
+        EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
+        EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
+    ]
+    .into_iter()
+    .filter(|t| holds != Some(*t) && view.condition(t).is_some())
+    .collect();
+    (complaint, gone)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::DynamicObject;
+    use rackhand_api::names::EVALUATE_ANNOTATION;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(value: &Value) -> DynamicObject {
+        serde_json::from_value(value.clone()).unwrap()
+    }
+
+    fn check(annotations: &Value, conditions: &Value) -> MachineHealthCheckView {
+        MachineHealthCheckView::from_dynamic(&object(&json!({
+            "metadata": { "name": "c", "annotations": annotations },
+            "status": { "conditions": conditions },
+        })))
+        .unwrap()
+    }
+
+    fn cluster(spec: &Value, annotations: &Value) -> ClusterView {
+        ClusterView::from_dynamic(&object(&json!({
+            "metadata": { "name": "k", "annotations": annotations }, "spec": spec,
+        })))
+        .unwrap()
+    }
+
+    #[test]
+    fn every_pause_is_named() {
+        let paused = json!({ CAPI_PAUSED_ANNOTATION: "" });
+        let why = pauses(
+            &check(&json!({ PAUSED_ANNOTATION: "" }), &json!([])).meta,
+            &cluster(&json!({ "paused": true }), &paused),
+        );
+        assert_eq!(
+            why,
+            "Cluster spec.paused is true, Cluster has the annotation cluster.x-k8s.io/paused, \
+             MachineHealthCheck has the annotation rackhand.dev/paused"
+        );
+        let none = pauses(
+            &check(&json!({}), &json!([])).meta,
+            &cluster(&json!({}), &json!({})),
+        );
+        assert_eq!(none, "");
+    }
+
+    #[test]
+    fn whether_it_is_paused_is_said_but_for_a_check_of_which_cluster_apis_controller_says_so() {
+        let meta = |annotations: &Value| check(annotations, &json!([])).meta;
+        let plain = meta(&json!({}));
+        let said = paused(&plain, true, "because").unwrap();
+        assert_eq!(
+            (said.status, said.reason, said.message),
+            ("True", "Paused", "because")
+        );
+        let said = paused(&plain, false, "").unwrap();
+        assert_eq!((said.status, said.reason), ("False", "NotPaused"));
+        let beside = json!({ CAPI_PAUSED_ANNOTATION: "", EVALUATE_ANNOTATION: "true" });
+        assert_eq!(paused(&meta(&beside), false, ""), None);
+        let alone = json!({ CAPI_PAUSED_ANNOTATION: "" });
+        assert!(paused(&meta(&alone), true, "x").is_some());
+    }
+
+    #[test]
+    fn what_keeps_requests_from_being_made_is_said_in_the_old_list_and_taken_back() {
+        let complaint = |reason: &'static str| {
+            let view = check(&json!({}), &json!([]));
+            let (said, gone) = external(&view, Some((reason, "why")));
+            assert!(gone.is_empty());
+            let said = said.unwrap();
+            assert_eq!(
+                (said.status, said.severity, said.message),
+                ("False", Some("Error"), "why")
+            );
+            (said.type_, said.reason)
+        };
+        assert_eq!(
+            complaint("RemediationTemplateNotFound"),
+            (
+                "ExternalRemediationTemplateAvailable",
+                "ExternalRemediationTemplateNotFound"
+            )
+        );
+        assert_eq!(
+            complaint("RemediationRequestCreationFailed"),
+            (
+                "ExternalRemediationRequestAvailable",
+                "ExternalRemediationRequestCreationFailed"
+            )
+        );
+        let both = check(
+            &json!({}),
+            &json!([
+                { "type": "ExternalRemediationTemplateAvailable", "status": "False" },
+                { "type": "ExternalRemediationRequestAvailable", "status": "False" },
+            ]),
+        );
+        let (said, gone) = external(&both, None);
+        assert!(said.is_none());
+        assert_eq!(gone.len(), 2);
+        let (_, gone) = external(&both, Some(("RemediationTemplateNotFound", "why")));
+        assert_eq!(gone, ["ExternalRemediationRequestAvailable"]);
+    }
+}

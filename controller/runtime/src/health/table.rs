@@ -1,0 +1,204 @@
+//! From a check and a Machine as they are written to the model that is judged, and where each part of
+//! machinehealthcheck.md 1 is shown.
+//!
+//! | section | test |
+//! |---|---|
+//! | 1.1 fields, both shapes | here; `rackhand_api::views`: `a_v1beta1_check_is_read_as_documented`, `a_v1beta2_check_is_read_from_its_nested_fields`, `an_error_names_the_object_the_field_and_the_value` |
+//! | 1.1 limits of fields | `tests/webhook`: cases, schema cases |
+//! | 1.1 selector | `a_selector_selects_as_kubernetes_does`, `tests/webhook` |
+//! | 1.2 status | `rackhand_api` `crds`; `tests/input` |
+//! | 1.3 conversion | here: `both_shapes_are_one_model` |
+//! | 1.4 columns | `rackhand_api` `crds`: `names_and_columns_are_those_that_users_know`; `tests/input` |
+//! | 1.5 webhooks | `webhook::tests`, `tests/webhook` with Cluster API's own as the measure |
+//! | 1.6 reasons and messages of Machines | `rackhand_core::health`: `every_cause_has_its_reason_in_both_contracts`, `durations_read_as_go_prints_them` |
+//! | 1.6 RemediationAllowed | `a_closed_gate_says_which_limit_which_numbers_and_which_machines` |
+//! | 1.6 Paused, ExternalRemediation... | `shown::tests` |
+//! | 1.6 when a condition's time moves | `remediation::patches`: `the_time_of_a_condition_moves_with_its_status_in_the_new_list_and_with_anything_in_the_old` |
+//! | 1.7 events | `tests/path`, `tests/input` |
+//! | 1.9 annotations | here: `an_annotation_counts_whatever_its_value`; requests: `actions::tests` |
+//! | failureReason, failureMessage | here: `a_failure_is_read_wherever_a_machine_carries_it` |
+
+use std::time::Duration;
+
+use kube::api::DynamicObject;
+use rackhand_api::views::{ClusterView, MachineHealthCheckView, MachineView};
+use rackhand_core::health::{Check, ConditionRule, IntOrPercent, Limit, MachineFacts};
+use serde_json::{Value, json};
+
+use super::facts;
+
+fn object(value: &Value) -> DynamicObject {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+fn check(spec: &Value) -> Check {
+    let object = object(&json!({ "metadata": { "name": "c" }, "spec": spec }));
+    facts::check(
+        &MachineHealthCheckView::from_dynamic(&object).unwrap(),
+        false,
+    )
+}
+
+fn machine(annotations: &Value, status: &Value) -> MachineFacts {
+    let object = object(&json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1",
+        "metadata": { "name": "m", "annotations": annotations }, "status": status,
+    }));
+    facts::machine(&MachineView::from_dynamic(&object).unwrap())
+}
+
+fn rule(type_: &str, status: &str, seconds: u64) -> ConditionRule {
+    ConditionRule {
+        type_: type_.into(),
+        status: status.into(),
+        timeout: Duration::from_secs(seconds),
+    }
+}
+
+#[test]
+fn both_shapes_are_one_model() {
+    let old = check(&json!({
+        "clusterName": "demo",
+        "nodeStartupTimeout": "20m0s",
+        "maxUnhealthy": "40%",
+        "unhealthyConditions": [{ "type": "Ready", "status": "Unknown", "timeout": "5m" }],
+        "unhealthyMachineConditions": [{ "type": "A", "status": "False", "timeout": "1h" }],
+        "remediationTemplate": { "apiVersion": "x/v1", "kind": "YTemplate", "name": "z" },
+    }));
+    let new = check(&json!({
+        "clusterName": "demo",
+        "checks": {
+            "nodeStartupTimeoutSeconds": 1200,
+            "unhealthyNodeConditions": [{ "type": "Ready", "status": "Unknown", "timeoutSeconds": 300 }],
+            "unhealthyMachineConditions": [{ "type": "A", "status": "False", "timeoutSeconds": 3600 }],
+        },
+        "remediation": {
+            "triggerIf": { "unhealthyLessThanOrEqualTo": "40%" },
+            "templateRef": { "apiVersion": "x/v1", "kind": "YTemplate", "name": "z" },
+        },
+    }));
+    assert_eq!(old, new);
+    assert_eq!(
+        old,
+        Check {
+            startup_timeout: Some(Duration::from_secs(1200)),
+            node_conditions: vec![rule("Ready", "Unknown", 300)],
+            machine_conditions: vec![rule("A", "False", 3600)],
+            limit: Limit::AtMost(IntOrPercent::Percent(40)),
+            external: true,
+            paused: false,
+        }
+    );
+}
+
+#[test]
+fn what_is_not_written_is_cluster_apis_default() {
+    let bare = check(&json!({ "clusterName": "demo" }));
+    assert_eq!(bare.startup_timeout, Some(Duration::from_secs(600)));
+    assert_eq!(bare.limit, Limit::AtMost(IntOrPercent::Percent(100)));
+    assert!(!bare.external && bare.node_conditions.is_empty());
+    let off = |spec: &Value| check(spec).startup_timeout;
+    assert_eq!(off(&json!({ "nodeStartupTimeout": "0m" })), None);
+    assert_eq!(
+        off(&json!({ "checks": { "nodeStartupTimeoutSeconds": 0 } })),
+        None
+    );
+    let untimed = json!({ "unhealthyConditions": [{ "type": "Ready", "status": "False" }] });
+    assert_eq!(check(&untimed).node_conditions, [rule("Ready", "False", 0)]);
+}
+
+#[test]
+fn the_range_wins_over_the_other_limit_in_either_shape() {
+    let range = Limit::Range { min: 1, max: 3 };
+    let old = json!({ "maxUnhealthy": 7, "unhealthyRange": "[1-3]" });
+    assert_eq!(check(&old).limit, range);
+    let new = json!({ "remediation": { "triggerIf": {
+        "unhealthyLessThanOrEqualTo": 7, "unhealthyInRange": "[1-3]",
+    }}});
+    assert_eq!(check(&new).limit, range);
+    for (limit, want) in [
+        (json!(7), IntOrPercent::Int(7)),
+        (json!(-1), IntOrPercent::Int(-1)),
+        (json!("-40%"), IntOrPercent::Int(-1)),
+        (json!("150%"), IntOrPercent::Percent(150)),
+    ] {
+        let limit = check(&json!({ "maxUnhealthy": limit })).limit;
+        assert_eq!(limit, Limit::AtMost(want));
+    }
+}
+
+#[test]
+fn an_annotation_counts_whatever_its_value() {
+    let none = machine(&json!({}), &json!({}));
+    assert!(!none.paused && !none.skip_remediation && !none.remediate_annotation);
+    for value in ["", "true", "false"] {
+        let all = machine(
+            &json!({
+                "cluster.x-k8s.io/paused": value,
+                "cluster.x-k8s.io/skip-remediation": value,
+                "cluster.x-k8s.io/remediate-machine": value,
+            }),
+            &json!({}),
+        );
+        assert!(
+            all.paused && all.skip_remediation && all.remediate_annotation,
+            "{value:?}"
+        );
+    }
+}
+
+#[test]
+fn a_failure_is_read_wherever_a_machine_carries_it() {
+    let failure = |status: &Value| machine(&json!({}), status).failure;
+    let both = json!({ "failureReason": "CreateError", "failureMessage": "no host" });
+    assert_eq!(failure(&both).as_deref(), Some("CreateError: no host"));
+    let nested = json!({ "deprecated": { "v1beta1": { "failureReason": "UpdateError" } } });
+    assert_eq!(failure(&nested).as_deref(), Some("UpdateError"));
+    assert_eq!(failure(&json!({ "failureReason": "" })), None);
+}
+
+#[test]
+fn conditions_are_those_of_the_new_list_and_its_own_are_found_in_either() {
+    let condition = |type_: &str, status: &str| json!({ "type": type_, "status": status, "lastTransitionTime": "2026-08-01T02:00:00Z" });
+    let facts = machine(
+        &json!({}),
+        &json!({
+            "conditions": [condition("OwnerRemediated", "False"), condition("Old", "True")],
+            "v1beta2": { "conditions": [condition("HealthCheckSucceeded", "True")] },
+        }),
+    );
+    let rules: Vec<&str> = facts.conditions.iter().map(|c| c.type_.as_str()).collect();
+    assert_eq!(rules, ["HealthCheckSucceeded"]);
+    assert_eq!(facts.health_condition, Some(true));
+    assert_eq!(facts.owner_remediated, Some(false));
+}
+
+#[test]
+fn a_cluster_is_ready_by_condition_or_by_the_field_of_older_versions() {
+    let cluster = |status: &Value| {
+        let object = object(&json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1",
+            "metadata": { "name": "c", "creationTimestamp": "2026-08-01T00:00:00Z" },
+            "status": status,
+        }));
+        let facts = facts::cluster(&ClusterView::from_dynamic(&object).unwrap());
+        (
+            facts.infrastructure_ready.is_some(),
+            facts.control_plane_initialized.is_some(),
+        )
+    };
+    assert_eq!(cluster(&json!({})), (false, false));
+    assert_eq!(
+        cluster(&json!({ "infrastructureReady": true })),
+        (true, false)
+    );
+    let condition = json!([{ "type": "ControlPlaneInitialized", "status": "True" }]);
+    assert_eq!(cluster(&json!({ "conditions": condition })), (false, true));
+    let not = json!([{ "type": "InfrastructureReady", "status": "False" }]);
+    let contradicts = json!({ "conditions": not, "infrastructureReady": true });
+    assert_eq!(
+        cluster(&contradicts),
+        (false, false),
+        "the condition counts"
+    );
+}

@@ -1,0 +1,16 @@
+//! Admission webhooks for MachineHealthChecks, for clusters in which no webhook of Cluster API runs.
+//!
+//! Owns what is refused, what is filled in, and the server that a Kubernetes API server calls. Every
+//! verdict is a pure function of the request. Must never read anything but the request: an answer must
+//! not depend on what this replica has seen so far.
+
+mod check;
+mod defaults;
+mod labels;
+mod review;
+mod server;
+
+pub(crate) use server::bind;
+
+#[cfg(test)]
+mod tests;

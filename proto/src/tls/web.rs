@@ -1,0 +1,184 @@
+//! TLS of a web server for callers that show no certificate: a Kubernetes API server that calls a
+//! webhook. It is known by its DNS name, and has no role in the agents' trust.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use rustls::{ServerConfig, sign::SingleCertAndKey};
+use secrecy::{ExposeSecret, SecretSlice};
+use tracing::{info, warn};
+
+use super::{TlsError, files, provider};
+
+/// A certificate and its key, taken up anew when the files change.
+pub struct WebTls {
+    cert: PathBuf,
+    key: PathBuf,
+    current: ArcSwap<Current>,
+}
+
+struct Current {
+    cert: Vec<u8>,
+    key: SecretSlice<u8>,
+    config: Arc<ServerConfig>,
+    not_after: Timestamp,
+}
+
+impl WebTls {
+    /// Reads `tls.crt` and `tls.key` of a directory, as a Secret of cert-manager is mounted.
+    ///
+    /// # Errors
+    /// A file cannot be read, the certificate is not valid now, or the key is not its key.
+    pub fn in_dir(dir: impl Into<PathBuf>) -> Result<Self, TlsError> {
+        let dir = dir.into();
+        let (cert, key) = (dir.join("tls.crt"), dir.join("tls.key"));
+        let current = Current::read(&cert, &key)?;
+        Ok(Self {
+            cert,
+            key,
+            current: ArcSwap::from_pointee(current),
+        })
+    }
+
+    /// For the next connection.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.current.load().config.clone()
+    }
+
+    /// Until when the certificate is valid.
+    pub fn not_after(&self) -> Timestamp {
+        self.current.load().not_after
+    }
+
+    /// Looks at the files now. True: they had changed, and the next connection uses them.
+    ///
+    /// # Errors
+    /// The new files cannot be used; the old ones stay in use.
+    pub fn reload(&self) -> Result<bool, TlsError> {
+        let new = Current::read(&self.cert, &self.key)?;
+        let old = self.current.load();
+        let same_key = new.key.expose_secret() == old.key.expose_secret();
+        if new.cert == old.cert && same_key {
+            return Ok(false);
+        }
+        info!(not_after = %new.not_after, path = %self.cert.display(), "TLS files changed: the new certificate is in use");
+        self.current.store(Arc::new(new));
+        Ok(true)
+    }
+
+    /// Looks at the files again and again; never returns. A broken new set is warned of once and
+    /// the old one stays in use.
+    pub async fn watch(self: Arc<Self>, every: Duration) {
+        let mut said = None;
+        loop {
+            tokio::time::sleep(every).await;
+            let this = self.clone();
+            let error = match tokio::task::spawn_blocking(move || this.reload()).await {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(error) => Some(error.to_string()),
+            };
+            if error != said
+                && let Some(error) = &error
+            {
+                warn!(
+                    error,
+                    "new TLS files are not usable: the old ones stay in use"
+                );
+            }
+            said = error;
+        }
+    }
+}
+
+impl fmt::Debug for WebTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebTls")
+            .field("cert", &self.cert)
+            .field("not_after", &self.not_after())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Current {
+    fn read(cert_path: &Path, key_path: &Path) -> Result<Self, TlsError> {
+        let cert = files::read(cert_path)?;
+        let key: SecretSlice<u8> = files::read(key_path)?.into();
+        let now = SystemTime::now();
+        let (pair, not_after) = files::pair((cert_path, &cert), (key_path, &key), now)?;
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsError::Config {
+                path: cert_path.to_owned(),
+                reason: error.to_string(),
+            })?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            cert,
+            key,
+            config: Arc::new(config),
+            not_after,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    fn issue(dir: &Path, name: &str) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let cert = params.self_signed(&key).unwrap();
+        std::fs::write(dir.join("tls.crt"), cert.pem()).unwrap();
+        std::fs::write(dir.join("tls.key"), key.serialize_pem()).unwrap();
+    }
+
+    #[test]
+    fn a_new_pair_is_taken_up_and_half_of_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        issue(dir.path(), "a");
+        let tls = WebTls::in_dir(dir.path()).unwrap();
+        let first = tls.config();
+        assert!(!tls.reload().unwrap(), "nothing has changed");
+        assert!(Arc::ptr_eq(&first, &tls.config()));
+
+        let old_key = std::fs::read(dir.path().join("tls.key")).unwrap();
+        issue(dir.path(), "b");
+        let new_key = std::fs::read(dir.path().join("tls.key")).unwrap();
+        std::fs::write(dir.path().join("tls.key"), old_key).unwrap();
+        let error = tls.reload().unwrap_err();
+        assert!(matches!(error, TlsError::KeyMismatch { .. }), "{error}");
+        assert!(Arc::ptr_eq(&first, &tls.config()), "the old pair stays");
+
+        std::fs::write(dir.path().join("tls.key"), new_key).unwrap();
+        assert!(tls.reload().unwrap());
+        assert!(!Arc::ptr_eq(&first, &tls.config()));
+    }
+
+    #[test]
+    fn a_directory_without_a_certificate_says_which_file_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = WebTls::in_dir(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("tls.crt"), "{error}");
+    }
+
+    #[test]
+    fn the_key_is_never_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        issue(dir.path(), "a");
+        let shown = format!("{:?}", WebTls::in_dir(dir.path()).unwrap());
+        assert!(!shown.contains("PRIVATE") && shown.contains("tls.crt"));
+    }
+}
