@@ -501,6 +501,8 @@ impl World {
             format!("--kubeconfig={}", self.plane.kubeconfig().display()),
             format!("--agent-tls-dir={}", agents.display()),
             format!("--admin-address=127.0.0.1:{admin}"),
+            // On a busy machine nobody is to lose a Lease.
+            "--lease-duration=10m".to_owned(),
             format!("--webhook-address=127.0.0.1:{port}"),
             format!("--webhook-tls-dir={}", web.display()),
         ];
@@ -672,7 +674,8 @@ async fn filled_in(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// What an evaluation leaves in a check: label, owner, counts, and conditions in both lists.
+/// What an evaluation leaves in a check: label, owner, counts, and conditions in both lists. The
+/// controller reads and writes v1beta2, which the API server prefers, so they lie where that has them.
 async fn kept_up(w: &World) -> Result<()> {
     let meta = |name: &str| json!({ "name": name, "namespace": "default" });
     let cluster = |paused: bool| {
@@ -720,7 +723,10 @@ async fn kept_up(w: &World) -> Result<()> {
         }
     };
     let seen = until("a missing template is said", |check| {
-        let old = condition(&check["status"]["conditions"], TEMPLATE);
+        let old = condition(
+            &check["status"]["deprecated"]["v1beta1"]["conditions"],
+            TEMPLATE,
+        );
         old["reason"] == "ExternalRemediationTemplateNotFound" && old["severity"] == "Error"
     })
     .await?;
@@ -739,7 +745,7 @@ async fn kept_up(w: &World) -> Result<()> {
         owned["uid"].as_str() == owner.metadata.uid.as_deref() && owned.get("controller").is_none(),
         "{owned}"
     );
-    let new = &status["v1beta2"]["conditions"];
+    let new = &status["conditions"];
     let allowed = condition(new, "RemediationAllowed");
     ensure!(allowed["reason"] == "RemediationAllowed", "{new}");
     ensure!(condition(new, "Paused")["reason"] == "NotPaused", "{new}");
@@ -755,12 +761,16 @@ async fn kept_up(w: &World) -> Result<()> {
     )
     .await?;
     until("it is taken back when it is there", |check| {
-        condition(&check["status"]["conditions"], TEMPLATE).is_null()
+        condition(
+            &check["status"]["deprecated"]["v1beta1"]["conditions"],
+            TEMPLATE,
+        )
+        .is_null()
     })
     .await?;
     apply(&w.client, cluster(true)).await?;
     until("the pause is named", |check| {
-        let paused = condition(&check["status"]["v1beta2"]["conditions"], "Paused");
+        let paused = condition(&check["status"]["conditions"], "Paused");
         paused["status"] == "True" && paused["message"] == "Cluster spec.paused is true"
     })
     .await?;
