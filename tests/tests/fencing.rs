@@ -297,8 +297,12 @@ async fn foreign(w: &World) -> Result<()> {
     host.foreign_uuid();
     let pod = w.lose("bmc-4", false).await?;
     w.stage.wait_blocked("bmc-4", "IdentityMismatch").await?;
-    let seen = w.stage.wait_step("bmc-4", "Blocked").await?;
-    ensure!(seen.phase == "Failed", "CAPM3's phase: {}", seen.phase);
+    // CAPM3's phase is of the status, which is written after our step.
+    w.stage
+        .wait_remediation("bmc-4", "phase Failed", |seen| {
+            seen.step == "Blocked" && seen.phase == "Failed"
+        })
+        .await?;
     w.workload_untouched("bmc-4", &pod).await?;
     w.stage.untouched("bmc-4")?;
     host.clear_faults();

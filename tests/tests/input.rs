@@ -227,7 +227,13 @@ async fn request(w: &World) -> Result<()> {
     let host = w.stage.host("good-1")?;
     host.never_boots(true);
     ensure!(host.hang(), "up");
-    let seen = w.stage.wait_step("good-1", "Booting").await?;
+    // CAPM3's phase is of the status, which is written after our step.
+    let seen = w
+        .stage
+        .wait_remediation("good-1", "phase Waiting", |seen| {
+            seen.step == "Booting" && seen.phase == "Waiting"
+        })
+        .await?;
     let machine = w.stage.machines().get("good-1").await?;
     let meta = &seen.object["metadata"];
     ensure!(
@@ -253,11 +259,6 @@ async fn request(w: &World) -> Result<()> {
     );
     let from = &meta["annotations"]["cluster.x-k8s.io/cloned-from-name"];
     ensure!(from == "worker-remediation-request", "{meta}");
-    ensure!(
-        seen.phase == "Waiting",
-        "CAPM3's phase once it is on: {}",
-        seen.phase
-    );
 
     let columns = w.columns(&["m3r", "good-1"])?;
     let wanted = [

@@ -106,7 +106,10 @@ impl Engine {
             (true, Some(cluster), Some(node)) => match self.context.workloads.reach(cluster) {
                 Some(reach) => match reach.drain(node).await {
                     Ok(drain) => (workload, Some(drain)),
-                    Err(e) => (WorkloadView::Unreachable { why: e.to_string() }, None),
+                    Err(e) => {
+                        let why = format!("cluster {cluster}: {e}");
+                        (WorkloadView::Unreachable { why }, None)
+                    }
                 },
                 None => (workload, None),
             },
@@ -188,7 +191,7 @@ impl Engine {
         };
         let memory = self.context.lease_memory(cluster);
         // Read now: a watch that hangs would show a node as silent that has long been back (F5).
-        let what = format!("node {name} of cluster {cluster}");
+        let what = format!("node {name}");
         match reach.node(what, name, &memory).await {
             Ok(None) => WorkloadView::Missing { name: name.clone() },
             Ok(Some((node, lease))) => {
@@ -197,7 +200,7 @@ impl Engine {
                 WorkloadView::Present(facts)
             }
             Err(error) => WorkloadView::Unreachable {
-                why: error.to_string(),
+                why: format!("cluster {cluster}: {error}"),
             },
         }
     }
