@@ -30,7 +30,7 @@ use crate::{
     api::{call, words, workload_client},
     index::{Connection, Index, SeenNode},
     object::Key,
-    watch::pause,
+    watch::{PAGE, pause},
 };
 
 /// Time between probes of a workload API, as Cluster API has it.
@@ -139,7 +139,8 @@ impl Workloads {
         cancel: &CancellationToken,
     ) -> String {
         let nodes: Api<SeenNode> = Api::all(client.clone());
-        let stream = watcher(nodes, watcher::Config::default()).default_backoff();
+        let config = watcher::Config::default().page_size(PAGE);
+        let stream = watcher(nodes, config).default_backoff();
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
         let mut connected = false;
