@@ -92,7 +92,7 @@ pub(crate) async fn watch_kind(
                 }
                 Some(Ok(watcher::Event::Apply(Slim(object)))) => index.apply(kind, object),
                 Some(Ok(watcher::Event::Delete(Slim(object)))) => {
-                    index.delete(kind, &Key::of(&object))
+                    index.delete(kind, &Key::of(&object));
                 }
                 Some(Err(error)) => {
                     tracing::warn!(kind = kind.kind(), %error, "watch interrupted; it is taken up again");
