@@ -82,6 +82,8 @@ struct Inner {
     /// Machines by their Node's name: Nodes of several clusters may be called the same.
     by_node: BTreeMap<Box<str>, Vec<Link>>,
     frames: Frames,
+    /// For the JSON of a Node, to be told from the one that is known.
+    scratch: Vec<u8>,
 }
 
 /// A Machine that names a Node.

@@ -2,6 +2,8 @@
 //!
 //! Owns the discovery of the version in which a kind is served here.
 
+mod slim;
+
 use std::{
     collections::BTreeMap,
     fmt,
@@ -16,6 +18,8 @@ use kube::{
 };
 use parking_lot::RwLock;
 use rackhand_api::names::{GROUP, groups, kinds};
+
+pub(crate) use slim::Slim;
 
 /// Namespace and name; the namespace is empty for cluster-scoped objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -161,6 +165,13 @@ impl Served {
             self.known.write().insert(name, found.clone());
         }
         Ok(found)
+    }
+
+    /// Without asking.
+    #[cfg(test)]
+    pub(crate) fn put(&self, kind: Kind, resource: ApiResource) {
+        let name = (kind.group().to_owned(), kind.kind().to_owned());
+        self.known.write().insert(name, resource);
     }
 
     /// The same, from what is known already.

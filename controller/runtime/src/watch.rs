@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, pin_mut};
 use kube::{
-    Client, ResourceExt,
+    Api, Client,
     runtime::{WatchStreamExt, watcher},
 };
 use tokio::sync::watch;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api::words,
     index::Index,
-    object::{Key, Kind, Served, api},
+    object::{Key, Kind, Served, Slim},
 };
 
 /// How long to wait before a kind that is not served is looked for again.
@@ -24,6 +24,9 @@ const RETRY_MISSING: Duration = Duration::from_secs(10);
 /// Seconds after which a watch is asked for anew, from where it was; a connection that is dead and does
 /// not say so is noticed a few seconds later.
 pub(crate) const WATCH_LASTS: u32 = 60;
+
+/// Objects in one answer to a list: few enough that a large fleet is never in memory whole.
+pub(crate) const PAGE: u32 = 100;
 
 /// Keeps one kind fresh until `cancel`. `synced` turns true once it is known, or known to be
 /// missing.
@@ -67,10 +70,14 @@ pub(crate) async fn watch_kind(
             .as_deref()
             .filter(|_| kind.namespaced())
             .unwrap_or_default();
-        let objects = api(&client, &resource, namespace);
-        let stream = watcher(objects, watcher::Config::default().timeout(WATCH_LASTS))
-            .default_backoff()
-            .modify(|object| object.managed_fields_mut().clear());
+        let objects: Api<Slim> = match namespace {
+            "" => Api::all_with(client.clone(), &resource),
+            namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+        };
+        let config = watcher::Config::default()
+            .timeout(WATCH_LASTS)
+            .page_size(PAGE);
+        let stream = watcher(objects, config).default_backoff();
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
         loop {
@@ -80,7 +87,7 @@ pub(crate) async fn watch_kind(
             };
             match event {
                 Some(Ok(watcher::Event::Init)) => listed.clear(),
-                Some(Ok(watcher::Event::InitApply(object))) => {
+                Some(Ok(watcher::Event::InitApply(Slim(object)))) => {
                     listed.insert(Key::of(&object));
                     index.apply(kind, object);
                 }
@@ -88,8 +95,10 @@ pub(crate) async fn watch_kind(
                     index.retain(kind, &listed);
                     synced.send_replace(true);
                 }
-                Some(Ok(watcher::Event::Apply(object))) => index.apply(kind, object),
-                Some(Ok(watcher::Event::Delete(object))) => index.delete(kind, &Key::of(&object)),
+                Some(Ok(watcher::Event::Apply(Slim(object)))) => index.apply(kind, object),
+                Some(Ok(watcher::Event::Delete(Slim(object)))) => {
+                    index.delete(kind, &Key::of(&object));
+                }
                 Some(Err(error)) => {
                     tracing::warn!(kind = kind.kind(), %error, "watch interrupted; it is taken up again");
                 }

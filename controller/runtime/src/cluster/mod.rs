@@ -32,7 +32,7 @@ use crate::{
     api::{call, words, workload_client},
     index::{Connection, Index, SeenNode},
     object::Key,
-    watch::{WATCH_LASTS, pause},
+    watch::{PAGE, WATCH_LASTS, pause},
 };
 
 /// Time between probes of a workload API, as Cluster API has it.
@@ -147,7 +147,9 @@ impl Workloads {
         cancel: &CancellationToken,
     ) -> String {
         let nodes: Api<SeenNode> = Api::all(client.clone());
-        let config = watcher::Config::default().timeout(WATCH_LASTS);
+        let config = watcher::Config::default()
+            .timeout(WATCH_LASTS)
+            .page_size(PAGE);
         let stream = watcher(nodes, config).default_backoff();
         pin_mut!(stream);
         let mut listed = BTreeSet::new();

@@ -12,9 +12,15 @@ use std::{
 
 use crate::object::Key;
 
-/// Machines whose turn it is at one time. The writer bounds the writes; a few more wait behind them
-/// so that it never idles.
+/// Most machines whose turn it is at one time. The writer bounds the writes; a few more wait behind
+/// them so that it never idles.
 pub(super) const IN_FLIGHT: usize = 64;
+/// Fewest, for an API server that does not keep up: what is left of it has to renew our Lease.
+const FEWEST: usize = 4;
+/// How many at first.
+const BEGIN_WITH: usize = 16;
+/// Time in which several calls without an answer are one sign.
+const ONE_SIGN: Duration = Duration::from_secs(1);
 /// Wait after a failure: first and longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
@@ -26,8 +32,10 @@ pub(super) struct Item {
 }
 
 /// Machines that want something.
-#[derive(Default)]
 pub(super) struct Queue {
+    /// How many have their turn at one time: as many as the API server answers in time.
+    window: usize,
+    narrowed: Option<Instant>,
     acts: VecDeque<Item>,
     conditions: VecDeque<Item>,
     queued: BTreeSet<Item>,
@@ -56,6 +64,23 @@ impl Item {
 
 // === impl Queue ===
 
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            window: BEGIN_WITH,
+            narrowed: None,
+            acts: VecDeque::new(),
+            conditions: VecDeque::new(),
+            queued: BTreeSet::new(),
+            running: BTreeSet::new(),
+            again: BTreeSet::new(),
+            failures: BTreeMap::new(),
+            retries: BTreeSet::new(),
+            retry_at: BTreeMap::new(),
+        }
+    }
+}
+
 impl Queue {
     /// A machine wants something; `acts`: not only a condition. While something is done for it, it
     /// waits until that is over.
@@ -76,17 +101,33 @@ impl Queue {
         }
     }
 
-    /// The next one, as long as there is room.
+    /// The next one, as long as there is room. Conditions leave half of it to requests.
     pub(super) fn pop(&mut self) -> Option<Item> {
-        if self.running.len() >= IN_FLIGHT {
-            return None;
-        }
-        let item = self
-            .acts
-            .pop_front()
-            .or_else(|| self.conditions.pop_front())?;
+        let room = |most: usize| self.running.len() < most;
+        let item = if room(self.window) && !self.acts.is_empty() {
+            self.acts.pop_front()
+        } else if room(self.window / 2) {
+            self.conditions.pop_front()
+        } else {
+            None
+        }?;
         self.queued.remove(&item);
         Some(item)
+    }
+
+    /// The API server has answered: one more may have its turn.
+    pub(super) fn answered(&mut self) {
+        self.window = (self.window + 1).min(IN_FLIGHT);
+    }
+
+    /// It has not, in time: half as many may.
+    pub(super) fn unanswered(&mut self, now: Instant) {
+        let told = self.narrowed.replace(now);
+        if told.is_none_or(|at| now.saturating_duration_since(at) >= ONE_SIGN) {
+            self.window = (self.window / 2).max(FEWEST);
+        } else {
+            self.narrowed = told;
+        }
     }
 
     /// Something is done for it from now on.
@@ -188,15 +229,51 @@ mod tests {
     #[test]
     fn no_more_are_under_way_than_are_meant_to_be() {
         let mut queue = Queue::default();
-        for i in 0..=IN_FLIGHT {
+        for i in 0..2 * IN_FLIGHT {
             queue.push(item(&i.to_string()), true);
+            queue.push(item(&format!("condition-{i}")), false);
+        }
+        let fill = |queue: &mut Queue| {
+            while let Some(next) = queue.pop() {
+                queue.begin(next);
+            }
+            queue.running.len()
+        };
+        assert_eq!(fill(&mut queue), BEGIN_WITH);
+        (0..IN_FLIGHT).for_each(|_| queue.answered());
+        assert_eq!(fill(&mut queue), IN_FLIGHT);
+        queue.end(&item("0"));
+        assert!(queue.pop().is_some());
+    }
+
+    #[test]
+    fn conditions_leave_room_to_requests() {
+        let mut queue = Queue::default();
+        for i in 0..IN_FLIGHT {
+            queue.push(item(&i.to_string()), false);
         }
         while let Some(next) = queue.pop() {
             queue.begin(next);
         }
-        assert_eq!(queue.running.len(), IN_FLIGHT);
-        queue.end(&item("0"));
-        assert!(queue.pop().is_some());
+        assert_eq!(queue.running.len(), BEGIN_WITH / 2);
+        queue.push(item("request"), true);
+        assert_eq!(queue.pop(), Some(item("request")));
+    }
+
+    #[test]
+    fn an_api_server_that_does_not_keep_up_is_asked_less() {
+        let mut queue = Queue::default();
+        let start = Instant::now();
+        for i in 0..100 {
+            queue.unanswered(start + Duration::from_millis(i));
+        }
+        assert_eq!(queue.window, BEGIN_WITH / 2, "one sign");
+        for i in 1..10 {
+            queue.unanswered(start + ONE_SIGN * i);
+        }
+        assert_eq!(queue.window, FEWEST);
+        queue.answered();
+        assert_eq!(queue.window, FEWEST + 1);
     }
 
     #[test]

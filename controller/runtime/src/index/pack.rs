@@ -101,6 +101,27 @@ impl Packed {
         text
     }
 
+    /// Whether this is the object's JSON, to the letter, with fields in alphabetical order. It may
+    /// say no where another spelling means the same.
+    pub(crate) fn is(&self, json: &[u8]) -> bool {
+        let mut rest = json;
+        let mut own = self.own.split(BETWEEN);
+        let mut first = true;
+        for part in self.frame.split(HOLE) {
+            if !std::mem::take(&mut first) {
+                match rest.strip_prefix(own.next().unwrap_or("null").as_bytes()) {
+                    Some(left) => rest = left,
+                    None => return false,
+                }
+            }
+            match rest.strip_prefix(part.as_bytes()) {
+                Some(left) => rest = left,
+                None => return false,
+            }
+        }
+        rest.is_empty()
+    }
+
     /// What it shares with all that look alike: labels, condition types and statuses among it.
     pub(crate) fn frame(&self) -> &Arc<str> {
         &self.frame
@@ -122,7 +143,7 @@ fn split(value: &Value, own_fields: bool, frame: &mut String, own: &mut String) 
                 if i > 0 {
                     frame.push(',');
                 }
-                frame.push_str(&quoted(name));
+                quote(name, frame);
                 frame.push(':');
                 match value {
                     Value::String(text) if own_fields && OWN.contains(&name.as_str()) => {
@@ -130,7 +151,7 @@ fn split(value: &Value, own_fields: bool, frame: &mut String, own: &mut String) 
                             own.push(BETWEEN);
                         }
                         frame.push(HOLE);
-                        own.push_str(&quoted(text));
+                        quote(text, own);
                     }
                     value => split(value, own_fields && name != LABELS, frame, own),
                 }
@@ -147,13 +168,20 @@ fn split(value: &Value, own_fields: bool, frame: &mut String, own: &mut String) 
             }
             frame.push(']');
         }
-        Value::String(text) => frame.push_str(&quoted(text)),
+        Value::String(text) => quote(text, frame),
         other => frame.push_str(&other.to_string()),
     }
 }
 
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
+/// As JSON writes it; most texts need no escapes.
+fn quote(text: &str, into: &mut String) {
+    if text.bytes().any(|b| b < b' ' || b == b'"' || b == b'\\') {
+        into.push_str(&Value::from(text).to_string());
+    } else {
+        into.push('"');
+        into.push_str(text);
+        into.push('"');
+    }
 }
 
 #[cfg(test)]
@@ -193,6 +221,10 @@ mod tests {
             let packed = frames.pack(&value);
             assert_eq!(packed.unpack::<Value>().unwrap(), value);
             assert!(packed == frames.pack(&value));
+            let mut text = value.to_string();
+            assert!(packed.is(text.as_bytes()));
+            text.push(' ');
+            assert!(!packed.is(text.as_bytes()));
         }
     }
 
@@ -202,6 +234,7 @@ mod tests {
         let packed: Vec<_> = (0..100).map(|i| frames.pack(&machine(i))).collect();
         assert_eq!(frames.known.len(), 1);
         assert!(packed[0] != packed[1]);
+        assert!(!packed[0].is(machine(1).to_string().as_bytes()));
         assert!(packed.iter().all(|p| p.own.len() < 150), "{:?}", packed[0]);
     }
 

@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::{Change, Connection, Index, Packed, SeenNode, Slot, is_less, readable};
+use super::{
+    Change, Connection, Index, Inner, Packed, SeenNode, Slot, Workload, is_less, readable,
+};
 use crate::object::Key;
 
 impl Index {
@@ -96,31 +98,9 @@ impl Index {
         let name = node.name_any();
         let uid = node.uid();
         let version = node.take_version();
-        let Ok(value) = serde_json::to_value(&node) else {
-            return;
-        };
         let changed = {
             let mut inner = self.inner.write();
-            let inner = &mut *inner;
-            let nodes = &mut inner.workloads.entry(cluster.clone()).or_default().nodes;
-            let packed = inner.frames.pack(&value);
-            match nodes.get_mut(&name) {
-                Some(old) => {
-                    let same = packed == old.packed;
-                    let late = is_less(version.as_deref(), old.version.as_deref());
-                    let of_same =
-                        same || readable::<SeenNode>(&old.packed).and_then(|n| n.uid()) == uid;
-                    if late && of_same {
-                        return;
-                    }
-                    *old = Slot { packed, version };
-                    !same
-                }
-                None => {
-                    nodes.insert(name.clone(), Slot { packed, version });
-                    true
-                }
-            }
+            inner.put_node(cluster, &name, &node, uid.as_deref(), version)
         };
         if changed {
             self.announce(&Change::Node(cluster.clone(), name));
@@ -149,6 +129,53 @@ impl Index {
         for name in known.iter().filter(|n| !listed.contains(*n)) {
             self.delete_node(cluster, name);
         }
+    }
+}
+
+impl Inner {
+    /// Returns whether anything has changed but the version.
+    fn put_node(
+        &mut self,
+        cluster: &Key,
+        name: &str,
+        node: &SeenNode,
+        uid: Option<&str>,
+        version: Option<String>,
+    ) -> bool {
+        self.scratch.clear();
+        if serde_json::to_writer(&mut self.scratch, node).is_err() {
+            return false;
+        }
+        if !self.workloads.contains_key(cluster) {
+            self.workloads.insert(cluster.clone(), Workload::default());
+        }
+        let Some(workload) = self.workloads.get_mut(cluster) else {
+            return false;
+        };
+        let old = workload.nodes.get_mut(name);
+        let late = old
+            .as_ref()
+            .is_some_and(|old| is_less(version.as_deref(), old.version.as_deref()));
+        if let Some(old) = old {
+            if old.packed.is(&self.scratch) {
+                if !late {
+                    old.version = version;
+                }
+                return false;
+            }
+            let known = readable::<SeenNode>(&old.packed).and_then(|n| n.uid());
+            if late && known.as_deref() == uid {
+                return false;
+            }
+        }
+        let Ok(value) = serde_json::from_slice(&self.scratch) else {
+            return false;
+        };
+        let packed = self.frames.pack(&value);
+        let slot = Slot { packed, version };
+        let old = workload.nodes.insert(name.to_owned(), slot);
+        let new = workload.nodes.get(name);
+        old.as_ref().map(|old| &old.packed) != new.map(|new| &new.packed)
     }
 }
 

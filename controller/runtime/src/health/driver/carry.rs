@@ -216,6 +216,7 @@ impl Driver {
 
     fn acted(&mut self, item: &Item, result: Result<Acted, ApiError>, now: Instant) {
         self.queue.end(item);
+        self.pace(&result, now);
         match result {
             Ok(acted) => {
                 self.queue.succeeded(item);
@@ -279,6 +280,7 @@ impl Driver {
         now: Instant,
     ) {
         let changed = self.queue.end(item);
+        self.pace(&result, now);
         match result {
             Ok(()) => self.queue.succeeded(item),
             Err(error) => {
@@ -294,6 +296,14 @@ impl Driver {
         }
         if changed {
             self.reconsider(item);
+        }
+    }
+
+    /// As many at one time as the API server answers.
+    fn pace<T>(&mut self, result: &Result<T, ApiError>, now: Instant) {
+        match result {
+            Err(ApiError::Timeout { .. }) => self.queue.unanswered(now),
+            _ => self.queue.answered(),
         }
     }
 
