@@ -49,7 +49,7 @@ impl Row {
         Self {
             result: outcome
                 .as_ref()
-                .map_or("running", |outcome| outcome_word(outcome.code())),
+                .map_or("running", outcome_word),
             begun: time(info.begun),
             ended: time(info.ended),
             commands: info.commands.into_iter().map(|at| time(Some(at))).collect(),

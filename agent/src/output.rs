@@ -106,15 +106,21 @@ pub(crate) fn state_word(state: v1::PowerState) -> &'static str {
     }
 }
 
-pub(crate) fn outcome_word(code: v1::OutcomeCode) -> &'static str {
-    match code {
-        v1::OutcomeCode::Confirmed => "confirmed",
-        v1::OutcomeCode::Unconfirmed => "not-confirmed",
-        v1::OutcomeCode::Failed => "failed",
-        v1::OutcomeCode::IdentityMismatch => "identity-mismatch",
-        v1::OutcomeCode::Cancelled => "cancelled",
-        v1::OutcomeCode::Interrupted => "interrupted",
-        v1::OutcomeCode::Unspecified => "unknown",
+/// How an operation ended, in one word. That a host did not shut down, and that nobody knows
+/// whether a command was carried out, are not failures: they have words of their own.
+pub(crate) fn outcome_word(outcome: &v1::Outcome) -> &'static str {
+    match (outcome.code(), outcome.detail()) {
+        (v1::OutcomeCode::Confirmed, _) => "confirmed",
+        (v1::OutcomeCode::Unconfirmed, v1::OutcomeDetail::NotShutDown) => "not-shut-down",
+        (v1::OutcomeCode::Unconfirmed, v1::OutcomeDetail::Unknown) => "unknown",
+        (v1::OutcomeCode::Unconfirmed, v1::OutcomeDetail::NotSent) => "not-sent",
+        (v1::OutcomeCode::Unconfirmed, _) => "not-confirmed",
+        (v1::OutcomeCode::Failed, v1::OutcomeDetail::NeedsPower) => "needs-power",
+        (v1::OutcomeCode::Failed, _) => "failed",
+        (v1::OutcomeCode::IdentityMismatch, _) => "identity-mismatch",
+        (v1::OutcomeCode::Cancelled, _) => "cancelled",
+        (v1::OutcomeCode::Interrupted, _) => "interrupted",
+        (v1::OutcomeCode::Unspecified, _) => "unknown",
     }
 }
 

@@ -4,6 +4,7 @@
 //! the listeners. Must never: know Kubernetes, keep a password on disk, or call a BMC outside its
 //! allowed networks.
 
+mod checkup;
 pub mod config;
 mod driver;
 mod engine;

@@ -4,14 +4,14 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use rackhand_bmc::{
-    Accepted, Bmc, BmcAddress, BmcError, ErrorKind, PowerCommand, PowerReading, Trust,
+    Accepted, Bmc, BmcAddress, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, Trust,
 };
 use secrecy::SecretString;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::{
-    lane::{Lane, permit},
+    lane::Lane,
     target::{Access, Target},
 };
 use crate::{
@@ -27,6 +27,20 @@ struct Entry {
     specs: Vec<BmcSpec>,
     bmc: Arc<dyn Bmc>,
     used: Instant,
+}
+
+/// One of the ways to a BMC, with a client of its own. It is to be closed.
+pub(crate) struct Way {
+    pub(crate) spec: BmcSpec,
+    pub(crate) bmc: Result<Arc<dyn Bmc>, BmcError>,
+}
+
+impl Way {
+    pub(crate) async fn close(self) {
+        if let Ok(bmc) = self.bmc {
+            close(bmc).await;
+        }
+    }
 }
 
 /// A password that a BMC refuses. Each further try counts towards locking the account, so tries
@@ -95,7 +109,7 @@ impl Clients {
     ) -> Result<PowerReading, BmcError> {
         let lane = self.lane(target);
         let reading = async {
-            let _permit = permit(&lane.call).await;
+            let _permit = lane.call().await;
             self.read_now(target).await
         };
         match timeout(limit, reading).await {
@@ -106,13 +120,7 @@ impl Clients {
 
     /// Reads power; the caller holds the lane.
     pub(crate) async fn read_now(&self, target: &Target) -> Result<PowerReading, BmcError> {
-        let bmc = self.client(target).await?;
-        let limit = self.wall();
-        let result = match timeout(limit, bmc.power()).await {
-            Ok(result) => result,
-            Err(_) => Err(late(&target.address, limit, false)),
-        };
-        self.settle(target, result)
+        self.ask(target, self.wall(), false, |bmc| bmc.power()).await
     }
 
     /// Sends a command; the caller holds the lane and has written down that it does.
@@ -121,11 +129,23 @@ impl Clients {
         target: &Target,
         command: PowerCommand,
     ) -> Result<Accepted, BmcError> {
+        self.ask(target, self.wall(), true, move |bmc| bmc.command(command))
+            .await
+    }
+
+    /// Any call; the caller holds the lane. `limit` is for a driver that does not come back, and
+    /// `changes` tells whether the call may have had an effect then.
+    pub(crate) async fn ask<T>(
+        &self,
+        target: &Target,
+        limit: Duration,
+        changes: bool,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send,
+    ) -> Result<T, BmcError> {
         let bmc = self.client(target).await?;
-        let limit = self.wall();
-        let result = match timeout(limit, bmc.command(command)).await {
+        let result = match timeout(limit, call(bmc.as_ref())).await {
             Ok(result) => result,
-            Err(_) => Err(late(&target.address, limit, true)),
+            Err(_) => Err(late(&target.address, limit, changes)),
         };
         self.settle(target, result)
     }
@@ -221,6 +241,27 @@ impl Clients {
         };
         self.cache.lock().insert(target.key.clone(), entry);
         Ok(bmc)
+    }
+
+    /// A client for each way to the BMC alone, for a diagnosis. A password that was refused a
+    /// moment ago is not tried again.
+    pub(crate) async fn ways(&self, target: &Target) -> Result<Vec<Way>, BmcError> {
+        let specs = self.specs(target).await?;
+        let refused = self.check_rejected(target, &specs).err();
+        let mut ways = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let bmc = match &refused {
+                Some(error) => Err(error.clone()),
+                None => {
+                    let (driver, only) = (self.driver.clone(), vec![spec.clone()]);
+                    tokio::task::spawn_blocking(move || driver.connect(only))
+                        .await
+                        .map_err(|error| fault(&spec.address, error.to_string()))?
+                }
+            };
+            ways.push(Way { spec, bmc });
+        }
+        Ok(ways)
     }
 
     /// Every way to the BMC, in their order.

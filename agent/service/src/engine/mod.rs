@@ -4,10 +4,12 @@
 //! never: end an operation because a caller has gone, run two on one BMC, let one BMC wait for
 //! another, or start anything that the journal has not taken.
 
+mod aside;
 mod begin;
 mod clients;
 mod handle;
 mod lane;
+mod probe;
 mod recover;
 mod run;
 mod target;
@@ -37,6 +39,7 @@ use crate::{
 };
 use clients::Clients;
 use handle::Handle;
+pub(crate) use aside::Change;
 pub(crate) use target::{Target, resolve};
 
 /// Finished operations that are remembered with all their events; older ones with their outcome.

@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use super::{
     Shared,
     handle::Handle,
-    lane::{Place, permit},
+    lane::Place,
     target::Target,
     wire::{self, failure_to_proto},
 };
@@ -103,7 +103,7 @@ impl Run {
                 Next::Wait(until) => self.wait(until).await,
                 next => {
                     let call = tokio::select! {
-                        call = permit(&place.lane().call) => call,
+                        call = place.lane().urgent() => call,
                         () = sleep_until(self.handle.begun + op.deadline()) => continue,
                         () = self.handle.cancel.cancelled() => continue,
                         () = self.shared.stop.cancelled() => {
@@ -274,6 +274,7 @@ impl Run {
             readings,
             commands_sent: evidence.commands,
             failure,
+            detail: wire::detail(ending).into(),
         }
     }
 
@@ -285,6 +286,7 @@ impl Run {
                  sent",
                 self.target.host
             ),
+            detail: v1::OutcomeDetail::NotSent.into(),
             ..v1::Outcome::default()
         }
     }
