@@ -211,7 +211,8 @@ pub(crate) enum BootDevice {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct IdentifyArgs {
-    /// on, off, or for how long it is lit, such as 30s or 2m; IPMI counts up to 255 s.
+    /// on, off, or for how long it is lit, such as 30 (seconds), 90s or 10m. Where the BMC has no
+    /// timer, the agent puts it out.
     #[arg(value_name = "on|off|TIME", value_parser = led)]
     pub(crate) led: Led,
     #[command(flatten)]
@@ -376,13 +377,30 @@ pub(crate) enum Enrolled {
 
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
-    /// How many hosts; the last one's BMC is dead.
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(2..=500))]
+    /// How many hosts. Beyond some hundred, raise `ulimit -n`.
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=2000))]
     pub(crate) hosts: u16,
+    /// How many of them, the last ones, have a BMC that says nothing.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) dead: u16,
+    /// How long the agent waits for a BMC to let it in.
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    pub(crate) patience: Duration,
+    /// What the others speak.
+    #[arg(long, value_enum, default_value_t = Speaks::Both)]
+    pub(crate) speaks: Speaks,
     /// Where configuration, inventory and journal are written; a temporary directory, gone at the
     /// end, if not given.
     #[arg(long)]
     pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Speaks {
+    /// Every third host IPMI, the others Redfish.
+    Both,
+    Redfish,
+    Ipmi,
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,9 @@
 //! gone with it. Must never: act beside a running agent unless it is told to, forget the holds that
 //! the last one has written down, or write anything into its journal.
 
-use std::{future::Future, io::ErrorKind, path::Path, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    future::Future, io::ErrorKind, path::Path, process::ExitCode, sync::Arc, time::Duration,
+};
 
 use anyhow::Context;
 use rackhand_agent_service::{Agent, Hardware, StartError, config::Config};
@@ -74,7 +76,10 @@ impl Direct {
     async fn start(common: &mut Common) -> anyhow::Result<Self> {
         let mut config = Config::load(&common.config)?;
         let socket = config.socket.display().to_string();
-        if tokio::net::UnixStream::connect(&config.socket).await.is_ok() {
+        if tokio::net::UnixStream::connect(&config.socket)
+            .await
+            .is_ok()
+        {
             if !common.force {
                 return Err(Refused(format!(
                     "an agent serves {socket}: leave out --direct, so that you and a remediation \

@@ -41,10 +41,7 @@ where
 }
 
 /// Changes something of each, and tells how far it is.
-pub(crate) async fn change<R: Ended, F>(
-    hosts: Vec<String>,
-    change: impl Fn(String) -> F,
-) -> Vec<R>
+pub(crate) async fn change<R: Ended, F>(hosts: Vec<String>, change: impl Fn(String) -> F) -> Vec<R>
 where
     F: Future<Output = R>,
 {
@@ -99,5 +96,37 @@ pub(crate) fn confirm(what: &str, hosts: &[String]) -> Result<(), Usage> {
         Ok(())
     } else {
         Err(Usage("nothing was done".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    /// A thousand hosts, of which every twentieth takes the whole time that one host may take.
+    #[tokio::test(start_paused = true)]
+    async fn dead_hosts_keep_no_living_one_waiting() {
+        let (limit, quick) = (Duration::from_secs(5), Duration::from_millis(20));
+        let hosts: Vec<String> = (0..1000).map(|number| format!("n{number}")).collect();
+        let begun = Instant::now();
+        let rows = read(hosts.clone(), |host| async move {
+            let is_dead = host.ends_with('7') && host.len() % 2 == 0;
+            sleep(if is_dead { limit } else { quick }).await;
+            (host, begun.elapsed())
+        })
+        .await;
+        let names: Vec<String> = rows.iter().map(|(host, _)| host.clone()).collect();
+        assert_eq!(names, hosts, "in the order in which they were named");
+        assert_eq!(begun.elapsed(), limit, "no dead host waits for another");
+        let slow = rows.iter().filter(|(_, took)| *took == limit).count();
+        assert!(slow > 50, "{slow}");
+        assert!(
+            rows.iter()
+                .all(|(_, took)| *took == limit || *took == quick)
+        );
     }
 }

@@ -13,7 +13,9 @@ use std::{
 
 use anyhow::Context;
 use rackhand_agent_service::config::Config;
-use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, SanType};
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, SanType,
+};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
@@ -61,7 +63,11 @@ pub(crate) fn enroll(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
     eprintln!(
         "key:     {} ({}; it stays on this machine)",
         key_file.display(),
-        if is_new { "new, mode 0600" } else { "was there and is kept" }
+        if is_new {
+            "new, mode 0600"
+        } else {
+            "was there and is kept"
+        }
     );
     eprintln!("request: {} for {uri}", file.display());
     eprintln!(

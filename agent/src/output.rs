@@ -71,6 +71,14 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     text
 }
 
+/// A message in a row of its host: that host's name is not said twice.
+pub(crate) fn brief<'a>(host: &str, message: &'a str) -> &'a str {
+    let rest = message.strip_prefix("host ");
+    let rest = rest.and_then(|rest| rest.strip_prefix(host));
+    rest.and_then(|rest| rest.strip_prefix(": "))
+        .unwrap_or(message)
+}
+
 /// How many came to what, and who did not come to the first: `38 confirmed; 2 failed: n7, n9`.
 pub(crate) fn summary(outcomes: &[(&str, &str)], good: &str) -> String {
     const NAMED: usize = 10;
@@ -138,6 +146,13 @@ mod tests {
             table(&["HOST", "B", "C"], rows),
             "HOST       B  C\na          x\nlong-name     é\n"
         );
+    }
+
+    #[test]
+    fn a_row_says_its_host_once() {
+        assert_eq!(brief("n1", "host n1: confirmed off"), "confirmed off");
+        assert_eq!(brief("n1", "host n12: no"), "host n12: no");
+        assert_eq!(brief("n1", "no"), "no");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -21,7 +22,7 @@ use rackhand_sim::{
     pki::Pki,
     rack::{
         Rack, RackConfig,
-        ipmi::IpmiBmc,
+        ipmi::{IpmiBmc, IpmiConfig},
         redfish::{Profile, Vendor},
     },
 };
@@ -29,7 +30,10 @@ use secrecy::{ExposeSecret, SecretString};
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{cli::SimArgs, ending::Usage};
+use crate::{
+    cli::{SimArgs, Speaks},
+    ending::Usage,
+};
 
 /// The first line of what this writes: only a file that begins with it is replaced.
 const MARK: &str = "# Written by `rackhand-agent sim`: a simulated rack.";
@@ -65,12 +69,23 @@ pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
     let password = uuid::Uuid::new_v4().simple().to_string();
     let password = SecretString::from(password.chars().take(20).collect::<String>());
     let rack = Rack::bare(hosts(args.hosts, &password), Some(&pki)).await?;
-    let mut ipmi = Vec::new();
+    // What runs as long as this does.
+    let (mut ipmi, mut dead) = (Vec::new(), Vec::new());
     let mut known = Vec::new();
+    let living = usize::from(args.hosts.saturating_sub(args.dead));
     for (index, (name, host)) in rack.hosts().iter().enumerate() {
-        let by_ipmi = is_ipmi(index);
-        let address = if by_ipmi {
-            let bmc = IpmiBmc::attach(host).await?;
+        let by_ipmi = index >= living || speaks_ipmi(args.speaks, index);
+        let address = if index >= living {
+            // A BMC that is there and says nothing.
+            let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+            let address = format!("ipmi://{}", silent.local_addr()?);
+            dead.push(silent);
+            address
+        } else if by_ipmi {
+            let mut config = IpmiConfig::of_host(host.config());
+            config.clock = u32::try_from(jiff::Timestamp::now().as_second()).unwrap_or_default();
+            let free = (Ipv4Addr::LOCALHOST, 0).into();
+            let bmc = IpmiBmc::start(free, config, host.clone()).await?;
             let address = format!("ipmi://{}", bmc.address());
             ipmi.push(bmc);
             address
@@ -80,20 +95,17 @@ pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
         known.push(Host {
             name: name.clone(),
             uuid: host.config().uuid.clone(),
-            make: if by_ipmi { "ipmi" } else { make(index).1 },
+            make: match by_ipmi {
+                _ if index >= living => "dead",
+                true => "ipmi",
+                false => make(index).1,
+            },
             address,
             is_redfish: !by_ipmi,
         });
     }
-    // A BMC that is there and says nothing.
-    let dead = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    if let Some(last) = known.last_mut() {
-        last.address = format!("ipmi://{}", dead.local_addr()?);
-        (last.make, last.is_redfish) = ("dead", false);
-    }
-
     write_private(&dir.join("password"), password.expose_secret())?;
-    let text = configuration(&known, &pki.ca_file());
+    let text = configuration(&known, &pki.ca_file(), args.patience);
     fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     let agent = Agent::start(Config::load(&file)?, Arc::new(Hardware)).await?;
     print!("{}", welcome(&dir, &known));
@@ -147,9 +159,12 @@ fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Every third host speaks IPMI only.
-fn is_ipmi(index: usize) -> bool {
-    index % 3 == 2
+fn speaks_ipmi(speaks: Speaks, index: usize) -> bool {
+    match speaks {
+        Speaks::Both => index % 3 == 2,
+        Speaks::Redfish => false,
+        Speaks::Ipmi => true,
+    }
 }
 
 fn make(index: usize) -> (Vendor, &'static str) {
@@ -159,7 +174,9 @@ fn make(index: usize) -> (Vendor, &'static str) {
 
 /// Hosts whose power takes as long as a person wants to watch.
 fn hosts(count: u16, password: &SecretString) -> RackConfig {
-    let names = (1..=count).map(|number| format!("sim-{number:02}"));
+    // Names that sort as they are counted.
+    let width = count.to_string().len().max(2);
+    let names = (1..=count).map(|number| format!("sim-{number:0width$}"));
     let mut config = RackConfig::new("sim", names);
     for (index, host) in config.hosts.iter_mut().enumerate() {
         USER.clone_into(&mut host.bmc.username);
@@ -170,11 +187,13 @@ fn hosts(count: u16, password: &SecretString) -> RackConfig {
 }
 
 /// The configuration of the agent.
-fn configuration(hosts: &[Host], ca: &Path) -> String {
+fn configuration(hosts: &[Host], ca: &Path, patience: Duration) -> String {
     let mut text = format!(
         "{MARK}\nrack: sim\nsocket: {SOCKET}\nstate: state\n\
          allowed_bmc_networks: [127.0.0.0/8]\n\
-         defaults: {{connect_timeout: 2s, call_timeout: 5s}}\nhosts:\n"
+         defaults: {{connect_timeout: {}ms, call_timeout: {}ms}}\nhosts:\n",
+        patience.as_millis(),
+        patience.saturating_mul(2).as_millis(),
     );
     for (index, host) in hosts.iter().enumerate() {
         let trust = if host.is_redfish {
@@ -208,14 +227,18 @@ fn welcome(dir: &Path, hosts: &[Host]) -> String {
          {program} power status --all\n  \
          {program} host check {}\n  \
          {program} power cycle {}\n\n\
-         {} is dead, as a BMC can be. `{program} --help` shows what else there is.\n\
+         {}`{program} --help` shows what else there is.\n\
          Configuration and inventory: {}\n\
          Ctrl-C ends it.\n",
         hosts.len(),
         dir.join(SOCKET).display(),
         name(last),
         name(0),
-        name(last),
+        if hosts.last().is_some_and(|host| host.make == "dead") {
+            format!("The BMC of {} says nothing, as happens. ", name(last))
+        } else {
+            String::new()
+        },
         dir.join(CONFIG).display(),
     )
 }
@@ -227,7 +250,7 @@ mod tests {
     fn host(name: &str, address: &str, is_redfish: bool) -> Host {
         Host {
             name: name.to_owned(),
-            uuid: "00000000-0000-0000-0000-000000000001".to_owned(),
+            uuid: format!("00000000-0000-0000-0000-0000000000{}", &name[4..]),
             make: "dell",
             address: address.to_owned(),
             is_redfish,
@@ -242,7 +265,7 @@ mod tests {
             host("sim-01", "redfish://127.0.0.1:1/redfish/v1/Systems/1", true),
             host("sim-02", "ipmi://127.0.0.1:2", false),
         ];
-        let text = configuration(&hosts, &pki.ca_file());
+        let text = configuration(&hosts, &pki.ca_file(), Duration::from_secs(2));
         let config = Config::parse(&dir.path().join(CONFIG), &text, None).unwrap();
         assert_eq!(config.inventory.hosts.len(), 2);
         assert!(config.remote.is_none(), "nobody from afar reaches it");

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use rackhand_proto::v1::{self, read_boot_response::Result as Read, set_boot_response::Result as Set};
+use rackhand_proto::v1::{
+    self, read_boot_response::Result as Read, set_boot_response::Result as Set,
+};
 use serde::Serialize;
 
 use super::{Change, Client, answer, dry_run, limit, request, show, target};
@@ -10,7 +12,7 @@ use crate::{
     cli::{BootAction, BootArgs, BootDevice, BootSetArgs, ReadArgs},
     each::{self, Ended, confirm},
     ending::{End, Fault},
-    output::{Shown, print},
+    output::{Shown, brief, print},
     power::{chosen, connect, known, meant},
 };
 
@@ -39,7 +41,11 @@ impl Row {
             Ok(boot) => {
                 let device = device_word(boot.device());
                 let is_set = boot.device() != v1::BootDevice::None;
-                let lasts = if boot.persistent { "persistent" } else { "once" };
+                let lasts = if boot.persistent {
+                    "persistent"
+                } else {
+                    "once"
+                };
                 Self {
                     host,
                     device,
@@ -77,7 +83,7 @@ impl Shown for Row {
             self.device.to_owned(),
             self.lasts.to_owned(),
             self.mode.to_owned(),
-            self.error.clone(),
+            brief(&self.host, &self.error).to_owned(),
         ]
     }
 
@@ -153,7 +159,12 @@ async fn set(args: BootSetArgs) -> anyhow::Result<ExitCode> {
     show(&rows, args.changing.common.output, "set")
 }
 
-async fn one(mut client: Client, host: String, boot: v1::BootOverride, args: &BootSetArgs) -> Change {
+async fn one(
+    mut client: Client,
+    host: String,
+    boot: v1::BootOverride,
+    args: &BootSetArgs,
+) -> Change {
     let asked = v1::SetBootRequest {
         target: target(&host),
         timeout: limit(args.changing.timeout),

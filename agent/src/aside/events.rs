@@ -13,7 +13,7 @@ use crate::{
     cli::{EventsAction, EventsArgs, EventsClearArgs, EventsListArgs, Output},
     each::{self, Ended, confirm},
     ending::{End, Fault},
-    output::{Shown, print, table},
+    output::{Shown, brief, print, table},
     power::{chosen, connect, known, meant},
 };
 
@@ -90,7 +90,7 @@ impl Shown for Row {
         vec![
             self.host.clone(),
             self.events.len().to_string(),
-            self.error.clone(),
+            brief(&self.host, &self.error).to_owned(),
         ]
     }
 
@@ -158,9 +158,16 @@ fn entries(rows: &[Row], wide: bool) -> String {
     }
     let mut lines = Vec::new();
     for row in rows {
-        let said = |text: &str| vec![row.host.clone(), String::new(), String::new(), text.to_owned()];
+        let said = |text: &str| {
+            vec![
+                row.host.clone(),
+                String::new(),
+                String::new(),
+                text.to_owned(),
+            ]
+        };
         if row.end != End::Done {
-            lines.push(said(&row.error));
+            lines.push(said(brief(&row.host, &row.error)));
         } else if row.events.is_empty() {
             lines.push(said("no events"));
         }
@@ -208,7 +215,11 @@ async fn one(mut client: Client, host: String, args: &EventsClearArgs) -> Change
         timeout: limit(args.changing.timeout),
         force: args.changing.common.force,
     };
-    let cleared = answer(client.clear_events(request(asked, args.changing.timeout)).await);
+    let cleared = answer(
+        client
+            .clear_events(request(asked, args.changing.timeout))
+            .await,
+    );
     let changed = cleared.and_then(|response| match response.result {
         Some(Cleared::Changed(changed)) => Ok(changed),
         Some(Cleared::Failure(failure)) => Err(Fault::of_failure(failure)),

@@ -26,6 +26,14 @@ pub(crate) async fn identify(args: IdentifyArgs) -> anyhow::Result<ExitCode> {
     }
     let change = |host: String| one(client.clone(), host, done, &args);
     let rows = each::change(hosts, change).await;
+    if let (true, Led::For(time)) = (args.common.direct, args.led) {
+        // Who would put it out where the BMC does not?
+        eprintln!("lit for {time:?}; Ctrl-C puts out what has no timer of its own");
+        tokio::select! {
+            () = tokio::time::sleep(time) => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    }
     show(&rows, args.common.output, done)
 }
 

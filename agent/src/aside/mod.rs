@@ -25,7 +25,7 @@ use crate::{
     cli::Output,
     each::{self, Ended},
     ending::{End, Fault},
-    output::{Shown, print},
+    output::{Shown, brief, print},
     select::is_called,
 };
 
@@ -97,7 +97,7 @@ impl Shown for Change {
         vec![
             self.host.clone(),
             self.result.to_owned(),
-            self.message.clone(),
+            brief(&self.host, &self.message).to_owned(),
         ]
     }
 

@@ -10,7 +10,7 @@ use crate::{
     cli::{Output, SensorsArgs},
     each::{self, Ended},
     ending::{End, Fault},
-    output::{Shown, print, table},
+    output::{Shown, brief, print, table},
     power::{chosen, connect, known},
 };
 
@@ -110,7 +110,7 @@ impl Row {
     /// Why there is no answer, or what the BMC complains of.
     fn note(&self) -> String {
         if !self.error.is_empty() {
-            return self.error.clone();
+            return brief(&self.host, &self.error).to_owned();
         }
         let bad = self.sensors.iter();
         let bad = bad.filter(|sensor| matches!(sensor.health, "warning" | "critical"));
@@ -126,7 +126,10 @@ impl Shown for Row {
 
     fn fields(&self) -> Vec<String> {
         let with = |value: Option<f64>, unit: &str| {
-            value.map_or_else(|| "-".to_owned(), |value| format!("{} {unit}", rounded(value)))
+            value.map_or_else(
+                || "-".to_owned(),
+                |value| format!("{} {unit}", rounded(value)),
+            )
         };
         vec![
             self.host.clone(),
@@ -191,7 +194,7 @@ fn each_sensor(rows: &[Row]) -> String {
     for row in rows {
         if row.end != End::Done {
             let empty = String::new;
-            lines.push(vec![row.host.clone(), empty(), empty(), row.error.clone()]);
+            lines.push(vec![row.host.clone(), empty(), empty(), row.note()]);
         }
         for sensor in &row.sensors {
             lines.push(vec![
@@ -246,7 +249,14 @@ mod tests {
         );
         assert_eq!(
             row.fields(),
-            ["n1", "312 W", "23.5 C", "critical", "3", "CPU1 98 C critical"]
+            [
+                "n1",
+                "312 W",
+                "23.5 C",
+                "critical",
+                "3",
+                "CPU1 98 C critical"
+            ]
         );
         let none = Row::of("n2".to_owned(), Ok(Vec::new()));
         assert_eq!(none.fields()[1..4], ["-", "-", "unknown"]);

@@ -14,7 +14,7 @@ use crate::{
     cli::ReadArgs,
     each::{self, Ended},
     ending::{End, Fault},
-    output::{Shown, print, state_word},
+    output::{Shown, brief, print, state_word},
     select::is_called,
 };
 
@@ -65,7 +65,14 @@ impl Shown for Row {
             self.power.to_owned(),
             self.held_by.clone(),
             self.bmc.clone(),
-            self.error.clone().unwrap_or_else(|| self.model.clone()),
+            match &self.error {
+                Some(error) => {
+                    let bmc = format!("BMC {}: ", self.bmc);
+                    let error = brief(&self.host, error);
+                    error.strip_prefix(&bmc).unwrap_or(error).to_owned()
+                }
+                None => self.model.clone(),
+            },
             self.raw.clone(),
             self.system_uuid.clone(),
             self.serial.clone(),

@@ -54,9 +54,7 @@ impl Redfish {
         let service = self
             .optional(call, &link(root, &["AccountService"])?)
             .await?;
-        let accounts = self
-            .optional(call, &link(&service, &["Accounts"])?)
-            .await?;
+        let accounts = self.optional(call, &link(&service, &["Accounts"])?).await?;
         let members = Collection::of(&accounts)?.members;
         for member in members.iter().take(MAX_ACCOUNTS) {
             if let Some(account) = self.optional(call, member).await
@@ -110,7 +108,10 @@ mod tests {
         let role = |list: &[&str]| json!({ "AssignedPrivileges": list });
         let reader = role(&["Login", "ConfigureSelf"]);
         let switcher = role(&["Login", "ConfigureComponents"]);
-        assert_eq!(may_switch(Some("Administrator"), Some(&reader)), Some(false));
+        assert_eq!(
+            may_switch(Some("Administrator"), Some(&reader)),
+            Some(false)
+        );
         assert_eq!(may_switch(Some("OemGuest"), Some(&switcher)), Some(true));
         assert_eq!(may_switch(Some("Operator"), None), Some(true));
         assert_eq!(may_switch(Some("ReadOnly"), Some(&json!({}))), Some(false));

@@ -108,7 +108,12 @@ fn name(seen: &Seen) -> Check {
         }
         (Ok(ips), None) => {
             let ips: Vec<String> = ips.iter().map(ToString::to_string).collect();
-            check(NAME, Verdict::Ok, format!("{host} is {}", ips.join(", ")), "")
+            check(
+                NAME,
+                Verdict::Ok,
+                format!("{host} is {}", ips.join(", ")),
+                "",
+            )
         }
     }
 }
@@ -127,7 +132,10 @@ fn route(seen: &Seen) -> Check {
         (Some(Ok(took)), _) => check(
             NAME,
             Verdict::Ok,
-            format!("TCP port {port} answers in {:.0} ms", took.as_secs_f64() * 1e3),
+            format!(
+                "TCP port {port} answers in {:.0} ms",
+                took.as_secs_f64() * 1e3
+            ),
             "",
         ),
         (None, Some(Err(error))) if seen.protocol == Protocol::Ipmi && silent(error.kind) => check(
@@ -205,9 +213,7 @@ fn credentials(seen: &Seen) -> Check {
                 "mend the inventory",
             ),
             ErrorKind::Tls => skipped(NAME, "TLS comes first"),
-            ErrorKind::Privilege => {
-                check(NAME, Verdict::Ok, format!("user {user} is let in"), "")
-            }
+            ErrorKind::Privilege => check(NAME, Verdict::Ok, format!("user {user} is let in"), ""),
             kind if is_silence(kind) => skipped(NAME, "no answer"),
             _ => check(
                 NAME,
@@ -290,7 +296,12 @@ fn cipher_suite(seen: &Seen) -> Check {
             format!("{suite} (SHA-1, AES){offered}"),
             "update the BMC, or enable cipher suite 17 in it",
         ),
-        None => check(NAME, Verdict::Warning, format!("not known{offered}"), "try again"),
+        None => check(
+            NAME,
+            Verdict::Warning,
+            format!("not known{offered}"),
+            "try again",
+        ),
     }
 }
 
@@ -396,13 +407,17 @@ fn identity(seen: &Seen) -> Check {
              is mended",
         );
     }
-    let is_known = |ours: &Option<String>, theirs: &Option<String>| {
-        ours.is_some() && theirs.is_some()
-    };
+    let is_known =
+        |ours: &Option<String>, theirs: &Option<String>| ours.is_some() && theirs.is_some();
     if is_known(&seen.expected.system_uuid, &found.system_uuid)
         || is_known(&seen.expected.serial, &found.serial)
     {
-        return check(NAME, Verdict::Ok, format!("{says}, as in the inventory"), "");
+        return check(
+            NAME,
+            Verdict::Ok,
+            format!("{says}, as in the inventory"),
+            "",
+        );
     }
     check(
         NAME,
@@ -426,7 +441,11 @@ fn clock(seen: &Seen) -> Check {
     if off <= CLOCK {
         return check(NAME, Verdict::Ok, format!("{clock}"), "");
     }
-    let which = if ahead.is_positive() { "ahead" } else { "behind" };
+    let which = if ahead.is_positive() {
+        "ahead"
+    } else {
+        "behind"
+    };
     check(
         NAME,
         Verdict::Warning,

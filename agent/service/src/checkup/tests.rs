@@ -90,7 +90,10 @@ fn a_good_host_is_good_in_everything() {
             assert_eq!(check.verdict(), Verdict::Ok, "{check:?}");
             assert_eq!(check.bmc, "redfish://b1");
         }
-        assert_eq!(checks.len(), if protocol == Protocol::Redfish { 9 } else { 7 });
+        assert_eq!(
+            checks.len(),
+            if protocol == Protocol::Redfish { 9 } else { 7 }
+        );
     }
 }
 

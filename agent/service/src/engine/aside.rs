@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind};
+use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind, Identify};
 use tokio::{sync::oneshot, time::timeout};
 use tonic::Status;
 use tracing::{info, warn};
@@ -21,6 +21,9 @@ use crate::journal::{HoldRecord, Refused};
 
 /// Time for a change whose turn came late.
 const LEAST: Duration = Duration::from_secs(2);
+
+/// How long a LED waits at most for its turn to be put out.
+const PUT_OUT: Duration = Duration::from_secs(60);
 
 /// A change that is not one of power.
 pub(crate) struct Change {
@@ -108,7 +111,48 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Puts a LED out after a while, for a BMC that cannot do it by itself; at once when the agent
+    /// stops.
+    pub(crate) fn put_out_after(&self, time: Duration, target: Target, owner: String) {
+        let shared = self.shared.clone();
+        self.spawn(async move {
+            timeout(time, shared.stop.cancelled()).await.ok();
+            let change = Change {
+                what: "identify LED out again".to_owned(),
+                owner,
+                minds_holds: false,
+            };
+            let host = target.host.clone();
+            let limit = LEAST.max(time.min(PUT_OUT));
+            let out = shared
+                .now_or_in_turn(&target, limit, &change, |bmc| bmc.identify(Identify::Off))
+                .await;
+            if !matches!(out, Ok(Ok(_))) {
+                warn!(
+                    host,
+                    "the identify LED may still be lit: put it out by hand"
+                );
+            }
+        });
+    }
+}
+
 impl Shared {
+    /// A change; when the agent stops it is made at once.
+    async fn now_or_in_turn(
+        &self,
+        target: &Target,
+        limit: Duration,
+        change: &Change,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
+    ) -> Result<Result<Accepted, BmcError>, Status> {
+        if self.stop.is_cancelled() {
+            return Ok(self.clients.ask(target, LEAST, true, call).await);
+        }
+        self.change(target, limit, change, call).await
+    }
+
     async fn change(
         &self,
         target: &Target,

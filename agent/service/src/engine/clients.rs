@@ -120,7 +120,8 @@ impl Clients {
 
     /// Reads power; the caller holds the lane.
     pub(crate) async fn read_now(&self, target: &Target) -> Result<PowerReading, BmcError> {
-        self.ask(target, self.wall(), false, |bmc| bmc.power()).await
+        self.ask(target, self.wall(), false, |bmc| bmc.power())
+            .await
     }
 
     /// Sends a command; the caller holds the lane and has written down that it does.

@@ -45,7 +45,8 @@ impl Lane {
         struct Waiting<'a>(&'a watch::Sender<usize>);
         impl Drop for Waiting<'_> {
             fn drop(&mut self) {
-                self.0.send_modify(|waiting| *waiting = waiting.saturating_sub(1));
+                self.0
+                    .send_modify(|waiting| *waiting = waiting.saturating_sub(1));
             }
         }
         self.urgent.send_modify(|waiting| *waiting += 1);

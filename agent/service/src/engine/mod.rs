@@ -37,9 +37,9 @@ use crate::{
         self, Action, Authority, HoldRecord, Journal, JournalError, OperationRecord, TermRecord,
     },
 };
+pub(crate) use aside::Change;
 use clients::Clients;
 use handle::Handle;
-pub(crate) use aside::Change;
 pub(crate) use target::{Target, resolve};
 
 /// Finished operations that are remembered with all their events; older ones with their outcome.

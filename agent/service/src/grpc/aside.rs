@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rackhand_bmc::{Accepted, BmcError, Identify};
+use rackhand_bmc::{Accepted, BmcError, ErrorKind, Identify};
 use rackhand_proto::v1::{
     self, clear_events_response::Result as Cleared, identify_response::Result as Identified,
     read_boot_response::Result as Boot, read_events_response::Result as Events,
@@ -88,19 +88,33 @@ impl PowerService {
             (true, None) => Identify::On,
             (false, None) => Identify::Off,
             (false, Some(_)) => {
-                return Err(Status::invalid_argument("lit_for: only for a LED that is lit"));
+                return Err(Status::invalid_argument(
+                    "lit_for: only for a LED that is lit",
+                ));
             }
         };
-        let change = Change {
-            what: format!("identify LED {wanted:?}"),
-            owner,
-            minds_holds: false,
+        let set = |wanted: Identify| {
+            let change = Change {
+                what: format!("identify LED {wanted:?}"),
+                owner: owner.clone(),
+                minds_holds: false,
+            };
+            let engine = &self.engine;
+            engine.change(target.clone(), limit, change, move |bmc| {
+                bmc.identify(wanted)
+            })
         };
         let host = target.host.clone();
-        let lit = self
-            .engine
-            .change(target, limit, change, move |bmc| bmc.identify(wanted))
-            .await?;
+        let mut lit = set(wanted).await?;
+        // Redfish has no timer, and IPMI's ends at 255 s: ours does for both.
+        if let (Err(error), Identify::For(time)) = (&lit, wanted)
+            && error.kind == ErrorKind::Unsupported
+        {
+            lit = set(Identify::On).await?;
+            if lit.is_ok() {
+                self.engine.put_out_after(time, target, owner);
+            }
+        }
         let result = match of(&host, lit) {
             Ok(changed) => Identified::Changed(changed),
             Err(failure) => Identified::Failure(failure),
