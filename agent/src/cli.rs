@@ -136,7 +136,7 @@ pub(crate) struct ServeArgs {
     #[arg(
         long,
         env = "RACKHAND_AGENT_CONFIG",
-        default_value = "/etc/rackhand/agent.yaml"
+        default_value = "/etc/rackhand/agent.toml"
     )]
     pub(crate) config: PathBuf,
     /// Form of the log on stderr.
@@ -159,7 +159,7 @@ pub(crate) struct CheckArgs {
     #[arg(
         long,
         env = "RACKHAND_AGENT_CONFIG",
-        default_value = "/etc/rackhand/agent.yaml"
+        default_value = "/etc/rackhand/agent.toml"
     )]
     pub(crate) config: PathBuf,
 }

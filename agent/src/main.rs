@@ -5,6 +5,7 @@
 
 mod check;
 mod cli;
+mod confine;
 mod ending;
 mod fence;
 mod host;
