@@ -24,7 +24,7 @@ Each row is ok, warning, failed or skipped (something before it failed), with wh
 to do next. The exit code is 1 if anything failed. A warning does not stop power from being switched.";
 
 /// Where the configuration is.
-pub(crate) const CONFIG: &str = "/etc/rackhand/agent.yaml";
+pub(crate) const CONFIG: &str = "/etc/rackhand/agent.toml";
 
 /// Switches bare-metal hosts of one rack, for a controller and for people.
 #[derive(Debug, Parser)]
@@ -377,7 +377,7 @@ pub(crate) enum Enrolled {
 
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
-    /// How many hosts. Beyond some hundred, raise `ulimit -n`.
+    /// How many hosts. Each takes a socket or two of this process.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=2000))]
     pub(crate) hosts: u16,
     /// How many of them, the last ones, have a BMC that says nothing.

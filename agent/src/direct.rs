@@ -36,6 +36,7 @@ where
         return obey(command).await;
     };
     makes_no_sense.map_err(|why| Usage(why.to_owned()))?;
+    crate::confine::confine();
     let direct = Direct::start(common).await?;
     let result = obey(command).await;
     // Sessions are given back whatever came of it.

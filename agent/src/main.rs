@@ -7,6 +7,7 @@ mod aside;
 mod check;
 mod checkup;
 mod cli;
+mod confine;
 mod direct;
 mod each;
 mod ending;

@@ -37,7 +37,7 @@ use crate::{
 
 /// The first line of what this writes: only a file that begins with it is replaced.
 const MARK: &str = "# Written by `rackhand-agent sim`: a simulated rack.";
-const CONFIG: &str = "agent.yaml";
+const CONFIG: &str = "agent.toml";
 const SOCKET: &str = "agent.sock";
 const USER: &str = "admin";
 /// What the hosts with Redfish are made of, in turn.
@@ -60,6 +60,7 @@ struct Host {
 pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    crate::confine::confine();
     let (dir, _temporary) = place(args.dir)?;
     let file = dir.join(CONFIG);
     may_write(&file)?;
@@ -189,24 +190,26 @@ fn hosts(count: u16, password: &SecretString) -> RackConfig {
 /// The configuration of the agent.
 fn configuration(hosts: &[Host], ca: &Path, patience: Duration) -> String {
     let mut text = format!(
-        "{MARK}\nrack: sim\nsocket: {SOCKET}\nstate: state\n\
-         allowed_bmc_networks: [127.0.0.0/8]\n\
-         defaults: {{connect_timeout: {}ms, call_timeout: {}ms}}\nhosts:\n",
+        "{MARK}\nrack = \"sim\"\nsocket = \"{SOCKET}\"\nstate = \"state\"\n\
+         allowed_bmc_networks = [\"127.0.0.0/8\"]\n\n\
+         [defaults]\nconnect_timeout = \"{}ms\"\ncall_timeout = \"{}ms\"\n",
         patience.as_millis(),
         patience.saturating_mul(2).as_millis(),
     );
     for (index, host) in hosts.iter().enumerate() {
         let trust = if host.is_redfish {
-            format!(", trust: {{ca_file: '{}'}}", ca.display())
+            format!("bmc.trust = {{ ca_file = '{}' }}\n", ca.display())
         } else {
             String::new()
         };
         let role = if index % 2 == 0 { "db" } else { "web" };
         // Writing into a String does not fail.
-        writeln!(
+        write!(
             text,
-            "  - name: {}\n    system_uuid: {}\n    labels: {{role: {role}, make: {}}}\n    bmc: \
-             {{address: '{}', username: {USER}, password_file: password{trust}}}",
+            "\n[[hosts]]\nname = \"{}\"\nsystem_uuid = \"{}\"\n\
+             labels = {{ role = \"{role}\", make = \"{}\" }}\n\
+             bmc.address = \"{}\"\nbmc.username = \"{USER}\"\n\
+             bmc.password_file = \"password\"\n{trust}",
             host.name, host.uuid, host.make, host.address
         )
         .ok();
@@ -280,7 +283,7 @@ mod tests {
         assert!(may_write(&file).is_ok());
         fs::write(&file, format!("{MARK}\n")).unwrap();
         assert!(may_write(&file).is_ok());
-        fs::write(&file, "rack: r1\n").unwrap();
+        fs::write(&file, "rack = 'r1'\n").unwrap();
         assert!(may_write(&file).is_err());
     }
 }

@@ -332,6 +332,7 @@ fn show(host: &str, event: &v1::AwaitResponse) {
         Some(Event::CommandSent(sent)) => format!("{}: BMC answered {}", sent.command, sent.answer),
         Some(Event::Reading(reading)) => format!("BMC says {}", state_word(reading.state())),
         Some(Event::Failure(failure)) => failure.message.clone(),
+        Some(Event::Waiting(waiting)) => waiting.reason.clone(),
         Some(Event::Outcome(_)) | None => return,
     };
     eprintln!("{host}: {elapsed:6.1}s  {text}");

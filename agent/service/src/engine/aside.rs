@@ -13,6 +13,7 @@ use tracing::{info, warn};
 
 use super::{
     Engine, Shared, Target,
+    clients::Asked,
     handle::Handle,
     journal_status,
     lane::{Place, Rank},
@@ -52,7 +53,7 @@ impl Engine {
                 tokio::select! {
                     biased;
                     () = lane.wanted() => made_way = true,
-                    result = clients.ask(target, limit, false, &call) => return result,
+                    result = clients.ask(target, limit, Asked::Look, &call) => return result,
                 }
             }
         };
@@ -148,7 +149,7 @@ impl Shared {
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
     ) -> Result<Result<Accepted, BmcError>, Status> {
         if self.stop.is_cancelled() {
-            return Ok(self.clients.ask(target, LEAST, true, call).await);
+            return Ok(self.clients.ask(target, LEAST, Asked::Change, call).await);
         }
         self.change(target, limit, change, call).await
     }
@@ -210,7 +211,7 @@ impl Shared {
             }
         }
         let left = limit.saturating_sub(begun.elapsed()).max(LEAST);
-        Ok(self.clients.ask(target, left, true, call).await)
+        Ok(self.clients.ask(target, left, Asked::Change, call).await)
     }
 
     async fn held(&self, target: &Target) -> Result<Option<HoldRecord>, Status> {

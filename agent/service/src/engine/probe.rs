@@ -15,7 +15,10 @@ use tokio::{net::TcpStream, time::Instant, time::timeout};
 use tonic::Status;
 
 use super::{Engine, Target, clients::Way, lane::Lane};
-use crate::checkup::{Seen, judge};
+use crate::{
+    checkup::{Seen, judge},
+    config::Config,
+};
 
 impl Engine {
     /// Looks at every driver of the host, one after the other, for `limit` at most.
@@ -34,7 +37,7 @@ impl Engine {
         let until = Instant::now() + limit;
         let mut checks = Vec::new();
         for way in ways {
-            let mut seen = self.first_look(&way, &expected).await;
+            let mut seen = first_look(&way, &target.config, &expected).await;
             if seen.forbidden.is_none() && seen.name.is_ok() && !matches!(seen.tcp, Some(Err(_))) {
                 look(&way, &lane, until, &mut seen).await;
             }
@@ -43,50 +46,50 @@ impl Engine {
         }
         Ok(Ok(checks))
     }
+}
 
-    /// Name, networks and route, for which nobody has to be asked for the BMC.
-    async fn first_look(&self, way: &Way, expected: &Expected) -> Seen {
-        let (address, limit) = (&way.spec.address, way.spec.connect_timeout);
-        let (host, port) = (address.host(), address.port());
-        let name = match host.parse::<IpAddr>() {
-            Ok(ip) => Ok(vec![ip]),
-            Err(_) => match timeout(limit, tokio::net::lookup_host((host.as_str(), port))).await {
-                Ok(Ok(found)) => Ok(found.map(|socket| socket.ip()).collect::<Vec<_>>()),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err("no answer in time".to_owned()),
-            },
-        };
-        let networks = &self.inventory.networks;
-        let ips = name.iter().flatten();
-        let forbidden = ips.copied().find(|ip| !networks.allow(*ip));
-        let forbidden = forbidden.map(|ip| (ip, networks.to_string()));
-        let mut tcp = None;
-        if address.protocol() == Protocol::Redfish && forbidden.is_none() && name.is_ok() {
-            let begun = Instant::now();
-            let connected = timeout(limit, TcpStream::connect((host.as_str(), port))).await;
-            tcp = Some(match connected {
-                Ok(Ok(_)) => Ok(begun.elapsed()),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err(format!("no answer within {limit:?}")),
-            });
-        }
-        Seen {
-            bmc: address.to_string(),
-            protocol: address.protocol(),
-            host,
-            port,
-            is_tls: address.is_tls(),
-            trust: way.spec.trust.clone(),
-            username: way.spec.username.clone(),
-            name,
-            forbidden,
-            tcp,
-            power: None,
-            identity: None,
-            facts: None,
-            expected: expected.clone(),
-            now: Timestamp::now(),
-        }
+/// Name, networks and route, for which nobody has to be asked for the BMC.
+async fn first_look(way: &Way, config: &Config, expected: &Expected) -> Seen {
+    let (address, limit) = (&way.spec.address, way.spec.connect_timeout);
+    let (host, port) = (address.host(), address.port());
+    let name = match host.parse::<IpAddr>() {
+        Ok(ip) => Ok(vec![ip]),
+        Err(_) => match timeout(limit, tokio::net::lookup_host((host.as_str(), port))).await {
+            Ok(Ok(found)) => Ok(found.map(|socket| socket.ip()).collect::<Vec<_>>()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("no answer in time".to_owned()),
+        },
+    };
+    let networks = &config.inventory.networks;
+    let ips = name.iter().flatten();
+    let forbidden = ips.copied().find(|ip| !networks.allow(*ip));
+    let forbidden = forbidden.map(|ip| (ip, networks.to_string()));
+    let mut tcp = None;
+    if address.protocol() == Protocol::Redfish && forbidden.is_none() && name.is_ok() {
+        let begun = Instant::now();
+        let connected = timeout(limit, TcpStream::connect((host.as_str(), port))).await;
+        tcp = Some(match connected {
+            Ok(Ok(_)) => Ok(begun.elapsed()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer within {limit:?}")),
+        });
+    }
+    Seen {
+        bmc: address.to_string(),
+        protocol: address.protocol(),
+        host,
+        port,
+        is_tls: address.is_tls(),
+        trust: way.spec.trust.clone(),
+        username: way.spec.username.clone(),
+        name,
+        forbidden,
+        tcp,
+        power: None,
+        identity: None,
+        facts: None,
+        expected: expected.clone(),
+        now: Timestamp::now(),
     }
 }
 

@@ -202,7 +202,7 @@ impl PowerService {
         asked: Option<&prost_types::Duration>,
         calls: u32,
     ) -> Result<Duration, Status> {
-        let usual = self.times.call.saturating_mul(calls);
+        let usual = self.engine.config().times.call.saturating_mul(calls);
         Ok(time("timeout", asked)?.unwrap_or(usual).min(LONGEST_READ))
     }
 }

@@ -17,7 +17,7 @@ use rackhand_proto::v1::{self, power_server::Power, read_power_response::Result 
 use tonic::{Request, Response, Status};
 
 use crate::{
-    config::{HostEntry, Times},
+    config::HostEntry,
     engine::{Engine, Target, resolve, wire},
     journal::{Asked, HoldRecord},
 };
@@ -35,22 +35,15 @@ const LONGEST_LIST: u32 = 1000;
 #[derive(Clone)]
 pub(crate) struct PowerService {
     engine: Engine,
-    times: Times,
 }
 
 impl PowerService {
-    pub(crate) fn new(engine: Engine, times: Times) -> Self {
-        Self { engine, times }
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { engine }
     }
 
     fn target(&self, caller: &Caller, target: Option<v1::Target>) -> Result<Target, Status> {
-        let engine = &self.engine;
-        resolve(
-            &engine.inventory,
-            &engine.rack,
-            target,
-            caller.is_controller(),
-        )
+        resolve(&self.engine.config(), target, caller.is_controller())
     }
 }
 
@@ -79,8 +72,9 @@ impl Power for PowerService {
             let hold: Option<&HoldRecord> = holds.get(&target.key);
             hold.map(|hold| hold.owner.clone()).unwrap_or_default()
         };
-        let hosts = self.engine.inventory.hosts.iter().map(|host| {
-            let held_by = held_by(&Target::of(host));
+        let config = self.engine.config();
+        let hosts = config.inventory.hosts.iter().map(|host| {
+            let held_by = held_by(&Target::of(&config, host));
             host_to_proto(host, held_by)
         });
         Ok(Response::new(v1::ListHostsResponse {
@@ -96,7 +90,7 @@ impl Power for PowerService {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let target = self.target(&caller, request.target)?;
-        let limit = time("timeout", request.timeout.as_ref())?.unwrap_or(self.times.call);
+        let limit = time("timeout", request.timeout.as_ref())?.unwrap_or(target.config.times.call);
         let result = read(&self.engine, &target, limit.min(LONGEST_READ)).await;
         Ok(Response::new(v1::ReadPowerResponse {
             result: Some(result),
@@ -112,7 +106,7 @@ impl Power for PowerService {
         let target = self.target(&caller, request.target)?;
         let interval = time("interval", request.interval.as_ref())?.unwrap_or_default();
         let interval = interval.max(SHORTEST_WATCH);
-        let watch = watch::watch(self.engine.clone(), target, interval, self.times.call);
+        let watch = watch::watch(self.engine.clone(), target, interval);
         Ok(Response::new(Box::pin(watch)))
     }
 
@@ -142,7 +136,7 @@ impl Power for PowerService {
         request: Request<v1::BeginRequest>,
     ) -> Result<Response<v1::BeginResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let wish = wish(&self.engine, &self.times, caller, request.into_inner())?;
+        let wish = wish(&self.engine, caller, request.into_inner())?;
         let (started, status) = self.engine.begin(wish).await?;
         Ok(Response::new(v1::BeginResponse {
             started,
