@@ -27,7 +27,7 @@ use crate::{
     remediation,
     watch::watch_kind,
     webhook,
-    writer::Writer,
+    writer::{Lane, Writer},
 };
 
 /// How long everything has to end once it was asked to: below Kubernetes' grace of 30 s.
@@ -244,18 +244,19 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
     } = parts;
     let [changes_health, changes_remediation, changes_agents] = parts.inboxes.clone();
     let mut actors = JoinSet::new();
-    let (writer, writing) = Writer::new(leader.clone(), metrics.clone());
+    let (writer, writing) = Writer::new(leader, metrics.clone(), Lane::Remediation);
     // These three end when nobody is left who could ask them for anything.
     actors.spawn(async move {
         writing.await;
         "writer"
     });
-    let (events, sending) = Events::new(client.clone(), leader, writer.clone());
+    let (events, sending) = Events::new(client.clone(), leader, writer.on(Lane::Words));
     actors.spawn(async move {
         sending.await;
         "events"
     });
-    let (status, showing) = AgentStatus::new(client.clone(), served.clone(), writer.clone());
+    let words = writer.on(Lane::Words);
+    let (status, showing) = AgentStatus::new(client.clone(), served.clone(), words);
     actors.spawn(async move {
         showing.await;
         "agent status"
@@ -306,7 +307,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         client: client.clone(),
         served: served.clone(),
         index: index.clone(),
-        writer,
+        writer: writer.on(Lane::Requests),
         events,
         metrics: metrics.clone(),
         mine,
