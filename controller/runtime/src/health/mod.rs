@@ -13,11 +13,13 @@ mod conditions;
 mod driver;
 mod facts;
 mod mine;
+pub(crate) mod openshift;
 mod others;
 mod queue;
 mod recipe;
 mod seen;
 mod shown;
+mod source;
 mod status;
 #[cfg(test)]
 mod table;
@@ -29,6 +31,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use mine::Mine;
+pub(crate) use openshift::Mapi;
 pub(crate) use seen::{Seen, Selected, cluster_facts, rules};
 
 use crate::{

@@ -10,7 +10,7 @@ use rackhand_api::{
             EXTERNAL_REMEDIATION_REQUEST_AVAILABLE, EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE, PAUSED,
         },
     },
-    views::{ClusterView, MachineHealthCheckView, Meta},
+    views::{ClusterView, Meta},
 };
 
 use super::Mine;
@@ -53,9 +53,9 @@ pub(super) fn paused<'a>(check: &Meta, paused: bool, why: &'a str) -> Option<New
 }
 
 /// What the old list says of template and requests, after requests could not be made for this reason
-/// and why; and the complaints that hold no more, which upstream never takes back (\[Q9\]).
+/// and why, where it `carries` conditions; and the complaints that hold no more, which upstream never takes back (\[Q9\]).
 pub(super) fn external<'a>(
-    view: &MachineHealthCheckView,
+    carries: impl Fn(&str) -> bool,
     failed: Option<(&str, &'a str)>,
 ) -> (Option<NewCondition<'a>>, Vec<&'static str>) {
     let complaint = failed.map(|(reason, why)| {
@@ -84,7 +84,7 @@ pub(super) fn external<'a>(
         EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
     ]
     .into_iter()
-    .filter(|t| holds != Some(*t) && view.condition(t).is_some())
+    .filter(|t| holds != Some(*t) && carries(t))
     .collect();
     (complaint, gone)
 }
@@ -92,7 +92,7 @@ pub(super) fn external<'a>(
 #[cfg(test)]
 mod tests {
     use kube::api::DynamicObject;
-    use rackhand_api::names::EVALUATE_ANNOTATION;
+    use rackhand_api::{names::EVALUATE_ANNOTATION, views::MachineHealthCheckView};
     use serde_json::{Value, json};
 
     use super::*;
@@ -156,7 +156,8 @@ mod tests {
     fn what_keeps_requests_from_being_made_is_said_in_the_old_list_and_taken_back() {
         let complaint = |reason: &'static str| {
             let view = check(&json!({}), &json!([]));
-            let (said, gone) = external(&view, Some((reason, "why")));
+            let carries = |t: &str| view.condition(t).is_some();
+            let (said, gone) = external(carries, Some((reason, "why")));
             assert!(gone.is_empty());
             let said = said.unwrap();
             assert_eq!(
@@ -186,10 +187,11 @@ mod tests {
                 { "type": "ExternalRemediationRequestAvailable", "status": "False" },
             ]),
         );
-        let (said, gone) = external(&both, None);
+        let carries = |t: &str| both.condition(t).is_some();
+        let (said, gone) = external(carries, None);
         assert!(said.is_none());
         assert_eq!(gone.len(), 2);
-        let (_, gone) = external(&both, Some(("RemediationTemplateNotFound", "why")));
+        let (_, gone) = external(carries, Some(("RemediationTemplateNotFound", "why")));
         assert_eq!(gone, ["ExternalRemediationRequestAvailable"]);
     }
 }

@@ -67,7 +67,7 @@ pub(super) async fn check_status(
         .into_iter()
         .collect();
     let failed = summary.failed.as_ref().map(|f| (f.reason, f.why.as_str()));
-    let (complaint, gone) = shown::external(view, failed);
+    let (complaint, gone) = shown::external(|t| view.condition(t).is_some(), failed);
     old.extend(complaint);
     if !paused {
         old.push(NewCondition {

@@ -97,7 +97,7 @@ impl Interest {
     fn hears(&self, id: &RequestId, kind: Kind, object: &Key) -> bool {
         match kind {
             // Nothing is decided by these; agents speak for themselves.
-            Kind::MachineHealthCheck | Kind::RackAgent => false,
+            Kind::MachineHealthCheck | Kind::OpenShiftCheck | Kind::RackAgent => false,
             Kind::Machine if self.settled => self.machine.as_ref() == Some(object),
             Kind::BareMetalHost if self.settled => self.host.as_ref() == Some(object),
             Kind::Metal3Machine if self.settled => false,

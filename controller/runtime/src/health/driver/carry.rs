@@ -154,7 +154,9 @@ impl Driver {
         self.queue.begin(item.clone());
         let check = item.check.clone();
         self.spawn(UnderWay::Machine(item.clone()), async move {
-            let made = actions::create(&context, &item.check, &item.key(), &uid, read).await;
+            let key = item.key();
+            let known = context.index.machine(&key);
+            let made = actions::create(&context, &item.check, &key, known, &uid, read).await;
             Done::Acted(item, made)
         });
         self.settle(&check);
