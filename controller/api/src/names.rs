@@ -237,6 +237,8 @@ pub mod conditions {
     pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
     /// On a MachineHealthCheck: its limit lets it act.
     pub const REMEDIATION_ALLOWED: &str = "RemediationAllowed";
+    /// On a MachineHealthCheck: another one acts for machines that it selects too.
+    pub const OVERLAPPING: &str = "Overlapping";
     /// On a Cluster API object: it is paused, and by what.
     pub const PAUSED: &str = "Paused";
     /// On a MachineHealthCheck, v1beta1 list: its template was found.

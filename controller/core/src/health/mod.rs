@@ -21,6 +21,7 @@ mod facts;
 mod fleet;
 mod gate;
 mod openshift;
+mod overlap;
 mod plan;
 mod rules;
 mod timeline;
@@ -37,6 +38,7 @@ pub use openshift::{
     OpenShiftPlan, OpenShiftStrategy, OpenShiftTarget, counts_as_healthy, external_step,
     judge_openshift, mark_carrier, most_unhealthy, openshift_action, plan_openshift,
 };
+pub use overlap::{Claim, acting};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
 pub use rules::{Check, ConditionRule, IntOrPercent, Limit};
 pub use timeline::{Onset, onsets};

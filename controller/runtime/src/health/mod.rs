@@ -18,6 +18,7 @@ mod others;
 mod queue;
 mod recipe;
 mod seen;
+mod shared;
 mod shown;
 mod source;
 mod status;
@@ -33,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use mine::Mine;
 pub(crate) use openshift::Mapi;
 pub(crate) use seen::{Seen, Selected, cluster_facts, rules};
+pub(crate) use shared::told as acting_words;
 
 use crate::{
     events::Events,

@@ -7,7 +7,8 @@ use rackhand_api::{
     names::{
         CAPI_PAUSED_ANNOTATION, PAUSED_ANNOTATION,
         conditions::{
-            EXTERNAL_REMEDIATION_REQUEST_AVAILABLE, EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE, PAUSED,
+            EXTERNAL_REMEDIATION_REQUEST_AVAILABLE, EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
+            OVERLAPPING, PAUSED,
         },
     },
     views::{ClusterView, Meta},
@@ -18,6 +19,20 @@ use crate::remediation::NewCondition;
 
 /// The reason of `ExternallyRemediated` where the template is not there.
 const TEMPLATE_NOT_FOUND: &str = "RemediationTemplateNotFound";
+
+/// Reason and Event of a check for whose machines another one acts.
+pub(super) const OTHER_ACTS: &str = "OtherCheckActs";
+
+/// That other checks act for machines of this one, in the new list.
+pub(super) fn overlapping(words: &str) -> NewCondition<'_> {
+    NewCondition {
+        type_: OVERLAPPING,
+        status: "True",
+        reason: OTHER_ACTS,
+        message: words,
+        severity: None,
+    }
+}
 
 /// Why a check is paused, in words; empty: it is not.
 pub(super) fn pauses(check: &Meta, cluster: &ClusterView) -> String {

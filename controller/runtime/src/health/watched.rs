@@ -188,6 +188,7 @@ impl Watched {
             gate: self.fleet.gate(),
             paused: self.fleet.paused(),
             failed: None,
+            shared: None,
         }
     }
 }

@@ -65,6 +65,14 @@ impl Driver {
         let Some(wanted) = watched.fleet.wanted(&item.machine) else {
             return;
         };
+        if self.shared.yields(&item) {
+            // Another check acts for it, and says so on the Machine.
+            self.acted.remove(&item);
+            if self.unmade.remove(&item).is_some() {
+                self.status_due(&item.check);
+            }
+            return;
+        }
         let is_due = matches!(
             wanted.action,
             Some(Action::CreateRequest { .. } | Action::ReportForeignRequest { .. })
@@ -346,6 +354,7 @@ impl Driver {
 
     pub(super) fn write_status(&mut self, key: &Key) {
         let failed = self.first_complaint(key);
+        let shared = self.shared.words(key);
         let Some(watched) = self.checks.get_mut(key) else {
             return;
         };
@@ -357,6 +366,7 @@ impl Driver {
         let (context, check) = (self.context.clone(), key.clone());
         let summary = Summary {
             failed,
+            shared,
             ..watched.summary()
         };
         self.spawn(UnderWay::Status(check.clone()), async move {
