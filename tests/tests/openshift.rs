@@ -424,8 +424,7 @@ async fn marked(w: &World, host: &str) -> Result<()> {
     w.wait_check(host, "it is well", |o| o["status"]["currentHealthy"] == 1)
         .await?;
     w.hang(host)?;
-    w.wait_machine(&machine, "it is marked", |m| has_mark(m))
-        .await?;
+    w.wait_machine(&machine, "it is marked", has_mark).await?;
     w.wait_event(&machine, "ExternalAnnotationAdded").await
 }
 

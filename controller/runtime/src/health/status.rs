@@ -76,12 +76,14 @@ pub(super) async fn check_status(
     let (complaint, mut gone) = shown::external(|t| view.condition(t).is_some(), failed);
     old.extend(complaint);
     let overlaps = view.condition(OVERLAPPING);
-    match &summary.shared {
+    let shared = summary.shared.as_ref().filter(|_| !paused);
+    match shared {
         Some(words) => new.push(shown::overlapping(words)),
-        None => gone.extend(overlaps.map(|_| OVERLAPPING)),
+        None if !paused => gone.extend(overlaps.map(|_| OVERLAPPING)),
+        None => {}
     }
     let told = |words: &&String| overlaps.and_then(|c| c.message.as_ref()) != Some(*words);
-    let news = summary.shared.as_ref().filter(told);
+    let news = shared.filter(told);
     if !paused {
         old.push(NewCondition {
             type_: REMEDIATION_ALLOWED,

@@ -23,13 +23,21 @@ use super::{
         recipe::{self, Unusable},
     },
     external,
-    look::Act,
 };
 use crate::{
     api::{ApiError, optional, words},
     index::Entry,
     object::{Key, Kind, api},
 };
+
+/// What is done about a Machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Act {
+    /// What the plan asks for.
+    Plan(OpenShiftAction),
+    /// A step of its mark, with the Machine's UID, and the request's, where there is one.
+    Mark(ExternalStep, String, Option<String>),
+}
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -266,5 +274,40 @@ impl Job {
             .known(kind)
             .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
         Ok(api(&self.context.client, &resource, &key.namespace))
+    }
+}
+
+// === impl Act ===
+
+impl Act {
+    /// It is more than words.
+    pub(super) fn is_done(&self) -> bool {
+        !matches!(
+            self,
+            Self::Plan(
+                OpenShiftAction::SkipNoController { .. }
+                    | OpenShiftAction::ReportForeignRequest { .. }
+            ) | Self::Mark(ExternalStep::Blocked | ExternalStep::Nothing, ..)
+        )
+    }
+
+    /// Somebody else's request keeps this one from being made.
+    pub(super) fn in_the_way(&self) -> Option<Unusable> {
+        let Self::Plan(OpenShiftAction::ReportForeignRequest { machine, owner }) = self else {
+            return None;
+        };
+        Some(Unusable {
+            reason: "RemediationRequestCreationFailed",
+            why: format!("a request {machine} exists and belongs to {owner}; delete it"),
+        })
+    }
+
+    /// A request may be there from when it is begun.
+    pub(super) fn creates(&self) -> bool {
+        matches!(
+            self,
+            Self::Plan(OpenShiftAction::CreateRequest { .. })
+                | Self::Mark(ExternalStep::Request, ..)
+        )
     }
 }

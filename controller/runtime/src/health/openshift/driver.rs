@@ -3,6 +3,9 @@
 //! Owns when to look: after changes, a burst of them at one time, and at the nearest deadline. What
 //! waits for its turn is looked up in the last look when its turn comes (F10).
 
+mod tell;
+mod turn;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -10,7 +13,6 @@ use std::{
 };
 
 use jiff::Timestamp;
-use rackhand_core::health::{ExternalStep, OpenShiftAction, Verdict};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -20,11 +22,12 @@ use super::{
         others::{News, OtherKind, Others},
         queue::{Item, Queue},
         recipe::Unusable,
+        shown,
         source::Source,
     },
-    act::{Job, Outcome},
-    look::{Act, Look, Read, Spec},
-    status::{self, Shown},
+    act::{Act, Outcome},
+    look::{Read, Spec, share},
+    status,
 };
 use crate::{api::ApiError, index::Inbox, object::Key};
 
@@ -180,14 +183,10 @@ impl Driver {
         self.dispatch();
     }
 
-    /// Looks at every check.
-    fn look(&mut self) {
-        let (context, now) = (self.context.clone(), Timestamp::now());
-        self.checks.clear();
-        self.wake_at = None;
-        let (mut counted, mut unread, mut kinds) =
-            (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
-        let mut ours = false;
+    /// The checks that are evaluated.
+    fn read(&mut self, now: Timestamp) -> Vec<(Key, Spec)> {
+        let context = self.context.clone();
+        let (mut specs, mut kinds, mut ours) = (Vec::new(), BTreeSet::new(), false);
         for (key, entry) in context.index.openshift_checks() {
             let spec = match Spec::read(&context, &key, &entry) {
                 Read::NotOurs => continue,
@@ -213,16 +212,38 @@ impl Driver {
                     continue;
                 }
             }
-            let looked = spec.look(&context, &self.others, &self.creating, &key, now);
+            specs.push((key, spec));
+        }
+        context.index.look_at_own_nodes(ours);
+        self.follow(kinds);
+        specs
+    }
+
+    /// Looks at every check.
+    fn look(&mut self) {
+        let (context, now) = (self.context.clone(), Timestamp::now());
+        self.checks.clear();
+        self.wake_at = None;
+        let (mut counted, mut unread) = (BTreeSet::new(), BTreeMap::new());
+        let specs = self.read(now);
+        let shared = share(&context, &self.others, &specs);
+        for (key, spec) in specs {
+            let mut looked = spec.look(&context, &self.others, &self.creating, &key, now);
+            let own = |machine: &Arc<str>| !shared.yields(&Item::new(&key, machine));
+            looked.acts.retain(|machine, _| own(machine));
             counted.insert(key.clone());
             unread.extend(looked.unread.iter().cloned());
             self.wake_at = self.wake_at.into_iter().chain(looked.plan.wake_at).min();
+            let words = shared.words(&key).filter(|_| !spec.dry_run);
+            if let Some(words) = &words {
+                let events = &context.events;
+                events.send(&spec.object, true, shown::OTHER_ACTS, words);
+            }
             self.tell(&key, &spec, &looked);
-            self.show(&key, &spec, &looked, now);
+            self.show(&key, &spec, &looked, words, now);
             let acts = looked.acts;
             self.checks.insert(key, Looked { spec, acts });
         }
-        context.index.look_at_own_nodes(ours);
         for (key, why) in unread
             .iter()
             .filter(|(k, why)| self.unread.get(*k) != Some(*why))
@@ -235,209 +256,12 @@ impl Driver {
             context.metrics.mapi().forget(gone);
         }
         self.counted = counted;
-        self.follow(kinds);
         let checks = &self.checks;
         let wants = |item: &Item| {
             let looked = checks.get(&item.check);
             looked.is_some_and(|l| l.acts.contains_key(&item.machine))
         };
         self.unmade.retain(|item, _| wants(item));
-    }
-
-    /// Numbers and Events.
-    fn tell(&self, key: &Key, spec: &Spec, looked: &Look) {
-        let (context, plan) = (&self.context, &looked.plan);
-        let causes = looked.causes();
-        let metrics = &context.metrics;
-        metrics.check(key, &looked.tally(), plan.open, causes.into_iter());
-        metrics.mapi().check(key, plan.expected, plan.open);
-        if spec.dry_run {
-            for (machine, act) in &looked.acts {
-                tracing::info!(check = %key, machine = &**machine, ?act, "dry run: not done");
-            }
-            return;
-        }
-        if !plan.open {
-            let events = &context.events;
-            events.send(&spec.object, true, "RemediationRestricted", &plan.message);
-        }
-        let say = |machine: &str, warning: bool, reason: &str, message: &str| {
-            let key = Key::new(&key.namespace, machine);
-            if let Some(entry) = context.index.openshift_machine(&key) {
-                context.events.send(&entry.object, warning, reason, message);
-            }
-        };
-        for (machine, verdict) in &plan.verdicts {
-            if let Verdict::Unhealthy { causes } = verdict {
-                let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
-                let message = format!("MachineHealthCheck {key}: {}", causes.join("; "));
-                say(machine, false, "DetectedUnhealthy", &message);
-            }
-        }
-        for (machine, act) in &looked.acts {
-            match act {
-                Act::Plan(OpenShiftAction::SkipNoController { .. }) => {
-                    let message = "Machine has no controller that would replace it; not remediated";
-                    say(machine, false, "SkippedNoController", message);
-                }
-                Act::Plan(OpenShiftAction::ReportForeignRequest { .. }) => {
-                    if let Some(Unusable { reason, why }) = act.in_the_way() {
-                        say(machine, true, reason, &why);
-                    }
-                }
-                Act::Mark(ExternalStep::Blocked, ..) => {
-                    let message = "Its host did not come back, and the Machine cannot be replaced by \
-                                   itself: see its PowerRemediation, and take the annotation \
-                                   host.metal3.io/external-remediation off when it is settled";
-                    say(machine, true, "CannotBeRemediated", message);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Writes the status where it says something else.
-    fn show(&mut self, key: &Key, spec: &Spec, looked: &Look, now: Timestamp) {
-        if spec.dry_run {
-            return;
-        }
-        let plan = &looked.plan;
-        let failed = self
-            .unmade
-            .iter()
-            .find(|(item, _)| item.check == *key && looked.acts.contains_key(&item.machine));
-        let failed = failed.map(|(_, why)| why.clone());
-        let foreign = || looked.acts.values().find_map(Act::in_the_way);
-        let shown = Shown {
-            expected: plan.expected,
-            healthy: plan.healthy,
-            allowed: plan.remediations_allowed,
-            open: plan.open,
-            message: plan.message.clone(),
-            failed: failed.or_else(foreign),
-        };
-        if let Some(body) = status::patch(&spec.object, &spec.view, &shown, now) {
-            self.write(key, body);
-        }
-    }
-
-    fn write(&mut self, key: &Key, body: serde_json::Value) {
-        if self.later.contains_key(key) || !self.writing.insert(key.clone()) {
-            return;
-        }
-        let (context, check) = (self.context.clone(), key.clone());
-        let task = async move {
-            let written = status::write(&context, &check, body).await;
-            Done::Status(check, written)
-        };
-        let id = self.tasks.spawn(task).id();
-        self.under_way.insert(id, UnderWay::Status(key.clone()));
-    }
-
-    /// Gives every Machine its turn for which there is room.
-    fn dispatch(&mut self) {
-        for (key, looked) in &self.checks {
-            for machine in looked.acts.keys().filter(|_| !looked.spec.dry_run) {
-                let item = Item::new(key, machine);
-                if !self.held.contains(&item) {
-                    self.queue.push(item, true);
-                }
-            }
-        }
-        while let Some(item) = self.queue.pop() {
-            self.turn(item);
-        }
-    }
-
-    fn turn(&mut self, item: Item) {
-        let Some(looked) = self.checks.get(&item.check) else {
-            return;
-        };
-        let Some(act) = looked.acts.get(&item.machine).filter(|act| act.is_done()) else {
-            return;
-        };
-        if self.held.contains(&item) {
-            return;
-        }
-        let key = item.key();
-        let spec = &looked.spec;
-        let job = Job {
-            context: self.context.clone(),
-            item: item.clone(),
-            act: act.clone(),
-            view: spec.view.clone(),
-            rules: spec.rules.clone(),
-            request: spec.source.uid(&self.context, &self.others, &key),
-        };
-        if act.creates() {
-            self.creating.insert(item.clone());
-        }
-        self.queue.begin(item.clone());
-        let of_task = item.clone();
-        let id = self
-            .tasks
-            .spawn(async move { Done::Acted(of_task, job.run().await) })
-            .id();
-        self.under_way.insert(id, UnderWay::Machine(item));
-    }
-
-    fn finish(&mut self, done: Done) {
-        match done {
-            Done::Acted(item, result) => self.acted(&item, result),
-            Done::Status(check, result) => self.written(check, result),
-        }
-    }
-
-    fn acted(&mut self, item: &Item, result: Result<Outcome, ApiError>) {
-        let now = Instant::now();
-        self.queue.end(item);
-        // What was asked for is done, or is asked for anew by the next look.
-        if let Some(looked) = self.checks.get_mut(&item.check) {
-            looked.acts.remove(&item.machine);
-        }
-        self.changed = true;
-        if matches!(result, Err(ApiError::Timeout { .. })) {
-            self.queue.unanswered(now);
-        } else {
-            self.queue.answered();
-        }
-        match result {
-            Ok(Outcome::Done) => {
-                self.queue.succeeded(item);
-                self.unmade.remove(item);
-                self.creating.remove(item);
-            }
-            Ok(Outcome::NotRequested(why)) => {
-                self.queue.succeeded(item);
-                self.creating.remove(item);
-                self.unmade.insert(item.clone(), why);
-                self.held.insert(item.clone());
-                self.queue.later(item, now + TRY_AGAIN);
-            }
-            Ok(Outcome::LeftToOpenShift) => {
-                self.queue.succeeded(item);
-                self.creating.remove(item);
-                self.held.insert(item.clone());
-                self.queue.later(item, now + LOOK);
-            }
-            Err(error) => {
-                // Somebody else wrote to the same object: the watch brings it back here.
-                if !error.is_conflict() {
-                    tracing::warn!(check = %item.check, machine = &*item.machine, %error, "action failed; trying again");
-                }
-                self.held.insert(item.clone());
-                self.queue.failed(item, now);
-            }
-        }
-    }
-
-    fn written(&mut self, check: Key, result: Result<(), ApiError>) {
-        self.writing.remove(&check);
-        self.changed = true;
-        if let Err(error) = result {
-            tracing::warn!(%check, %error, "the status of a health check was not written; trying again");
-            self.later.insert(check, Instant::now() + TRY_AGAIN);
-        }
     }
 
     /// Watches the kinds of requests that others carry out, as long as a check names them.
@@ -462,41 +286,6 @@ impl Driver {
             self.watches
                 .spawn(async move { others.watch(context, kind, news, cancel).await });
         }
-    }
-}
-
-// === impl Act ===
-
-impl Act {
-    /// It is more than words.
-    fn is_done(&self) -> bool {
-        !matches!(
-            self,
-            Self::Plan(
-                OpenShiftAction::SkipNoController { .. }
-                    | OpenShiftAction::ReportForeignRequest { .. }
-            ) | Self::Mark(ExternalStep::Blocked | ExternalStep::Nothing, ..)
-        )
-    }
-
-    /// Somebody else's request keeps this one from being made.
-    fn in_the_way(&self) -> Option<Unusable> {
-        let Self::Plan(OpenShiftAction::ReportForeignRequest { machine, owner }) = self else {
-            return None;
-        };
-        Some(Unusable {
-            reason: "RemediationRequestCreationFailed",
-            why: format!("a request {machine} exists and belongs to {owner}; delete it"),
-        })
-    }
-
-    /// A request may be there from when it is begun.
-    fn creates(&self) -> bool {
-        matches!(
-            self,
-            Self::Plan(OpenShiftAction::CreateRequest { .. })
-                | Self::Mark(ExternalStep::Request, ..)
-        )
     }
 }
 

@@ -172,7 +172,7 @@ fn begun(machine: &MachineView) -> bool {
 mod tests {
     use super::*;
 
-    fn machine(annotations: Value) -> MachineView {
+    fn machine(annotations: &Value) -> MachineView {
         let object = json!({
             "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
             "metadata": { "name": "m", "namespace": "ns", "uid": "u", "annotations": annotations },
@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn stands(change: impl FnOnce(&mut Value)) -> Mark {
-        let mut object = serde_json::to_value(request(&machine(json!({})), None)).unwrap();
+        let mut object = serde_json::to_value(request(&machine(&json!({})), None)).unwrap();
         object["metadata"]["uid"] = "r".into();
         change(&mut object);
         read(&serde_json::from_value(object).unwrap(), "u")
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_request_is_one_reboot_of_this_machines_host() {
-        let body = request(&machine(json!({})), Some(Duration::from_secs(90)));
+        let body = request(&machine(&json!({})), Some(Duration::from_secs(90)));
         assert_eq!(
             serde_json::to_value(&body).unwrap(),
             json!({
@@ -211,7 +211,7 @@ mod tests {
             })
         );
         let seconds = |timeout| {
-            request(&machine(json!({})), timeout).data["spec"]["strategy"]["timeouts"]
+            request(&machine(&json!({})), timeout).data["spec"]["strategy"]["timeouts"]
                 ["bootSeconds"]
                 .as_u64()
         };
@@ -250,13 +250,13 @@ mod tests {
     #[test]
     fn what_openshifts_own_controller_has_begun_is_seen() {
         assert!(!begun(&machine(
-            json!({ "metal3.io/BareMetalHost": "ns/h" })
+            &json!({ "metal3.io/BareMetalHost": "ns/h" })
         )));
         for name in [
             "remediation.metal3.io/powered-off-for-remediation",
             "remediation.metal3.io/power-on-will-timeout-at",
         ] {
-            assert!(begun(&machine(json!({ name: "" }))), "{name}");
+            assert!(begun(&machine(&json!({ name: "" }))), "{name}");
         }
     }
 }

@@ -17,13 +17,14 @@ use rackhand_api::{
     views::{MachineView, Meta, OpenShiftHealthCheckView},
 };
 use rackhand_core::health::{
-    ExternalStep, IntOrPercent, NodeView, OpenShiftAction, OpenShiftCheck, OpenShiftMachine,
-    OpenShiftPlan, OpenShiftStrategy, OpenShiftTarget, RequestView, Tally, Verdict, external_step,
+    Claim, ExternalStep, IntOrPercent, NodeView, OpenShiftCheck, OpenShiftMachine, OpenShiftPlan,
+    OpenShiftStrategy, OpenShiftTarget, RequestView, Tally, Verdict, acting, external_step,
     plan_openshift,
 };
 
 use super::{
-    super::{Context, facts, others::Others, queue::Item, source::Source},
+    super::{Context, facts, others::Others, queue::Item, shared::Shared, source::Source},
+    act::Act,
     external::{self, Mark},
 };
 use crate::{
@@ -54,15 +55,6 @@ pub(super) enum Read {
     Invalid(String),
     /// It is evaluated.
     Spec(Spec),
-}
-
-/// What is done about a Machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Act {
-    /// What the plan asks for.
-    Plan(OpenShiftAction),
-    /// A step of its mark, with the Machine's UID, and the request's, where there is one.
-    Mark(ExternalStep, String, Option<String>),
 }
 
 /// What follows from a look.
@@ -108,6 +100,29 @@ impl Spec {
             dry_run: meta.is_annotated_true(DRY_RUN_ANNOTATION),
             view,
         })
+    }
+
+    /// What this check brings forward for one of its Machines.
+    fn claim(
+        &self,
+        context: &Context,
+        others: &Others,
+        name: &Key,
+        machine: &MachineView,
+    ) -> Claim {
+        let request = self
+            .source
+            .request(context, others, name, &machine.meta.uid);
+        let marked = self.rules.strategy == OpenShiftStrategy::ExternalBaremetal
+            && machine
+                .meta
+                .has_annotation(OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION);
+        Claim {
+            created: self.view.meta.created,
+            name: self.view.meta.name.clone(),
+            able: !self.dry_run,
+            requested: marked || matches!(request, RequestView::Open | RequestView::Deleting),
+        }
     }
 
     /// Looks at the fleet. `creating`: Machines whose request may have been made.
@@ -167,6 +182,27 @@ impl Spec {
         }
         Look { plan, acts, unread }
     }
+}
+
+/// Which of several checks acts for each Machine that they select.
+pub(super) fn share(context: &Context, others: &Others, specs: &[(Key, Spec)]) -> Shared {
+    let mut claims: BTreeMap<Key, Vec<(&Key, Claim)>> = BTreeMap::new();
+    for (check, spec) in specs.iter().filter(|_| specs.len() > 1) {
+        for (name, entry) in context.index.openshift_machines(&check.namespace) {
+            let view = entry.view.ok();
+            if let Some(view) = view.filter(|v| spec.view.selector.matches(&v.meta.labels)) {
+                let claim = spec.claim(context, others, &name, &view);
+                claims.entry(name).or_default().push((check, claim));
+            }
+        }
+    }
+    let mut shared = Shared::default();
+    for (machine, claims) in claims {
+        let (checks, claims): (Vec<&Key>, Vec<Claim>) = claims.into_iter().unzip();
+        let acts = acting(&claims).and_then(|place| checks.get(place).map(|key| (*key).clone()));
+        shared.set(&machine, checks.into_iter().cloned().collect(), acts);
+    }
+    shared
 }
 
 /// The next step of the mark of a Machine.
@@ -287,7 +323,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn check(annotations: Value, spec: Value) -> OpenShiftCheck {
+    fn check(annotations: &Value, spec: &Value) -> OpenShiftCheck {
         let object = object(json!({
             "metadata": { "name": "c", "annotations": annotations }, "spec": spec,
         }));
@@ -296,23 +332,23 @@ mod tests {
 
     #[test]
     fn what_a_check_leaves_out_is_openshifts_default() {
-        let plain = check(json!({}), json!({ "selector": {} }));
+        let plain = check(&json!({}), &json!({ "selector": {} }));
         assert_eq!(plain.startup_timeout, Some(Duration::from_secs(600)));
         assert_eq!(plain.max_unhealthy, Some(IntOrPercent::Percent(100)));
         assert_eq!(plain.strategy, OpenShiftStrategy::Delete);
         let spec = json!({ "nodeStartupTimeout": "0", "maxUnhealthy": "3", "selector": {} });
-        let never = check(json!({}), spec);
+        let never = check(&json!({}), &spec);
         assert_eq!((never.startup_timeout, never.max_unhealthy), (None, None));
         let external = json!({ "machine.openshift.io/remediation-strategy": "external-baremetal" });
         assert_eq!(
-            check(external.clone(), json!({})).strategy,
+            check(&external, &json!({})).strategy,
             OpenShiftStrategy::ExternalBaremetal
         );
         let template = json!({ "remediationTemplate": {
             "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerRemediationTemplate", "name": "t",
         }});
         assert_eq!(
-            check(external, template).strategy,
+            check(&external, &template).strategy,
             OpenShiftStrategy::Template,
             "a template counts more"
         );

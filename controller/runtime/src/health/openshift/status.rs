@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use rackhand_api::{
-    names::conditions::REMEDIATION_ALLOWED,
+    names::conditions::{OVERLAPPING, REMEDIATION_ALLOWED},
     views::{OpenShiftHealthCheckView, Shape},
 };
 use serde_json::{Value, json};
@@ -28,6 +28,8 @@ pub(super) struct Shown {
     pub(super) message: String,
     /// Why a request that is due was not made.
     pub(super) failed: Option<Unusable>,
+    /// Which other checks act for its Machines.
+    pub(super) shared: Option<String>,
 }
 
 /// The patch; `None`: it stands there already. Unlike upstream's, what is said of template and
@@ -39,8 +41,12 @@ pub(super) fn patch(
     now: Timestamp,
 ) -> Option<Value> {
     let failed = shown.failed.as_ref().map(|f| (f.reason, f.why.as_str()));
-    let (complaint, gone) = shown::external(|t| view.condition(t).is_some(), failed);
+    let (complaint, mut gone) = shown::external(|t| view.condition(t).is_some(), failed);
     let mut new: Vec<NewCondition<'_>> = complaint.into_iter().collect();
+    match &shown.shared {
+        Some(words) => new.push(shown::overlapping(words)),
+        None => gone.extend(view.condition(OVERLAPPING).map(|_| OVERLAPPING)),
+    }
     new.push(NewCondition {
         type_: REMEDIATION_ALLOWED,
         status: if shown.open { "True" } else { "False" },
@@ -125,7 +131,7 @@ pub(super) fn invalid(object: &DynamicObject, message: &str, now: Timestamp) -> 
 mod tests {
     use super::*;
 
-    fn object(status: Value) -> DynamicObject {
+    fn object(status: &Value) -> DynamicObject {
         serde_json::from_value(json!({
             "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck",
             "metadata": { "name": "c", "namespace": "ns", "resourceVersion": "7" },
@@ -148,17 +154,18 @@ mod tests {
             open: true,
             message: String::new(),
             failed: None,
+            shared: None,
         }
     }
 
     /// Merges as the API server does with a list.
-    fn taken(body: Value) -> DynamicObject {
-        object(body["status"].clone())
+    fn taken(body: &Value) -> DynamicObject {
+        object(&body["status"])
     }
 
     #[test]
     fn counts_and_conditions_read_as_openshift_writes_them_and_are_written_once() {
-        let body = patched(&object(json!({})), &open()).unwrap();
+        let body = patched(&object(&json!({})), &open()).unwrap();
         let now = "1970-01-01T00:00:00Z";
         assert_eq!(
             body,
@@ -172,14 +179,14 @@ mod tests {
                 },
             })
         );
-        assert_eq!(patched(&taken(body), &open()), None);
+        assert_eq!(patched(&taken(&body), &open()), None);
         let closed = Shown {
             open: false,
             allowed: 0,
             message: "why".into(),
             ..open()
         };
-        let body = patched(&object(json!({})), &closed).unwrap();
+        let body = patched(&object(&json!({})), &closed).unwrap();
         assert_eq!(
             body["status"]["conditions"],
             json!([{
@@ -204,12 +211,12 @@ mod tests {
             list.iter().map(text).collect::<Vec<_>>()
         };
         let missing = failed("RemediationTemplateNotFound");
-        let body = patched(&object(json!({})), &missing).unwrap();
+        let body = patched(&object(&json!({})), &missing).unwrap();
         assert_eq!(
             types(&body)[0],
             "\"ExternalRemediationTemplateAvailable\" \"ExternalRemediationTemplateNotFound\" \"Error\""
         );
-        let there = taken(body);
+        let there = taken(&body);
         assert_eq!(patched(&there, &missing), None);
         let refused = failed("RemediationRequestCreationFailed");
         let body = patched(&there, &refused).unwrap();
@@ -219,14 +226,33 @@ mod tests {
             "{said}"
         );
         assert!(!said.contains("TemplateNotFound"), "{said}");
-        let body = patched(&taken(body), &open()).unwrap();
+        let body = patched(&taken(&body), &open()).unwrap();
         assert_eq!(types(&body).len(), 1);
     }
 
     #[test]
+    fn it_says_who_acts_in_its_place_as_long_as_that_is_so() {
+        let shared = Shown {
+            shared: Some("who".into()),
+            ..open()
+        };
+        let body = patched(&object(&json!({})), &shared).unwrap();
+        let said = body["status"]["conditions"][0].clone();
+        assert_eq!(
+            (&said["type"], &said["message"]),
+            (&"Overlapping".into(), &"who".into())
+        );
+        let body = patched(&taken(&body), &open()).unwrap();
+        assert_eq!(
+            body["status"]["conditions"].as_array().map(Vec::len),
+            Some(1)
+        );
+    }
+
+    #[test]
     fn a_check_that_does_not_read_says_so_once() {
-        let body = invalid(&object(json!({})), "why", Timestamp::UNIX_EPOCH).unwrap();
+        let body = invalid(&object(&json!({})), "why", Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(body["status"]["conditions"][0]["reason"], "InvalidSpec");
-        assert_eq!(invalid(&taken(body), "why", Timestamp::UNIX_EPOCH), None);
+        assert_eq!(invalid(&taken(&body), "why", Timestamp::UNIX_EPOCH), None);
     }
 }
