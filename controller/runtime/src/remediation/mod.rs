@@ -111,10 +111,10 @@ impl Interest {
     fn hears(&self, id: &RequestId, kind: Kind, object: &Key) -> Heard {
         let own = match kind {
             // Nothing is decided by these; agents speak for themselves.
-            Kind::MachineHealthCheck | Kind::RackAgent => return Heard::No,
+            Kind::MachineHealthCheck | Kind::OpenShiftCheck | Kind::RackAgent => return Heard::No,
             Kind::Machine => self.machine.as_ref() == Some(object),
             Kind::BareMetalHost => self.host.as_ref() == Some(object),
-            Kind::Metal3Machine => false,
+            Kind::Metal3Machine | Kind::OpenShiftMachine => false,
             Kind::Cluster | Kind::Metal3Remediation | Kind::PowerRemediation => true,
         };
         // What a request by Node hangs on may lie in any namespace.
