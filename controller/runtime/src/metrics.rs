@@ -18,7 +18,7 @@ use prometheus_client::{
 };
 use rackhand_core::health::{Cause, Tally};
 
-use crate::object::Key;
+use crate::{health::Mapi, object::Key};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WriteLabels {
@@ -105,6 +105,7 @@ pub(crate) struct Metrics {
     lateness: Histogram,
     leader: Gauge,
     agents: Gauge,
+    mapi: Mapi,
 }
 
 impl Metrics {
@@ -130,6 +131,7 @@ impl Metrics {
             lateness: Histogram::new(exponential_buckets(0.001, 2.0, 14)),
             leader: Gauge::default(),
             agents: Gauge::default(),
+            mapi: Mapi::new(),
         };
         let r = &mut m.registry;
         r.register(
@@ -322,9 +324,15 @@ impl Metrics {
             .set(i64::try_from(connected).unwrap_or(i64::MAX));
     }
 
+    /// Those under OpenShift's names.
+    pub(crate) fn mapi(&self) -> &Mapi {
+        &self.mapi
+    }
+
     /// The text that Prometheus reads.
     pub(crate) fn render(&self) -> String {
         let mut text = String::new();
+        self.mapi.render(&mut text);
         encode(&mut text, &self.registry).ok();
         text
     }
