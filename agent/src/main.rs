@@ -46,7 +46,13 @@ fn main() -> ExitCode {
     } else {
         Work::Command(Cli::parse().command)
     };
-    let runtime = match tokio::runtime::Runtime::new() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // Names that are not resolved and disks that are slow hold them up; a thousand at once
+        // must not become a thread each.
+        .max_blocking_threads(64)
+        .build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: cannot start: {error}");

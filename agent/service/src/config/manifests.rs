@@ -181,7 +181,16 @@ impl Manifests {
     pub(super) fn add(&mut self, file: &Arc<Path>, text: &str, notes: &mut Notes) {
         let root = Spot::root(file);
         notes.mark(&root, (1, 1));
-        let documents: Vec<Document> = match serde_saphyr::from_multiple(text) {
+        // A BareMetalHost has hundreds of values, and a rack can have a thousand of them.
+        let options = serde_saphyr::options! {
+            budget: serde_saphyr::budget! {
+                max_documents: 100_000,
+                max_nodes: 20_000_000,
+                max_events: 50_000_000,
+            },
+        };
+        let read = serde_saphyr::from_multiple_with_options(text, options);
+        let documents: Vec<Document> = match read {
             Ok(documents) => documents,
             Err(error) => {
                 let at = error.location().map(|at| place(&at));

@@ -175,3 +175,17 @@ fn mistakes_of_all_files_are_told_at_once() {
     let told = site(&[("bad.txt", "")], "['bad.txt']").1.unwrap_err();
     assert!(told[0].contains("an inventory ends in .toml"), "{told:?}");
 }
+
+#[test]
+fn manifests_of_a_thousand_hosts_are_read() {
+    let one = MANIFESTS.split_once("---\nkind: ConfigMap").unwrap().0;
+    let all: Vec<String> = (0..1100)
+        .map(|n| {
+            let address = format!("10.1.{}.{}", n / 200, n % 200 + 1);
+            one.replace("node-1", &format!("node-{n}"))
+                .replace("10.1.0.1", &address)
+        })
+        .collect();
+    let config = site(&[("bmh.yaml", &all.join("---\n"))], "['bmh.yaml']").1;
+    assert_eq!(config.unwrap().inventory.hosts.len(), 1100);
+}
