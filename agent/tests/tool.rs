@@ -13,6 +13,7 @@ mod simulated;
 use std::os::unix::fs::PermissionsExt;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use rackhand_proto::v1::{self, begin_request::Action, power_client::PowerClient};
 use serde_json::Value;
 use simulated::{Sim, bare};
 
@@ -262,6 +263,42 @@ fn direct_goes_without_an_agent_and_not_beside_one() {
         forced.err.contains("holds of remediations are not known"),
         "{forced:?}"
     );
+}
+
+/// A hold outlives the agent: who goes directly must see it.
+#[tokio::test]
+async fn direct_knows_the_holds_that_the_last_agent_wrote_down() {
+    let mut sim = Sim::start(&["--hosts", "2", "--dead", "0"]);
+    let channel = rackhand_proto::connect_local(&sim.socket()).await.unwrap();
+    let mut client = PowerClient::new(channel);
+    let off = v1::PowerOff {
+        hold: true,
+        ..v1::PowerOff::default()
+    };
+    let begin = v1::BeginRequest {
+        operation_id: "off-1".to_owned(),
+        target: Some(v1::Target {
+            host: "sim-01".to_owned(),
+            endpoint: None,
+        }),
+        action: Some(Action::PowerOff(off)),
+        ..v1::BeginRequest::default()
+    };
+    client.begin(begin).await.unwrap();
+    let request = v1::AwaitRequest {
+        operation_id: "off-1".to_owned(),
+    };
+    let mut events = client.r#await(request).await.unwrap().into_inner();
+    while events.message().await.unwrap().is_some() {}
+    drop((client, events));
+    assert_eq!(sim.interrupt(), 0);
+
+    let list = sim.run(&["host", "list", "--direct", "-o", "json"]);
+    assert_eq!(list.code, 0, "{list:?}");
+    let hosts = json(&list.out);
+    let held = hosts[0]["held_by"].as_str().unwrap();
+    assert!(held.starts_with("operator local:"), "{hosts}");
+    assert!(hosts[1].get("held_by").is_none(), "{hosts}");
 }
 
 #[test]

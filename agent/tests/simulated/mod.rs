@@ -131,6 +131,11 @@ impl Sim {
 
     /// The exit code after an interrupt.
     pub(crate) fn stop(mut self) -> i32 {
+        self.interrupt()
+    }
+
+    /// The same; what it has written stays.
+    pub(crate) fn interrupt(&mut self) -> i32 {
         let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
         self.child.wait().unwrap().code().unwrap()

@@ -10,6 +10,7 @@ mod commands;
 mod cost;
 mod discovery;
 mod etag;
+mod facts;
 mod faults;
 mod led;
 mod log;

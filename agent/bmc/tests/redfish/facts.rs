@@ -1,0 +1,89 @@
+//! What a BMC says of itself and of our account.
+
+use rackhand_bmc::ErrorKind;
+use serde_json::{Value, json};
+
+use crate::bmc::{TestBmc, USER};
+
+const MANAGER: &str = "/redfish/v1/Managers/1";
+const ACCOUNTS: &str = "/redfish/v1/AccountService/Accounts";
+
+fn link(path: &str) -> Value {
+    json!({ "@odata.id": path })
+}
+
+async fn talkative() -> TestBmc {
+    let bmc = TestBmc::start().await;
+    bmc.world(|world| {
+        world.root = json!({
+            "RedfishVersion": "1.15.0",
+            "Vendor": "ACME",
+            "AccountService": link("/redfish/v1/AccountService"),
+        });
+    });
+    bmc.add_to_system(&json!({"Links": {"ManagedBy": [link(MANAGER)]}}));
+    bmc.put(
+        MANAGER,
+        json!({"FirmwareVersion": "7.1", "DateTime": "2026-06-01T12:00:00+02:00"}),
+    );
+    bmc.put(
+        "/redfish/v1/AccountService",
+        json!({"Accounts": link(ACCOUNTS)}),
+    );
+    let (first, second) = (format!("{ACCOUNTS}/1"), format!("{ACCOUNTS}/2"));
+    bmc.put(ACCOUNTS, json!({"Members": [link(&first), link(&second)]}));
+    bmc.put(
+        &first,
+        json!({"UserName": "somebody", "RoleId": "Administrator"}),
+    );
+    bmc.put(&second, json!({"UserName": USER, "RoleId": "ReadOnly"}));
+    bmc
+}
+
+#[tokio::test]
+async fn everything_that_is_said_is_told() {
+    let bmc = talkative().await;
+    let facts = bmc.client().facts().await.unwrap();
+    assert_eq!(facts.service.as_deref(), Some("Redfish 1.15.0 (ACME)"));
+    assert_eq!(facts.firmware.as_deref(), Some("7.1"));
+    let clock = facts.clock.unwrap();
+    assert_eq!(clock.to_string(), "2026-06-01T10:00:00Z");
+    assert_eq!(facts.privilege.as_deref(), Some("ReadOnly"));
+    assert_eq!(facts.may_switch, Some(false), "our account, not the first");
+    assert!(facts.actions.unwrap().iter().any(|word| word == "ForceOff"));
+    assert!(bmc.sent("PATCH").is_empty());
+    assert!(
+        bmc.sent("POST")
+            .iter()
+            .all(|seen| seen.path.contains("Sessions"))
+    );
+}
+
+#[tokio::test]
+async fn a_role_tells_more_than_its_name() {
+    let bmc = talkative().await;
+    let role = "/redfish/v1/AccountService/Roles/Guest";
+    bmc.put(
+        &format!("{ACCOUNTS}/2"),
+        json!({"UserName": USER, "RoleId": "Guest", "Links": {"Role": link(role)}}),
+    );
+    let facts = bmc.client().facts().await.unwrap();
+    assert_eq!(facts.may_switch, None, "the role cannot be read");
+    bmc.put(
+        role,
+        json!({"AssignedPrivileges": ["Login", "ConfigureComponents"]}),
+    );
+    let facts = bmc.client().facts().await.unwrap();
+    assert_eq!(facts.may_switch, Some(true));
+}
+
+#[tokio::test]
+async fn a_bmc_that_says_little_is_no_error_and_one_without_a_system_is() {
+    let bmc = TestBmc::start().await;
+    let facts = bmc.client().facts().await.unwrap();
+    assert!(facts.service.unwrap().starts_with("Redfish"));
+    assert_eq!((facts.privilege, facts.clock), (None, None));
+    bmc.world(|world| world.systems.clear());
+    let error = bmc.client().facts().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::System);
+}
