@@ -23,6 +23,7 @@ use crate::{
     index::{Inbox, Index},
     leader::Leader,
     metrics::Metrics,
+    nodes,
     object::{Kind, Served},
     remediation,
     watch::watch_kind,
@@ -301,6 +302,19 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
     actors.spawn(async move {
         remediation::run(remediations, changes_remediation, cancelled).await;
         "remediations"
+    });
+    let checks = Arc::new(nodes::Context {
+        client: client.clone(),
+        served: served.clone(),
+        writer: writer.clone(),
+        events: events.clone(),
+        metrics: metrics.clone(),
+        mode: config.health_checks,
+    });
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        nodes::run(checks, cancelled).await;
+        "health checks of Nodes"
     });
     let checks = Arc::new(health::Context {
         client: client.clone(),
