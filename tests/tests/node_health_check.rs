@@ -242,10 +242,20 @@ impl World {
 
     /// Its Ready has been so for more than five minutes.
     async fn set_ready(&self, name: &str, status: &str) -> Result<()> {
+        self.set(name, "Ready", status).await
+    }
+
+    /// It has been sick, or well, for as long.
+    async fn sick(&self, name: &str, sick: bool) -> Result<()> {
+        self.set(name, "Sick", if sick { "True" } else { "False" })
+            .await
+    }
+
+    async fn set(&self, name: &str, type_: &str, status: &str) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.stage.client.clone());
         let since = Timestamp::now() - SignedDuration::from_secs(301);
         let patch = json!({ "status": { "conditions": [{
-            "type": "Ready", "status": status, "reason": "Test", "message": "",
+            "type": type_, "status": status, "reason": "Test", "message": "",
             "lastTransitionTime": format!("{since:.0}"),
             "lastHeartbeatTime": format!("{since:.0}"),
         }] } });
@@ -256,14 +266,14 @@ impl World {
         Ok(())
     }
 
-    /// A check of the Nodes of a pool by their Ready, which must not be Unknown for a second.
+    /// A check of the Nodes of a pool. No part of Kubernetes has a say in the condition.
     async fn make_check(&self, name: &str, more: Value) -> Result<()> {
         let mut check = json!({
             "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
             "metadata": { "name": name },
             "spec": {
                 "selector": { "matchLabels": { "pool": name } },
-                "unhealthyConditions": [{ "type": "Ready", "status": "Unknown", "duration": "1s" }],
+                "unhealthyConditions": [{ "type": "Sick", "status": "True", "duration": "1s" }],
             },
         });
         if let (Some(spec), Value::Object(more)) = (check["spec"].as_object_mut(), more) {
@@ -470,7 +480,7 @@ async fn escalation(w: &World) -> Result<()> {
     let steps = json!([step("second", 2), step("first", 1)]);
     let rules = json!({ "minHealthy": "50%", "escalatingRemediations": steps });
     w.make_check("escalation", rules).await?;
-    w.set_ready("escalation-1", "Unknown").await?;
+    w.sick("escalation-1", true).await?;
     let first = w.wait_remediations("escalation-1", 1).await?;
     ensure!(first[0].data["spec"]["how"] == "first", "{first:?}");
     // It gives up by itself, and is not waited for.
@@ -507,7 +517,7 @@ async fn escalation(w: &World) -> Result<()> {
         entries[1]["templateName"] == "second" && entries[1]["timedOut"].is_null(),
         "{status}"
     );
-    w.set_ready("escalation-1", "True").await?;
+    w.sick("escalation-1", false).await?;
     w.wait_remediations("escalation-1", 0).await.map(drop)
 }
 
@@ -519,7 +529,7 @@ async fn pause(w: &World) -> Result<()> {
         "maxUnhealthy": "2", "remediationTemplate": template("group-x"), "pauseRequests": ["upgrade"],
     });
     w.make_check("pause", rules).await?;
-    w.set_ready("pause-1", "Unknown").await?;
+    w.sick("pause-1", true).await?;
     let status = w
         .wait_check("pause", "sees it", |s| unhealthy(s) == ["pause-1"])
         .await?;
@@ -536,7 +546,7 @@ async fn pause(w: &World) -> Result<()> {
         .await?;
     w.wait_check("pause", "paused again", |s| s["phase"] == "Paused")
         .await?;
-    w.set_ready("pause-1", "True").await?;
+    w.sick("pause-1", false).await?;
     w.wait_remediations("pause-1", 0).await?;
     w.wait_check("pause", "counts the truth", |s| s["healthyNodes"] == 3)
         .await
@@ -547,7 +557,7 @@ async fn limit(w: &World) -> Result<()> {
     for node in ["limit-1", "limit-2", "limit-3"] {
         w.make_node(node, "limit").await?;
         if node != "limit-1" {
-            w.set_ready(node, "Unknown").await?;
+            w.sick(node, true).await?;
         }
     }
     let rules = json!({ "minHealthy": "51%", "remediationTemplate": template("group-x") });
@@ -563,10 +573,10 @@ async fn limit(w: &World) -> Result<()> {
             "1 of 3 is healthy, 2 have to be"
         );
     }
-    w.set_ready("limit-3", "True").await?;
+    w.sick("limit-3", false).await?;
     w.wait_remediations("limit-2", 1).await?;
     ensure!(w.of_node("limit-3").await?.is_empty(), "it is healthy");
-    w.set_ready("limit-2", "True").await?;
+    w.sick("limit-2", false).await?;
     w.wait_remediations("limit-2", 0).await.map(drop)
 }
 
@@ -578,9 +588,9 @@ async fn confirmation(w: &World) -> Result<()> {
         "minHealthy": 1, "remediationTemplate": template("group-x"), "healthyDelay": "-1s",
     });
     w.make_check("confirm", rules).await?;
-    w.set_ready("confirm-1", "Unknown").await?;
+    w.sick("confirm-1", true).await?;
     w.wait_remediations("confirm-1", 1).await?;
-    w.set_ready("confirm-1", "True").await?;
+    w.sick("confirm-1", false).await?;
     w.wait_check("confirm", "waits for a person", |s| {
         s["unhealthyNodes"][0]["healthyDelayed"] == true
     })
@@ -627,7 +637,7 @@ async fn disabled(w: &World) -> Result<()> {
             .is_some_and(|m| m.contains("default/late")),
         "{status}"
     );
-    w.set_ready("disabled-1", "Unknown").await?;
+    w.sick("disabled-1", true).await?;
     let late = json!({
         "apiVersion": "medik8s.io/v1alpha1", "kind": "ProviderXRemediationTemplate",
         "metadata": { "name": "late", "namespace": "default" },
@@ -657,6 +667,7 @@ async fn power(w: &World) -> Result<()> {
     apply(&w.stage.client, reboot).await?;
     let rules = json!({
         "maxUnhealthy": "100%",
+        "unhealthyConditions": [{ "type": "Ready", "status": "Unknown", "duration": "1s" }],
         "remediationTemplate": {
             "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerRemediationTemplate",
             "namespace": NAMESPACE, "name": "reboot",

@@ -264,16 +264,19 @@ mod tests {
 
     use super::*;
 
-    fn read(spec: &Value, status: &Value) -> Result<NodeHealthCheckView, ViewError> {
-        let object: DynamicObject = serde_json::from_value(json!({
+    fn object(spec: &Value, status: &Value) -> DynamicObject {
+        serde_json::from_value(json!({
             "apiVersion": "remediation.medik8s.io/v1alpha1",
             "kind": "NodeHealthCheck",
             "metadata": { "name": "c", "uid": "u" },
             "spec": spec,
             "status": status,
         }))
-        .unwrap();
-        NodeHealthCheckView::from_dynamic(&object)
+        .unwrap()
+    }
+
+    fn read(spec: &Value, status: &Value) -> Result<NodeHealthCheckView, ViewError> {
+        NodeHealthCheckView::from_dynamic(&object(spec, status))
     }
 
     fn template(name: &str) -> Value {

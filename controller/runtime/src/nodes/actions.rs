@@ -217,7 +217,7 @@ impl Errand {
             return Ok(());
         };
         let requests = objects(&self.context, &resource, &request.namespace);
-        let patch = annotation(key, value);
+        let patch = annotation(key, value.as_deref());
         let patch = move || async move {
             let params = PatchParams::default();
             requests
@@ -243,6 +243,6 @@ impl Errand {
     }
 }
 
-fn annotation(key: &str, value: Option<String>) -> Value {
+fn annotation(key: &str, value: Option<&str>) -> Value {
     json!({ "metadata": { "annotations": { key: value } } })
 }

@@ -227,7 +227,13 @@ impl Driver {
             let kind = self.kinds.get(&touch::requests_of(reference));
             kind.is_some_and(|kind| kind.synced)
         };
-        self.nodes_known && watched.disabled.is_some() && watched.references.iter().all(synced)
+        // While it is disabled nothing is done, and why may be just what keeps the rest unknown.
+        let ready = match &watched.disabled {
+            None => false,
+            Some(Some(_)) => true,
+            Some(None) => watched.references.iter().all(synced),
+        };
+        self.nodes_known && ready
     }
 
     /// Asks what a check does now, and sees to it.

@@ -88,6 +88,7 @@ pub(super) async fn one(
         Err(error) if error.is_not_found() && reference.namespace.is_empty() => {
             return missing(format!("{what} does not exist; it may lack a namespace"));
         }
+        Err(error) if error.label() == "forbidden" => return missing(error.to_string()),
         found => optional(found)?,
     };
     let Some(found) = found else {

@@ -176,7 +176,7 @@ proptest! {
                     fleet.remove_request(&id);
                     all.remove(&id);
                 }
-                Event::Wait(seconds) => now = now + Duration::from_secs(seconds.into()),
+                Event::Wait(seconds) => now += Duration::from_secs(seconds.into()),
                 Event::Outside(new) => outside = new,
                 Event::Decide => {
                     let nodes: Vec<_> = nodes.values().cloned().collect();

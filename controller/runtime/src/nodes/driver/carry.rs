@@ -1,10 +1,13 @@
 //! Carries out what checks want, and takes in what came of it.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
-use rackhand_core::nodes::{Action, Disabled};
+use rackhand_core::nodes::{Action, Check, Disabled};
 use tokio::task::{Id, JoinError};
 
 use super::{Driver, Item, LOOK_CRD, Timer};
@@ -28,7 +31,7 @@ const PACE: Duration = Duration::from_millis(300);
 /// What a task is for.
 pub(super) enum UnderWay {
     Crd,
-    Templates(String),
+    Templates(String, Arc<Check>),
     Acts(Item),
     Status(String),
 }
@@ -36,7 +39,7 @@ pub(super) enum UnderWay {
 /// What a task came to.
 pub(super) enum Done {
     Crd(Result<bool, ApiError>),
-    Templates(String, Result<Option<Disabled>, ApiError>),
+    Templates(String, Arc<Check>, Result<Option<Disabled>, ApiError>),
     Acted(Item, Vec<Action>, Outcome, Result<(), ApiError>),
     Status(String, Result<DynamicObject, ApiError>),
 }
@@ -71,9 +74,10 @@ impl Driver {
         }
         let (check, references) = (watched.check.clone(), watched.references.clone());
         let (context, name) = (self.context.clone(), name.to_owned());
-        self.spawn(UnderWay::Templates(name.clone()), async move {
+        let what = UnderWay::Templates(name.clone(), check.clone());
+        self.spawn(what, async move {
             let found = templates::look(&context, &check, &references).await;
-            Done::Templates(name, found)
+            Done::Templates(name, check, found)
         });
     }
 
@@ -146,8 +150,8 @@ impl Driver {
                 let bad = || ApiError::other("a task", "it ended badly");
                 match self.under_way.remove(&error.id()) {
                     Some(UnderWay::Crd) => self.finish(Done::Crd(Err(bad()))),
-                    Some(UnderWay::Templates(check)) => {
-                        self.finish(Done::Templates(check, Err(bad())));
+                    Some(UnderWay::Templates(name, check)) => {
+                        self.finish(Done::Templates(name, check, Err(bad())));
                     }
                     Some(UnderWay::Acts(item)) => {
                         let done = Done::Acted(item, Vec::new(), Outcome::default(), Err(bad()));
@@ -163,7 +167,7 @@ impl Driver {
     fn finish(&mut self, done: Done) {
         match done {
             Done::Crd(found) => self.crd(found),
-            Done::Templates(check, found) => self.templates(&check, found),
+            Done::Templates(name, check, found) => self.templates(&name, &check, found),
             Done::Acted(item, once, outcome, result) => self.acted(item, once, outcome, result),
             Done::Status(check, written) => self.status_written(&check, written),
         }
@@ -184,8 +188,15 @@ impl Driver {
         }
     }
 
-    fn templates(&mut self, name: &str, found: Result<Option<Disabled>, ApiError>) {
-        let Some(watched) = self.watched.get_mut(name) else {
+    fn templates(
+        &mut self,
+        name: &str,
+        check: &Arc<Check>,
+        found: Result<Option<Disabled>, ApiError>,
+    ) {
+        let watched = self.watched.get_mut(name);
+        // What was found for rules that count no more says nothing.
+        let Some(watched) = watched.filter(|w| Arc::ptr_eq(&w.check, check)) else {
             return;
         };
         watched.looking = false;
