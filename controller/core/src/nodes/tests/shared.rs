@@ -140,7 +140,7 @@ fn the_lease_is_renewed_at_half_its_time() {
     };
     assert_eq!(
         scene.look(at(302)).actions,
-        [renewal.clone()],
+        std::slice::from_ref(&renewal),
         "nobody knows when"
     );
     scene.outside.leases.insert("n".into(), at(302));
