@@ -5,6 +5,7 @@
 //! allowed networks.
 
 mod admin;
+mod checkup;
 pub mod config;
 mod driver;
 mod engine;

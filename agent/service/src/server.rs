@@ -226,7 +226,8 @@ fn server(metrics: &Arc<Metrics>) -> Server<Stack<Refused, Identity>> {
     Server::builder()
         // Above the longest that a reading may take; streams are not cut by it.
         .timeout(Duration::from_secs(75))
-        .concurrency_limit_per_connection(1024)
+        // A person asks for all hosts of a rack at once, dead ones too.
+        .concurrency_limit_per_connection(8192)
         .http2_keepalive_interval(Some(Duration::from_secs(15)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .layer(Refused(metrics.clone()))

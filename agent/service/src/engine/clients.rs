@@ -4,14 +4,14 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use rackhand_bmc::{
-    Accepted, Bmc, BmcAddress, BmcError, ErrorKind, PowerCommand, PowerReading, Trust,
+    Accepted, Bmc, BmcAddress, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, Trust,
 };
 use secrecy::SecretString;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::{
-    lane::{Lane, Lanes, permit},
+    lane::{Lane, Lanes},
     target::{Access, Target},
 };
 use crate::{
@@ -28,6 +28,50 @@ struct Entry {
     specs: Vec<BmcSpec>,
     bmc: Arc<dyn Bmc>,
     used: Instant,
+}
+
+/// What a call is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// A reading of power.
+    Read,
+    /// A power command.
+    Command,
+    /// A reading of something else.
+    Look,
+    /// A change of something else.
+    Change,
+}
+
+impl Asked {
+    /// Whether it may have had an effect where no answer came.
+    fn changes(self) -> bool {
+        matches!(self, Self::Command | Self::Change)
+    }
+
+    /// For metrics.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Command => "command",
+            Self::Look => "look",
+            Self::Change => "change",
+        }
+    }
+}
+
+/// One of the ways to a BMC, with a client of its own. It is to be closed.
+pub(crate) struct Way {
+    pub(crate) spec: BmcSpec,
+    pub(crate) bmc: Result<Arc<dyn Bmc>, BmcError>,
+}
+
+impl Way {
+    pub(crate) async fn close(self) {
+        if let Ok(bmc) = self.bmc {
+            close(bmc).await;
+        }
+    }
 }
 
 /// A password that a BMC refuses. Each further try counts towards locking the account, so tries
@@ -108,7 +152,7 @@ impl Clients {
     ) -> Result<PowerReading, BmcError> {
         let lane = self.lane(target);
         let reading = async {
-            let _permit = permit(&lane.call).await;
+            let _permit = lane.call().await;
             self.read_now(target).await
         };
         match timeout(limit, reading).await {
@@ -119,15 +163,8 @@ impl Clients {
 
     /// Reads power; the caller holds the lane.
     pub(crate) async fn read_now(&self, target: &Target) -> Result<PowerReading, BmcError> {
-        let bmc = self.client(target).await?;
-        let (limit, begun) = (wall(&target.config), Instant::now());
-        let result = match timeout(limit, bmc.power()).await {
-            Ok(result) => result,
-            Err(_) => Err(late(&target.address, limit, false)),
-        };
-        let kind = result.as_ref().err().map(|error| error.kind);
-        self.metrics.call("read", kind, begun.elapsed());
-        self.settle(target, result)
+        self.ask(target, wall(&target.config), Asked::Read, |bmc| bmc.power())
+            .await
     }
 
     /// Sends a command; the caller holds the lane and has written down that it does.
@@ -136,14 +173,29 @@ impl Clients {
         target: &Target,
         command: PowerCommand,
     ) -> Result<Accepted, BmcError> {
+        let limit = wall(&target.config);
+        self.ask(target, limit, Asked::Command, move |bmc| {
+            bmc.command(command)
+        })
+        .await
+    }
+
+    /// Any call; the caller holds the lane. `limit` is for a driver that does not come back.
+    pub(crate) async fn ask<T>(
+        &self,
+        target: &Target,
+        limit: Duration,
+        asked: Asked,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send,
+    ) -> Result<T, BmcError> {
         let bmc = self.client(target).await?;
-        let (limit, begun) = (wall(&target.config), Instant::now());
-        let result = match timeout(limit, bmc.command(command)).await {
+        let begun = Instant::now();
+        let result = match timeout(limit, call(bmc.as_ref())).await {
             Ok(result) => result,
-            Err(_) => Err(late(&target.address, limit, true)),
+            Err(_) => Err(late(&target.address, limit, asked.changes())),
         };
         let kind = result.as_ref().err().map(|error| error.kind);
-        self.metrics.call("command", kind, begun.elapsed());
+        self.metrics.call(asked.label(), kind, begun.elapsed());
         self.settle(target, result)
     }
 
@@ -237,6 +289,27 @@ impl Clients {
         };
         self.cache.lock().insert(target.key.clone(), entry);
         Ok(bmc)
+    }
+
+    /// A client for each way to the BMC alone, for a diagnosis. A password that was refused a
+    /// moment ago is not tried again.
+    pub(crate) async fn ways(&self, target: &Target) -> Result<Vec<Way>, BmcError> {
+        let specs = self.specs(target).await?;
+        let refused = self.check_rejected(target, &specs).err();
+        let mut ways = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let bmc = match &refused {
+                Some(error) => Err(error.clone()),
+                None => {
+                    let (driver, only) = (self.driver.clone(), vec![spec.clone()]);
+                    tokio::task::spawn_blocking(move || driver.connect(only))
+                        .await
+                        .map_err(|error| fault(&spec.address, error.to_string()))?
+                }
+            };
+            ways.push(Way { spec, bmc });
+        }
+        Ok(ways)
     }
 
     /// Every way to the BMC, in their order.

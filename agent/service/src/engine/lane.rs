@@ -21,7 +21,9 @@ use crate::{config::Inventory, journal::Action};
 pub(crate) struct Lane {
     queue: Mutex<Queue<Arc<Handle>>>,
     moved: watch::Sender<()>,
-    pub(crate) call: Semaphore,
+    call: Semaphore,
+    /// How many operations wait for the call.
+    urgent: watch::Sender<usize>,
 }
 
 impl Default for Lane {
@@ -30,6 +32,36 @@ impl Default for Lane {
             queue: Mutex::default(),
             moved: watch::channel(()).0,
             call: Semaphore::new(1),
+            urgent: watch::channel(0).0,
+        }
+    }
+}
+
+impl Lane {
+    /// The BMC for one call, in the order of asking.
+    pub(crate) async fn call(&self) -> SemaphorePermit<'_> {
+        permit(&self.call).await
+    }
+
+    /// The same for an operation: who reads at length makes way.
+    pub(crate) async fn urgent(&self) -> SemaphorePermit<'_> {
+        struct Waiting<'a>(&'a watch::Sender<usize>);
+        impl Drop for Waiting<'_> {
+            fn drop(&mut self) {
+                self.0
+                    .send_modify(|waiting| *waiting = waiting.saturating_sub(1));
+            }
+        }
+        self.urgent.send_modify(|waiting| *waiting += 1);
+        let _waiting = Waiting(&self.urgent);
+        permit(&self.call).await
+    }
+
+    /// Waits until an operation waits for the call.
+    pub(crate) async fn wanted(&self) {
+        let mut urgent = self.urgent.subscribe();
+        if urgent.wait_for(|waiting| *waiting > 0).await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
 }
@@ -104,7 +136,7 @@ impl Lanes {
 /// How an operation stands to the others of its BMC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rank {
-    /// Waits for a host to shut down by itself.
+    /// Waits for a host to shut down by itself, or does not concern power.
     Soft,
     /// A hard power-off.
     HardOff,
@@ -173,7 +205,7 @@ impl Drop for Place {
 }
 
 /// A place in a lane's semaphore. It is never closed; if it were, nobody would be served.
-pub(crate) async fn permit(semaphore: &Semaphore) -> SemaphorePermit<'_> {
+async fn permit(semaphore: &Semaphore) -> SemaphorePermit<'_> {
     match semaphore.acquire().await {
         Ok(permit) => permit,
         Err(_) => std::future::pending().await,
@@ -324,5 +356,20 @@ mod tests {
         let (_, overtaken) = queue.join(Rank::HardOff, "off");
         assert!(overtaken.is_empty());
         assert_eq!(order(&queue), ["soft", "on", "off"]);
+    }
+
+    #[tokio::test]
+    async fn a_reader_learns_that_an_operation_waits() {
+        let lane = Lane::default();
+        let reading = lane.call().await;
+        let waiting = lane.urgent();
+        tokio::pin!(waiting);
+        assert!(futures::poll!(waiting.as_mut()).is_pending());
+        lane.wanted().await;
+        drop(reading);
+        drop(waiting.await);
+        let wanted = lane.wanted();
+        tokio::pin!(wanted);
+        assert!(futures::poll!(wanted).is_pending(), "nobody waits any more");
     }
 }

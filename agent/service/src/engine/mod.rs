@@ -4,10 +4,12 @@
 //! never: end an operation because a caller has gone, run two on one BMC, let one BMC wait for
 //! another, or start anything that the journal has not taken.
 
+mod aside;
 mod begin;
 mod clients;
 mod handle;
 mod lane;
+mod probe;
 mod recover;
 mod reload;
 mod run;
@@ -40,6 +42,7 @@ use crate::{
     },
     metrics::Metrics,
 };
+pub(crate) use aside::Change;
 use clients::Clients;
 use handle::Handle;
 pub use reload::{Changes, NotTaken};

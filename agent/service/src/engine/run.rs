@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use super::{
     Shared,
     handle::Handle,
-    lane::{Place, permit},
+    lane::Place,
     staged::Granted,
     target::Target,
     wire::{self, failure_to_proto},
@@ -114,7 +114,7 @@ impl Run {
                 }
                 next => {
                     let call = tokio::select! {
-                        call = permit(&place.lane().call) => call,
+                        call = place.lane().urgent() => call,
                         () = sleep_until(self.handle.begun + op.deadline()) => continue,
                         () = self.handle.cancel.cancelled() => continue,
                         () = self.shared.stop.cancelled() => {
@@ -290,6 +290,7 @@ impl Run {
             readings,
             commands_sent: evidence.commands,
             failure,
+            detail: wire::detail(ending).into(),
         }
     }
 
@@ -301,6 +302,7 @@ impl Run {
                  sent",
                 self.target.host
             ),
+            detail: v1::OutcomeDetail::NotSent.into(),
             ..v1::Outcome::default()
         }
     }

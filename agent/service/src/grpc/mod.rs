@@ -3,7 +3,10 @@
 //! Owns: who may ask what, and the words of every refusal. Must never: decide by what a message
 //! says about its sender, answer a reading from memory, or let a caller cut an operation.
 
+mod aside;
 mod caller;
+mod checkup;
+mod convert;
 mod watch;
 mod wish;
 
@@ -201,6 +204,55 @@ impl Power for PowerService {
             .release(target, authority, owner, request.force)
             .await?;
         Ok(Response::new(v1::ReleaseResponse { released }))
+    }
+
+    async fn read_boot(
+        &self,
+        request: Request<v1::ReadBootRequest>,
+    ) -> Result<Response<v1::ReadBootResponse>, Status> {
+        self.boot(request).await
+    }
+
+    async fn set_boot(
+        &self,
+        request: Request<v1::SetBootRequest>,
+    ) -> Result<Response<v1::SetBootResponse>, Status> {
+        self.boot_set(request).await
+    }
+
+    async fn identify(
+        &self,
+        request: Request<v1::IdentifyRequest>,
+    ) -> Result<Response<v1::IdentifyResponse>, Status> {
+        self.lit(request).await
+    }
+
+    async fn read_sensors(
+        &self,
+        request: Request<v1::ReadSensorsRequest>,
+    ) -> Result<Response<v1::ReadSensorsResponse>, Status> {
+        self.sensors(request).await
+    }
+
+    async fn read_events(
+        &self,
+        request: Request<v1::ReadEventsRequest>,
+    ) -> Result<Response<v1::ReadEventsResponse>, Status> {
+        self.events(request).await
+    }
+
+    async fn clear_events(
+        &self,
+        request: Request<v1::ClearEventsRequest>,
+    ) -> Result<Response<v1::ClearEventsResponse>, Status> {
+        self.events_cleared(request).await
+    }
+
+    async fn check_host(
+        &self,
+        request: Request<v1::CheckHostRequest>,
+    ) -> Result<Response<v1::CheckHostResponse>, Status> {
+        self.checked(request).await
     }
 }
 
