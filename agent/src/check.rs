@@ -14,6 +14,12 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<ExitCode> {
     println!("socket:   {}", config.socket.display());
     println!("state:    {}", config.state.display());
     println!("networks: {}", config.inventory.networks);
+    if let Some(admin) = config.admin {
+        println!("metrics:  {admin}");
+    }
+    for path in config.sources.paths().iter().skip(1) {
+        println!("read:     {}", path.display());
+    }
     let mut code = ExitCode::SUCCESS;
     match &config.remote {
         None => println!("listen:   local socket only"),

@@ -19,6 +19,13 @@ HOST is an inventory name, Node name, provider id or system UUID; a range of nam
 node-[01-40] or node-[1,3,7-9]; a label such as role=db, or rack=, position= or pdu=; @FILE with any of
 these, or - for standard input.";
 
+const CHECKS: &str = "\
+Each row is ok, warning, failed or skipped (something before it failed), with what was found and what
+to do next. The exit code is 1 if anything failed. A warning does not stop power from being switched.";
+
+/// Where the configuration is.
+pub(crate) const CONFIG: &str = "/etc/rackhand/agent.toml";
+
 /// Switches bare-metal hosts of one rack, for a controller and for people.
 #[derive(Debug, Parser)]
 #[command(name = "rackhand-agent", version, after_help = EXIT_CODES)]
@@ -33,12 +40,25 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Judge a configuration file, and show what is in it.
     Check(CheckArgs),
-    /// Read or switch the power of hosts, through the running agent.
+    /// Read or switch the power of hosts.
     Power(PowerArgs),
-    /// Show the hosts that the running agent knows.
+    /// Show the hosts of the rack, or find out why one cannot be switched.
     Host(HostArgs),
+    /// Read or set what hosts boot from next.
+    BootDevice(BootArgs),
+    /// Light the identify LED of hosts, or put it out.
+    Identify(IdentifyArgs),
+    /// Read the sensors of hosts: power draw, inlet temperature, and what else there is.
+    Sensors(SensorsArgs),
+    /// Read or clear the event logs of BMCs (IPMI: SEL).
+    Events(EventsArgs),
     /// Show or stop what the running agent does.
     Operations(OperationsArgs),
+    /// Make the key of this agent, and print what a cluster needs to know it: a RackAgent and a
+    /// certificate request.
+    Enroll(EnrollArgs),
+    /// Run a simulated rack to try everything on. Nothing of it is real.
+    Sim(SimArgs),
     /// Print completions for a shell.
     Completions(CompletionsArgs),
     /// Write manual pages into a directory.
@@ -71,6 +91,201 @@ pub(crate) enum HostAction {
     List(HostListArgs),
     /// One host, whole.
     Show(HostShowArgs),
+    /// Look at everything that must be right before a host can be switched: name, route, TLS,
+    /// credentials, privilege, cipher suite, Redfish, actions, identity, clock. Changes nothing.
+    #[command(after_help = CHECKS)]
+    Check(HostCheckArgs),
+}
+
+/// Which hosts, where all of them may be meant.
+#[derive(Debug, Args)]
+pub(crate) struct Hosts {
+    /// Name, range of names, label, @FILE or -; see `host list --help`.
+    #[arg(
+        value_name = "HOST",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    pub(crate) hosts: Vec<String>,
+    /// Every host of the inventory.
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostCheckArgs {
+    #[command(flatten)]
+    pub(crate) hosts: Hosts,
+    /// How long one host may take, such as 30s; 60s at most.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BootArgs {
+    #[command(subcommand)]
+    pub(crate) action: BootAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BootAction {
+    /// What the BMC says it boots from next.
+    #[command(after_help = EXIT_CODES)]
+    Show(ReadArgs),
+    /// Set it. The host itself is left alone: the firmware looks at it when it starts next.
+    #[command(after_help = EXIT_CODES)]
+    Set(BootSetArgs),
+}
+
+/// Something is read.
+#[derive(Debug, Args)]
+pub(crate) struct ReadArgs {
+    #[command(flatten)]
+    pub(crate) hosts: Hosts,
+    /// How long one BMC may take, such as 5s.
+    #[arg(long, default_value = "20s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Something other than power is changed.
+#[derive(Debug, Args)]
+pub(crate) struct Changing {
+    /// Do not ask first.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Show what would be done to which hosts, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// How long one BMC may take, its turn behind other operations included.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BootSetArgs {
+    /// Name, range of names, label, @FILE or -; see `host list --help`.
+    #[arg(value_name = "HOST", required = true)]
+    pub(crate) hosts: Vec<String>,
+    /// What to boot from; none: the firmware's own order.
+    #[arg(value_enum, required = true)]
+    pub(crate) device: Option<BootDevice>,
+    /// Until it is changed, not for the next boot only.
+    #[arg(long)]
+    pub(crate) persistent: bool,
+    /// Boot by UEFI.
+    #[arg(long, conflicts_with = "legacy")]
+    pub(crate) uefi: bool,
+    /// Boot by legacy BIOS.
+    #[arg(long)]
+    pub(crate) legacy: bool,
+    #[command(flatten)]
+    pub(crate) changing: Changing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BootDevice {
+    /// The firmware's own order.
+    None,
+    /// Network, PXE.
+    Pxe,
+    /// Network, UEFI HTTP; Redfish only.
+    Http,
+    /// Local disk.
+    Disk,
+    /// CD or DVD, virtual media too.
+    Cd,
+    /// USB; with IPMI, floppy.
+    Usb,
+    /// The firmware's setup.
+    Bios,
+    /// The firmware's diagnostics.
+    Diag,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct IdentifyArgs {
+    /// on, off, or for how long it is lit, such as 30 (seconds), 90s or 10m. Where the BMC has no
+    /// timer, the agent puts it out.
+    #[arg(value_name = "on|off|TIME", value_parser = led)]
+    pub(crate) led: Led,
+    #[command(flatten)]
+    pub(crate) hosts: Hosts,
+    /// Show what would be done to which hosts, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// How long one BMC may take, its turn behind other operations included.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Led {
+    On,
+    Off,
+    For(Duration),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct SensorsArgs {
+    #[command(flatten)]
+    pub(crate) hosts: Hosts,
+    /// A row for each sensor, not for each host. JSON and YAML have them all in any case.
+    #[arg(long)]
+    pub(crate) each: bool,
+    /// How long one BMC may take, such as 30s; 60s at most.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EventsArgs {
+    #[command(subcommand)]
+    pub(crate) action: EventsAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EventsAction {
+    /// The newest entries, oldest first.
+    #[command(after_help = EXIT_CODES)]
+    List(EventsListArgs),
+    /// Empty the log. It cannot be had back: asks first, or takes --yes.
+    #[command(after_help = EXIT_CODES)]
+    Clear(EventsClearArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EventsListArgs {
+    #[command(flatten)]
+    pub(crate) hosts: Hosts,
+    /// At most so many of each host.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// How long one BMC may take, such as 30s; 60s at most.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EventsClearArgs {
+    /// Name, range of names, label, @FILE or -; see `host list --help`.
+    #[arg(value_name = "HOST", required = true)]
+    pub(crate) hosts: Vec<String>,
+    #[command(flatten)]
+    pub(crate) changing: Changing,
 }
 
 #[derive(Debug, Args)]
@@ -131,12 +346,70 @@ pub(crate) struct OperationArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct EnrollArgs {
+    /// Where controllers reach this agent, host:port.
+    #[arg(long)]
+    pub(crate) endpoint: String,
+    /// Trust domain of the cluster's certificates, such as example.org.
+    #[arg(long)]
+    pub(crate) trust_domain: String,
+    /// Name of the RackAgent; the rack's if not given.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Where key and request are written; the directory of `tls` in the configuration if not given.
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+    /// Print only one of the two.
+    #[arg(long, value_enum)]
+    pub(crate) only: Option<Enrolled>,
+    /// Configuration file.
+    #[arg(long, env = "RACKHAND_AGENT_CONFIG", default_value = CONFIG)]
+    pub(crate) config: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Enrolled {
+    /// The RackAgent.
+    Manifest,
+    /// The certificate request.
+    Request,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    /// How many hosts. Each takes a socket or two of this process.
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=2000))]
+    pub(crate) hosts: u16,
+    /// How many of them, the last ones, have a BMC that says nothing.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) dead: u16,
+    /// How long the agent waits for a BMC to let it in.
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    pub(crate) patience: Duration,
+    /// What the others speak.
+    #[arg(long, value_enum, default_value_t = Speaks::Both)]
+    pub(crate) speaks: Speaks,
+    /// Where configuration, inventory and journal are written; a temporary directory, gone at the
+    /// end, if not given.
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Speaks {
+    /// Every third host IPMI, the others Redfish.
+    Both,
+    Redfish,
+    Ipmi,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Configuration file.
     #[arg(
         long,
         env = "RACKHAND_AGENT_CONFIG",
-        default_value = "/etc/rackhand/agent.yaml"
+        default_value = CONFIG
     )]
     pub(crate) config: PathBuf,
     /// Form of the log on stderr.
@@ -159,7 +432,7 @@ pub(crate) struct CheckArgs {
     #[arg(
         long,
         env = "RACKHAND_AGENT_CONFIG",
-        default_value = "/etc/rackhand/agent.yaml"
+        default_value = CONFIG
     )]
     pub(crate) config: PathBuf,
 }
@@ -175,7 +448,7 @@ pub(crate) struct PowerArgs {
 pub(crate) enum PowerAction {
     /// Read the power state from the BMC, now.
     #[command(after_help = EXIT_CODES)]
-    Status(StatusArgs),
+    Status(ReadArgs),
     /// Switch on, and wait until the BMC says exactly "on".
     #[command(after_help = EXIT_CODES)]
     On(SwitchArgs),
@@ -201,25 +474,6 @@ pub(crate) enum PowerAction {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct StatusArgs {
-    /// Name, range of names, label, @FILE or -; see `host list --help`.
-    #[arg(
-        value_name = "HOST",
-        required_unless_present = "all",
-        conflicts_with = "all"
-    )]
-    pub(crate) hosts: Vec<String>,
-    /// Every host of the inventory.
-    #[arg(long)]
-    pub(crate) all: bool,
-    /// How long one BMC may take, such as 5s.
-    #[arg(long, default_value = "20s", value_parser = duration)]
-    pub(crate) timeout: Duration,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct SwitchArgs {
     /// Name, range of names, label, @FILE or -; see `host list --help`.
     #[arg(value_name = "HOST", required = true)]
@@ -230,9 +484,6 @@ pub(crate) struct SwitchArgs {
     /// Show what would be done to which hosts, and do nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Act although a remediation holds the host off.
-    #[arg(long)]
-    pub(crate) force: bool,
     /// How long the whole may take, such as 90s or 5m. 5m if not given, or longer where a wait
     /// that was asked for needs it.
     #[arg(long, value_parser = duration)]
@@ -301,6 +552,52 @@ pub(crate) struct Common {
     /// Directory with your tls.crt, tls.key and ca.crt.
     #[arg(long, env = "RACKHAND_TLS_DIR")]
     pub(crate) tls_dir: Option<PathBuf>,
+    /// Act although a remediation holds the host off; with --direct, although an agent runs.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Go straight to the BMCs, without a running agent. Nothing is written down.
+    #[arg(long, conflicts_with = "agent")]
+    pub(crate) direct: bool,
+    /// Configuration whose hosts --direct uses.
+    #[arg(long, env = "RACKHAND_AGENT_CONFIG", default_value = CONFIG)]
+    pub(crate) config: PathBuf,
+}
+
+impl Command {
+    /// How the agent is reached, of those that speak to one.
+    pub(crate) fn common_mut(&mut self) -> Option<&mut Common> {
+        Some(match self {
+            Self::Power(PowerArgs { action }) => match action {
+                PowerAction::Status(args) => &mut args.common,
+                PowerAction::On(args) | PowerAction::Reset(args) | PowerAction::Nmi(args) => {
+                    &mut args.common
+                }
+                PowerAction::Off(args) => &mut args.switch.common,
+                PowerAction::SoftOff(args) => &mut args.switch.common,
+                PowerAction::Cycle(args) => &mut args.switch.common,
+            },
+            Self::Host(HostArgs { action }) => match action {
+                HostAction::List(args) => &mut args.common,
+                HostAction::Show(args) => &mut args.common,
+                HostAction::Check(args) => &mut args.common,
+            },
+            Self::BootDevice(BootArgs { action }) => match action {
+                BootAction::Show(args) => &mut args.common,
+                BootAction::Set(args) => &mut args.changing.common,
+            },
+            Self::Identify(args) => &mut args.common,
+            Self::Sensors(args) => &mut args.common,
+            Self::Events(EventsArgs { action }) => match action {
+                EventsAction::List(args) => &mut args.common,
+                EventsAction::Clear(args) => &mut args.changing.common,
+            },
+            Self::Operations(OperationsArgs { action }) => match action {
+                OperationsAction::List(args) => &mut args.common,
+                OperationsAction::Show(args) | OperationsAction::Cancel(args) => &mut args.common,
+            },
+            _ => return None,
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -319,6 +616,22 @@ fn duration(text: &str) -> Result<Duration, String> {
         .and_then(|duration| Duration::try_from(duration).ok())
         .filter(|duration| !duration.is_zero())
         .ok_or_else(|| "not a time with its unit, such as 30s or 5m".to_owned())
+}
+
+/// `on`, `off`, seconds, or a time with its unit.
+fn led(text: &str) -> Result<Led, String> {
+    match text {
+        "on" => return Ok(Led::On),
+        "off" => return Ok(Led::Off),
+        _ => {}
+    }
+    let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
+    let time = match seconds {
+        Some(seconds) => Ok(Duration::from_secs(seconds)),
+        None => duration(text),
+    };
+    time.map(Led::For)
+        .map_err(|_| "not on, off, or a time such as 30s".to_owned())
 }
 
 #[cfg(test)]
@@ -349,6 +662,39 @@ mod tests {
         assert!(parse("rackhand-agent power status --all a").is_err());
         assert!(parse("rackhand-agent power status").is_err());
         assert!(parse("rackhand-agent power off").is_err());
+    }
+
+    #[test]
+    fn a_led_is_on_off_or_lit_for_a_time() {
+        assert_eq!(led("on"), Ok(Led::On));
+        assert_eq!(led("off"), Ok(Led::Off));
+        assert_eq!(led("30"), Ok(Led::For(Duration::from_secs(30))));
+        assert_eq!(led("2m"), Ok(Led::For(Duration::from_secs(120))));
+        for wrong in ["0", "-3", "blink", ""] {
+            assert!(led(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_device_stands_behind_the_hosts() {
+        let parse = |args: &str| Cli::try_parse_from(args.split(' '));
+        let set = parse("rackhand-agent boot-device set a b pxe --uefi").unwrap();
+        let Command::BootDevice(BootArgs {
+            action: BootAction::Set(set),
+        }) = set.command
+        else {
+            panic!("{set:?}");
+        };
+        assert_eq!((set.hosts.len(), set.device), (2, Some(BootDevice::Pxe)));
+        for wrong in [
+            "rackhand-agent boot-device set a",
+            "rackhand-agent boot-device set pxe",
+            "rackhand-agent boot-device set a floppy",
+            "rackhand-agent boot-device set a pxe --uefi --legacy",
+            "rackhand-agent power status a --direct --agent x:1 --rack r --tls-dir d",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -4,6 +4,9 @@
 
 use std::{fmt, process::ExitCode};
 
+use rackhand_proto::{CallErrorKind, Refusal, classify, v1};
+use tonic::{Code, Status};
+
 /// What became of one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum End {
@@ -27,6 +30,24 @@ impl End {
         }
     }
 
+    /// In one word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+        }
+    }
+
+    /// What a failure of the BMC comes to.
+    pub(crate) fn of_failure(kind: v1::FailureKind) -> Self {
+        match kind {
+            v1::FailureKind::Unreachable | v1::FailureKind::Timeout => Self::Unreachable,
+            _ => Self::Failed,
+        }
+    }
+
     /// The exit code of this alone.
     pub(crate) fn code(self) -> ExitCode {
         ExitCode::from(self.number())
@@ -40,6 +61,47 @@ impl End {
             None => Self::Done,
             Some(first) if rest.all(|end| end == first) => first,
             Some(_) => Self::Failed,
+        }
+    }
+}
+
+/// Why there is no answer about one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) end: End,
+    /// What happened, to which host, and what to do next.
+    pub(crate) message: String,
+}
+
+impl Fault {
+    /// The call itself failed.
+    pub(crate) fn of_status(status: &Status) -> Self {
+        let error = classify(status);
+        let end = match error.kind {
+            CallErrorKind::Refused(Refusal::Held) => End::Refused,
+            CallErrorKind::Retryable => End::Unreachable,
+            _ if status.code() == Code::PermissionDenied => End::Refused,
+            _ => End::Failed,
+        };
+        Self {
+            end,
+            message: error.message,
+        }
+    }
+
+    /// The BMC could not be asked, or said no.
+    pub(crate) fn of_failure(failure: v1::Failure) -> Self {
+        Self {
+            end: End::of_failure(failure.kind()),
+            message: failure.message,
+        }
+    }
+
+    /// An answer without a content.
+    pub(crate) fn empty() -> Self {
+        Self {
+            end: End::Failed,
+            message: "the agent gave no answer; is it of another version?".to_owned(),
         }
     }
 }
@@ -68,12 +130,26 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// It would do harm.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
 /// The exit code of an error.
 pub(crate) fn code_of(error: &anyhow::Error) -> ExitCode {
     if error.is::<NoAgent>() {
         End::Unreachable.code()
     } else if error.is::<Usage>() {
         ExitCode::from(2)
+    } else if error.is::<Refused>() {
+        End::Refused.code()
     } else {
         End::Failed.code()
     }

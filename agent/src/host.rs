@@ -6,6 +6,7 @@ use rackhand_proto::v1;
 use serde::Serialize;
 
 use crate::{
+    checkup,
     cli::{HostAction, HostArgs},
     ending::{End, Usage},
     output::{Shown, print},
@@ -115,6 +116,7 @@ pub(crate) async fn host(args: HostArgs) -> anyhow::Result<ExitCode> {
             print(&rows, args.common.output)?;
             Ok(missing(&names, rows.len()))
         }
+        HostAction::Check(args) => checkup::check(args).await,
         HostAction::Show(args) => {
             let known = known(&mut connect(&args.common).await?).await?;
             let names = meant(std::slice::from_ref(&args.host), &known)?;

@@ -3,17 +3,25 @@
 //! Owns: arguments, exit codes and what a person sees. Must never: decide anything about power;
 //! that is the service's.
 
+mod aside;
 mod check;
+mod checkup;
 mod cli;
+mod confine;
+mod direct;
+mod each;
 mod ending;
+mod enroll;
 mod fence;
 mod host;
 mod operations;
 mod output;
 mod pages;
 mod power;
+mod progress;
 mod select;
 mod serve;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -38,7 +46,13 @@ fn main() -> ExitCode {
     } else {
         Work::Command(Cli::parse().command)
     };
-    let runtime = match tokio::runtime::Runtime::new() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // Names that are not resolved and disks that are slow hold them up; a thousand at once
+        // must not become a thread each.
+        .max_blocking_threads(64)
+        .build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: cannot start: {error}");
@@ -48,13 +62,7 @@ fn main() -> ExitCode {
     let result = runtime.block_on(async {
         match work {
             Work::Fence(arguments) => Ok(fence::run(arguments).await),
-            Work::Command(Command::Serve(args)) => serve::serve(args).await,
-            Work::Command(Command::Check(args)) => check::check(&args.config),
-            Work::Command(Command::Power(args)) => power::power(args).await,
-            Work::Command(Command::Host(args)) => host::host(args).await,
-            Work::Command(Command::Operations(args)) => operations::operations(args).await,
-            Work::Command(Command::Completions(args)) => Ok(pages::completions(args.shell)),
-            Work::Command(Command::Man(args)) => pages::man(&args.dir),
+            Work::Command(command) => direct::around(command, obey).await,
         }
     });
     match result {
@@ -63,5 +71,23 @@ fn main() -> ExitCode {
             eprintln!("error: {error:#}");
             ending::code_of(&error)
         }
+    }
+}
+
+async fn obey(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve(args) => serve::serve(args).await,
+        Command::Check(args) => check::check(&args.config),
+        Command::Power(args) => power::power(args).await,
+        Command::Host(args) => host::host(args).await,
+        Command::BootDevice(args) => aside::boot(args).await,
+        Command::Identify(args) => aside::identify(args).await,
+        Command::Sensors(args) => aside::sensors(args).await,
+        Command::Events(args) => aside::events(args).await,
+        Command::Operations(args) => operations::operations(args).await,
+        Command::Enroll(args) => enroll::enroll(&args),
+        Command::Sim(args) => sim::sim(args).await,
+        Command::Completions(args) => Ok(pages::completions(args.shell)),
+        Command::Man(args) => pages::man(&args.dir),
     }
 }

@@ -47,9 +47,7 @@ impl Row {
             format!("{} at {at} by {}", state_word(reading.state()), reading.bmc)
         });
         Self {
-            result: outcome
-                .as_ref()
-                .map_or("running", |outcome| outcome_word(outcome.code())),
+            result: outcome.as_ref().map_or("running", outcome_word),
             begun: time(info.begun),
             ended: time(info.ended),
             commands: info.commands.into_iter().map(|at| time(Some(at))).collect(),

@@ -71,6 +71,14 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     text
 }
 
+/// A message in a row of its host: that host's name is not said twice.
+pub(crate) fn brief<'a>(host: &str, message: &'a str) -> &'a str {
+    let rest = message.strip_prefix("host ");
+    let rest = rest.and_then(|rest| rest.strip_prefix(host));
+    rest.and_then(|rest| rest.strip_prefix(": "))
+        .unwrap_or(message)
+}
+
 /// How many came to what, and who did not come to the first: `38 confirmed; 2 failed: n7, n9`.
 pub(crate) fn summary(outcomes: &[(&str, &str)], good: &str) -> String {
     const NAMED: usize = 10;
@@ -106,15 +114,21 @@ pub(crate) fn state_word(state: v1::PowerState) -> &'static str {
     }
 }
 
-pub(crate) fn outcome_word(code: v1::OutcomeCode) -> &'static str {
-    match code {
-        v1::OutcomeCode::Confirmed => "confirmed",
-        v1::OutcomeCode::Unconfirmed => "not-confirmed",
-        v1::OutcomeCode::Failed => "failed",
-        v1::OutcomeCode::IdentityMismatch => "identity-mismatch",
-        v1::OutcomeCode::Cancelled => "cancelled",
-        v1::OutcomeCode::Interrupted => "interrupted",
-        v1::OutcomeCode::Unspecified => "unknown",
+/// How an operation ended, in one word. That a host did not shut down, and that nobody knows
+/// whether a command was carried out, are not failures: they have words of their own.
+pub(crate) fn outcome_word(outcome: &v1::Outcome) -> &'static str {
+    match (outcome.code(), outcome.detail()) {
+        (v1::OutcomeCode::Confirmed, _) => "confirmed",
+        (v1::OutcomeCode::Unconfirmed, v1::OutcomeDetail::NotShutDown) => "not-shut-down",
+        (v1::OutcomeCode::Unconfirmed, v1::OutcomeDetail::Unknown) => "unknown",
+        (v1::OutcomeCode::Unconfirmed, v1::OutcomeDetail::NotSent) => "not-sent",
+        (v1::OutcomeCode::Unconfirmed, _) => "not-confirmed",
+        (v1::OutcomeCode::Failed, v1::OutcomeDetail::NeedsPower) => "needs-power",
+        (v1::OutcomeCode::Failed, _) => "failed",
+        (v1::OutcomeCode::IdentityMismatch, _) => "identity-mismatch",
+        (v1::OutcomeCode::Cancelled, _) => "cancelled",
+        (v1::OutcomeCode::Interrupted, _) => "interrupted",
+        (v1::OutcomeCode::Unspecified, _) => "unknown",
     }
 }
 
@@ -132,6 +146,13 @@ mod tests {
             table(&["HOST", "B", "C"], rows),
             "HOST       B  C\na          x\nlong-name     é\n"
         );
+    }
+
+    #[test]
+    fn a_row_says_its_host_once() {
+        assert_eq!(brief("n1", "host n1: confirmed off"), "confirmed off");
+        assert_eq!(brief("n1", "host n12: no"), "host n12: no");
+        assert_eq!(brief("n1", "no"), "no");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `serve`: the daemon, as systemd wants it.
 
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::{pin::pin, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use rackhand_agent_service::{Agent, Hardware, config::Config};
@@ -9,7 +9,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{LogFormat, ServeArgs};
+use crate::{
+    cli::{LogFormat, ServeArgs},
+    confine::confine,
+};
 
 pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let filter = EnvFilter::try_new(&args.log).context("--log")?;
@@ -21,26 +24,35 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
     }
+    confine();
     let config = Config::load(&args.config)?;
     for warning in config.warnings() {
         warn!("{warning}");
     }
-    let (hosts, rack) = (config.inventory.hosts.len(), config.rack.clone());
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
+    let (mut hosts, rack) = (config.inventory.hosts.len(), config.rack.clone());
+    let mut signals = Signals::new()?;
     let mut agent = Agent::start(config, Arc::new(Hardware)).await?;
-    notify(&[
-        NotifyState::Ready,
-        NotifyState::Status(&format!("rack {rack}: {hosts} hosts")),
-    ]);
+    ready(&rack, hosts);
     info!(rack, hosts, version = env!("CARGO_PKG_VERSION"), "ready");
-    let code = tokio::select! {
-        () = told_to_stop(&mut terminate, &mut interrupt, &mut hangup) => ExitCode::SUCCESS,
-        () = watchdog() => ExitCode::FAILURE,
-        () = agent.failed() => {
-            error!("a part of the agent has ended by itself: stopping");
-            ExitCode::FAILURE
+    let mut watchdog = pin!(watchdog());
+    let code = loop {
+        tokio::select! {
+            told = signals.next() => match told {
+                Told::Stop => break ExitCode::SUCCESS,
+                Told::Reload => {
+                    reloading();
+                    // A refusal has been told; the old configuration is in force then.
+                    if let Ok(changes) = agent.reload().await {
+                        hosts = changes.hosts;
+                    }
+                    ready(&rack, hosts);
+                }
+            },
+            () = &mut watchdog => break ExitCode::FAILURE,
+            () = agent.failed() => {
+                error!("a part of the agent has ended by itself: stopping");
+                break ExitCode::FAILURE;
+            }
         }
     };
     notify(&[NotifyState::Stopping]);
@@ -49,15 +61,46 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal, hangup: &mut Signal) {
-    loop {
+/// What a signal means.
+enum Told {
+    Stop,
+    Reload,
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Told {
         tokio::select! {
-            _ = terminate.recv() => return,
-            _ = interrupt.recv() => return,
-            _ = hangup.recv() => {
-                info!("certificates and passwords are read anew by themselves; for the rest of the configuration restart the agent");
-            }
+            _ = self.terminate.recv() => Told::Stop,
+            _ = self.interrupt.recv() => Told::Stop,
+            _ = self.hangup.recv() => Told::Reload,
         }
+    }
+}
+
+fn ready(rack: &str, hosts: usize) {
+    let status = format!("rack {rack}: {hosts} hosts");
+    notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
+}
+
+/// systemd wants to know when the reload began.
+fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(begun) => notify(&[NotifyState::Reloading, begun]),
+        Err(_) => notify(&[NotifyState::Reloading]),
     }
 }
 

@@ -166,11 +166,11 @@ fn check_shows_what_is_there_and_what_is_wrong() {
             .contains("warning: node-1: the BMC is spoken to without TLS")
     );
     let text = std::fs::read_to_string(&site.config).unwrap();
-    std::fs::write(&site.config, text.replace("rack: r1", "rack: 'r 1'")).unwrap();
+    std::fs::write(&site.config, text.replace("rack = 'r1'", "rack = 'r 1'")).unwrap();
     let bad = kit::run(&site, &["check", "--config", &config]);
     assert_eq!(bad.code, 1);
     assert!(
-        bad.err.contains("rack: \"r 1\": a rack's name is"),
+        bad.err.contains(":1:8: rack: \"r 1\": a rack's name is"),
         "{bad:?}"
     );
     let serve = kit::run(&site, &["serve", "--config", &config]);
@@ -203,12 +203,12 @@ fn hosts_are_named_by_ranges_labels_files_and_standard_input() {
     let text = std::fs::read_to_string(&site.config).unwrap();
     let text = text
         .replace(
-            "node_name: worker-1\n",
-            "node_name: worker-1\n    labels: {role: db}\n    pdu: p1\n",
+            "node_name = 'worker-1'\n",
+            "node_name = 'worker-1'\nlabels = {role = 'db'}\npdu = 'p1'\n",
         )
         .replace(
-            "node_name: worker-3\n",
-            "node_name: worker-3\n    labels: {role: db}\n",
+            "node_name = 'worker-3'\n",
+            "node_name = 'worker-3'\nlabels = {role = 'db'}\n",
         );
     std::fs::write(&site.config, text).unwrap();
     let list = site.dir.path().join("list");

@@ -8,10 +8,10 @@
 //! - [`rack`]: simulated hosts, each with a Redfish BMC and a kubelet, and IPMI BMCs.
 //! - [`udp_proxy`]: a network between client and BMC that fails by a seed.
 
+pub use rackhand_sim::{pki, rack};
+
 pub mod bmo;
 pub mod cluster;
-pub mod pki;
 pub mod process;
-pub mod rack;
 pub mod stage;
 pub mod udp_proxy;

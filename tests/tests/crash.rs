@@ -122,8 +122,8 @@ fn an_agent_killed_at_its_first_start_starts_again() {
             "state": dir.join("state"),
             "allowed_bmc_networks": ["127.0.0.0/8"],
         });
-        std::fs::write(dir.join("agent.yaml"), config.to_string()).unwrap();
-        let config = dir.join("agent.yaml").display().to_string();
+        std::fs::write(dir.join("agent.toml"), toml::to_string(&config).unwrap()).unwrap();
+        let config = dir.join("agent.toml").display().to_string();
         let command = [
             agent.display().to_string(),
             "serve".into(),

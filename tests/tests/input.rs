@@ -566,21 +566,24 @@ async fn other_rack(w: &World) -> Result<()> {
 }
 
 async fn broken_inventory(w: &World) -> Result<()> {
-    let path = w.stage.dir().join("broken.yaml");
+    let path = w.stage.dir().join("broken.toml");
     std::fs::write(
         &path,
         r#"
-rack: "a rack"
-listen: everywhere
-tls: /nowhere
-socket: agent.sock
-state: state
-allowed_bmc_networks: [all]
-hosts:
-  - name: one
-    bmc: { address: "gopher://192.0.2.1", username: u, password_file: p }
-  - name: one
-    bmc: { address: "redfish+https://192.0.2.2/redfish/v1/Systems/1", username: u, password_file: p }
+rack = "a rack"
+listen = "everywhere"
+tls = "/nowhere"
+socket = "agent.sock"
+state = "state"
+allowed_bmc_networks = ["all"]
+
+[[hosts]]
+name = "one"
+bmc = { address = "gopher://192.0.2.1", username = "u", password_file = "p" }
+
+[[hosts]]
+name = "one"
+bmc = { address = "redfish+https://192.0.2.2/redfish/v1/Systems/1", username = "u", password_file = "p" }
 "#,
     )?;
     let output = Command::new(w.stage.binary("rackhand-agent"))
@@ -591,7 +594,7 @@ hosts:
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(!output.status.success(), "it started");
     for word in [
-        "broken.yaml",
+        "broken.toml",
         "a rack",
         "everywhere",
         "all",

@@ -3,8 +3,8 @@
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
 use crate::{
-    Accepted, BmcError, BootOverride, ErrorKind, EventLog, PowerCommand, PowerReading, Sensor,
-    SystemIdentity,
+    Accepted, BmcError, BootOverride, ErrorKind, EventLog, Facts, PowerCommand, PowerReading,
+    Sensor, SystemIdentity,
 };
 
 /// A boxed future of a BMC call.
@@ -82,6 +82,11 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     /// Empties the event log.
     fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
         unsupported(self.address(), "event log")
+    }
+
+    /// Reads what the BMC says of itself and of the account in use, for a diagnosis.
+    fn facts(&self) -> BmcFuture<'_, Facts> {
+        unsupported(self.address(), "facts")
     }
 
     /// Restarts the BMC itself; the host keeps running. Sent once.

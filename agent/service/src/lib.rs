@@ -4,13 +4,20 @@
 //! the listeners. Must never: know Kubernetes, keep a password on disk, or call a BMC outside its
 //! allowed networks.
 
+mod admin;
+mod checkup;
 pub mod config;
 mod driver;
 mod engine;
 mod grpc;
 mod journal;
+mod metrics;
+mod refused;
+mod reload;
 mod server;
 
 pub use driver::{BmcSpec, Driver, Hardware};
+pub use engine::{Changes, NotTaken};
 pub use journal::JournalError;
+pub use reload::ReloadError;
 pub use server::{Agent, StartError};

@@ -1,4 +1,4 @@
-//! The agent as a whole: journal, engine and the two listeners.
+//! The agent as a whole: journal, engine and the listeners.
 //!
 //! Owns: the order of starting and stopping, and the socket file. Must never: serve before the
 //! journal is open and interrupted operations are settled, or leave a task behind.
@@ -20,14 +20,19 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Server, server::TcpIncoming};
 use tonic_health::server::HealthReporter;
+use tower::layer::util::{Identity, Stack};
 use tracing::{info, warn};
 
 use crate::{
+    admin,
     config::{Config, Remote},
     driver::Driver,
-    engine::Engine,
+    engine::{Changes, Engine},
     grpc::PowerService,
     journal::{Journal, JournalError, Keep},
+    metrics::Metrics,
+    refused::Refused,
+    reload::{ReloadError, Reloader},
 };
 
 /// Why the agent does not start.
@@ -63,34 +68,59 @@ pub struct Agent {
     health: HealthReporter,
     servers: JoinSet<()>,
     stop: CancellationToken,
-    grace: Duration,
+    addresses: Addresses,
+    reloader: Arc<Reloader>,
+}
+
+/// Where it listens.
+#[derive(Debug, Clone, Copy, Default)]
+struct Addresses {
     remote: Option<SocketAddr>,
-    tls: Option<Arc<ServerTls>>,
+    admin: Option<SocketAddr>,
 }
 
 impl Agent {
-    /// Starts. When this returns, both listeners take connections.
+    /// Starts. When this returns, all listeners take connections.
     pub async fn start(config: Config, driver: Arc<dyn Driver>) -> Result<Self, StartError> {
-        let remote = match &config.remote {
-            Some(remote) => Some(bind(remote, &config.rack).await?),
+        let (remote, tls) = match &config.remote {
+            Some(remote) => {
+                let (listener, tls) = bind(remote, &config.rack).await?;
+                (Some(listener), Some(Arc::new(tls)))
+            }
+            None => (None, None),
+        };
+        let admin = match config.admin {
+            Some(address) => Some(listen(address).await?),
             None => None,
         };
         let (journal, interrupted) = open_journal(&config.state).await?;
-        let engine = Engine::start(&config, journal, driver);
+        let metrics = Arc::new(Metrics::new());
+        let (socket, rack) = (config.socket.clone(), config.rack.clone());
+        let (path, sources) = (config.path.clone(), config.sources.clone());
+        let engine = Engine::start(config, journal, driver, metrics.clone());
         engine.look_after(interrupted);
         let (health, health_service) = tonic_health::server::health_reporter();
-        let service = PowerServer::new(PowerService::new(engine.clone(), config.times.clone()));
+        let service = PowerServer::new(PowerService::new(engine.clone()));
         health.set_serving::<PowerServer<PowerService>>().await;
         let stop = CancellationToken::new();
         let mut servers = JoinSet::new();
+        let mut addresses = Addresses::default();
+        let reloader = Arc::new(Reloader::new(
+            engine.clone(),
+            tls.clone(),
+            metrics.clone(),
+            path,
+            sources,
+        ));
+        servers.spawn(reloader.clone().watch());
 
-        let local = listen_local(&config.socket).await?;
+        let local = listen_local(&socket).await?;
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .build_v1()
             .map_err(|error| StartError::Reflection(error.to_string()))?;
-        let router = server()
+        let router = server(&metrics)
             .add_service(health_service.clone())
             .add_service(reflection)
             .add_service(service.clone());
@@ -101,16 +131,22 @@ impl Agent {
                 .await;
             report("local socket", result);
         });
-        info!(socket = %config.socket.display(), "serving the local socket");
+        info!(socket = %socket.display(), "serving the local socket");
 
-        let (mut address, mut shared_tls) = (None, None);
-        if let Some((listener, tls)) = remote {
+        if let Some(listener) = admin {
+            let bound = listener.local_addr().map_err(failed("admin listener"))?;
+            servers.spawn(admin::serve(listener, reloader.clone(), stop.clone()));
+            info!(address = %bound, "serving health and metrics");
+            addresses.admin = Some(bound);
+        }
+        if let (Some(listener), Some(tls)) = (remote, tls) {
             let bound = listener.local_addr().map_err(failed("listener"))?;
-            let tls = Arc::new(tls);
             servers.spawn(tls.watch(RELOAD_INTERVAL));
             let tcp = TcpIncoming::from(listener).with_nodelay(Some(true));
-            let connections = incoming(tcp, tls.clone(), AcceptLimits::default());
-            let router = server().add_service(health_service).add_service(service);
+            let connections = incoming(tcp, tls, AcceptLimits::default());
+            let router = server(&metrics)
+                .add_service(health_service)
+                .add_service(service);
             let stopped = stop.clone().cancelled_owned();
             servers.spawn(async move {
                 let result = router
@@ -118,28 +154,41 @@ impl Agent {
                     .await;
                 report("remote listener", result);
             });
-            info!(address = %bound, rack = config.rack, "serving mTLS");
-            (address, shared_tls) = (Some(bound), Some(tls));
+            info!(address = %bound, rack, "serving mTLS");
+            addresses.remote = Some(bound);
         }
         Ok(Self {
             engine,
             health,
             servers,
             stop,
-            grace: config.times.shutdown_grace,
-            remote: address,
-            tls: shared_tls,
+            addresses,
+            reloader,
         })
     }
 
     /// Where the remote listener is.
     pub fn remote_addr(&self) -> Option<SocketAddr> {
-        self.remote
+        self.addresses.remote
+    }
+
+    /// Where health and metrics are.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.addresses.admin
     }
 
     /// The certificate of the remote listener.
     pub fn tls(&self) -> Option<&ServerTls> {
-        self.tls.as_deref()
+        self.reloader.tls()
+    }
+
+    /// Reads the configuration, the inventory and the certificate anew, and takes all of it or
+    /// nothing. What runs goes on.
+    ///
+    /// # Errors
+    /// Every mistake; the old configuration stays in force.
+    pub async fn reload(&self) -> Result<Changes, ReloadError> {
+        self.reloader.reload().await
     }
 
     /// Returns when a part of the agent has ended by itself, which none should.
@@ -155,7 +204,8 @@ impl Agent {
         self.health
             .set_not_serving::<PowerServer<PowerService>>()
             .await;
-        self.engine.shutdown(self.grace).await;
+        let grace = self.engine.config().times.shutdown_grace;
+        self.engine.shutdown(grace).await;
         self.stop.cancel();
         // Connections that do not end by themselves do not hold the agent up.
         let ended = async { while self.servers.join_next().await.is_some() {} };
@@ -172,13 +222,15 @@ impl Agent {
     }
 }
 
-fn server() -> Server {
+fn server(metrics: &Arc<Metrics>) -> Server<Stack<Refused, Identity>> {
     Server::builder()
         // Above the longest that a reading may take; streams are not cut by it.
         .timeout(Duration::from_secs(75))
-        .concurrency_limit_per_connection(1024)
+        // A person asks for all hosts of a rack at once, dead ones too.
+        .concurrency_limit_per_connection(8192)
         .http2_keepalive_interval(Some(Duration::from_secs(15)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .layer(Refused(metrics.clone()))
 }
 
 fn report(what: &str, result: Result<(), tonic::transport::Error>) {
@@ -192,10 +244,13 @@ async fn bind(remote: &Remote, rack: &str) -> Result<(TcpListener, ServerTls), S
     let tls = tokio::task::spawn_blocking(move || ServerTls::load(files, &rack))
         .await
         .map_err(|error| failed("certificate")(io::Error::other(error)))??;
-    let listener = TcpListener::bind(remote.listen)
+    Ok((listen(remote.listen).await?, tls))
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address)
         .await
-        .map_err(failed(format!("cannot listen on {}", remote.listen)))?;
-    Ok((listener, tls))
+        .map_err(failed(format!("cannot listen on {address}")))
 }
 
 async fn open_journal(state: &Path) -> Result<(Journal, Vec<String>), StartError> {

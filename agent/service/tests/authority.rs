@@ -363,7 +363,7 @@ async fn a_brought_bmc_must_be_allowed_and_the_inventory_wins() {
     assert_eq!(refusal(&refused), Refusal::UnknownHost);
     agent.shutdown().await;
 
-    site.extra = "accept_endpoints_from_controller: true".into();
+    site.extra = "accept_endpoints_from_controller = true".into();
     let agent = site.start().await;
     let mut controller = site.controller(&agent).await;
     // Another system of a known BMC is another host; the same system is the known host.

@@ -43,6 +43,7 @@ async fn off_and_on_again_with_every_step_told() {
             Event::CommandSent(_) => "answered",
             Event::Reading(reading) => reading.state().as_str_name(),
             Event::Failure(_) => "failure",
+            Event::Waiting(_) => "waiting",
             Event::Outcome(_) => "outcome",
         })
         .collect();

@@ -1,6 +1,5 @@
 //! `power`: a person's hand on the running agent.
 
-mod progress;
 mod status;
 mod switch;
 
@@ -14,7 +13,7 @@ use rackhand_proto::{
 use tonic::{Request, transport::Channel};
 
 use crate::{
-    cli::{Common, PowerAction, PowerArgs},
+    cli::{Common, Hosts, PowerAction, PowerArgs},
     ending::{NoAgent, Usage},
     select,
 };
@@ -22,7 +21,7 @@ use crate::{
 pub(crate) use status::read;
 pub(crate) use switch::{To, Wish, one};
 
-/// Hosts asked for at the same time.
+/// Hosts that are switched at the same time.
 const AT_ONCE: usize = 256;
 /// How long an agent may take for what it knows by itself.
 pub(crate) const PATIENT: Duration = Duration::from_secs(30);
@@ -116,6 +115,17 @@ pub(crate) async fn known(
     request.set_timeout(PATIENT);
     let listed = client.list_hosts(request).await;
     Ok(listed.map_err(|status| classify(&status))?.into_inner())
+}
+
+/// The hosts that are meant where all of them may be.
+///
+/// # Errors
+/// As of [`meant`].
+pub(crate) fn chosen(hosts: &Hosts, known: &v1::ListHostsResponse) -> anyhow::Result<Vec<String>> {
+    if hosts.all {
+        return Ok(known.hosts.iter().map(|host| host.name.clone()).collect());
+    }
+    meant(&hosts.hosts, known)
 }
 
 /// The hosts that words mean, `@FILE` and `-` (standard input) among them.

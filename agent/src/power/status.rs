@@ -1,21 +1,20 @@
 //! `power status`.
 
-use std::{io::IsTerminal, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
-use futures::{StreamExt, stream};
 use rackhand_proto::{
-    CallErrorKind, classify,
     convert::{duration_to_proto, timestamp_from_proto},
     v1::{self, power_client::PowerClient, read_power_response::Result as Read},
 };
 use serde::Serialize;
 use tonic::{Request, transport::Channel};
 
-use super::{AT_ONCE, connect, known, meant};
+use super::{chosen, connect, known};
 use crate::{
-    cli::{Output, StatusArgs},
-    ending::End,
-    output::{Shown, print, state_word, summary},
+    cli::ReadArgs,
+    each::{self, Ended},
+    ending::{End, Fault},
+    output::{Shown, brief, print, state_word},
     select::is_called,
 };
 
@@ -24,6 +23,8 @@ use crate::{
 pub(crate) struct Row {
     host: String,
     pub(crate) power: &'static str,
+    /// read, failed or unreachable.
+    result: &'static str,
     #[serde(skip_serializing_if = "String::is_empty")]
     raw: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -64,7 +65,14 @@ impl Shown for Row {
             self.power.to_owned(),
             self.held_by.clone(),
             self.bmc.clone(),
-            self.error.clone().unwrap_or_else(|| self.model.clone()),
+            match &self.error {
+                Some(error) => {
+                    let bmc = format!("BMC {}: ", self.bmc);
+                    let error = brief(&self.host, error);
+                    error.strip_prefix(&bmc).unwrap_or(error).to_owned()
+                }
+                None => self.model.clone(),
+            },
             self.raw.clone(),
             self.system_uuid.clone(),
             self.serial.clone(),
@@ -77,30 +85,35 @@ impl Shown for Row {
     }
 }
 
-pub(super) async fn status(args: StatusArgs) -> anyhow::Result<ExitCode> {
+impl Ended for Row {
+    fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// How it stands, or why that is not known.
+    fn result(&self) -> &str {
+        match self.end {
+            End::Done => self.power,
+            end => end.word(),
+        }
+    }
+
+    fn end(&self) -> End {
+        self.end
+    }
+}
+
+pub(super) async fn status(args: ReadArgs) -> anyhow::Result<ExitCode> {
     let mut client = connect(&args.common).await?;
     let known = known(&mut client).await?;
-    let names = if args.all {
-        known.hosts.iter().map(|host| host.name.clone()).collect()
-    } else {
-        meant(&args.hosts, &known)?
-    };
-    let rows: Vec<Row> = stream::iter(names)
-        .map(|name| read(client.clone(), name, args.timeout))
-        .buffered(AT_ONCE)
-        .map(|row| with_hold(row, &known.hosts))
-        .collect()
-        .await;
-    print(&rows, args.common.output)?;
-    let is_table = matches!(args.common.output, Output::Table | Output::Wide);
-    if rows.len() > 1 && is_table && std::io::stdout().is_terminal() {
-        let outcomes: Vec<(&str, &str)> = rows
-            .iter()
-            .map(|row| (row.power, row.host.as_str()))
-            .collect();
-        eprintln!("{}", summary(&outcomes, "on"));
+    let names = chosen(&args.hosts, &known)?;
+    let read = |name| read(client.clone(), name, args.timeout);
+    let mut rows = each::read(names, read).await;
+    for row in &mut rows {
+        note_hold(row, &known.hosts);
     }
-    Ok(End::of(rows.iter().map(|row| row.end)).code())
+    print(&rows, args.common.output)?;
+    Ok(each::finish(&rows, args.common.output, "on"))
 }
 
 pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout: Duration) -> Row {
@@ -115,6 +128,7 @@ pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout
     let mut row = Row {
         host,
         power: "unknown",
+        result: "failed",
         raw: String::new(),
         held_by: String::new(),
         bmc: String::new(),
@@ -126,21 +140,21 @@ pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout
         end: End::Failed,
     };
     let answer = client.read_power(request).await;
-    match answer.map(|response| response.into_inner().result) {
-        Err(status) => {
-            let error = classify(&status);
-            if error.kind == CallErrorKind::Retryable {
-                row.end = End::Unreachable;
-            }
-            row.error = Some(error.to_string());
+    let answer = match answer.map(|response| response.into_inner().result) {
+        Err(status) => Err(Fault::of_status(&status)),
+        Ok(None) => Err(Fault::empty()),
+        Ok(Some(Read::Failure(failure))) => Err(Fault::of_failure(failure)),
+        Ok(Some(Read::Reading(reading))) => Ok(reading),
+    };
+    match answer {
+        Err(fault) => {
+            row.end = fault.end;
+            row.result = fault.end.word();
+            row.error = Some(fault.message);
         }
-        Ok(None) => row.error = Some("the agent gave no answer".to_owned()),
-        Ok(Some(Read::Failure(failure))) => {
-            row.end = end_of(failure.kind());
-            row.error = Some(failure.message);
-        }
-        Ok(Some(Read::Reading(reading))) => {
+        Ok(reading) => {
             row.end = End::Done;
+            row.result = "read";
             row.power = state_word(reading.state());
             let identity = reading.identity.unwrap_or_default();
             row.raw = reading.raw;
@@ -157,20 +171,11 @@ pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout
     row
 }
 
-/// What a failure of the BMC comes to.
-pub(super) fn end_of(kind: v1::FailureKind) -> End {
-    match kind {
-        v1::FailureKind::Unreachable | v1::FailureKind::Timeout => End::Unreachable,
-        _ => End::Failed,
-    }
-}
-
-fn with_hold(mut row: Row, known: &[v1::Host]) -> Row {
+fn note_hold(row: &mut Row, known: &[v1::Host]) {
     if let Some(host) = known.iter().find(|host| is_called(host, &row.host)) {
         row.held_by.clone_from(&host.held_by);
         if row.bmc.is_empty() {
             row.bmc.clone_from(&host.bmc);
         }
     }
-    row
 }

@@ -1,25 +1,26 @@
 //! `power on`, `off`, `cycle`, `reset` and `nmi`.
 
 use std::{
-    io::{IsTerminal, Write},
     process::ExitCode,
     time::{Duration, Instant},
 };
 
 use futures::{StreamExt, stream};
 use rackhand_proto::{
-    CallErrorKind, Refusal, classify,
+    CallErrorKind, classify,
     convert::duration_to_proto,
     v1::{self, await_response::Event, begin_request::Action, power_client::PowerClient},
 };
 use serde::Serialize;
 use tonic::{Request, transport::Channel};
 
-use super::{AT_ONCE, connect, known, meant, progress::Progress, status::end_of};
+use super::{AT_ONCE, connect, known, meant};
 use crate::{
-    cli::{Output, SwitchArgs},
-    ending::{End, Usage},
-    output::{Shown, outcome_word, print, state_word, summary},
+    cli::SwitchArgs,
+    each::{self, Ended, confirm},
+    ending::{End, Fault},
+    output::{Shown, outcome_word, print, state_word},
+    progress::Progress,
     select::is_called,
 };
 
@@ -123,6 +124,20 @@ impl Shown for Row {
     }
 }
 
+impl Ended for Row {
+    fn host(&self) -> &str {
+        &self.host
+    }
+
+    fn result(&self) -> &str {
+        self.result
+    }
+
+    fn end(&self) -> End {
+        self.end
+    }
+}
+
 pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode> {
     let mut client = connect(&args.common).await?;
     let known = known(&mut client).await?;
@@ -140,9 +155,9 @@ pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode>
         return Ok(ExitCode::SUCCESS);
     }
     if to != To::On && hosts.len() > 1 && !args.yes {
-        confirm(to, &hosts)?;
+        confirm(to.words(), &hosts)?;
     }
-    if args.force {
+    if args.common.force {
         for host in &hosts {
             if let Some(holder) = held(host) {
                 eprintln!("{host}: held off by {holder}, which is overridden");
@@ -150,7 +165,7 @@ pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode>
         }
     }
     let wish = Wish {
-        force: args.force,
+        force: args.common.force,
         timeout: args.timeout,
         no_wait: args.no_wait,
     };
@@ -170,51 +185,20 @@ pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode>
         () = ended => {}
         _ = tokio::signal::ctrl_c() => {
             progress.clear();
-            eprintln!("not waiting any longer; operations that were begun go on in the agent: \
-                       `operations list --running` shows them");
+            if args.common.direct {
+                eprintln!("stopped: nothing more is sent, and what was sent stays sent; `power \
+                           status` shows what the hosts do now");
+            } else {
+                eprintln!("not waiting any longer; operations that were begun go on in the agent: \
+                           `operations list --running` shows them");
+            }
             return Ok(End::Failed.code());
         }
     }
     drop(running);
     progress.clear();
     print(&rows, args.common.output)?;
-    if rows.len() > 1 && matches!(args.common.output, Output::Table | Output::Wide) {
-        let outcomes: Vec<(&str, &str)> = rows
-            .iter()
-            .map(|row| (row.result, row.host.as_str()))
-            .collect();
-        eprintln!("{}", summary(&outcomes, "confirmed"));
-    }
-    Ok(End::of(rows.iter().map(|row| row.end)).code())
-}
-
-/// Asks a person.
-///
-/// # Errors
-/// [`Usage`]: there is none, or the answer is not yes.
-fn confirm(to: To, hosts: &[String]) -> Result<(), Usage> {
-    const NAMED: usize = 20;
-    let named: Vec<&str> = hosts.iter().take(NAMED).map(String::as_str).collect();
-    let more = match hosts.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let what = format!("{} {} hosts", to.words(), hosts.len());
-    if !std::io::stdin().is_terminal() {
-        return Err(Usage(format!(
-            "to {what} without being asked takes --yes; --dry-run shows them"
-        )));
-    }
-    eprint!("{what}: {}{more}? [y/N] ", named.join(", "));
-    std::io::stderr().flush().ok();
-    let mut answer = String::new();
-    let read = std::io::stdin().read_line(&mut answer);
-    read.map_err(|error| Usage(error.to_string()))?;
-    if matches!(answer.trim(), "y" | "Y" | "yes") {
-        Ok(())
-    } else {
-        Err(Usage("nothing was done".to_owned()))
-    }
+    Ok(each::finish(&rows, args.common.output, "confirmed"))
 }
 
 pub(crate) async fn one(
@@ -250,17 +234,10 @@ pub(crate) async fn one(
     request.set_timeout(Duration::from_secs(15));
     match client.begin(request).await {
         Err(status) => {
-            let error = classify(&status);
-            row.end = match error.kind {
-                CallErrorKind::Refused(Refusal::Held) => End::Refused,
-                CallErrorKind::Retryable => End::Unreachable,
-                _ if status.code() == tonic::Code::PermissionDenied => End::Refused,
-                _ => End::Failed,
-            };
-            if row.end == End::Refused {
-                row.result = "refused";
-            }
-            row.message = error.to_string();
+            let fault = Fault::of_status(&status);
+            row.end = fault.end;
+            row.result = fault.end.word();
+            row.message = fault.message;
         }
         Ok(_) if wish.no_wait => {
             row.result = "begun";
@@ -289,10 +266,10 @@ pub(crate) async fn one(
 }
 
 fn settle(row: &mut Row, outcome: v1::Outcome) {
-    row.result = outcome_word(outcome.code());
+    row.result = outcome_word(&outcome);
     row.end = match (outcome.code(), &outcome.failure) {
         (v1::OutcomeCode::Confirmed, _) => End::Done,
-        (_, Some(failure)) => end_of(failure.kind()),
+        (_, Some(failure)) => End::of_failure(failure.kind()),
         _ => End::Failed,
     };
     row.commands_sent = outcome.commands_sent;
@@ -355,6 +332,7 @@ fn show(host: &str, event: &v1::AwaitResponse) {
         Some(Event::CommandSent(sent)) => format!("{}: BMC answered {}", sent.command, sent.answer),
         Some(Event::Reading(reading)) => format!("BMC says {}", state_word(reading.state())),
         Some(Event::Failure(failure)) => failure.message.clone(),
+        Some(Event::Waiting(waiting)) => waiting.reason.clone(),
         Some(Event::Outcome(_)) | None => return,
     };
     eprintln!("{host}: {elapsed:6.1}s  {text}");

@@ -40,35 +40,31 @@ impl Site {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let ca = params.self_signed(&key).unwrap().pem();
         let site = Self {
-            config: dir.path().join("agent.yaml"),
+            config: dir.path().join("agent.toml"),
             issuer: Issuer::new(params, key),
             ca,
             dir,
         };
         site.certificate("tls", "spiffe://dc1/rack/r1");
         std::fs::write(site.dir.path().join("password"), format!("{PASSWORD}\n")).unwrap();
-        let mut text =
-            "rack: r1\nlisten: 127.0.0.1:0\ntls: tls\nsocket: agent.sock\nstate: state\n\
-                        allowed_bmc_networks: [127.0.0.0/8]\ndefaults: {shutdown_grace: 0s}\n\
-                        hosts:\n"
-                .to_owned();
+        let mut text = "rack = 'r1'\nlisten = '127.0.0.1:0'\ntls = 'tls'\nsocket = 'agent.sock'\n\
+             state = 'state'\nallowed_bmc_networks = ['127.0.0.0/8']\n\
+             defaults.shutdown_grace = '0s'\n"
+            .to_owned();
         for (index, bmc) in bmcs.iter().enumerate() {
             let n = index + 1;
             let uuid = if n == 1 {
-                format!("\n    system_uuid: {UUID}")
+                format!("system_uuid = '{UUID}'\n")
             } else {
                 String::new()
             };
             text.push_str(&format!(
-                "  - name: node-{n}\n    node_name: worker-{n}{uuid}\n    bmc: {{address: \
-                 'redfish+http://{}/redfish/v1/Systems/1', username: {}, password_file: \
-                 password}}\n",
+                "[[hosts]]\nname = 'node-{n}'\nnode_name = 'worker-{n}'\n{uuid}\
+                 bmc.address = 'redfish+http://{}/redfish/v1/Systems/1'\n\
+                 bmc.username = '{}'\nbmc.password_file = 'password'\n",
                 bmc.address,
                 redfish::USER,
             ));
-        }
-        if bmcs.is_empty() {
-            text = text.replace("hosts:\n", "");
         }
         std::fs::write(&site.config, text).unwrap();
         site

@@ -5,7 +5,9 @@
 //! half of a new set (a broken new file leaves the old set in use), or show a key.
 
 mod client;
+mod counts;
 mod files;
+mod queue;
 mod refusals;
 mod server;
 mod web;
@@ -18,6 +20,7 @@ use tracing::{info, warn};
 
 pub use client::ClientTls;
 pub(crate) use client::WrongPeer;
+pub use counts::{Counts, Refused};
 use files::{Contents, Material};
 pub use files::{TlsError, TlsFiles};
 pub use server::{AcceptLimits, Incoming, PeerInfo, PeerStream, ServerTls, incoming};

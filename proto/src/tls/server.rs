@@ -4,7 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,48 +15,60 @@ use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier}
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
-    sync::{Semaphore, mpsc},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
     time::Instant,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tonic::transport::server::Connected;
-use tracing::{debug, warn};
+use tracing::warn;
 
-use super::{Material, Store, TlsError, TlsFiles, Want, provider, refusals::Refusals};
+use super::{
+    Counts, Material, Refused, Store, TlsError, TlsFiles, Want, provider, queue::Queue,
+    refusals::Refusals,
+};
 use crate::identity::{Identity, SpiffeId};
 
 /// TLS of an agent: what it shows, and whose clients it takes.
 #[derive(Debug)]
-pub struct ServerTls(Arc<Store>);
+pub struct ServerTls {
+    store: Arc<Store>,
+    counts: Counts,
+}
 
 impl ServerTls {
     /// Reads the files. The certificate must be the one of this rack.
     pub fn load(files: TlsFiles, rack: &str) -> Result<Self, TlsError> {
-        Ok(Self(Arc::new(Store::load(
-            files,
-            Want::Rack(rack.to_owned()),
-        )?)))
+        let store = Store::load(files, Want::Rack(rack.to_owned()))?;
+        Ok(Self {
+            store: Arc::new(store),
+            counts: Counts::default(),
+        })
     }
 
     /// Looks at the files now. True: they had changed, and the next connection uses them.
     pub fn reload(&self) -> Result<bool, TlsError> {
-        self.0.reload()
+        self.store.reload()
     }
 
     /// Looks at the files again and again; never returns. A broken new set is warned of once and
     /// the old one stays in use.
     pub fn watch(&self, every: Duration) -> impl Future<Output = ()> + Send + 'static {
-        self.0.clone().watch(every)
+        self.store.clone().watch(every)
     }
 
     /// Until when our certificate is valid.
     pub fn not_after(&self) -> Timestamp {
-        self.0.current.load().not_after
+        self.store.current.load().not_after
+    }
+
+    /// What has become of the connections of its listener.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     pub(super) fn accept(&self) -> Option<(TlsAcceptor, String)> {
-        let material = self.0.current.load();
+        let material = self.store.current.load();
         let config = material.server.clone()?;
         Some((TlsAcceptor::from(config), material.id.trust_domain.clone()))
     }
@@ -84,20 +96,23 @@ pub(super) fn config(files: &TlsFiles, material: &Material) -> Result<Arc<Server
     Ok(Arc::new(config))
 }
 
-/// How much unfinished work strangers may cause.
+/// How much strangers may cause, and how many peers there may be.
 #[derive(Debug, Clone, Copy)]
 pub struct AcceptLimits {
-    /// Handshakes under way at once.
+    /// Handshakes under way at once. One more displaces the oldest of whoever has the most.
     pub handshakes: usize,
     /// How long one may take.
     pub timeout: Duration,
+    /// Connections whose handshake is done; more are closed.
+    pub connections: usize,
 }
 
 impl Default for AcceptLimits {
     fn default() -> Self {
         Self {
-            handshakes: 128,
+            handshakes: 512,
             timeout: Duration::from_secs(5),
+            connections: 1024,
         }
     }
 }
@@ -144,16 +159,25 @@ async fn accept_all<IO>(
 ) where
     IO: AsyncRead + AsyncWrite + RemoteAddr + Unpin + Send + 'static,
 {
-    let slots = Arc::new(Semaphore::new(limits.handshakes.max(1)));
+    // One that is displaced takes a moment to go.
+    let slots = Arc::new(Semaphore::new(limits.handshakes.max(1).saturating_mul(2)));
+    let door = Arc::new(Door {
+        tls,
+        limits,
+        ready,
+        begun: Instant::now(),
+        refusals: Mutex::default(),
+        connections: Arc::new(Semaphore::new(limits.connections)),
+        queue: Mutex::new(Queue::new(limits.handshakes)),
+    });
     let mut handshakes = JoinSet::new();
-    let (begun, refusals) = (Instant::now(), Arc::new(Mutex::new(Refusals::default())));
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else {
             return;
         };
         let next = tokio::select! {
             next = listener.next() => next,
-            () = ready.closed() => return,
+            () = door.ready.closed() => return,
         };
         while handshakes.try_join_next().is_some() {}
         let stream = match next {
@@ -165,27 +189,66 @@ async fn accept_all<IO>(
             }
             None => break,
         };
-        let (tls, ready, refusals) = (tls.clone(), ready.clone(), refusals.clone());
+        let addr = stream.remote_addr();
+        let displaced = Arc::new(Notify::new());
+        let (number, other) = door.queue().join(addr.map(|a| a.ip()), displaced.clone());
+        if let Some(other) = other {
+            other.notify_one();
+        }
+        let door = door.clone();
         handshakes.spawn(async move {
-            let addr = stream.remote_addr();
-            let peer = addr.map_or_else(String::new, |addr| addr.to_string());
-            match tokio::time::timeout(limits.timeout, handshake(stream, addr, &tls)).await {
-                Ok(Ok(stream)) => {
-                    ready.send(stream).await.ok();
-                }
-                Ok(Err(error)) => {
-                    let mut refusals = refusals.lock().unwrap_or_else(PoisonError::into_inner);
-                    if let Some(since) = refusals.note(begun.elapsed(), addr.map(|addr| addr.ip()))
-                    {
-                        warn!(peer, %error, untold = since, "TLS handshake refused");
-                    }
-                }
-                Err(_) => debug!(peer, "TLS handshake took too long"),
-            }
+            door.welcome(stream, addr, number, &displaced).await;
             drop(slot);
         });
     }
     while handshakes.join_next().await.is_some() {}
+}
+
+/// What all handshakes of a listener share.
+struct Door<IO> {
+    tls: Arc<ServerTls>,
+    limits: AcceptLimits,
+    ready: mpsc::Sender<PeerStream<IO>>,
+    begun: Instant,
+    refusals: Mutex<Refusals>,
+    connections: Arc<Semaphore>,
+    queue: Mutex<Queue<Arc<Notify>>>,
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> Door<IO> {
+    fn queue(&self) -> MutexGuard<'_, Queue<Arc<Notify>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn welcome(&self, stream: IO, addr: Option<SocketAddr>, number: u64, displaced: &Notify) {
+        let shaken = tokio::select! {
+            shaken = tokio::time::timeout(self.limits.timeout, handshake(stream, addr, &self.tls)) => shaken.map_err(|_| Refused::Slow),
+            () = displaced.notified() => Err(Refused::Displaced),
+        };
+        self.queue().leave(number);
+        match shaken {
+            Ok(Ok(mut stream)) => match self.connections.clone().try_acquire_owned() {
+                Ok(place) => {
+                    self.tls.counts.accept();
+                    stream._place = Some(place);
+                    self.ready.send(stream).await.ok();
+                }
+                Err(_) => self.refuse(addr, Refused::Displaced, "too many connections"),
+            },
+            Ok(Err(error)) => self.refuse(addr, Refused::of(&error), &error.to_string()),
+            Err(why) => self.refuse(addr, why, "no handshake came about"),
+        }
+    }
+
+    fn refuse(&self, addr: Option<SocketAddr>, why: Refused, error: &str) {
+        self.tls.counts.refuse(why);
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(since) = refusals.note(self.begun.elapsed(), addr.map(|addr| addr.ip())) {
+            let peer = addr.map_or_else(String::new, |addr| addr.to_string());
+            let reason = why.label();
+            warn!(peer, reason, error, untold = since, "TLS handshake refused");
+        }
+    }
 }
 
 async fn handshake<IO>(
@@ -217,6 +280,7 @@ where
     Ok(PeerStream {
         stream,
         peer: PeerInfo { addr, identity: id },
+        _place: None,
     })
 }
 
@@ -234,6 +298,8 @@ pub struct PeerInfo {
 pub struct PeerStream<IO> {
     stream: TlsStream<IO>,
     peer: PeerInfo,
+    /// Among the connections that there may be.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl<IO> Connected for PeerStream<IO> {

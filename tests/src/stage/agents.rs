@@ -183,9 +183,8 @@ impl Stage {
             "defaults": { "trust": { "ca_file": self.pki.ca_file() } },
             "hosts": hosts,
         });
-        // JSON is YAML.
-        let path = dir.join("agent.yaml");
-        std::fs::write(&path, serde_json::to_string_pretty(&config)?)?;
+        let path = dir.join("agent.toml");
+        std::fs::write(&path, toml::to_string(&config)?)?;
         Ok(path)
     }
 }

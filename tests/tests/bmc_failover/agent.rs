@@ -77,14 +77,13 @@ impl Site {
                 ],
             }],
         });
-        // JSON is YAML.
-        std::fs::write(at("agent.yaml"), config.to_string()).unwrap();
+        std::fs::write(at("agent.toml"), toml::to_string(&config).unwrap()).unwrap();
         let program = binaries().unwrap().join("rackhand-agent");
         let told = UnixDatagram::bind(at("notify")).unwrap();
         let command = [
             program.display().to_string(),
             "serve".to_owned(),
-            format!("--config={}", at("agent.yaml").display()),
+            format!("--config={}", at("agent.toml").display()),
         ];
         let notify = (
             "NOTIFY_SOCKET".to_owned(),

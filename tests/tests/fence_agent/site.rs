@@ -92,13 +92,12 @@ impl Site {
                 },
             }],
         });
-        // JSON is YAML.
-        std::fs::write(at("agent.yaml"), config.to_string()).unwrap();
+        std::fs::write(at("agent.toml"), toml::to_string(&config).unwrap()).unwrap();
         let binary = binaries().unwrap().join("rackhand-agent");
         let command = [
             binary.display().to_string(),
             "serve".to_owned(),
-            format!("--config={}", at("agent.yaml").display()),
+            format!("--config={}", at("agent.toml").display()),
         ];
         let agent = Process::start("agent", &command, &[], dir.path()).unwrap();
         let ready = async {

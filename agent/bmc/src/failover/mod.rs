@@ -12,7 +12,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use crate::{
-    Accepted, Bmc, BmcError, BmcFuture, BootOverride, EventLog, Identify, PowerCommand,
+    Accepted, Bmc, BmcError, BmcFuture, BootOverride, EventLog, Facts, Identify, PowerCommand,
     PowerReading, Sensor, SystemIdentity,
 };
 pub use breaker::BreakerSettings;
@@ -224,6 +224,10 @@ impl Bmc for Failover {
     /// The second time would throw away what has been written since the first.
     fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
         Box::pin(self.ask(Ask::Once, |bmc| bmc.clear_event_log()))
+    }
+
+    fn facts(&self) -> BmcFuture<'_, Facts> {
+        Box::pin(self.ask(Ask::Read, |bmc| bmc.facts()))
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {

@@ -21,7 +21,7 @@ use super::{
     IpmiConfig,
     session::{Answer, Exchange, Failure, Level, Machine, Random, Settings, Step},
     udp,
-    wire::MAX_PACKET,
+    wire::{MAX_PACKET, Suite},
 };
 use crate::{BmcError, ErrorKind};
 
@@ -126,6 +126,11 @@ impl Client {
             deadline,
             pace,
         })
+    }
+
+    /// Suite and highest privilege of the session, where there is one.
+    pub(super) async fn terms(&self) -> Option<(Suite, Level)> {
+        self.inner.turn.lock().await.machine.terms()
     }
 
     /// Ends the session, and waits a moment for the BMC to agree.

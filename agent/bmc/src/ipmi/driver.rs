@@ -19,8 +19,8 @@ use super::{
     wire::CompletionCode,
 };
 use crate::{
-    Accepted, Bmc, BmcError, BmcFuture, BootOverride, ErrorKind, EventLog, Identify, PowerCommand,
-    PowerReading, Protocol, Sensor, SystemIdentity,
+    Accepted, Bmc, BmcError, BmcFuture, BootOverride, ErrorKind, EventLog, Facts, Identify,
+    PowerCommand, PowerReading, Protocol, Sensor, SystemIdentity,
 };
 
 const SUCCESS: &str = "completion code 0x00";
@@ -297,6 +297,21 @@ impl Bmc for Ipmi {
                 return Err(call.error(ErrorKind::Unsupported, message));
             };
             self.send(&call, request, Repeat::Change).await
+        })
+    }
+
+    fn facts(&self) -> BmcFuture<'_, Facts> {
+        Box::pin(async move {
+            let call = self.long_call().await?;
+            let facts = command::facts(&call).await;
+            let mut facts = facts.map_err(|error| call.because("facts", error))?;
+            // A session is opened as OPERATOR where the account may have that.
+            if let Some((suite, level)) = self.client.terms().await {
+                facts.suite = Some(suite.number());
+                facts.privilege = Some(level.word().to_owned());
+                facts.may_switch = Some(level >= Level::Operator);
+            }
+            Ok(facts)
         })
     }
 

@@ -119,6 +119,11 @@ impl Operation {
         self.asked.deadline
     }
 
+    /// Grants more time: what was waited for was none of the BMC's doing.
+    pub fn extend(&mut self, by: Duration) {
+        self.asked.deadline = self.asked.deadline.saturating_add(by);
+    }
+
     /// Whether it still leaves the host the time to shut down by itself, and forces nothing.
     pub fn is_soft(&self) -> bool {
         self.phase == Phase::Soft && self.ended.is_none()

@@ -66,6 +66,11 @@ impl Access {
         Credentials::Basic(Arc::clone(&self.account))
     }
 
+    /// As whom we ask.
+    pub(super) fn username(&self) -> &str {
+        &self.account.username
+    }
+
     /// The service root, read once. It is open to everybody (DSP0266, clause 13.2), but not
     /// everywhere.
     pub(super) async fn root(&self) -> Result<Root, BmcError> {

@@ -20,8 +20,8 @@ use super::{
     failure,
 };
 use crate::{
-    Accepted, Bmc, BmcError, BmcFuture, BootOverride, ErrorKind, EventLog, Identify, PowerCommand,
-    PowerReading, Protocol, Sensor, SystemIdentity,
+    Accepted, Bmc, BmcError, BmcFuture, BootOverride, ErrorKind, EventLog, Facts, Identify,
+    PowerCommand, PowerReading, Protocol, Sensor, SystemIdentity,
 };
 
 /// One Redfish BMC.
@@ -174,6 +174,10 @@ impl Bmc for Redfish {
 
     fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
         self.bounded(|this, call| async move { this.clear_log(&call).await })
+    }
+
+    fn facts(&self) -> BmcFuture<'_, Facts> {
+        self.bounded(|this, call| async move { this.read_facts(&call).await })
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {

@@ -31,7 +31,7 @@ fn reset_type(allowed: Option<&[String]>) -> Option<&'static str> {
 
 impl Redfish {
     /// The one manager of the system, by its link.
-    async fn manager(&self, call: &Call) -> Result<String, BmcError> {
+    pub(super) async fn manager(&self, call: &Call) -> Result<String, BmcError> {
         let found = self.locator.read(&self.access, call).await?;
         let mut managers = managed_by(&found.body);
         if managers.is_empty()

@@ -16,6 +16,7 @@ mod config;
 mod discovery;
 mod document;
 mod extended;
+mod facts;
 mod failure;
 mod http;
 mod led;

@@ -1,207 +1,323 @@
-//! The configuration file as it is written; see `Config` for what it means.
+//! The configuration as it is written; see `Config` for what it means.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use rackhand_bmc::{
     AuthPolicy,
     ipmi::{self, SuiteChoice},
 };
-use serde::{Deserialize, Deserializer, de};
+use secrecy::SecretString;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+use super::{
+    document::Fields,
+    place::{Notes, Spot},
+};
+
+/// The configuration file. What is missing and must not be is `None`, and noted.
+#[derive(Debug)]
 pub(super) struct File {
-    pub(super) rack: String,
+    pub(super) rack: Option<String>,
     pub(super) listen: Option<String>,
     pub(super) tls: Option<PathBuf>,
-    pub(super) socket: PathBuf,
-    pub(super) state: PathBuf,
-    pub(super) allowed_bmc_networks: Vec<String>,
-    #[serde(default)]
+    pub(super) socket: Option<PathBuf>,
+    pub(super) state: Option<PathBuf>,
+    pub(super) admin_listen: Option<String>,
+    pub(super) allowed_bmc_networks: Option<Vec<String>>,
     pub(super) accept_endpoints_from_controller: bool,
-    #[serde(default)]
+    pub(super) inventory: Vec<PathBuf>,
     pub(super) defaults: Defaults,
-    #[serde(default)]
+    pub(super) pdus: Vec<Pdu>,
     pub(super) hosts: Vec<Host>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Default)]
 pub(super) struct Defaults {
     pub(super) trust: Option<Trust>,
-    pub(super) connect_timeout: Option<Seconds>,
-    pub(super) call_timeout: Option<Seconds>,
-    pub(super) operation_deadline: Option<Seconds>,
-    pub(super) poll_max: Option<Seconds>,
-    pub(super) resend_after: Option<Seconds>,
-    pub(super) shutdown_grace: Option<Seconds>,
+    /// By the names of their keys.
+    pub(super) times: Vec<(&'static str, Duration)>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Host {
+/// The keys of `defaults` that are times.
+pub(super) const TIMES: [&str; 7] = [
+    "connect_timeout",
+    "call_timeout",
+    "operation_deadline",
+    "poll_max",
+    "resend_after",
+    "shutdown_grace",
+    "power_on_interval",
+];
+
+#[derive(Debug)]
+pub(super) struct Pdu {
+    pub(super) spot: Spot,
     pub(super) name: String,
+    pub(super) power_on_interval: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) spot: Spot,
+    pub(super) name: Option<String>,
     pub(super) node_name: Option<String>,
     pub(super) provider_id: Option<String>,
     pub(super) system_uuid: Option<String>,
     pub(super) serial: Option<String>,
-    #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
     pub(super) position: Option<String>,
     pub(super) pdu: Option<String>,
-    pub(super) bmc: Bmcs,
+    /// Its drivers in their order.
+    pub(super) bmcs: Vec<Bmc>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(super) struct Bmc {
-    pub(super) address: String,
-    pub(super) username: String,
-    pub(super) password_file: PathBuf,
+    pub(super) spot: Spot,
+    pub(super) address: Option<String>,
+    pub(super) username: Option<String>,
+    pub(super) password: Option<Source>,
     pub(super) trust: Option<Trust>,
-    pub(super) auth: Option<Auth>,
+    pub(super) auth: Option<AuthPolicy>,
     pub(super) keep_alive: Option<bool>,
     pub(super) soft_off_by_button: Option<bool>,
-    pub(super) cipher_suite: Option<Suite>,
-    pub(super) kg_file: Option<PathBuf>,
-    pub(super) min_interval: Option<Seconds>,
+    pub(super) cipher_suite: Option<SuiteChoice>,
+    pub(super) kg: Option<Source>,
+    pub(super) min_interval: Option<Duration>,
 }
 
-/// One BMC, or the drivers of one in their order.
-#[derive(Debug)]
-pub(super) enum Bmcs {
-    One(Box<Bmc>),
-    Several(Vec<Bmc>),
+/// Where a secret is, and under which key that is written.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    pub(super) spot: Spot,
+    pub(super) kind: Kind,
 }
 
-impl Bmcs {
-    /// Each with its place.
-    pub(super) fn places(&self) -> Vec<(String, &Bmc)> {
-        match self {
-            Self::One(bmc) => vec![("bmc".to_owned(), bmc)],
-            Self::Several(list) => {
-                let places = list.iter().enumerate();
-                places.map(|(n, bmc)| (format!("bmc[{n}]"), bmc)).collect()
-            }
-        }
-    }
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    Inline(SecretString),
+    File(PathBuf),
+    Credential(String),
+    Command(Vec<String>),
 }
 
-impl<'de> Deserialize<'de> for Bmcs {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> de::Visitor<'de> for Visitor {
-            type Value = Bmcs;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a BMC (address, username, password_file), or a list of them")
-            }
-
-            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Bmcs, A::Error> {
-                let bmc = Bmc::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Bmcs::One(Box::new(bmc)))
-            }
-
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Bmcs, A::Error> {
-                let mut list = Vec::new();
-                while let Some(bmc) = seq.next_element()? {
-                    list.push(bmc);
-                }
-                Ok(Bmcs::Several(list))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
-    }
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Auth {
-    Auto,
-    Session,
-    Basic,
-}
-
-impl From<Auth> for AuthPolicy {
-    fn from(auth: Auth) -> Self {
-        match auth {
-            Auth::Auto => Self::Auto,
-            Auth::Session => Self::Session,
-            Auth::Basic => Self::Basic,
-        }
-    }
-}
-
-/// A cipher suite as people write it: `auto`, `3` or `17`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Suite(pub(super) SuiteChoice);
-
-impl<'de> Deserialize<'de> for Suite {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = Suite;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("auto, 3 or 17")
-            }
-
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Suite, E> {
-                match number {
-                    3 => Ok(Suite(SuiteChoice::Only(ipmi::Suite::Cipher3))),
-                    17 => Ok(Suite(SuiteChoice::Only(ipmi::Suite::Cipher17))),
-                    _ => Err(E::invalid_value(de::Unexpected::Unsigned(number), &self)),
-                }
-            }
-
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Suite, E> {
-                match u64::try_from(number) {
-                    Ok(number) => self.visit_u64(number),
-                    Err(_) => Err(E::invalid_value(de::Unexpected::Signed(number), &self)),
-                }
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Suite, E> {
-                match text {
-                    "auto" => Ok(Suite(SuiteChoice::Auto)),
-                    "3" => self.visit_u64(3),
-                    "17" => self.visit_u64(17),
-                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
-                }
-            }
-        }
-        deserializer.deserialize_any(Visitor)
-    }
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone)]
 pub(super) struct Trust {
+    pub(super) spot: Spot,
     pub(super) ca_file: Option<PathBuf>,
     pub(super) sha256: Option<String>,
     pub(super) insecure: bool,
 }
 
-/// A time as people write it: `5s`, `1m 30s`, `250ms`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Seconds(pub(super) Duration);
-
-impl<'de> Deserialize<'de> for Seconds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = Seconds;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a time with its unit, such as 5s, 250ms or 2m")
+impl File {
+    pub(super) fn read(fields: &mut Fields<'_, '_>, notes: &mut Notes) -> Self {
+        let path = |text: Option<String>| text.map(PathBuf::from);
+        let rack = fields.needed("rack", notes);
+        let socket = path(fields.needed("socket", notes));
+        let state = path(fields.needed("state", notes));
+        let networks = fields.texts("allowed_bmc_networks", notes);
+        let inventory = fields.texts("inventory", notes).unwrap_or_default();
+        let accept = fields.flag("accept_endpoints_from_controller", notes);
+        let mut defaults = Defaults::default();
+        if let Some(mut table) = fields.table("defaults", notes) {
+            for key in TIMES {
+                if let Some(time) = table.time(key, notes) {
+                    defaults.times.push((key, time));
+                }
             }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Seconds, E> {
-                let wrong = || E::invalid_value(de::Unexpected::Str(text), &self);
-                let parsed: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
-                Duration::try_from(parsed).map(Seconds).map_err(|_| wrong())
+            defaults.trust = Trust::read(&mut table, notes);
+            table.end(notes);
+        }
+        let mut pdus = Vec::new();
+        if let Some(mut table) = fields.table("pdus", notes) {
+            for (name, mut table) in table.named(notes) {
+                pdus.push(Pdu {
+                    spot: table.spot().clone(),
+                    name,
+                    power_on_interval: table.time("power_on_interval", notes),
+                });
+                table.end(notes);
             }
         }
-        deserializer.deserialize_str(Visitor)
+        Self {
+            rack,
+            listen: fields.text("listen", notes),
+            tls: path(fields.text("tls", notes)),
+            socket,
+            state,
+            admin_listen: fields.text("admin_listen", notes),
+            allowed_bmc_networks: networks,
+            accept_endpoints_from_controller: accept.unwrap_or(false),
+            inventory: inventory.into_iter().map(PathBuf::from).collect(),
+            defaults,
+            pdus,
+            hosts: hosts(fields, notes),
+        }
+    }
+}
+
+/// The hosts of a configuration file or of an inventory file.
+pub(super) fn hosts(fields: &mut Fields<'_, '_>, notes: &mut Notes) -> Vec<Host> {
+    let tables = fields.tables("hosts", notes);
+    tables
+        .into_iter()
+        .map(|mut table| {
+            let host = Host::read(&mut table, notes);
+            table.end(notes);
+            host
+        })
+        .collect()
+}
+
+impl Host {
+    fn read(fields: &mut Fields<'_, '_>, notes: &mut Notes) -> Self {
+        let name = fields.needed("name", notes);
+        if let Some(name) = &name {
+            fields.call(name);
+        }
+        let mut labels = BTreeMap::new();
+        if let Some(mut table) = fields.table("labels", notes) {
+            labels = table.pairs(notes).into_iter().collect();
+        }
+        let tables = fields.tables("bmc", notes);
+        if tables.is_empty() {
+            let what = "missing: give the BMC, or its drivers in the order in which they are asked";
+            notes.problem(&fields.spot().key("bmc"), what);
+        }
+        let bmcs = tables.into_iter().map(|mut table| {
+            let bmc = Bmc::read(&mut table, notes);
+            table.end(notes);
+            bmc
+        });
+        let bmcs = bmcs.collect();
+        Self {
+            spot: fields.spot().clone(),
+            name,
+            node_name: fields.text("node_name", notes),
+            provider_id: fields.text("provider_id", notes),
+            system_uuid: fields.text("system_uuid", notes),
+            serial: fields.text("serial", notes),
+            labels,
+            position: fields.text("position", notes),
+            pdu: fields.text("pdu", notes),
+            bmcs,
+        }
+    }
+}
+
+impl Bmc {
+    fn read(fields: &mut Fields<'_, '_>, notes: &mut Notes) -> Self {
+        let password = [
+            "password",
+            "password_file",
+            "password_credential",
+            "password_command",
+        ];
+        let kg = ["kg", "kg_file", "kg_credential", "kg_command"];
+        let address = fields.needed("address", notes);
+        let username = fields.needed("username", notes);
+        let password = Source::read(fields, password, notes);
+        if password.is_empty() {
+            let what = "missing: give one of password_file, password_credential, password_command \
+                        and password";
+            notes.problem(&fields.spot().key("password_file"), what);
+        }
+        let kg = Source::read(fields, kg, notes);
+        Self {
+            spot: fields.spot().clone(),
+            address,
+            username,
+            password: Source::only(password, notes),
+            trust: Trust::read(fields, notes),
+            auth: auth(fields, notes),
+            keep_alive: fields.flag("keep_alive", notes),
+            soft_off_by_button: fields.flag("soft_off_by_button", notes),
+            cipher_suite: suite(fields, notes),
+            kg: Source::only(kg, notes),
+            min_interval: fields.time("min_interval", notes),
+        }
+    }
+}
+
+impl Source {
+    /// What is given of these four keys: inline, file, credential, command.
+    fn read(
+        fields: &mut Fields<'_, '_>,
+        [inline, file, credential, command]: [&'static str; 4],
+        notes: &mut Notes,
+    ) -> Vec<Self> {
+        let kinds = [
+            (
+                inline,
+                fields
+                    .text(inline, notes)
+                    .map(|text| Kind::Inline(text.into())),
+            ),
+            (
+                file,
+                fields.text(file, notes).map(|text| Kind::File(text.into())),
+            ),
+            (
+                credential,
+                fields.text(credential, notes).map(Kind::Credential),
+            ),
+            (command, fields.texts(command, notes).map(Kind::Command)),
+        ];
+        let given = kinds.into_iter().filter_map(|(key, kind)| {
+            Some(Self {
+                spot: fields.spot().key(key),
+                kind: kind?,
+            })
+        });
+        given.collect()
+    }
+
+    fn only(sources: Vec<Self>, notes: &mut Notes) -> Option<Self> {
+        let mut sources = sources.into_iter();
+        let first = sources.next()?;
+        for other in sources {
+            let what = format!("{} is given too: one of them is enough", first.spot);
+            notes.problem(&other.spot, what);
+        }
+        Some(first)
+    }
+}
+
+impl Trust {
+    fn read(fields: &mut Fields<'_, '_>, notes: &mut Notes) -> Option<Self> {
+        let mut table = fields.table("trust", notes)?;
+        let trust = Self {
+            spot: table.spot().clone(),
+            ca_file: table.text("ca_file", notes).map(PathBuf::from),
+            sha256: table.text("sha256", notes),
+            insecure: table.flag("insecure", notes).unwrap_or(false),
+        };
+        table.end(notes);
+        Some(trust)
+    }
+}
+
+fn auth(fields: &mut Fields<'_, '_>, notes: &mut Notes) -> Option<AuthPolicy> {
+    match fields.text("auth", notes)?.as_str() {
+        "auto" => Some(AuthPolicy::Auto),
+        "session" => Some(AuthPolicy::Session),
+        "basic" => Some(AuthPolicy::Basic),
+        other => {
+            let what = format!("{other:?}: must be auto, session or basic");
+            notes.problem(&fields.spot().key("auth"), what);
+            None
+        }
+    }
+}
+
+fn suite(fields: &mut Fields<'_, '_>, notes: &mut Notes) -> Option<SuiteChoice> {
+    match fields.word("cipher_suite", notes)?.as_str() {
+        "auto" => Some(SuiteChoice::Auto),
+        "3" => Some(SuiteChoice::Only(ipmi::Suite::Cipher3)),
+        "17" => Some(SuiteChoice::Only(ipmi::Suite::Cipher17)),
+        other => {
+            let what = format!("{other}: must be auto, 3 or 17");
+            notes.problem(&fields.spot().key("cipher_suite"), what);
+            None
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use rackhand_bmc::{AuthPolicy, BmcAddress, Trust, UuidMatch, ipmi::SuiteChoice, same_system_uuid};
 
-use super::{Networks, PasswordFile};
+use super::{Networks, Password};
 
 /// What the agent knows, and what it may touch.
 #[derive(Debug, Clone)]
@@ -54,12 +54,12 @@ pub struct BmcEntry {
     pub address: BmcAddress,
     /// User name.
     pub username: String,
-    /// Where the password lies.
-    pub password: PasswordFile,
+    /// Where the password is.
+    pub password: Password,
     /// What certificate is believed.
     pub trust: Trust,
-    /// Where the IPMI key K_g lies, where the BMC has one.
-    pub kg: Option<PasswordFile>,
+    /// Where the IPMI key K_g is, where the BMC has one.
+    pub kg: Option<Password>,
     /// How it wants to be spoken to.
     pub options: BmcOptions,
 }

@@ -1,68 +1,58 @@
-//! From the file as written to a configuration, or to the list of everything wrong with it.
+//! From the files as written to a configuration, or to the list of everything wrong with them.
 
 mod bmc;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use rackhand_bmc::{Trust, UuidMatch, same_system_uuid};
 use rackhand_proto::identity::is_name;
 
-use super::{Config, HostEntry, Inventory, Networks, Remote, Times, file};
+use super::{
+    Config, Fingerprint, HostEntry, Inventory, Networks, Remote, Staging, Times, file,
+    place::{Notes, Spot},
+};
 use bmc::Around;
 
-/// An error of the YAML itself or of its shape, with line and column.
-pub(super) fn yaml_problem(error: &serde_saphyr::Error) -> String {
-    let text = error.to_string();
-    let first = text.lines().next().unwrap_or_default().to_owned();
-    match error.location() {
-        Some(at) if !first.contains("line") => {
-            format!("line {}, column {}: {first}", at.line(), at.column())
-        }
-        _ => first,
-    }
-}
-
+/// A PDU that needs longer between two hosts is broken.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 /// What selects hosts without being a label.
 const SPOKEN_FOR: [&str; 5] = ["name", "node", "rack", "position", "pdu"];
 
-struct Judge<'a> {
-    beside: &'a Path,
-    credentials: Option<&'a Path>,
-    problems: Vec<String>,
-}
-
-pub(super) fn judge(
-    path: &Path,
-    file: file::File,
-    credentials: Option<&Path>,
-) -> Result<Config, Vec<String>> {
-    let mut judge = Judge {
-        beside: path.parent().unwrap_or(Path::new("")),
-        credentials,
-        problems: Vec::new(),
-    };
-    let config = judge.config(path, file);
-    match config {
-        Some(config) if judge.problems.is_empty() => Ok(config),
-        _ => Err(judge.problems),
-    }
+pub(super) struct Judge<'a> {
+    pub(super) path: &'a Path,
+    pub(super) beside: &'a Path,
+    pub(super) credentials: Option<&'a Path>,
+    pub(super) root: Spot,
+    pub(super) notes: Notes,
+    /// Files and directories that were read.
+    pub(super) read: Vec<PathBuf>,
 }
 
 impl Judge<'_> {
-    fn problem(&mut self, place: &str, what: impl std::fmt::Display) {
-        self.problems.push(format!("{place}: {what}"));
+    fn problem(&mut self, spot: &Spot, what: impl std::fmt::Display) {
+        self.notes.problem(spot, what);
     }
 
-    fn config(&mut self, path: &Path, file: file::File) -> Option<Config> {
-        if !is_name(&file.rack) {
+    /// `None`: something that must be there is missing, and noted.
+    pub(super) fn config(&mut self, file: file::File) -> Option<Config> {
+        let root = self.root.clone();
+        if let Some(rack) = &file.rack
+            && !is_name(rack)
+        {
             let what = "a rack's name is 1 to 63 letters, digits, '.', '-' or '_'";
-            self.problem("rack", format_args!("{:?}: {what}", file.rack));
+            self.problem(&root.key("rack"), format_args!("{rack:?}: {what}"));
         }
         let remote = self.remote(&file);
-        let networks = self.networks(&file.allowed_bmc_networks);
+        let admin = self.socket_address("admin_listen", file.admin_listen.as_deref());
+        let networks = self.networks(file.allowed_bmc_networks.as_deref());
         let times = self.times(&file.defaults);
         let default_trust = match &file.defaults.trust {
-            Some(trust) => self.trust("defaults.trust", trust),
+            Some(trust) => self.trust(trust),
             None => Some(Trust::System),
         };
         let around = Around {
@@ -73,17 +63,20 @@ impl Judge<'_> {
         let hosts: Vec<Option<HostEntry>> = file
             .hosts
             .iter()
-            .enumerate()
-            .map(|(index, host)| self.host(index, host, &around))
+            .map(|host| self.host(host, &around))
             .collect();
         self.duplicates(&file.hosts, &hosts);
+        let staging = self.staging(&file);
         Some(Config {
-            path: path.to_owned(),
-            rack: file.rack,
+            path: self.path.to_owned(),
+            sources: Fingerprint::of(Vec::new()),
+            rack: file.rack?,
             remote,
-            socket: self.beside.join(file.socket),
-            state: self.beside.join(file.state),
+            admin,
+            socket: self.beside.join(file.socket?),
+            state: self.beside.join(file.state?),
             times,
+            staging,
             inventory: Inventory {
                 hosts: hosts.into_iter().collect::<Option<_>>()?,
                 networks,
@@ -94,49 +87,60 @@ impl Judge<'_> {
     }
 
     fn remote(&mut self, file: &file::File) -> Option<Remote> {
+        let root = self.root.clone();
         match (&file.listen, &file.tls) {
             (None, None) => None,
             (Some(_), None) => {
                 self.problem(
-                    "tls",
+                    &root.key("tls"),
                     "missing: `listen` needs the directory of a certificate",
                 );
                 None
             }
             (None, Some(_)) => {
                 self.problem(
-                    "listen",
+                    &root.key("listen"),
                     "missing: `tls` is given, but no address to listen on",
                 );
                 None
             }
-            (Some(listen), Some(tls)) => match listen.parse() {
-                Ok(listen) => Some(Remote {
-                    listen,
-                    tls: self.beside.join(tls),
-                }),
-                Err(_) => {
-                    let what = "not an IP address and port, such as 0.0.0.0:7443 or [::]:7443";
-                    self.problem("listen", format_args!("{listen:?}: {what}"));
-                    None
-                }
-            },
+            (Some(listen), Some(tls)) => Some(Remote {
+                listen: self.socket_address("listen", Some(listen))?,
+                tls: self.beside.join(tls),
+            }),
         }
     }
 
-    fn networks(&mut self, networks: &[String]) -> Networks {
-        if networks.is_empty() {
-            self.problem(
-                "allowed_bmc_networks",
-                "empty: the agent could touch no BMC at all",
-            );
+    fn socket_address(&mut self, key: &str, text: Option<&str>) -> Option<SocketAddr> {
+        let text = text?;
+        let address = text.parse().ok();
+        if address.is_none() {
+            let what = "not an IP address and port, such as 0.0.0.0:7443 or [::]:7443";
+            let spot = self.root.key(key);
+            self.problem(&spot, format_args!("{text:?}: {what}"));
         }
+        address
+    }
+
+    fn networks(&mut self, networks: Option<&[String]>) -> Networks {
+        let spot = self.root.key("allowed_bmc_networks");
+        let networks = match networks {
+            Some([]) => {
+                self.problem(&spot, "empty: the agent could touch no BMC at all");
+                &[]
+            }
+            Some(networks) => networks,
+            None => {
+                self.problem(&spot, "missing: name the networks in which BMCs may be");
+                &[]
+            }
+        };
         let mut good = Vec::new();
         for (index, text) in networks.iter().enumerate() {
             match text.parse() {
                 Ok(net) => good.push(net),
                 Err(_) => self.problem(
-                    &format!("allowed_bmc_networks[{index}]"),
+                    &spot.item(index),
                     format_args!("{text:?}: not a network, such as 10.1.0.0/16 or fd00::/64"),
                 ),
             }
@@ -146,76 +150,97 @@ impl Judge<'_> {
 
     fn times(&mut self, defaults: &file::Defaults) -> Times {
         let mut times = Times::default();
-        for (name, given, time) in [
-            (
-                "connect_timeout",
-                defaults.connect_timeout,
-                &mut times.connect,
-            ),
-            ("call_timeout", defaults.call_timeout, &mut times.call),
-            (
-                "operation_deadline",
-                defaults.operation_deadline,
-                &mut times.operation,
-            ),
-            ("poll_max", defaults.poll_max, &mut times.poll_max),
-            (
-                "resend_after",
-                defaults.resend_after,
-                &mut times.resend_after,
-            ),
-            (
-                "shutdown_grace",
-                defaults.shutdown_grace,
-                &mut times.shutdown_grace,
-            ),
-        ] {
-            let Some(file::Seconds(given)) = given else {
-                continue;
+        for (name, given) in &defaults.times {
+            let time = match *name {
+                "connect_timeout" => &mut times.connect,
+                "call_timeout" => &mut times.call,
+                "operation_deadline" => &mut times.operation,
+                "poll_max" => &mut times.poll_max,
+                "resend_after" => &mut times.resend_after,
+                "shutdown_grace" => &mut times.shutdown_grace,
+                // Judged with the staging.
+                _ => continue,
             };
-            if given.is_zero() && name != "shutdown_grace" {
-                self.problem(&format!("defaults.{name}"), "must be longer than zero");
+            *time = *given;
+            if given.is_zero() && *name != "shutdown_grace" {
+                let spot = self.root.key("defaults").key(name);
+                self.problem(&spot, "must be longer than zero");
             }
-            *time = given;
         }
         times
     }
 
-    fn trust(&mut self, place: &str, trust: &file::Trust) -> Option<Trust> {
+    fn staging(&mut self, file: &file::File) -> Staging {
+        let mut staging = Staging::default();
+        for (name, given) in &file.defaults.times {
+            if *name == "power_on_interval" {
+                staging.interval = *given;
+                let spot = self.root.key("defaults").key(name);
+                self.interval(&spot, *given);
+            }
+        }
+        for pdu in &file.pdus {
+            if !file
+                .hosts
+                .iter()
+                .any(|host| host.pdu.as_ref() == Some(&pdu.name))
+            {
+                self.problem(&pdu.spot, "no host of the inventory has this pdu");
+            }
+            if let Some(interval) = pdu.power_on_interval {
+                self.interval(&pdu.spot.key("power_on_interval"), interval);
+                staging.pdus.insert(pdu.name.clone(), interval);
+            }
+        }
+        staging
+    }
+
+    fn interval(&mut self, spot: &Spot, interval: Duration) {
+        if interval > LONGEST_INTERVAL {
+            self.problem(spot, format_args!("longer than {LONGEST_INTERVAL:?}"));
+        }
+    }
+
+    pub(super) fn trust(&mut self, trust: &file::Trust) -> Option<Trust> {
+        let spot = &trust.spot;
         match (&trust.ca_file, &trust.sha256, trust.insecure) {
             (Some(path), None, false) => {
                 let path = self.beside.join(path);
-                match std::fs::read(&path) {
-                    Ok(pem) => Some(Trust::CaBundle(pem)),
-                    Err(error) => {
-                        let what = format!("{}: {error}", path.display());
-                        self.problem(&format!("{place}.ca_file"), what);
-                        None
-                    }
+                let pem = std::fs::read(&path);
+                let problem = pem
+                    .as_ref()
+                    .err()
+                    .map(|e| format!("{}: {e}", path.display()));
+                if !self.read.contains(&path) {
+                    self.read.push(path);
                 }
+                if let Some(problem) = problem {
+                    self.problem(&spot.key("ca_file"), problem);
+                }
+                pem.ok().map(Trust::CaBundle)
             }
             (None, Some(pin), false) => Trust::pin(pin)
-                .map_err(|error| self.problem(&format!("{place}.sha256"), error))
+                .map_err(|error| self.problem(&spot.key("sha256"), error))
                 .ok(),
             (None, None, true) => Some(Trust::Insecure),
             _ => {
-                self.problem(
-                    place,
-                    "give exactly one of ca_file, sha256 and insecure: true",
-                );
+                let what = "give exactly one of ca_file, sha256 and insecure = true";
+                self.problem(spot, what);
                 None
             }
         }
     }
 
-    fn host(&mut self, index: usize, host: &file::Host, around: &Around) -> Option<HostEntry> {
-        let place = place(index, host);
-        if !is_name(&host.name) {
+    fn host(&mut self, host: &file::Host, around: &Around) -> Option<HostEntry> {
+        let spot = &host.spot;
+        if let Some(name) = &host.name
+            && !is_name(name)
+        {
             let what = "1 to 63 letters, digits, '.', '-' or '_'";
-            self.problem(&format!("{place}.name"), format_args!("must be {what}"));
+            self.problem(&spot.key("name"), format_args!("must be {what}"));
         }
         if let Some(uuid) = &host.system_uuid {
-            self.uuid(&format!("{place}.system_uuid"), uuid);
+            self.uuid(&spot.key("system_uuid"), uuid);
         }
         for (field, value) in [
             ("node_name", &host.node_name),
@@ -228,13 +253,13 @@ impl Judge<'_> {
                 .as_deref()
                 .is_some_and(|value| value.trim().is_empty())
             {
-                self.problem(&format!("{place}.{field}"), "is empty");
+                self.problem(&spot.key(field), "is empty");
             }
         }
-        self.labels(&place, &host.labels);
-        let mut bmcs = self.bmcs(&place, &host.bmc, around)?.into_iter();
+        self.labels(spot, &host.labels);
+        let mut bmcs = self.bmcs(host, around)?.into_iter();
         Some(HostEntry {
-            name: host.name.clone(),
+            name: host.name.clone()?,
             node_name: host.node_name.clone(),
             provider_id: host.provider_id.clone(),
             system_uuid: host.system_uuid.clone(),
@@ -248,70 +273,56 @@ impl Judge<'_> {
     }
 
     /// Labels select hosts on a command line, so they must read there as they are written here.
-    fn labels(&mut self, place: &str, labels: &BTreeMap<String, String>) {
+    fn labels(&mut self, host: &Spot, labels: &BTreeMap<String, String>) {
         for (key, value) in labels {
+            let spot = host.key("labels").key(key);
             if !is_name(key) || SPOKEN_FOR.contains(&key.as_str()) {
                 let what = "a label is 1 to 63 letters, digits, '.', '-' or '_', and not one of";
                 let taken = SPOKEN_FOR.join(", ");
-                self.problem(
-                    &format!("{place}.labels"),
-                    format_args!("{key:?}: {what} {taken}"),
-                );
+                self.problem(&spot, format_args!("{key:?}: {what} {taken}"));
             } else if !is_name(value) {
                 let what = "a value is 1 to 63 letters, digits, '.', '-' or '_'";
-                self.problem(
-                    &format!("{place}.labels.{key}"),
-                    format_args!("{value:?}: {what}"),
-                );
+                self.problem(&spot, format_args!("{value:?}: {what}"));
             }
         }
     }
 
-    fn uuid(&mut self, place: &str, text: &str) {
+    fn uuid(&mut self, spot: &Spot, text: &str) {
         if uuid::Uuid::try_parse(text.trim()).is_err() {
             let what = "not a UUID, such as 4c4c4544-0042-3510-8054-c2c04f4e4e32";
-            self.problem(place, format_args!("{text:?}: {what}"));
+            self.problem(spot, format_args!("{text:?}: {what}"));
         } else if same_system_uuid(text, text) == UuidMatch::Unknown {
             let what = "a placeholder of the firmware: it identifies nothing; leave it out";
-            self.problem(place, format_args!("{text:?}: {what}"));
+            self.problem(spot, format_args!("{text:?}: {what}"));
         }
     }
 
     fn duplicates(&mut self, hosts: &[file::Host], entries: &[Option<HostEntry>]) {
-        let mut seen: BTreeMap<(&str, String), usize> = BTreeMap::new();
-        let mut clash = Vec::new();
-        for (index, host) in hosts.iter().enumerate() {
+        let mut seen: BTreeMap<(&str, String), &Spot> = BTreeMap::new();
+        for host in hosts {
             let uuid = host.system_uuid.as_deref().and_then(canonical_uuid);
             for (field, value) in [
-                ("name", Some(host.name.clone())),
+                ("name", host.name.clone()),
                 ("node_name", host.node_name.clone()),
                 ("provider_id", host.provider_id.clone()),
                 ("system_uuid", uuid),
             ] {
                 let Some(value) = value else { continue };
-                if let Some(first) = seen.insert((field, value), index) {
-                    clash.push((index, first, field));
+                if let Some(first) = seen.insert((field, value), &host.spot) {
+                    let first = elsewhere(first, &host.spot);
+                    let what = format!("is also that of {first}");
+                    self.problem(&host.spot.key(field), what);
                 }
             }
-        }
-        for (index, first, field) in clash {
-            let other = place(first, &hosts[first]);
-            let place = place(index, &hosts[index]);
-            self.problem(
-                &format!("{place}.{field}"),
-                format_args!("is also that of {other}"),
-            );
         }
         self.same_bmc(hosts, entries);
     }
 
     fn same_bmc(&mut self, hosts: &[file::Host], entries: &[Option<HostEntry>]) {
-        let mut by_endpoint: BTreeMap<String, Vec<(usize, Option<&str>)>> = BTreeMap::new();
-        for (index, entry) in entries.iter().enumerate() {
+        let mut by_endpoint: BTreeMap<String, Vec<(&Spot, Option<&str>)>> = BTreeMap::new();
+        for (host, entry) in hosts.iter().zip(entries) {
             let Some(entry) = entry else { continue };
-            let places = hosts.get(index).map(|host| host.bmc.places());
-            let places = places.unwrap_or_default().into_iter();
-            for (bmc, (at, _)) in entry.bmcs().zip(places) {
+            for (bmc, written) in entry.bmcs().zip(&host.bmcs) {
                 let endpoint = bmc.address.endpoint();
                 let system = bmc.address.system();
                 let others = by_endpoint.entry(endpoint.clone()).or_default();
@@ -319,17 +330,25 @@ impl Judge<'_> {
                     .iter()
                     .find(|(_, other)| other.is_none() || system.is_none() || *other == system);
                 if let Some((first, _)) = clash {
-                    let place = format!("{}.{at}.address", place(index, &hosts[index]));
-                    let other = self::place(*first, &hosts[*first]);
-                    self.problems.push(format!(
-                        "{place}: {endpoint} is also the BMC of {other}; where one BMC has \
-                         several systems, name a different one in each address"
-                    ));
+                    let first = elsewhere(first, &host.spot);
+                    let what = format!(
+                        "{endpoint} is also the BMC of {first}; where one BMC has several \
+                         systems, name a different one in each address"
+                    );
+                    self.problem(&written.spot.key("address"), what);
                 }
-                others.push((index, system));
+                others.push((&host.spot, system));
             }
         }
     }
+}
+
+/// A place as it is told at another.
+fn elsewhere(spot: &Spot, at: &Spot) -> String {
+    if spot.file() == at.file() {
+        return spot.to_string();
+    }
+    format!("{spot} in {}", spot.file().display())
 }
 
 /// The same text for both byte orders.
@@ -337,8 +356,4 @@ fn canonical_uuid(text: &str) -> Option<String> {
     let uuid = uuid::Uuid::try_parse(text.trim()).ok()?;
     let turned = uuid::Uuid::from_bytes(uuid.to_bytes_le());
     Some(uuid.min(turned).to_string())
-}
-
-fn place(index: usize, host: &file::Host) -> String {
-    format!("hosts[{index}] ({})", host.name)
 }

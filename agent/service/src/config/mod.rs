@@ -1,44 +1,86 @@
-//! The one configuration file: what this agent is, and which hosts it knows.
+//! The one configuration file and the inventory that it names: what this agent is, and which
+//! hosts it knows.
 //!
-//! Owns: reading the file, judging it whole, and finding a host by any of its names. Must never:
-//! hold a password (only where it lies), start with a mistake in the file, or stop at the first.
+//! Owns: reading the files, judging them whole, and finding a host by any of its names. Must never:
+//! show a password, start with a mistake in a file, or stop at the first.
 
+mod document;
 mod file;
 mod inventory;
 mod judge;
-mod password;
+mod manifests;
+mod place;
+mod secret;
+mod sources;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use ipnet::IpNet;
 use rackhand_bmc::{Protocol, Trust};
+use secrecy::zeroize::Zeroizing;
 
 pub use inventory::{Ambiguous, BmcEntry, BmcOptions, HostEntry, Inventory};
-pub use password::{PasswordError, PasswordFile};
+pub use place::Problem;
+use place::{Notes, Spot};
+pub use secret::{Password, PasswordError};
+pub use sources::Fingerprint;
 
 /// A good configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where it was read.
     pub path: PathBuf,
+    /// Every file and directory that it came from, as they were then.
+    pub sources: Fingerprint,
     /// Which rack this is; its certificate must say the same.
     pub rack: String,
     /// Where controllers and remote operators connect, and the directory of the certificate for
     /// it. `None`: only the local socket is served.
     pub remote: Option<Remote>,
+    /// Where health and metrics are served in plain HTTP; `None`: nowhere.
+    pub admin: Option<SocketAddr>,
     /// The local socket.
     pub socket: PathBuf,
     /// The directory of the journal.
     pub state: PathBuf,
     /// Times.
     pub times: Times,
+    /// How power-on is spread over time.
+    pub staging: Staging,
     /// The hosts and networks.
     pub inventory: Inventory,
+}
+
+/// How long after one host another on the same PDU may be switched on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Staging {
+    /// For a PDU without an interval of its own.
+    pub interval: Duration,
+    /// By PDU.
+    pub pdus: BTreeMap<String, Duration>,
+}
+
+impl Default for Staging {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(1),
+            pdus: BTreeMap::new(),
+        }
+    }
+}
+
+impl Staging {
+    /// That of one PDU.
+    pub fn of(&self, pdu: &str) -> Duration {
+        self.pdus.get(pdu).copied().unwrap_or(self.interval)
+    }
 }
 
 /// The listener for callers from afar.
@@ -106,16 +148,18 @@ pub struct ConfigError {
     /// The file.
     pub path: PathBuf,
     /// Each mistake with its place.
-    pub problems: Vec<String>,
+    pub problems: Vec<Problem>,
+    /// Every file and directory of which a change may mend it.
+    pub sources: Fingerprint,
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "configuration {}: ", self.path.display())?;
         match self.problems.as_slice() {
-            [one] => f.write_str(one),
+            [one] => write!(f, "configuration: {one}"),
             many => {
-                write!(f, "{} problems", many.len())?;
+                let path = self.path.display();
+                write!(f, "configuration {path}: {} mistakes", many.len())?;
                 many.iter()
                     .try_for_each(|problem| write!(f, "\n  {problem}"))
             }
@@ -126,37 +170,83 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// Reads and judges a file. Relative paths in it start at its own directory, those of
-    /// passwords at systemd's credentials directory where there is one. Blocks on the disk.
+    /// Reads and judges a file and the inventory that it names. Relative paths start at the
+    /// directory of the file in which they are written. Blocks on the disk.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
             path: path.to_owned(),
-            problems: vec![format!("cannot be read: {error}")],
+            problems: vec![Problem {
+                file: path.to_owned(),
+                at: None,
+                key: String::new(),
+                what: format!("cannot be read: {error}"),
+            }],
+            sources: Fingerprint::of(vec![path.to_owned()]),
         })?;
-        Self::parse(path, &text, credentials.as_deref())
+        Self::parse(path, &Zeroizing::new(text), credentials.as_deref())
     }
 
-    /// The same from text.
+    /// The same from the text of the file.
     pub fn parse(path: &Path, text: &str, credentials: Option<&Path>) -> Result<Self, ConfigError> {
-        let failed = |problems| ConfigError {
-            path: path.to_owned(),
-            problems,
+        let mut notes = Notes::default();
+        let shared: Arc<Path> = path.into();
+        let mut file = document::read(&shared, text, &mut notes, file::File::read);
+        let beside = path.parent().unwrap_or(Path::new(""));
+        let root = Spot::root(&shared);
+        let (hosts, inventory) = sources::read(&file.inventory, beside, &root, &mut notes);
+        file.hosts.extend(hosts);
+        let mut watched = vec![path.to_owned()];
+        watched.extend(inventory);
+        let mut judge = judge::Judge {
+            path,
+            beside,
+            credentials,
+            root,
+            notes,
+            read: watched,
         };
-        let file: file::File = serde_saphyr::from_str(text)
-            .map_err(|error| failed(vec![judge::yaml_problem(&error)]))?;
-        judge::judge(path, file, credentials).map_err(failed)
+        let config = judge.config(file);
+        let sources = Fingerprint::of(judge.read);
+        match config {
+            Some(config) if judge.notes.problems.is_empty() => Ok(Self { sources, ..config }),
+            _ => Err(ConfigError {
+                path: path.to_owned(),
+                problems: judge.notes.into_problems(),
+                sources,
+            }),
+        }
     }
 
     /// What works, but should be looked at: passwords that cannot be read just now or by too
-    /// many, certificates that are not verified. Reads every password file.
+    /// many, or that are written in the files themselves, certificates that are not verified.
+    /// Reads every password file, and runs no command.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
+        let mut inline: BTreeMap<&Path, usize> = BTreeMap::new();
         for host in &self.inventory.hosts {
             for bmc in host.bmcs() {
                 let found = bmc.warnings().into_iter();
                 warnings.extend(found.map(|warning| format!("{}: {warning}", host.name)));
+                for password in std::iter::once(&bmc.password).chain(&bmc.kg) {
+                    if let Some(file) = password.stands_in() {
+                        *inline.entry(file).or_default() += 1;
+                    }
+                }
             }
+        }
+        warnings.extend(inline.into_iter().map(|(file, count)| {
+            format!(
+                "{}: {count} passwords stand in it: whoever reads the file has them; better are \
+                 password_file, password_credential and password_command",
+                file.display()
+            )
+        }));
+        if let Some(admin) = self.admin.filter(|admin| !admin.ip().is_loopback()) {
+            warnings.push(format!(
+                "admin_listen: {admin} is not an address of this machine alone: whoever reaches \
+                 it reads metrics, without TLS"
+            ));
         }
         warnings
     }
@@ -178,13 +268,13 @@ impl BmcEntry {
                 warnings.push("the BMC is spoken to without TLS".to_owned());
             }
         }
-        for file in std::iter::once(&self.password).chain(&self.kg) {
-            match file.read() {
-                Err(error) => warnings.push(error.to_string()),
-                Ok(_) if file.is_open_to_all() => {
-                    warnings.push(format!("password file {file} can be read by everybody"));
+        for password in std::iter::once(&self.password).chain(&self.kg) {
+            match password.read_now() {
+                Some(Err(error)) => warnings.push(error.to_string()),
+                Some(Ok(_)) if password.is_open_to_all() => {
+                    warnings.push(format!("{password} can be read by everybody"));
                 }
-                Ok(_) => {}
+                _ => {}
             }
         }
         warnings

@@ -96,6 +96,9 @@ impl Engine {
     }
 
     fn launch(&self, wish: Wish, handle: Arc<Handle>, overridden: Option<HoldRecord>) {
+        if overridden.is_some() {
+            self.shared.metrics.overridden();
+        }
         info!(
             operation = %wish.id, host = %wish.target.host, action = wish.action.word(),
             by = %wish.authority, owner = %wish.owner, force = wish.force, "operation begun"

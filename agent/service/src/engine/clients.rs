@@ -4,19 +4,20 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use rackhand_bmc::{
-    Accepted, Bmc, BmcAddress, BmcError, ErrorKind, PowerCommand, PowerReading, Trust,
+    Accepted, Bmc, BmcAddress, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, Trust,
 };
 use secrecy::SecretString;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::{
-    lane::{Lane, permit},
+    lane::{Lane, Lanes},
     target::{Access, Target},
 };
 use crate::{
-    config::{BmcEntry, BmcOptions, Inventory, PasswordError, PasswordFile, Times},
+    config::{BmcEntry, BmcOptions, Config, Inventory, PasswordError},
     driver::{BmcSpec, Driver},
+    metrics::Metrics,
 };
 
 /// A client that nobody has used for so long gives its session back.
@@ -27,6 +28,50 @@ struct Entry {
     specs: Vec<BmcSpec>,
     bmc: Arc<dyn Bmc>,
     used: Instant,
+}
+
+/// What a call is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// A reading of power.
+    Read,
+    /// A power command.
+    Command,
+    /// A reading of something else.
+    Look,
+    /// A change of something else.
+    Change,
+}
+
+impl Asked {
+    /// Whether it may have had an effect where no answer came.
+    fn changes(self) -> bool {
+        matches!(self, Self::Command | Self::Change)
+    }
+
+    /// For metrics.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Command => "command",
+            Self::Look => "look",
+            Self::Change => "change",
+        }
+    }
+}
+
+/// One of the ways to a BMC, with a client of its own. It is to be closed.
+pub(crate) struct Way {
+    pub(crate) spec: BmcSpec,
+    pub(crate) bmc: Result<Arc<dyn Bmc>, BmcError>,
+}
+
+impl Way {
+    pub(crate) async fn close(self) {
+        if let Ok(bmc) = self.bmc {
+            close(bmc).await;
+        }
+    }
 }
 
 /// A password that a BMC refuses. Each further try counts towards locking the account, so tries
@@ -58,33 +103,45 @@ fn patience(times: u32) -> Duration {
 #[derive(Debug)]
 pub(crate) struct Clients {
     driver: Arc<dyn Driver>,
-    inventory: Arc<Inventory>,
-    times: Times,
-    /// For each endpoint of the inventory the one that stands for all of its hosts.
-    shared: HashMap<String, String>,
-    lanes: Mutex<HashMap<String, Arc<Lane>>>,
+    metrics: Arc<Metrics>,
+    lanes: Mutex<Lanes>,
     cache: Mutex<HashMap<String, Entry>>,
     rejected: Mutex<HashMap<String, Rejected>>,
 }
 
 impl Clients {
-    pub(crate) fn new(driver: Arc<dyn Driver>, inventory: Arc<Inventory>, times: Times) -> Self {
+    pub(crate) fn new(
+        driver: Arc<dyn Driver>,
+        inventory: &Inventory,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             driver,
-            shared: inventory.lanes(),
-            inventory,
-            times,
-            lanes: Mutex::default(),
+            metrics,
+            lanes: Mutex::new(Lanes::new(inventory)),
             cache: Mutex::default(),
             rejected: Mutex::default(),
         }
     }
 
     pub(crate) fn lane(&self, target: &Target) -> Arc<Lane> {
-        let endpoint = target.address.endpoint();
-        let shared = self.shared.get(&endpoint).cloned();
-        let lane = shared.unwrap_or(endpoint);
-        self.lanes.lock().entry(lane).or_default().clone()
+        self.lanes.lock().of(target.address.endpoint())
+    }
+
+    /// Goes by another inventory from now on, and then `taken` is called, before anybody takes
+    /// another lane.
+    ///
+    /// # Errors
+    /// Endpoints that would have to share a lane while both are in use.
+    pub(crate) fn change(
+        &self,
+        inventory: &Inventory,
+        taken: impl FnOnce(),
+    ) -> Result<(), Vec<String>> {
+        let mut lanes = self.lanes.lock();
+        lanes.change(inventory)?;
+        taken();
+        Ok(())
     }
 
     /// Reads power, waiting for the BMC's other callers within `limit`.
@@ -95,7 +152,7 @@ impl Clients {
     ) -> Result<PowerReading, BmcError> {
         let lane = self.lane(target);
         let reading = async {
-            let _permit = permit(&lane.call).await;
+            let _permit = lane.call().await;
             self.read_now(target).await
         };
         match timeout(limit, reading).await {
@@ -106,13 +163,8 @@ impl Clients {
 
     /// Reads power; the caller holds the lane.
     pub(crate) async fn read_now(&self, target: &Target) -> Result<PowerReading, BmcError> {
-        let bmc = self.client(target).await?;
-        let limit = self.wall();
-        let result = match timeout(limit, bmc.power()).await {
-            Ok(result) => result,
-            Err(_) => Err(late(&target.address, limit, false)),
-        };
-        self.settle(target, result)
+        self.ask(target, wall(&target.config), Asked::Read, |bmc| bmc.power())
+            .await
     }
 
     /// Sends a command; the caller holds the lane and has written down that it does.
@@ -121,19 +173,30 @@ impl Clients {
         target: &Target,
         command: PowerCommand,
     ) -> Result<Accepted, BmcError> {
-        let bmc = self.client(target).await?;
-        let limit = self.wall();
-        let result = match timeout(limit, bmc.command(command)).await {
-            Ok(result) => result,
-            Err(_) => Err(late(&target.address, limit, true)),
-        };
-        self.settle(target, result)
+        let limit = wall(&target.config);
+        self.ask(target, limit, Asked::Command, move |bmc| {
+            bmc.command(command)
+        })
+        .await
     }
 
-    /// The driver keeps the time itself and knows better what it was waiting for; this is for a
-    /// driver that does not come back.
-    fn wall(&self) -> Duration {
-        self.times.call + Duration::from_secs(1)
+    /// Any call; the caller holds the lane. `limit` is for a driver that does not come back.
+    pub(crate) async fn ask<T>(
+        &self,
+        target: &Target,
+        limit: Duration,
+        asked: Asked,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send,
+    ) -> Result<T, BmcError> {
+        let bmc = self.client(target).await?;
+        let begun = Instant::now();
+        let result = match timeout(limit, call(bmc.as_ref())).await {
+            Ok(result) => result,
+            Err(_) => Err(late(&target.address, limit, asked.changes())),
+        };
+        let kind = result.as_ref().err().map(|error| error.kind);
+        self.metrics.call(asked.label(), kind, begun.elapsed());
+        self.settle(target, result)
     }
 
     /// After a refused password the next call starts from the beginning, with the file as it is
@@ -148,6 +211,11 @@ impl Clients {
                     retry_after: None,
                     ..error
                 };
+                if let Access::Inventory(host) = &target.access {
+                    for bmc in host.bmcs() {
+                        bmc.password.forget();
+                    }
+                }
                 if let Some(entry) = cache.remove(&target.key) {
                     let before = rejected
                         .get(&target.key)
@@ -195,7 +263,7 @@ impl Clients {
         self.check_rejected(target, &specs)?;
         // Each time, because a name may lead elsewhere tomorrow.
         for spec in &specs {
-            self.check_network(&spec.address).await?;
+            check_network(&target.config, &spec.address).await?;
         }
         let old = {
             let mut cache = self.cache.lock();
@@ -223,8 +291,30 @@ impl Clients {
         Ok(bmc)
     }
 
+    /// A client for each way to the BMC alone, for a diagnosis. A password that was refused a
+    /// moment ago is not tried again.
+    pub(crate) async fn ways(&self, target: &Target) -> Result<Vec<Way>, BmcError> {
+        let specs = self.specs(target).await?;
+        let refused = self.check_rejected(target, &specs).err();
+        let mut ways = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let bmc = match &refused {
+                Some(error) => Err(error.clone()),
+                None => {
+                    let (driver, only) = (self.driver.clone(), vec![spec.clone()]);
+                    tokio::task::spawn_blocking(move || driver.connect(only))
+                        .await
+                        .map_err(|error| fault(&spec.address, error.to_string()))?
+                }
+            };
+            ways.push(Way { spec, bmc });
+        }
+        Ok(ways)
+    }
+
     /// Every way to the BMC, in their order.
     async fn specs(&self, target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
+        let times = &target.config.times;
         let host = match &target.access {
             Access::Inventory(host) => host,
             Access::Sent {
@@ -235,7 +325,7 @@ impl Clients {
                 let trust = if *insecure {
                     Trust::Insecure
                 } else {
-                    self.inventory.default_trust.clone()
+                    target.config.inventory.default_trust.clone()
                 };
                 return Ok(vec![BmcSpec {
                     address: target.address.clone(),
@@ -244,14 +334,14 @@ impl Clients {
                     kg: None,
                     trust,
                     options: BmcOptions::default(),
-                    connect_timeout: self.times.connect,
-                    call_timeout: self.times.call,
+                    connect_timeout: times.connect,
+                    call_timeout: times.call,
                 }]);
             }
         };
         let count = host.bmcs().count();
         // Together they take no longer than one call may.
-        let share = self.times.call / u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let share = times.call / u32::try_from(count).unwrap_or(u32::MAX).max(1);
         let mut specs = Vec::with_capacity(count);
         for bmc in host.bmcs() {
             let (password, kg) = secrets(bmc).await?;
@@ -262,35 +352,11 @@ impl Clients {
                 kg,
                 trust: bmc.trust.clone(),
                 options: bmc.options.clone(),
-                connect_timeout: self.times.connect.min(share),
+                connect_timeout: times.connect.min(share),
                 call_timeout: share,
             });
         }
         Ok(specs)
-    }
-
-    /// An agent touches only BMCs in its networks. All addresses of a name must lie in them.
-    async fn check_network(&self, address: &BmcAddress) -> Result<(), BmcError> {
-        let host = address.host();
-        let ips: Vec<IpAddr> = match host.parse() {
-            Ok(ip) => vec![ip],
-            Err(_) => {
-                let found = tokio::net::lookup_host((host.as_str(), address.port()));
-                match timeout(self.times.connect, found).await {
-                    Ok(Ok(found)) => found.map(|socket| socket.ip()).collect(),
-                    Ok(Err(error)) => return Err(unresolved(address, &error.to_string())),
-                    Err(_) => return Err(unresolved(address, "no answer in time")),
-                }
-            }
-        };
-        let networks = &self.inventory.networks;
-        match ips.iter().find(|ip| !networks.allow(**ip)) {
-            None => Ok(()),
-            Some(ip) => Err(fault(
-                address,
-                format!("{ip} is not in allowed_bmc_networks ({networks}) of this agent"),
-            )),
-        }
     }
 
     /// Closes clients that nobody needs any more; `all` at the end.
@@ -307,23 +373,48 @@ impl Clients {
         };
         let closing = idle.into_iter().map(|entry| close(entry.bmc));
         futures::future::join_all(closing).await;
-        self.lanes
-            .lock()
-            .retain(|_, lane| Arc::strong_count(lane) > 1);
+        self.lanes.lock().sweep();
     }
 }
 
-/// Password and K_g of an entry, as their files are now.
-async fn secrets(bmc: &BmcEntry) -> Result<(SecretString, Option<SecretString>), BmcError> {
-    let (password, kg) = (bmc.password.clone(), bmc.kg.clone());
-    let read = move || {
-        let kg = kg.as_ref().map(PasswordFile::read).transpose()?;
-        Ok::<_, PasswordError>((password.read()?, kg))
+/// The driver keeps the time itself and knows better what it was waiting for; this is for a
+/// driver that does not come back.
+fn wall(config: &Config) -> Duration {
+    config.times.call + Duration::from_secs(1)
+}
+
+/// An agent touches only BMCs in its networks. All addresses of a name must lie in them.
+async fn check_network(config: &Config, address: &BmcAddress) -> Result<(), BmcError> {
+    let host = address.host();
+    let ips: Vec<IpAddr> = match host.parse() {
+        Ok(ip) => vec![ip],
+        Err(_) => {
+            let found = tokio::net::lookup_host((host.as_str(), address.port()));
+            match timeout(config.times.connect, found).await {
+                Ok(Ok(found)) => found.map(|socket| socket.ip()).collect(),
+                Ok(Err(error)) => return Err(unresolved(address, &error.to_string())),
+                Err(_) => return Err(unresolved(address, "no answer in time")),
+            }
+        }
     };
-    tokio::task::spawn_blocking(read)
-        .await
-        .map_err(|error| fault(&bmc.address, error.to_string()))?
-        .map_err(|error| fault(&bmc.address, error.to_string()))
+    let networks = &config.inventory.networks;
+    match ips.iter().find(|ip| !networks.allow(**ip)) {
+        None => Ok(()),
+        Some(ip) => Err(fault(
+            address,
+            format!("{ip} is not in allowed_bmc_networks ({networks}) of this agent"),
+        )),
+    }
+}
+
+/// Password and K_g of an entry, as they are now.
+async fn secrets(bmc: &BmcEntry) -> Result<(SecretString, Option<SecretString>), BmcError> {
+    let failed = |error: PasswordError| fault(&bmc.address, error.to_string());
+    let kg = match &bmc.kg {
+        Some(kg) => Some(kg.read().await.map_err(failed)?),
+        None => None,
+    };
+    Ok((bmc.password.read().await.map_err(failed)?, kg))
 }
 
 async fn close(bmc: Arc<dyn Bmc>) {

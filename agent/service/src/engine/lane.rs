@@ -5,20 +5,25 @@
 //! Must never: let two hard power-offs overtake each other, or anything overtake another host's
 //! command that is under way.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::handle::Handle;
-use crate::journal::Action;
+use crate::{config::Inventory, journal::Action};
 
 /// What one BMC can do at once: one operation, one call.
 #[derive(Debug)]
 pub(crate) struct Lane {
     queue: Mutex<Queue<Arc<Handle>>>,
     moved: watch::Sender<()>,
-    pub(crate) call: Semaphore,
+    call: Semaphore,
+    /// How many operations wait for the call.
+    urgent: watch::Sender<usize>,
 }
 
 impl Default for Lane {
@@ -27,14 +32,111 @@ impl Default for Lane {
             queue: Mutex::default(),
             moved: watch::channel(()).0,
             call: Semaphore::new(1),
+            urgent: watch::channel(0).0,
         }
+    }
+}
+
+impl Lane {
+    /// The BMC for one call, in the order of asking.
+    pub(crate) async fn call(&self) -> SemaphorePermit<'_> {
+        permit(&self.call).await
+    }
+
+    /// The same for an operation: who reads at length makes way.
+    pub(crate) async fn urgent(&self) -> SemaphorePermit<'_> {
+        struct Waiting<'a>(&'a watch::Sender<usize>);
+        impl Drop for Waiting<'_> {
+            fn drop(&mut self) {
+                self.0
+                    .send_modify(|waiting| *waiting = waiting.saturating_sub(1));
+            }
+        }
+        self.urgent.send_modify(|waiting| *waiting += 1);
+        let _waiting = Waiting(&self.urgent);
+        permit(&self.call).await
+    }
+
+    /// Waits until an operation waits for the call.
+    pub(crate) async fn wanted(&self) {
+        let mut urgent = self.urgent.subscribe();
+        if urgent.wait_for(|waiting| *waiting > 0).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Every lane that is in use, and which endpoints share one.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    /// For each endpoint of the inventory the one that stands for all of its hosts.
+    shared: HashMap<String, String>,
+    lanes: HashMap<String, Arc<Lane>>,
+}
+
+impl Lanes {
+    pub(crate) fn new(inventory: &Inventory) -> Self {
+        Self {
+            shared: inventory.lanes(),
+            lanes: HashMap::new(),
+        }
+    }
+
+    /// That of an endpoint.
+    pub(crate) fn of(&mut self, endpoint: String) -> Arc<Lane> {
+        let shared = self.shared.get(&endpoint).cloned();
+        let lane = shared.unwrap_or(endpoint);
+        self.lanes.entry(lane).or_default().clone()
+    }
+
+    /// Forgets those that nobody uses.
+    pub(crate) fn sweep(&mut self) {
+        self.lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+    }
+
+    /// Goes by another inventory. A lane in use stays the lane of its endpoints, so that nobody
+    /// passes by what goes on there.
+    ///
+    /// # Errors
+    /// Endpoints that would have to share a lane while each of theirs is in use.
+    pub(crate) fn change(&mut self, inventory: &Inventory) -> Result<(), Vec<String>> {
+        self.sweep();
+        let used = |endpoint: &String| {
+            let lane = self.shared.get(endpoint).unwrap_or(endpoint);
+            self.lanes.contains_key(lane).then(|| lane.clone())
+        };
+        let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (endpoint, first) in inventory.lanes() {
+            groups.entry(first).or_default().push(endpoint);
+        }
+        let mut shared = HashMap::new();
+        for (first, endpoints) in groups {
+            let mut lanes: Vec<String> = endpoints.iter().filter_map(used).collect();
+            lanes.sort();
+            lanes.dedup();
+            if lanes.len() > 1 {
+                return Err(lanes);
+            }
+            let lane = lanes.pop().unwrap_or(first);
+            shared.extend(endpoints.into_iter().map(|one| (one, lane.clone())));
+        }
+        // What has left the inventory goes on in its lane until it ends.
+        for (endpoint, lane) in &self.shared {
+            if self.lanes.contains_key(lane) {
+                shared
+                    .entry(endpoint.clone())
+                    .or_insert_with(|| lane.clone());
+            }
+        }
+        self.shared = shared;
+        Ok(())
     }
 }
 
 /// How an operation stands to the others of its BMC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rank {
-    /// Waits for a host to shut down by itself.
+    /// Waits for a host to shut down by itself, or does not concern power.
     Soft,
     /// A hard power-off.
     HardOff,
@@ -86,7 +188,12 @@ impl Place {
 
     /// From now on it is not overtaken any more.
     pub(crate) fn hold_firmly(&self) {
-        self.lane.queue.lock().hold_firmly(self.number);
+        self.lane.queue.lock().set_soft(self.number, false);
+    }
+
+    /// From now on a hard power-off overtakes it: it only waits.
+    pub(crate) fn stand_aside(&self) {
+        self.lane.queue.lock().set_soft(self.number, true);
     }
 }
 
@@ -98,7 +205,7 @@ impl Drop for Place {
 }
 
 /// A place in a lane's semaphore. It is never closed; if it were, nobody would be served.
-pub(crate) async fn permit(semaphore: &Semaphore) -> SemaphorePermit<'_> {
+async fn permit(semaphore: &Semaphore) -> SemaphorePermit<'_> {
     match semaphore.acquire().await {
         Ok(permit) => permit,
         Err(_) => std::future::pending().await,
@@ -162,10 +269,10 @@ impl<T: Clone> Queue<T> {
             .is_some_and(|place| place.number == number)
     }
 
-    fn hold_firmly(&mut self, number: u64) {
+    fn set_soft(&mut self, number: u64, soft: bool) {
         for place in &mut self.places {
             if place.number == number {
-                place.soft = false;
+                place.soft = soft;
             }
         }
     }
@@ -234,11 +341,35 @@ mod tests {
     }
 
     #[test]
+    fn one_that_only_waits_to_switch_on_is_overtaken() {
+        let mut queue = queue(&[(Rank::Other, "on"), (Rank::Other, "cycle")]);
+        queue.set_soft(0, true);
+        let (_, overtaken) = queue.join(Rank::HardOff, "off");
+        assert_eq!(overtaken, ["on"]);
+        assert_eq!(order(&queue), ["on", "off", "cycle"]);
+    }
+
+    #[test]
     fn one_that_forces_already_is_not_overtaken() {
         let mut queue = queue(&[(Rank::Soft, "soft"), (Rank::Other, "on")]);
-        queue.hold_firmly(0);
+        queue.set_soft(0, false);
         let (_, overtaken) = queue.join(Rank::HardOff, "off");
         assert!(overtaken.is_empty());
         assert_eq!(order(&queue), ["soft", "on", "off"]);
+    }
+
+    #[tokio::test]
+    async fn a_reader_learns_that_an_operation_waits() {
+        let lane = Lane::default();
+        let reading = lane.call().await;
+        let waiting = lane.urgent();
+        tokio::pin!(waiting);
+        assert!(futures::poll!(waiting.as_mut()).is_pending());
+        lane.wanted().await;
+        drop(reading);
+        drop(waiting.await);
+        let wanted = lane.wanted();
+        tokio::pin!(wanted);
+        assert!(futures::poll!(wanted).is_pending(), "nobody waits any more");
     }
 }

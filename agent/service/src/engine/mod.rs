@@ -4,13 +4,18 @@
 //! never: end an operation because a caller has gone, run two on one BMC, let one BMC wait for
 //! another, or start anything that the journal has not taken.
 
+mod aside;
 mod begin;
 mod clients;
 mod handle;
 mod lane;
+mod probe;
 mod recover;
+mod reload;
 mod run;
+mod staged;
 mod target;
+mod turns;
 pub(crate) mod wire;
 
 use std::{
@@ -19,6 +24,7 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use futures::{Stream, StreamExt, future::Either};
 use parking_lot::Mutex;
 use rackhand_bmc::{BmcError, PowerReading, operation::Asked};
@@ -29,14 +35,18 @@ use tonic::Status;
 use tracing::{info, warn};
 
 use crate::{
-    config::{Config, Inventory},
+    config::Config,
     driver::Driver,
     journal::{
         self, Action, Authority, HoldRecord, Journal, JournalError, OperationRecord, TermRecord,
     },
+    metrics::Metrics,
 };
+pub(crate) use aside::Change;
 use clients::Clients;
 use handle::Handle;
+pub use reload::{Changes, NotTaken};
+use staged::Turns;
 pub(crate) use target::{Target, resolve};
 
 /// Finished operations that are remembered with all their events; older ones with their outcome.
@@ -47,6 +57,11 @@ const SWEEP: Duration = Duration::from_secs(30);
 pub(super) struct Shared {
     pub(super) journal: Journal,
     pub(super) clients: Clients,
+    pub(super) metrics: Arc<Metrics>,
+    /// The configuration in force.
+    pub(super) config: ArcSwap<Config>,
+    /// Who may switch on when.
+    pub(super) turns: Turns,
     /// Running operations end now.
     pub(super) stop: CancellationToken,
     start: Instant,
@@ -77,10 +92,8 @@ pub(crate) struct Wish {
 pub(crate) struct Engine {
     shared: Arc<Shared>,
     pub(crate) rack: Arc<str>,
-    pub(crate) inventory: Arc<Inventory>,
     /// Changes with each start.
     pub(crate) instance: Arc<str>,
-    read_limit: Duration,
     /// Nothing new is begun.
     closing: CancellationToken,
     handles: Arc<Mutex<Handles>>,
@@ -95,20 +108,26 @@ struct Handles {
 
 impl Engine {
     /// Must be called within a tokio runtime.
-    pub(crate) fn start(config: &Config, journal: Journal, driver: Arc<dyn Driver>) -> Self {
-        let inventory = Arc::new(config.inventory.clone());
+    pub(crate) fn start(
+        config: Config,
+        journal: Journal,
+        driver: Arc<dyn Driver>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let rack = config.rack.as_str().into();
         let shared = Arc::new(Shared {
             journal,
-            clients: Clients::new(driver, inventory.clone(), config.times.clone()),
+            clients: Clients::new(driver, &config.inventory, metrics.clone()),
+            metrics,
+            config: ArcSwap::from_pointee(config),
+            turns: Turns::default(),
             stop: CancellationToken::new(),
             start: Instant::now(),
             terms: Mutex::default(),
         });
         let engine = Self {
             shared,
-            rack: config.rack.as_str().into(),
-            inventory,
-            read_limit: config.times.call,
+            rack,
             instance: uuid::Uuid::new_v4().to_string().into(),
             closing: CancellationToken::new(),
             handles: Arc::default(),
@@ -124,6 +143,11 @@ impl Engine {
             }
         });
         engine
+    }
+
+    /// The configuration in force now.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        self.shared.config.load_full()
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -238,14 +262,17 @@ impl Engine {
                     terms.insert(election, asked);
                 }
             }
-            Err(known) => warn!(
-                election,
-                term = number,
-                holder,
-                highest = known.number,
-                by = known.holder,
-                "an old term was claimed"
-            ),
+            Err(known) => {
+                self.shared.metrics.refused(Refusal::StaleTerm.label());
+                warn!(
+                    election,
+                    term = number,
+                    holder,
+                    highest = known.number,
+                    by = known.holder,
+                    "an old term was claimed"
+                );
+            }
         }
         Ok(result)
     }
@@ -344,6 +371,16 @@ impl Engine {
         tokio::task::spawn_blocking(move || journal.close())
             .await
             .ok();
+    }
+
+    /// Whether it takes nothing new.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.is_cancelled()
+    }
+
+    /// How many operations run, and how many of them wait for their PDU's turn.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        (self.running().len(), self.shared.turns.waiting())
     }
 
     fn running(&self) -> Vec<Arc<Handle>> {

@@ -14,15 +14,16 @@ impl Engine {
                 operation,
                 "the operation was interrupted by the last stop of the agent"
             );
-            let (shared, inventory) = (self.shared.clone(), self.inventory.clone());
-            let limit = self.read_limit;
+            let (shared, config) = (self.shared.clone(), self.config());
+            let limit = config.times.call;
             self.spawn(async move {
                 let Ok(Some(record)) = shared.journal.operation(operation.clone()).await else {
                     return;
                 };
                 // A BMC that a controller had named is read when that controller asks again: its
                 // password is not kept.
-                let mut known = inventory.hosts.iter().map(Target::of);
+                let hosts = config.inventory.hosts.iter();
+                let mut known = hosts.map(|host| Target::of(&config, host));
                 let Some(target) = known.find(|target| target.key == record.key) else {
                     return;
                 };

@@ -15,7 +15,8 @@ use tracing::{info, warn};
 use super::{
     Shared,
     handle::Handle,
-    lane::{Place, permit},
+    lane::Place,
+    staged::Granted,
     target::Target,
     wire::{self, failure_to_proto},
 };
@@ -45,7 +46,7 @@ struct Evidence {
 }
 
 /// Why a run ends other than by decision.
-enum Stop {
+pub(super) enum Stop {
     /// The agent stops.
     Agent,
     /// The journal does not take what must be written first.
@@ -59,7 +60,13 @@ impl Run {
         let outcome = self.outcome(place).await;
         let at = wall_clock();
         let id = self.handle.id.clone();
+        let took = self.handle.begun.elapsed();
+        let word = outcome_word(outcome.code());
+        self.shared
+            .metrics
+            .operation(self.handle.action, word, took);
         if let Err(error) = self.shared.journal.finish(id, at, outcome.clone()).await {
+            self.shared.metrics.journal_error();
             warn!(operation = %self.handle.id, host = %self.handle.host, %error, "cannot write the outcome down");
         }
         info!(
@@ -68,7 +75,7 @@ impl Run {
             action = self.handle.action,
             outcome = outcome.code().as_str_name(),
             commands = outcome.commands_sent,
-            elapsed = ?self.handle.begun.elapsed(),
+            elapsed = ?took,
             "{}", outcome.message,
         );
         self.handle.event(Event::Outcome(outcome));
@@ -82,6 +89,7 @@ impl Run {
     async fn outcome(&self, place: Place) -> v1::Outcome {
         let mut op = Operation::new(self.asked.clone());
         let mut evidence = Evidence::default();
+        let mut granted = Granted::default();
         let turn = tokio::select! {
             () = place.turn() => true,
             () = sleep_until(self.handle.begun + op.deadline()) => false,
@@ -101,9 +109,12 @@ impl Run {
             let stopped = match op.next(self.now()) {
                 Next::Done(ending) => return self.ended(&ending, evidence),
                 Next::Wait(until) => self.wait(until).await,
+                Next::Send(PowerCommand::On) if !granted.is_valid() => {
+                    self.pdu_turn(&place, &mut op, &mut granted).await
+                }
                 next => {
                     let call = tokio::select! {
-                        call = permit(&place.lane().call) => call,
+                        call = place.lane().urgent() => call,
                         () = sleep_until(self.handle.begun + op.deadline()) => continue,
                         () = self.handle.cancel.cancelled() => continue,
                         () = self.shared.stop.cancelled() => {
@@ -113,6 +124,9 @@ impl Run {
                     let stopped = if next == Next::Read {
                         self.read(&mut op, &mut evidence).await
                     } else {
+                        if next == Next::Send(PowerCommand::On) {
+                            granted = Granted::default();
+                        }
                         self.send(&mut op, &mut evidence).await
                     };
                     drop(call);
@@ -176,6 +190,7 @@ impl Run {
         let id = self.handle.id.clone();
         let written = self.shared.journal.sending(id, wall_clock()).await;
         if let Err(error) = written {
+            self.shared.metrics.journal_error();
             return Err(Stop::Journal(error.to_string()));
         }
         if self.handle.cancel.is_cancelled() {
@@ -185,6 +200,7 @@ impl Run {
             return Err(Stop::Agent);
         }
         op.sending(self.now());
+        self.shared.metrics.command(command_word(command));
         evidence.commands += 1;
         evidence.told = false;
         self.handle.event(Event::CommandSent(v1::CommandSent {
@@ -274,6 +290,7 @@ impl Run {
             readings,
             commands_sent: evidence.commands,
             failure,
+            detail: wire::detail(ending).into(),
         }
     }
 
@@ -285,6 +302,7 @@ impl Run {
                  sent",
                 self.target.host
             ),
+            detail: v1::OutcomeDetail::NotSent.into(),
             ..v1::Outcome::default()
         }
     }
@@ -329,6 +347,19 @@ fn command_word(command: PowerCommand) -> &'static str {
         PowerCommand::SoftOff => "soft-off",
         PowerCommand::Reset => "reset",
         PowerCommand::Nmi => "nmi",
+    }
+}
+
+/// For metrics.
+fn outcome_word(code: v1::OutcomeCode) -> &'static str {
+    match code {
+        v1::OutcomeCode::Unspecified => "unspecified",
+        v1::OutcomeCode::Confirmed => "confirmed",
+        v1::OutcomeCode::Unconfirmed => "unconfirmed",
+        v1::OutcomeCode::Failed => "failed",
+        v1::OutcomeCode::IdentityMismatch => "identity-mismatch",
+        v1::OutcomeCode::Cancelled => "cancelled",
+        v1::OutcomeCode::Interrupted => "interrupted",
     }
 }
 

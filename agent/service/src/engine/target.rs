@@ -1,11 +1,13 @@
 //! Which host and which BMC a caller means.
 
+use std::sync::Arc;
+
 use rackhand_bmc::{BmcAddress, UuidMatch, operation::Expected, same_system_uuid};
 use rackhand_proto::{Refusal, v1};
 use secrecy::SecretString;
 use tonic::Status;
 
-use crate::config::{HostEntry, Inventory};
+use crate::config::{Config, HostEntry};
 
 /// A host whose BMC we know how to reach.
 #[derive(Debug, Clone)]
@@ -17,6 +19,9 @@ pub(crate) struct Target {
     /// Of its BMC, that of the first driver.
     pub(crate) address: BmcAddress,
     pub(crate) access: Access,
+    /// The configuration by which it was found. An operation ends under the one it began with,
+    /// whatever is loaded in the meantime.
+    pub(crate) config: Arc<Config>,
 }
 
 /// Where user and password come from.
@@ -31,13 +36,36 @@ pub(crate) enum Access {
 }
 
 impl Target {
-    pub(crate) fn of(host: &HostEntry) -> Self {
+    pub(crate) fn of(config: &Arc<Config>, host: &HostEntry) -> Self {
         Self {
             host: host.name.clone(),
             key: key(&host.bmc.address),
             address: host.bmc.address.clone(),
             access: Access::Inventory(Box::new(host.clone())),
+            config: config.clone(),
         }
+    }
+
+    /// What feeds it, where the inventory says so.
+    pub(crate) fn pdu(&self) -> Option<&str> {
+        match &self.access {
+            Access::Inventory(host) => host.pdu.as_deref(),
+            Access::Sent { .. } => None,
+        }
+    }
+
+    /// The same host in another configuration; `None`: it is not in there.
+    pub(crate) fn again(&self, config: &Arc<Config>) -> Option<Self> {
+        if matches!(self.access, Access::Sent { .. }) {
+            let allowed = config.inventory.accept_endpoints;
+            return allowed.then(|| Self {
+                config: config.clone(),
+                ..self.clone()
+            });
+        }
+        let mut hosts = config.inventory.hosts.iter();
+        let host = hosts.find(|host| key(&host.bmc.address) == self.key)?;
+        Some(Self::of(config, host))
     }
 
     /// Whom the BMC must manage: what the caller says, and what the inventory says where the
@@ -77,14 +105,14 @@ fn key(address: &BmcAddress) -> String {
 
 /// Finds the host; `may_bring` tells whether the caller may name a BMC that is not known here.
 pub(crate) fn resolve(
-    inventory: &Inventory,
-    rack: &str,
+    config: &Arc<Config>,
     target: Option<v1::Target>,
     may_bring: bool,
 ) -> Result<Target, Status> {
     let Some(target) = target else {
         return Err(Status::invalid_argument("no target: name a host"));
     };
+    let (inventory, rack) = (&config.inventory, &config.rack);
     let name = target.host.trim();
     if name.len() > 512 || name.chars().any(char::is_control) {
         return Err(Status::invalid_argument(
@@ -96,7 +124,7 @@ pub(crate) fn resolve(
             .find(name)
             .map_err(|error| Status::failed_precondition(error.to_string()))?;
         if let Some(host) = found {
-            return Ok(Target::of(host));
+            return Ok(Target::of(config, host));
         }
     }
     let Some(endpoint) = target.endpoint else {
@@ -114,7 +142,7 @@ pub(crate) fn resolve(
         .parse()
         .map_err(|error| Status::invalid_argument(format!("host {name}: {error}")))?;
     if let Some(host) = inventory.find_bmc(&address) {
-        return Ok(Target::of(host));
+        return Ok(Target::of(config, host));
     }
     if !may_bring {
         return Err(Status::permission_denied(
@@ -141,5 +169,6 @@ pub(crate) fn resolve(
             password: SecretString::from(endpoint.password),
             insecure: endpoint.insecure_skip_verify,
         },
+        config: config.clone(),
     })
 }

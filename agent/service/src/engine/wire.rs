@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rackhand_bmc::{BmcError, ErrorKind, PowerReading, PowerState, Protocol, SystemIdentity};
+use rackhand_bmc::{
+    BmcError, ErrorKind, PowerReading, PowerState, Protocol, SystemIdentity, operation::Ending,
+};
 use rackhand_proto::{
     convert::{duration_to_proto, timestamp_to_proto},
     v1::{self, await_response::Event},
@@ -64,6 +66,17 @@ pub(crate) fn failure_to_proto(host: &str, error: &BmcError) -> v1::Failure {
     v1::Failure {
         kind: kind.into(),
         message: format!("host {host}: {error}"),
+    }
+}
+
+/// What there is to say of an ending beyond its code.
+pub(crate) fn detail(ending: &Ending) -> v1::OutcomeDetail {
+    match ending {
+        Ending::NotShutDown { .. } => v1::OutcomeDetail::NotShutDown,
+        Ending::Unknown { .. } => v1::OutcomeDetail::Unknown,
+        Ending::NotSent { .. } => v1::OutcomeDetail::NotSent,
+        Ending::NeedsPower { .. } => v1::OutcomeDetail::NeedsPower,
+        _ => v1::OutcomeDetail::Unspecified,
     }
 }
 

@@ -3,7 +3,10 @@
 //! Owns: who may ask what, and the words of every refusal. Must never: decide by what a message
 //! says about its sender, answer a reading from memory, or let a caller cut an operation.
 
+mod aside;
 mod caller;
+mod checkup;
+mod convert;
 mod watch;
 mod wish;
 
@@ -14,7 +17,7 @@ use rackhand_proto::v1::{self, power_server::Power, read_power_response::Result 
 use tonic::{Request, Response, Status};
 
 use crate::{
-    config::{HostEntry, Times},
+    config::HostEntry,
     engine::{Engine, Target, resolve, wire},
     journal::{Asked, HoldRecord},
 };
@@ -32,22 +35,15 @@ const LONGEST_LIST: u32 = 1000;
 #[derive(Clone)]
 pub(crate) struct PowerService {
     engine: Engine,
-    times: Times,
 }
 
 impl PowerService {
-    pub(crate) fn new(engine: Engine, times: Times) -> Self {
-        Self { engine, times }
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { engine }
     }
 
     fn target(&self, caller: &Caller, target: Option<v1::Target>) -> Result<Target, Status> {
-        let engine = &self.engine;
-        resolve(
-            &engine.inventory,
-            &engine.rack,
-            target,
-            caller.is_controller(),
-        )
+        resolve(&self.engine.config(), target, caller.is_controller())
     }
 }
 
@@ -76,8 +72,9 @@ impl Power for PowerService {
             let hold: Option<&HoldRecord> = holds.get(&target.key);
             hold.map(|hold| hold.owner.clone()).unwrap_or_default()
         };
-        let hosts = self.engine.inventory.hosts.iter().map(|host| {
-            let held_by = held_by(&Target::of(host));
+        let config = self.engine.config();
+        let hosts = config.inventory.hosts.iter().map(|host| {
+            let held_by = held_by(&Target::of(&config, host));
             host_to_proto(host, held_by)
         });
         Ok(Response::new(v1::ListHostsResponse {
@@ -93,7 +90,7 @@ impl Power for PowerService {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let target = self.target(&caller, request.target)?;
-        let limit = time("timeout", request.timeout.as_ref())?.unwrap_or(self.times.call);
+        let limit = time("timeout", request.timeout.as_ref())?.unwrap_or(target.config.times.call);
         let result = read(&self.engine, &target, limit.min(LONGEST_READ)).await;
         Ok(Response::new(v1::ReadPowerResponse {
             result: Some(result),
@@ -109,7 +106,7 @@ impl Power for PowerService {
         let target = self.target(&caller, request.target)?;
         let interval = time("interval", request.interval.as_ref())?.unwrap_or_default();
         let interval = interval.max(SHORTEST_WATCH);
-        let watch = watch::watch(self.engine.clone(), target, interval, self.times.call);
+        let watch = watch::watch(self.engine.clone(), target, interval);
         Ok(Response::new(Box::pin(watch)))
     }
 
@@ -139,7 +136,7 @@ impl Power for PowerService {
         request: Request<v1::BeginRequest>,
     ) -> Result<Response<v1::BeginResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let wish = wish(&self.engine, &self.times, caller, request.into_inner())?;
+        let wish = wish(&self.engine, caller, request.into_inner())?;
         let (started, status) = self.engine.begin(wish).await?;
         Ok(Response::new(v1::BeginResponse {
             started,
@@ -207,6 +204,55 @@ impl Power for PowerService {
             .release(target, authority, owner, request.force)
             .await?;
         Ok(Response::new(v1::ReleaseResponse { released }))
+    }
+
+    async fn read_boot(
+        &self,
+        request: Request<v1::ReadBootRequest>,
+    ) -> Result<Response<v1::ReadBootResponse>, Status> {
+        self.boot(request).await
+    }
+
+    async fn set_boot(
+        &self,
+        request: Request<v1::SetBootRequest>,
+    ) -> Result<Response<v1::SetBootResponse>, Status> {
+        self.boot_set(request).await
+    }
+
+    async fn identify(
+        &self,
+        request: Request<v1::IdentifyRequest>,
+    ) -> Result<Response<v1::IdentifyResponse>, Status> {
+        self.lit(request).await
+    }
+
+    async fn read_sensors(
+        &self,
+        request: Request<v1::ReadSensorsRequest>,
+    ) -> Result<Response<v1::ReadSensorsResponse>, Status> {
+        self.sensors(request).await
+    }
+
+    async fn read_events(
+        &self,
+        request: Request<v1::ReadEventsRequest>,
+    ) -> Result<Response<v1::ReadEventsResponse>, Status> {
+        self.events(request).await
+    }
+
+    async fn clear_events(
+        &self,
+        request: Request<v1::ClearEventsRequest>,
+    ) -> Result<Response<v1::ClearEventsResponse>, Status> {
+        self.events_cleared(request).await
+    }
+
+    async fn check_host(
+        &self,
+        request: Request<v1::CheckHostRequest>,
+    ) -> Result<Response<v1::CheckHostResponse>, Status> {
+        self.checked(request).await
     }
 }
 

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use futures::Stream;
-use rackhand_proto::v1::{self, read_power_response, watch_power_response::Result as Watched};
+use rackhand_proto::{
+    Refusal,
+    v1::{self, read_power_response, watch_power_response::Result as Watched},
+};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
@@ -14,9 +17,10 @@ struct Watch {
     engine: Engine,
     target: Target,
     interval: Duration,
-    limit: Duration,
     closing: CancellationToken,
     last: Option<String>,
+    /// Its host has left the inventory.
+    gone: bool,
 }
 
 /// Ends when the agent stops; the reader ends it earlier by going away.
@@ -24,24 +28,26 @@ pub(super) fn watch(
     engine: Engine,
     target: Target,
     interval: Duration,
-    limit: Duration,
 ) -> impl Stream<Item = Result<v1::WatchPowerResponse, Status>> + Send {
     let watch = Watch {
         closing: engine.closing(),
         engine,
         target,
         interval,
-        limit,
         last: None,
+        gone: false,
     };
     futures::stream::unfold(watch, |mut watch| async move {
         let next = watch.next().await?;
-        Some((Ok(next), watch))
+        Some((next, watch))
     })
 }
 
 impl Watch {
-    async fn next(&mut self) -> Option<v1::WatchPowerResponse> {
+    async fn next(&mut self) -> Option<Result<v1::WatchPowerResponse, Status>> {
+        if self.gone {
+            return None;
+        }
         loop {
             if self.last.is_some() {
                 tokio::select! {
@@ -49,8 +55,22 @@ impl Watch {
                     () = self.closing.cancelled() => return None,
                 }
             }
+            let config = self.engine.config();
+            if !std::sync::Arc::ptr_eq(&config, &self.target.config) {
+                match self.target.again(&config) {
+                    Some(target) => self.target = target,
+                    None => {
+                        self.gone = true;
+                        return Some(Err(Refusal::UnknownHost.status(format!(
+                            "host {} has left the inventory of rack {}",
+                            self.target.host, config.rack
+                        ))));
+                    }
+                }
+            }
+            let limit = config.times.call;
             let result = tokio::select! {
-                result = read(&self.engine, &self.target, self.limit) => result,
+                result = read(&self.engine, &self.target, limit) => result,
                 () = self.closing.cancelled() => return None,
             };
             let (mark, result) = match result {
@@ -65,9 +85,9 @@ impl Watch {
             };
             if self.last.as_ref() != Some(&mark) {
                 self.last = Some(mark);
-                return Some(v1::WatchPowerResponse {
+                return Some(Ok(v1::WatchPowerResponse {
                     result: Some(result),
-                });
+                }));
             }
         }
     }

@@ -11,7 +11,6 @@ use tonic::Status;
 
 use super::caller::{Caller, owner};
 use crate::{
-    config::Times,
     engine::{Engine, Wish, resolve},
     journal::{Action, Authority},
 };
@@ -30,18 +29,14 @@ const LONGEST_HOLD_OFF: Duration = Duration::from_secs(60);
 
 pub(super) fn wish(
     engine: &Engine,
-    times: &Times,
     caller: Caller,
     request: v1::BeginRequest,
 ) -> Result<Wish, Status> {
     let id = operation_id(request.operation_id)?;
     let is_controller = caller.is_controller();
-    let target = resolve(
-        &engine.inventory,
-        &engine.rack,
-        request.target,
-        is_controller,
-    )?;
+    let config = engine.config();
+    let times = &config.times;
+    let target = resolve(&config, request.target, is_controller)?;
     let authority = caller.authority(request.term, Some(request.sequence))?;
     let owner = owner(&authority, request.owner)?;
     let expected = target.expected(request.expect.as_ref())?;

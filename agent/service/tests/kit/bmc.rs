@@ -7,8 +7,9 @@ use std::sync::{
 
 use rackhand_agent_service::{BmcSpec, Driver};
 use rackhand_bmc::{
-    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, PowerState,
-    Protocol, SystemIdentity,
+    Accepted, Bmc, BmcError, BmcFuture, BootDevice, BootOverride, BootPersistence, ErrorKind,
+    EventLog, Facts, Identify, PowerCommand, PowerReading, PowerState, Protocol, Sensor,
+    SensorHealth, SensorKind, SensorRole, SystemIdentity,
 };
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
@@ -36,6 +37,16 @@ pub(crate) struct FakeBmc {
     pub(crate) ons: AtomicU32,
     pub(crate) reads: watch::Sender<u32>,
     pub(crate) closed: AtomicU32,
+    pub(crate) boot: Mutex<BootOverride>,
+    /// Every change beside power that reached it.
+    pub(crate) changes: Mutex<Vec<String>>,
+    pub(crate) changed: watch::Sender<u32>,
+    /// Its LED is lit or not, no more.
+    pub(crate) no_timer: Mutex<bool>,
+    /// Its sensors take for ever while true.
+    pub(crate) slow: watch::Sender<bool>,
+    /// How often reading its sensors was begun.
+    pub(crate) sensed: watch::Sender<u32>,
     busy: AtomicU32,
     pub(crate) most_at_once: AtomicU32,
 }
@@ -57,6 +68,16 @@ impl FakeBmc {
             ons: AtomicU32::new(0),
             reads: watch::channel(0).0,
             closed: AtomicU32::new(0),
+            boot: Mutex::new(BootOverride {
+                device: BootDevice::Normal,
+                persistence: BootPersistence::Once,
+                mode: None,
+            }),
+            changes: Mutex::default(),
+            changed: watch::channel(0).0,
+            no_timer: Mutex::new(false),
+            slow: watch::channel(false).0,
+            sensed: watch::channel(0).0,
             busy: AtomicU32::new(0),
             most_at_once: AtomicU32::new(0),
         }
@@ -120,6 +141,18 @@ impl FakeBmc {
         tokio::task::yield_now().await;
         self.dead.subscribe().wait_for(|dead| !dead).await.unwrap();
         done()
+    }
+
+    pub(crate) fn changes(&self) -> Vec<String> {
+        self.changes.lock().unwrap().clone()
+    }
+
+    /// Takes a change beside power.
+    async fn change(&self, what: String) -> Accepted {
+        self.call(|| self.changes.lock().unwrap().push(what.clone()))
+            .await;
+        self.changed.send_modify(|changed| *changed += 1);
+        FakeClient::accepted(&what)
     }
 
     fn follow(&self, state: PowerState) {
@@ -240,6 +273,68 @@ impl Bmc for FakeClient {
         Box::pin(async {
             self.bmc.closed.fetch_add(1, Ordering::SeqCst);
             Ok(())
+        })
+    }
+
+    fn boot(&self) -> BmcFuture<'_, BootOverride> {
+        Box::pin(async {
+            self.bmc.call(|| {}).await;
+            Ok(*self.bmc.boot.lock().unwrap())
+        })
+    }
+
+    fn set_boot(&self, wanted: BootOverride) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            let accepted = self.bmc.change(format!("boot {:?}", wanted.device)).await;
+            *self.bmc.boot.lock().unwrap() = wanted;
+            Ok(accepted)
+        })
+    }
+
+    fn identify(&self, wanted: Identify) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            if *self.bmc.no_timer.lock().unwrap() && matches!(wanted, Identify::For(_)) {
+                return Err(self.error(ErrorKind::Unsupported, "no timer", false));
+            }
+            Ok(self.bmc.change(format!("LED {wanted:?}")).await)
+        })
+    }
+
+    fn sensors(&self) -> BmcFuture<'_, Vec<Sensor>> {
+        Box::pin(async {
+            self.bmc.sensed.send_modify(|sensed| *sensed += 1);
+            self.bmc.call(|| {}).await;
+            let mut slow = self.bmc.slow.subscribe();
+            slow.wait_for(|slow| !slow).await.unwrap();
+            Ok(vec![Sensor {
+                name: "Draw".into(),
+                kind: SensorKind::Power,
+                role: Some(SensorRole::PowerDraw),
+                value: Some(312.0),
+                unit: "W".into(),
+                health: SensorHealth::Unknown,
+            }])
+        })
+    }
+
+    fn event_log(&self, limit: usize) -> BmcFuture<'_, EventLog> {
+        Box::pin(async move {
+            self.bmc.call(|| {}).await;
+            Ok(EventLog {
+                entries: Vec::new(),
+                total: Some(limit),
+            })
+        })
+    }
+
+    fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
+        Box::pin(async { Ok(self.bmc.change("log cleared".into()).await) })
+    }
+
+    fn facts(&self) -> BmcFuture<'_, Facts> {
+        Box::pin(async {
+            self.bmc.call(|| {}).await;
+            Ok(Facts::default())
         })
     }
 }

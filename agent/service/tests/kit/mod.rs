@@ -33,8 +33,10 @@ pub(crate) struct Site {
     pub(crate) dir: TempDir,
     pub(crate) ca: Ca,
     pub(crate) bmcs: FakeRack,
-    /// Lines at the end of the configuration.
+    /// Lines of the configuration.
     pub(crate) extra: String,
+    /// Lines of each host.
+    pub(crate) of_host: String,
 }
 
 impl Site {
@@ -45,6 +47,7 @@ impl Site {
             ca: Ca::new(),
             bmcs: FakeRack::new(hosts),
             extra: String::new(),
+            of_host: String::new(),
         };
         std::fs::write(site.dir.path().join("password"), "secret").unwrap();
         std::fs::create_dir(site.dir.path().join("tls")).unwrap();
@@ -54,22 +57,25 @@ impl Site {
 
     pub(crate) fn config(&self) -> Config {
         let mut text = format!(
-            "rack: r1\nlisten: 127.0.0.1:0\ntls: tls\nsocket: agent.sock\nstate: state\n\
-             allowed_bmc_networks: [10.0.0.0/24]\n{}\nhosts:\n",
+            "rack = 'r1'\nlisten = '127.0.0.1:0'\ntls = 'tls'\nsocket = 'agent.sock'\n\
+             state = 'state'\nallowed_bmc_networks = ['10.0.0.0/24']\n{}\n",
             if self.extra.is_empty() {
-                "defaults: {call_timeout: 2s, shutdown_grace: 0s}"
+                "defaults.call_timeout = '2s'\ndefaults.shutdown_grace = '0s'"
             } else {
                 &self.extra
             }
         );
         for n in 1..=self.bmcs.len() {
             text.push_str(&format!(
-                "  - name: node-{n}\n    node_name: worker-{n}\n    bmc: {{address: \
-                 'redfish://10.0.0.{n}/redfish/v1/Systems/1', username: ops, password_file: \
-                 password}}\n"
+                "[[hosts]]\nname = 'node-{n}'\nnode_name = 'worker-{n}'\n\
+                 bmc.address = 'redfish://10.0.0.{n}/redfish/v1/Systems/1'\n\
+                 bmc.username = 'ops'\nbmc.password_file = 'password'\n{}",
+                self.of_host
             ));
         }
-        Config::parse(&self.dir.path().join("agent.yaml"), &text, None).unwrap()
+        let path = self.dir.path().join("agent.toml");
+        std::fs::write(&path, &text).unwrap();
+        Config::parse(&path, &text, None).unwrap()
     }
 
     pub(crate) async fn start(&self) -> Agent {

@@ -278,7 +278,10 @@ impl Agents {
                             news.send(Followed::View(finished(&outcome))).ok();
                             return;
                         }
-                        Event::Accepted(_) | Event::Reading(_) | Event::Failure(_) => continue,
+                        Event::Accepted(_)
+                        | Event::Reading(_)
+                        | Event::Failure(_)
+                        | Event::Waiting(_) => continue,
                     };
                     if news.send(told).is_err() {
                         return;

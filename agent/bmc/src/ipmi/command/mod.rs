@@ -4,6 +4,7 @@
 //! bound on any bytes of a BMC, or take what is missing for an error where the rest is of use.
 
 mod dcmi;
+mod facts;
 mod fru;
 mod identity;
 mod makers;
@@ -28,6 +29,7 @@ use std::convert::Infallible;
 
 use ipmi_rs_core::connection::{IpmiCommand, Message, NetFn};
 
+pub(in crate::ipmi) use facts::facts;
 pub(in crate::ipmi) use identity::{identity, system_uuid};
 pub(in crate::ipmi) use sel::event_log;
 pub(in crate::ipmi) use sel_clear::clear_event_log;

@@ -73,6 +73,12 @@ impl Machine {
         self.session.is_some()
     }
 
+    /// Suite and highest privilege of the open session.
+    pub(in crate::ipmi) fn terms(&self) -> Option<Terms> {
+        let session = self.session.as_ref()?;
+        Some((session.suite, session.most))
+    }
+
     /// Begins an exchange; one that was under way is abandoned.
     pub(in crate::ipmi) fn begin(
         &mut self,

@@ -1,6 +1,6 @@
 //! The BMC entries of a host: each whole, and only with what its protocol knows.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, path::Path, time::Duration};
 
 use rackhand_bmc::{
     BmcAddress, Protocol, Trust,
@@ -9,7 +9,7 @@ use rackhand_bmc::{
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    super::{BmcEntry, BmcOptions, Networks, PasswordFile, file},
+    super::{BmcEntry, BmcOptions, Networks, Password, file, place::Spot},
     Judge,
 };
 
@@ -22,142 +22,180 @@ pub(super) struct Around {
 
 impl Judge<'_> {
     /// The drivers of one host, in their order; all of them good.
-    pub(super) fn bmcs(
-        &mut self,
-        host: &str,
-        bmcs: &file::Bmcs,
-        around: &Around,
-    ) -> Option<Vec<BmcEntry>> {
-        let places = bmcs.places();
-        if places.is_empty() {
-            let what = "empty: give the BMC, or its drivers in the order in which they are asked";
-            self.problem(&format!("{host}.bmc"), what);
-            return None;
-        }
+    pub(super) fn bmcs(&mut self, host: &file::Host, around: &Around) -> Option<Vec<BmcEntry>> {
         // The drivers of a host share the time of one call.
-        let share = u32::try_from(places.len()).unwrap_or(u32::MAX);
+        let share = u32::try_from(host.bmcs.len()).unwrap_or(u32::MAX).max(1);
         let around = Around {
             networks: around.networks.clone(),
             trust: around.trust.clone(),
             call: around.call / share,
         };
-        let entries: Vec<Option<BmcEntry>> = places
-            .iter()
-            .map(|(place, bmc)| self.bmc(&format!("{host}.{place}"), bmc, &around))
-            .collect();
+        let entries: Vec<Option<BmcEntry>> =
+            host.bmcs.iter().map(|bmc| self.bmc(bmc, &around)).collect();
         let entries: Vec<BmcEntry> = entries.into_iter().collect::<Option<_>>()?;
-        for (index, entry) in entries.iter().enumerate() {
+        for (index, (entry, written)) in entries.iter().zip(&host.bmcs).enumerate() {
             let endpoint = entry.address.endpoint();
             let mut before = entries.iter().take(index);
             if before.any(|other| other.address.endpoint() == endpoint) {
                 let what = format!("{endpoint} stands there already: one driver, one entry");
-                self.problem(&format!("{host}.bmc[{index}].address"), what);
+                self.problem(&written.spot.key("address"), what);
                 return None;
             }
         }
         Some(entries)
     }
 
-    fn bmc(&mut self, place: &str, bmc: &file::Bmc, around: &Around) -> Option<BmcEntry> {
-        if bmc.username.trim().is_empty() {
-            self.problem(&format!("{place}.username"), "is empty");
+    fn bmc(&mut self, bmc: &file::Bmc, around: &Around) -> Option<BmcEntry> {
+        let spot = &bmc.spot;
+        if bmc
+            .username
+            .as_ref()
+            .is_some_and(|name| name.trim().is_empty())
+        {
+            self.problem(&spot.key("username"), "is empty");
         }
-        let address = self.address(&format!("{place}.address"), &bmc.address, &around.networks);
+        let address = bmc.address.as_deref();
+        let address =
+            address.and_then(|text| self.address(&spot.key("address"), text, &around.networks));
         let trust = match &bmc.trust {
-            Some(trust) => self.trust(&format!("{place}.trust"), trust),
+            Some(trust) => self.trust(trust),
             None => Some(around.trust.clone()),
         };
+        let password = bmc
+            .password
+            .as_ref()
+            .and_then(|source| self.password(source));
+        let kg = match &bmc.kg {
+            Some(source) => Some(self.password(source)?),
+            None => None,
+        };
         let address = address?;
-        self.of_its_protocol(place, bmc, address.protocol());
-        let file = |path| PasswordFile::new(path, self.credentials, self.beside);
-        let password = file(&bmc.password_file);
-        let kg = bmc.kg_file.as_deref().map(file);
+        self.of_its_protocol(bmc, address.protocol());
         if address.protocol() == Protocol::Ipmi {
-            self.ipmi_limits(place, bmc, &password, kg.as_ref());
+            self.ipmi_limits(bmc, password.as_ref(), kg.as_ref());
         }
-        let min_interval = bmc.min_interval.map(|file::Seconds(interval)| interval);
-        if min_interval.is_some_and(|interval| interval >= around.call) {
+        if bmc
+            .min_interval
+            .is_some_and(|interval| interval >= around.call)
+        {
             let what = format!(
                 "must be shorter than the time of one call, which is {:?} here",
                 around.call
             );
-            self.problem(&format!("{place}.min_interval"), what);
+            self.problem(&spot.key("min_interval"), what);
         }
         let default = BmcOptions::default();
         Some(BmcEntry {
             address,
-            username: bmc.username.clone(),
-            password,
+            username: bmc.username.clone()?,
+            password: password?,
             trust: trust?,
             kg,
             options: BmcOptions {
-                auth: bmc.auth.map_or(default.auth, Into::into),
+                auth: bmc.auth.unwrap_or(default.auth),
                 keep_alive: bmc.keep_alive.unwrap_or(default.keep_alive),
                 soft_off_by_button: bmc.soft_off_by_button.unwrap_or(default.soft_off_by_button),
-                cipher_suite: bmc
-                    .cipher_suite
-                    .map_or(default.cipher_suite, |file::Suite(suite)| suite),
-                min_interval,
+                cipher_suite: bmc.cipher_suite.unwrap_or(default.cipher_suite),
+                min_interval: bmc.min_interval,
             },
         })
     }
 
+    fn password(&mut self, source: &file::Source) -> Option<Password> {
+        let what = match &source.kind {
+            file::Kind::Inline(secret) if secret.expose_secret().is_empty() => "is empty",
+            file::Kind::Inline(secret) => {
+                let file = source.spot.file().clone();
+                return Some(Password::inline(secret.clone(), file));
+            }
+            file::Kind::File(path) if path.as_os_str().is_empty() => "is empty",
+            // Beside the file in which it is written.
+            file::Kind::File(path) => {
+                let beside = source.spot.file().parent().unwrap_or(Path::new(""));
+                return Some(Password::file(beside.join(path)));
+            }
+            file::Kind::Credential(name) if name.is_empty() || name.contains('/') => {
+                "must be the name of a credential of systemd, without a directory"
+            }
+            file::Kind::Credential(name) => {
+                return Some(Password::credential(name.clone(), self.credentials));
+            }
+            file::Kind::Command(words) => match words.first() {
+                Some(program) if Path::new(program).is_absolute() => {
+                    return Some(Password::command(words.clone()));
+                }
+                _ => "must begin with the absolute path of a program",
+            },
+        };
+        self.problem(&source.spot, what);
+        None
+    }
+
     /// A key that means nothing here was meant to mean something.
-    fn of_its_protocol(&mut self, place: &str, bmc: &file::Bmc, protocol: Protocol) {
+    fn of_its_protocol(&mut self, bmc: &file::Bmc, protocol: Protocol) {
         let redfish = [
             ("trust", bmc.trust.is_some()),
             ("auth", bmc.auth.is_some()),
             ("keep_alive", bmc.keep_alive.is_some()),
             ("soft_off_by_button", bmc.soft_off_by_button.is_some()),
         ];
+        let kg = bmc.kg.as_ref().map(|kg| kg.spot.clone());
         let ipmi = [
             ("cipher_suite", bmc.cipher_suite.is_some()),
-            ("kg_file", bmc.kg_file.is_some()),
             ("min_interval", bmc.min_interval.is_some()),
         ];
         let (other, name): (&[(&str, bool)], _) = match protocol {
             Protocol::Redfish => (&ipmi, "Redfish"),
             Protocol::Ipmi => (&redfish, "IPMI"),
         };
-        for (key, _) in other.iter().filter(|(_, given)| *given) {
-            let what = format!("means nothing to {name}; take it out");
-            self.problem(&format!("{place}.{key}"), what);
+        let mut wrong: Vec<Spot> = other
+            .iter()
+            .filter(|(_, given)| *given)
+            .map(|(key, _)| bmc.spot.key(key))
+            .collect();
+        wrong.extend(kg.filter(|_| protocol == Protocol::Redfish));
+        for spot in wrong {
+            self.problem(&spot, format_args!("means nothing to {name}; take it out"));
         }
     }
 
-    /// What IPMI has no room for. A file that cannot be read now is warned of, and judged when
-    /// the BMC is called.
-    fn ipmi_limits(
-        &mut self,
-        place: &str,
-        bmc: &file::Bmc,
-        password: &PasswordFile,
-        kg: Option<&PasswordFile>,
-    ) {
-        if bmc.username.len() > MAX_USER {
+    /// What IPMI has no room for. What cannot be read now is warned of, and judged when the BMC
+    /// is called.
+    fn ipmi_limits(&mut self, bmc: &file::Bmc, password: Option<&Password>, kg: Option<&Password>) {
+        if let Some(username) = &bmc.username
+            && username.len() > MAX_USER
+        {
             let what = format!(
                 "{} bytes long; IPMI has room for {MAX_USER}",
-                bmc.username.len()
+                username.len()
             );
-            self.problem(&format!("{place}.username"), what);
+            self.problem(&bmc.spot.key("username"), what);
         }
-        let is_long = |password: SecretString| password.expose_secret().len() > MAX_KEY;
-        if password.read().is_ok_and(is_long) {
+        let is = |password: Option<&Password>, wrong: fn(&SecretString) -> bool| {
+            let read = password.and_then(Password::read_now);
+            read.is_some_and(|read| read.is_ok_and(|password| wrong(&password)))
+        };
+        if let Some(source) = &bmc.password
+            && is(password, |password| {
+                password.expose_secret().len() > MAX_KEY
+            })
+        {
             let what = format!("what is in it is longer than IPMI's {MAX_KEY} bytes");
-            self.problem(&format!("{place}.password_file"), what);
+            self.problem(&source.spot, what);
         }
-        let is_no_kg = |kg: SecretString| !is_kg(kg.expose_secret());
-        if kg.is_some_and(|kg| kg.read().is_ok_and(is_no_kg)) {
+        if let Some(source) = &bmc.kg
+            && is(kg, |kg| !is_kg(kg.expose_secret()))
+        {
             let what = "what is in it is neither 20 bytes at most nor 0x and 40 hexadecimal digits";
-            self.problem(&format!("{place}.kg_file"), what);
+            self.problem(&source.spot, what);
         }
     }
 
-    fn address(&mut self, place: &str, text: &str, networks: &Networks) -> Option<BmcAddress> {
+    fn address(&mut self, spot: &Spot, text: &str, networks: &Networks) -> Option<BmcAddress> {
         let address: BmcAddress = match text.parse() {
             Ok(address) => address,
             Err(error) => {
-                self.problem(place, error);
+                self.problem(spot, error);
                 return None;
             }
         };
@@ -166,7 +204,7 @@ impl Judge<'_> {
             && !networks.allow(ip)
         {
             let what = format!("{ip} is not in allowed_bmc_networks ({networks})");
-            self.problem(place, what);
+            self.problem(spot, what);
         }
         Some(address)
     }

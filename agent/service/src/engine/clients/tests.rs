@@ -65,21 +65,25 @@ impl Bmc for StrictClient {
     }
 }
 
+fn clients(driver: Arc<dyn Driver>, inventory: &Inventory) -> Clients {
+    Clients::new(driver, inventory, Arc::new(Metrics::new()))
+}
+
 fn config(dir: &Path) -> Config {
-    let text = "rack: r1\nsocket: s\nstate: s\nallowed_bmc_networks: [10.0.0.0/24]\nhosts:\n  - \
-                {name: a, bmc: {address: 'redfish://10.0.0.1', username: u, password_file: p}}\n";
-    Config::parse(&dir.join("agent.yaml"), text, None).unwrap()
+    let text = "rack = 'r1'\nsocket = 's'\nstate = 's'\nallowed_bmc_networks = ['10.0.0.0/24']\n\
+                [[hosts]]\nname = 'a'\nbmc.address = 'redfish://10.0.0.1'\n\
+                bmc.username = 'u'\nbmc.password_file = 'p'\n";
+    Config::parse(&dir.join("agent.toml"), text, None).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_password_is_tried_rarely_until_it_is_changed() {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("p"), "bad").unwrap();
-    let config = config(dir.path());
-    let target = Target::of(&config.inventory.hosts[0]);
+    let config = Arc::new(config(dir.path()));
+    let target = Target::of(&config, &config.inventory.hosts[0]);
     let bmc = Strict::default();
-    let inventory = Arc::new(config.inventory.clone());
-    let clients = Clients::new(Arc::new(bmc.clone()), inventory, config.times.clone());
+    let clients = clients(Arc::new(bmc.clone()), &config.inventory);
     let begun = Instant::now();
     let mut tries = Vec::new();
     let mut messages = std::collections::BTreeSet::new();
@@ -122,13 +126,14 @@ async fn a_refused_password_is_tried_rarely_until_it_is_changed() {
 #[test]
 fn f6_hosts_behind_one_endpoint_share_a_lane() {
     let host = |name: &str, first: &str, second: &str| {
+        let rest = "username = 'u', password_file = 'p'";
         format!(
-            "  - name: {name}\n    bmc:\n      - {{address: '{first}', username: u, \
-             password_file: p}}\n      - {{address: '{second}', username: u, password_file: p}}\n"
+            "[[hosts]]\nname = '{name}'\nbmc = [{{address = '{first}', {rest}}}, \
+             {{address = '{second}', {rest}}}]\n"
         )
     };
     let text = format!(
-        "rack: r1\nsocket: s\nstate: s\nallowed_bmc_networks: [10.0.0.0/24]\nhosts:\n{}{}{}",
+        "rack = 'r1'\nsocket = 's'\nstate = 's'\nallowed_bmc_networks = ['10.0.0.0/24']\n{}{}{}",
         host(
             "a",
             "redfish://10.0.0.1/redfish/v1/Systems/1",
@@ -141,15 +146,74 @@ fn f6_hosts_behind_one_endpoint_share_a_lane() {
         ),
         host("c", "redfish://10.0.0.3", "ipmi://10.0.0.13"),
     );
-    let config = Config::parse(Path::new("/x/agent.yaml"), &text, None).unwrap();
-    let inventory = Arc::new(config.inventory);
-    let driver = Arc::new(Strict::default());
-    let clients = Clients::new(driver, inventory.clone(), config.times);
-    let lanes: Vec<Arc<Lane>> = inventory
+    let config = Config::parse(Path::new("/x/agent.toml"), &text, None).unwrap();
+    let config = Arc::new(config);
+    let clients = clients(Arc::new(Strict::default()), &config.inventory);
+    let lanes: Vec<Arc<Lane>> = config
+        .inventory
         .hosts
         .iter()
-        .map(|host| clients.lane(&Target::of(host)))
+        .map(|host| clients.lane(&Target::of(&config, host)))
         .collect();
     assert!(Arc::ptr_eq(&lanes[0], &lanes[1]));
     assert!(!Arc::ptr_eq(&lanes[0], &lanes[2]));
+}
+
+/// A configuration with one host for each list of addresses.
+fn sharing(hosts: &[&[&str]]) -> Config {
+    let mut text =
+        "rack = 'r1'\nsocket = 's'\nstate = 's'\nallowed_bmc_networks = ['10.0.0.0/24']\n"
+            .to_owned();
+    for (index, addresses) in hosts.iter().enumerate() {
+        text.push_str(&format!("[[hosts]]\nname = 'h{index}'\n"));
+        for address in *addresses {
+            text.push_str(&format!(
+                "[[hosts.bmc]]\naddress = '{address}'\nusername = 'u'\npassword_file = 'p'\n"
+            ));
+        }
+    }
+    Config::parse(Path::new("/x/agent.toml"), &text, None).unwrap()
+}
+
+#[test]
+fn f6_a_lane_in_use_stays_that_of_its_endpoints_through_a_reload() {
+    let (a, b) = ("redfish://10.0.0.1", "ipmi://10.0.0.2");
+    let old = Arc::new(sharing(&[&[a], &[b]]));
+    let clients = clients(Arc::new(Strict::default()), &old.inventory);
+    let target = |n: usize| Target::of(&old, &old.inventory.hosts[n]);
+    let used = clients.lane(&target(1));
+    // Alone in use: whatever shares with it goes there.
+    let new = Arc::new(sharing(&[&[a, b]]));
+    clients.change(&new.inventory, || ()).unwrap();
+    let host = Target::of(&new, &new.inventory.hosts[0]);
+    assert!(Arc::ptr_eq(&clients.lane(&host), &used));
+    // It leaves the inventory and is still in use.
+    let without = sharing(&[&[a]]);
+    clients.change(&without.inventory, || ()).unwrap();
+    assert!(Arc::ptr_eq(&clients.lane(&target(1)), &used));
+}
+
+#[test]
+fn f6_two_lanes_in_use_do_not_become_one() {
+    let (a, b) = ("redfish://10.0.0.1", "ipmi://10.0.0.2");
+    let old = Arc::new(sharing(&[&[a], &[b]]));
+    let clients = clients(Arc::new(Strict::default()), &old.inventory);
+    let target = |n: usize| Target::of(&old, &old.inventory.hosts[n]);
+    let used = [clients.lane(&target(0)), clients.lane(&target(1))];
+    let together = sharing(&[&[a, b]]);
+    let refused = clients.change(&together.inventory, || panic!("taken"));
+    assert_eq!(
+        refused.unwrap_err(),
+        ["ipmi://10.0.0.2:623", "redfish://10.0.0.1:443"]
+    );
+    assert!(!Arc::ptr_eq(
+        &clients.lane(&target(0)),
+        &clients.lane(&target(1))
+    ));
+    drop(used);
+    clients.change(&together.inventory, || ()).unwrap();
+    assert!(Arc::ptr_eq(
+        &clients.lane(&target(0)),
+        &clients.lane(&target(1))
+    ));
 }

@@ -20,6 +20,7 @@ pub mod faults;
 pub mod file;
 pub mod host;
 pub mod ipmi;
+#[cfg(feature = "kubelet")]
 pub mod kubelet;
 pub mod panel;
 pub mod power;
@@ -64,11 +65,32 @@ pub struct Rack {
 impl Rack {
     /// Starts a rack. `pki` is needed if any BMC speaks TLS; without `client` there are no
     /// kubelets.
+    #[cfg(feature = "kubelet")]
     pub async fn start(
         config: RackConfig,
         pki: Option<&Pki>,
         client: Option<kube::Client>,
     ) -> Result<Self> {
+        let rack = Self::bare(config, pki).await?;
+        if let Some(client) = client {
+            let mut tasks = rack.tasks.lock();
+            let hosts = rack.hosts.values();
+            for host in hosts.filter(|host| host.config().kubelet.enabled) {
+                tasks.spawn(kubelet::run(
+                    host.clone(),
+                    client.clone(),
+                    rack.stop.clone(),
+                ));
+            }
+        }
+        Ok(rack)
+    }
+
+    /// Starts a rack without kubelets. `pki` is needed if any BMC speaks TLS.
+    ///
+    /// # Errors
+    /// A port cannot be had, or two hosts have one name.
+    pub async fn bare(config: RackConfig, pki: Option<&Pki>) -> Result<Self> {
         let tls = match pki {
             Some(pki) => {
                 let spec = CertSpec::server(format!("{}-bmc", config.name));
@@ -84,7 +106,7 @@ impl Rack {
         };
         for host in config.hosts {
             let name = host.name.clone();
-            let host = rack.start_host(host, tls.as_ref(), client.as_ref()).await;
+            let host = rack.start_host(host, tls.as_ref()).await;
             let host = host.with_context(|| format!("starting host {name}"))?;
             if rack.hosts.insert(name.clone(), host).is_some() {
                 bail!("two hosts are named {name}");
@@ -97,26 +119,17 @@ impl Rack {
         &self,
         config: HostConfig,
         tls: Option<&Arc<rustls::ServerConfig>>,
-        client: Option<&kube::Client>,
     ) -> Result<SimHost> {
         let tls = match (config.bmc.tls, tls) {
             (true, None) => bail!("its BMC is to speak TLS, and there is no PKI"),
             (true, Some(tls)) => Some(Arc::clone(tls)),
             (false, _) => None,
         };
-        let kubelet = config.kubelet.enabled;
         let host = SimHost::new(config);
         let bmc = redfish::serve(host.clone(), tls, self.stop.clone()).await?;
         let mut tasks = self.tasks.lock();
         tasks.spawn(host.clone().drive(self.stop.clone()));
         tasks.spawn(bmc);
-        if let (true, Some(client)) = (kubelet, client) {
-            tasks.spawn(kubelet::run(
-                host.clone(),
-                client.clone(),
-                self.stop.clone(),
-            ));
-        }
         Ok(host)
     }
 

@@ -1,4 +1,4 @@
-//! What a person sees while many hosts are switched: one line on a terminal, a line for each host
+//! What a person sees while many hosts are changed: one line on a terminal, a line for each host
 //! anywhere else. A single host on a terminal is told step by step instead.
 
 use std::{
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 /// How often the line is written again at most.
 const PACE: Duration = Duration::from_millis(100);
 
-pub(super) struct Progress {
+pub(crate) struct Progress {
     hosts: usize,
     terminal: bool,
     state: Mutex<State>,
@@ -25,7 +25,7 @@ struct State {
 }
 
 impl Progress {
-    pub(super) fn new(hosts: usize) -> Self {
+    pub(crate) fn new(hosts: usize) -> Self {
         Self {
             hosts,
             terminal: std::io::stderr().is_terminal(),
@@ -39,12 +39,12 @@ impl Progress {
     }
 
     /// Whether each step of a host is told.
-    pub(super) fn tells_events(&self) -> bool {
+    pub(crate) fn tells_events(&self) -> bool {
         self.terminal && self.hosts == 1
     }
 
     /// A host is finished.
-    pub(super) fn ended(&self, host: &str, result: &str, good: bool) {
+    pub(crate) fn ended(&self, host: &str, result: &str, good: bool) {
         let mut state = self.state.lock();
         state.done += 1;
         state.failed += usize::from(!good);
@@ -72,7 +72,7 @@ impl Progress {
     }
 
     /// Takes the line away.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         if self.terminal && self.hosts > 1 {
             eprint!("\r\x1b[K");
         }

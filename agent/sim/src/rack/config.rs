@@ -7,12 +7,18 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Taint;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use super::power::PowerTimings;
 use super::redfish::Profile;
+
+/// A taint of a Node.
+#[cfg(feature = "kubelet")]
+pub use k8s_openapi::api::core::v1::Taint;
+/// A taint of a Node, which nobody looks at without kubelets.
+#[cfg(not(feature = "kubelet"))]
+pub use serde_json::Value as Taint;
 
 /// Durations as people write them (`300ms`, `1s 500ms`).
 pub use jiff::fmt::serde::unsigned_duration::friendly::compact::required as duration;

@@ -8,11 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::core::v1::Taint;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::config::{BmcConfig, HostConfig, KubeletConfig, RackConfig};
+use super::config::{BmcConfig, HostConfig, KubeletConfig, RackConfig, Taint};
 use super::power::PowerTimings;
 use super::redfish::{Profile, Vendor};
 

@@ -1,0 +1,128 @@
+//! What the service says of itself and of our account.
+//!
+//! Owns: where that stands. Must never: fail because a document is missing that only a diagnosis
+//! wants, or take a role's name for a privilege where the role itself can be read.
+
+use serde_json::Value;
+
+use super::{
+    call::Call,
+    client::Redfish,
+    document::{Collection, link, text, values},
+};
+use crate::{BmcError, Facts};
+
+/// More accounts than a BMC has room for.
+const MAX_ACCOUNTS: usize = 32;
+/// What `ComputerSystem.Reset` takes (Redfish DSP8011, privilege registry).
+const NEEDED: &str = "ConfigureComponents";
+
+impl Redfish {
+    /// Root and system must be readable; the rest is told as far as the BMC tells it.
+    pub(super) async fn read_facts(&self, call: &Call) -> Result<Facts, BmcError> {
+        let url = self.access.http.resolve("/redfish/v1/")?;
+        let root = self.fetch(call, &url, "reading the service root").await?;
+        let system = self.locator.read(&self.access, call).await?.system;
+        let actions = match &system.reset {
+            Some(reset) => self.allowed(call, reset).await?,
+            None => Some(Vec::new()),
+        };
+        let mut facts = Facts {
+            service: Some(service(&root)),
+            actions,
+            ..Facts::default()
+        };
+        if let Ok(manager) = self.manager(call).await
+            && let Some(body) = self.optional(call, &manager).await
+        {
+            facts.firmware = text(&body, "FirmwareVersion");
+            facts.clock = text(&body, "DateTime").and_then(|at| at.parse().ok());
+        }
+        if let Some(account) = self.account(call, &root).await {
+            facts.privilege = text(&account, "RoleId");
+            let role = match link(&account, &["Links", "Role"]) {
+                Some(link) => self.optional(call, &link).await,
+                None => None,
+            };
+            facts.may_switch = may_switch(facts.privilege.as_deref(), role.as_ref());
+        }
+        Ok(facts)
+    }
+
+    /// Our own account; many BMCs show no other to whoever is not an administrator.
+    async fn account(&self, call: &Call, root: &Value) -> Option<Value> {
+        let service = self
+            .optional(call, &link(root, &["AccountService"])?)
+            .await?;
+        let accounts = self.optional(call, &link(&service, &["Accounts"])?).await?;
+        let members = Collection::of(&accounts)?.members;
+        for member in members.iter().take(MAX_ACCOUNTS) {
+            if let Some(account) = self.optional(call, member).await
+                && text(&account, "UserName").as_deref() == Some(self.access.username())
+            {
+                return Some(account);
+            }
+        }
+        None
+    }
+
+    async fn optional(&self, call: &Call, link: &str) -> Option<Value> {
+        let url = self.access.http.resolve(link).ok()?;
+        self.fetch(call, &url, "reading for a diagnosis").await.ok()
+    }
+}
+
+/// `Redfish 1.15.0 (Dell Integrated Dell Remote Access Controller)`.
+fn service(root: &Value) -> String {
+    let version = text(root, "RedfishVersion").unwrap_or_else(|| "of no stated version".to_owned());
+    let names = [text(root, "Vendor"), text(root, "Product")];
+    let names: Vec<String> = names.into_iter().flatten().collect();
+    if names.is_empty() {
+        format!("Redfish {version}")
+    } else {
+        format!("Redfish {version} ({})", names.join(" "))
+    }
+}
+
+/// By the role's own list; by its name only where the list cannot be read and the name is one of
+/// the standard ones (DSP0266, clause 13.4).
+fn may_switch(name: Option<&str>, role: Option<&Value>) -> Option<bool> {
+    if let Some(privileges) = role.and_then(|role| values(role.get("AssignedPrivileges"))) {
+        return Some(privileges.iter().any(|privilege| privilege == NEEDED));
+    }
+    match name? {
+        "Administrator" | "Operator" => Some(true),
+        "ReadOnly" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_list_of_a_role_counts_more_than_its_name() {
+        let role = |list: &[&str]| json!({ "AssignedPrivileges": list });
+        let reader = role(&["Login", "ConfigureSelf"]);
+        let switcher = role(&["Login", "ConfigureComponents"]);
+        assert_eq!(
+            may_switch(Some("Administrator"), Some(&reader)),
+            Some(false)
+        );
+        assert_eq!(may_switch(Some("OemGuest"), Some(&switcher)), Some(true));
+        assert_eq!(may_switch(Some("Operator"), None), Some(true));
+        assert_eq!(may_switch(Some("ReadOnly"), Some(&json!({}))), Some(false));
+        assert_eq!(may_switch(Some("OemGuest"), None), None);
+        assert_eq!(may_switch(None, None), None);
+    }
+
+    #[test]
+    fn a_service_is_called_by_what_it_says() {
+        let full = json!({"RedfishVersion": "1.15.0", "Vendor": "Dell", "Product": "iDRAC"});
+        assert_eq!(service(&full), "Redfish 1.15.0 (Dell iDRAC)");
+        assert_eq!(service(&json!({})), "Redfish of no stated version");
+    }
+}

@@ -1,0 +1,62 @@
+//! /livez, /readyz and /metrics.
+//!
+//! Must never tell anything that is secret: it is plain HTTP.
+
+use std::{future::IntoFuture, sync::Arc, time::Duration};
+
+use axum::{Router, http::StatusCode, routing::get};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What it tells.
+pub(crate) trait Told: Send + Sync + 'static {
+    /// Why the agent takes no commands; `None`: it does.
+    fn not_ready(&self) -> Option<&'static str>;
+
+    /// All metrics as text.
+    fn metrics(&self) -> String;
+}
+
+/// Serves until `stop`.
+pub(crate) async fn serve(listener: TcpListener, told: Arc<dyn Told>, stop: CancellationToken) {
+    let (ready, metrics) = (told.clone(), told);
+    let app = Router::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route(
+            "/readyz",
+            get(move || {
+                let not_ready = ready.not_ready();
+                async move {
+                    match not_ready {
+                        None => (StatusCode::OK, "ok\n"),
+                        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+                    }
+                }
+            }),
+        )
+        .route(
+            "/metrics",
+            get(move || {
+                let text = metrics.metrics();
+                async move { ([("content-type", OPEN_METRICS)], text) }
+            }),
+        );
+    let stopped = stop.clone();
+    let served = axum::serve(listener, app)
+        .with_graceful_shutdown(async move { stopped.cancelled().await })
+        .into_future();
+    // A client that keeps a connection open must not keep the process alive.
+    tokio::select! {
+        result = served => {
+            if let Err(error) = result {
+                tracing::error!(%error, "admin server ended");
+            }
+        }
+        () = async {
+            stop.cancelled().await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        } => {}
+    }
+}

@@ -1,0 +1,238 @@
+use rackhand_bmc::PowerState;
+
+use super::*;
+
+const UUID: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
+const NOW: i64 = 1_780_000_000;
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+fn reading(protocol: Protocol) -> PowerReading {
+    PowerReading {
+        state: PowerState::On,
+        raw: "On".to_owned(),
+        protocol,
+        identity: SystemIdentity {
+            system_uuid: text(UUID),
+            ..SystemIdentity::default()
+        },
+        at: Timestamp::UNIX_EPOCH,
+        bmc: "redfish://b1".to_owned(),
+    }
+}
+
+fn good(protocol: Protocol) -> Seen {
+    let is_redfish = protocol == Protocol::Redfish;
+    let words = ["On", "ForceOff", "GracefulShutdown", "ForceRestart", "Nmi"];
+    Seen {
+        bmc: "redfish://b1".to_owned(),
+        protocol,
+        host: "b1".to_owned(),
+        port: 443,
+        is_tls: is_redfish,
+        trust: Trust::System,
+        username: "ops".to_owned(),
+        name: Ok(vec!["10.0.0.1".parse().unwrap()]),
+        forbidden: None,
+        tcp: is_redfish.then_some(Ok(Duration::from_millis(2))),
+        power: Some(Ok(reading(protocol))),
+        identity: None,
+        facts: Some(Ok(Facts {
+            service: text("Redfish 1.15.0"),
+            firmware: text("7.0"),
+            actions: is_redfish.then(|| words.map(str::to_owned).to_vec()),
+            privilege: text("Operator"),
+            may_switch: Some(true),
+            suite: (!is_redfish).then_some(17),
+            suites: (!is_redfish).then(|| vec![3, 17]),
+            clock: Timestamp::from_second(NOW - 5).ok(),
+        })),
+        expected: Expected {
+            system_uuid: text(UUID),
+            serial: None,
+        },
+        now: Timestamp::from_second(NOW).unwrap(),
+    }
+}
+
+fn error(kind: ErrorKind) -> BmcError {
+    BmcError {
+        kind,
+        bmc: "redfish://b1".to_owned(),
+        message: format!("it is {}", kind.label()),
+        retry_after: None,
+        maybe_sent: false,
+    }
+}
+
+/// As `name verdict`.
+fn words(seen: &Seen) -> Vec<String> {
+    let checks = judge(seen);
+    let words = checks.iter().map(|check| {
+        let verdict = check.verdict().as_str_name().replace("VERDICT_", "");
+        format!("{} {}", check.check, verdict.to_lowercase())
+    });
+    words.collect()
+}
+
+fn the(seen: &Seen, name: &str) -> Check {
+    let mut checks = judge(seen).into_iter();
+    checks.find(|check| check.check == name).unwrap()
+}
+
+#[test]
+fn a_good_host_is_good_in_everything() {
+    for protocol in [Protocol::Redfish, Protocol::Ipmi] {
+        let checks = judge(&good(protocol));
+        for check in &checks {
+            assert_eq!(check.verdict(), Verdict::Ok, "{check:?}");
+            assert_eq!(check.bmc, "redfish://b1");
+        }
+        assert_eq!(
+            checks.len(),
+            if protocol == Protocol::Redfish { 9 } else { 7 }
+        );
+    }
+}
+
+#[test]
+fn what_stands_behind_a_failure_is_not_called_good() {
+    let mut seen = good(Protocol::Redfish);
+    seen.tcp = Some(Err("connection refused".to_owned()));
+    (seen.power, seen.facts) = (None, None);
+    assert_eq!(
+        words(&seen),
+        [
+            "name ok",
+            "route failed",
+            "tls skipped",
+            "credentials skipped",
+            "privilege skipped",
+            "redfish skipped",
+            "actions skipped",
+            "identity skipped",
+            "clock skipped"
+        ]
+    );
+    let mut seen = good(Protocol::Redfish);
+    seen.facts = None;
+    seen.power = Some(Err(error(ErrorKind::Authentication)));
+    assert_eq!(
+        words(&seen)[..5],
+        [
+            "name ok",
+            "route ok",
+            "tls ok",
+            "credentials failed",
+            "privilege skipped"
+        ]
+    );
+}
+
+#[test]
+fn a_failure_says_what_to_do_next() {
+    for kind in [
+        ErrorKind::Tls,
+        ErrorKind::Authentication,
+        ErrorKind::Privilege,
+        ErrorKind::System,
+    ] {
+        let mut seen = good(Protocol::Redfish);
+        seen.facts = None;
+        seen.power = Some(Err(error(kind)));
+        let checks = judge(&seen);
+        let failed: Vec<&Check> = checks
+            .iter()
+            .filter(|check| check.verdict() == Verdict::Failed)
+            .collect();
+        assert_eq!(failed.len(), 1, "{kind:?}: {checks:?}");
+        assert!(!failed[0].advice.is_empty());
+        assert_eq!(failed[0].found, format!("it is {}", kind.label()));
+    }
+}
+
+#[test]
+fn ipmi_has_no_route_but_an_answer() {
+    let mut seen = good(Protocol::Ipmi);
+    seen.facts = None;
+    seen.power = Some(Err(error(ErrorKind::Timeout)));
+    assert_eq!(the(&seen, "route").verdict(), Verdict::Failed);
+    seen.power = Some(Err(error(ErrorKind::Authentication)));
+    assert_eq!(the(&seen, "route").verdict(), Verdict::Ok);
+}
+
+#[test]
+fn an_account_that_may_only_read_is_a_failure() {
+    let mut seen = good(Protocol::Ipmi);
+    if let Some(Ok(facts)) = &mut seen.facts {
+        (facts.privilege, facts.may_switch) = (text("USER"), Some(false));
+    }
+    let found = the(&seen, "privilege");
+    assert_eq!(found.verdict(), Verdict::Failed);
+    assert!(found.found.contains("USER"), "{found:?}");
+}
+
+#[test]
+fn suite_0_and_suite_3_are_worth_a_look() {
+    let mut seen = good(Protocol::Ipmi);
+    if let Some(Ok(facts)) = &mut seen.facts {
+        facts.suite = Some(3);
+    }
+    assert_eq!(the(&seen, "cipher-suite").verdict(), Verdict::Warning);
+    if let Some(Ok(facts)) = &mut seen.facts {
+        (facts.suite, facts.suites) = (Some(17), Some(vec![0, 17]));
+    }
+    let found = the(&seen, "cipher-suite");
+    assert!(found.found.contains("suite 0"), "{found:?}");
+}
+
+#[test]
+fn another_system_behind_the_bmc_is_a_failure() {
+    let mut seen = good(Protocol::Redfish);
+    seen.expected.system_uuid = text("4c4c4544-0042-3510-8054-000000000000");
+    assert_eq!(the(&seen, "identity").verdict(), Verdict::Failed);
+    seen.expected = Expected::default();
+    assert_eq!(the(&seen, "identity").verdict(), Verdict::Warning);
+}
+
+#[test]
+fn hard_off_and_on_are_needed() {
+    let mut seen = good(Protocol::Redfish);
+    let mut set = |words: &[&str]| {
+        if let Some(Ok(facts)) = &mut seen.facts {
+            facts.actions = Some(words.iter().map(|&word| word.to_owned()).collect());
+        }
+        the(&seen, "actions")
+    };
+    assert_eq!(set(&["On", "GracefulShutdown"]).verdict(), Verdict::Failed);
+    assert_eq!(set(&[]).verdict(), Verdict::Failed);
+    let found = set(&["On", "ForceOff"]);
+    assert_eq!(found.verdict(), Verdict::Ok);
+    assert!(found.advice.contains("power soft-off"), "{found:?}");
+}
+
+#[test]
+fn a_clock_far_off_is_worth_a_look() {
+    for (seconds, said) in [(90, "90 s ahead"), (-7300, "2 h behind")] {
+        let mut seen = good(Protocol::Redfish);
+        if let Some(Ok(facts)) = &mut seen.facts {
+            facts.clock = Timestamp::from_second(NOW + seconds).ok();
+        }
+        let found = the(&seen, "clock");
+        assert_eq!(found.verdict(), Verdict::Warning);
+        assert!(found.found.contains(said), "{found:?}");
+    }
+}
+
+#[test]
+fn a_bmc_outside_of_the_networks_is_a_failure() {
+    let mut seen = good(Protocol::Redfish);
+    seen.forbidden = Some(("10.0.0.1".parse().unwrap(), "192.0.2.0/24".to_owned()));
+    (seen.tcp, seen.power, seen.facts) = (None, None, None);
+    assert_eq!(
+        words(&seen)[..3],
+        ["name failed", "route skipped", "tls skipped"]
+    );
+}

@@ -1,0 +1,279 @@
+//! Where a password is. It is read anew each time, so that a changed one is used at once.
+//!
+//! Must never: show one, or wait for a command for ever.
+
+use std::{
+    fmt, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use secrecy::{SecretString, zeroize::Zeroizing};
+use tokio::{io::AsyncReadExt, time::Instant};
+
+/// A password, or the way to it.
+#[derive(Debug, Clone)]
+pub struct Password(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    File(PathBuf),
+    /// Of systemd; `None`: the service was started without any.
+    Credential(String, Option<PathBuf>),
+    Inline {
+        password: SecretString,
+        /// The file in which it stands.
+        file: Arc<Path>,
+    },
+    Command(Arc<Command>),
+}
+
+#[derive(Debug)]
+struct Command {
+    words: Vec<String>,
+    last: Mutex<Option<(Instant, SecretString)>>,
+}
+
+/// Why there is no password.
+#[derive(Debug, thiserror::Error)]
+pub enum PasswordError {
+    /// It cannot be read.
+    #[error("{name}: {source}")]
+    Read {
+        /// Where it was looked for.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is nothing there, or no text.
+    #[error("{name}: {reason}")]
+    Content {
+        /// Where it was looked for.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// No BMC takes longer ones; a wrong path to something big is noticed.
+const LONGEST: u64 = 4096;
+/// How long a command may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// For how long what a command said is used: an operation reads power every second or two.
+const FRESH: Duration = Duration::from_secs(60);
+
+impl Password {
+    pub(super) fn file(path: PathBuf) -> Self {
+        Self(Kind::File(path))
+    }
+
+    pub(super) fn credential(name: String, directory: Option<&Path>) -> Self {
+        let path = directory.map(|directory| directory.join(&name));
+        Self(Kind::Credential(name, path))
+    }
+
+    pub(super) fn inline(password: SecretString, file: Arc<Path>) -> Self {
+        Self(Kind::Inline { password, file })
+    }
+
+    pub(super) fn command(words: Vec<String>) -> Self {
+        let last = Mutex::default();
+        Self(Kind::Command(Arc::new(Command { words, last })))
+    }
+
+    /// Reads it. One newline at the end is not part of the password. What a command says is
+    /// remembered for a minute.
+    pub async fn read(&self) -> Result<SecretString, PasswordError> {
+        if let Kind::Command(command) = &self.0 {
+            return self.of_command(command).await;
+        }
+        let this = self.clone();
+        let read = tokio::task::spawn_blocking(move || this.read_now());
+        let read = read.await.map_err(|error| self.wrong(error.to_string()))?;
+        read.unwrap_or_else(|| Err(self.wrong("not there")))
+    }
+
+    /// The same where no command has to be run for it. Blocks on the disk.
+    pub fn read_now(&self) -> Option<Result<SecretString, PasswordError>> {
+        match &self.0 {
+            Kind::File(path) | Kind::Credential(_, Some(path)) => Some(self.of_file(path)),
+            Kind::Credential(_, None) => {
+                let reason = "the service has no credentials directory of systemd";
+                Some(Err(self.wrong(reason)))
+            }
+            Kind::Inline { password, .. } => Some(Ok(password.clone())),
+            Kind::Command(_) => None,
+        }
+    }
+
+    /// A BMC has refused it: what a command said before is not used again.
+    pub(crate) fn forget(&self) {
+        if let Kind::Command(command) = &self.0 {
+            *command.last.lock() = None;
+        }
+    }
+
+    /// The file in which it stands itself.
+    pub(super) fn stands_in(&self) -> Option<&Path> {
+        match &self.0 {
+            Kind::Inline { file, .. } => Some(file),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_open_to_all(&self) -> bool {
+        let (Kind::File(path) | Kind::Credential(_, Some(path))) = &self.0 else {
+            return false;
+        };
+        std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o007 != 0)
+    }
+
+    fn of_file(&self, path: &Path) -> Result<SecretString, PasswordError> {
+        let failed = |source| PasswordError::Read {
+            name: self.to_string(),
+            source,
+        };
+        if std::fs::metadata(path).map_err(failed)?.len() > LONGEST {
+            return Err(self.wrong("too long for a password"));
+        }
+        let bytes = Zeroizing::new(std::fs::read(path).map_err(failed)?);
+        text(&bytes).map_err(|reason| self.wrong(reason))
+    }
+
+    async fn of_command(&self, command: &Command) -> Result<SecretString, PasswordError> {
+        if let Some((at, password)) = &*command.last.lock()
+            && at.elapsed() < FRESH
+        {
+            return Ok(password.clone());
+        }
+        let said = tokio::time::timeout(PATIENCE, run(&command.words)).await;
+        let said = said.map_err(|_| self.wrong(format!("no end within {PATIENCE:?}")))?;
+        let (bytes, status) = said.map_err(|source| PasswordError::Read {
+            name: self.to_string(),
+            source,
+        })?;
+        if !status.success() {
+            return Err(self.wrong(format!("ended with {status}")));
+        }
+        let password = text(&bytes).map_err(|reason| self.wrong(reason))?;
+        *command.last.lock() = Some((Instant::now(), password.clone()));
+        Ok(password)
+    }
+
+    fn wrong(&self, reason: impl Into<String>) -> PasswordError {
+        PasswordError::Content {
+            name: self.to_string(),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// What a program says. What it complains of is not shown: nobody knows what it repeats there.
+async fn run(words: &[String]) -> io::Result<(Zeroizing<Vec<u8>>, std::process::ExitStatus)> {
+    let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut child = tokio::process::Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(
+        usize::try_from(LONGEST).unwrap_or(0) + 1,
+    ));
+    if let Some(out) = child.stdout.take() {
+        out.take(LONGEST + 1).read_to_end(&mut bytes).await?;
+    }
+    Ok((bytes, child.wait().await?))
+}
+
+/// One newline at the end is not part of a password.
+fn text(bytes: &[u8]) -> Result<SecretString, &'static str> {
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > LONGEST) {
+        return Err("too long for a password");
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| "not UTF-8 text")?;
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    if text.is_empty() {
+        return Err("empty");
+    }
+    Ok(SecretString::from(text))
+}
+
+impl fmt::Display for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::File(path) => write!(f, "password file {}", path.display()),
+            Kind::Credential(name, _) => write!(f, "password credential {name}"),
+            Kind::Inline { file, .. } => write!(f, "password in {}", file.display()),
+            // Its arguments may be nobody's business.
+            Kind::Command(command) => {
+                let program = command.words.first().map_or("", String::as_str);
+                write!(f, "password command {program}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    fn shell(script: &str) -> Password {
+        Password::command(["/bin/sh", "-c", script].map(str::to_owned).into())
+    }
+
+    #[tokio::test]
+    async fn a_command_says_it_once_a_minute_or_when_it_was_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let count = dir.path().join("count");
+        let password = shell(&format!("echo x >> {0}; wc -l < {0}", count.display()));
+        let read = async || {
+            password
+                .read()
+                .await
+                .unwrap()
+                .expose_secret()
+                .trim()
+                .to_owned()
+        };
+        assert_eq!([read().await, read().await], ["1", "1"]);
+        password.forget();
+        assert_eq!(read().await, "2");
+    }
+
+    #[tokio::test]
+    async fn what_goes_wrong_with_a_command_is_said_without_its_words() {
+        for (script, said) in [
+            ("echo s3cret >&2; exit 3", "ended with exit status: 3"),
+            ("true", "empty"),
+            ("head -c 5000 /dev/zero", "too long for a password"),
+        ] {
+            let error = shell(script).read().await.unwrap_err().to_string();
+            assert_eq!(error, format!("password command /bin/sh: {said}"));
+        }
+        let none = Password::command(vec!["/nowhere/at/all".into()]);
+        let error = none.read().await.unwrap_err().to_string();
+        assert!(
+            error.starts_with("password command /nowhere/at/all: No such file"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_credential_needs_a_service_manager() {
+        let password = Password::credential("bmc".into(), None);
+        let error = password.read().await.unwrap_err().to_string();
+        assert!(error.contains("credentials directory"), "{error}");
+        let inline = Password::inline("s3cret".into(), Path::new("hosts.toml").into());
+        assert_eq!(inline.read().await.unwrap().expose_secret(), "s3cret");
+        assert!(!format!("{inline:?} {inline}").contains("s3cret"));
+    }
+}

@@ -1,0 +1,140 @@
+//! The files of an inventory, and whether one of them has changed.
+
+use std::{
+    ffi::OsStr,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use secrecy::zeroize::Zeroizing;
+
+use super::{
+    document,
+    file::{self, Host},
+    manifests::Manifests,
+    place::{Notes, Spot},
+};
+
+/// Reads the hosts of every file that is named, and of every file in a directory that is named:
+/// TOML by `.toml`, manifests by `.yaml`, `.yml` and `.json`. Also tells which paths those were.
+pub(super) fn read(
+    named: &[PathBuf],
+    beside: &Path,
+    root: &Spot,
+    notes: &mut Notes,
+) -> (Vec<Host>, Vec<PathBuf>) {
+    let (mut hosts, mut watched) = (Vec::new(), Vec::new());
+    let mut manifests = Manifests::default();
+    for (index, path) in named.iter().enumerate() {
+        let (path, spot) = (beside.join(path), root.key("inventory").item(index));
+        watched.push(path.clone());
+        let files = match files(&path) {
+            Ok(files) => files,
+            Err(error) => {
+                notes.problem(&spot, format_args!("{}: {error}", path.display()));
+                continue;
+            }
+        };
+        for path in files {
+            let text = match std::fs::read_to_string(&path) {
+                Ok(text) => Zeroizing::new(text),
+                Err(error) => {
+                    notes.problem(&spot, format_args!("{}: {error}", path.display()));
+                    continue;
+                }
+            };
+            let file: Arc<Path> = path.as_path().into();
+            match kind(&path) {
+                Some(Kind::Toml) => {
+                    hosts.extend(document::read(&file, &text, notes, file::hosts));
+                }
+                Some(Kind::Manifests) => manifests.add(&file, &text, notes),
+                None => {
+                    let what = "an inventory ends in .toml, .yaml, .yml or .json";
+                    notes.problem(&spot, format_args!("{}: {what}", path.display()));
+                }
+            }
+        }
+    }
+    hosts.extend(manifests.hosts(notes));
+    (hosts, watched)
+}
+
+enum Kind {
+    Toml,
+    Manifests,
+}
+
+fn kind(path: &Path) -> Option<Kind> {
+    match path.extension().and_then(OsStr::to_str)? {
+        "toml" => Some(Kind::Toml),
+        // JSON is YAML.
+        "yaml" | "yml" | "json" => Some(Kind::Manifests),
+        _ => None,
+    }
+}
+
+/// A file as it is; of a directory those that can be an inventory, in the order of their names.
+fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    if !std::fs::metadata(path)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let path = entry?.path();
+        let name = path.file_name().map(OsStr::as_encoded_bytes);
+        let is_hidden = name.is_some_and(|name| name.starts_with(b"."));
+        if !is_hidden && kind(&path).is_some() && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Files and directories, and by what a change of them is noticed: identity, length and time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fingerprint {
+    paths: Vec<PathBuf>,
+    marks: Vec<(PathBuf, Option<[i64; 4]>)>,
+}
+
+impl Fingerprint {
+    /// Of these files and of what is in these directories. Blocks on the disk.
+    pub(super) fn of(paths: Vec<PathBuf>) -> Self {
+        let mut marks = Vec::new();
+        for path in &paths {
+            marks.push((path.clone(), mark(path)));
+            if path.is_dir() {
+                let files = files(path).unwrap_or_default();
+                marks.extend(files.into_iter().map(|file| {
+                    let mark = mark(&file);
+                    (file, mark)
+                }));
+            }
+        }
+        Self { paths, marks }
+    }
+
+    /// The same files as they are now. Blocks on the disk.
+    pub(crate) fn now(&self) -> Self {
+        Self::of(self.paths.clone())
+    }
+
+    /// Every file and directory that was named.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+}
+
+fn mark(path: &Path) -> Option<[i64; 4]> {
+    let meta = std::fs::metadata(path).ok()?;
+    let number = |n: u64| i64::from_ne_bytes(n.to_ne_bytes());
+    Some([
+        number(meta.ino()),
+        number(meta.len()),
+        meta.mtime(),
+        meta.mtime_nsec(),
+    ])
+}

@@ -1,0 +1,191 @@
+//! Inventories in files of their own: TOML, and manifests of Metal3.
+
+use super::*;
+
+const MANIFESTS: &str = "\
+apiVersion: v1
+kind: Secret
+metadata: {name: node-1-bmc, namespace: metal3}
+data: {username: b3Bz, password: czNjcmV0Cg==}
+---
+apiVersion: metal3.io/v1alpha1
+kind: BareMetalHost
+metadata:
+  name: node-1
+  namespace: metal3
+  labels: {role: db, topology.example.org/row: r7}
+  annotations: {rackhand.dev/pdu: p1, rackhand.dev/position: U7}
+spec:
+  online: true
+  bmc:
+    address: idrac-virtualmedia://10.1.0.1/redfish/v1/Systems/1
+    credentialsName: node-1-bmc
+    disableCertificateVerification: true
+status:
+  hardware: {systemVendor: {serialNumber: ABC}}
+---
+kind: ConfigMap
+metadata: {name: other}
+data: {password: 5}
+";
+
+fn site(files: &[(&str, &str)], inventory: &str) -> (TempDir, Result<Config, Vec<String>>) {
+    let dir = TempDir::new().unwrap();
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let text = format!("{HEAD}inventory = {inventory}\n");
+    let read = parse_at(&dir.path().join("agent.toml"), &text);
+    let at = format!("{}/", dir.path().display());
+    let read = read.map_err(|told| told.iter().map(|one| one.replace(&at, "")).collect());
+    (dir, read)
+}
+
+fn names(config: &Config) -> Vec<&str> {
+    let hosts = config.inventory.hosts.iter();
+    hosts.map(|host| host.name.as_str()).collect()
+}
+
+#[test]
+fn manifests_of_metal3_are_an_inventory() {
+    let (dir, read) = site(&[("bmh.yaml", MANIFESTS)], "['bmh.yaml']");
+    let config = read.unwrap();
+    let [host] = config.inventory.hosts.as_slice() else {
+        panic!()
+    };
+    assert_eq!(
+        (host.name.as_str(), host.serial.as_deref()),
+        ("node-1", Some("ABC"))
+    );
+    assert_eq!(host.pdu.as_deref(), Some("p1"));
+    assert_eq!(host.position.as_deref(), Some("U7"));
+    assert_eq!(
+        host.labels,
+        BTreeMap::from([("role".to_owned(), "db".to_owned())])
+    );
+    assert_eq!(host.bmc.username, "ops");
+    assert_eq!(host.bmc.trust, Trust::Insecure);
+    let password = host.bmc.password.read_now().unwrap().unwrap();
+    assert_eq!(password.expose_secret(), "s3cret");
+    assert!(!format!("{config:?}").contains("s3cret"));
+    let path = dir.path().join("bmh.yaml");
+    let warning = format!("{}: 1 passwords stand in it", path.display());
+    assert!(
+        config
+            .warnings()
+            .iter()
+            .any(|one| one.starts_with(&warning))
+    );
+    assert!(config.sources.paths().contains(&path));
+}
+
+#[test]
+fn a_list_of_kubectl_and_text_data_read_as_well() {
+    let list = "\
+kind: List
+items:
+- kind: BareMetalHost
+  metadata: {name: a}
+  spec: {bmc: {address: 'ipmi://10.1.0.2', credentialsName: s, disableCertificateVerification: true}}
+- kind: Secret
+  metadata: {name: s}
+  stringData: {username: ops, password: s3cret}
+";
+    let config = site(&[("i.yml", list)], "['i.yml']").1.unwrap();
+    assert_eq!(names(&config), ["a"]);
+    assert_eq!(config.inventory.hosts[0].bmc.trust, Trust::System);
+}
+
+#[test]
+fn mistakes_of_manifests_have_places_and_show_no_secret() {
+    let text = MANIFESTS
+        .replace("czNjcmV0Cg==", "s3cret!")
+        .replace("10.1.0.1", "10.9.0.1")
+        .replace("credentialsName: node-1-bmc", "credentialsName: lost");
+    let told = site(&[("bmh.yaml", &text)], "['bmh.yaml']").1.unwrap_err();
+    assert_eq!(
+        told,
+        [
+            "bmh.yaml:2:7: documents[0] (Secret node-1-bmc).data.password: must be text in base64",
+            "bmh.yaml:16:14: documents[1] (BareMetalHost node-1).bmc.address: 10.9.0.1 is not in \
+             allowed_bmc_networks (10.1.0.0/16, fd00::/64)",
+            "bmh.yaml:17:22: documents[1] (BareMetalHost node-1).bmc.credentialsName: Secret \
+             metal3/lost is in no inventory file",
+        ]
+    );
+    for broken in [
+        "kind: [",
+        "kind: Secret\nstringData: s3cret\nkind: Secret\n",
+        "- s3cret\n",
+    ] {
+        let told = site(&[("b.yaml", broken)], "['b.yaml']").1.unwrap_err();
+        assert!(told[0].starts_with("b.yaml:"), "{told:?}");
+        assert!(!told.concat().contains("s3cret"), "{told:?}");
+    }
+}
+
+#[test]
+fn a_directory_is_read_in_the_order_of_its_names() {
+    let host = |name: &str, n: u8| host(name, "", &format!("redfish://10.1.0.{n}"), "");
+    let (a, b) = (host("a", 1), host("b", 2));
+    let files = [
+        ("hosts.d/20-b.toml", b.as_str()),
+        ("hosts.d/10-a.toml", &a),
+        ("hosts.d/.hidden.toml", "x"),
+        ("hosts.d/README", "x"),
+        (
+            "hosts.d/30.yaml",
+            &MANIFESTS.replace("10.1.0.1", "10.1.0.3"),
+        ),
+    ];
+    let (dir, read) = site(&files, "['hosts.d']");
+    let config = read.unwrap();
+    assert_eq!(names(&config), ["a", "b", "node-1"]);
+    let password = config.inventory.hosts[0].bmc.password.to_string();
+    let beside = dir.path().join("hosts.d/bmc");
+    assert_eq!(password, format!("password file {}", beside.display()));
+    assert_eq!(config.sources, config.sources.now());
+    std::fs::write(dir.path().join("hosts.d/40.toml"), "").unwrap();
+    assert_ne!(config.sources, config.sources.now());
+}
+
+#[test]
+fn mistakes_of_all_files_are_told_at_once() {
+    let twice = host("a", "", "redfish://10.1.0.1", "");
+    let files = [
+        ("one.toml", twice.as_str()),
+        ("two.toml", &format!("rack = 'r2'\n{twice}")),
+    ];
+    let told = site(
+        &files,
+        "['one.toml', 'two.toml', 'none.toml', 'bad.txt', 3]",
+    )
+    .1;
+    let told = told.unwrap_err().concat();
+    for wanted in [
+        "7:38: inventory[2]: none.toml: No such file",
+        "inventory[4]: must be text",
+        "two.toml:1:1: rack: unknown key; there are hosts",
+        "two.toml:3:8: hosts[0] (a).name: is also that of hosts[0] (a) in one.toml",
+    ] {
+        assert!(told.contains(wanted), "{wanted}: {told}");
+    }
+    let told = site(&[("bad.txt", "")], "['bad.txt']").1.unwrap_err();
+    assert!(told[0].contains("an inventory ends in .toml"), "{told:?}");
+}
+
+#[test]
+fn manifests_of_a_thousand_hosts_are_read() {
+    let one = MANIFESTS.split_once("---\nkind: ConfigMap").unwrap().0;
+    let all: Vec<String> = (0..1100)
+        .map(|n| {
+            let address = format!("10.1.{}.{}", n / 200, n % 200 + 1);
+            one.replace("node-1", &format!("node-{n}"))
+                .replace("10.1.0.1", &address)
+        })
+        .collect();
+    let config = site(&[("bmh.yaml", &all.join("---\n"))], "['bmh.yaml']").1;
+    assert_eq!(config.unwrap().inventory.hosts.len(), 1100);
+}

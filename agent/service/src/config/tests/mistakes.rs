@@ -1,0 +1,288 @@
+//! Every mistake at once, each with its line, column and key.
+
+use super::*;
+
+#[test]
+fn every_mistake_is_told_at_once_with_its_place() {
+    let text = "\
+rack = 'rack one'
+listen = 'here'
+tls = 'tls'
+socket = 's'
+state = 's'
+allowed_bmc_networks = ['10.1.0.0/33', '10.1.0.0/16']
+defaults = { call_timeout = '0s', power_on_interval = '2m', trust = { insecure = true, sha256 = 'ab' } }
+[pdus.p9]
+[[hosts]]
+name = 'a'
+system_uuid = 'nonsense'
+bmc = { address = 'redfish://10.1.0.1', username = '', password_file = 'p', trust = { sha256 = 'xyz' } }
+[[hosts]]
+name = 'b'
+system_uuid = '00000000-0000-0000-0000-000000000000'
+bmc = { address = 'redfish://192.0.2.1', username = 'u', password_file = 'p', trust = {} }
+[[hosts]]
+name = 'c/c'
+colour = 'red'
+[hosts.bmc]
+address = 'ftp://10.1.0.9'
+password_file = 'p'
+trust = { ca_file = 'missing.pem' }
+";
+    assert_eq!(
+        problems(text),
+        [
+            "1:8: rack: \"rack one\": a rack's name is 1 to 63 letters, digits, '.', '-' or '_'",
+            "2:10: listen: \"here\": not an IP address and port, such as 0.0.0.0:7443 or [::]:7443",
+            "6:25: allowed_bmc_networks[0]: \"10.1.0.0/33\": not a network, such as 10.1.0.0/16 \
+             or fd00::/64",
+            "7:29: defaults.call_timeout: must be longer than zero",
+            "7:55: defaults.power_on_interval: longer than 60s",
+            "7:69: defaults.trust: give exactly one of ca_file, sha256 and insecure = true",
+            "8:1: pdus.p9: no host of the inventory has this pdu",
+            "11:15: hosts[0] (a).system_uuid: \"nonsense\": not a UUID, such as \
+             4c4c4544-0042-3510-8054-c2c04f4e4e32",
+            "12:52: hosts[0] (a).bmc.username: is empty",
+            "12:96: hosts[0] (a).bmc.trust.sha256: a certificate pin is 64 hexadecimal digits \
+             (SHA-256), with or without colons",
+            "15:15: hosts[1] (b).system_uuid: \"00000000-0000-0000-0000-000000000000\": a \
+             placeholder of the firmware: it identifies nothing; leave it out",
+            "16:19: hosts[1] (b).bmc.address: 192.0.2.1 is not in allowed_bmc_networks \
+             (10.1.0.0/16)",
+            "16:87: hosts[1] (b).bmc.trust: give exactly one of ca_file, sha256 and insecure = \
+             true",
+            "18:8: hosts[2] (c/c).name: must be 1 to 63 letters, digits, '.', '-' or '_'",
+            "19:1: hosts[2] (c/c).colour: unknown key; there are name, labels, bmc, node_name, \
+             provider_id, system_uuid, serial, position, pdu",
+            "20:1: hosts[2] (c/c).bmc.username: missing",
+            "21:11: hosts[2] (c/c).bmc.address: BMC address scheme \"ftp\" is not known; use \
+             redfish:// or ipmi://",
+            "23:21: hosts[2] (c/c).bmc.trust.ca_file: /etc/rackhand/missing.pem: No such file or \
+             directory (os error 2)",
+        ]
+    );
+}
+
+#[test]
+fn nothing_may_stand_there_twice() {
+    let text = with(&[
+        host(
+            "a",
+            "node_name = 'n'",
+            "redfish://10.1.0.1/redfish/v1/Systems/1",
+            "",
+        ),
+        host(
+            "a",
+            "node_name = 'n'",
+            "redfish://10.1.0.1:443/redfish/v1/Systems/1",
+            "",
+        ),
+        host(
+            "c",
+            "system_uuid = '00112233-4455-6677-8899-aabbccddeeff'",
+            "redfish://10.1.0.3",
+            "",
+        ),
+        host(
+            "d",
+            "system_uuid = '33221100-5544-7766-8899-AABBCCDDEEFF'",
+            "redfish://10.1.0.4",
+            "",
+        ),
+        host("e", "provider_id = 'p'", "redfish://10.1.0.1", ""),
+        host(
+            "f",
+            "provider_id = 'p'",
+            "redfish://10.1.0.1/redfish/v1/Systems/2",
+            "",
+        ),
+    ]);
+    let several = "; where one BMC has several systems, name a different one in each address";
+    let told = problems(&text);
+    let told: Vec<&str> = told
+        .iter()
+        .map(|one| one.split_once(": ").unwrap().1)
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "hosts[1] (a).name: is also that of hosts[0] (a)".to_owned(),
+            "hosts[1] (a).node_name: is also that of hosts[0] (a)".to_owned(),
+            format!(
+                "hosts[1] (a).bmc.address: redfish://10.1.0.1:443 is also the BMC of hosts[0] \
+                 (a){several}"
+            ),
+            "hosts[3] (d).system_uuid: is also that of hosts[2] (c)".to_owned(),
+            format!(
+                "hosts[4] (e).bmc.address: redfish://10.1.0.1:443 is also the BMC of hosts[0] \
+                 (a){several}"
+            ),
+            "hosts[5] (f).provider_id: is also that of hosts[4] (e)".to_owned(),
+            format!(
+                "hosts[5] (f).bmc.address: redfish://10.1.0.1:443 is also the BMC of hosts[4] \
+                 (e){several}"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn two_systems_of_one_bmc_are_two_hosts() {
+    let text = with(&[
+        host("a", "", "redfish://10.1.0.1/redfish/v1/Systems/1", ""),
+        host("b", "", "redfish://10.1.0.1/redfish/v1/Systems/2", ""),
+    ]);
+    assert_eq!(parse(&text).unwrap().inventory.hosts.len(), 2);
+}
+
+#[test]
+fn what_is_missing_is_told_too() {
+    assert_eq!(
+        problems("rack = 'r1'\n"),
+        [
+            "1:1: socket: missing",
+            "1:1: state: missing",
+            "1:1: allowed_bmc_networks: missing: name the networks in which BMCs may be",
+        ]
+    );
+    assert_eq!(
+        problems(&HEAD.replace("tls = 'tls'\n", "")),
+        ["1:1: tls: missing: `listen` needs the directory of a certificate"]
+    );
+    assert_eq!(
+        problems(&HEAD.replace("listen = '0.0.0.0:7443'\n", "")),
+        ["1:1: listen: missing: `tls` is given, but no address to listen on"]
+    );
+    let only_local = HEAD.replace("listen = '0.0.0.0:7443'\ntls = 'tls'\n", "");
+    assert_eq!(parse(&only_local).unwrap().remote, None);
+    assert_eq!(
+        problems(&format!("{HEAD}[[hosts]]\nname = 'a'\nbmc = []\n")),
+        [
+            "9:7: hosts[0] (a).bmc: missing: give the BMC, or its drivers in the order in which \
+             they are asked"
+        ]
+    );
+}
+
+#[test]
+fn labels_must_read_on_a_command_line_as_they_are_written() {
+    let good = host(
+        "node-1",
+        "labels = {role = 'db', tier = '1'}\nposition = 'U12'\npdu = 'p1'",
+        "redfish://10.1.0.7",
+        "",
+    );
+    let config = parse(&with(&[good])).unwrap();
+    let entry = &config.inventory.hosts[0];
+    assert_eq!(entry.labels.get("role").map(String::as_str), Some("db"));
+    assert_eq!(entry.position.as_deref(), Some("U12"));
+    assert_eq!(entry.pdu.as_deref(), Some("p1"));
+    let bad = host(
+        "node-1",
+        "labels = {rack = 'r2', 'a b' = 'c', role = 'x,y'}\npdu = ' '",
+        "redfish://10.1.0.7",
+        "",
+    );
+    let told = problems(&with(&[bad]));
+    for wanted in [
+        "9:18: hosts[0] (node-1).labels.rack: \"rack\"",
+        "9:32: hosts[0] (node-1).labels.\"a b\": \"a b\"",
+        "labels.role: \"x,y\"",
+        "10:7: hosts[0] (node-1).pdu: is empty",
+    ] {
+        assert!(
+            told.iter().any(|one| one.contains(wanted)),
+            "{wanted}: {told:?}"
+        );
+    }
+}
+
+#[test]
+fn each_driver_is_judged_whole_and_with_its_place() {
+    let redfish = format!("{REDFISH}, cipher_suite = 3, kg_file = 'kg', min_interval = '1s'");
+    let ipmi = "address = 'ipmi://10.2.0.1', username = 'a-name-of-17-byte', password_file = 'p', \
+                trust = { insecure = true }, auth = 'session', keep_alive = false, \
+                soft_off_by_button = false, min_interval = '7s'";
+    let told = problems(&drivers(&[&redfish, ipmi, REDFISH]));
+    let told: Vec<&str> = told
+        .iter()
+        .map(|one| one.split_once(": ").unwrap().1)
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "hosts[0] (a).bmc[0].cipher_suite: means nothing to Redfish; take it out",
+            "hosts[0] (a).bmc[0].kg_file: means nothing to Redfish; take it out",
+            "hosts[0] (a).bmc[0].min_interval: means nothing to Redfish; take it out",
+            "hosts[0] (a).bmc[1].address: 10.2.0.1 is not in allowed_bmc_networks (10.1.0.0/16, \
+             fd00::/64)",
+            "hosts[0] (a).bmc[1].username: 17 bytes long; IPMI has room for 16",
+            "hosts[0] (a).bmc[1].trust: means nothing to IPMI; take it out",
+            "hosts[0] (a).bmc[1].auth: means nothing to IPMI; take it out",
+            "hosts[0] (a).bmc[1].keep_alive: means nothing to IPMI; take it out",
+            "hosts[0] (a).bmc[1].soft_off_by_button: means nothing to IPMI; take it out",
+            "hosts[0] (a).bmc[1].min_interval: must be shorter than the time of one call, which \
+             is 6.666666666s here",
+            "hosts[0] (a).bmc[2].address: redfish://10.1.0.1:443 stands there already: one \
+             driver, one entry",
+        ]
+    );
+}
+
+#[test]
+fn what_is_no_driver_is_told_with_its_place() {
+    let address = "address = 'redfish://10.1.0.1', username = 'u', password_file = 'p'";
+    for (entry, what) in [
+        (
+            format!("{address}, colour = 'red'"),
+            "bmc[0].colour: unknown key",
+        ),
+        (
+            format!("{address}, auth = 'none'"),
+            "bmc[0].auth: \"none\": must be auto, session or basic",
+        ),
+        (
+            IPMI.to_owned() + ", cipher_suite = 8",
+            "bmc[0].cipher_suite: 8: must be auto, 3 or 17",
+        ),
+        (
+            IPMI.to_owned() + ", cipher_suite = -3",
+            "bmc[0].cipher_suite: -3: must be auto, 3 or 17",
+        ),
+        (
+            IPMI.to_owned() + ", min_interval = 5",
+            "a time with its unit",
+        ),
+    ] {
+        let told = problems(&drivers(&[&entry]));
+        assert!(told[0].starts_with("9:"), "{told:?}");
+        assert!(
+            told.iter().any(|one| one.contains(what)),
+            "{what}: {told:?}"
+        );
+    }
+    let text = problems(&format!("{HEAD}[[hosts]]\nname = 'a'\nbmc = 'text'\n"));
+    assert!(text[0].contains("a table, or a list of tables"), "{text:?}");
+}
+
+#[test]
+fn a_secret_that_ipmi_has_no_room_for_is_told_and_not_shown() {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("p"), "s3cret-of-21-byte-xxx\n").unwrap();
+    std::fs::write(dir.path().join("kg"), "k3y-of-22-bytes-xxxxxx").unwrap();
+    let parse = |entry: &str| parse_at(&dir.path().join("agent.toml"), &drivers(&[entry]));
+    let ipmi = format!("{IPMI}, kg_file = 'kg'");
+    assert_eq!(
+        parse(&ipmi).unwrap_err(),
+        [
+            "9:71: hosts[0] (a).bmc[0].password_file: what is in it is longer than IPMI's 20 bytes",
+            "9:86: hosts[0] (a).bmc[0].kg_file: what is in it is neither 20 bytes at most nor 0x \
+             and 40 hexadecimal digits",
+        ]
+    );
+    std::fs::write(dir.path().join("p"), "of-20-bytes-exactly!\n").unwrap();
+    std::fs::write(dir.path().join("kg"), format!("0x{}\n", "5A".repeat(20))).unwrap();
+    assert!(parse(&ipmi).is_ok());
+    assert!(parse(REDFISH).is_ok(), "Redfish has room");
+}

@@ -1,0 +1,235 @@
+//! What a BMC is asked beside power: boot override, identify LED, sensors, event log.
+//!
+//! Owns: their turn on the BMC. Must never: make a power operation wait for longer than the call
+//! that is under way, change anything behind a BMC that belongs to another system, or change what
+//! somebody else relies on without being told so.
+
+use std::time::Duration;
+
+use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind, Identify};
+use tokio::{sync::oneshot, time::timeout};
+use tonic::Status;
+use tracing::{info, warn};
+
+use super::{
+    Engine, Shared, Target,
+    clients::Asked,
+    handle::Handle,
+    journal_status,
+    lane::{Place, Rank},
+};
+use crate::journal::{HoldRecord, Refused};
+
+/// Time for a change whose turn came late.
+const LEAST: Duration = Duration::from_secs(2);
+
+/// How long a LED waits at most for its turn to be put out.
+const PUT_OUT: Duration = Duration::from_secs(60);
+
+/// A change that is not one of power.
+pub(crate) struct Change {
+    /// In words, for the log: `set boot device pxe`.
+    pub(crate) what: String,
+    /// Who asked, as holds name it.
+    pub(crate) owner: String,
+    /// A hold of somebody else stands in its way.
+    pub(crate) minds_holds: bool,
+}
+
+impl Engine {
+    /// Reads something, making way for operations as often as they come.
+    pub(crate) async fn look<T: Send>(
+        &self,
+        target: &Target,
+        limit: Duration,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync,
+    ) -> Result<T, BmcError> {
+        let clients = &self.shared.clients;
+        let lane = clients.lane(target);
+        let mut made_way = false;
+        let reading = async {
+            loop {
+                let _call = lane.call().await;
+                tokio::select! {
+                    biased;
+                    () = lane.wanted() => made_way = true,
+                    result = clients.ask(target, limit, Asked::Look, &call) => return result,
+                }
+            }
+        };
+        match timeout(limit, reading).await {
+            Ok(result) => result,
+            Err(_) if made_way => Err(fault(
+                target,
+                ErrorKind::Busy,
+                "a power operation goes on there and comes first; ask again when it is over"
+                    .to_owned(),
+            )),
+            Err(_) => Err(fault(
+                target,
+                ErrorKind::Timeout,
+                format!("no answer within {limit:?}"),
+            )),
+        }
+    }
+
+    /// Changes something in its turn among the operations. A caller that goes away does not cut
+    /// it.
+    ///
+    /// # Errors
+    /// The outer: somebody else holds the host, or the agent stops.
+    pub(crate) async fn change(
+        &self,
+        target: Target,
+        limit: Duration,
+        change: Change,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync + 'static,
+    ) -> Result<Result<Accepted, BmcError>, Status> {
+        let stopping = || Status::unavailable("the agent is stopping; ask again in a moment");
+        if self.closing.is_cancelled() {
+            return Err(stopping());
+        }
+        let (answer, answered) = oneshot::channel();
+        let shared = self.shared.clone();
+        self.spawn(async move {
+            let result = shared.change(&target, limit, &change, call).await;
+            match &result {
+                Ok(Ok(accepted)) => info!(
+                    host = %target.host, by = %change.owner, answer = %accepted.answer, "{}",
+                    change.what
+                ),
+                Ok(Err(error)) => warn!(
+                    host = %target.host, by = %change.owner, %error, "{}: not done", change.what
+                ),
+                Err(status) => info!(
+                    host = %target.host, by = %change.owner, "{}: refused: {}", change.what,
+                    status.message()
+                ),
+            }
+            answer.send(result).ok();
+        });
+        answered.await.map_err(|_| stopping())?
+    }
+}
+
+impl Engine {
+    /// Puts a LED out after a while, for a BMC that cannot do it by itself; at once when the agent
+    /// stops.
+    pub(crate) fn put_out_after(&self, time: Duration, target: Target, owner: String) {
+        let shared = self.shared.clone();
+        self.spawn(async move {
+            timeout(time, shared.stop.cancelled()).await.ok();
+            let change = Change {
+                what: "identify LED out again".to_owned(),
+                owner,
+                minds_holds: false,
+            };
+            let host = target.host.clone();
+            let limit = LEAST.max(time.min(PUT_OUT));
+            let out = shared
+                .now_or_in_turn(&target, limit, &change, |bmc| bmc.identify(Identify::Off))
+                .await;
+            if !matches!(out, Ok(Ok(_))) {
+                warn!(
+                    host,
+                    "the identify LED may still be lit: put it out by hand"
+                );
+            }
+        });
+    }
+}
+
+impl Shared {
+    /// A change; when the agent stops it is made at once.
+    async fn now_or_in_turn(
+        &self,
+        target: &Target,
+        limit: Duration,
+        change: &Change,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
+    ) -> Result<Result<Accepted, BmcError>, Status> {
+        if self.stop.is_cancelled() {
+            return Ok(self.clients.ask(target, LEAST, Asked::Change, call).await);
+        }
+        self.change(target, limit, change, call).await
+    }
+
+    async fn change(
+        &self,
+        target: &Target,
+        limit: Duration,
+        change: &Change,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
+    ) -> Result<Result<Accepted, BmcError>, Status> {
+        let expected = target.expected(None)?;
+        let id = format!("change-{}", uuid::Uuid::new_v4());
+        let handle = Handle::new(id, target.host.clone(), target.key.clone(), "change");
+        let lane = self.clients.lane(target);
+        let begun = tokio::time::Instant::now();
+        let (place, _) = Place::take(lane.clone(), Rank::Soft, handle.clone());
+        let in_its_turn = async {
+            place.turn().await;
+            lane.call().await
+        };
+        let _call = tokio::select! {
+            call = timeout(limit, in_its_turn) => match call {
+                Ok(call) => call,
+                Err(_) => {
+                    let message = "another operation on its BMC goes on; nothing was changed, ask \
+                                   again when it is over";
+                    return Ok(Err(fault(target, ErrorKind::Busy, message.to_owned())));
+                }
+            },
+            () = handle.cancel.cancelled() => {
+                let message = "a hard power off came first; nothing was changed";
+                return Ok(Err(fault(target, ErrorKind::Busy, message.to_owned())));
+            }
+            () = self.stop.cancelled() => {
+                return Err(Status::unavailable("the agent is stopping; nothing was changed"));
+            }
+        };
+        place.hold_firmly();
+        if change.minds_holds
+            && let Some(hold) = self.held(target).await?
+            && hold.owner != change.owner
+        {
+            return Err(Refused::Held(hold).status());
+        }
+        // A LED that is lit at the wrong host sends somebody to pull the wrong cable.
+        if expected.system_uuid.is_some() || expected.serial.is_some() {
+            match self.clients.read_now(target).await {
+                Err(error) => return Ok(Err(error)),
+                Ok(reading) => {
+                    if let Some(mismatch) = expected.mismatch(&reading.identity) {
+                        return Err(Status::failed_precondition(format!(
+                            "host {}: its BMC says {} {}, the inventory {}; nothing was changed. \
+                             Mend the inventory, or the address of the BMC",
+                            target.host, mismatch.what, mismatch.found, mismatch.expected
+                        )));
+                    }
+                }
+            }
+        }
+        let left = limit.saturating_sub(begun.elapsed()).max(LEAST);
+        Ok(self.clients.ask(target, left, Asked::Change, call).await)
+    }
+
+    async fn held(&self, target: &Target) -> Result<Option<HoldRecord>, Status> {
+        let holds = self.journal.holds().await;
+        let holds = holds.map_err(|error| journal_status(&error))?;
+        let mut held = holds.into_iter();
+        Ok(held
+            .find(|(key, _)| *key == target.key)
+            .map(|(_, hold)| hold))
+    }
+}
+
+fn fault(target: &Target, kind: ErrorKind, message: String) -> BmcError {
+    BmcError {
+        kind,
+        bmc: target.address.to_string(),
+        message,
+        retry_after: None,
+        maybe_sent: false,
+    }
+}

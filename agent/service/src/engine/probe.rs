@@ -1,0 +1,145 @@
+//! Looks at one host for a diagnosis.
+//!
+//! Owns: the order of looking, and clients of its own, which are closed at the end. Must never:
+//! touch a BMC outside of the allowed networks, try a password again that was refused a moment
+//! ago, or keep a power operation waiting.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use rackhand_bmc::{
+    Bmc, BmcError, BmcFuture, ErrorKind, Protocol, SystemIdentity, operation::Expected,
+};
+use rackhand_proto::v1::Check;
+use tokio::{net::TcpStream, time::Instant, time::timeout};
+use tonic::Status;
+
+use super::{Engine, Target, clients::Way, lane::Lane};
+use crate::{
+    checkup::{Seen, judge},
+    config::Config,
+};
+
+impl Engine {
+    /// Looks at every driver of the host, one after the other, for `limit` at most.
+    pub(crate) async fn check(
+        &self,
+        target: &Target,
+        limit: Duration,
+    ) -> Result<Result<Vec<Check>, BmcError>, Status> {
+        let expected = target.expected(None)?;
+        let clients = &self.shared.clients;
+        let ways = match clients.ways(target).await {
+            Ok(ways) => ways,
+            Err(error) => return Ok(Err(error)),
+        };
+        let lane = clients.lane(target);
+        let until = Instant::now() + limit;
+        let mut checks = Vec::new();
+        for way in ways {
+            let mut seen = first_look(&way, &target.config, &expected).await;
+            if seen.forbidden.is_none() && seen.name.is_ok() && !matches!(seen.tcp, Some(Err(_))) {
+                look(&way, &lane, until, &mut seen).await;
+            }
+            way.close().await;
+            checks.extend(judge(&seen));
+        }
+        Ok(Ok(checks))
+    }
+}
+
+/// Name, networks and route, for which nobody has to be asked for the BMC.
+async fn first_look(way: &Way, config: &Config, expected: &Expected) -> Seen {
+    let (address, limit) = (&way.spec.address, way.spec.connect_timeout);
+    let (host, port) = (address.host(), address.port());
+    let name = match host.parse::<IpAddr>() {
+        Ok(ip) => Ok(vec![ip]),
+        Err(_) => match timeout(limit, tokio::net::lookup_host((host.as_str(), port))).await {
+            Ok(Ok(found)) => Ok(found.map(|socket| socket.ip()).collect::<Vec<_>>()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("no answer in time".to_owned()),
+        },
+    };
+    let networks = &config.inventory.networks;
+    let ips = name.iter().flatten();
+    let forbidden = ips.copied().find(|ip| !networks.allow(*ip));
+    let forbidden = forbidden.map(|ip| (ip, networks.to_string()));
+    let mut tcp = None;
+    if address.protocol() == Protocol::Redfish && forbidden.is_none() && name.is_ok() {
+        let begun = Instant::now();
+        let connected = timeout(limit, TcpStream::connect((host.as_str(), port))).await;
+        tcp = Some(match connected {
+            Ok(Ok(_)) => Ok(begun.elapsed()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer within {limit:?}")),
+        });
+    }
+    Seen {
+        bmc: address.to_string(),
+        protocol: address.protocol(),
+        host,
+        port,
+        is_tls: address.is_tls(),
+        trust: way.spec.trust.clone(),
+        username: way.spec.username.clone(),
+        name,
+        forbidden,
+        tcp,
+        power: None,
+        identity: None,
+        facts: None,
+        expected: expected.clone(),
+        now: Timestamp::now(),
+    }
+}
+
+/// Power, identity and facts, as far as each lets the next be asked.
+async fn look(way: &Way, lane: &Lane, until: Instant, seen: &mut Seen) {
+    let bmc = match &way.bmc {
+        Ok(bmc) => bmc,
+        Err(error) => {
+            seen.power = Some(Err(error.clone()));
+            return;
+        }
+    };
+    let power = in_between(way, lane, until, bmc, |bmc| bmc.power()).await;
+    let answered = power.is_ok();
+    seen.power = Some(power);
+    if answered {
+        let identity: Result<SystemIdentity, BmcError> =
+            in_between(way, lane, until, bmc, |bmc| bmc.identity()).await;
+        seen.identity = Some(identity);
+        seen.facts = Some(in_between(way, lane, until, bmc, |bmc| bmc.facts()).await);
+        seen.now = Timestamp::now();
+    }
+}
+
+/// One reading between the calls of operations.
+async fn in_between<T: Send>(
+    way: &Way,
+    lane: &Lane,
+    until: Instant,
+    bmc: &Arc<dyn Bmc>,
+    call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync,
+) -> Result<T, BmcError> {
+    let reading = async {
+        loop {
+            let _call = lane.call().await;
+            tokio::select! {
+                biased;
+                () = lane.wanted() => {}
+                result = call(bmc.as_ref()) => return result,
+            }
+        }
+    };
+    let late = BmcError {
+        kind: ErrorKind::Timeout,
+        bmc: way.spec.address.to_string(),
+        message: "no answer in the time of the check".to_owned(),
+        retry_after: None,
+        maybe_sent: false,
+    };
+    tokio::time::timeout_at(until, reading)
+        .await
+        .unwrap_or(Err(late))
+}

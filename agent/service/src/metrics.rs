@@ -1,0 +1,422 @@
+//! Metrics of the agent, in a registry of their own.
+//!
+//! Must never carry a label whose values grow with the fleet.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+        info::Info,
+    },
+    registry::{Registry, Unit},
+};
+use rackhand_bmc::ErrorKind;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OperationLabels {
+    action: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ActionLabels {
+    action: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CommandLabels {
+    command: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    call: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    call: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabels {
+    result: &'static str,
+}
+
+type Seconds<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// What is measured when somebody looks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sampled {
+    pub(crate) hosts: usize,
+    pub(crate) running: usize,
+    pub(crate) waiting: usize,
+    /// Seconds of the Unix epoch; 0: there is no certificate.
+    pub(crate) certificate_until: i64,
+    pub(crate) connections_accepted: u64,
+    pub(crate) connections_refused: [(&'static str, u64); 6],
+}
+
+/// All metrics of the agent.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    operations: Family<OperationLabels, Counter>,
+    operation_seconds: Seconds<ActionLabels>,
+    commands: Family<CommandLabels, Counter>,
+    calls: Family<CallLabels, Counter>,
+    call_seconds: Seconds<KindLabels>,
+    refused: Family<ReasonLabels, Counter>,
+    reloads: Family<ResultLabels, Counter>,
+    reloaded: Gauge,
+    current: Gauge,
+    overridden: Counter,
+    journal_errors: Counter,
+    hosts: Gauge,
+    running: Gauge,
+    waiting: Gauge,
+    certificate: Gauge,
+    accepted: Counter,
+    handshakes: Family<ReasonLabels, Counter>,
+    /// What the two above have been told of.
+    told: Mutex<BTreeMap<&'static str, u64>>,
+    accepted_told: AtomicU64,
+    memory: Gauge,
+    descriptors: Gauge,
+    most_descriptors: Gauge,
+}
+
+/// From 50 ms to about 14 minutes.
+fn operation_histogram() -> Histogram {
+    Histogram::new(exponential_buckets(0.05, 2.0, 15))
+}
+
+/// From 1 ms to about 16 s, and the call's own limit above.
+fn call_histogram() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 15))
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("rackhand_agent"),
+            operations: Family::default(),
+            operation_seconds: Family::new_with_constructor(operation_histogram),
+            commands: Family::default(),
+            calls: Family::default(),
+            call_seconds: Family::new_with_constructor(call_histogram),
+            refused: Family::default(),
+            reloads: Family::default(),
+            reloaded: Gauge::default(),
+            current: Gauge::default(),
+            overridden: Counter::default(),
+            journal_errors: Counter::default(),
+            hosts: Gauge::default(),
+            running: Gauge::default(),
+            waiting: Gauge::default(),
+            certificate: Gauge::default(),
+            accepted: Counter::default(),
+            handshakes: Family::default(),
+            told: Mutex::default(),
+            accepted_told: AtomicU64::new(0),
+            memory: Gauge::default(),
+            descriptors: Gauge::default(),
+            most_descriptors: Gauge::default(),
+        };
+        metrics.register();
+        // A rate needs a first value.
+        for result in ["taken", "refused"] {
+            metrics
+                .reloads
+                .get_or_create(&ResultLabels { result })
+                .inc_by(0);
+        }
+        metrics.current.set(1);
+        metrics.reloaded.set(unix_seconds());
+        metrics
+    }
+
+    fn register(&mut self) {
+        let m = self;
+        let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        let r = &mut m.registry;
+        r.register("build", "This program", version);
+        r.register(
+            "operations",
+            "Finished operations by action and outcome",
+            m.operations.clone(),
+        );
+        r.register_with_unit(
+            "operation",
+            "Time of operations from their begin, waiting included",
+            Unit::Seconds,
+            m.operation_seconds.clone(),
+        );
+        r.register(
+            "commands",
+            "Power commands sent to BMCs",
+            m.commands.clone(),
+        );
+        r.register(
+            "bmc_calls",
+            "Calls to BMCs by their result",
+            m.calls.clone(),
+        );
+        r.register_with_unit(
+            "bmc_call",
+            "Time of calls to BMCs",
+            Unit::Seconds,
+            m.call_seconds.clone(),
+        );
+        r.register(
+            "refused_requests",
+            "Requests that were refused, by reason",
+            m.refused.clone(),
+        );
+        r.register(
+            "overridden_holds",
+            "Holds of a remediation that were overridden by force",
+            m.overridden.clone(),
+        );
+        r.register(
+            "journal_errors",
+            "Writes that the journal did not take",
+            m.journal_errors.clone(),
+        );
+        r.register(
+            "reloads",
+            "Reloads of the configuration: taken, or refused because of a mistake",
+            m.reloads.clone(),
+        );
+        r.register_with_unit(
+            "configuration_taken_timestamp",
+            "When the configuration in use was taken",
+            Unit::Seconds,
+            m.reloaded.clone(),
+        );
+        r.register(
+            "configuration_current",
+            "1: the configuration in use is that of the files; 0: the last reload was refused",
+            m.current.clone(),
+        );
+        r.register("hosts", "Hosts of the inventory", m.hosts.clone());
+        r.register(
+            "operations_running",
+            "Operations that are not finished",
+            m.running.clone(),
+        );
+        r.register(
+            "power_on_waiting",
+            "Operations that wait for their PDU's turn",
+            m.waiting.clone(),
+        );
+        r.register_with_unit(
+            "certificate_until_timestamp",
+            "Until when the certificate of the remote listener is valid",
+            Unit::Seconds,
+            m.certificate.clone(),
+        );
+        r.register(
+            "connections",
+            "Connections of the remote listener whose handshake was good",
+            m.accepted.clone(),
+        );
+        r.register(
+            "refused_connections",
+            "Connections of the remote listener that did not come to a good handshake, by reason",
+            m.handshakes.clone(),
+        );
+        r.register_with_unit(
+            "memory",
+            "Resident memory of this process",
+            Unit::Bytes,
+            m.memory.clone(),
+        );
+        r.register(
+            "open_descriptors",
+            "Open file descriptors of this process",
+            m.descriptors.clone(),
+        );
+        r.register(
+            "most_descriptors",
+            "File descriptors that this process may open",
+            m.most_descriptors.clone(),
+        );
+    }
+
+    pub(crate) fn operation(&self, action: &'static str, outcome: &'static str, took: Duration) {
+        let labels = OperationLabels { action, outcome };
+        self.operations.get_or_create(&labels).inc();
+        let labels = ActionLabels { action };
+        let seconds = self.operation_seconds.get_or_create(&labels);
+        seconds.observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn command(&self, command: &'static str) {
+        self.commands
+            .get_or_create(&CommandLabels { command })
+            .inc();
+    }
+
+    pub(crate) fn call(&self, call: &'static str, error: Option<ErrorKind>, took: Duration) {
+        let result = error.map_or("ok", error_word);
+        self.calls.get_or_create(&CallLabels { call, result }).inc();
+        let seconds = self.call_seconds.get_or_create(&KindLabels { call });
+        seconds.observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&ReasonLabels { reason }).inc();
+    }
+
+    pub(crate) fn overridden(&self) {
+        self.overridden.inc();
+    }
+
+    pub(crate) fn journal_error(&self) {
+        self.journal_errors.inc();
+    }
+
+    pub(crate) fn reload(&self, taken: bool) {
+        let result = if taken { "taken" } else { "refused" };
+        self.reloads.get_or_create(&ResultLabels { result }).inc();
+        self.current.set(i64::from(taken));
+        if taken {
+            self.reloaded.set(unix_seconds());
+        }
+    }
+
+    /// As text of OpenMetrics.
+    pub(crate) fn render(&self, now: &Sampled) -> String {
+        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        self.hosts.set(count(now.hosts));
+        self.running.set(count(now.running));
+        self.waiting.set(count(now.waiting));
+        self.certificate.set(now.certificate_until);
+        let before = self
+            .accepted_told
+            .swap(now.connections_accepted, Ordering::Relaxed);
+        self.accepted
+            .inc_by(now.connections_accepted.saturating_sub(before));
+        let mut told = self.told.lock();
+        for (reason, total) in now.connections_refused {
+            let before = told.insert(reason, total).unwrap_or(0);
+            let counter = self.handshakes.get_or_create(&ReasonLabels { reason });
+            counter.inc_by(total.saturating_sub(before));
+        }
+        drop(told);
+        let usage = usage();
+        self.memory.set(usage.memory);
+        self.descriptors.set(usage.descriptors);
+        self.most_descriptors.set(usage.most_descriptors);
+        let mut text = String::new();
+        // Writing to a String does not fail.
+        encode(&mut text, &self.registry).ok();
+        text
+    }
+}
+
+fn unix_seconds() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+/// The word of a failure, as in the contract.
+fn error_word(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Unreachable => "unreachable",
+        ErrorKind::Timeout => "timeout",
+        ErrorKind::Tls => "tls",
+        ErrorKind::Authentication => "authentication",
+        ErrorKind::Privilege => "privilege",
+        ErrorKind::Protocol => "protocol",
+        ErrorKind::System => "system",
+        ErrorKind::Busy => "busy",
+        ErrorKind::Unsupported => "unsupported",
+        ErrorKind::Refused => "refused",
+        ErrorKind::Configuration => "configuration",
+    }
+}
+
+#[derive(Debug, Default)]
+struct Usage {
+    memory: i64,
+    descriptors: i64,
+    most_descriptors: i64,
+}
+
+/// What the kernel says of us; 0 where it says nothing.
+fn usage() -> Usage {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).unwrap_or(0);
+    let status = read("/proc/self/status");
+    let resident = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kilobytes: i64 = number(resident.and_then(|line| line.split_whitespace().nth(1)));
+    let limits = read("/proc/self/limits");
+    let open = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    Usage {
+        memory: kilobytes.saturating_mul(1024),
+        descriptors: i64::try_from(descriptors).unwrap_or(0),
+        most_descriptors: number(open.and_then(|line| line.split_whitespace().nth(3))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_is_shown_once_by_each_name() {
+        let metrics = Metrics::new();
+        metrics.operation("off", "confirmed", Duration::from_secs(3));
+        metrics.call("read", Some(ErrorKind::Timeout), Duration::from_millis(5));
+        metrics.refused("stale-term");
+        metrics.reload(false);
+        let sampled = Sampled {
+            hosts: 7,
+            connections_accepted: 3,
+            connections_refused: [
+                ("no-certificate", 2),
+                ("a", 0),
+                ("b", 0),
+                ("c", 0),
+                ("d", 0),
+                ("e", 0),
+            ],
+            ..Sampled::default()
+        };
+        metrics.render(&sampled);
+        let text = metrics.render(&sampled);
+        for line in [
+            "rackhand_agent_operations_total{action=\"off\",outcome=\"confirmed\"} 1",
+            "rackhand_agent_bmc_calls_total{call=\"read\",result=\"timeout\"} 1",
+            "rackhand_agent_refused_requests_total{reason=\"stale-term\"} 1",
+            "rackhand_agent_reloads_total{result=\"refused\"} 1",
+            "rackhand_agent_configuration_current 0",
+            "rackhand_agent_hosts 7",
+            "rackhand_agent_connections_total 3",
+            "rackhand_agent_refused_connections_total{reason=\"no-certificate\"} 2",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+}

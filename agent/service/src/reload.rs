@@ -1,0 +1,159 @@
+//! Reading the configuration anew, when somebody asks for it and when a file has changed.
+//!
+//! Must never: take half of a configuration, or stop because the files are wrong for a while.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use rackhand_proto::{ServerTls, TlsError};
+use tracing::{error, info, warn};
+
+use crate::{
+    admin::Told,
+    config::{Config, ConfigError, Fingerprint},
+    engine::{Changes, Engine, NotTaken},
+    metrics::{Metrics, Sampled},
+};
+
+/// How often the files are looked at. A change counts when it has stood still as long: an editor
+/// or a configuration manager writes a file in several steps.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Why a reload was refused; the old configuration is in force.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// Mistakes in the files.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A good configuration that cannot be taken now.
+    #[error(transparent)]
+    NotTaken(#[from] NotTaken),
+    /// The certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Reading did not come to an end.
+    #[error("reading the configuration: {0}")]
+    Task(#[from] tokio::task::JoinError),
+}
+
+/// Everything that a reload concerns.
+pub(crate) struct Reloader {
+    engine: Engine,
+    tls: Option<Arc<ServerTls>>,
+    metrics: Arc<Metrics>,
+    path: PathBuf,
+    /// The files as they were when they were last read, taken or refused.
+    known: Mutex<Fingerprint>,
+    /// One at a time.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Reloader {
+    pub(crate) fn new(
+        engine: Engine,
+        tls: Option<Arc<ServerTls>>,
+        metrics: Arc<Metrics>,
+        path: PathBuf,
+        known: Fingerprint,
+    ) -> Self {
+        Self {
+            engine,
+            tls,
+            metrics,
+            path,
+            known: Mutex::new(known),
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+
+    pub(crate) fn tls(&self) -> Option<&ServerTls> {
+        self.tls.as_deref()
+    }
+
+    /// Takes what the files say now, all of it or nothing, and says and counts which.
+    pub(crate) async fn reload(&self) -> Result<Changes, ReloadError> {
+        let _turn = self.turn.lock().await;
+        let result = self.take().await;
+        self.metrics.reload(result.is_ok());
+        match &result {
+            Ok(changes) => info!(
+                hosts = changes.hosts,
+                added = changes.added,
+                removed = changes.removed,
+                "configuration reloaded"
+            ),
+            Err(error) => error!("configuration not reloaded, the old one stays in force: {error}"),
+        }
+        result
+    }
+
+    async fn take(&self) -> Result<Changes, ReloadError> {
+        let (path, tls) = (self.path.clone(), self.tls.clone());
+        let read = move || {
+            let config = Config::load(&path)?;
+            let warnings = config.warnings();
+            let tls = tls.map_or(Ok(false), |tls| tls.reload());
+            Ok((config, warnings, tls))
+        };
+        let read: Result<_, ConfigError> = tokio::task::spawn_blocking(read).await?;
+        let sources = match &read {
+            Ok((config, ..)) => &config.sources,
+            // What is to be mended may stand in a file that is new.
+            Err(error) => &error.sources,
+        };
+        self.known.lock().clone_from(sources);
+        let (config, warnings, tls) = read?;
+        tls?;
+        let changes = self.engine.reload(config)?;
+        for warning in warnings {
+            warn!("{warning}");
+        }
+        Ok(changes)
+    }
+
+    /// Reloads whenever the files have changed and stand still; for ever. What was refused is not
+    /// tried again until it is changed again.
+    pub(crate) async fn watch(self: Arc<Self>) {
+        let mut before = None;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let known = self.known.lock().clone();
+            let look = move || {
+                let now = known.now();
+                (now != known).then_some(now)
+            };
+            let changed = tokio::task::spawn_blocking(look).await.ok().flatten();
+            if changed.is_some() && changed == before {
+                self.reload().await.ok();
+                before = None;
+            } else {
+                before = changed;
+            }
+        }
+    }
+}
+
+impl Told for Reloader {
+    fn not_ready(&self) -> Option<&'static str> {
+        self.engine
+            .is_closing()
+            .then_some("the agent is stopping\n")
+    }
+
+    fn metrics(&self) -> String {
+        let (running, waiting) = self.engine.load();
+        let mut sampled = Sampled {
+            hosts: self.engine.config().inventory.hosts.len(),
+            running,
+            waiting,
+            ..Sampled::default()
+        };
+        if let Some(tls) = &self.tls {
+            sampled.certificate_until = tls.not_after().as_second();
+            sampled.connections_accepted = tls.counts().accepted();
+            let refused = tls.counts().refused();
+            sampled.connections_refused = refused.map(|(why, count)| (why.label(), count));
+        }
+        self.metrics.render(&sampled)
+    }
+}

@@ -1,0 +1,197 @@
+//! Another configuration under a running agent: all of it or nothing, and nothing is cut.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
+mod kit;
+
+use std::time::Duration;
+
+use kit::*;
+use rackhand_agent_service::Agent;
+use rackhand_bmc::PowerState;
+use rackhand_proto::{
+    Refusal,
+    v1::{self, OutcomeCode},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Changes the file on the disk.
+fn edit(site: &Site, change: impl FnOnce(String) -> String) {
+    let path = site.dir.path().join("agent.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, change(text)).unwrap();
+}
+
+/// Takes the last host out of the file.
+fn without_last(text: &str) -> String {
+    let at = text.rfind("[[hosts]]").unwrap();
+    text[..at].to_owned()
+}
+
+async fn names(client: &mut Client) -> Vec<String> {
+    let listed = client.list_hosts(v1::ListHostsRequest {}).await.unwrap();
+    let hosts = listed.into_inner().hosts.into_iter();
+    hosts.map(|host| host.name).collect()
+}
+
+async fn get(agent: &Agent, path: &str) -> String {
+    let mut stream = TcpStream::connect(agent.admin_addr().unwrap())
+        .await
+        .unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+async fn metric(agent: &Agent, line: &str) -> bool {
+    get(agent, "/metrics").await.lines().any(|one| one == line)
+}
+
+fn site(hosts: usize) -> Site {
+    let mut site = Site::new(hosts);
+    site.extra = "admin_listen = '127.0.0.1:0'\ndefaults.call_timeout = '2s'\n\
+                  defaults.shutdown_grace = '0s'"
+        .into();
+    site
+}
+
+#[tokio::test]
+async fn a_host_that_leaves_finishes_what_runs_and_takes_nothing_new() {
+    let site = site(2);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    site.bmcs.of(2).dead.send_replace(true);
+    begin(&mut client, off("a", "node-2")).await.unwrap();
+    site.bmcs.of(2).read_times(1).await;
+
+    edit(&site, |text| without_last(&text));
+    let changes = agent.reload().await.unwrap();
+    assert_eq!((changes.hosts, changes.added, changes.removed), (1, 0, 1));
+    assert_eq!(names(&mut client).await, ["node-1"]);
+    let refused = begin(&mut client, on("b", "node-2")).await.unwrap_err();
+    assert_eq!(Refusal::of(&refused), Some(Refusal::UnknownHost));
+
+    site.bmcs.of(2).dead.send_replace(false);
+    let outcome = outcome(&mut client, "a").await;
+    assert_eq!(outcome.code(), OutcomeCode::Confirmed, "{outcome:?}");
+    assert_eq!(site.bmcs.of(2).commands(), (1, 0));
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_reload_with_a_mistake_changes_nothing_and_is_counted() {
+    let site = site(2);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    assert!(metric(&agent, "rackhand_agent_configuration_current 1").await);
+    edit(&site, |text| {
+        without_last(&text).replace("10.0.0.1/", "10.9.9.9/") + "colour = 'red'\n"
+    });
+    let error = agent.reload().await.unwrap_err().to_string();
+    for mistake in [
+        "2 mistakes",
+        "bmc.address: 10.9.9.9 is not in allowed_bmc_networks",
+        "colour: unknown key",
+        "agent.toml:13:15:",
+    ] {
+        assert!(error.contains(mistake), "{mistake}: {error}");
+    }
+    assert_eq!(names(&mut client).await, ["node-1", "node-2"]);
+    for line in [
+        "rackhand_agent_configuration_current 0",
+        "rackhand_agent_reloads_total{result=\"refused\"} 1",
+        "rackhand_agent_reloads_total{result=\"taken\"} 0",
+        "rackhand_agent_hosts 2",
+    ] {
+        assert!(metric(&agent, line).await, "{line}");
+    }
+
+    // What cannot be changed while the agent runs is a mistake too.
+    site.config();
+    edit(&site, |text| text.replace("rack = 'r1'", "rack = 'r2'"));
+    let error = agent.reload().await.unwrap_err().to_string();
+    assert_eq!(error, "rack can only be changed by a restart of the agent");
+    site.config();
+    agent.reload().await.unwrap();
+    assert!(metric(&agent, "rackhand_agent_configuration_current 1").await);
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_change_of_a_file_is_noticed() {
+    let mut site = site(2);
+    site.extra += "\ninventory = ['more.toml']";
+    let more = site.dir.path().join("more.toml");
+    std::fs::write(&more, "").unwrap();
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    let host = "[[hosts]]\nname = 'new'\nbmc.address = 'redfish://10.0.0.9'\n\
+                bmc.username = 'u'\nbmc.password_file = 'p'\n";
+    std::fs::write(&more, host).unwrap();
+    let noticed = async {
+        while names(&mut client).await.len() < 3 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, noticed).await.unwrap();
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_with_its_host_and_ends_with_it() {
+    let site = site(2);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    let watch = v1::WatchPowerRequest {
+        target: target("node-2"),
+        interval: None,
+    };
+    let mut watch = client.watch_power(watch).await.unwrap().into_inner();
+    watch.message().await.unwrap().unwrap();
+    edit(&site, |text| text.replace("worker-1", "worker-one"));
+    agent.reload().await.unwrap();
+    site.bmcs.of(2).set(PowerState::Off);
+    watch.message().await.unwrap().unwrap();
+    edit(&site, |text| without_last(&text));
+    agent.reload().await.unwrap();
+    let gone = watch.message().await.unwrap_err();
+    assert_eq!(Refusal::of(&gone), Some(Refusal::UnknownHost), "{gone}");
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn health_and_metrics_are_told_in_plain_http() {
+    let site = site(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    begin(&mut client, off("a", "node-1")).await.unwrap();
+    outcome(&mut client, "a").await;
+    for path in ["/livez", "/readyz"] {
+        let answer = get(&agent, path).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    }
+    let metrics = get(&agent, "/metrics").await;
+    for line in [
+        "rackhand_agent_operations_total{action=\"off\",outcome=\"confirmed\"} 1",
+        "rackhand_agent_commands_total{command=\"off\"} 1",
+        "rackhand_agent_bmc_calls_total{call=\"command\",result=\"ok\"} 1",
+        "rackhand_agent_operations_running 0",
+    ] {
+        assert!(metrics.lines().any(|one| one == line), "{line}\n{metrics}");
+    }
+    assert!(get(&agent, "/").await.starts_with("HTTP/1.1 404"));
+    agent.shutdown().await;
+}

@@ -1,0 +1,142 @@
+//! `--direct`: the same commands without a running agent.
+//!
+//! Owns: an agent within this process for as long as one command takes, in a directory that is
+//! gone with it. Must never: act beside a running agent unless it is told to, forget the holds that
+//! the last one has written down, or write anything into its journal.
+
+use std::{
+    future::Future, io::ErrorKind, path::Path, process::ExitCode, sync::Arc, time::Duration,
+};
+
+use anyhow::Context;
+use rackhand_agent_service::{Agent, Hardware, StartError, config::Config};
+use tempfile::TempDir;
+
+use crate::{
+    cli::{Command, Common, PowerAction, PowerArgs},
+    ending::{Refused, Usage},
+};
+
+/// The agent's journal, below its directory.
+const JOURNAL: &str = "journal.redb";
+
+/// Carries a command out, with an agent of its own around it where that is asked for.
+///
+/// # Errors
+/// Those of the command; [`Refused`]: an agent is running.
+pub(crate) async fn around<F>(
+    mut command: Command,
+    obey: impl FnOnce(Command) -> F,
+) -> anyhow::Result<ExitCode>
+where
+    F: Future<Output = anyhow::Result<ExitCode>>,
+{
+    let makes_no_sense = sense(&command);
+    let Some(common) = command.common_mut().filter(|common| common.direct) else {
+        return obey(command).await;
+    };
+    makes_no_sense.map_err(|why| Usage(why.to_owned()))?;
+    crate::confine::confine();
+    let direct = Direct::start(common).await?;
+    let result = obey(command).await;
+    // Sessions are given back whatever came of it.
+    direct.agent.shutdown().await;
+    result
+}
+
+/// Whether the command can do without an agent that stays.
+fn sense(command: &Command) -> Result<(), &'static str> {
+    let no_wait = match command {
+        Command::Operations(_) => {
+            return Err("operations are those of a running agent: leave out --direct");
+        }
+        Command::Power(PowerArgs { action }) => match action {
+            PowerAction::Status(_) => false,
+            PowerAction::On(args) | PowerAction::Reset(args) | PowerAction::Nmi(args) => {
+                args.no_wait
+            }
+            PowerAction::Off(args) => args.switch.no_wait,
+            PowerAction::SoftOff(args) => args.switch.no_wait,
+            PowerAction::Cycle(args) => args.switch.no_wait,
+        },
+        _ => false,
+    };
+    if no_wait {
+        return Err("with --direct nobody is left to go on: leave out --no-wait");
+    }
+    Ok(())
+}
+
+struct Direct {
+    agent: Agent,
+    /// Its socket and its copy of the journal.
+    _dir: TempDir,
+}
+
+impl Direct {
+    async fn start(common: &mut Common) -> anyhow::Result<Self> {
+        let mut config = Config::load(&common.config)?;
+        let socket = config.socket.display().to_string();
+        if tokio::net::UnixStream::connect(&config.socket)
+            .await
+            .is_ok()
+        {
+            if !common.force {
+                return Err(Refused(format!(
+                    "an agent serves {socket}: leave out --direct, so that you and a remediation \
+                     do not switch one host at the same time; --force does it all the same"
+                ))
+                .into());
+            }
+            eprintln!("an agent serves {socket}: it knows nothing of what is done here");
+        }
+        let dir = tempfile::Builder::new()
+            .prefix("rackhand-direct-")
+            .tempdir()
+            .context("cannot make a temporary directory")?;
+        let copied = copy_journal(&config.state, dir.path(), common.force)?;
+        config.socket = dir.path().join("agent.sock");
+        config.state = dir.path().to_owned();
+        config.remote = None;
+        config.admin = None;
+        config.times.shutdown_grace = Duration::ZERO;
+        let agent = match Agent::start(config.clone(), Arc::new(Hardware)).await {
+            // It was copied while an agent wrote it; who forces does without.
+            Err(StartError::Journal(error)) if copied && common.force => {
+                eprintln!("holds of remediations are not known: {error}");
+                std::fs::remove_file(dir.path().join(JOURNAL))?;
+                Agent::start(config.clone(), Arc::new(Hardware)).await
+            }
+            started => started,
+        };
+        let agent = agent.context("cannot go to the BMCs directly")?;
+        eprintln!(
+            "direct: straight to the BMCs of rack {}; nothing is written down, and no controller \
+             learns of it",
+            config.rack
+        );
+        common.socket = config.socket;
+        Ok(Self { agent, _dir: dir })
+    }
+}
+
+/// A copy of what the last agent has written down: which hosts a remediation holds off counts
+/// also while no agent runs.
+fn copy_journal(state: &Path, to: &Path, force: bool) -> anyhow::Result<bool> {
+    let journal = state.join(JOURNAL);
+    match std::fs::copy(&journal, to.join(JOURNAL)) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) if force => {
+            let journal = journal.display();
+            eprintln!("{journal}: {error}: holds of remediations are not known");
+            Ok(false)
+        }
+        Err(error) => Err(Refused(format!(
+            "{}: {error}; it says which hosts a remediation holds off. Run this as the agent's \
+             user, or with --force",
+            journal.display()
+        ))
+        .into()),
+    }
+}

@@ -1,0 +1,289 @@
+//! `sim`: a rack to try everything on.
+//!
+//! Owns: simulated hosts, their configuration, and an agent in front of them, for as long as it
+//! runs. Must never: replace a configuration that it did not write, or touch a real BMC: what it
+//! writes allows loopback only.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::Write as _,
+    net::{Ipv4Addr, UdpSocket},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+use rackhand_agent_service::{Agent, Hardware, config::Config};
+use rackhand_sim::{
+    pki::Pki,
+    rack::{
+        Rack, RackConfig,
+        ipmi::{IpmiBmc, IpmiConfig},
+        redfish::{Profile, Vendor},
+    },
+};
+use secrecy::{ExposeSecret, SecretString};
+use tempfile::TempDir;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    cli::{SimArgs, Speaks},
+    ending::Usage,
+};
+
+/// The first line of what this writes: only a file that begins with it is replaced.
+const MARK: &str = "# Written by `rackhand-agent sim`: a simulated rack.";
+const CONFIG: &str = "agent.toml";
+const SOCKET: &str = "agent.sock";
+const USER: &str = "admin";
+/// What the hosts with Redfish are made of, in turn.
+const MAKES: [(Vendor, &str); 4] = [
+    (Vendor::Idrac9, "dell"),
+    (Vendor::Ilo5, "hpe"),
+    (Vendor::SupermicroX13, "supermicro"),
+    (Vendor::OpenBmc, "openbmc"),
+];
+
+/// How a simulated host is reached.
+struct Host {
+    name: String,
+    uuid: String,
+    make: &'static str,
+    address: String,
+    is_redfish: bool,
+}
+
+pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    crate::confine::confine();
+    let (dir, _temporary) = place(args.dir)?;
+    let file = dir.join(CONFIG);
+    may_write(&file)?;
+
+    let pki = Pki::new(dir.join("pki"))?;
+    // Of 128 bits as letters, IPMI has room for 20.
+    let password = uuid::Uuid::new_v4().simple().to_string();
+    let password = SecretString::from(password.chars().take(20).collect::<String>());
+    let rack = Rack::bare(hosts(args.hosts, &password), Some(&pki)).await?;
+    // What runs as long as this does.
+    let (mut ipmi, mut dead) = (Vec::new(), Vec::new());
+    let mut known = Vec::new();
+    let living = usize::from(args.hosts.saturating_sub(args.dead));
+    for (index, (name, host)) in rack.hosts().iter().enumerate() {
+        let by_ipmi = index >= living || speaks_ipmi(args.speaks, index);
+        let address = if index >= living {
+            // A BMC that is there and says nothing.
+            let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+            let address = format!("ipmi://{}", silent.local_addr()?);
+            dead.push(silent);
+            address
+        } else if by_ipmi {
+            let mut config = IpmiConfig::of_host(host.config());
+            config.clock = u32::try_from(jiff::Timestamp::now().as_second()).unwrap_or_default();
+            let free = (Ipv4Addr::LOCALHOST, 0).into();
+            let bmc = IpmiBmc::start(free, config, host.clone()).await?;
+            let address = format!("ipmi://{}", bmc.address());
+            ipmi.push(bmc);
+            address
+        } else {
+            host.system_url()?.replacen("https", "redfish", 1)
+        };
+        known.push(Host {
+            name: name.clone(),
+            uuid: host.config().uuid.clone(),
+            make: match by_ipmi {
+                _ if index >= living => "dead",
+                true => "ipmi",
+                false => make(index).1,
+            },
+            address,
+            is_redfish: !by_ipmi,
+        });
+    }
+    write_private(&dir.join("password"), password.expose_secret())?;
+    let text = configuration(&known, &pki.ca_file(), args.patience);
+    fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    let agent = Agent::start(Config::load(&file)?, Arc::new(Hardware)).await?;
+    print!("{}", welcome(&dir, &known));
+    std::io::stdout().flush().ok();
+
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    eprintln!("the simulated rack is gone");
+    agent.shutdown().await;
+    rack.stop().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The directory, and what takes it away again if it is ours.
+fn place(dir: Option<PathBuf>) -> anyhow::Result<(PathBuf, Option<TempDir>)> {
+    if let Some(dir) = dir {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&dir)
+            .with_context(|| format!("cannot make {}", dir.display()))?;
+        return Ok((std::path::absolute(dir)?, None));
+    }
+    let temporary = tempfile::Builder::new()
+        .prefix("rackhand-sim-")
+        .tempdir()
+        .context("cannot make a temporary directory")?;
+    Ok((temporary.path().to_owned(), Some(temporary)))
+}
+
+fn may_write(file: &Path) -> Result<(), Usage> {
+    match fs::read_to_string(file) {
+        Ok(text) if !text.starts_with(MARK) => Err(Usage(format!(
+            "{} is there and was not written by `sim`; name another --dir",
+            file.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
+    fs::remove_file(file).ok();
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)
+        .and_then(|mut written| writeln!(written, "{text}"))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn speaks_ipmi(speaks: Speaks, index: usize) -> bool {
+    match speaks {
+        Speaks::Both => index % 3 == 2,
+        Speaks::Redfish => false,
+        Speaks::Ipmi => true,
+    }
+}
+
+fn make(index: usize) -> (Vendor, &'static str) {
+    let found = MAKES.get(index % MAKES.len());
+    found.copied().unwrap_or((Vendor::Generic, "generic"))
+}
+
+/// Hosts whose power takes as long as a person wants to watch.
+fn hosts(count: u16, password: &SecretString) -> RackConfig {
+    // Names that sort as they are counted.
+    let width = count.to_string().len().max(2);
+    let names = (1..=count).map(|number| format!("sim-{number:0width$}"));
+    let mut config = RackConfig::new("sim", names);
+    for (index, host) in config.hosts.iter_mut().enumerate() {
+        USER.clone_into(&mut host.bmc.username);
+        host.bmc.password = password.clone();
+        host.bmc.profile = Profile::of(make(index).0);
+    }
+    config
+}
+
+/// The configuration of the agent.
+fn configuration(hosts: &[Host], ca: &Path, patience: Duration) -> String {
+    let mut text = format!(
+        "{MARK}\nrack = \"sim\"\nsocket = \"{SOCKET}\"\nstate = \"state\"\n\
+         allowed_bmc_networks = [\"127.0.0.0/8\"]\n\n\
+         [defaults]\nconnect_timeout = \"{}ms\"\ncall_timeout = \"{}ms\"\n",
+        patience.as_millis(),
+        patience.saturating_mul(2).as_millis(),
+    );
+    for (index, host) in hosts.iter().enumerate() {
+        let trust = if host.is_redfish {
+            format!("bmc.trust = {{ ca_file = '{}' }}\n", ca.display())
+        } else {
+            String::new()
+        };
+        let role = if index % 2 == 0 { "db" } else { "web" };
+        // Writing into a String does not fail.
+        write!(
+            text,
+            "\n[[hosts]]\nname = \"{}\"\nsystem_uuid = \"{}\"\n\
+             labels = {{ role = \"{role}\", make = \"{}\" }}\n\
+             bmc.address = \"{}\"\nbmc.username = \"{USER}\"\n\
+             bmc.password_file = \"password\"\n{trust}",
+            host.name, host.uuid, host.make, host.address
+        )
+        .ok();
+    }
+    text
+}
+
+/// What a newcomer reads.
+fn welcome(dir: &Path, hosts: &[Host]) -> String {
+    let program = std::env::args().next();
+    let program = program.as_deref().unwrap_or("rackhand-agent");
+    let name = |index: usize| hosts.get(index).map_or("sim-01", |host| host.name.as_str());
+    let last = hosts.len().saturating_sub(1);
+    format!(
+        "A simulated rack of {} hosts, with an agent in front of it. Nothing of it is real.\n\n\
+         In another terminal:\n\n  \
+         export RACKHAND_SOCKET={}\n\n  \
+         {program} power status --all\n  \
+         {program} host check {}\n  \
+         {program} power cycle {}\n\n\
+         {}`{program} --help` shows what else there is.\n\
+         Configuration and inventory: {}\n\
+         Ctrl-C ends it.\n",
+        hosts.len(),
+        dir.join(SOCKET).display(),
+        name(last),
+        name(0),
+        if hosts.last().is_some_and(|host| host.make == "dead") {
+            format!("The BMC of {} says nothing, as happens. ", name(last))
+        } else {
+            String::new()
+        },
+        dir.join(CONFIG).display(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(name: &str, address: &str, is_redfish: bool) -> Host {
+        Host {
+            name: name.to_owned(),
+            uuid: format!("00000000-0000-0000-0000-0000000000{}", &name[4..]),
+            make: "dell",
+            address: address.to_owned(),
+            is_redfish,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_a_good_configuration() {
+        let dir = TempDir::new().unwrap();
+        let pki = Pki::new(dir.path().join("pki")).unwrap();
+        let hosts = [
+            host("sim-01", "redfish://127.0.0.1:1/redfish/v1/Systems/1", true),
+            host("sim-02", "ipmi://127.0.0.1:2", false),
+        ];
+        let text = configuration(&hosts, &pki.ca_file(), Duration::from_secs(2));
+        let config = Config::parse(&dir.path().join(CONFIG), &text, None).unwrap();
+        assert_eq!(config.inventory.hosts.len(), 2);
+        assert!(config.remote.is_none(), "nobody from afar reaches it");
+        let said = welcome(dir.path(), &hosts);
+        assert!(said.contains("power status --all"), "{said}");
+    }
+
+    #[test]
+    fn a_configuration_of_somebody_else_is_left_alone() {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join(CONFIG);
+        assert!(may_write(&file).is_ok());
+        fs::write(&file, format!("{MARK}\n")).unwrap();
+        assert!(may_write(&file).is_ok());
+        fs::write(&file, "rack = 'r1'\n").unwrap();
+        assert!(may_write(&file).is_err());
+    }
+}

@@ -1,0 +1,340 @@
+//! The tool in an operator's hand, on a simulated rack: the real binary on both sides.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
+mod simulated;
+
+use std::os::unix::fs::PermissionsExt;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::Value;
+use simulated::{Sim, bare};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn status_shows_who_is_dead_and_why() {
+    let sim = Sim::start(&["--hosts", "4"]);
+    let status = sim.run(&["power", "status", "--all", "-o", "json"]);
+    assert_eq!(status.code, 4, "{status:?}");
+    let rows = json(&status.out);
+    let names: Vec<&str> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["host"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["sim-01", "sim-02", "sim-03", "sim-04"]);
+    for living in 0..3 {
+        assert_eq!(
+            (&rows[living]["power"], &rows[living]["result"]),
+            (&"on".into(), &"read".into())
+        );
+    }
+    assert_eq!(rows[3]["power"], "unknown");
+    assert_eq!(rows[3]["result"], "unreachable");
+    assert!(rows[3]["error"].as_str().unwrap().contains("no answer"));
+
+    let table = sim.run(&["power", "status", "make=dell", "make=dead"]);
+    assert!(
+        table.err.contains("1 on; 1 unreachable: sim-04"),
+        "{table:?}"
+    );
+}
+
+/// The agent's own limit must not be what makes it work: sockets of all hosts are open at once.
+#[test]
+fn a_thousand_hosts_of_which_some_are_dead() {
+    let args = ["--hosts", "1000", "--dead", "50", "--speaks", "ipmi"];
+    // In a second where the machine has nothing else to do.
+    let sim = Sim::start(&[&args[..], &["--patience", "25s"]].concat());
+    let args = ["power", "status", "--all", "-o", "json", "--timeout", "55s"];
+    let status = sim.run(&args);
+    assert_eq!(status.code, 4, "{}", status.err);
+    let rows = json(&status.out);
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 1000);
+    for (index, row) in rows.iter().enumerate() {
+        let name = format!("sim-{:04}", index + 1);
+        assert_eq!(row["host"], name.as_str(), "in the order of the inventory");
+        let (power, result) = if index < 950 {
+            ("on", "read")
+        } else {
+            ("unknown", "unreachable")
+        };
+        assert_eq!(
+            (&row["power"], &row["result"]),
+            (&power.into(), &result.into()),
+            "{row}"
+        );
+        assert_eq!(index >= 950, row["error"].is_string(), "{row}");
+    }
+}
+
+#[test]
+fn boot_device_is_set_once_for_good_and_not_at_all() {
+    let sim = Sim::start(&["--hosts", "3", "--dead", "0"]);
+    let hosts = ["sim-01", "sim-03"];
+    let set = |more: &[&str]| sim.run(&[&["boot-device", "set"][..], &hosts, more].concat());
+    let unasked = set(&["pxe"]);
+    assert_eq!(unasked.code, 2, "{unasked:?}");
+    let dry = set(&["pxe", "--dry-run"]);
+    assert_eq!(
+        dry.out,
+        "would set the boot device pxe of sim-01\nwould set the boot device pxe of sim-03\n"
+    );
+    let show = || {
+        let show = sim.run(&["boot-device", "show", "--all", "-o", "json"]);
+        assert_eq!(show.code, 0, "{show:?}");
+        json(&show.out)
+    };
+    assert_eq!(show()[0]["device"], "none");
+    let pxe = set(&["pxe", "--uefi", "--yes"]);
+    assert_eq!(pxe.code, 0, "{pxe:?}");
+    assert!(pxe.err.contains("2 set"), "{pxe:?}");
+    let now = show();
+    for index in [0, 2] {
+        assert_eq!(now[index]["device"], "pxe", "{now}");
+        assert_eq!(now[index]["lasts"], "once", "{now}");
+        assert_eq!(now[index]["mode"], "uefi", "{now}");
+    }
+    assert_eq!(now[1]["device"], "none", "{now}");
+    let disk = set(&["disk", "--persistent", "--yes"]);
+    assert_eq!(disk.code, 0, "{disk:?}");
+    assert_eq!(show()[2]["lasts"], "persistent");
+    assert_eq!(set(&["none", "-y"]).code, 0);
+    assert_eq!(show()[0]["device"], "none");
+    let impossible = sim.run(&["boot-device", "set", "sim-03", "http"]);
+    assert_eq!(impossible.code, 1, "{impossible:?}");
+    assert!(impossible.out.contains("UEFI HTTP"), "{impossible:?}");
+}
+
+#[test]
+fn leds_sensors_and_events() {
+    let sim = Sim::start(&["--hosts", "3", "--dead", "0"]);
+    for led in ["on", "30", "10m", "off"] {
+        let lit = sim.run(&["identify", led, "sim-[01-03]"]);
+        assert_eq!(lit.code, 0, "{led}: {lit:?}");
+    }
+    let sensors = sim.run(&["sensors", "--all", "-o", "json"]);
+    assert_eq!(sensors.code, 0, "{sensors:?}");
+    let sensors = json(&sensors.out);
+    for row in sensors.as_array().unwrap() {
+        assert!(row["power_draw"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["inlet_temperature"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(!row["sensors"].as_array().unwrap().is_empty(), "{row}");
+    }
+    let each = sim.run(&["sensors", "sim-03", "--each"]);
+    assert!(
+        each.out.contains("Inlet Temp") && each.out.contains(" C "),
+        "{each:?}"
+    );
+
+    assert_eq!(sim.run(&["power", "off", "sim-01"]).code, 0);
+    let list = sim.run(&["events", "list", "sim-01", "sim-03"]);
+    assert_eq!(list.code, 0, "{list:?}");
+    assert!(list.out.contains("The power state is Off."), "{list:?}");
+    assert!(list.out.contains("no events"), "{list:?}");
+    let unasked = sim.run(&["events", "clear", "sim-01"]);
+    assert_eq!(unasked.code, 2, "{unasked:?}");
+    assert!(unasked.err.contains("--yes"), "{unasked:?}");
+    let clear = sim.run(&["events", "clear", "sim-01", "--yes"]);
+    assert_eq!(clear.code, 0, "{clear:?}");
+    let after = json(&sim.run(&["events", "list", "sim-01", "-o", "json"]).out);
+    let after = after[0]["events"].as_array().unwrap();
+    assert!(
+        after
+            .iter()
+            .all(|event| !event["message"].as_str().unwrap().contains("Off")),
+        "{after:?}"
+    );
+}
+
+#[test]
+fn a_check_says_what_is_wrong_and_what_to_do() {
+    let sim = Sim::start(&["--hosts", "4"]);
+    let verdicts = |host: &str| {
+        let run = sim.run(&["host", "check", host, "-o", "json"]);
+        let rows = json(&run.out);
+        let checks = rows[0]["checks"].as_array().unwrap().clone();
+        let words = checks.iter().map(|check| {
+            let word = |name: &str| check[name].as_str().unwrap().to_owned();
+            (word("check"), word("verdict"))
+        });
+        (run.code, words.collect::<Vec<_>>(), rows)
+    };
+    for good in ["sim-01", "sim-02", "sim-03"] {
+        let (code, words, rows) = verdicts(good);
+        assert_eq!(code, 0, "{rows}");
+        assert!(words.iter().all(|(_, verdict)| verdict == "ok"), "{rows}");
+    }
+    let (_, words, rows) = verdicts("sim-03");
+    let names: Vec<&str> = words.iter().map(|(name, _)| name.as_str()).collect();
+    let of_ipmi = [
+        "name",
+        "route",
+        "credentials",
+        "privilege",
+        "cipher-suite",
+        "identity",
+        "clock",
+    ];
+    assert_eq!(names, of_ipmi, "{rows}");
+
+    let (code, words, rows) = verdicts("sim-04");
+    assert_eq!(code, 1, "{rows}");
+    let failed = ("route".to_owned(), "failed".to_owned());
+    assert_eq!(words[1], failed, "{rows}");
+    assert!(
+        rows[0]["checks"][1]["next"]
+            .as_str()
+            .unwrap()
+            .contains("ping")
+    );
+    assert!(words[2..].iter().all(|(_, verdict)| verdict == "skipped"));
+
+    std::fs::write(sim.dir().join("password"), "wr0ng\n").unwrap();
+    let (code, words, rows) = verdicts("sim-01");
+    assert_eq!(code, 1, "{rows}");
+    let failed: Vec<&str> = words
+        .iter()
+        .filter(|(_, verdict)| verdict == "failed")
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(failed, ["credentials"], "{rows}");
+    assert!(!rows.to_string().contains("wr0ng"));
+    let table = sim.run(&["host", "check", "sim-01"]);
+    assert!(
+        table.out.starts_with("HOST    CHECK        RESULT"),
+        "{table:?}"
+    );
+    let unknown = sim.run(&["host", "check", "sim-99"]);
+    assert_eq!(unknown.code, 1, "{unknown:?}");
+    assert!(unknown.out.contains("not in the inventory"), "{unknown:?}");
+}
+
+#[test]
+fn direct_goes_without_an_agent_and_not_beside_one() {
+    let sim = Sim::start(&["--hosts", "3", "--dead", "0"]);
+    let beside = sim.run(&["power", "off", "sim-01", "--direct"]);
+    assert_eq!(beside.code, 3, "{beside:?}");
+    assert!(beside.err.contains("an agent serves"), "{beside:?}");
+    assert!(beside.err.contains("--force"), "{beside:?}");
+
+    // The same rack as an agent sees it that is not running.
+    let config = sim.other_config();
+    let direct = |args: &[&str]| {
+        let config = ["--direct", "--config", config.to_str().unwrap()];
+        bare(&[args, &config].concat())
+    };
+    let off = direct(&["power", "off", "sim-01", "sim-03", "--yes", "-o", "json"]);
+    assert_eq!(off.code, 0, "{off:?}");
+    assert!(off.err.contains("nothing is written down"), "{off:?}");
+    let off = json(&off.out);
+    assert_eq!(off[1]["result"], "confirmed", "{off}");
+    assert!(!sim.dir().join("other").exists(), "no journal was begun");
+    let status = json(&sim.run(&["power", "status", "sim-01", "-o", "json"]).out);
+    assert_eq!(status[0]["power"], "off");
+    for (args, said) in [
+        (&["operations", "list"][..], "running agent"),
+        (&["power", "on", "sim-01", "--no-wait"], "--no-wait"),
+    ] {
+        let run = direct(args);
+        assert_eq!(run.code, 2, "{run:?}");
+        assert!(run.err.contains(said), "{run:?}");
+    }
+    // What the last agent has written down counts.
+    std::fs::create_dir(sim.dir().join("other")).unwrap();
+    std::fs::write(sim.dir().join("other/journal.redb"), "no journal").unwrap();
+    let broken = direct(&["power", "status", "sim-01"]);
+    assert_eq!(broken.code, 1, "{broken:?}");
+    let forced = direct(&["power", "status", "sim-01", "--force"]);
+    assert_eq!(forced.code, 0, "{forced:?}");
+    assert!(
+        forced.err.contains("holds of remediations are not known"),
+        "{forced:?}"
+    );
+}
+
+#[test]
+fn enrolling_makes_a_key_that_stays_and_a_request() {
+    let sim = Sim::start(&["--hosts", "1", "--dead", "0"]);
+    let dir = sim.dir().join("tls");
+    let config = sim.config();
+    let enroll = |more: &[&str]| {
+        let args = [
+            "enroll",
+            "--endpoint",
+            "rack.example.org:7443",
+            "--trust-domain",
+            "example.org",
+            "--config",
+            config.to_str().unwrap(),
+            "--dir",
+            dir.to_str().unwrap(),
+        ];
+        bare(&[&args[..], more].concat())
+    };
+    let first = enroll(&[]);
+    assert_eq!(first.code, 0, "{first:?}");
+    assert!(first.out.contains("kind: RackAgent"), "{first:?}");
+    assert!(
+        first.out.contains("endpoint: rack.example.org:7443"),
+        "{first:?}"
+    );
+    let key = std::fs::read_to_string(dir.join("tls.key")).unwrap();
+    let mode = std::fs::metadata(dir.join("tls.key"))
+        .unwrap()
+        .permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
+    let secret: Vec<&str> = key.lines().filter(|line| !line.starts_with('-')).collect();
+    for shown in [&first.out, &first.err] {
+        assert!(secret.iter().all(|line| !shown.contains(line)), "{shown}");
+    }
+    let request = enroll(&["--only", "request"]);
+    assert!(request.err.contains("was there and is kept"), "{request:?}");
+    assert_eq!(std::fs::read_to_string(dir.join("tls.key")).unwrap(), key);
+    let body: String = request
+        .out
+        .lines()
+        .filter(|line| !line.starts_with('-'))
+        .collect();
+    let der = STANDARD.decode(body).unwrap();
+    let uri = b"spiffe://example.org/rack/sim";
+    assert!(der.windows(uri.len()).any(|part| part == uri));
+    let wrong = enroll(&["--trust-domain", "Example Org"]);
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+}
+
+#[test]
+fn a_simulated_rack_says_how_to_try_it_and_leaves_nothing() {
+    let sim = Sim::start(&["--hosts", "2"]);
+    let said = sim.said();
+    for command in [
+        "power status --all",
+        "host check sim-02",
+        "power cycle sim-01",
+    ] {
+        assert!(said.contains(command), "{said}");
+    }
+    let status = sim.run(&["power", "status", "sim-01"]);
+    assert_eq!(status.code, 0, "{status:?}");
+    let stranger = sim.dir().join("stranger");
+    std::fs::create_dir(&stranger).unwrap();
+    std::fs::write(
+        stranger.join(sim.config().file_name().unwrap()),
+        "rack: r1\n",
+    )
+    .unwrap();
+    let refused = bare(&["sim", "--dir", stranger.to_str().unwrap()]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert_eq!(sim.stop(), 0);
+}

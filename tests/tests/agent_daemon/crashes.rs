@@ -1,0 +1,164 @@
+//! `kill -9` in the middle of each kind of operation.
+
+use std::time::Duration;
+
+use rackhand_proto::{
+    convert::duration_to_proto,
+    v1::{self, OutcomeCode, begin_request::Action},
+};
+use rackhand_tests::{
+    pki::Pki,
+    rack::{PowerTimings, Rack, RackConfig, ResetType},
+};
+use serde_json::{Value, json};
+
+use crate::site::{PATIENCE, Site, target};
+
+const SLOW: Duration = Duration::from_secs(3600);
+
+/// Each kind of operation, what its BMC receives of it, and whether its host is on at first.
+fn operations() -> [(&'static str, Action, ResetType, bool); 6] {
+    [
+        (
+            "off",
+            Action::PowerOff(v1::PowerOff::default()),
+            ResetType::ForceOff,
+            true,
+        ),
+        ("on", Action::PowerOn(v1::PowerOn {}), ResetType::On, false),
+        (
+            "soft-off",
+            Action::PowerSoftOff(v1::PowerSoftOff::default()),
+            ResetType::GracefulShutdown,
+            true,
+        ),
+        (
+            "cycle",
+            Action::PowerCycle(v1::PowerCycle::default()),
+            ResetType::ForceOff,
+            true,
+        ),
+        (
+            "reset",
+            Action::PowerReset(v1::PowerReset {}),
+            ResetType::ForceRestart,
+            true,
+        ),
+        (
+            "nmi",
+            Action::PowerNmi(v1::PowerNmi {}),
+            ResetType::Nmi,
+            true,
+        ),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_killed_in_the_middle_is_told_as_it_was_and_not_repeated() {
+    let names: Vec<&str> = operations().iter().map(|(name, ..)| *name).collect();
+    let pki_dir = tempfile::tempdir().unwrap();
+    let pki = Pki::new(pki_dir.path()).unwrap();
+    // Nothing comes to an end by itself before the kill.
+    let mut config = RackConfig::new("r1", names.clone()).each(|host| {
+        host.timings = PowerTimings {
+            off_takes: SLOW,
+            on_takes: SLOW,
+            shutdown_takes: SLOW,
+            boot_takes: SLOW,
+            cycle_pause: SLOW,
+        };
+    });
+    for (host, (.., is_on)) in config.hosts.iter_mut().zip(operations()) {
+        host.starts_on = is_on;
+    }
+    let rack = Rack::start(config, Some(&pki), None).await.unwrap();
+    let hosts: Vec<Value> = names
+        .iter()
+        .map(|name| {
+            let url = rack.host(name).unwrap().system_url().unwrap();
+            json!({
+                "name": name,
+                "bmc": {
+                    "address": url.replacen("https://", "redfish+https://", 1),
+                    "username": "admin",
+                    "password_file": "password",
+                    "trust": {"ca_file": pki.ca_file()},
+                },
+            })
+        })
+        .collect();
+    let mut site = Site::new(hosts.into());
+    std::fs::write(site.dir.path().join("password"), "secret").unwrap();
+    site.start().await;
+    let mut client = site.local().await;
+    for (name, action, ..) in operations() {
+        let request = v1::BeginRequest {
+            operation_id: format!("op-{name}"),
+            target: target(name),
+            action: Some(action),
+            deadline: Some(duration_to_proto(Duration::from_secs(600))),
+            ..v1::BeginRequest::default()
+        };
+        client.begin(request).await.unwrap();
+    }
+    let received = |name: &str, reset| rack.host(name).unwrap().counters().received(reset);
+    let all_arrived = async {
+        while operations()
+            .iter()
+            .any(|(name, _, reset, _)| received(name, *reset) == 0)
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let arrived = tokio::time::timeout(PATIENCE, all_arrived).await;
+    arrived.unwrap_or_else(|_| panic!("{}", site.agent().log_tail()));
+    site.kill();
+    drop(client);
+
+    site.start().await;
+    let mut client = site.local().await;
+    // The BMC of each interrupted one is read again, and only read.
+    let reads = "rackhand_agent_bmc_calls_total{call=\"read\",result=\"ok\"}";
+    let read_again = async {
+        while site.metric(reads).await < 4 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, read_again).await.unwrap();
+    let listed = client
+        .list_operations(v1::ListOperationsRequest::default())
+        .await
+        .unwrap()
+        .into_inner()
+        .operations;
+    assert_eq!(listed.len(), operations().len());
+    for (name, _, reset, _) in operations() {
+        let found = listed
+            .iter()
+            .find(|one| one.operation_id == format!("op-{name}"))
+            .unwrap();
+        let outcome = found.outcome.as_ref().unwrap();
+        assert_eq!((found.host.as_str(), found.action.as_str()), (name, name));
+        // An NMI is done when the BMC has taken it, which it may have been able to say.
+        let is_told = outcome.code() == OutcomeCode::Interrupted
+            || (name == "nmi" || name == "reset") && outcome.code() == OutcomeCode::Confirmed;
+        assert!(is_told, "{name}: {outcome:?}");
+        assert_eq!(found.commands.len(), 1, "{name}: {found:?}");
+        assert_eq!(outcome.commands_sent, 1, "{name}: {outcome:?}");
+        assert_eq!(received(name, reset), 1, "{name}: sent again");
+        let counters = rack.host(name).unwrap().counters();
+        assert_eq!(
+            counters.commands.values().sum::<u64>(),
+            1,
+            "{name}: {counters:?}"
+        );
+    }
+    let running = v1::ListOperationsRequest {
+        running_only: true,
+        ..v1::ListOperationsRequest::default()
+    };
+    let running = client.list_operations(running).await.unwrap().into_inner();
+    assert!(running.operations.is_empty(), "{running:?}");
+    assert_eq!(site.metric("rackhand_agent_commands_total").await, 0);
+    site.stop();
+}
