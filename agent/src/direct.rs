@@ -98,6 +98,7 @@ impl Direct {
         config.socket = dir.path().join("agent.sock");
         config.state = dir.path().to_owned();
         config.remote = None;
+        config.admin = None;
         config.times.shutdown_grace = Duration::ZERO;
         let agent = match Agent::start(config.clone(), Arc::new(Hardware)).await {
             // It was copied while an agent wrote it; who forces does without.

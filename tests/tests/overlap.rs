@@ -125,8 +125,10 @@ async fn overlapping(stage: &Stage, wanted: bool) -> Result<String> {
     let what = format!("younger says that another one acts: {wanted}");
     wait_until(&what, LONG, || async {
         let object = stage.checks().get("younger").await?;
-        let list = &object.data["status"]["v1beta2"]["conditions"];
-        let mut list = list.as_array().into_iter().flatten();
+        let mut list = object.data["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten();
         let found = list.find(|c| c["type"] == "Overlapping");
         let words = found.map(|c| c["message"].as_str().unwrap_or_default().to_owned());
         let evaluated = object.data["status"]["expectedMachines"] == 2;

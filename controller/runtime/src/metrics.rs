@@ -7,7 +7,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::{
+        EncodeLabelSet,
+        text::{encode_eof, encode_registry},
+    },
     metrics::{
         counter::Counter,
         family::Family,
@@ -18,7 +21,7 @@ use prometheus_client::{
 };
 use rackhand_core::health::{Cause, Tally};
 
-use crate::{health::Mapi, object::Key};
+use crate::{health::Mapi, nodes::NodeMetrics, object::Key};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WriteLabels {
@@ -106,6 +109,7 @@ pub(crate) struct Metrics {
     leader: Gauge,
     agents: Gauge,
     mapi: Mapi,
+    nodes: NodeMetrics,
 }
 
 impl Metrics {
@@ -132,6 +136,7 @@ impl Metrics {
             leader: Gauge::default(),
             agents: Gauge::default(),
             mapi: Mapi::new(),
+            nodes: NodeMetrics::default(),
         };
         let r = &mut m.registry;
         r.register(
@@ -329,11 +334,18 @@ impl Metrics {
         &self.mapi
     }
 
+    /// Those of the health checks of Nodes.
+    pub(crate) fn nodes(&self) -> &NodeMetrics {
+        &self.nodes
+    }
+
     /// The text that Prometheus reads.
     pub(crate) fn render(&self) -> String {
         let mut text = String::new();
         self.mapi.render(&mut text);
-        encode(&mut text, &self.registry).ok();
+        encode_registry(&mut text, &self.registry).ok();
+        self.nodes.render(&mut text).ok();
+        encode_eof(&mut text).ok();
         text
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     index::{Inbox, Index},
     leader::Leader,
     metrics::Metrics,
+    nodes,
     object::{Kind, Served},
     remediation,
     watch::watch_kind,
@@ -315,6 +316,19 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
     actors.spawn(async move {
         remediation::run(remediations, changes_remediation, cancelled).await;
         "remediations"
+    });
+    let of_nodes = Arc::new(nodes::Context {
+        client: client.clone(),
+        served: served.clone(),
+        writer: writer.on(Lane::Requests),
+        events: events.clone(),
+        metrics: metrics.clone(),
+        mode: config.health_checks,
+    });
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        nodes::run(of_nodes, cancelled).await;
+        "health checks of Nodes"
     });
     let checks = |mine| {
         Arc::new(health::Context {
