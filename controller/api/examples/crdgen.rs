@@ -31,5 +31,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).ok_or("usage: crdgen FOLDER")?;
     let folder = Path::new(&folder);
     write(folder, &crds::own())?;
-    write(&folder.join("standalone"), &crds::standalone())
+    write(&folder.join("standalone"), &crds::standalone())?;
+    write(&folder.join("nodes"), &crds::nodes())
 }

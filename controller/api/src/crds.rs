@@ -15,6 +15,7 @@ use kube::CustomResourceExt;
 use crate::kinds::foreign::{BareMetalHost, Cluster, Machine, Metal3Machine};
 use crate::kinds::machine_health_check::MachineHealthCheck;
 use crate::kinds::metal3_remediation::{Metal3Remediation, Metal3RemediationTemplate};
+use crate::kinds::node_health_check::NodeHealthCheck;
 use crate::kinds::power_remediation::PowerRemediation;
 use crate::kinds::power_remediation_template::PowerRemediationTemplate;
 use crate::kinds::rack_agent::RackAgent;
@@ -62,11 +63,19 @@ pub fn standalone() -> Vec<CustomResourceDefinition> {
     ]
 }
 
+/// The CRD of medik8s' NodeHealthCheck, for clusters without its operator. It
+/// must never be installed over the real one.
+#[must_use]
+pub fn nodes() -> Vec<CustomResourceDefinition> {
+    vec![finished(NodeHealthCheck::crd())]
+}
+
 /// Every CRD that we ship, sorted by name.
 #[must_use]
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut crds = own();
     crds.extend(standalone());
+    crds.extend(nodes());
     crds.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     crds
 }

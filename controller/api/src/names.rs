@@ -35,6 +35,8 @@ pub mod kinds {
     pub const MACHINE: &str = "Machine";
     /// Cluster API's (and OpenShift's) MachineHealthCheck.
     pub const MACHINE_HEALTH_CHECK: &str = "MachineHealthCheck";
+    /// medik8s' NodeHealthCheck.
+    pub const NODE_HEALTH_CHECK: &str = "NodeHealthCheck";
     /// CAPM3's Metal3Machine.
     pub const METAL3_MACHINE: &str = "Metal3Machine";
     /// CAPM3's Metal3Remediation.
@@ -73,6 +75,9 @@ pub const NODE_ACTION_ANNOTATION: &str = "rackhand.dev/node-action";
 pub const NODE_ACTION_DELETE: &str = "delete-node";
 /// Set the out-of-service taint, whatever the cluster's version.
 pub const NODE_ACTION_TAINT: &str = "taint";
+/// On a NodeHealthCheck: how long a Node may take until its kubelet has said
+/// anything, as a Go duration. Without it such a Node is not judged by time.
+pub const NODE_STARTUP_TIMEOUT_ANNOTATION: &str = "rackhand.dev/node-startup-timeout";
 /// Keeps a PowerRemediation until everything it put in place is taken away.
 pub const POWER_REMEDIATION_FINALIZER: &str = "rackhand.dev/power-remediation";
 /// On a BareMetalHost (label or annotation): the rack whose agent serves it.
@@ -146,6 +151,18 @@ pub const OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION: &str = "host.metal3.io/exte
 /// On an OpenShift MachineHealthCheck: which built-in strategy it wants.
 pub const OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION: &str =
     "machine.openshift.io/remediation-strategy";
+/// The value of [`OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION`] that has hosts power-cycled.
+pub const OPENSHIFT_EXTERNAL_BAREMETAL: &str = "external-baremetal";
+/// On an OpenShift Machine: OpenShift's own controller has switched its host off.
+pub const OPENSHIFT_POWERED_OFF_ANNOTATION: &str =
+    "remediation.metal3.io/powered-off-for-remediation";
+/// On an OpenShift Machine: until when that controller waits for its Node.
+pub const OPENSHIFT_POWER_ON_TIMEOUT_ANNOTATION: &str =
+    "remediation.metal3.io/power-on-will-timeout-at";
+/// Where OpenShift's Machine controllers run.
+pub const OPENSHIFT_MACHINE_API_NAMESPACE: &str = "openshift-machine-api";
+/// The Deployment of OpenShift's Machine controllers.
+pub const OPENSHIFT_MACHINE_CONTROLLERS: &str = "machine-api-controllers";
 /// On an OpenShift Machine: `master` or `worker`.
 pub const OPENSHIFT_MACHINE_ROLE_LABEL: &str = "machine.openshift.io/cluster-api-machine-role";
 /// On an OpenShift Node: `namespace/name` of its Machine.
@@ -208,6 +225,20 @@ pub const MEDIK8S_EXCLUDE_LABEL: &str = "remediation.medik8s.io/exclude-from-rem
 /// On a Node: healthy by a person's word, whatever the delay says.
 pub const MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION: &str =
     "remediation.medik8s.io/manually-confirmed-healthy";
+/// On a remediation: since when its Node is healthy again, while a delay runs.
+pub const MEDIK8S_HEALTHY_DELAY_ANNOTATION: &str = "remediation.medik8s.io/healthy-delay";
+/// On a remediation: it was said that it is very old.
+pub const MEDIK8S_OLD_ANNOTATION: &str = "nodehealthcheck.medik8s.io/old-remediation-cr-flag";
+/// The value of [`MEDIK8S_OLD_ANNOTATION`].
+pub const MEDIK8S_OLD_VALUE: &str = "flagon";
+/// On a remediation: it is for a Node of the control plane.
+pub const MEDIK8S_CONTROL_PLANE_LABEL: &str = "remediation.medik8s.io/isControlPlaneNode";
+/// On a remediation: a health check made it.
+pub const MEDIK8S_PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
+/// The value of [`MEDIK8S_PART_OF_LABEL`].
+pub const MEDIK8S_PART_OF: &str = "node-healthcheck-controller";
+/// Where medik8s' operators keep the Leases that say who works on a Node.
+pub const MEDIK8S_LEASE_NAMESPACE: &str = "medik8s-leases";
 /// Joins a ClusterRole to the rights of medik8s' health check.
 pub const MEDIK8S_AGGREGATE_LABEL: &str = "rbac.ext-remediation/aggregate-to-ext-remediation";
 
@@ -225,6 +256,8 @@ pub mod conditions {
     pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
     /// On a MachineHealthCheck: its limit lets it act.
     pub const REMEDIATION_ALLOWED: &str = "RemediationAllowed";
+    /// On a MachineHealthCheck: another one acts for machines that it selects too.
+    pub const OVERLAPPING: &str = "Overlapping";
     /// On a Cluster API object: it is paused, and by what.
     pub const PAUSED: &str = "Paused";
     /// On a MachineHealthCheck, v1beta1 list: its template was found.

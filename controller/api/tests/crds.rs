@@ -95,6 +95,7 @@ fn walk(schema: &JSONSchemaProps, path: &str, see: &mut dyn FnMut(&str, &JSONSch
 fn the_files_are_what_the_types_say() {
     assert_same(&deployed(), &crds::own());
     assert_same(&deployed().join("standalone"), &crds::standalone());
+    assert_same(&deployed().join("nodes"), &crds::nodes());
 }
 
 #[test]

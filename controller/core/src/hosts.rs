@@ -98,9 +98,32 @@ fn fits(host: &InventoryHost, wanted: &Wanted) -> bool {
     };
     said(node, &wanted.node_name)
         || said(&host.provider_id, &wanted.provider_id)
-        || wanted.system_uuid.as_deref().is_some_and(|u| {
-            !host.system_uuid.is_empty() && u.eq_ignore_ascii_case(&host.system_uuid)
-        })
+        || wanted
+            .system_uuid
+            .as_deref()
+            .is_some_and(|u| same_uuid(u, &host.system_uuid))
+}
+
+/// Firmware writes the first three groups of a system's UUID in either byte order: SMBIOS before 2.6
+/// and after it differ, and so do BMC and operating system.
+fn same_uuid(a: &str, b: &str) -> bool {
+    let digits = |text: &str| -> Option<String> {
+        let digits: String = text.chars().filter(|c| *c != '-').collect();
+        let is_uuid = digits.len() == 32 && digits.chars().all(|c| c.is_ascii_hexdigit());
+        is_uuid.then(|| digits.to_ascii_lowercase())
+    };
+    let swapped = |text: &str| -> Option<String> {
+        let group = |from: usize, to: usize| -> Option<String> {
+            let bytes = text.get(from..to)?.as_bytes().rchunks(2);
+            Some(bytes.map(|pair| String::from_utf8_lossy(pair)).collect())
+        };
+        let (first, second, third) = (group(0, 8)?, group(8, 12)?, group(12, 16)?);
+        Some(format!("{first}{second}{third}{}", text.get(16..)?))
+    };
+    match (digits(a), digits(b)) {
+        (Some(a), Some(b)) => a == b || swapped(&a).as_ref() == Some(&b),
+        _ => !a.is_empty() && a.eq_ignore_ascii_case(b),
+    }
 }
 
 fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Because> {
@@ -271,6 +294,25 @@ mod tests {
             resolve(&wanted, &racks),
             Err(Because::HostAmbiguous("a/h1, b/h2".into()))
         );
+    }
+
+    #[test]
+    fn a_host_is_found_by_its_system_uuid_in_either_byte_order() {
+        let uuid = "00112233-4455-6677-8899-aabbccddeeff";
+        let racks = BTreeMap::from([("a".into(), rack(&[("h1", "other", uuid)]))]);
+        let by_uuid = |uuid: &str| {
+            let wanted = Wanted {
+                system_uuid: Some(uuid.into()),
+                ..node("n1")
+            };
+            resolve(&wanted, &racks).map(|host| host.host)
+        };
+        for same in [uuid, "33221100-5544-7766-8899-AABBCCDDEEFF"] {
+            assert_eq!(by_uuid(same), Ok("h1".into()), "{same}");
+        }
+        for other in ["33221100-5544-6677-8899-aabbccddeeff", "", "nonsense", "é"] {
+            assert!(by_uuid(other).is_err(), "{other}");
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Every decision of the controller, as pure functions of plain data and an explicit `now`.
 //!
-//! Owns: which machine is unhealthy and what a check does about it ([`health`]), the next step of a
+//! Owns: which machine is unhealthy and what a check does about it ([`health`]; of Nodes alone
+//! [`nodes`]), the next step of a
 //! remediation ([`remediation`]), which host a machine is ([`hosts`]), who leads ([`lease`]). Must never: read a clock, do I/O, or know
 //! a client; no function here is `async`.
 
 pub mod health;
 pub mod hosts;
 pub mod lease;
+pub mod nodes;
 pub mod remediation;

@@ -20,6 +20,7 @@ mod health;
 mod index;
 mod leader;
 mod metrics;
+mod nodes;
 mod object;
 mod remediation;
 mod run;

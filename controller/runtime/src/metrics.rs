@@ -7,7 +7,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::{
+        EncodeLabelSet,
+        text::{encode_eof, encode_registry},
+    },
     metrics::{
         counter::Counter,
         family::Family,
@@ -18,7 +21,7 @@ use prometheus_client::{
 };
 use rackhand_core::health::{Cause, Tally};
 
-use crate::object::Key;
+use crate::{health::Mapi, nodes::NodeMetrics, object::Key};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WriteLabels {
@@ -105,6 +108,8 @@ pub(crate) struct Metrics {
     lateness: Histogram,
     leader: Gauge,
     agents: Gauge,
+    mapi: Mapi,
+    nodes: NodeMetrics,
 }
 
 impl Metrics {
@@ -130,6 +135,8 @@ impl Metrics {
             lateness: Histogram::new(exponential_buckets(0.001, 2.0, 14)),
             leader: Gauge::default(),
             agents: Gauge::default(),
+            mapi: Mapi::new(),
+            nodes: NodeMetrics::default(),
         };
         let r = &mut m.registry;
         r.register(
@@ -322,10 +329,23 @@ impl Metrics {
             .set(i64::try_from(connected).unwrap_or(i64::MAX));
     }
 
+    /// Those under OpenShift's names.
+    pub(crate) fn mapi(&self) -> &Mapi {
+        &self.mapi
+    }
+
+    /// Those of the health checks of Nodes.
+    pub(crate) fn nodes(&self) -> &NodeMetrics {
+        &self.nodes
+    }
+
     /// The text that Prometheus reads.
     pub(crate) fn render(&self) -> String {
         let mut text = String::new();
-        encode(&mut text, &self.registry).ok();
+        self.mapi.render(&mut text);
+        encode_registry(&mut text, &self.registry).ok();
+        self.nodes.render(&mut text).ok();
+        encode_eof(&mut text).ok();
         text
     }
 }

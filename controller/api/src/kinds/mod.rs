@@ -14,6 +14,7 @@ pub mod conditions;
 pub mod foreign;
 pub mod machine_health_check;
 pub mod metal3_remediation;
+pub mod node_health_check;
 pub mod power_record;
 pub mod power_remediation;
 pub mod power_remediation_template;

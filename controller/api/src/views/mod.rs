@@ -18,6 +18,7 @@ mod machine;
 mod machine_health_check;
 mod meta;
 mod metal3;
+mod node_health_check;
 mod openshift;
 mod power;
 mod template;
@@ -32,6 +33,10 @@ pub use machine_health_check::{
 };
 pub use meta::{Meta, ObjectRef, OwnerRef};
 pub use metal3::{HostRef, Metal3MachineView, Metal3RemediationView, Strategy};
+pub use node_health_check::{
+    EscalationStep, HealthyDelay, NodeHealthCheckView, NodeTemplateRef, UnhealthyEntry,
+    UnhealthyRemediation,
+};
 pub use openshift::OpenShiftHealthCheckView;
 pub use power::PowerRemediationView;
 pub use template::{RemediationTemplateView, TemplateRef};

@@ -225,10 +225,10 @@ fn linked_host(index: &Index, place: &Place) -> Result<Linked, Because> {
     match (place.machine(), &place.node) {
         (Some(machine), _) if place.openshift.is_some() => host_of_openshift(index, machine),
         (Some(machine), _) => host_of_machine(index, machine),
-        (None, Some(name)) if place.by_node => Ok(index
-            .node(&Key::local(), name)
-            .and_then(|node| host_of_node(index, &node))
-            .map_or((None, None), |(key, bmh)| linked(&key, &bmh))),
+        (None, Some(name)) if place.by_node => match index.node(&Key::local(), name) {
+            Some(node) => host_of_node(index, &node),
+            None => Ok((None, None)),
+        },
         (None, _) => Ok((None, None)),
     }
 }
@@ -319,7 +319,7 @@ fn host_of_openshift(index: &Index, machine: &MachineView) -> Result<Linked, Bec
 
 /// CAPM3 writes the BareMetalHost into the Node's label and providerID, OpenShift its Machine into an
 /// annotation. What they say must be one host.
-fn host_of_node(index: &Index, node: &Node) -> Option<(Key, Arc<BareMetalHostView>)> {
+fn host_of_node(index: &Index, node: &Node) -> Result<Linked, Because> {
     let provider = provider_id(node).and_then(|id| id.strip_prefix(METAL3_PROVIDER));
     let label = node.labels().get(METAL3_UUID_LABEL);
     let openshift = node.annotations().get(OPENSHIFT_MACHINE_ANNOTATION);
@@ -343,12 +343,23 @@ fn host_of_node(index: &Index, node: &Node) -> Option<(Key, Arc<BareMetalHostVie
         });
         by_provider || by_machine || label.is_some_and(|l| !uid.is_empty() && l == uid)
     };
-    let mut found = index.hosts().into_iter().filter_map(|(key, entry)| {
+    let found = index.hosts().into_iter().filter_map(|(key, entry)| {
         let view = entry.view.ok()?;
         fits(&key, &view).then_some((key, view))
     });
-    let first = found.next()?;
-    found.next().is_none().then_some(first)
+    let found: Vec<_> = found.collect();
+    match found.as_slice() {
+        [] => Ok((None, None)),
+        [(key, bmh)] => Ok(linked(key, bmh)),
+        several => {
+            let names = several.iter().map(|(key, _)| key.to_string());
+            let names = names.collect::<Vec<_>>().join(", ");
+            Err(Because::HostAmbiguous(format!(
+                "Node {} fits the BareMetalHosts {names}",
+                node.name_any()
+            )))
+        }
+    }
 }
 
 fn linked(key: &Key, bmh: &BareMetalHostView) -> Linked {

@@ -117,13 +117,16 @@ fn without_a_machine_the_host_is_the_one_that_the_node_says_it_runs_on() {
 }
 
 #[test]
-fn f5_two_hosts_that_fit_a_node_are_none() {
+fn f5_two_hosts_that_fit_a_node_are_named_and_none_is_chosen() {
     let index = index();
     index.apply(Kind::BareMetalHost, bmh("h7", "u7", &json!(null)));
     index.apply(Kind::BareMetalHost, bmh("h8", "u8", &json!(null)));
     let both = json!({ "labels": { "metal3.io/uuid": "u8" } });
     let node = node(&both, "metal3://u7");
-    assert!(host_of_node(&index, &node).is_none());
+    let Err(Because::HostAmbiguous(named)) = host_of_node(&index, &node) else {
+        panic!("one was chosen");
+    };
+    assert!(named.contains("ns/h7, ns/h8"), "{named}");
 }
 
 #[test]

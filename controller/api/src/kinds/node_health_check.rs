@@ -1,0 +1,381 @@
+//! NodeHealthCheck of medik8s, for clusters without its operator.
+//!
+//! One schema takes today's form (minHealthy or maxUnhealthy, escalation, delay,
+//! storm cooldown) and the older one, in which a remediation template is all
+//! that has to be said.
+//!
+//! Owns the schema and what medik8s' webhook would refuse, as far as a rule on
+//! one object can say it. It must never default a rule: the evaluator does, so
+//! that a check says what its user wrote.
+
+use jiff::Timestamp;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::conditions::StatusCondition;
+use super::machine_health_check::Selector;
+use crate::duration::GoDuration;
+
+/// Which Nodes are checked, what makes them unhealthy, and what is done about
+/// it.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "remediation.medik8s.io",
+    version = "v1alpha1",
+    kind = "NodeHealthCheck",
+    status = "NodeHealthCheckStatus",
+    derive = "PartialEq",
+    shortname = "nhc",
+    doc = "Checks the Nodes of this cluster and has unhealthy ones remediated. Compatible with \
+           medik8s' kind of this name.",
+    printcolumn(
+        name = "Phase",
+        type_ = "string",
+        json_path = ".status.phase",
+        description = "What the check does now"
+    ),
+    printcolumn(
+        name = "Observed",
+        type_ = "integer",
+        json_path = ".status.observedNodes",
+        description = "Number of Nodes that are checked"
+    ),
+    printcolumn(
+        name = "Healthy",
+        type_ = "integer",
+        json_path = ".status.healthyNodes",
+        description = "Number of Nodes that are healthy"
+    ),
+    printcolumn(
+        name = "Unhealthy",
+        type_ = "string",
+        json_path = ".status.unhealthyNodes[*].name",
+        description = "The Nodes that are not"
+    ),
+    printcolumn(
+        name = "MinHealthy",
+        type_ = "string",
+        json_path = ".spec.minHealthy",
+        description = "Fewest healthy Nodes at which the check acts",
+        priority = 1
+    ),
+    printcolumn(
+        name = "MaxUnhealthy",
+        type_ = "string",
+        json_path = ".spec.maxUnhealthy",
+        description = "Most unhealthy Nodes at which the check acts",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.reason",
+        description = "Why it is in this phase",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since creation"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "has(self.remediationTemplate) != has(self.escalatingRemediations)",
+        "message": "exactly one of remediationTemplate and escalatingRemediations must be set"
+    },
+    {
+        "rule": "!(has(self.minHealthy) && has(self.maxUnhealthy))",
+        "message": "only one of minHealthy and maxUnhealthy may be set"
+    },
+    {
+        "rule": "has(self.minHealthy) || has(self.maxUnhealthy) || has(self.remediationTemplate)",
+        "message": "escalatingRemediations need minHealthy or maxUnhealthy"
+    },
+    {
+        "rule": "has(self.selector) || !(has(self.minHealthy) || has(self.escalatingRemediations))",
+        "message": "selector must be set"
+    },
+    {
+        "rule": "!has(self.maxUnhealthy) || !has(self.remediationTemplate) || \
+                 !has(self.remediationTemplate.kind) || \
+                 self.remediationTemplate.kind.lowerAscii() != 'machinedeletionremediationtemplate'",
+        "message": "maxUnhealthy cannot be used with a MachineDeletionRemediationTemplate"
+    },
+    {
+        "rule": "!has(self.maxUnhealthy) || !has(self.escalatingRemediations) || \
+                 self.escalatingRemediations.all(r, !has(r.remediationTemplate.kind) || \
+                 r.remediationTemplate.kind.lowerAscii() != 'machinedeletionremediationtemplate')",
+        "message": "maxUnhealthy cannot be used with a MachineDeletionRemediationTemplate"
+    }
+]))]
+pub struct NodeHealthCheckSpec {
+    /// The labels of the Nodes that are checked. Without it, every Node is;
+    /// minHealthy and escalatingRemediations need it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<Selector>,
+    /// Conditions of a Node, any of which makes it unhealthy once it has
+    /// lasted. When not set: Ready is False or Unknown for 300s; and where no
+    /// limit is set either, only Ready is False for 300s.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 100),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type", "status"])
+    )]
+    pub unhealthy_conditions: Vec<UnhealthyCondition>,
+    /// The check acts only while at least so many of its Nodes are healthy: a
+    /// number, or a percentage such as "51%", rounded up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "limit_schema")]
+    pub min_healthy: Option<Value>,
+    /// The check acts only while no more than so many of its Nodes are not
+    /// healthy: a number, or a percentage such as "49%", rounded up. 49% where
+    /// minHealthy is not set either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "limit_schema")]
+    pub max_unhealthy: Option<Value>,
+    /// After the limit was reached, nothing new is done until it has not been
+    /// for so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "duration_schema")]
+    pub storm_cooldown_duration: Option<GoDuration>,
+    /// The template that remediations are made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remediation_template: Option<TemplateReference>,
+    /// Templates that are tried one after another, each for its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 16),
+        extend(
+            "x-kubernetes-list-type" = "atomic",
+            "x-kubernetes-validations" = [{
+                "rule": "self.all(a, self.exists_one(b, a.order == b.order))",
+                "message": "each order may be there once"
+            }]
+        )
+    )]
+    pub escalating_remediations: Option<Vec<EscalatingRemediation>>,
+    /// Why the check is paused; any entry pauses it. Nothing new is done then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub pause_requests: Vec<String>,
+    /// How long a Node has to be healthy before its remediation is taken away.
+    /// Below zero: until a person confirms it by the Node's annotation
+    /// remediation.medik8s.io/manually-confirmed-healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "delay_schema")]
+    pub healthy_delay: Option<GoDuration>,
+}
+
+/// A Node's condition that is unhealthy once it has lasted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnhealthyCondition {
+    /// The condition's type.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 316))]
+    pub condition_type: String,
+    /// The status that is unhealthy.
+    #[schemars(length(min = 1, max = 64))]
+    pub status: String,
+    /// For how long it may last.
+    #[schemars(schema_with = "duration_schema")]
+    pub duration: GoDuration,
+}
+
+/// A remediation template of any kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct TemplateReference {
+    /// The template's group and version.
+    #[schemars(length(min = 1, max = 317))]
+    pub api_version: String,
+    /// The template's kind; without its ending "Template" it is the
+    /// remediation's.
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^.+Template$"))]
+    pub kind: String,
+    /// The template's name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Its namespace; remediations are made there too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub namespace: Option<String>,
+    /// The template's identity; not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub uid: Option<String>,
+    /// Not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub resource_version: Option<String>,
+    /// Not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub field_path: Option<String>,
+}
+
+/// One step of an escalation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EscalatingRemediation {
+    /// The template that the remediation is made from.
+    pub remediation_template: TemplateReference,
+    /// Its place: lower ones are tried first.
+    pub order: i64,
+    /// How long it is given; at least 60s. After it, or once the remediation
+    /// says that it has not succeeded, the next one is tried.
+    #[schemars(schema_with = "timeout_schema")]
+    pub timeout: GoDuration,
+}
+
+/// What a check found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeHealthCheckStatus {
+    /// Number of Nodes that are checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub observed_nodes: Option<i32>,
+    /// Number of Nodes that are healthy and have no remediation left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub healthy_nodes: Option<i32>,
+    /// The Nodes that are unhealthy, or whose remediation is still there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]
+    ))]
+    pub unhealthy_nodes: Vec<UnhealthyNode>,
+    /// Not used any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "times_schema")]
+    pub in_flight_remediations: Option<Value>,
+    /// Disabled, StormActive and StormCooldownActive.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
+    pub conditions: Vec<StatusCondition>,
+    /// What the check does now: Disabled, Paused, Remediating or Enabled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Why it is in this phase, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When this status last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub last_update_time: Option<Timestamp>,
+}
+
+/// A Node that is unhealthy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnhealthyNode {
+    /// Its name.
+    pub name: String,
+    /// Its remediations, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub remediations: Vec<NodeRemediation>,
+    /// Since when its conditions are healthy again, while a remediation is
+    /// still there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub conditions_healthy_timestamp: Option<Timestamp>,
+    /// Whether its remediation waits for healthyDelay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy_delayed: Option<bool>,
+}
+
+/// A remediation of a Node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeRemediation {
+    /// The object.
+    pub resource: ResourceReference,
+    /// When it was made.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub started: Timestamp,
+    /// When it was told to stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub timed_out: Option<Timestamp>,
+    /// The template it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_name: Option<String>,
+}
+
+/// A remediation object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct ResourceReference {
+    /// Its group and version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// Its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Its namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+}
+
+/// Zero or more, with a unit.
+const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
+/// The same below zero too.
+const DELAY: &str = r"^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
+
+fn duration_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "maxLength": 64, "pattern": DURATION })
+}
+
+fn delay_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "maxLength": 64, "pattern": DELAY })
+}
+
+fn timeout_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "string",
+        "maxLength": 64,
+        "pattern": DURATION,
+        "x-kubernetes-validations": [
+            {"rule": "duration(self) >= duration('60s')", "message": "must be 60s or more"}
+        ],
+    })
+}
+
+/// A number, or a percentage up to 100. A quoted plain number is taken.
+fn limit_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "pattern": "^((100|[0-9]{1,2})%|[0-9]+)$",
+        "maxLength": 10,
+        "x-kubernetes-validations": [{
+            "rule": "type(self) == string || (self >= 0 && self <= 2147483647)",
+            "message": "must be 0 or more and fit into 32 bits",
+        }],
+    })
+}
+
+fn times_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "additionalProperties": {"type": "string", "format": "date-time"},
+    })
+}

@@ -1,0 +1,402 @@
+//! What a check does now: the order of its rules (nodehealthcheck.md 2).
+//!
+//! Looks only at Nodes that are not simply healthy; the others are two numbers. Must never act while
+//! the limit is reached, and never leave a recovered Node with its remediation because something
+//! else is paused.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::class::Class;
+use super::facts::{NodeFacts, Request, RequestId};
+use super::memory::{Flag, Memory, Phase, Tried};
+use super::quorum::ControlPlane;
+use super::rules::{Check, Step};
+use super::storm::Storm;
+use super::threshold::fewest_healthy;
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Take the Lease of the Node and make a remediation.
+    Create {
+        /// The Node.
+        node: String,
+        /// From what.
+        step: Step,
+        /// It is of the control plane.
+        control_plane: bool,
+        /// For how long the Lease is taken.
+        lease: Duration,
+    },
+    /// Delete a remediation: the one with this UID.
+    Delete {
+        /// The Node.
+        node: String,
+        /// Which.
+        request: RequestId,
+        /// Its UID.
+        uid: String,
+    },
+    /// Write down since when its Node is healthy, or (`None`) that it is not.
+    Delay {
+        /// The Node.
+        node: String,
+        /// Which.
+        request: RequestId,
+        /// Since when.
+        since: Option<Timestamp>,
+    },
+    /// Tell a remediation to stop.
+    TimeOut {
+        /// The Node.
+        node: String,
+        /// Which.
+        request: RequestId,
+        /// Since when.
+        at: Timestamp,
+    },
+    /// Say once that a remediation is very old.
+    TellOld {
+        /// The Node.
+        node: String,
+        /// Which.
+        request: RequestId,
+    },
+    /// Renew the Lease of the Node.
+    RenewLease {
+        /// The Node.
+        node: String,
+        /// For how long.
+        lease: Duration,
+    },
+    /// Give the Lease of the Node back.
+    ReleaseLease {
+        /// The Node.
+        node: String,
+    },
+    /// Take a person's word off the Node: it has done its work.
+    Unconfirm {
+        /// The Node.
+        node: String,
+    },
+}
+
+/// An Event about the check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// It is a warning.
+    pub warning: bool,
+    /// One word.
+    pub reason: &'static str,
+    /// In words, without medik8s' prefix.
+    pub message: String,
+}
+
+/// A remediation that is over, for the metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// The Node.
+    pub node: String,
+    /// What it was.
+    pub request: RequestId,
+    /// How long it was there.
+    pub lasted: Duration,
+}
+
+/// Why a check can do nothing at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disabled {
+    /// `RemediationTemplateNotFound` or `RemediationTemplateInvalid`.
+    pub reason: &'static str,
+    /// In words.
+    pub message: String,
+}
+
+/// What is known beside Nodes and remediations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outside {
+    /// Its templates cannot be used.
+    pub disabled: Option<Disabled>,
+    /// Nodes whose remediation is being made for this check now.
+    pub creating: BTreeSet<String>,
+    /// Nodes whose remediation is being made for another check now: which.
+    pub elsewhere: BTreeMap<String, String>,
+    /// Nodes for which nothing is made before then: why.
+    pub blocked: BTreeMap<String, (Timestamp, String)>,
+    /// When the Lease of a Node was renewed for this check; absent: nobody knows.
+    pub leases: BTreeMap<String, Timestamp>,
+}
+
+/// What a check does now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// What its status shall say.
+    pub memory: Memory,
+    /// What to do, each for itself.
+    pub actions: Vec<Action>,
+    /// What to say.
+    pub events: Vec<Event>,
+    /// What is over.
+    pub finished: Vec<Finished>,
+    /// When to look again although nothing happens.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// A Node that is not simply healthy.
+pub(super) struct Look<'a> {
+    /// The Node; `None`: it is gone.
+    pub(super) node: Option<&'a NodeFacts>,
+    pub(super) selected: bool,
+    pub(super) class: Class,
+    /// The remediations of this check.
+    pub(super) requests: Vec<&'a Request>,
+    /// A remediation of somebody else.
+    pub(super) foreign: Option<&'a Request>,
+}
+
+/// Everything, as far as the decision needs it.
+pub(super) struct Sight<'a> {
+    pub(super) check: &'a Check,
+    pub(super) selected: u32,
+    /// Selected, healthy, and without a remediation of this check.
+    pub(super) clean: u32,
+    /// Some selected Node is unhealthy.
+    pub(super) unhealthy: bool,
+    pub(super) looks: BTreeMap<&'a str, Look<'a>>,
+    pub(super) control_plane: ControlPlane,
+}
+
+/// A decision that is being made.
+pub(super) struct Decision<'a> {
+    pub(super) check: &'a Check,
+    pub(super) outside: &'a Outside,
+    pub(super) control_plane: ControlPlane,
+    /// Nothing new may be done: why.
+    pub(super) closed: Option<String>,
+    pub(super) now: Timestamp,
+    pub(super) plan: Plan,
+}
+
+// === impl Action ===
+
+impl Action {
+    /// The Node that it is about.
+    pub fn node(&self) -> &str {
+        match self {
+            Self::Create { node, .. }
+            | Self::Delete { node, .. }
+            | Self::Delay { node, .. }
+            | Self::TimeOut { node, .. }
+            | Self::TellOld { node, .. }
+            | Self::RenewLease { node, .. }
+            | Self::ReleaseLease { node }
+            | Self::Unconfirm { node } => node,
+        }
+    }
+}
+
+// === impl Event ===
+
+impl Event {
+    pub(super) fn normal(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            warning: false,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn warning(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            warning: true,
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+// === impl Decision ===
+
+impl Decision<'_> {
+    pub(super) fn say(&mut self, event: Event) {
+        self.plan.events.push(event);
+    }
+
+    pub(super) fn wake(&mut self, at: Timestamp) {
+        let first = self.plan.wake_at.map_or(at, |known| known.min(at));
+        self.plan.wake_at = Some(first);
+    }
+
+    /// Takes a Node out of the status.
+    pub(super) fn forget(&mut self, name: &str) {
+        let Some(entry) = self.plan.memory.nodes.remove(name) else {
+            return;
+        };
+        for tried in &entry.tried {
+            let lasted = self.now.duration_since(tried.started);
+            self.plan.finished.push(Finished {
+                node: name.to_owned(),
+                request: tried.id.clone(),
+                lasted: Duration::try_from(lasted).unwrap_or_default(),
+            });
+        }
+        if !entry.tried.is_empty() {
+            self.plan.actions.push(Action::ReleaseLease {
+                node: name.to_owned(),
+            });
+        }
+    }
+
+    /// Writes down remediations that are there and were not: the process that made them died before
+    /// it could. What they say of themselves counts.
+    fn reconcile(&mut self, name: &str, requests: &[&Request]) {
+        if requests.is_empty() {
+            return;
+        }
+        let entry = self.plan.memory.nodes.entry(name.to_owned()).or_default();
+        for request in requests {
+            let known = entry.tried.iter_mut().find(|t| t.uid == request.uid);
+            match known {
+                Some(tried) => tried.timed_out = tried.timed_out.or(request.timed_out),
+                None => entry.tried.push(Tried {
+                    id: request.id.clone(),
+                    uid: request.uid.clone(),
+                    template: request.template.clone(),
+                    started: request.created,
+                    timed_out: request.timed_out,
+                }),
+            }
+        }
+        entry.tried.sort_by_key(|t| t.started);
+    }
+
+    fn one(&mut self, name: &str, look: &Look<'_>) {
+        self.reconcile(name, &look.requests);
+        match (look.node, &look.class) {
+            (Some(node), Class::Healthy) if look.selected => self.healthy(node, look),
+            // Its selector label was taken off while it was being remediated: that is no reason to
+            // cut the remediation off in the middle.
+            (Some(node), class) if !look.selected => match class {
+                Class::Healthy => self.healthy(node, look),
+                _ => self.keep(name, look),
+            },
+            (Some(node), Class::Matching(cause)) => self.matching(node, look, cause),
+            (Some(_), _) => {}
+            (None, _) => self.orphan(name, look),
+        }
+    }
+
+    /// Opens or closes by the limit, and by what is left of a storm.
+    fn weigh(&mut self, sight: &Sight<'_>) {
+        let needed = fewest_healthy(self.check.limit, sight.selected);
+        let breached = needed
+            .as_ref()
+            .map_or(true, |needed| u64::from(sight.clean) < *needed);
+        let mut storm = Storm {
+            active: self.plan.memory.storm.take(),
+            cooldown: self.plan.memory.cooldown.take(),
+        };
+        let cooldown = self.check.storm_cooldown;
+        let weather = storm.step(cooldown, breached, sight.unhealthy, self.now);
+        self.plan.memory.storm = storm.active;
+        self.plan.memory.cooldown = storm.cooldown;
+        self.plan.events.extend(weather.events);
+        if let Some(until) = weather.until {
+            self.wake(until);
+        }
+        self.closed = match needed {
+            Err(error) => Some(error.to_string()),
+            Ok(needed) if breached => Some(format!(
+                "{} of {} selected Nodes are healthy, and {needed} have to be",
+                sight.clean, sight.selected
+            )),
+            Ok(_) => weather.closed,
+        };
+    }
+
+    /// The condition Disabled; returns whether it is True.
+    fn disabled(&mut self) -> bool {
+        let before = self.plan.memory.disabled.take();
+        let was = before.as_ref().is_some_and(|(flag, ..)| flag.on);
+        let on = self.outside.disabled.is_some();
+        let since = match &before {
+            Some((flag, ..)) if flag.on == on => flag.since,
+            _ => self.now,
+        };
+        let (reason, message) = match &self.outside.disabled {
+            Some(why) => (why.reason, why.message.clone()),
+            None => ("NodeHealthCheckEnabled", "the check is enabled".to_owned()),
+        };
+        if on && !was {
+            self.say(Event::warning(
+                "Disabled",
+                format!("the check is disabled: {message}"),
+            ));
+        }
+        if !on && was {
+            self.say(Event::normal("Enabled", "the check is enabled again"));
+        }
+        self.plan.memory.disabled = Some((Flag { on, since }, reason.to_owned(), message));
+        on
+    }
+
+    /// The phase, which is the first that fits (nodehealthcheck.md 1.3).
+    fn phase(&mut self) {
+        let memory = &mut self.plan.memory;
+        let remediated = memory.nodes.values().filter(|e| !e.tried.is_empty());
+        let remediated = remediated.count();
+        let why = memory.disabled.as_ref().filter(|(flag, ..)| flag.on);
+        let (phase, reason) = if let Some((_, _, why)) = why {
+            (Phase::Disabled, format!("the check is disabled: {why}"))
+        } else if !self.check.pauses.is_empty() {
+            let why = self.check.pauses.join(", ");
+            (Phase::Paused, format!("the check is paused: {why}"))
+        } else if remediated > 0 {
+            let plural = if remediated == 1 { "" } else { "s" };
+            (
+                Phase::Remediating,
+                format!("the check is remediating {remediated} node{plural}"),
+            )
+        } else {
+            (
+                Phase::Enabled,
+                "the check is enabled, nothing is being remediated".to_owned(),
+            )
+        };
+        memory.phase = Some(phase);
+        memory.reason = reason;
+    }
+}
+
+/// Decides.
+pub(super) fn decide(
+    sight: &Sight<'_>,
+    outside: &Outside,
+    memory: &Memory,
+    now: Timestamp,
+) -> Plan {
+    let mut decision = Decision {
+        check: sight.check,
+        outside,
+        control_plane: sight.control_plane.clone(),
+        closed: None,
+        now,
+        plan: Plan {
+            memory: memory.clone(),
+            ..Plan::default()
+        },
+    };
+    decision.plan.memory.observed = sight.selected;
+    decision.plan.memory.healthy = sight.clean;
+    if !decision.disabled() {
+        decision.weigh(sight);
+        for (name, look) in &sight.looks {
+            decision.one(name, look);
+        }
+    }
+    decision.phase();
+    decision.plan
+}

@@ -1,0 +1,339 @@
+//! One Node: its remediation is made, watched over, and taken away again.
+//!
+//! Must never begin anything for a Node that somebody else works on.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::class::{Cause, later};
+use super::decide::{Action, Decision, Event, Look};
+use super::facts::{Exclusion, NodeFacts, Request};
+use super::rules::{CLASSIC, Delay, Step};
+
+/// A remediation that is older is told of once (nodehealthcheck.md 2, remediate one node).
+const OLD: Duration = Duration::from_secs(48 * 3600);
+/// What a Lease lasts beyond the remediation that it is for.
+const LEASE_BUFFER: Duration = Duration::from_secs(60);
+/// A refusal is looked at again after this time, although nothing has changed.
+const REFUSED: Duration = Duration::from_secs(60);
+
+fn lease(step: &Step) -> Duration {
+    step.lasts() + LEASE_BUFFER
+}
+
+impl Decision<'_> {
+    /// Its conditions are healthy: its remediations go.
+    pub(super) fn healthy(&mut self, node: &NodeFacts, look: &Look<'_>) {
+        if look.requests.is_empty() {
+            let entry = self.plan.memory.nodes.get(&node.name);
+            if entry.is_some_and(|e| !e.tried.is_empty()) && node.confirmed {
+                self.plan.actions.push(Action::Unconfirm {
+                    node: node.name.clone(),
+                });
+            }
+            self.forget(&node.name);
+            return;
+        }
+        let now = self.now;
+        let mut delayed = false;
+        for request in look.requests.iter().filter(|r| !r.deleting) {
+            let until = match self.check.delay {
+                _ if node.confirmed => None,
+                Delay::None => None,
+                Delay::For(delay) => {
+                    let since = request.delayed_since.unwrap_or(now);
+                    Some(later(since, delay)).filter(|until| now < *until)
+                }
+                Delay::UntilConfirmed => Some(Timestamp::MAX),
+            };
+            let Some(until) = until else {
+                self.delete(node, request);
+                continue;
+            };
+            delayed = true;
+            if request.delayed_since.is_none() {
+                self.plan.actions.push(Action::Delay {
+                    node: node.name.clone(),
+                    request: request.id.clone(),
+                    since: Some(now),
+                });
+            }
+            if until < Timestamp::MAX {
+                self.wake(until);
+            }
+        }
+        let entry = self.plan.memory.nodes.entry(node.name.clone()).or_default();
+        entry.healthy_since.get_or_insert(now);
+        entry.delayed = delayed;
+    }
+
+    fn delete(&mut self, node: &NodeFacts, request: &Request) {
+        self.plan.actions.push(Action::Delete {
+            node: node.name.clone(),
+            request: request.id.clone(),
+            uid: request.uid.clone(),
+        });
+        let message = format!(
+            "Node {} is healthy; its {} {} is deleted",
+            node.name, request.id.kind, request.id.name
+        );
+        self.say(Event::normal("RemediationRemoved", message));
+    }
+
+    /// Its Node is gone: so is the need, unless the remediation itself is about that.
+    pub(super) fn orphan(&mut self, name: &str, look: &Look<'_>) {
+        if look.requests.is_empty() {
+            self.forget(name);
+        }
+        for request in &look.requests {
+            let waits = request.node_goes && request.succeeded != Some(true);
+            if request.deleting || waits {
+                continue;
+            }
+            self.plan.actions.push(Action::Delete {
+                node: name.to_owned(),
+                request: request.id.clone(),
+                uid: request.uid.clone(),
+            });
+            let message = format!(
+                "Node {name} is gone; its {} {} is deleted",
+                request.id.kind, request.id.name
+            );
+            self.say(Event::normal("RemediationRemoved", message));
+        }
+    }
+
+    /// It is not selected any more, is unhealthy, and may have a remediation: that goes on.
+    pub(super) fn keep(&mut self, name: &str, look: &Look<'_>) {
+        if look.requests.is_empty() {
+            self.forget(name);
+        }
+    }
+
+    /// It is unhealthy.
+    pub(super) fn matching(&mut self, node: &NodeFacts, look: &Look<'_>, cause: &Cause) {
+        let name = &node.name;
+        let known = self.plan.memory.nodes.contains_key(name);
+        let entry = self.plan.memory.nodes.entry(name.clone()).or_default();
+        entry.healthy_since = None;
+        entry.delayed = false;
+        if !known {
+            let message = format!("Node {name} is unhealthy: {cause}");
+            self.say(Event::normal("DetectedUnhealthy", message));
+        }
+        for request in look.requests.iter().filter(|r| !r.deleting) {
+            // It failed again during the delay, which begins anew after it.
+            if request.delayed_since.is_some() {
+                self.plan.actions.push(Action::Delay {
+                    node: name.clone(),
+                    request: request.id.clone(),
+                    since: None,
+                });
+            }
+            if !request.told_old && self.now > later(request.created, OLD) {
+                self.plan.actions.push(Action::TellOld {
+                    node: name.clone(),
+                    request: request.id.clone(),
+                });
+            }
+        }
+        if node.exclusion == Exclusion::Unclear {
+            let message = format!(
+                "the label remediation.medik8s.io/exclude-from-remediation of Node {name} is not \
+                 \"true\", and so excludes nothing"
+            );
+            self.say(Event::warning("InvalidNodeLabel", message));
+        }
+        let skipped = if !self.check.pauses.is_empty() {
+            let why = format!("the check is paused: {}", self.check.pauses.join(", "));
+            Some((false, why))
+        } else if let Some(why) = &self.closed {
+            Some((true, why.clone()))
+        } else if node.exclusion == Exclusion::Excluded {
+            Some((true, "its label excludes it".to_owned()))
+        } else {
+            None
+        };
+        if let Some((warning, why)) = skipped {
+            self.skip(name, warning, &why);
+            // What was begun goes on, and so does its Lease.
+            if let Some(step) = self.running(look) {
+                self.renew(name, &step);
+            }
+            return;
+        }
+        self.remediate(node, look);
+    }
+
+    fn skip(&mut self, node: &str, warning: bool, why: &str) {
+        let message = format!("Node {node} is not remediated: {why}");
+        let event = if warning {
+            Event::warning("RemediationSkipped", message)
+        } else {
+            Event::normal("RemediationSkipped", message)
+        };
+        self.say(event);
+    }
+
+    /// The step whose remediation is there.
+    fn running(&self, look: &Look<'_>) -> Option<Step> {
+        let is_there = |step: &&Step| {
+            let of = |r: &&&Request| r.is_of(&step.template) && r.timed_out.is_none();
+            look.requests.iter().any(|r| of(&r))
+        };
+        self.check.steps.iter().find(is_there).cloned()
+    }
+
+    fn remediate(&mut self, node: &NodeFacts, look: &Look<'_>) {
+        let name = &node.name;
+        self.tell_to_stop(name, look);
+        for step in self.check.steps.clone() {
+            if self.timed_out(name, &step) {
+                continue;
+            }
+            let existing = look.requests.iter().find(|r| r.is_of(&step.template));
+            let Some(request) = existing else {
+                self.begin(node, look, &step);
+                return;
+            };
+            if request.deleting {
+                return;
+            }
+            let until = match step.timeout {
+                Some(timeout) => later(request.created, timeout),
+                // Three times what its Lease was taken for (nodehealthcheck.md 2, overdue lease).
+                None => later(request.created, CLASSIC * 3),
+            };
+            let failed = step.timeout.is_some() && request.succeeded == Some(false);
+            if self.now <= until && !failed {
+                // Strictly after it.
+                self.wake(later(until, Duration::from_millis(1)));
+                self.renew(name, &step);
+                return;
+            }
+            self.time_out(name, request);
+            if step.timeout.is_none() {
+                self.plan
+                    .actions
+                    .push(Action::ReleaseLease { node: name.clone() });
+            }
+        }
+        let message = format!("no template is left for Node {name}");
+        self.say(Event::warning("NoTemplateLeft", message));
+    }
+
+    fn timed_out(&self, node: &str, step: &Step) -> bool {
+        let entry = self.plan.memory.nodes.get(node);
+        entry.is_some_and(|entry| {
+            let mut tried = entry.tried.iter();
+            tried.any(|t| t.timed_out.is_some() && t.is_of(&step.template))
+        })
+    }
+
+    fn time_out(&mut self, node: &str, request: &Request) {
+        if let Some(entry) = self.plan.memory.nodes.get_mut(node) {
+            for tried in entry.tried.iter_mut().filter(|t| t.uid == request.uid) {
+                tried.timed_out.get_or_insert(self.now);
+            }
+        }
+        if request.timed_out.is_none() && request.succeeded != Some(true) {
+            self.plan.actions.push(Action::TimeOut {
+                node: node.to_owned(),
+                request: request.id.clone(),
+                at: self.now,
+            });
+        }
+    }
+
+    /// What has timed out by the status and was not told so: the process died between the two.
+    fn tell_to_stop(&mut self, node: &str, look: &Look<'_>) {
+        let Some(entry) = self.plan.memory.nodes.get(node) else {
+            return;
+        };
+        let untold = |r: &&&Request| {
+            let over = |t: &super::memory::Tried| t.uid == r.uid && t.timed_out.is_some();
+            entry.tried.iter().any(over) && !r.deleting
+        };
+        let untold: Vec<&Request> = look
+            .requests
+            .iter()
+            .filter(|r| untold(r))
+            .copied()
+            .collect();
+        for request in untold {
+            self.time_out(node, request);
+        }
+    }
+
+    fn renew(&mut self, node: &str, step: &Step) {
+        let lease = lease(step);
+        let due = self
+            .outside
+            .leases
+            .get(node)
+            .map(|renewed| later(*renewed, lease / 2));
+        match due.filter(|due| self.now < *due) {
+            Some(due) => self.wake(due),
+            None => self.plan.actions.push(Action::RenewLease {
+                node: node.to_owned(),
+                lease,
+            }),
+        }
+    }
+
+    fn begin(&mut self, node: &NodeFacts, look: &Look<'_>, step: &Step) {
+        let name = &node.name;
+        if self.outside.creating.contains(name) {
+            return;
+        }
+        let other = look.foreign.map(|r| {
+            format!(
+                "{} {} of somebody else is there for it",
+                r.id.kind, r.id.name
+            )
+        });
+        let other = other.or_else(|| {
+            let who = self.outside.elsewhere.get(name)?;
+            Some(format!("NodeHealthCheck {who} remediates it"))
+        });
+        if let Some(why) = other {
+            self.skip(name, true, &why);
+            return;
+        }
+        if node.control_plane
+            && look.requests.is_empty()
+            && let Some(why) = self.control_plane.refusal(name)
+        {
+            self.skip(name, true, &why);
+            self.wake(later(self.now, REFUSED));
+            return;
+        }
+        if let Some((until, why)) = self.outside.blocked.get(name)
+            && self.now < *until
+        {
+            let (until, why) = (*until, why.clone());
+            self.skip(name, true, &why);
+            self.wake(until);
+            return;
+        }
+        if node.control_plane {
+            // The next one of this round sees it.
+            for (other, _, remediated) in &mut self.control_plane.nodes {
+                *remediated |= other == name;
+            }
+        }
+        // One that was made and is gone, without having timed out, was taken away: it is made anew.
+        if let Some(entry) = self.plan.memory.nodes.get_mut(name) {
+            entry
+                .tried
+                .retain(|t| !t.is_of(&step.template) || t.timed_out.is_some());
+        }
+        self.plan.actions.push(Action::Create {
+            node: name.clone(),
+            step: step.clone(),
+            control_plane: node.control_plane,
+            lease: lease(step),
+        });
+    }
+}

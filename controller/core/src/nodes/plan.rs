@@ -1,0 +1,95 @@
+//! The whole of a check, looked at at once: what every [`super::Fleet`] must come to.
+//!
+//! For tests, and for those who ask why.
+
+use jiff::Timestamp;
+
+use super::class::{Class, classify, later};
+use super::decide::{Look, Outside, Plan, Sight, decide};
+use super::facts::{NodeFacts, Request};
+use super::memory::Memory;
+use super::quorum::ControlPlane;
+use super::rules::Check;
+
+/// Judges every Node and decides. `nodes`: all of the cluster, each with whether the check selects
+/// it; `requests`: every remediation that is watched.
+pub fn plan(
+    check: &Check,
+    nodes: &[(NodeFacts, bool)],
+    requests: &[Request],
+    outside: &Outside,
+    memory: &Memory,
+    now: Timestamp,
+) -> Plan {
+    let busy = |name: &str| requests.iter().any(|r| r.node == name);
+    let mut sight = Sight {
+        check,
+        selected: 0,
+        clean: 0,
+        unhealthy: false,
+        looks: std::collections::BTreeMap::new(),
+        control_plane: ControlPlane::default(),
+    };
+    let mut next: Option<Timestamp> = None;
+    for both @ (node, selected) in nodes {
+        let seen = look(check, requests, &node.name, Some(both), now);
+        if node.control_plane {
+            let remediated = busy(&node.name)
+                || outside.creating.contains(&node.name)
+                || outside.elsewhere.contains_key(&node.name);
+            let ready = node.is_ready();
+            let all = &mut sight.control_plane.nodes;
+            all.push((node.name.clone(), ready, remediated));
+        }
+        if let Class::Soon(Some(until)) = seen.class {
+            let at = later(until, std::time::Duration::from_millis(1));
+            next = Some(next.map_or(at, |known| known.min(at)));
+        }
+        let matching = matches!(seen.class, Class::Matching(_));
+        if *selected {
+            sight.selected += 1;
+            sight.clean += u32::from(seen.class == Class::Healthy && seen.requests.is_empty());
+            sight.unhealthy |= matching;
+        }
+        if busy(&node.name) || (*selected && matching) || memory.nodes.contains_key(&node.name) {
+            sight.looks.insert(&node.name, seen);
+        }
+    }
+    let there = |name: &str| nodes.iter().any(|(node, _)| node.name == name);
+    let known = memory.nodes.keys().map(String::as_str);
+    for name in requests.iter().map(|r| r.node.as_str()).chain(known) {
+        if !there(name) {
+            let gone = look(check, requests, name, None, now);
+            sight.looks.insert(name, gone);
+        }
+    }
+    let mut plan = decide(&sight, outside, memory, now);
+    plan.wake_at = [plan.wake_at, next].into_iter().flatten().min();
+    plan
+}
+
+fn look<'a>(
+    check: &Check,
+    requests: &'a [Request],
+    name: &str,
+    node: Option<&'a (NodeFacts, bool)>,
+    now: Timestamp,
+) -> Look<'a> {
+    let of_node = requests.iter().filter(|r| r.node == name);
+    let (ours, others): (Vec<&Request>, Vec<&Request>) = sorted(of_node)
+        .into_iter()
+        .partition(|r| r.is_owned_by(&check.uid));
+    Look {
+        node: node.map(|(node, _)| node),
+        selected: node.is_some_and(|(_, selected)| *selected),
+        class: node.map_or(Class::Healthy, |(node, _)| classify(check, node, now)),
+        requests: ours,
+        foreign: others.first().copied(),
+    }
+}
+
+fn sorted<'a>(requests: impl Iterator<Item = &'a Request>) -> Vec<&'a Request> {
+    let mut list: Vec<&Request> = requests.collect();
+    list.sort_by(|a, b| a.id.cmp(&b.id));
+    list
+}

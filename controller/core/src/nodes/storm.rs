@@ -1,0 +1,105 @@
+//! A storm: the limit is reached, and nothing new is done until it has not been for a while
+//! (nodehealthcheck.md 2, step 12).
+//!
+//! Looked at each time, so that a storm ends when its Nodes recover, and not when the next one fails.
+//! Its state is two conditions of the check, which survive a restart.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Event, class::later, memory::Flag};
+
+/// The state of a storm.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Storm {
+    /// `StormActive`.
+    pub(super) active: Option<Flag>,
+    /// `StormCooldownActive`.
+    pub(super) cooldown: Option<Flag>,
+}
+
+/// What follows from the state.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Weather {
+    /// Nothing new may be done: why.
+    pub(super) closed: Option<String>,
+    /// When the cooldown is over.
+    pub(super) until: Option<Timestamp>,
+    /// What is to be said.
+    pub(super) events: Vec<Event>,
+}
+
+fn is_on(flag: Option<&Flag>) -> bool {
+    flag.is_some_and(|flag| flag.on)
+}
+
+fn turn(flag: &mut Option<Flag>, on: bool, now: Timestamp) {
+    match flag {
+        Some(flag) if flag.on == on => {}
+        None if !on => {}
+        _ => *flag = Some(Flag { on, since: now }),
+    }
+}
+
+// === impl Storm ===
+
+impl Storm {
+    /// Moves on. `breached`: fewer Nodes are healthy than there have to be; `unhealthy`: some Node is
+    /// unhealthy, without which no storm begins. `cooldown`: `None` is no storm mode.
+    pub(super) fn step(
+        &mut self,
+        cooldown: Option<Duration>,
+        breached: bool,
+        unhealthy: bool,
+        now: Timestamp,
+    ) -> Weather {
+        let mut weather = Weather::default();
+        let Some(cooldown) = cooldown else {
+            turn(&mut self.active, false, now);
+            turn(&mut self.cooldown, false, now);
+            return weather;
+        };
+        let active = is_on(self.active.as_ref());
+        if breached && (unhealthy || active) {
+            if !active {
+                weather.events.push(Event::warning(
+                    "StormRecoveryStarted",
+                    "the limit is reached; nothing new is remediated until enough Nodes are \
+                     healthy, and for the cooldown after it",
+                ));
+            }
+            turn(&mut self.active, true, now);
+            turn(&mut self.cooldown, false, now);
+            weather.closed = Some("a storm is active".to_owned());
+            return weather;
+        }
+        if !active {
+            return weather;
+        }
+        if !is_on(self.cooldown.as_ref()) {
+            weather.events.push(Event::warning(
+                "StormRecoveryCooldownStarted",
+                format!("enough Nodes are healthy; nothing new is remediated for {cooldown:?}"),
+            ));
+            // A clock of its own: the condition is set anew even where it was False all the time.
+            self.cooldown = Some(Flag {
+                on: true,
+                since: now,
+            });
+        }
+        let since = self.cooldown.as_ref().map_or(now, |flag| flag.since);
+        let until = later(since, cooldown);
+        if now >= until {
+            turn(&mut self.active, false, now);
+            turn(&mut self.cooldown, false, now);
+            weather
+                .events
+                .push(Event::normal("StormRecoveryEnded", "the storm is over"));
+        } else {
+            weather.closed = Some(format!("the cooldown after a storm lasts until {until}"));
+            weather.until = Some(until);
+        }
+        weather
+    }
+}

@@ -1,0 +1,182 @@
+//! Tests of the health checks of Nodes, with what they build their scenes from.
+
+mod class;
+mod delay;
+mod escalation;
+mod fleet;
+mod lease;
+mod life;
+mod limits;
+mod shared;
+mod storm;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::health::Condition;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// So many seconds after a moment that does not matter.
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+}
+
+fn template(name: &str) -> Template {
+    Template {
+        api_version: "x.y/v1".into(),
+        request_kind: "XRemediation".into(),
+        namespace: "ns".into(),
+        name: name.into(),
+    }
+}
+
+/// Ready False or Unknown for 300 s; half of the Nodes may be unhealthy.
+fn check() -> Check {
+    Check {
+        name: "check".into(),
+        uid: "check-uid".into(),
+        conditions: Check::default_conditions(false),
+        limit: Limit::MaxUnhealthy(Share::Percent(50)),
+        storm_cooldown: None,
+        steps: vec![Step {
+            template: template("t"),
+            timeout: None,
+        }],
+        delay: Delay::None,
+        pauses: vec![],
+        startup_timeout: None,
+    }
+}
+
+/// First `a` for a minute, then `b` for two.
+fn escalating() -> Check {
+    let step = |name: &str, minutes: u32| Step {
+        template: template(name),
+        timeout: Some(MINUTE * minutes),
+    };
+    Check {
+        steps: vec![step("a", 1), step("b", 2)],
+        ..check()
+    }
+}
+
+/// A Node whose Ready has been so since then.
+fn node(name: &str, ready: &str, since: Timestamp) -> NodeFacts {
+    NodeFacts {
+        name: name.into(),
+        created: Some(at(-1_000_000)),
+        control_plane: false,
+        exclusion: Exclusion::None,
+        confirmed: false,
+        conditions: vec![Condition {
+            type_: "Ready".into(),
+            status: ready.into(),
+            reason: String::new(),
+            last_transition: Some(since),
+        }],
+    }
+}
+
+fn good(name: &str) -> NodeFacts {
+    node(name, "True", at(-10_000))
+}
+
+/// Silent since second 0: unhealthy after 300.
+fn bad(name: &str) -> NodeFacts {
+    node(name, "Unknown", at(0))
+}
+
+/// A remediation of [`check`].
+fn request(node: &str, template: &str, created: Timestamp) -> Request {
+    Request {
+        id: RequestId {
+            api_version: "x.y/v1".into(),
+            kind: "XRemediation".into(),
+            namespace: "ns".into(),
+            name: format!("{node}-{template}"),
+        },
+        uid: format!("uid-{node}-{template}"),
+        node: node.into(),
+        template: Some(template.into()),
+        owners: vec!["check-uid".into()],
+        created,
+        deleting: false,
+        timed_out: None,
+        succeeded: None,
+        node_goes: false,
+        delayed_since: None,
+        told_old: false,
+        control_plane: false,
+    }
+}
+
+/// A cluster, and what its check remembers of it.
+struct Scene {
+    check: Check,
+    nodes: Vec<(NodeFacts, bool)>,
+    requests: Vec<Request>,
+    outside: Outside,
+    memory: Memory,
+}
+
+impl Scene {
+    fn new(check: Check, nodes: Vec<NodeFacts>) -> Self {
+        Self {
+            check,
+            nodes: nodes.into_iter().map(|node| (node, true)).collect(),
+            requests: vec![],
+            outside: Outside::default(),
+            memory: Memory::default(),
+        }
+    }
+
+    /// Decides, and remembers.
+    fn look(&mut self, now: Timestamp) -> Plan {
+        let decided = plan(
+            &self.check,
+            &self.nodes,
+            &self.requests,
+            &self.outside,
+            &self.memory,
+            now,
+        );
+        self.memory = decided.memory.clone();
+        decided
+    }
+
+    fn node(&mut self, name: &str) -> &mut NodeFacts {
+        let found = self.nodes.iter_mut().find(|(node, _)| node.name == name);
+        &mut found.unwrap().0
+    }
+}
+
+fn created(plan: &Plan) -> Vec<(&str, &str)> {
+    let created = plan.actions.iter().filter_map(|action| match action {
+        Action::Create { node, step, .. } => Some((node.as_str(), step.template.name.as_str())),
+        _ => None,
+    });
+    created.collect()
+}
+
+fn deleted(plan: &Plan) -> Vec<&str> {
+    let deleted = plan.actions.iter().filter_map(|action| match action {
+        Action::Delete { request, .. } => Some(request.name.as_str()),
+        _ => None,
+    });
+    deleted.collect()
+}
+
+fn told_to_stop(plan: &Plan) -> Vec<&str> {
+    let told = plan.actions.iter().filter_map(|action| match action {
+        Action::TimeOut { request, .. } => Some(request.name.as_str()),
+        _ => None,
+    });
+    told.collect()
+}
+
+fn reasons(plan: &Plan) -> Vec<&'static str> {
+    plan.events.iter().map(|event| event.reason).collect()
+}

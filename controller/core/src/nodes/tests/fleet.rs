@@ -1,0 +1,197 @@
+//! Whatever happens, in whatever order: a fleet that is told of each change decides as one look at
+//! everything does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Debug, Clone)]
+enum Event {
+    Put(NodeFacts, bool),
+    Remove(String),
+    Request(Request),
+    Unrequest(String, String),
+    Wait(u32),
+    Outside(Outside),
+    Decide,
+}
+
+fn names() -> impl Strategy<Value = String> {
+    (0..6_u8).prop_map(|i| format!("n{i}"))
+}
+
+fn facts() -> impl Strategy<Value = NodeFacts> {
+    let ready = prop_oneof![Just("True"), Just("True"), Just("False"), Just("Unknown")];
+    let exclusion = prop_oneof![
+        4 => Just(Exclusion::None),
+        1 => Just(Exclusion::Excluded),
+        1 => Just(Exclusion::Unclear),
+    ];
+    (
+        names(),
+        ready,
+        -400..400_i64,
+        exclusion,
+        any::<(bool, bool, bool)>(),
+    )
+        .prop_map(
+            |(name, ready, since, exclusion, (control_plane, confirmed, joined))| {
+                let mut facts = node(&name, ready, at(since));
+                facts.created = Some(at(since));
+                facts.control_plane = control_plane && name.as_str() < "n3";
+                facts.exclusion = exclusion;
+                facts.confirmed = confirmed;
+                if !joined {
+                    facts.conditions[0].reason = "NodeStatusNeverUpdated".into();
+                }
+                facts
+            },
+        )
+}
+
+fn requests() -> impl Strategy<Value = Request> {
+    let template = prop_oneof![Just("a"), Just("b")];
+    let flags = any::<(bool, bool, bool, bool)>();
+    let maybe = proptest::option::of(-400..400_i64);
+    (
+        names(),
+        template,
+        -400..400_i64,
+        flags,
+        maybe.clone(),
+        maybe,
+    )
+        .prop_map(
+            |(node, template, made, (ours, deleting, goes, old), timed_out, delayed)| {
+                let mut request = request(&node, template, at(made));
+                if !ours {
+                    request.owners = vec!["another-check".into()];
+                }
+                request.deleting = deleting;
+                request.node_goes = goes;
+                request.told_old = old;
+                request.timed_out = timed_out.map(at);
+                request.delayed_since = delayed.map(at);
+                request.succeeded =
+                    [None, Some(true), Some(false)][usize::from(goes) + usize::from(old)];
+                request
+            },
+        )
+}
+
+fn outsides() -> impl Strategy<Value = Outside> {
+    (
+        any::<bool>(),
+        proptest::option::of(names()),
+        proptest::option::of(names()),
+        names(),
+    )
+        .prop_map(|(disabled, creating, elsewhere, leased)| Outside {
+            disabled: disabled.then(|| Disabled {
+                reason: "RemediationTemplateNotFound",
+                message: "gone".into(),
+            }),
+            creating: creating.into_iter().collect(),
+            elsewhere: elsewhere
+                .map(|n| (n, "other".to_owned()))
+                .into_iter()
+                .collect(),
+            blocked: BTreeMap::new(),
+            leases: BTreeMap::from([(leased, at(10))]),
+        })
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        6 => (facts(), prop_oneof![4 => Just(true), 1 => Just(false)])
+            .prop_map(|(facts, selected)| Event::Put(facts, selected)),
+        1 => names().prop_map(Event::Remove),
+        3 => requests().prop_map(Event::Request),
+        2 => (names(), prop_oneof![Just("a"), Just("b")])
+            .prop_map(|(node, template)| Event::Unrequest(node, template.to_owned())),
+        2 => (1..200_u32).prop_map(Event::Wait),
+        1 => outsides().prop_map(Event::Outside),
+        4 => Just(Event::Decide),
+    ]
+}
+
+fn checks() -> impl Strategy<Value = Check> {
+    let delay = prop_oneof![
+        Just(Delay::None),
+        Just(Delay::For(MINUTE)),
+        Just(Delay::UntilConfirmed)
+    ];
+    (
+        any::<(bool, bool, bool)>(),
+        0..=100_u32,
+        delay,
+        any::<bool>(),
+    )
+        .prop_map(|((storm, paused, startup), percent, delay, min)| Check {
+            limit: if min {
+                Limit::MinHealthy(Share::Percent(percent))
+            } else {
+                Limit::MaxUnhealthy(Share::Percent(percent))
+            },
+            storm_cooldown: storm.then_some(MINUTE),
+            pauses: if paused { vec!["p".into()] } else { vec![] },
+            startup_timeout: startup.then_some(MINUTE * 2),
+            delay,
+            ..escalating()
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn a_fleet_decides_as_a_look_at_everything_does(
+        check in checks(),
+        events in proptest::collection::vec(events(), 1..60),
+    ) {
+        let mut now = at(0);
+        let mut fleet = Fleet::new(check.clone(), now);
+        let mut nodes: BTreeMap<String, (NodeFacts, bool)> = BTreeMap::new();
+        let mut all: BTreeMap<RequestId, Request> = BTreeMap::new();
+        let (mut outside, mut memory) = (Outside::default(), Memory::default());
+        for event in events {
+            match event {
+                Event::Put(facts, selected) => {
+                    fleet.put_node(Arc::new(facts.clone()), selected, now);
+                    nodes.insert(facts.name.clone(), (facts, selected));
+                }
+                Event::Remove(name) => {
+                    fleet.remove_node(&name, now);
+                    nodes.remove(&name);
+                }
+                Event::Request(request) => {
+                    fleet.put_request(request.clone());
+                    all.insert(request.id.clone(), request);
+                }
+                Event::Unrequest(node, template) => {
+                    let id = request(&node, &template, now).id;
+                    fleet.remove_request(&id);
+                    all.remove(&id);
+                }
+                Event::Wait(seconds) => now += Duration::from_secs(seconds.into()),
+                Event::Outside(new) => outside = new,
+                Event::Decide => {
+                    let nodes: Vec<_> = nodes.values().cloned().collect();
+                    let all: Vec<_> = all.values().cloned().collect();
+                    let told = fleet.decide(&outside, &memory, now);
+                    let whole = plan(&check, &nodes, &all, &outside, &memory, now);
+                    prop_assert_eq!(&told, &whole);
+                    // F6: of the control plane no two at one time.
+                    let masters = told.actions.iter().filter(|a| {
+                        matches!(a, Action::Create { control_plane: true, .. })
+                    });
+                    prop_assert!(masters.count() <= 1);
+                    memory = told.memory;
+                }
+            }
+        }
+    }
+}

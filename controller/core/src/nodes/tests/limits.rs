@@ -1,0 +1,108 @@
+//! Limits and rounding, against a reference that is written from the table of the specification and
+//! in another way: it counts up instead of dividing.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// The smallest number that is no less than so many per cent of `of`.
+fn up(percent: u32, of: u32) -> u64 {
+    let mut number = 0_u64;
+    while number * 100 < u64::from(percent) * u64::from(of) {
+        number += 1;
+    }
+    number
+}
+
+/// As the table says: minHealthy up; maxUnhealthy up, and then what is left.
+fn reference(limit: Limit, selected: u32) -> Option<u64> {
+    let number = |share| match share {
+        Share::Count(count) => u64::from(count),
+        Share::Percent(percent) => up(percent, selected),
+    };
+    match limit {
+        Limit::MinHealthy(share) => Some(number(share)),
+        Limit::MaxUnhealthy(share) if number(share) > u64::from(selected) => None,
+        Limit::MaxUnhealthy(share) => Some(u64::from(selected) - number(share)),
+    }
+}
+
+fn limits() -> impl Strategy<Value = Limit> {
+    let share = prop_oneof![
+        (0..60_u32).prop_map(Share::Count),
+        (0..=100_u32).prop_map(Share::Percent),
+    ];
+    (any::<bool>(), share).prop_map(|(min, share)| {
+        if min {
+            Limit::MinHealthy(share)
+        } else {
+            Limit::MaxUnhealthy(share)
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn as_many_as_the_table_says(limit in limits(), selected in 0..200_u32) {
+        prop_assert_eq!(fewest_healthy(limit, selected).ok(), reference(limit, selected));
+    }
+
+    /// Every Node of `unhealthy` gets a remediation if, and only if, the table allows it.
+    #[test]
+    fn all_or_nothing_by_the_table(
+        limit in limits(),
+        healthy in 0..12_usize,
+        soon in 0..4_usize,
+        unhealthy in 1..8_usize,
+    ) {
+        let mut nodes: Vec<NodeFacts> = (0..healthy).map(|i| good(&format!("g{i}"))).collect();
+        nodes.extend((0..soon).map(|i| node(&format!("s{i}"), "False", at(300))));
+        nodes.extend((0..unhealthy).map(|i| bad(&format!("u{i}"))));
+        let selected = u32::try_from(nodes.len()).unwrap();
+        let mut scene = Scene::new(Check { limit, ..check() }, nodes);
+        let plan = scene.look(at(301));
+        let allowed = reference(limit, selected).is_some_and(|needed| healthy as u64 >= needed);
+        prop_assert_eq!(created(&plan).len(), if allowed { unhealthy } else { 0 });
+        prop_assert_eq!(plan.memory.healthy as usize, healthy, "soon is not healthy");
+        prop_assert_eq!(plan.memory.nodes.len(), unhealthy, "and not unhealthy");
+    }
+}
+
+#[test]
+fn the_examples_of_the_table() {
+    let of_three = |limit| fewest_healthy(limit, 3).unwrap();
+    assert_eq!(
+        of_three(Limit::MaxUnhealthy(Share::Percent(49))),
+        1,
+        "2 may fail"
+    );
+    assert_eq!(
+        of_three(Limit::MinHealthy(Share::Percent(51))),
+        2,
+        "2 must live"
+    );
+    assert_eq!(of_three(Limit::OLDER), 1);
+    let too_many = fewest_healthy(Limit::MaxUnhealthy(Share::Count(4)), 3).unwrap_err();
+    assert_eq!(
+        too_many,
+        LimitError::MoreThanAll {
+            most: 4,
+            selected: 3
+        }
+    );
+}
+
+#[test]
+fn a_limit_that_cannot_be_kept_allows_nothing_and_says_so() {
+    let limit = Limit::MaxUnhealthy(Share::Count(4));
+    let mut scene = Scene::new(Check { limit, ..check() }, vec![good("a"), bad("b")]);
+    let plan = scene.look(at(301));
+    assert!(created(&plan).is_empty());
+    let said = &plan.events.last().unwrap().message;
+    assert!(
+        said.contains("maxUnhealthy is 4") && said.contains("2 Nodes"),
+        "{said}"
+    );
+}

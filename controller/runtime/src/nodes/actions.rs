@@ -1,0 +1,248 @@
+//! Carries out what a check wants for one Node, one action after another.
+//!
+//! Must never touch a remediation of somebody else: each is named by its UID where it is deleted.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{Timestamp, Unit};
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
+};
+use rackhand_api::{
+    names::{
+        MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION, MEDIK8S_HEALTHY_DELAY_ANNOTATION,
+        MEDIK8S_OLD_ANNOTATION, MEDIK8S_OLD_VALUE, MEDIK8S_TIMED_OUT_ANNOTATION,
+    },
+    views::NodeTemplateRef,
+};
+use rackhand_core::nodes::{Action, Check, Disabled, RequestId, Step};
+use serde_json::{Value, json};
+
+use super::{Context, leases::NodeLease, rules::template, templates, watches::objects};
+use crate::api::{ApiError, call, optional};
+
+/// The check, and the Node that is acted for.
+pub(super) struct Errand {
+    pub(super) context: Arc<Context>,
+    pub(super) check: Arc<Check>,
+    pub(super) references: Arc<[NodeTemplateRef]>,
+    pub(super) node: String,
+    /// The Node's UID; empty where it is gone.
+    pub(super) uid: String,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Remediations as they are now.
+    pub(super) seen: Vec<DynamicObject>,
+    /// Remediations that are gone.
+    pub(super) gone: Vec<RequestId>,
+    /// One was made.
+    pub(super) created: Option<RequestId>,
+    /// The Lease is ours since now.
+    pub(super) leased: bool,
+    /// Why nothing was made, and when to try again.
+    pub(super) refused: Option<(Duration, String)>,
+    /// Its templates cannot be used any more.
+    pub(super) disabled: Option<Disabled>,
+}
+
+/// A time as annotations of Kubernetes have it.
+pub(super) fn seconds(at: Timestamp) -> String {
+    at.round(Unit::Second).unwrap_or(at).to_string()
+}
+
+/// After a Lease was refused.
+const LEASED: Duration = Duration::from_secs(60);
+/// After the API server refused a remediation.
+const REFUSED: Duration = Duration::from_secs(10);
+
+impl Errand {
+    fn lease(&self) -> NodeLease<'_> {
+        NodeLease {
+            context: &self.context,
+            node: &self.node,
+            uid: &self.uid,
+            check: &self.check.name,
+        }
+    }
+
+    /// Carries them out in their order; the first that fails ends it.
+    pub(super) async fn run(&self, actions: Vec<Action>) -> (Outcome, Result<(), ApiError>) {
+        let mut outcome = Outcome::default();
+        for action in actions {
+            if let Err(error) = self.one(action, &mut outcome).await {
+                return (outcome, Err(error));
+            }
+        }
+        (outcome, Ok(()))
+    }
+
+    async fn one(&self, action: Action, outcome: &mut Outcome) -> Result<(), ApiError> {
+        match action {
+            Action::Create {
+                step,
+                control_plane,
+                lease,
+                ..
+            } => self.create(&step, control_plane, lease, outcome).await,
+            Action::Delete { request, uid, .. } => self.delete(request, uid, outcome).await,
+            Action::Delay { request, since, .. } => {
+                let since = since.map(seconds);
+                let key = MEDIK8S_HEALTHY_DELAY_ANNOTATION;
+                self.annotate(request, key, since, outcome).await
+            }
+            Action::TimeOut { request, at, .. } => {
+                let at = Some(seconds(at));
+                let key = MEDIK8S_TIMED_OUT_ANNOTATION;
+                self.annotate(request, key, at, outcome).await
+            }
+            Action::TellOld { request, .. } => {
+                self.context.metrics.nodes().is_old(&self.node, &request);
+                let flag = Some(MEDIK8S_OLD_VALUE.to_owned());
+                self.annotate(request, MEDIK8S_OLD_ANNOTATION, flag, outcome)
+                    .await
+            }
+            Action::RenewLease { lease, .. } => {
+                // Whoever took it over meanwhile keeps it; ours runs on until it is taken away.
+                outcome.leased = true;
+                self.lease().take(lease).await.map(drop)
+            }
+            Action::ReleaseLease { .. } => self.lease().release().await,
+            Action::Unconfirm { .. } => self.unconfirm().await,
+        }
+    }
+
+    async fn create(
+        &self,
+        step: &Step,
+        control_plane: bool,
+        lease: Duration,
+        outcome: &mut Outcome,
+    ) -> Result<(), ApiError> {
+        let of = &step.template;
+        let Some(reference) = self.references.iter().find(|r| template(r) == *of) else {
+            return Ok(());
+        };
+        let recipe = match templates::one(&self.context, &self.check, reference).await? {
+            Ok(recipe) => recipe,
+            Err(disabled) => {
+                outcome.disabled = Some(disabled);
+                return Ok(());
+            }
+        };
+        if let Some(holder) = self.lease().take(lease).await? {
+            outcome.refused = Some((LEASED, format!("its Lease is held by {holder}")));
+            return Ok(());
+        }
+        outcome.leased = true;
+        let body = recipe.remediation(&self.check, of, &self.node, control_plane);
+        let name = body.metadata.name.clone().unwrap_or_default();
+        let what = format!("{} {}/{name}", of.request_kind, of.namespace);
+        let requests = objects(&self.context, &recipe.resource, &of.namespace);
+        let create = {
+            let requests = requests.clone();
+            move || async move { requests.create(&PostParams::default(), &body).await }
+        };
+        let writer = &self.context.writer;
+        match writer.write("create_request", &what, create).await {
+            Ok(made) => {
+                outcome.created = Some(super::seen::request_id(&made));
+                outcome.seen.push(made);
+            }
+            // Made by a call without an answer, by the leader before us, or by somebody else.
+            Err(error) if error.is_conflict() => {
+                let found = optional(call(&what, requests.get(&name)).await)?;
+                outcome.seen.extend(found);
+            }
+            Err(error) if matches!(error.label(), "invalid" | "forbidden" | "not_found") => {
+                outcome.refused = Some((REFUSED, error.to_string()));
+                self.lease().release().await?;
+                outcome.leased = false;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    async fn delete(
+        &self,
+        request: RequestId,
+        uid: String,
+        outcome: &mut Outcome,
+    ) -> Result<(), ApiError> {
+        let what = format!("{} {}/{}", request.kind, request.namespace, request.name);
+        let found = templates::find(&self.context, &request.api_version, &request.kind).await?;
+        let Some(resource) = found else {
+            outcome.gone.push(request);
+            return Ok(());
+        };
+        let requests = objects(&self.context, &resource, &request.namespace);
+        let only = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(uid),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let name = request.name.clone();
+        let delete = move || async move {
+            let deleted = requests.delete(&name, &only).await;
+            deleted.map(|answer| answer.left())
+        };
+        let writer = &self.context.writer;
+        match optional(writer.write("delete_request", what, delete).await) {
+            // Its remediator holds it.
+            Ok(Some(Some(object))) => outcome.seen.push(object),
+            Ok(_) => outcome.gone.push(request),
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    async fn annotate(
+        &self,
+        request: RequestId,
+        key: &'static str,
+        value: Option<String>,
+        outcome: &mut Outcome,
+    ) -> Result<(), ApiError> {
+        let what = format!("{} {}/{}", request.kind, request.namespace, request.name);
+        let found = templates::find(&self.context, &request.api_version, &request.kind).await?;
+        let Some(resource) = found else {
+            return Ok(());
+        };
+        let requests = objects(&self.context, &resource, &request.namespace);
+        let patch = annotation(key, value.as_deref());
+        let patch = move || async move {
+            let params = PatchParams::default();
+            requests
+                .patch(&request.name, &params, &Patch::Merge(patch))
+                .await
+        };
+        let writer = &self.context.writer;
+        let patched = writer.write("annotate_request", what, patch).await;
+        outcome.seen.extend(optional(patched)?);
+        Ok(())
+    }
+
+    async fn unconfirm(&self) -> Result<(), ApiError> {
+        let nodes: Api<Node> = Api::all(self.context.client.clone());
+        let patch = annotation(MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION, None);
+        let (name, what) = (self.node.clone(), format!("Node {}", self.node));
+        let patch = move || async move {
+            let params = PatchParams::default();
+            nodes.patch(&name, &params, &Patch::Merge(patch)).await
+        };
+        let writer = &self.context.writer;
+        optional(writer.write("annotate_node", what, patch).await).map(drop)
+    }
+}
+
+fn annotation(key: &str, value: Option<&str>) -> Value {
+    json!({ "metadata": { "annotations": { key: value } } })
+}

@@ -1,0 +1,305 @@
+//! Takes in what has changed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Instant,
+};
+
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use rackhand_api::{
+    names::DRY_RUN_ANNOTATION,
+    views::{NodeHealthCheckView, NodeTemplateRef},
+};
+use rackhand_core::nodes::{Fleet, Memory, RequestId};
+
+use super::{Driver, KindWatch, Watched};
+use crate::{
+    nodes::{
+        rules, seen,
+        seen::KnownNode,
+        watches::{self, News, Requests},
+        whose,
+    },
+    object::Key,
+};
+
+/// The kind of remediations that a template makes, where they are made.
+pub(super) fn requests_of(template: &NodeTemplateRef) -> Requests {
+    Requests {
+        api_version: template.api_version.clone(),
+        kind: template.request_kind().to_owned(),
+        namespace: template.namespace.clone(),
+    }
+}
+
+fn version(object: &DynamicObject) -> Option<u64> {
+    object.metadata.resource_version.as_ref()?.parse().ok()
+}
+
+impl Driver {
+    pub(super) fn hear(&mut self, news: News) {
+        match news {
+            News::Check(object) => self.put_check(*object),
+            News::CheckGone(name) => {
+                self.objects.remove(&name);
+                self.drop_check(&name);
+            }
+            News::Checks(keys) => {
+                let gone = |name: &&String| !keys.contains(&Key::new("", name.as_str()));
+                let gone: Vec<String> = self.objects.keys().filter(gone).cloned().collect();
+                for name in gone {
+                    self.objects.remove(&name);
+                    self.drop_check(&name);
+                }
+            }
+            News::Node(node) => self.put_node(node),
+            News::NodeGone(name) => self.drop_node(&name),
+            News::Nodes(keys) => {
+                let gone = |name: &&String| !keys.contains(&Key::new("", name.as_str()));
+                let gone: Vec<String> = self.nodes.keys().filter(gone).cloned().collect();
+                for name in gone {
+                    self.drop_node(&name);
+                }
+                self.nodes_known = true;
+                self.dirty.extend(self.watched.keys().cloned());
+            }
+            News::Request(object) => self.put_request(&object),
+            News::RequestGone(of, key) => self.drop_request(&id(&of, key)),
+            News::RequestList(of, keys) => self.requests_listed(&of, &keys),
+        }
+    }
+
+    /// Takes in a version of a check, from a watch or from the answer to a write.
+    pub(super) fn put_check(&mut self, object: DynamicObject) {
+        let name = object.metadata.name.clone().unwrap_or_default();
+        if let Some(known) = self.objects.get(&name)
+            && known.metadata.uid == object.metadata.uid
+            && version(&object) < version(known)
+        {
+            return;
+        }
+        let object = Arc::new(object);
+        self.objects.insert(name.clone(), object);
+        self.read_check(&name);
+    }
+
+    /// Reads every check again: whose they are has changed.
+    pub(super) fn read_checks(&mut self) {
+        let names: Vec<String> = self.objects.keys().cloned().collect();
+        for name in names {
+            self.read_check(&name);
+        }
+    }
+
+    fn read_check(&mut self, name: &str) {
+        // Before anybody has looked whose the CRD is, nobody knows.
+        let (Some(object), Some(our_crd)) = (self.objects.get(name).cloned(), self.our_crd) else {
+            return;
+        };
+        let view = match NodeHealthCheckView::from_dynamic(&object) {
+            Ok(view) => view,
+            Err(error) => {
+                tracing::warn!(check = name, %error, "a health check cannot be evaluated");
+                let message = format!("[remediation] it cannot be evaluated: {error}");
+                let events = &self.context.events;
+                events.send(&object, true, "Disabled", &message);
+                self.drop_check(name);
+                return;
+            }
+        };
+        let ours = whose::evaluates(self.context.mode, our_crd, &view.meta);
+        if !ours || view.meta.is_deleting() {
+            self.drop_check(name);
+            return;
+        }
+        let check = Arc::new(rules::check(&view));
+        let dry_run = view.meta.is_annotated_true(DRY_RUN_ANNOTATION);
+        self.dirty.insert(name.to_owned());
+        let mut memory = None;
+        if let Some(watched) = self.watched.get_mut(name)
+            && watched.check.uid == check.uid
+        {
+            watched.object = object.clone();
+            watched.dry_run = dry_run;
+            if watched.check == check && watched.selector == view.selector {
+                return;
+            }
+            memory = Some(std::mem::take(&mut watched.memory));
+        }
+        let memory = memory.unwrap_or_else(|| rules::memory(&view));
+        self.begin(name, object, &view, memory, dry_run);
+    }
+
+    /// Evaluates a check from now on, or by other rules.
+    fn begin(
+        &mut self,
+        name: &str,
+        object: Arc<DynamicObject>,
+        view: &NodeHealthCheckView,
+        memory: Memory,
+        dry_run: bool,
+    ) {
+        let check = rules::check(view);
+        let now = Timestamp::now();
+        let mut fleet = Fleet::new(check.clone(), now);
+        for node in self.nodes.values() {
+            let selected = view.selector.matches(&node.labels);
+            fleet.put_node(node.facts.clone(), selected, now);
+        }
+        for (request, _) in self.requests.values() {
+            fleet.put_request(request.clone());
+        }
+        let old = self.watched.remove(name);
+        if let Some(armed) = old.as_ref().and_then(|w| w.armed) {
+            self.wakes.remove(&(armed, name.to_owned()));
+        }
+        let leases = old.as_ref().map(|w| w.leases.clone());
+        let watched = Watched {
+            object,
+            selector: view.selector.clone(),
+            check: Arc::new(check),
+            references: rules::templates(view).into(),
+            fleet,
+            memory,
+            dry_run,
+            disabled: None,
+            looking: false,
+            blocked: BTreeMap::new(),
+            leases: leases.unwrap_or_default(),
+            armed: None,
+            writing: old.as_ref().is_some_and(|w| w.writing),
+            not_before: old.as_ref().map_or_else(Instant::now, |w| w.not_before),
+        };
+        self.watched.insert(name.to_owned(), watched);
+        if !self.nodes_watched {
+            self.nodes_watched = true;
+            let (context, news) = (self.context.clone(), self.news.clone());
+            self.watches
+                .spawn(watches::nodes(context, news, self.stop.clone()));
+        }
+        self.watch_kinds();
+        self.look_at_templates(name);
+    }
+
+    fn drop_check(&mut self, name: &str) {
+        let Some(watched) = self.watched.remove(name) else {
+            return;
+        };
+        if let Some(armed) = watched.armed {
+            self.wakes.remove(&(armed, name.to_owned()));
+        }
+        self.pending.retain(|(check, _), _| check != name);
+        self.watch_kinds();
+    }
+
+    /// Watches the kinds that checks name, and no others.
+    fn watch_kinds(&mut self) {
+        let references = self.watched.values().flat_map(|w| w.references.iter());
+        let wanted: BTreeSet<Requests> = references.map(requests_of).collect();
+        let unwanted = self.kinds.keys().filter(|kind| !wanted.contains(*kind));
+        let unwanted: Vec<Requests> = unwanted.cloned().collect();
+        for kind in unwanted {
+            if let Some(watch) = self.kinds.remove(&kind) {
+                watch.cancel.cancel();
+            }
+            self.retain_requests(&kind, &BTreeSet::new());
+        }
+        for kind in wanted {
+            if self.kinds.contains_key(&kind) {
+                continue;
+            }
+            let cancel = self.stop.child_token();
+            let (context, news) = (self.context.clone(), self.news.clone());
+            self.watches.spawn(watches::requests(
+                context,
+                kind.clone(),
+                news,
+                cancel.clone(),
+            ));
+            let synced = false;
+            self.kinds.insert(kind, KindWatch { synced, cancel });
+        }
+    }
+
+    fn put_node(&mut self, node: KnownNode) {
+        let name = node.facts.name.clone();
+        if self.nodes.get(&name) == Some(&node) {
+            return;
+        }
+        let now = Timestamp::now();
+        for (check, watched) in &mut self.watched {
+            let selected = watched.selector.matches(&node.labels);
+            if watched.fleet.put_node(node.facts.clone(), selected, now) {
+                self.dirty.insert(check.clone());
+            }
+        }
+        self.nodes.insert(name, node);
+    }
+
+    fn drop_node(&mut self, name: &str) {
+        self.nodes.remove(name);
+        let now = Timestamp::now();
+        for watched in self.watched.values_mut() {
+            watched.fleet.remove_node(name, now);
+        }
+        self.dirty.extend(self.watched.keys().cloned());
+    }
+
+    /// Takes in a version of a remediation, from a watch or from the answer to a write.
+    pub(super) fn put_request(&mut self, object: &DynamicObject) {
+        let request = seen::request(object, Timestamp::now());
+        let new = version(object);
+        let known = self.requests.get(&request.id);
+        if known.is_some_and(|(old, at)| old.uid == request.uid && new < *at) {
+            return;
+        }
+        for watched in self.watched.values_mut() {
+            watched.fleet.put_request(request.clone());
+        }
+        self.requests.insert(request.id.clone(), (request, new));
+        self.dirty.extend(self.watched.keys().cloned());
+    }
+
+    pub(super) fn drop_request(&mut self, id: &RequestId) {
+        if self.requests.remove(id).is_none() {
+            return;
+        }
+        for watched in self.watched.values_mut() {
+            watched.fleet.remove_request(id);
+        }
+        self.dirty.extend(self.watched.keys().cloned());
+    }
+
+    fn requests_listed(&mut self, of: &Requests, keys: &BTreeSet<Key>) {
+        let Some(watch) = self.kinds.get_mut(of) else {
+            return;
+        };
+        watch.synced = true;
+        self.retain_requests(of, keys);
+        self.dirty.extend(self.watched.keys().cloned());
+    }
+
+    fn retain_requests(&mut self, of: &Requests, keys: &BTreeSet<Key>) {
+        let gone = self.requests.keys().filter(|id| {
+            id.kind == of.kind
+                && id.api_version == of.api_version
+                && id.namespace == of.namespace
+                && !keys.contains(&Key::new(&id.namespace, &id.name))
+        });
+        let gone: Vec<RequestId> = gone.cloned().collect();
+        for id in gone {
+            self.drop_request(&id);
+        }
+    }
+}
+
+fn id(of: &Requests, key: Key) -> RequestId {
+    RequestId {
+        api_version: of.api_version.clone(),
+        kind: of.kind.clone(),
+        namespace: key.namespace,
+        name: key.name,
+    }
+}

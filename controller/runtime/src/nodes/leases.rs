@@ -1,0 +1,152 @@
+//! The Lease of a Node, which says who works on it, whichever of medik8s' operators that is.
+//!
+//! Must never decide whose it is: `rackhand_core::nodes::lease_step` does.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
+};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams, Preconditions},
+};
+use rackhand_api::names::MEDIK8S_LEASE_NAMESPACE;
+use rackhand_core::nodes::{HeldLease, LeaseStep, lease_step};
+
+use super::Context;
+use crate::api::{ApiError, call, optional};
+
+/// The Lease of a Node, for a check.
+pub(super) struct NodeLease<'a> {
+    pub(super) context: &'a Context,
+    pub(super) node: &'a str,
+    pub(super) uid: &'a str,
+    pub(super) check: &'a str,
+}
+
+fn held(lease: &Lease) -> HeldLease {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let seconds = spec.lease_duration_seconds;
+    HeldLease {
+        holder: spec.holder_identity,
+        renewed: spec.renew_time.map(|t| t.0),
+        duration: Duration::from_secs(seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0)),
+        transitions: spec.lease_transitions.unwrap_or(0),
+    }
+}
+
+// === impl NodeLease ===
+
+impl NodeLease<'_> {
+    fn api(&self) -> Api<Lease> {
+        Api::namespaced(self.context.client.clone(), MEDIK8S_LEASE_NAMESPACE)
+    }
+
+    fn name(&self) -> String {
+        format!("node-{}", self.node.to_lowercase())
+    }
+
+    fn holder(&self) -> String {
+        format!("NodeHealthCheck-{}", self.check)
+    }
+
+    fn what(&self) -> String {
+        format!("Lease {MEDIK8S_LEASE_NAMESPACE}/{}", self.name())
+    }
+
+    /// Takes or renews it. Returns who else holds it, if somebody does.
+    pub(super) async fn take(&self, lasts: Duration) -> Result<Option<String>, ApiError> {
+        let now = Timestamp::now();
+        let (name, me) = (self.name(), self.holder());
+        let found = optional(call(self.what(), self.api().get(&name)).await)?;
+        let step = lease_step(found.as_ref().map(held).as_ref(), &me, now);
+        let mut spec = found
+            .as_ref()
+            .and_then(|l| l.spec.clone())
+            .unwrap_or_default();
+        match step {
+            LeaseStep::Taken { holder } => return Ok(Some(holder)),
+            LeaseStep::Renew => {}
+            LeaseStep::Create => spec = self.fresh(&me, 0, now),
+            LeaseStep::Take { transitions } => spec = self.fresh(&me, transitions, now),
+        }
+        spec.renew_time = Some(MicroTime(now));
+        spec.lease_duration_seconds = Some(i32::try_from(lasts.as_secs()).unwrap_or(i32::MAX));
+        let leases = self.api();
+        let written = if let Some(mut lease) = found {
+            lease.spec = Some(spec);
+            let replace = move || async move {
+                let params = PostParams::default();
+                leases.replace(&name, &params, &lease).await
+            };
+            let writer = &self.context.writer;
+            writer.write("node_lease", self.what(), replace).await
+        } else {
+            let lease = Lease {
+                metadata: ObjectMeta {
+                    name: Some(name),
+                    owner_references: Some(vec![OwnerReference {
+                        api_version: "v1".to_owned(),
+                        kind: "Node".to_owned(),
+                        name: self.node.to_owned(),
+                        uid: self.uid.to_owned(),
+                        ..OwnerReference::default()
+                    }]),
+                    ..ObjectMeta::default()
+                },
+                spec: Some(spec),
+            };
+            let create = move || async move { leases.create(&PostParams::default(), &lease).await };
+            let writer = &self.context.writer;
+            writer.write("node_lease", self.what(), create).await
+        };
+        match written {
+            Ok(_) => Ok(None),
+            // Somebody was quicker.
+            Err(error) if error.is_conflict() => Ok(Some("somebody who was quicker".to_owned())),
+            Err(error) if error.is_not_found() => Err(ApiError::other(
+                self.what(),
+                "the namespace is missing; apply deploy/kustomize/node-health-checks",
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn fresh(&self, me: &str, transitions: i32, now: Timestamp) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(me.to_owned()),
+            acquire_time: Some(MicroTime(now)),
+            lease_transitions: Some(transitions),
+            ..LeaseSpec::default()
+        }
+    }
+
+    /// Gives it back, if it is ours.
+    pub(super) async fn release(&self) -> Result<(), ApiError> {
+        let name = self.name();
+        let Some(lease) = optional(call(self.what(), self.api().get(&name)).await)? else {
+            return Ok(());
+        };
+        if held(&lease).holder != Some(self.holder()) {
+            return Ok(());
+        }
+        let only = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: lease.metadata.uid,
+                resource_version: lease.metadata.resource_version,
+            }),
+            ..DeleteParams::default()
+        };
+        let leases = self.api();
+        let delete = move || async move { leases.delete(&name, &only).await.map(drop) };
+        let writer = &self.context.writer;
+        let deleted = writer.write("node_lease", self.what(), delete).await;
+        match optional(deleted) {
+            Err(error) if error.is_conflict() => Ok(()),
+            done => done.map(drop),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Evaluates health checks of Nodes: NodeHealthCheck, as medik8s has it, in the cluster in which the
+//! controller itself runs.
+//!
+//! Must never judge: `rackhand_core::nodes` does.
+//!
+//! ```text
+//! checks, Nodes, remediations of any kind -> driver (one Fleet per check) -> Leases, remediations
+//!                                                 '-> status of the check (paced)
+//! ```
+
+mod actions;
+mod driver;
+mod leases;
+mod metrics;
+mod rules;
+mod seen;
+mod status;
+mod templates;
+mod watches;
+mod whose;
+
+use std::sync::Arc;
+
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use metrics::NodeMetrics;
+
+use crate::{
+    config::HealthChecks, events::Events, metrics::Metrics, object::Served, writer::Writer,
+};
+
+/// What every evaluation works with.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) served: Arc<Served>,
+    pub(crate) writer: Writer,
+    pub(crate) events: Events,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) mode: HealthChecks,
+}
+
+/// Evaluates every check that is ours until `cancel`.
+pub(crate) async fn run(context: Arc<Context>, cancel: CancellationToken) {
+    driver::Driver::new(context).run(&cancel).await;
+}

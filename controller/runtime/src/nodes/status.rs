@@ -1,0 +1,223 @@
+//! The status of a check, as its kind has it.
+//!
+//! Must never write what stands there already.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use rackhand_api::names::{groups, kinds};
+use rackhand_core::nodes::{Flag, Memory, Tried};
+use serde_json::{Value, json};
+
+use super::{Context, actions::seconds};
+use crate::{api::ApiError, object::api};
+
+const OURS: [&str; 3] = ["Disabled", "StormActive", "StormCooldownActive"];
+
+fn condition(type_: &str, flag: &Flag, reason: &str, message: &str) -> Value {
+    json!({
+        "type": type_,
+        "status": if flag.on { "True" } else { "False" },
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": seconds(flag.since),
+    })
+}
+
+fn tried(tried: &Tried) -> Value {
+    let id = &tried.id;
+    let mut entry = json!({
+        "resource": {
+            "apiVersion": id.api_version,
+            "kind": id.kind,
+            "name": id.name,
+            "uid": tried.uid,
+        },
+        "started": seconds(tried.started),
+    });
+    if !id.namespace.is_empty() {
+        entry["resource"]["namespace"] = id.namespace.clone().into();
+    }
+    if let Some(at) = tried.timed_out {
+        entry["timedOut"] = seconds(at).into();
+    }
+    if let Some(template) = &tried.template {
+        entry["templateName"] = template.clone().into();
+    }
+    entry
+}
+
+/// The status that says what is remembered; conditions of others stay.
+pub(super) fn body(object: &DynamicObject, memory: &Memory, now: Timestamp) -> Value {
+    let others = object.data.pointer("/status/conditions");
+    let others = others.and_then(Value::as_array).into_iter().flatten();
+    let is_ours = |c: &&Value| {
+        let type_ = c.get("type").and_then(Value::as_str).unwrap_or_default();
+        !OURS.contains(&type_)
+    };
+    let mut conditions: Vec<Value> = others.filter(is_ours).cloned().collect();
+    if let Some((flag, reason, message)) = &memory.disabled {
+        conditions.push(condition("Disabled", flag, reason, message));
+    }
+    let threshold = "HealthyNodeThresholdChange";
+    if let Some(flag) = &memory.storm {
+        let message = if flag.on {
+            "the limit was reached; nothing new is remediated"
+        } else {
+            "the last storm is over"
+        };
+        conditions.push(condition("StormActive", flag, threshold, message));
+    }
+    if let Some(flag) = &memory.cooldown {
+        let message = if flag.on {
+            "enough Nodes are healthy again; the cooldown runs"
+        } else {
+            "no cooldown runs"
+        };
+        conditions.push(condition("StormCooldownActive", flag, threshold, message));
+    }
+    let unhealthy = memory.nodes.iter().map(|(name, entry)| {
+        let mut value = json!({ "name": name });
+        if !entry.tried.is_empty() {
+            value["remediations"] = entry.tried.iter().map(tried).collect();
+        }
+        if let Some(since) = entry.healthy_since {
+            value["conditionsHealthyTimestamp"] = seconds(since).into();
+        }
+        if entry.delayed {
+            value["healthyDelayed"] = true.into();
+        }
+        value
+    });
+    json!({
+        "metadata": { "resourceVersion": object.metadata.resource_version },
+        "status": {
+            "observedNodes": memory.observed,
+            "healthyNodes": memory.healthy,
+            "unhealthyNodes": unhealthy.collect::<Vec<_>>(),
+            "inFlightRemediations": null,
+            "conditions": conditions,
+            "phase": memory.phase.map(rackhand_core::nodes::Phase::word),
+            "reason": memory.reason,
+            "lastUpdateTime": seconds(now),
+        },
+    })
+}
+
+/// Whether the status does not say yet what is remembered.
+pub(super) fn differs(object: &DynamicObject, memory: &Memory) -> bool {
+    let mut new = body(object, memory, Timestamp::UNIX_EPOCH);
+    let mut new = new["status"].take();
+    let mut old = object.data.get("status").cloned().unwrap_or_default();
+    for status in [&mut new, &mut old] {
+        if let Some(status) = status.as_object_mut() {
+            status.remove("lastUpdateTime");
+            status.retain(|_, value| !value.is_null());
+            // An API server keeps an empty list as it was written, or not at all.
+            status.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
+        }
+    }
+    new != old
+}
+
+/// Writes it.
+pub(super) async fn write(
+    context: &Context,
+    object: &Arc<DynamicObject>,
+    memory: &Memory,
+) -> Result<DynamicObject, ApiError> {
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let what = format!("status of NodeHealthCheck {name}");
+    let kind = kinds::NODE_HEALTH_CHECK;
+    let served = context.served.find(&context.client, groups::MEDIK8S, kind);
+    let resource = served
+        .await
+        .ok()
+        .flatten()
+        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+    let checks = api(&context.client, &resource, "");
+    let body = body(object, memory, Timestamp::now());
+    let patch = move || async move {
+        let params = PatchParams::default();
+        checks
+            .patch_status(&name, &params, &Patch::Merge(body))
+            .await
+    };
+    context.writer.write("check_status", what, patch).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rackhand_api::views::NodeHealthCheckView;
+    use rackhand_core::nodes::{Entry, Phase, RequestId};
+
+    use super::*;
+    use crate::nodes::rules;
+
+    #[test]
+    fn what_is_written_is_what_is_remembered_after_a_restart() {
+        let at = |s: i64| Timestamp::from_second(1_800_000_000 + s).unwrap();
+        let flag = |on, s| Flag { on, since: at(s) };
+        let tried = |template: &str, timed_out| Tried {
+            id: RequestId {
+                api_version: "x.y/v1".into(),
+                kind: "X".into(),
+                namespace: "ns".into(),
+                name: format!("n-{template}"),
+            },
+            uid: format!("u-{template}"),
+            template: Some(template.into()),
+            started: at(5),
+            timed_out,
+        };
+        let memory = Memory {
+            observed: 3,
+            healthy: 2,
+            nodes: BTreeMap::from([(
+                "n".to_owned(),
+                Entry {
+                    tried: vec![tried("a", Some(at(7))), tried("b", None)],
+                    healthy_since: Some(at(9)),
+                    delayed: true,
+                },
+            )]),
+            disabled: Some((
+                flag(false, 1),
+                "NodeHealthCheckEnabled".into(),
+                "yes".into(),
+            )),
+            storm: Some(flag(true, 2)),
+            cooldown: Some(flag(true, 3)),
+            phase: Some(Phase::Remediating),
+            reason: "because".into(),
+        };
+        let mut object: DynamicObject = serde_json::from_value(json!({
+            "metadata": { "name": "c", "resourceVersion": "7" },
+            "status": { "conditions": [
+                { "type": "Other", "status": "True" },
+                { "type": "StormActive", "status": "False" },
+            ] },
+        }))
+        .unwrap();
+        let written = body(&object, &memory, at(10));
+        assert_eq!(written["metadata"]["resourceVersion"], "7");
+        let conditions = written["status"]["conditions"].as_array().unwrap();
+        assert_eq!(conditions.len(), 4, "those of others stay");
+        assert_eq!(written["status"]["lastUpdateTime"], "2027-01-15T08:00:10Z");
+        object.data["status"] = written["status"].clone();
+        assert!(!differs(&object, &memory), "and is not written again");
+        let view = NodeHealthCheckView::from_dynamic(&object).unwrap();
+        let read = rules::memory(&view);
+        let kept = Memory {
+            observed: 0,
+            healthy: 0,
+            phase: None,
+            reason: String::new(),
+            ..memory
+        };
+        assert_eq!(read, kept);
+    }
+}

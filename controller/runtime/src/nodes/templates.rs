@@ -1,0 +1,287 @@
+//! The templates of a check: whether each can be used, and what remediations are made from it.
+//!
+//! Must never be asked for in silence: one that cannot be used disables its check, and says why.
+
+use kube::{
+    api::DynamicObject,
+    core::{ApiResource, TypeMeta},
+};
+use rackhand_api::{
+    names::{
+        GROUP, MEDIK8S_CONTROL_PLANE_LABEL, MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION,
+        MEDIK8S_NODE_NAME_ANNOTATION, MEDIK8S_PART_OF, MEDIK8S_PART_OF_LABEL,
+        MEDIK8S_TEMPLATE_NAME_ANNOTATION, groups, kinds,
+    },
+    views::{Meta, NodeTemplateRef},
+};
+use rackhand_core::nodes::{Check, Disabled, Template};
+use serde_json::{Map, Value, json};
+
+use super::{Context, rules::template};
+use crate::{
+    api::{ApiError, call, optional, words},
+    object::{Key, api},
+};
+
+/// A template that can be used.
+#[derive(Debug, Clone)]
+pub(super) struct Recipe {
+    /// Where its remediations are served.
+    pub(super) resource: ApiResource,
+    /// Its `spec.template`.
+    body: Map<String, Value>,
+    /// Several of one kind may be there for one Node, so their names say more than its name.
+    several: bool,
+}
+
+/// Where a kind is served in that version.
+pub(super) async fn find(
+    context: &Context,
+    api_version: &str,
+    kind: &str,
+) -> Result<Option<ApiResource>, ApiError> {
+    context
+        .served
+        .pinned(&context.client, api_version, kind)
+        .await
+        .map_err(|e| ApiError::other(Key::new(api_version, kind).to_string(), words(&e)))
+}
+
+/// Reads every template of a check. Returns why the check is disabled, if it is.
+///
+/// # Errors
+/// The API server did not answer; anything else is an answer.
+pub(super) async fn look(
+    context: &Context,
+    check: &Check,
+    references: &[NodeTemplateRef],
+) -> Result<Option<Disabled>, ApiError> {
+    for reference in references {
+        if let Err(disabled) = one(context, check, reference).await? {
+            return Ok(Some(disabled));
+        }
+    }
+    Ok(None)
+}
+
+/// Reads one of them.
+pub(super) async fn one(
+    context: &Context,
+    check: &Check,
+    reference: &NodeTemplateRef,
+) -> Result<Result<Recipe, Disabled>, ApiError> {
+    let disabled = |reason, message| Ok(Err(Disabled { reason, message }));
+    let missing = |message| disabled("RemediationTemplateNotFound", message);
+    let invalid = |message| disabled("RemediationTemplateInvalid", message);
+    let key = Key::new(&reference.namespace, &reference.name);
+    let (version, kind) = (&reference.api_version, &reference.kind);
+    let what = format!("{kind} {key}");
+    if reference.request_kind() == kind {
+        return invalid(format!("the kind of {what} does not end with \"Template\""));
+    }
+    let Some(resource) = find(context, version, kind).await? else {
+        return missing(format!("{what}: {kind} of {version} is not served"));
+    };
+    let templates = api(&context.client, &resource, &reference.namespace);
+    let found = match call(&what, templates.get(&reference.name)).await {
+        // So it answers for a kind with namespaces that is asked for without.
+        Err(error) if error.is_not_found() && reference.namespace.is_empty() => {
+            return missing(format!("{what} does not exist; it may lack a namespace"));
+        }
+        Err(error) if error.label() == "forbidden" => return missing(error.to_string()),
+        found => optional(found)?,
+    };
+    let Some(found) = found else {
+        return missing(format!("{what} does not exist"));
+    };
+    let body = found.data.pointer("/spec/template").cloned();
+    let Some(Value::Object(body)) = body else {
+        return invalid(format!("{what} has no spec.template"));
+    };
+    let several = Meta::of(&found).has_annotation(MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION);
+    let shared = check.shares_a_kind(&template(reference));
+    // Ours are told apart by the Node's annotation, whatever they are called.
+    let ours = reference.group() == GROUP;
+    if shared && !several && !ours {
+        return invalid(format!(
+            "{kind} stands in several steps, and {what} lacks the annotation \
+             {MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION}"
+        ));
+    }
+    let request = reference.request_kind();
+    Ok(match find(context, version, request).await? {
+        Some(resource) => Ok(Recipe {
+            resource,
+            body,
+            several: several || shared,
+        }),
+        None => Err(Disabled {
+            reason: "RemediationTemplateNotFound",
+            message: format!("{request} of {version} is not served"),
+        }),
+    })
+}
+
+/// FNV-1a: the name of a remediation must be the same after a restart.
+fn digest(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+// === impl Recipe ===
+
+impl Recipe {
+    /// The remediation of a Node (nodehealthcheck.md 2, CR). Its name follows from Node and template,
+    /// so that it is never made twice.
+    pub(super) fn remediation(
+        &self,
+        check: &Check,
+        of: &Template,
+        node: &str,
+        control_plane: bool,
+    ) -> DynamicObject {
+        let map = |field: &str| -> Map<String, Value> {
+            let found = self.body.get("metadata").and_then(|m| m.get(field));
+            found
+                .and_then(Value::as_object)
+                .cloned()
+                .unwrap_or_default()
+        };
+        let (mut annotations, mut labels) = (map("annotations"), map("labels"));
+        annotations.insert(MEDIK8S_NODE_NAME_ANNOTATION.into(), node.into());
+        annotations.insert(
+            MEDIK8S_TEMPLATE_NAME_ANNOTATION.into(),
+            of.name.clone().into(),
+        );
+        labels.insert(MEDIK8S_PART_OF_LABEL.into(), MEDIK8S_PART_OF.into());
+        if control_plane {
+            labels.insert(MEDIK8S_CONTROL_PLANE_LABEL.into(), "".into());
+        }
+        let name = if self.several {
+            format!("{node}-{:08x}", digest(&of.name))
+        } else {
+            node.to_owned()
+        };
+        let namespace = Some(of.namespace.as_str()).filter(|n| !n.is_empty());
+        let metadata = json!({
+            "name": name,
+            "namespace": namespace,
+            "annotations": annotations,
+            "labels": labels,
+            "ownerReferences": [{
+                "apiVersion": format!("{}/v1alpha1", groups::MEDIK8S),
+                "kind": kinds::NODE_HEALTH_CHECK,
+                "name": check.name,
+                "uid": check.uid,
+                "controller": false,
+            }],
+        });
+        let mut data = Map::new();
+        if let Some(spec) = self.body.get("spec") {
+            data.insert("spec".to_owned(), spec.clone());
+        }
+        DynamicObject {
+            types: Some(TypeMeta {
+                api_version: of.api_version.clone(),
+                kind: of.request_kind.clone(),
+            }),
+            metadata: serde_json::from_value(metadata).unwrap_or_default(),
+            data: Value::Object(data),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::GroupVersionKind;
+    use rackhand_core::nodes::{Delay, Limit, Step};
+
+    use super::*;
+
+    fn of() -> Template {
+        Template {
+            api_version: "x.y/v1".into(),
+            request_kind: "XRemediation".into(),
+            namespace: "ns".into(),
+            name: "t".into(),
+        }
+    }
+
+    fn check() -> Check {
+        Check {
+            name: "c".into(),
+            uid: "cu".into(),
+            conditions: vec![],
+            limit: Limit::OLDER,
+            storm_cooldown: None,
+            steps: vec![Step {
+                template: of(),
+                timeout: None,
+            }],
+            delay: Delay::None,
+            pauses: vec![],
+            startup_timeout: None,
+        }
+    }
+
+    fn recipe(several: bool) -> Recipe {
+        let gvk = GroupVersionKind::gvk("x.y", "v1", "XRemediation");
+        let body = json!({
+            "metadata": { "labels": { "a": "b" } }, "spec": { "how": "well" }, "ignored": 1,
+        });
+        Recipe {
+            resource: ApiResource::from_gvk(&gvk),
+            body: body.as_object().unwrap().clone(),
+            several,
+        }
+    }
+
+    #[test]
+    fn a_remediation_is_a_copy_of_the_template_owned_by_the_check() {
+        let made = recipe(false).remediation(&check(), &of(), "n1", true);
+        assert_eq!(
+            serde_json::to_value(made).unwrap(),
+            json!({
+                "apiVersion": "x.y/v1",
+                "kind": "XRemediation",
+                "metadata": {
+                    "name": "n1",
+                    "namespace": "ns",
+                    "annotations": {
+                        "remediation.medik8s.io/node-name": "n1",
+                        "remediation.medik8s.io/template-name": "t",
+                    },
+                    "labels": {
+                        "a": "b",
+                        "app.kubernetes.io/part-of": "node-healthcheck-controller",
+                        "remediation.medik8s.io/isControlPlaneNode": "",
+                    },
+                    "ownerReferences": [{
+                        "apiVersion": "remediation.medik8s.io/v1alpha1",
+                        "kind": "NodeHealthCheck",
+                        "name": "c",
+                        "uid": "cu",
+                        "controller": false,
+                    }],
+                },
+                "spec": { "how": "well" },
+            })
+        );
+    }
+
+    #[test]
+    fn where_several_may_be_there_each_template_has_a_name_of_its_own_for_ever() {
+        let name = |template: &str| {
+            let of = Template {
+                name: template.into(),
+                ..of()
+            };
+            let made = recipe(true).remediation(&check(), &of, "n1", false);
+            made.metadata.name.unwrap()
+        };
+        assert_eq!(name("quick"), name("quick"));
+        assert_ne!(name("quick"), name("full"));
+        assert!(name("quick").starts_with("n1-"));
+    }
+}

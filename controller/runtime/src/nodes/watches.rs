@@ -1,0 +1,184 @@
+//! Watches: checks, Nodes, and remediations of whatever kind a check names.
+//!
+//! Owns telling what has changed. Must never say that there is nothing before the first list has
+//! told.
+
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
+
+use futures::{StreamExt, pin_mut};
+use kube::{
+    Api, Resource,
+    api::DynamicObject,
+    runtime::{WatchStreamExt, watcher},
+};
+use rackhand_api::names::{groups, kinds};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Context,
+    seen::{KnownNode, WireNode},
+    templates::find,
+};
+use crate::{
+    api::words,
+    object::{Key, Slim, api},
+    watch::{PAGE, WATCH_LASTS, pause},
+};
+
+/// How long to wait before a kind that is not served is looked for again.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// Remediations of one kind, in the namespace of their template.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Requests {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) namespace: String,
+}
+
+/// What has changed.
+pub(super) enum News {
+    Check(Box<DynamicObject>),
+    CheckGone(String),
+    /// All of them are known: these.
+    Checks(BTreeSet<Key>),
+    Node(KnownNode),
+    NodeGone(String),
+    Nodes(BTreeSet<Key>),
+    Request(Box<DynamicObject>),
+    RequestGone(Requests, Key),
+    RequestList(Requests, BTreeSet<Key>),
+}
+
+pub(super) type Sender = mpsc::UnboundedSender<News>;
+
+/// Follows one kind until its watch ends or `cancel`.
+async fn follow<K>(
+    objects: Api<K>,
+    kind: &str,
+    cancel: &CancellationToken,
+    news: &Sender,
+    put: impl Fn(K) -> News,
+    gone: impl Fn(Key) -> News,
+    all: impl Fn(BTreeSet<Key>) -> News,
+) where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let config = watcher::Config::default()
+        .timeout(WATCH_LASTS)
+        .page_size(PAGE);
+    let stream = watcher(objects, config).default_backoff();
+    pin_mut!(stream);
+    let key = |object: &K| {
+        let meta = object.meta();
+        Key::new(
+            meta.namespace.clone().unwrap_or_default(),
+            meta.name.clone().unwrap_or_default(),
+        )
+    };
+    let mut listed = BTreeSet::new();
+    loop {
+        let event = tokio::select! {
+            () = cancel.cancelled() => return,
+            event = stream.next() => event,
+        };
+        let told = match event {
+            Some(Ok(watcher::Event::Init)) => {
+                listed.clear();
+                continue;
+            }
+            Some(Ok(watcher::Event::InitApply(object))) => {
+                listed.insert(key(&object));
+                put(object)
+            }
+            Some(Ok(watcher::Event::InitDone)) => all(std::mem::take(&mut listed)),
+            Some(Ok(watcher::Event::Apply(object))) => put(object),
+            Some(Ok(watcher::Event::Delete(object))) => gone(key(&object)),
+            Some(Err(error)) => {
+                tracing::warn!(kind, %error, "watch interrupted; it is taken up again");
+                continue;
+            }
+            None => return,
+        };
+        if news.send(told).is_err() {
+            return;
+        }
+    }
+}
+
+/// Every NodeHealthCheck, until `cancel`.
+pub(super) async fn checks(context: Arc<Context>, news: Sender, cancel: CancellationToken) {
+    let kind = kinds::NODE_HEALTH_CHECK;
+    loop {
+        let asked = context.served.find(&context.client, groups::MEDIK8S, kind);
+        match asked.await {
+            Ok(Some(resource)) => {
+                let objects: Api<Slim> = Api::all_with(context.client.clone(), &resource);
+                let put = |Slim(object)| News::Check(Box::new(object));
+                let gone = |key: Key| News::CheckGone(key.name);
+                follow(objects, kind, &cancel, &news, put, gone, News::Checks).await;
+            }
+            Ok(None) => tracing::debug!(kind, "kind is not installed; looking again later"),
+            Err(error) => tracing::warn!(kind, error = words(&error), "cannot ask for the kind"),
+        }
+        if pause(&cancel, RETRY).await {
+            return;
+        }
+    }
+}
+
+/// Every Node of this cluster, until `cancel`.
+pub(super) async fn nodes(context: Arc<Context>, news: Sender, cancel: CancellationToken) {
+    while !cancel.is_cancelled() {
+        let objects: Api<WireNode> = Api::all(context.client.clone());
+        let put = |node: WireNode| News::Node(node.into());
+        let gone = |key: Key| News::NodeGone(key.name);
+        follow(objects, "Node", &cancel, &news, put, gone, News::Nodes).await;
+        if pause(&cancel, RETRY).await {
+            return;
+        }
+    }
+}
+
+/// Every remediation of a kind, until `cancel`.
+pub(super) async fn requests(
+    context: Arc<Context>,
+    of: Requests,
+    news: Sender,
+    cancel: CancellationToken,
+) {
+    loop {
+        match find(&context, &of.api_version, &of.kind).await {
+            Ok(Some(resource)) => {
+                let objects: Api<Slim> = match of.namespace.as_str() {
+                    "" => Api::all_with(context.client.clone(), &resource),
+                    namespace => Api::namespaced_with(context.client.clone(), namespace, &resource),
+                };
+                let put = |Slim(object)| News::Request(Box::new(object));
+                let gone = |key| News::RequestGone(of.clone(), key);
+                let all = |keys| News::RequestList(of.clone(), keys);
+                follow(objects, &of.kind, &cancel, &news, put, gone, all).await;
+            }
+            // What is not served has no objects.
+            Ok(None) => {
+                news.send(News::RequestList(of.clone(), BTreeSet::new()))
+                    .ok();
+            }
+            Err(error) => tracing::warn!(%error, "cannot ask for the kind"),
+        }
+        if pause(&cancel, RETRY).await {
+            return;
+        }
+    }
+}
+
+/// A handle to objects of a kind.
+pub(super) fn objects(
+    context: &Context,
+    resource: &kube::core::ApiResource,
+    namespace: &str,
+) -> Api<DynamicObject> {
+    api(&context.client, resource, namespace)
+}
