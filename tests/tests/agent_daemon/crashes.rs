@@ -87,7 +87,7 @@ async fn whatever_is_killed_in_the_middle_is_told_as_it_was_and_not_repeated() {
             })
         })
         .collect();
-    let mut site = Site::new(hosts.into());
+    let mut site = Site::new(&hosts.into());
     std::fs::write(site.dir.path().join("password"), "secret").unwrap();
     site.start().await;
     let mut client = site.local().await;

@@ -25,7 +25,7 @@ async fn ten_thousand_half_open_connections_and_garbage_keep_nobody_out() {
         "this test needs at least 2000 file descriptors: raise the hard limit (ulimit -Hn)"
     );
     let crowd = (descriptors - 500).min(10_000);
-    let mut site = Site::new(json!([]));
+    let mut site = Site::new(&json!([]));
     site.start().await;
     let address = ("127.0.0.1", site.port);
     let mut held = Vec::with_capacity(crowd);
@@ -116,7 +116,7 @@ async fn a_thousand_hosts_of_which_some_are_dead_fit_in_64_mib() {
     let hosts: Vec<Value> = bmcs
         .map(|(index, bmc)| entry(index, &bmc.address().to_string()))
         .collect();
-    let mut site = Site::new(hosts.into());
+    let mut site = Site::new(&hosts.into());
     site.start().await;
     let client = site.local().await;
 

@@ -49,7 +49,7 @@ async fn no_secret_is_in_anything_that_an_agent_writes_or_shows() {
         .collect();
     let farm = Farm::start(&config).await.unwrap();
     let address = |n: usize| format!("ipmi://{}", farm.bmcs()[n].address());
-    let mut site = Site::new(json!([
+    let mut site = Site::new(&json!([
         {"name": "file", "bmc":
             {"address": address(0), "username": "u0", "password_file": "password"}},
         {"name": "inline", "bmc":

@@ -42,7 +42,7 @@ pub struct Site {
 
 impl Site {
     /// A directory with the configuration of rack `r1` and these hosts; nothing runs yet.
-    pub fn new(hosts: Value) -> Self {
+    pub fn new(hosts: &Value) -> Self {
         rustls::crypto::ring::default_provider()
             .install_default()
             .ok();
