@@ -9,7 +9,12 @@ use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-#[tokio::main]
+/// Gives back what a burst has needed; glibc's keeps it. How soon stands in `.cargo/config.toml`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+// One worker: news come one at a time, and to wake a second thread for each cost more than its help.
+#[tokio::main(worker_threads = 1)]
 async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,

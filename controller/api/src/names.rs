@@ -151,6 +151,18 @@ pub const OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION: &str = "host.metal3.io/exte
 /// On an OpenShift MachineHealthCheck: which built-in strategy it wants.
 pub const OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION: &str =
     "machine.openshift.io/remediation-strategy";
+/// The value of [`OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION`] that has hosts power-cycled.
+pub const OPENSHIFT_EXTERNAL_BAREMETAL: &str = "external-baremetal";
+/// On an OpenShift Machine: OpenShift's own controller has switched its host off.
+pub const OPENSHIFT_POWERED_OFF_ANNOTATION: &str =
+    "remediation.metal3.io/powered-off-for-remediation";
+/// On an OpenShift Machine: until when that controller waits for its Node.
+pub const OPENSHIFT_POWER_ON_TIMEOUT_ANNOTATION: &str =
+    "remediation.metal3.io/power-on-will-timeout-at";
+/// Where OpenShift's Machine controllers run.
+pub const OPENSHIFT_MACHINE_API_NAMESPACE: &str = "openshift-machine-api";
+/// The Deployment of OpenShift's Machine controllers.
+pub const OPENSHIFT_MACHINE_CONTROLLERS: &str = "machine-api-controllers";
 /// On an OpenShift Machine: `master` or `worker`.
 pub const OPENSHIFT_MACHINE_ROLE_LABEL: &str = "machine.openshift.io/cluster-api-machine-role";
 /// On an OpenShift Node: `namespace/name` of its Machine.
@@ -244,6 +256,8 @@ pub mod conditions {
     pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
     /// On a MachineHealthCheck: its limit lets it act.
     pub const REMEDIATION_ALLOWED: &str = "RemediationAllowed";
+    /// On a MachineHealthCheck: another one acts for machines that it selects too.
+    pub const OVERLAPPING: &str = "Overlapping";
     /// On a Cluster API object: it is paused, and by what.
     pub const PAUSED: &str = "Paused";
     /// On a MachineHealthCheck, v1beta1 list: its template was found.

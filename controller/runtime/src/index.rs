@@ -7,6 +7,7 @@
 mod inbox;
 mod machines;
 mod node;
+mod openshift;
 mod pack;
 mod trim;
 mod workloads;
@@ -78,6 +79,7 @@ struct Inner {
     hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
     requests: BTreeMap<RequestId, Entry<RequestView>>,
     rack_agents: BTreeMap<Key, Arc<DynamicObject>>,
+    openshift: openshift::Kept,
     workloads: BTreeMap<Key, Workload>,
     /// Machines by their Node's name: Nodes of several clusters may be called the same.
     by_node: BTreeMap<Box<str>, Vec<Link>>,
@@ -143,7 +145,7 @@ impl Index {
 
     /// Tells everybody who listens.
     pub(crate) fn announce(&self, change: &Change) {
-        for inbox in &self.inboxes {
+        for inbox in self.inboxes.iter().filter(|inbox| inbox.wants(change)) {
             inbox.push(change.clone());
         }
     }
@@ -191,6 +193,9 @@ impl Index {
                 }
                 newer
             }
+            Kind::OpenShiftMachine | Kind::OpenShiftCheck => {
+                inner.openshift.put(kind, &key, object)
+            }
         };
         if taken {
             self.announce(&Change::Object(kind, key));
@@ -213,6 +218,7 @@ impl Index {
                     drop(inner.requests.remove(&RequestId::new(kind, key.clone())));
                 }
                 Kind::RackAgent => drop(inner.rack_agents.remove(key)),
+                Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.remove(kind, key),
             }
         }
         self.announce(&Change::Object(kind, key.clone()));
@@ -233,6 +239,7 @@ impl Index {
                     requests.map(|id| id.key.clone()).collect()
                 }
                 Kind::RackAgent => inner.rack_agents.keys().cloned().collect(),
+                Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.keys(kind),
             }
         };
         for key in known.iter().filter(|k| !listed.contains(k)) {

@@ -21,7 +21,7 @@ use prometheus_client::{
 };
 use rackhand_core::health::{Cause, Tally};
 
-use crate::{nodes::NodeMetrics, object::Key};
+use crate::{health::Mapi, nodes::NodeMetrics, object::Key};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WriteLabels {
@@ -109,6 +109,7 @@ pub(crate) struct Metrics {
     leader: Gauge,
     agents: Gauge,
     nodes: NodeMetrics,
+    mapi: Mapi,
 }
 
 impl Metrics {
@@ -135,6 +136,7 @@ impl Metrics {
             leader: Gauge::default(),
             agents: Gauge::default(),
             nodes: NodeMetrics::default(),
+            mapi: Mapi::new(),
         };
         let r = &mut m.registry;
         r.register(
@@ -332,9 +334,15 @@ impl Metrics {
         &self.nodes
     }
 
+    /// Those under OpenShift's names.
+    pub(crate) fn mapi(&self) -> &Mapi {
+        &self.mapi
+    }
+
     /// The text that Prometheus reads.
     pub(crate) fn render(&self) -> String {
         let mut text = String::new();
+        self.mapi.render(&mut text);
         encode_registry(&mut text, &self.registry).ok();
         self.nodes.render(&mut text).ok();
         encode_eof(&mut text).ok();

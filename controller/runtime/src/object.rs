@@ -78,10 +78,14 @@ pub(crate) enum Kind {
     Metal3Remediation,
     PowerRemediation,
     RackAgent,
+    /// A Machine of OpenShift.
+    OpenShiftMachine,
+    /// A MachineHealthCheck of OpenShift.
+    OpenShiftCheck,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Cluster,
         Self::Machine,
         Self::MachineHealthCheck,
@@ -90,6 +94,8 @@ impl Kind {
         Self::Metal3Remediation,
         Self::PowerRemediation,
         Self::RackAgent,
+        Self::OpenShiftMachine,
+        Self::OpenShiftCheck,
     ];
 
     /// The kinds of requests that are carried out here.
@@ -101,14 +107,15 @@ impl Kind {
             Self::Metal3Machine | Self::Metal3Remediation => groups::INFRASTRUCTURE,
             Self::BareMetalHost => groups::METAL3,
             Self::PowerRemediation | Self::RackAgent => GROUP,
+            Self::OpenShiftMachine | Self::OpenShiftCheck => groups::OPENSHIFT_MACHINE,
         }
     }
 
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Self::Cluster => kinds::CLUSTER,
-            Self::Machine => kinds::MACHINE,
-            Self::MachineHealthCheck => kinds::MACHINE_HEALTH_CHECK,
+            Self::Machine | Self::OpenShiftMachine => kinds::MACHINE,
+            Self::MachineHealthCheck | Self::OpenShiftCheck => kinds::MACHINE_HEALTH_CHECK,
             Self::Metal3Machine => kinds::METAL3_MACHINE,
             Self::BareMetalHost => kinds::BARE_METAL_HOST,
             Self::Metal3Remediation => kinds::METAL3_REMEDIATION,

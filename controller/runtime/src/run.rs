@@ -28,7 +28,7 @@ use crate::{
     remediation,
     watch::watch_kind,
     webhook,
-    writer::Writer,
+    writer::{Lane, Writer},
 };
 
 /// How long everything has to end once it was asked to: below Kubernetes' grace of 30 s.
@@ -64,7 +64,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
 
     let (changes_health, changes_remediation) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
     let (changes_clusters, changes_agents) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
+    let changes_openshift = Arc::new(Inbox::only(health::openshift::concerns));
     let index = Arc::new(Index::new(vec![
+        changes_openshift.clone(),
         changes_health.clone(),
         changes_remediation.clone(),
         changes_clusters.clone(),
@@ -140,7 +142,12 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
         workloads,
         synced,
         ready,
-        inboxes: [changes_health, changes_remediation, changes_agents],
+        inboxes: [
+            changes_health,
+            changes_openshift,
+            changes_remediation,
+            changes_agents,
+        ],
         stop: stop.clone(),
     })
     .await;
@@ -165,7 +172,7 @@ struct Parts {
     workloads: Arc<Workloads>,
     synced: Vec<(Kind, watch::Receiver<bool>)>,
     ready: watch::Sender<bool>,
-    inboxes: [Arc<Inbox>; 3],
+    inboxes: [Arc<Inbox>; 4],
     stop: CancellationToken,
 }
 
@@ -243,20 +250,26 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         metrics,
         ..
     } = parts;
-    let [changes_health, changes_remediation, changes_agents] = parts.inboxes.clone();
+    let [
+        changes_health,
+        changes_openshift,
+        changes_remediation,
+        changes_agents,
+    ] = parts.inboxes.clone();
     let mut actors = JoinSet::new();
-    let (writer, writing) = Writer::new(leader.clone(), metrics.clone());
+    let (writer, writing) = Writer::new(leader, metrics.clone(), Lane::Remediation);
     // These three end when nobody is left who could ask them for anything.
     actors.spawn(async move {
         writing.await;
         "writer"
     });
-    let (events, sending) = Events::new(client.clone(), leader, writer.clone());
+    let (events, sending) = Events::new(client.clone(), leader, writer.on(Lane::Words));
     actors.spawn(async move {
         sending.await;
         "events"
     });
-    let (status, showing) = AgentStatus::new(client.clone(), served.clone(), writer.clone());
+    let words = writer.on(Lane::Words);
+    let (status, showing) = AgentStatus::new(client.clone(), served.clone(), words);
     actors.spawn(async move {
         showing.await;
         "agent status"
@@ -277,8 +290,9 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         });
     }
     let mine = Arc::new(health::Mine::new(config.health_checks));
-    mine.look(client).await;
-    {
+    let of_openshift = Arc::new(health::Mine::of_openshift(config.health_checks));
+    for mine in [&mine, &of_openshift] {
+        mine.look(client).await;
         let (mine, client, cancel) = (mine.clone(), client.clone(), cancel.clone());
         actors.spawn(async move {
             mine.keep_looking(client, cancel).await;
@@ -303,32 +317,39 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         remediation::run(remediations, changes_remediation, cancelled).await;
         "remediations"
     });
-    let checks = Arc::new(nodes::Context {
+    let of_nodes = Arc::new(nodes::Context {
         client: client.clone(),
         served: served.clone(),
-        writer: writer.clone(),
+        writer: writer.on(Lane::Requests),
         events: events.clone(),
         metrics: metrics.clone(),
         mode: config.health_checks,
     });
     let cancelled = cancel.clone();
     actors.spawn(async move {
-        nodes::run(checks, cancelled).await;
+        nodes::run(of_nodes, cancelled).await;
         "health checks of Nodes"
     });
-    let checks = Arc::new(health::Context {
-        client: client.clone(),
-        served: served.clone(),
-        index: index.clone(),
-        writer,
-        events,
-        metrics: metrics.clone(),
-        mine,
-    });
-    let cancelled = cancel.clone();
+    let checks = |mine| {
+        Arc::new(health::Context {
+            client: client.clone(),
+            served: served.clone(),
+            index: index.clone(),
+            writer: writer.on(Lane::Requests),
+            events: events.clone(),
+            metrics: metrics.clone(),
+            mine,
+        })
+    };
+    let (of_cluster_api, cancelled) = (checks(mine), cancel.clone());
     actors.spawn(async move {
-        health::run(checks, changes_health, cancelled).await;
+        health::run(of_cluster_api, changes_health, cancelled).await;
         "health checks"
+    });
+    let (of_openshift, cancelled) = (checks(of_openshift), cancel.clone());
+    actors.spawn(async move {
+        health::openshift::run(of_openshift, changes_openshift, cancelled).await;
+        "health checks of OpenShift"
     });
     actors
 }

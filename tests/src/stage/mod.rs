@@ -13,6 +13,7 @@ mod install;
 mod line;
 mod metal3;
 mod objects;
+mod openshift;
 mod provider;
 mod query;
 mod scenarios;

@@ -15,9 +15,6 @@ use super::template::TemplateRef;
 use crate::int_or_percent::IntOrPercent;
 use crate::names;
 
-/// The strategy that marks Machines for a power cycle from outside.
-const EXTERNAL_BAREMETAL: &str = "external-baremetal";
-
 /// What we read of OpenShift's MachineHealthCheck.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenShiftHealthCheckView {
@@ -65,7 +62,8 @@ impl OpenShiftHealthCheckView {
                 .int_or_percent("spec.maxUnhealthy")
                 .map_err(|error| format!("{} {}", error.field, error.problem)),
             remediation_template: TemplateRef::read(&fields, "spec.remediationTemplate")?,
-            external_baremetal: strategy.is_some_and(|said| said == EXTERNAL_BAREMETAL),
+            external_baremetal: strategy
+                .is_some_and(|said| said == names::OPENSHIFT_EXTERNAL_BAREMETAL),
             conditions: Condition::list(&fields, "status.conditions")?,
             expected_machines: fields.int32("status.expectedMachines")?,
             current_healthy: fields.int32("status.currentHealthy")?,

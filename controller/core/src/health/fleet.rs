@@ -266,6 +266,13 @@ impl Fleet {
         self.members.contains_key(machine)
     }
 
+    /// Whether a machine has a request, one that is going included.
+    pub fn is_requested(&self, machine: &str) -> bool {
+        let member = self.members.get(machine);
+        member
+            .is_some_and(|m| matches!(m.target.request, RequestView::Open | RequestView::Deleting))
+    }
+
     /// The machines, skipped ones included, in the order of their names.
     pub fn machines(&self) -> impl Iterator<Item = &Arc<str>> + '_ {
         self.members.keys()

@@ -21,6 +21,7 @@ mod facts;
 mod fleet;
 mod gate;
 mod openshift;
+mod overlap;
 mod plan;
 mod rules;
 mod timeline;
@@ -33,10 +34,11 @@ pub use facts::{ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, Requ
 pub use fleet::{Fleet, Turn, Wanted};
 pub use gate::{Gate, Tally, counts_against_limit};
 pub use openshift::{
-    Carried, ExternalStep, OpenShiftAction, OpenShiftCheck, OpenShiftMachine, OpenShiftPlan,
-    OpenShiftStrategy, OpenShiftTarget, counts_as_healthy, external_step, judge_openshift,
-    most_unhealthy, openshift_action, plan_openshift,
+    Carried, ExternalStep, MarkCarrier, OpenShiftAction, OpenShiftCheck, OpenShiftMachine,
+    OpenShiftPlan, OpenShiftStrategy, OpenShiftTarget, counts_as_healthy, external_step,
+    judge_openshift, mark_carrier, most_unhealthy, openshift_action, plan_openshift,
 };
+pub use overlap::{Claim, acting};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
 pub use rules::{Check, ConditionRule, IntOrPercent, Limit};
 pub use timeline::{Onset, onsets};

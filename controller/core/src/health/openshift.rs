@@ -146,6 +146,20 @@ pub enum Carried {
     Succeeded,
     /// No attempt is left.
     Failed,
+    /// It ended before anything was done to the host.
+    Aborted,
+}
+
+/// Who carries out the mark of `external-baremetal`. OpenShift's own Machine controller for bare metal
+/// does so wherever it runs; two would switch one host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum MarkCarrier {
+    /// Rackhand.
+    Rackhand,
+    /// OpenShift's own Machine controller.
+    OpenShift,
+    /// It is not known whether that one runs (why), so nobody is taken to be the one.
+    Unknown(String),
 }
 
 /// The next step of the flow of `external-baremetal` for one Machine.
@@ -328,6 +342,45 @@ pub fn external_step(
         (true, Carried::Failed) if reprovisionable && machine.controlled && !machine.master => {
             ExternalStep::DeleteMachine
         }
-        (true, Carried::Failed) => ExternalStep::Blocked,
+        (true, Carried::Failed | Carried::Aborted) => ExternalStep::Blocked,
+    }
+}
+
+/// Who carries out a mark. `installed`: whether OpenShift's own Machine controllers are in this
+/// cluster, or why that cannot be seen; `begun`: the Machine carries what only they write.
+pub fn mark_carrier(installed: Result<bool, String>, begun: bool) -> MarkCarrier {
+    match installed {
+        _ if begun => MarkCarrier::OpenShift,
+        Ok(true) => MarkCarrier::OpenShift,
+        Ok(false) => MarkCarrier::Rackhand,
+        Err(why) => MarkCarrier::Unknown(why),
+    }
+}
+
+// === impl OpenShiftAction ===
+
+impl OpenShiftAction {
+    /// The Machine that it is about.
+    pub fn machine(&self) -> &str {
+        match self {
+            Self::CreateRequest { machine, .. }
+            | Self::DeleteRequest { machine }
+            | Self::ReportForeignRequest { machine, .. }
+            | Self::MarkExternal { machine }
+            | Self::DeleteMachine { machine, .. }
+            | Self::SkipNoController { machine } => machine,
+        }
+    }
+
+    /// A short, stable name, for logs.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::CreateRequest { .. } => "create_request",
+            Self::DeleteRequest { .. } => "delete_request",
+            Self::ReportForeignRequest { .. } => "report_foreign_request",
+            Self::MarkExternal { .. } => "mark_external",
+            Self::DeleteMachine { .. } => "delete_machine",
+            Self::SkipNoController { .. } => "skip_no_controller",
+        }
     }
 }

@@ -4,6 +4,7 @@ mod conditions;
 mod fleet;
 mod gate;
 mod openshift;
+mod overlap;
 mod plan;
 mod props;
 mod timeline;

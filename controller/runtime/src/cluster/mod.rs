@@ -71,7 +71,7 @@ impl Workloads {
         let mut running: BTreeMap<Key, CancellationToken> = BTreeMap::new();
         loop {
             let mut wanted: BTreeSet<Key> = index.clusters().into_iter().collect();
-            if index.has_requests_by_node() {
+            if index.has_requests_by_node() || index.looks_at_own_nodes() {
                 wanted.insert(Key::local());
             }
             running.retain(|key, token| {

@@ -108,15 +108,15 @@ pub(super) fn documents(text: &str) -> Result<Vec<DynamicObject>, ExplainError> 
 fn take(index: &Index, workload: &mut Workload, object: DynamicObject) -> Result<(), ExplainError> {
     let types = object.types.clone().unwrap_or_default();
     let group = types.api_version.split_once('/').map_or("", |(g, _)| g);
+    if group == groups::OPENSHIFT_MACHINE && types.kind == kinds::MACHINE {
+        workload.machines.push(object);
+        return Ok(());
+    }
     let known = Kind::ALL
         .into_iter()
         .find(|k| k.kind() == types.kind && k.group() == group);
     if let Some(kind) = known {
         index.apply(kind, object);
-        return Ok(());
-    }
-    if group == groups::OPENSHIFT_MACHINE && types.kind == kinds::MACHINE {
-        workload.machines.push(object);
         return Ok(());
     }
     let name = format!("{} {}", types.kind, object.name_any());

@@ -29,6 +29,8 @@ pub(super) struct CheckScene {
     pub(super) rules: Check,
     pub(super) facts: ClusterFacts,
     pub(super) fleet: Vec<(MachineView, Target)>,
+    /// The check that acts in place of this one, by machine.
+    pub(super) acted_for: BTreeMap<String, String>,
     /// Why Rackhand does not act on it now; empty: it does.
     pub(super) not_acting: Vec<String>,
     pub(super) notes: Vec<String>,
@@ -172,7 +174,7 @@ impl std::fmt::Display for CheckExplanation {
 /// Judges, and says what was judged.
 pub(super) fn explain_check(scene: &CheckScene, now: Timestamp) -> CheckExplanation {
     let targets: Vec<Target> = scene.fleet.iter().map(|(_, t)| t.clone()).collect();
-    let planned = plan(&scene.rules, &scene.facts, &targets, now);
+    let planned = planned(scene, &targets, now);
     let actions: BTreeMap<&str, &Action> =
         planned.actions.iter().map(|a| (a.machine(), a)).collect();
     let mut machines: Vec<MachineExplanation> = scene
@@ -209,6 +211,14 @@ pub(super) fn explain_check(scene: &CheckScene, now: Timestamp) -> CheckExplanat
         notes: scene.notes.clone(),
         now,
     }
+}
+
+/// What this check does: not what another one does for its machines.
+fn planned(scene: &CheckScene, targets: &[Target], now: Timestamp) -> Plan {
+    let mut planned = plan(&scene.rules, &scene.facts, targets, now);
+    let own = |action: &Action| !scene.acted_for.contains_key(action.machine());
+    planned.actions.retain(own);
+    planned
 }
 
 /// Trouble first.
@@ -329,7 +339,7 @@ fn next(
     now: Timestamp,
 ) -> Option<NextVerdict> {
     let at = planned.wake_at.filter(|at| *at > now)?;
-    let later = plan(&scene.rules, &scene.facts, targets, at);
+    let later = self::planned(scene, targets, at);
     let machines: Vec<String> = targets
         .iter()
         .filter(|t| {

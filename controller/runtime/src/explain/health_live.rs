@@ -54,6 +54,7 @@ pub async fn explain_check_cluster(
         }
         let cluster = Key::new(&namespace, view.cluster_name.clone().unwrap_or_default());
         nodes(&client, &cluster, &mut around).await;
+        others(&client, &served, &key, &mut around).await;
         if let Some(template) = &view.remediation_template {
             requests(&client, &served, template, &namespace, &mut around).await;
         }
@@ -70,6 +71,20 @@ pub async fn explain_check_cluster(
     }
     let scene = scene(&key, &around, config.health_checks)?;
     Ok(explain_check(&scene, at.unwrap_or(now)))
+}
+
+/// The other checks of the namespace: one of them may act in place of this one. Requests of theirs
+/// count where they are of the kind of this check's.
+async fn others(client: &Client, served: &Served, check: &Key, around: &mut Surroundings) {
+    match of_kind(client, served, Kind::MachineHealthCheck, &check.namespace).await {
+        Ok(found) => {
+            let other = |object: &DynamicObject| Key::of(object) != *check;
+            around.seen.objects.extend(found.into_iter().filter(other));
+        }
+        Err(why) => around.notes.push(format!(
+            "whether another check acts for its machines is not known: {why}"
+        )),
+    }
 }
 
 /// The objects of a kind; none where it is not served.

@@ -2,6 +2,8 @@
 //!
 //! Uses the functions that the evaluation uses. What is not there to look at is assumed, and said.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
@@ -13,7 +15,11 @@ use rackhand_api::{
 };
 use rackhand_core::health::{ClusterFacts, NodeView};
 
-use super::{ExplainError, health::CheckScene};
+use super::{
+    ExplainError,
+    health::CheckScene,
+    health_overlap::{self, acted_for},
+};
 use crate::{
     config::HealthChecks,
     health::{Mine, Seen, Selected, cluster_facts, rules},
@@ -54,14 +60,21 @@ pub(super) fn scene(
         &check.namespace,
         view.cluster_name.clone().unwrap_or_default(),
     );
-    let mut not_acting = standing(&view.meta, around, mode, &mut notes);
+    let (mine, mut not_acting) = standing(&view.meta, around, mode, &mut notes);
     let facts = facts(&cluster, around, &mut not_acting, &mut notes)?;
     let mut found = around.seen.select(&view, &cluster);
     notes.extend(found.unread.iter().map(|why| format!("left out: {why}")));
     if around.from_files {
         left_out(&mut found, around, &mut notes);
     }
+    let acted_for = if not_acting.is_empty() {
+        acted_for(&view, &cluster, around, &mine, &found.targets)
+    } else {
+        BTreeMap::new()
+    };
+    notes.extend(health_overlap::words(&acted_for));
     Ok(CheckScene {
+        acted_for,
         check: check.clone(),
         cluster,
         rules: rules(&view),
@@ -79,7 +92,7 @@ fn standing(
     around: &Surroundings,
     mode: HealthChecks,
     notes: &mut Vec<String>,
-) -> Vec<String> {
+) -> (Mine, Vec<String>) {
     let annotated = meta.is_annotated_true(EVALUATE_ANNOTATION);
     let crd = around.seen.objects.iter().find(|object| is_crd(object));
     let ours = crd.map(|crd| {
@@ -127,7 +140,7 @@ fn standing(
              {CAPI_PAUSED_ANNOTATION}, which keeps that one off and not Rackhand"
         ));
     }
-    why
+    (mine, why)
 }
 
 fn facts(

@@ -405,3 +405,31 @@ fn a_quiet_check_says_that_nothing_is_due() {
         e.limit.words
     );
 }
+
+#[test]
+fn an_older_check_that_selects_the_same_machine_acts_for_it() {
+    let mut objects = fleet();
+    let mut older = check();
+    older["metadata"]["name"] = "all".into();
+    older["metadata"]["creationTimestamp"] = "2026-07-01T00:00:00Z".into();
+    older["spec"]["selector"] =
+        json!({ "matchExpressions": [{ "key": "pool", "operator": "Exists" }] });
+    objects.push(older);
+    let of = |objects: &[Value]| asked(objects, Some("workers"), HealthChecks::Auto).unwrap();
+    let e = of(&objects);
+    assert!(e.acts && e.due.is_empty(), "{:?}", e.due);
+    assert_eq!(
+        row(&e, "a-dead").does,
+        "nothing: MachineHealthCheck all acts for it"
+    );
+    let note = e.notes.iter().find(|n| n.contains("acts for")).unwrap();
+    assert!(
+        note.starts_with("MachineHealthCheck all acts for a-dead, "),
+        "{note}"
+    );
+    // One that is paused keeps nobody from acting.
+    let last = objects.last_mut().unwrap();
+    last["metadata"]["annotations"] = json!({ "rackhand.dev/paused": "" });
+    let e = of(&objects);
+    assert!(!row(&e, "a-dead").does.contains("acts for it"));
+}

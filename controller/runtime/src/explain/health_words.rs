@@ -121,6 +121,9 @@ pub(super) fn does(
             other => self::action(other, &scene.view),
         };
     }
+    if let Some(other) = scene.acted_for.get(&view.meta.name) {
+        return format!("nothing: MachineHealthCheck {other} acts for it");
+    }
     let nothing = "nothing".to_owned();
     match verdict {
         Verdict::Unhealthy { .. } if under_way(&target.request) => {

@@ -12,6 +12,7 @@ mod gather;
 mod health;
 mod health_file;
 mod health_live;
+mod health_overlap;
 mod health_scene;
 mod health_table;
 mod health_words;

@@ -9,7 +9,8 @@ use kube::{
 use rackhand_api::{
     names::{
         CLONED_FROM_GROUPKIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CLUSTER_NAME_LABEL,
-        NODE_ACTION_ANNOTATION, kinds, request_kind,
+        NODE_ACTION_ANNOTATION, OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION,
+        OPENSHIFT_CLONED_FROM_NAME_ANNOTATION, groups, kinds, request_kind,
     },
     views::{MachineView, RemediationTemplateView, TemplateRef},
 };
@@ -21,6 +22,7 @@ use super::{
 };
 use crate::{
     api::{ApiError, optional},
+    index::Entry,
     object::{Key, Kind, api},
 };
 
@@ -39,22 +41,27 @@ pub(super) enum Acted {
 
 /// The kind of requests that are carried out here, and so are watched.
 pub(super) fn carried_out(kind: &str, api_version: &str) -> Option<Kind> {
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let group = group_of(api_version);
     Kind::REQUESTS
         .into_iter()
         .find(|known| known.kind() == kind && known.group() == group)
 }
 
-/// Makes the request of a Machine.
+fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// Makes the request of a Machine, of Cluster API or of OpenShift, as it is known now.
 pub(super) async fn create(
     context: &Context,
     check: &Key,
     machine: &Key,
+    known: Option<Entry<MachineView>>,
     uid: &str,
     read: Read,
 ) -> Result<Acted, ApiError> {
     let gone = || ApiError::other(machine.to_string(), "the Machine is gone");
-    let entry = context.index.machine(machine).ok_or_else(gone)?;
+    let entry = known.ok_or_else(gone)?;
     let failed = |unusable: Unusable| {
         let Unusable { reason, why } = &unusable;
         context.events.send(&entry.object, true, reason, why);
@@ -94,7 +101,7 @@ pub(super) async fn create(
     }
 }
 
-/// The request as machinehealthcheck.md 2.6 has it.
+/// The request as machinehealthcheck.md 2.6 and openshift-mhc.md 4 have it.
 fn request_body(
     reference: &TemplateRef,
     template: &RemediationTemplateView,
@@ -120,22 +127,27 @@ fn request_body(
             .entry(NODE_ACTION_ANNOTATION)
             .or_insert_with(|| action.clone().into());
     }
-    let group = reference
-        .api_version
-        .split_once('/')
-        .map_or("", |(group, _)| group);
+    let owner = machine.meta.api_version.clone().unwrap_or_default();
+    let (from_name, from_kind) = if group_of(&owner) == groups::OPENSHIFT_MACHINE {
+        (
+            OPENSHIFT_CLONED_FROM_NAME_ANNOTATION,
+            OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION,
+        )
+    } else {
+        (
+            CLONED_FROM_NAME_ANNOTATION,
+            CLONED_FROM_GROUPKIND_ANNOTATION,
+        )
+    };
+    let group = group_of(&reference.api_version);
+    annotations.insert(from_name.into(), reference.name.clone().into());
     annotations.insert(
-        CLONED_FROM_NAME_ANNOTATION.into(),
-        reference.name.clone().into(),
-    );
-    annotations.insert(
-        CLONED_FROM_GROUPKIND_ANNOTATION.into(),
+        from_kind.into(),
         format!("{}.{group}", reference.kind).into(),
     );
     if let Some(cluster) = &machine.cluster_name {
         labels.insert(CLUSTER_NAME_LABEL.into(), cluster.clone().into());
     }
-    let owner = machine.meta.api_version.clone().unwrap_or_default();
     let metadata = json!({
         "name": machine.meta.name,
         "namespace": check.namespace,
@@ -282,6 +294,36 @@ mod tests {
                 "spec": { "strategy": { "type": "Reboot" } },
             })
         );
+    }
+
+    #[test]
+    fn the_request_of_a_machine_of_openshift_is_annotated_as_openshift_does() {
+        let mut machine = machine();
+        machine.meta.api_version = Some("machine.openshift.io/v1beta1".into());
+        machine.cluster_name = None;
+        let template = template(&json!({ "spec": {} }));
+        let key = Key::new("ns", "check");
+        let body = request_body(&reference(), &template, &machine, &key);
+        let metadata = serde_json::to_value(&body.metadata).unwrap();
+        assert_eq!(
+            metadata["annotations"],
+            json!({
+                "machine.openshift.io/cloned-from-name": "t",
+                "rackhand.dev/node-action": "taint",
+                "machine.openshift.io/cloned-from-groupkind":
+                    "Metal3RemediationTemplate.infrastructure.cluster.x-k8s.io",
+            })
+        );
+        assert_eq!(
+            metadata["ownerReferences"],
+            json!([{
+                "apiVersion": "machine.openshift.io/v1beta1",
+                "kind": "Machine",
+                "name": "m1",
+                "uid": "u1",
+            }])
+        );
+        assert_eq!(metadata.get("labels"), Some(&json!({})));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! closed meanwhile stays closed (F10).
 
 mod carry;
+mod share;
 mod touch;
 
 use std::{
@@ -25,6 +26,7 @@ use super::{
     others::{News, OtherKind, Others},
     queue::{Item, Queue},
     recipe::Unusable,
+    shared::Shared,
     watched::Watched,
 };
 use crate::{index::Inbox, object::Key};
@@ -57,6 +59,8 @@ pub(super) struct Driver {
     parked: BTreeSet<Item>,
     /// What came of an action, until the Machine shows it.
     acted: BTreeMap<Item, Acted>,
+    /// Machines that several checks select.
+    shared: Shared,
     others: Arc<Others>,
     /// Checks that wait until the requests of their kind are known.
     waiting: BTreeMap<Key, OtherKind>,
@@ -87,6 +91,7 @@ impl Driver {
             unmade: BTreeMap::new(),
             parked: BTreeSet::new(),
             acted: BTreeMap::new(),
+            shared: Shared::default(),
             others: Arc::default(),
             waiting: BTreeMap::new(),
             watching: BTreeMap::new(),

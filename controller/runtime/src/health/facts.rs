@@ -24,10 +24,10 @@ use crate::{
     object::Key,
 };
 
-/// Cluster API's default, where a check does not say how long a Machine may be without a Node.
-const DEFAULT_STARTUP_TIMEOUT: Duration = Duration::from_secs(600);
+/// Cluster API's and OpenShift's default, where a check does not say how long a Machine may be without a Node.
+pub(super) const DEFAULT_STARTUP_TIMEOUT: Duration = Duration::from_secs(600);
 
-fn rule(check: &rackhand_api::views::ConditionCheck) -> ConditionRule {
+pub(super) fn rule(check: &rackhand_api::views::ConditionCheck) -> ConditionRule {
     ConditionRule {
         type_: check.condition_type.clone(),
         status: check.status.clone(),
@@ -35,7 +35,7 @@ fn rule(check: &rackhand_api::views::ConditionCheck) -> ConditionRule {
     }
 }
 
-fn int_or_percent(value: IntOrPercent) -> CoreIntOrPercent {
+pub(super) fn int_or_percent(value: IntOrPercent) -> CoreIntOrPercent {
     match value {
         IntOrPercent::Int(count) => CoreIntOrPercent::Int(count.into()),
         // A negative share never allows anything, like a negative count.

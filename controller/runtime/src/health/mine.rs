@@ -27,20 +27,27 @@ use crate::{
 };
 
 const CRD: &str = "machinehealthchecks.cluster.x-k8s.io";
+const OPENSHIFT_CRD: &str = "machinehealthchecks.machine.openshift.io";
 /// Time between two looks at the CRD: it changes with an installation.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// Whose checks these are.
 pub(crate) struct Mine {
     mode: HealthChecks,
+    crd: &'static str,
     our_crd: AtomicBool,
 }
 
 impl Mine {
     pub(crate) fn new(mode: HealthChecks) -> Self {
+        Self::knowing(mode, false)
+    }
+
+    /// Of the checks of OpenShift.
+    pub(crate) fn of_openshift(mode: HealthChecks) -> Self {
         Self {
-            mode,
-            our_crd: AtomicBool::new(false),
+            crd: OPENSHIFT_CRD,
+            ..Self::new(mode)
         }
     }
 
@@ -48,6 +55,7 @@ impl Mine {
     pub(crate) fn knowing(mode: HealthChecks, our_crd: bool) -> Self {
         Self {
             mode,
+            crd: CRD,
             our_crd: AtomicBool::new(our_crd),
         }
     }
@@ -56,13 +64,14 @@ impl Mine {
     pub(crate) async fn look(&self, client: &Client) {
         let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
         let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
-        match optional(call(format!("CRD {CRD}"), crds.get(CRD)).await) {
-            Ok(crd) => {
-                let ours = crd
+        let crd = self.crd;
+        match optional(call(format!("CRD {crd}"), crds.get(crd)).await) {
+            Ok(found) => {
+                let ours = found
                     .and_then(|c| c.metadata.labels)
                     .is_some_and(|l| l.get(CRD_LABEL).map(String::as_str) == Some(CRD_LABEL_VALUE));
                 if self.our_crd.swap(ours, Ordering::Relaxed) != ours {
-                    tracing::info!(ours, "looked whose CRD {CRD} is");
+                    tracing::info!(ours, "looked whose CRD {crd} is");
                 }
             }
             Err(error) => tracing::warn!(%error, "cannot see whose CRD this is"),
@@ -87,14 +96,14 @@ impl Mine {
         }
     }
 
-    /// Whether our evaluation of it is paused. Beside Cluster API's own controller, its pause is
+    /// Whether our evaluation of it is paused. Beside the controller of its project, its pause is
     /// what keeps *that* one off, and does not count for us.
     pub(crate) fn paused(&self, check: &Meta) -> bool {
         check.has_annotation(PAUSED_ANNOTATION)
             || (check.has_annotation(CAPI_PAUSED_ANNOTATION) && !Self::beside(check))
     }
 
-    /// Whether Cluster API's own controller is kept off this check by its pause. It still says so
+    /// Whether the controller of its project is kept off this check by its pause. It still says so
     /// in the condition `Paused`, which is not ours to write then: neither would ever give way.
     pub(crate) fn beside(check: &Meta) -> bool {
         check.has_annotation(CAPI_PAUSED_ANNOTATION) && check.is_annotated_true(EVALUATE_ANNOTATION)

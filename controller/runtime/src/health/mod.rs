@@ -13,11 +13,14 @@ mod conditions;
 mod driver;
 mod facts;
 mod mine;
+pub(crate) mod openshift;
 mod others;
 mod queue;
 mod recipe;
 mod seen;
+mod shared;
 mod shown;
+mod source;
 mod status;
 #[cfg(test)]
 mod table;
@@ -29,7 +32,9 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use mine::Mine;
+pub(crate) use openshift::Mapi;
 pub(crate) use seen::{Seen, Selected, cluster_facts, rules};
+pub(crate) use shared::told as acting_words;
 
 use crate::{
     events::Events,

@@ -118,7 +118,8 @@ impl Seen {
         }
     }
 
-    fn request(
+    /// The request of a Machine, as this template makes it.
+    pub(crate) fn request(
         &self,
         template: &TemplateRef,
         machine: &MachineView,

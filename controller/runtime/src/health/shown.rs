@@ -7,10 +7,11 @@ use rackhand_api::{
     names::{
         CAPI_PAUSED_ANNOTATION, PAUSED_ANNOTATION,
         conditions::{
-            EXTERNAL_REMEDIATION_REQUEST_AVAILABLE, EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE, PAUSED,
+            EXTERNAL_REMEDIATION_REQUEST_AVAILABLE, EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
+            OVERLAPPING, PAUSED,
         },
     },
-    views::{ClusterView, MachineHealthCheckView, Meta},
+    views::{ClusterView, Meta},
 };
 
 use super::Mine;
@@ -18,6 +19,20 @@ use crate::remediation::NewCondition;
 
 /// The reason of `ExternallyRemediated` where the template is not there.
 const TEMPLATE_NOT_FOUND: &str = "RemediationTemplateNotFound";
+
+/// Reason and Event of a check for whose machines another one acts.
+pub(super) const OTHER_ACTS: &str = "OtherCheckActs";
+
+/// That other checks act for machines of this one, in the new list.
+pub(super) fn overlapping(words: &str) -> NewCondition<'_> {
+    NewCondition {
+        type_: OVERLAPPING,
+        status: "True",
+        reason: OTHER_ACTS,
+        message: words,
+        severity: None,
+    }
+}
 
 /// Why a check is paused, in words; empty: it is not.
 pub(super) fn pauses(check: &Meta, cluster: &ClusterView) -> String {
@@ -53,9 +68,9 @@ pub(super) fn paused<'a>(check: &Meta, paused: bool, why: &'a str) -> Option<New
 }
 
 /// What the old list says of template and requests, after requests could not be made for this reason
-/// and why; and the complaints that hold no more, which upstream never takes back (\[Q9\]).
+/// and why, where it `carries` conditions; and the complaints that hold no more, which upstream never takes back (\[Q9\]).
 pub(super) fn external<'a>(
-    view: &MachineHealthCheckView,
+    carries: impl Fn(&str) -> bool,
     failed: Option<(&str, &'a str)>,
 ) -> (Option<NewCondition<'a>>, Vec<&'static str>) {
     let complaint = failed.map(|(reason, why)| {
@@ -84,7 +99,7 @@ pub(super) fn external<'a>(
         EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
     ]
     .into_iter()
-    .filter(|t| holds != Some(*t) && view.condition(t).is_some())
+    .filter(|t| holds != Some(*t) && carries(t))
     .collect();
     (complaint, gone)
 }
@@ -92,7 +107,7 @@ pub(super) fn external<'a>(
 #[cfg(test)]
 mod tests {
     use kube::api::DynamicObject;
-    use rackhand_api::names::EVALUATE_ANNOTATION;
+    use rackhand_api::{names::EVALUATE_ANNOTATION, views::MachineHealthCheckView};
     use serde_json::{Value, json};
 
     use super::*;
@@ -156,7 +171,8 @@ mod tests {
     fn what_keeps_requests_from_being_made_is_said_in_the_old_list_and_taken_back() {
         let complaint = |reason: &'static str| {
             let view = check(&json!({}), &json!([]));
-            let (said, gone) = external(&view, Some((reason, "why")));
+            let carries = |t: &str| view.condition(t).is_some();
+            let (said, gone) = external(carries, Some((reason, "why")));
             assert!(gone.is_empty());
             let said = said.unwrap();
             assert_eq!(
@@ -186,10 +202,11 @@ mod tests {
                 { "type": "ExternalRemediationRequestAvailable", "status": "False" },
             ]),
         );
-        let (said, gone) = external(&both, None);
+        let carries = |t: &str| both.condition(t).is_some();
+        let (said, gone) = external(carries, None);
         assert!(said.is_none());
         assert_eq!(gone.len(), 2);
-        let (_, gone) = external(&both, Some(("RemediationTemplateNotFound", "why")));
+        let (_, gone) = external(carries, Some(("RemediationTemplateNotFound", "why")));
         assert_eq!(gone, ["ExternalRemediationRequestAvailable"]);
     }
 }

@@ -5,7 +5,11 @@
 use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use rackhand_api::{
-    names::{CLUSTER_NAME_LABEL, conditions::REMEDIATION_ALLOWED, kinds},
+    names::{
+        CLUSTER_NAME_LABEL,
+        conditions::{OVERLAPPING, REMEDIATION_ALLOWED},
+        kinds,
+    },
     views::{ClusterView, MachineHealthCheckView, Shape},
 };
 use rackhand_core::health::Gate;
@@ -16,6 +20,7 @@ use crate::{
     api::ApiError,
     object::{Key, Kind, api},
     remediation::{NewCondition, both_lists},
+    writer::Lane,
 };
 
 /// The schema takes no more names (machinehealthcheck.md 1.2).
@@ -32,6 +37,8 @@ pub(super) struct Summary {
     pub(super) paused: bool,
     /// Why a request that is due was not made.
     pub(super) failed: Option<Unusable>,
+    /// Which other checks act for its machines.
+    pub(super) shared: Option<String>,
 }
 
 /// Status, label and owner of the check.
@@ -67,8 +74,17 @@ pub(super) async fn check_status(
         .into_iter()
         .collect();
     let failed = summary.failed.as_ref().map(|f| (f.reason, f.why.as_str()));
-    let (complaint, gone) = shown::external(view, failed);
+    let (complaint, mut gone) = shown::external(|t| view.condition(t).is_some(), failed);
     old.extend(complaint);
+    let overlaps = view.condition(OVERLAPPING);
+    let shared = summary.shared.as_ref().filter(|_| !paused);
+    match shared {
+        Some(words) => new.push(shown::overlapping(words)),
+        None if !paused => gone.extend(overlaps.map(|_| OVERLAPPING)),
+        None => {}
+    }
+    let told = |words: &&String| overlaps.and_then(|c| c.message.as_ref()) != Some(*words);
+    let news = shared.filter(told);
     if !paused {
         old.push(NewCondition {
             type_: REMEDIATION_ALLOWED,
@@ -103,7 +119,7 @@ pub(super) async fn check_status(
         ) {
             status.extend(counts);
         }
-        match patch_status(context, Kind::MachineHealthCheck, key, body).await {
+        match patch_status(context, Lane::Words, Kind::MachineHealthCheck, key, body).await {
             Ok(object) => {
                 context
                     .index
@@ -114,6 +130,9 @@ pub(super) async fn check_status(
             Err(error) if error.is_conflict() || error.is_not_found() => return Ok(()),
             Err(error) => return Err(error),
         }
+    }
+    if let Some(words) = news {
+        context.events.send(object, true, shown::OTHER_ACTS, words);
     }
     if closing && summary.unhealthy > 0 && !paused {
         context
@@ -244,7 +263,15 @@ pub(super) async fn report_invalid(
     );
     let Some(body) = body else { return Ok(()) };
     context.events.send(object, true, reason, message);
-    match patch_status(context, Kind::MachineHealthCheck, &Key::of(object), body).await {
+    match patch_status(
+        context,
+        Lane::Words,
+        Kind::MachineHealthCheck,
+        &Key::of(object),
+        body,
+    )
+    .await
+    {
         Ok(object) => {
             context.index.apply(Kind::MachineHealthCheck, object);
             Ok(())

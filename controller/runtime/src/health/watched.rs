@@ -12,32 +12,11 @@ use rackhand_api::{
 };
 use rackhand_core::health::{Check, ClusterFacts, Fleet, RequestView, Target};
 
-use super::{
-    Context,
-    actions::carried_out,
-    facts,
-    others::{OtherKind, Others},
-    recipe::Shelf,
-    status::Summary,
-};
-use crate::{
-    object::{Key, Kind},
-    remediation::RequestId,
-};
+use super::{Context, facts, others::Others, recipe::Shelf, source::Source, status::Summary};
+use crate::object::Key;
 
 /// Time between two writes of one status: a storm is told a few times a second.
 const STATUS_PACE: Duration = Duration::from_millis(300);
-
-/// Where the requests of a check are seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Source {
-    /// It makes none.
-    Nowhere,
-    /// In the index.
-    Index(Kind),
-    /// In a watch of their own.
-    Other(OtherKind),
-}
 
 /// What a check says, read together with its Cluster.
 pub(super) struct Spec {
@@ -99,13 +78,7 @@ impl Spec {
         let found = found
             .view
             .map_err(|error| Unread::Invalid("InvalidCluster", error.to_string()))?;
-        let source = match &view.remediation_template {
-            None => Source::Nowhere,
-            Some(t) => match carried_out(t.request_kind(), &t.api_version) {
-                Some(kind) => Source::Index(kind),
-                None => Source::Other(OtherKind::of(&key.namespace, t)),
-            },
-        };
+        let source = Source::of(&key.namespace, view.remediation_template.as_ref());
         let paused = context.mine.paused(&meta) || found.is_paused();
         Ok(Self {
             rules: facts::check(&view, paused),
@@ -152,23 +125,7 @@ impl Spec {
         uid: &str,
     ) -> RequestView {
         let key = Key::new(&self.cluster.namespace, machine);
-        match &self.source {
-            Source::Nowhere => RequestView::None,
-            Source::Index(kind) => {
-                let found = context.index.request(&RequestId::new(*kind, key));
-                found.map_or(RequestView::None, |found| {
-                    let meta = Meta::of(&found.object);
-                    let owners = meta.owners.iter();
-                    let owners: Vec<_> = owners
-                        .map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone()))
-                        .collect();
-                    facts::request(uid, &owners, meta.is_deleting())
-                })
-            }
-            Source::Other(kind) => others.get(kind, &key).map_or(RequestView::None, |seen| {
-                facts::request(uid, &seen.owners, seen.deleting)
-            }),
-        }
+        self.source.request(context, others, &key, uid)
     }
 
     /// The UID of the request of that name.
@@ -178,14 +135,7 @@ impl Spec {
         others: &Others,
         key: &Key,
     ) -> Option<String> {
-        match &self.source {
-            Source::Nowhere => None,
-            Source::Index(kind) => {
-                let found = context.index.request(&RequestId::new(*kind, key.clone()))?;
-                found.object.metadata.uid.clone()
-            }
-            Source::Other(kind) => Some(others.get(kind, key)?.uid),
-        }
+        self.source.uid(context, others, key)
     }
 }
 
@@ -238,6 +188,7 @@ impl Watched {
             gate: self.fleet.gate(),
             paused: self.fleet.paused(),
             failed: None,
+            shared: None,
         }
     }
 }

@@ -33,9 +33,24 @@ struct Waiting {
 pub(crate) struct Inbox {
     waiting: Mutex<Waiting>,
     bell: Notify,
+    /// Takes only these.
+    only: Option<fn(&Change) -> bool>,
 }
 
 impl Inbox {
+    /// One for a consumer that few changes concern.
+    pub(crate) fn only(wanted: fn(&Change) -> bool) -> Self {
+        Self {
+            only: Some(wanted),
+            ..Self::default()
+        }
+    }
+
+    /// Whether a change concerns its consumer.
+    pub(super) fn wants(&self, change: &Change) -> bool {
+        self.only.is_none_or(|wanted| wanted(change))
+    }
+
     pub(crate) fn push(&self, change: Change) {
         let mut waiting = self.waiting.lock();
         waiting.since.get_or_insert_with(Instant::now);

@@ -49,6 +49,11 @@ pub(super) fn trim(kind: Kind, object: &mut DynamicObject) {
             only_in(&mut object.data, "spec", &MACHINE_SPEC);
             only_in(&mut object.data, "status", &MACHINE_STATUS);
         }
+        Kind::OpenShiftMachine => {
+            only(&mut object.data, &["spec", "status"]);
+            only_in(&mut object.data, "spec", &MACHINE_SPEC);
+            only_in(&mut object.data, "status", &MACHINE_STATUS);
+        }
         // Of an inspected host this is the most, and only its serial number is read.
         Kind::BareMetalHost => {
             let hardware = object.data.pointer_mut("/status/hardware");

@@ -245,12 +245,27 @@ fn a_host_that_does_not_come_back_is_replaced_only_where_that_is_possible() {
         ExternalStep::DeleteMachine
     );
     assert_eq!(external_step(&m, &failed, false), ExternalStep::Blocked);
+    let aborted = Carried::Aborted;
+    assert_eq!(
+        external_step(&m, &aborted, true),
+        ExternalStep::Blocked,
+        "nothing was done to it"
+    );
     m.master = true;
     assert_eq!(external_step(&m, &failed, true), ExternalStep::Blocked);
     (m.master, m.controlled) = (false, false);
     assert_eq!(external_step(&m, &failed, true), ExternalStep::Blocked);
     m.deleting = true;
     assert_eq!(external_step(&m, &failed, true), ExternalStep::Nothing);
+}
+
+#[test]
+fn a_mark_is_carried_out_by_one_only() {
+    assert_eq!(mark_carrier(Ok(false), false), MarkCarrier::Rackhand);
+    assert_eq!(mark_carrier(Ok(true), false), MarkCarrier::OpenShift);
+    assert_eq!(mark_carrier(Ok(false), true), MarkCarrier::OpenShift);
+    let why = || "forbidden".to_owned();
+    assert_eq!(mark_carrier(Err(why()), false), MarkCarrier::Unknown(why()));
 }
 
 proptest! {

@@ -65,6 +65,14 @@ impl Driver {
         let Some(wanted) = watched.fleet.wanted(&item.machine) else {
             return;
         };
+        if self.shared.yields(&item) {
+            // Another check acts for it, and says so on the Machine.
+            self.acted.remove(&item);
+            if self.unmade.remove(&item).is_some() {
+                self.status_due(&item.check);
+            }
+            return;
+        }
         let is_due = matches!(
             wanted.action,
             Some(Action::CreateRequest { .. } | Action::ReportForeignRequest { .. })
@@ -154,7 +162,9 @@ impl Driver {
         self.queue.begin(item.clone());
         let check = item.check.clone();
         self.spawn(UnderWay::Machine(item.clone()), async move {
-            let made = actions::create(&context, &item.check, &item.key(), &uid, read).await;
+            let key = item.key();
+            let known = context.index.machine(&key);
+            let made = actions::create(&context, &item.check, &key, known, &uid, read).await;
             Done::Acted(item, made)
         });
         self.settle(&check);
@@ -344,6 +354,7 @@ impl Driver {
 
     pub(super) fn write_status(&mut self, key: &Key) {
         let failed = self.first_complaint(key);
+        let shared = self.shared.words(key);
         let Some(watched) = self.checks.get_mut(key) else {
             return;
         };
@@ -355,6 +366,7 @@ impl Driver {
         let (context, check) = (self.context.clone(), key.clone());
         let summary = Summary {
             failed,
+            shared,
             ..watched.summary()
         };
         self.spawn(UnderWay::Status(check.clone()), async move {

@@ -1,6 +1,8 @@
 //! The driver against an API server of a few lines: what is asked of it, how often, and in what
 //! order.
 
+mod shared;
+
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -27,7 +29,7 @@ use crate::{
     leader::Leader,
     metrics::Metrics,
     object::{Key, Kind, Served},
-    writer::Writer,
+    writer::{Lane, Writer},
 };
 
 const MACHINES: &str = "cluster.x-k8s.io/v1beta2";
@@ -40,8 +42,14 @@ struct Told {
     /// Requests that were made, and how often each was tried.
     made: Vec<String>,
     tried: BTreeMap<String, u32>,
+    /// From which template each was made.
+    from: BTreeMap<String, String>,
     /// Conditions of Machines and status of checks.
     written: BTreeMap<String, u32>,
+    /// The last of them.
+    said: BTreeMap<String, Value>,
+    /// Checks beside the first.
+    checks: BTreeMap<String, Value>,
     templates: u32,
     /// How many more tries fail for this one.
     failing: Option<(String, u32)>,
@@ -135,6 +143,9 @@ impl Server {
                 return failure(StatusCode::INTERNAL_SERVER_ERROR);
             }
             body["metadata"]["uid"] = format!("of-{name}").into();
+            let from = &body["metadata"]["annotations"]["cluster.x-k8s.io/cloned-from-name"];
+            let from = from.as_str().unwrap_or_default().to_owned();
+            told.from.insert(name.clone(), from);
             told.made.push(name);
             return (StatusCode::CREATED, body);
         }
@@ -142,10 +153,12 @@ impl Server {
             let mut parts = path.rsplit('/').skip(1);
             let name = parts.next().unwrap_or_default().to_owned();
             *told.written.entry(name.clone()).or_default() += 1;
+            told.said.insert(name.clone(), body["status"].clone());
             let mut object = if parts.next() == Some("machines") {
                 machine(&name, 1)
             } else {
-                check(&told.limit, 1)
+                let other = told.checks.get(&name).cloned();
+                other.unwrap_or_else(|| check(&told.limit, 1))
             };
             object["metadata"]["resourceVersion"] = version.into();
             if let (Some(status), Some(new)) = (
@@ -258,7 +271,7 @@ impl World {
         leading.wait_for(|leads| *leads).await.unwrap();
 
         let metrics = Metrics::new();
-        let (writer, writing) = Writer::new(leader.clone(), metrics.clone());
+        let (writer, writing) = Writer::new(&leader, metrics.clone(), Lane::Requests);
         tokio::spawn(writing);
         let (events, sending) = Events::new(client.clone(), &leader, writer.clone());
         tokio::spawn(sending);

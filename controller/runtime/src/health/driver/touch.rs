@@ -15,7 +15,8 @@ use crate::{
         facts,
         others::{News, OtherKind},
         queue::Item,
-        watched::{Source, Spec, Unread, Watched},
+        source::Source,
+        watched::{Spec, Unread, Watched},
     },
     index::Change,
     object::{Key, Kind},
@@ -87,6 +88,7 @@ impl Driver {
             view.ok()
         });
         let now = Timestamp::now();
+        let mut touched = Vec::new();
         for check in self.checks_in(&key.namespace) {
             let Some(watched) = self.checks.get_mut(&check) else {
                 continue;
@@ -109,7 +111,9 @@ impl Driver {
                 None => continue,
             }
             self.settle(&check);
+            touched.push(check);
         }
+        self.share(key, &touched);
     }
 
     fn request_touched(&mut self, source: &Source, key: &Key) {
@@ -138,6 +142,10 @@ impl Driver {
         let now = Timestamp::now();
         watched.fleet.set_request(&item.machine, request, now);
         self.settle(&item.check);
+        let machine = item.key();
+        if self.shared.knows(&machine) {
+            self.share(&machine, std::slice::from_ref(&item.check));
+        }
     }
 
     /// The checks of a namespace that are evaluated.
@@ -209,6 +217,7 @@ impl Driver {
             return;
         }
         self.waiting.remove(key);
+        let mut before = self.checks.get(key).map(Watched::precedence);
         match self.checks.get_mut(key) {
             Some(watched) if watched.spec.looks_at_the_same(&spec) => {
                 let fleet = &mut watched.fleet;
@@ -225,6 +234,7 @@ impl Driver {
                 watched.spec = spec;
             }
             _ => {
+                before = None;
                 self.drop_check(key);
                 let watched = Watched::new(&context, &self.others, spec, now);
                 self.checks.insert(key.clone(), watched);
@@ -237,6 +247,11 @@ impl Driver {
         if let Some(watched) = self.checks.get_mut(key) {
             // Somebody else may have written into its status.
             watched.names = true;
+        }
+        match (before, self.checks.get(key).map(Watched::precedence)) {
+            (None, _) => self.share_all(key),
+            (before, now) if before != now => self.share_again(key),
+            _ => {}
         }
         self.count(key);
         self.status_due(key);
@@ -258,6 +273,7 @@ impl Driver {
         self.parked.retain(other);
         self.acted.retain(|item, _| other(item));
         self.unmade.retain(|item, _| other(item));
+        self.share_again(key);
     }
 
     /// Watches a kind of requests that others carry out.

@@ -1,0 +1,84 @@
+//! Machines and health checks of OpenShift, and whether Nodes of this very cluster are looked at for
+//! them. A fleet there is small: its objects are kept as they are.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube::api::DynamicObject;
+use rackhand_api::views::{MachineView, OpenShiftHealthCheckView};
+
+use super::{Change, Entry, Index, put};
+use crate::object::{Key, Kind};
+
+/// What is known of OpenShift's kinds.
+#[derive(Default)]
+pub(super) struct Kept {
+    machines: BTreeMap<Key, Entry<MachineView>>,
+    checks: BTreeMap<Key, Entry<OpenShiftHealthCheckView>>,
+    /// Somebody looks at the Nodes of this very cluster.
+    nodes: bool,
+}
+
+// === impl Kept ===
+
+impl Kept {
+    pub(super) fn put(&mut self, kind: Kind, key: &Key, object: Arc<DynamicObject>) -> bool {
+        if kind == Kind::OpenShiftCheck {
+            let read = OpenShiftHealthCheckView::from_dynamic;
+            put(&mut self.checks, key, object, read)
+        } else {
+            put(&mut self.machines, key, object, MachineView::from_dynamic)
+        }
+    }
+
+    pub(super) fn remove(&mut self, kind: Kind, key: &Key) {
+        if kind == Kind::OpenShiftCheck {
+            self.checks.remove(key);
+        } else {
+            self.machines.remove(key);
+        }
+    }
+
+    pub(super) fn keys(&self, kind: Kind) -> Vec<Key> {
+        if kind == Kind::OpenShiftCheck {
+            self.checks.keys().cloned().collect()
+        } else {
+            self.machines.keys().cloned().collect()
+        }
+    }
+}
+
+impl Index {
+    /// The health checks of OpenShift, in the order of their names.
+    pub(crate) fn openshift_checks(&self) -> Vec<(Key, Entry<OpenShiftHealthCheckView>)> {
+        let inner = self.inner.read();
+        let checks = inner.openshift.checks.iter();
+        checks.map(|(k, e)| (k.clone(), e.clone())).collect()
+    }
+
+    /// The Machines of OpenShift in a namespace, in the order of their names.
+    pub(crate) fn openshift_machines(&self, namespace: &str) -> Vec<(Key, Entry<MachineView>)> {
+        let inner = self.inner.read();
+        let from = inner.openshift.machines.range(Key::new(namespace, "")..);
+        from.take_while(|(key, _)| key.namespace == namespace)
+            .map(|(k, e)| (k.clone(), e.clone()))
+            .collect()
+    }
+
+    /// One of them.
+    pub(crate) fn openshift_machine(&self, key: &Key) -> Option<Entry<MachineView>> {
+        self.inner.read().openshift.machines.get(key).cloned()
+    }
+
+    /// Says whether Nodes of this very cluster are to be watched although no request names one.
+    pub(crate) fn look_at_own_nodes(&self, look: bool) {
+        let before = std::mem::replace(&mut self.inner.write().openshift.nodes, look);
+        if before != look {
+            self.announce(&Change::Workload(Key::local()));
+        }
+    }
+
+    /// Whether they are.
+    pub(crate) fn looks_at_own_nodes(&self) -> bool {
+        self.inner.read().openshift.nodes
+    }
+}

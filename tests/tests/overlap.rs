@@ -1,0 +1,155 @@
+//! Two health checks that select the same Machines: one acts, the other says so, and takes over.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, DynamicObject},
+};
+use rackhand_tests::{
+    cluster::apply_yaml,
+    stage::{HostLink, LONG, NAMESPACE, RackSpec, Stage, StageConfig, wait_until},
+};
+
+/// Its requests are of another kind: two of them for one Machine would be seen.
+const YOUNGER: &str = r#"
+apiVersion: rackhand.dev/v1alpha1
+kind: PowerRemediationTemplate
+metadata: { name: reboot, namespace: metal3 }
+spec: { template: { spec: { strategy: { type: Reboot } } } }
+---
+apiVersion: cluster.x-k8s.io/v1beta1
+kind: MachineHealthCheck
+metadata: { name: younger, namespace: metal3 }
+spec:
+  clusterName: demo
+  maxUnhealthy: 100%
+  nodeStartupTimeout: 0m
+  selector: { matchLabels: { nodepool: worker } }
+  unhealthyConditions:
+    - { type: Ready, status: Unknown, timeout: 1s }
+  remediationTemplate:
+    apiVersion: rackhand.dev/v1alpha1
+    kind: PowerRemediationTemplate
+    name: reboot
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_checks_the_older_acts_and_the_younger_takes_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let racks = vec![RackSpec::new("rack", 2, HostLink::Inventory)];
+    let stage = Stage::start(dir.path(), StageConfig::steady(racks, &[]))
+        .await
+        .unwrap();
+    if let Err(error) = scenario(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn scenario(stage: &Stage) -> Result<()> {
+    stage.apply_rack_agents().await?;
+    stage.start_controller("controller-0").await?;
+    // If both are made within one second, the name decides, for the same one.
+    apply_yaml(
+        &stage.client,
+        &stage.health_check_of("older", "worker", "100%"),
+    )
+    .await?;
+    apply_yaml(&stage.client, YOUNGER).await?;
+    let words = overlapping(stage, true).await?;
+    ensure!(words.contains("older acts for rack-1, rack-2"), "{words}");
+    stage.wait_warning("younger", "OtherCheckActs").await?;
+    let text = explain(stage, "younger")?;
+    ensure!(
+        text.contains("nothing: MachineHealthCheck older acts for it"),
+        "{text}"
+    );
+    let text = explain(stage, "older")?;
+    ensure!(!text.contains("acts for it"), "{text}");
+
+    ensure!(stage.host("rack-1")?.hang(), "it was not up");
+    stage
+        .wait_remediation("rack-1", "it is requested", |_| true)
+        .await?;
+    let second = power_remediations(stage).get_opt("rack-1").await?;
+    ensure!(second.is_none(), "{second:?}");
+    stage.wait_back("rack-1").await?;
+    stage.one_cycle("rack-1")?;
+
+    stage
+        .checks()
+        .delete("older", &DeleteParams::default())
+        .await?;
+    overlapping(stage, false).await?;
+    ensure!(stage.host("rack-2")?.hang(), "it was not up");
+    let requests = power_remediations(stage);
+    let request = wait_until("rack-2: it is requested", LONG, || async {
+        let found = requests.get_opt("rack-2").await?;
+        Ok(found.ok_or_else(|| "none".to_owned()))
+    })
+    .await?;
+    let from = request
+        .annotations()
+        .get("cluster.x-k8s.io/cloned-from-name");
+    ensure!(from.is_some_and(|name| name == "reboot"), "{request:?}");
+    let second = stage.remediation("rack-2").await?;
+    ensure!(second.is_none(), "{second:?}");
+    wait_until("rack-2: its request is gone", LONG, || async {
+        let found = requests.get_opt("rack-2").await?;
+        Ok(match found {
+            None => Ok(()),
+            Some(found) => Err(found.data["status"]["message"].to_string()),
+        })
+    })
+    .await?;
+    stage.wait_back("rack-2").await?;
+    stage.one_cycle("rack-2")
+}
+
+fn power_remediations(stage: &Stage) -> Api<DynamicObject> {
+    stage.api("rackhand.dev", "v1alpha1", "PowerRemediation")
+}
+
+/// Waits until the younger check says, or says no more, that another one acts; what it says.
+async fn overlapping(stage: &Stage, wanted: bool) -> Result<String> {
+    let what = format!("younger says that another one acts: {wanted}");
+    wait_until(&what, LONG, || async {
+        let object = stage.checks().get("younger").await?;
+        let list = &object.data["status"]["v1beta2"]["conditions"];
+        let mut list = list.as_array().into_iter().flatten();
+        let found = list.find(|c| c["type"] == "Overlapping");
+        let words = found.map(|c| c["message"].as_str().unwrap_or_default().to_owned());
+        let evaluated = object.data["status"]["expectedMachines"] == 2;
+        Ok(if words.is_some() == wanted && evaluated {
+            Ok(words.unwrap_or_default())
+        } else {
+            Err(object.data["status"].to_string())
+        })
+    })
+    .await
+}
+
+fn explain(stage: &Stage, check: &str) -> Result<String> {
+    let kubeconfig = stage.plane().kubeconfig();
+    let output = Command::new(stage.binary("rackhand-controller"))
+        .args(["explain", "mhc", check, "--namespace", NAMESPACE])
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .output()?;
+    let text = String::from_utf8(output.stdout)?;
+    ensure!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(text)
+}
