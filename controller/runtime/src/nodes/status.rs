@@ -11,7 +11,7 @@ use rackhand_core::nodes::{Flag, Memory, Tried};
 use serde_json::{Value, json};
 
 use super::{Context, actions::seconds};
-use crate::{api::ApiError, object::api};
+use crate::{api::ApiError, object::api, writer::Lane};
 
 const OURS: [&str; 3] = ["Disabled", "StormActive", "StormCooldownActive"];
 
@@ -144,7 +144,8 @@ pub(super) async fn write(
             .patch_status(&name, &params, &Patch::Merge(body))
             .await
     };
-    context.writer.write("check_status", what, patch).await
+    let words = context.writer.on(Lane::Words);
+    words.write("check_status", what, patch).await
 }
 
 #[cfg(test)]
