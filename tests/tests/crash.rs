@@ -306,8 +306,12 @@ async fn controller_in_trouble_at_every_step(
         }
         while !left.is_empty() {
             let name = format!("controller-{number}");
+            let reached = async {
+                leads(stage, &name).await?;
+                at_step(stage, witness, &left).await
+            };
             let seen = tokio::select! {
-                seen = at_step(stage, witness, &left) => seen?,
+                seen = reached => seen?,
                 ended = stage.supervise(&name) => return ended,
             };
             let begun = Instant::now();
@@ -346,6 +350,19 @@ async fn controller_in_trouble_at_every_step(
         "ends well when asked to"
     );
     start(stage, "last", CALM).await
+}
+
+/// Waits for a controller to lead: who has not led does not lose the Lease, and goes on asking for it.
+async fn leads(stage: &Stage, name: &str) -> Result<()> {
+    wait_until(&format!("{name} leads"), LONG, || async {
+        let (holder, _) = stage.leader().await?;
+        Ok(if holder.starts_with(name) {
+            Ok(())
+        } else {
+            Err(format!("{holder:?} leads"))
+        })
+    })
+    .await
 }
 
 /// What happens to the controller; it has ended afterwards.

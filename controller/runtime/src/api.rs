@@ -51,6 +51,11 @@ impl ApiError {
         self.code() == Some(404)
     }
 
+    /// The API server has said something, be it no.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.code().is_some()
+    }
+
     pub(crate) fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }

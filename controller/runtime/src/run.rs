@@ -27,7 +27,7 @@ use crate::{
     remediation,
     watch::watch_kind,
     webhook,
-    writer::Writer,
+    writer::{Lane, Writer},
 };
 
 /// How long everything has to end once it was asked to: below Kubernetes' grace of 30 s.
@@ -256,18 +256,19 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         changes_agents,
     ] = parts.inboxes.clone();
     let mut actors = JoinSet::new();
-    let (writer, writing) = Writer::new(leader.clone(), metrics.clone());
+    let (writer, writing) = Writer::new(leader, metrics.clone(), Lane::Remediation);
     // These three end when nobody is left who could ask them for anything.
     actors.spawn(async move {
         writing.await;
         "writer"
     });
-    let (events, sending) = Events::new(client.clone(), leader, writer.clone());
+    let (events, sending) = Events::new(client.clone(), leader, writer.on(Lane::Words));
     actors.spawn(async move {
         sending.await;
         "events"
     });
-    let (status, showing) = AgentStatus::new(client.clone(), served.clone(), writer.clone());
+    let words = writer.on(Lane::Words);
+    let (status, showing) = AgentStatus::new(client.clone(), served.clone(), words);
     actors.spawn(async move {
         showing.await;
         "agent status"
@@ -320,7 +321,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
             client: client.clone(),
             served: served.clone(),
             index: index.clone(),
-            writer: writer.clone(),
+            writer: writer.on(Lane::Requests),
             events: events.clone(),
             metrics: metrics.clone(),
             mine,

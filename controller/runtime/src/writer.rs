@@ -1,10 +1,11 @@
 //! The one task through which everything goes that changes a cluster.
 //!
-//! Owns the check of leadership immediately before each write, its deadline and its count (F7). Must
-//! never retry: who asked decides again with fresh eyes.
+//! Owns the check of leadership immediately before each write, its deadline and its count (F7), and
+//! what may be on its way at one time. Must never retry: who asked decides again with fresh eyes.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
+use futures::{FutureExt, future::join_all};
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     task::JoinSet,
@@ -16,27 +17,69 @@ use crate::{
     metrics::Metrics,
 };
 
-/// Writes on their way at one time. Each waits for the API server's disk, so that a storm of a
-/// whole rack must not queue behind one another; the API server's own fairness caps it anyway.
-const CONCURRENT: usize = 32;
+/// What a write is for. Each lane has its own places, so that in a storm of a whole rack the requests
+/// do not stand behind the words about them, and remediations behind neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Remediation requests come and go.
+    Requests,
+    /// What remediations keep and do.
+    Remediation,
+    /// Events, conditions and statuses that nobody acts upon.
+    Words,
+}
+
+impl Lane {
+    const ALL: [Self; 3] = [Self::Requests, Self::Remediation, Self::Words];
+
+    /// Writes on their way at one time. Each waits for the API server's disk.
+    fn places(self) -> usize {
+        match self {
+            Self::Requests => 32,
+            Self::Remediation => 16,
+            Self::Words => 8,
+        }
+    }
+}
 
 type Job = Box<dyn FnOnce(Leader) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// A handle to the writer.
+/// A handle to the writer, on one of its lanes.
 #[derive(Clone)]
 pub(crate) struct Writer {
-    jobs: mpsc::Sender<Job>,
+    lanes: Arc<[mpsc::Sender<Job>]>,
+    lane: Lane,
     metrics: Arc<Metrics>,
 }
 
 impl Writer {
     /// The handle, and the task to be run by whoever owns the tasks.
     pub(crate) fn new(
-        leader: Leader,
+        leader: &Leader,
         metrics: Arc<Metrics>,
-    ) -> (Self, impl Future<Output = ()> + Send) {
-        let (jobs, waiting) = mpsc::channel(CONCURRENT);
-        (Self { jobs, metrics }, run(leader, waiting))
+        lane: Lane,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let (lanes, running): (Vec<_>, Vec<_>) = Lane::ALL
+            .map(|lane| {
+                let (jobs, waiting) = mpsc::channel(lane.places());
+                (jobs, run(leader.clone(), waiting, lane.places()))
+            })
+            .into_iter()
+            .unzip();
+        let writer = Self {
+            lanes: lanes.into(),
+            lane,
+            metrics,
+        };
+        (writer, join_all(running).map(drop))
+    }
+
+    /// The same on another lane.
+    pub(crate) fn on(&self, lane: Lane) -> Self {
+        Self {
+            lane,
+            ..self.clone()
+        }
     }
 
     /// Carries out a write, if this process still leads when its turn comes.
@@ -64,10 +107,11 @@ impl Writer {
                 reply.send(result).ok();
             })
         });
-        let result = if self.jobs.send(job).await.is_err() {
-            Err(ApiError::NotLeader { what })
-        } else {
-            answer.await.unwrap_or(Err(ApiError::NotLeader { what }))
+        let result = match self.lanes.get(self.lane as usize) {
+            Some(jobs) if jobs.send(job).await.is_ok() => {
+                answer.await.unwrap_or(Err(ApiError::NotLeader { what }))
+            }
+            _ => Err(ApiError::NotLeader { what }),
         };
         self.metrics.write_done(
             operation,
@@ -77,8 +121,8 @@ impl Writer {
     }
 }
 
-async fn run(leader: Leader, mut waiting: mpsc::Receiver<Job>) {
-    let places = Arc::new(Semaphore::new(CONCURRENT));
+async fn run(leader: Leader, mut waiting: mpsc::Receiver<Job>, places: usize) {
+    let places = Arc::new(Semaphore::new(places));
     let mut running = JoinSet::new();
     loop {
         tokio::select! {

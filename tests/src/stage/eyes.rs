@@ -243,11 +243,8 @@ impl Stage {
     /// There is none.
     pub async fn leader(&self) -> Result<(String, i32)> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), SYSTEM);
-        let spec = leases
-            .get("rackhand-controller")
-            .await?
-            .spec
-            .unwrap_or_default();
+        let lease = leases.get_opt("rackhand-controller").await?;
+        let spec = lease.and_then(|lease| lease.spec).unwrap_or_default();
         Ok((
             spec.holder_identity.unwrap_or_default(),
             spec.lease_transitions.unwrap_or_default(),

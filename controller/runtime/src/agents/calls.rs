@@ -229,12 +229,17 @@ impl Agents {
         id: String,
         news: mpsc::UnboundedSender<Followed>,
     ) {
-        let lost = |why: String| {
-            news.send(Followed::Lost(why)).ok();
-        };
         let mut client = match self.of_rack(&rack) {
             Ok((client, _)) => client,
-            Err(why) => return lost(why),
+            Err(why) => {
+                news.send(Followed::Lost(why)).ok();
+                return;
+            }
+        };
+        // Whether it was only this stream is known sooner by a look than by the next call.
+        let lost = |why: String| {
+            self.look_again();
+            news.send(Followed::Lost(why)).ok();
         };
         let request = v1::AwaitRequest { operation_id: id };
         let opened = tokio::time::timeout(CALL * 2, client.r#await(request)).await;

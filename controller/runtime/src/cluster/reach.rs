@@ -4,7 +4,13 @@
 //! server refuses whom it has too many of. A cluster that is slow makes only its own wait. Must
 //! never answer from memory: what was asked for later than a call began is not in its answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{
     FutureExt,
@@ -52,6 +58,8 @@ type Listed = Result<Arc<Vec<Attached>>, String>;
 pub(crate) struct Reach {
     pub(crate) client: Client,
     looks: Semaphore,
+    /// Looks in a row that were not answered.
+    unanswered: AtomicUsize,
     /// One list of volumes at a time.
     listing: Arc<Semaphore>,
     /// The list that has not begun yet: whoever asks now is in time for it.
@@ -63,14 +71,39 @@ impl Reach {
         Self {
             client,
             looks: Semaphore::new(LOOKS),
+            unanswered: AtomicUsize::new(0),
             listing: Arc::new(Semaphore::new(1)),
             next: Arc::default(),
         }
     }
 
-    /// Waits for its turn; ends with the guard. `None` never comes: nobody closes it.
-    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.looks.acquire().await.ok()
+    /// Waits for its turn, which ends with the guard.
+    ///
+    /// # Errors
+    /// The API has left all who were before unanswered: who waited for it would wait as long as all of
+    /// them together.
+    pub(crate) async fn turn(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        if let Ok(turn) = self.looks.try_acquire() {
+            return Ok(turn);
+        }
+        let turn = self.looks.acquire().await;
+        let turn = turn.map_err(|e| ApiError::other("turn", e))?;
+        match self.unanswered.load(Ordering::Relaxed) {
+            0..LOOKS => Ok(turn),
+            calls => Err(ApiError::other(
+                "its API",
+                format!("the last {calls} calls were not answered"),
+            )),
+        }
+    }
+
+    fn heard<T>(&self, result: &Result<T, ApiError>) {
+        match result {
+            Err(error) if !error.is_answer() => {
+                self.unanswered.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => self.unanswered.store(0, Ordering::Relaxed),
+        }
     }
 
     /// The Node and its kubelet's Lease, read now. A Node that is not there has none.
@@ -80,12 +113,13 @@ impl Reach {
         name: &str,
         memory: &LeaseMemory,
     ) -> Result<Option<(Node, Option<LeaseFacts>)>, ApiError> {
-        let _turn = self.turn().await;
+        let _turn = self.turn().await?;
         let nodes: Api<Node> = Api::all(self.client.clone());
         let (node, lease) = tokio::join!(
             call(what, nodes.get(name)),
             node_lease(&self.client, name, memory, Timestamp::now),
         );
+        self.heard(&node);
         let Some(node) = optional(node)? else {
             return Ok(None);
         };
@@ -95,10 +129,12 @@ impl Reach {
     /// Lists, from the API server and from no cache, what keeps the Node from being drained (F4).
     pub(crate) async fn drain(&self, node: &str) -> Result<Drain, ApiError> {
         let pods = async {
-            let _turn = self.turn().await;
+            let _turn = self.turn().await?;
             let pods: Api<Pod> = Api::all(self.client.clone());
             let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
-            call(format!("pods of node {node}"), pods.list(&on_node)).await
+            let listed = call(format!("pods of node {node}"), pods.list(&on_node)).await;
+            self.heard(&listed);
+            listed
         };
         let (pods, volumes) = tokio::join!(pods, self.volumes());
         let volumes = volumes.map_err(|why| ApiError::other("VolumeAttachments", why))?;

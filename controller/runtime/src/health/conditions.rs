@@ -15,6 +15,7 @@ use crate::{
     api::ApiError,
     object::{Key, Kind, api},
     remediation::{NewCondition, both_lists},
+    writer::Lane,
 };
 
 const WAITING: &str = "WaitingForRemediation";
@@ -108,7 +109,12 @@ pub(super) async fn machine_conditions(
     let was_healthy = machine
         .condition(HEALTH_CHECK_SUCCEEDED)
         .is_none_or(|c| !c.is_false());
-    let object = patch_status(context, Kind::Machine, key, body).await?;
+    // What its owner acts upon is not only said.
+    let lane = match acted {
+        Some(Acted::ForOwner) => Lane::Requests,
+        _ => Lane::Words,
+    };
+    let object = patch_status(context, lane, Kind::Machine, key, body).await?;
     context.index.apply(Kind::Machine, object);
     if was_healthy && health.is_some_and(|h| !h.succeeded) {
         let why = health.map(|h| h.message.clone()).unwrap_or_default();
@@ -125,6 +131,7 @@ pub(super) async fn machine_conditions(
 
 pub(super) async fn patch_status(
     context: &Context,
+    lane: Lane,
     kind: Kind,
     key: &Key,
     body: Value,
@@ -143,6 +150,7 @@ pub(super) async fn patch_status(
     };
     context
         .writer
+        .on(lane)
         .write(operation, what, move || async move {
             objects
                 .patch_status(&name, &PatchParams::default(), &Patch::Merge(body))

@@ -20,6 +20,7 @@ use crate::{
     api::ApiError,
     object::{Key, Kind, api},
     remediation::{NewCondition, both_lists},
+    writer::Lane,
 };
 
 /// The schema takes no more names (machinehealthcheck.md 1.2).
@@ -118,7 +119,7 @@ pub(super) async fn check_status(
         ) {
             status.extend(counts);
         }
-        match patch_status(context, Kind::MachineHealthCheck, key, body).await {
+        match patch_status(context, Lane::Words, Kind::MachineHealthCheck, key, body).await {
             Ok(object) => {
                 context
                     .index
@@ -262,7 +263,15 @@ pub(super) async fn report_invalid(
     );
     let Some(body) = body else { return Ok(()) };
     context.events.send(object, true, reason, message);
-    match patch_status(context, Kind::MachineHealthCheck, &Key::of(object), body).await {
+    match patch_status(
+        context,
+        Lane::Words,
+        Kind::MachineHealthCheck,
+        &Key::of(object),
+        body,
+    )
+    .await
+    {
         Ok(object) => {
             context.index.apply(Kind::MachineHealthCheck, object);
             Ok(())

@@ -280,7 +280,7 @@ impl Engine {
         })?;
         let nodes: Api<Node> = Api::all(reach.client.clone());
         let what = format!("node {} of cluster {cluster}", facts.name);
-        let turn = reach.turn().await;
+        let turn = reach.turn().await?;
         let node = call(&what, nodes.get(&facts.name)).await?;
         drop(turn);
         if node.uid().as_deref() != Some(&facts.uid) {

@@ -26,7 +26,11 @@ use std::{
 use kube::{Client, api::ListParams, core::TypeMeta};
 use parking_lot::Mutex;
 use rackhand_core::remediation::Active;
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{
+    sync::Notify,
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use observe::{
@@ -93,21 +97,49 @@ pub(crate) struct Interest {
     pub(crate) settled: bool,
 }
 
+/// How soon a remediation looks at what has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    No,
+    Now,
+    /// With whatever else changes in a while: in a storm the objects of all others do, and each look
+    /// is a read of the Node.
+    Later,
+}
+
 impl Interest {
-    fn hears(&self, id: &RequestId, kind: Kind, object: &Key) -> bool {
-        match kind {
+    fn hears(&self, id: &RequestId, kind: Kind, object: &Key) -> Heard {
+        let own = match kind {
             // Nothing is decided by these; agents speak for themselves.
-            Kind::MachineHealthCheck | Kind::OpenShiftCheck | Kind::RackAgent => false,
-            Kind::Machine if self.settled => self.machine.as_ref() == Some(object),
-            Kind::BareMetalHost if self.settled => self.host.as_ref() == Some(object),
-            Kind::Metal3Machine if self.settled => false,
-            // What a request by Node hangs on may lie in any namespace.
-            _ => {
-                id.key.namespace == object.namespace || self.cluster.as_ref() == Some(&Key::local())
-            }
+            Kind::MachineHealthCheck | Kind::OpenShiftCheck | Kind::RackAgent => return Heard::No,
+            Kind::Machine => self.machine.as_ref() == Some(object),
+            Kind::BareMetalHost => self.host.as_ref() == Some(object),
+            Kind::Metal3Machine | Kind::OpenShiftMachine => false,
+            Kind::Cluster | Kind::Metal3Remediation | Kind::PowerRemediation => true,
+        };
+        // What a request by Node hangs on may lie in any namespace.
+        let near =
+            id.key.namespace == object.namespace || self.cluster.as_ref() == Some(&Key::local());
+        match (near, own, self.settled) {
+            (true, true, _) => Heard::Now,
+            (true, false, false) => Heard::Later,
+            _ => Heard::No,
         }
     }
 }
+
+/// How long what is heard later is gathered, with so many remediations about.
+fn gathered_for(remediations: usize) -> Duration {
+    let count = u32::try_from(remediations).unwrap_or(u32::MAX);
+    (LATER.0 + LATER.1.saturating_mul(count)).min(LATER.2)
+}
+
+/// The shortest, more for each remediation, and the longest.
+const LATER: (Duration, Duration, Duration) = (
+    Duration::from_millis(500),
+    Duration::from_millis(10),
+    Duration::from_secs(10),
+);
 
 /// Wait before requests are listed again.
 const LIST_RETRY: Duration = Duration::from_secs(1);
@@ -132,10 +164,17 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancel
     for (id, _) in context.index.requests() {
         inbox.push(Change::Object(id.kind, id.key));
     }
+    let mut later: BTreeSet<RequestId> = BTreeSet::new();
+    let mut later_at: Option<Instant> = None;
     loop {
         let changes = tokio::select! {
             () = cancel.cancelled() => break,
             changes = inbox.take() => changes,
+            () = sleep_until(later_at.unwrap_or_else(Instant::now)), if later_at.is_some() => {
+                later_at = None;
+                ring(&tasks, &std::mem::take(&mut later));
+                continue;
+            }
             Some(done) = running.join_next() => {
                 if let Err(error) = done {
                     tracing::error!(%error, "a remediation's task ended badly");
@@ -152,10 +191,13 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancel
                     touched.insert(id);
                 }
                 Change::Object(kind, object) => {
-                    let near = |(id, task): &(&RequestId, &Task)| {
-                        task.interest.lock().hears(id, kind, &object)
-                    };
-                    touched.extend(tasks.iter().filter(near).map(|(id, _)| id.clone()));
+                    for (id, task) in &tasks {
+                        match task.interest.lock().hears(id, kind, &object) {
+                            Heard::No => {}
+                            Heard::Now => drop(touched.insert(id.clone())),
+                            Heard::Later => drop(later.insert(id.clone())),
+                        }
+                    }
                 }
                 Change::Node(cluster, node) => touched.extend(interested(&tasks, |i| {
                     i.cluster.as_ref() == Some(&cluster) && i.node.as_ref() == Some(&node)
@@ -166,11 +208,18 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancel
                 Change::Agent => touched.extend(tasks.keys().cloned()),
             }
         }
-        for task in touched.iter().filter_map(|key| tasks.get(key)) {
-            task.bell.notify_one();
+        ring(&tasks, &touched);
+        if later_at.is_none() && !later.is_empty() {
+            later_at = Some(Instant::now() + gathered_for(tasks.len()));
         }
     }
     while running.join_next().await.is_some() {}
+}
+
+fn ring(tasks: &BTreeMap<RequestId, Task>, who: &BTreeSet<RequestId>) {
+    for task in who.iter().filter_map(|id| tasks.get(id)) {
+        task.bell.notify_one();
+    }
 }
 
 /// What another process has begun up to now must be known (F6): a watch that hangs would not tell.
@@ -253,6 +302,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_more_remediations_the_longer_what_concerns_all_is_gathered() {
+        assert_eq!(gathered_for(0), Duration::from_millis(500));
+        assert_eq!(gathered_for(100), Duration::from_millis(1500));
+        assert_eq!(gathered_for(usize::MAX), Duration::from_secs(10));
+    }
+
+    #[test]
     fn once_its_host_is_chosen_a_remediation_hears_its_own_objects_only() {
         let key = |name: &str| Key::new("ns", name);
         let id = RequestId::new(Kind::Metal3Remediation, key("m1"));
@@ -273,17 +329,12 @@ mod tests {
             ]
             .map(|(kind, name)| interest.hears(&id, kind, &key(name)))
         };
+        let (no, now, later) = (Heard::No, Heard::Now, Heard::Later);
         // A link may appear anywhere.
-        assert_eq!(
-            heard(&interest),
-            [true, true, true, true, true, true, false]
-        );
+        assert_eq!(heard(&interest), [now, now, now, later, later, later, no]);
         interest.settled = true;
-        assert_eq!(
-            heard(&interest),
-            [true, true, true, false, false, false, false]
-        );
+        assert_eq!(heard(&interest), [now, now, now, no, no, no, no]);
         let elsewhere = Key::new("other", "c");
-        assert!(!interest.hears(&id, Kind::Cluster, &elsewhere));
+        assert_eq!(interest.hears(&id, Kind::Cluster, &elsewhere), no);
     }
 }

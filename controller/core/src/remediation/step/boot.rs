@@ -17,6 +17,9 @@ use super::{
 /// kubelet writes its status every 10 s.
 const BLIND_GRACE: Duration = Duration::from_secs(60);
 
+/// How often the BMC is asked whether baremetal-operator has switched the host on.
+const TURN_POLL: Duration = Duration::from_secs(1);
+
 /// Where the boot timeout stands.
 enum BootClock {
     Until(Timestamp),
@@ -135,27 +138,22 @@ impl Cx<'_> {
         }
         let s = s.clone();
         // An older reading may be of the time before the power-off.
-        let since_then = self
-            .o
-            .power
-            .as_ref()
-            .is_some_and(|view| view.asked >= s.since);
+        let view = self.o.power.as_ref().filter(|view| view.asked >= s.since);
         let grace = after(s.since, self.policy.cooperative_grace);
+        let next = view.map_or(self.now, |view| after(view.answered, TURN_POLL));
         match self.power_now(&s) {
-            Fresh::On(_) if since_then && self.exactly_on() => {
+            Fresh::On(_) if view.is_some() && self.exactly_on() => {
                 if s.agent_holds && !self.done(&Command::Release) {
                     return Some(self.act(s, Because::PowerOnRunning, Command::Release));
                 }
                 Some(self.is_on(s))
             }
-            fresh if !since_then || matches!(fresh, Fresh::Ask) => {
+            fresh if view.is_none() || matches!(fresh, Fresh::Ask) => {
                 Some(self.act(s, Because::PowerOnRunning, Command::ReadPower))
             }
             _ if grace <= self.now => None,
-            _ => {
-                let until = after(self.now, self.policy.hold_watch).min(grace);
-                Some(self.wait(s, Because::PowerOnRunning, until))
-            }
+            _ if next <= self.now => Some(self.act(s, Because::PowerOnRunning, Command::ReadPower)),
+            _ => Some(self.wait(s, Because::PowerOnRunning, next.min(grace))),
         }
     }
 

@@ -100,16 +100,22 @@ impl Cx<'_> {
             .o
             .power
             .as_ref()
-            .is_none_or(|view| self.older_than(view.answered, watch));
+            .map_or(self.now, |view| after(view.answered, watch));
         match self.power_now(&s) {
             Fresh::On(seen) | Fresh::Unclear(seen) => self.violated(s, &seen),
             fresh => {
-                let ask = due || matches!(fresh, Fresh::Ask);
-                if ask && self.agent_down().is_none() {
-                    return self.act(s, why, Command::ReadPower);
+                let ask = due <= self.now || matches!(fresh, Fresh::Ask);
+                if !ask {
+                    let until = poll.map_or(due, |poll| due.min(after(self.now, poll)));
+                    return self.wait(s, why, until);
                 }
-                let poll = poll.map_or(watch, |p| p.min(watch));
-                self.wait(s, why, after(self.now, poll))
+                match self.agent_down() {
+                    None => self.act(s, why, Command::ReadPower),
+                    Some(_) => {
+                        let poll = poll.map_or(watch, |poll| poll.min(watch));
+                        self.wait(s, why, after(self.now, poll))
+                    }
+                }
             }
         }
     }

@@ -113,7 +113,7 @@ fn a7_baremetal_operator_is_asked_first_again_and_others_are_waited_for() {
     assert_eq!(s.step, Step::PoweringOn);
     assert_eq!(does(&o, &s, 17), Command::ReadPower);
     o.power = mk_power(17, PowerState::Off);
-    assert_eq!(waits(&o, &s, 18), (Because::PowerOnRunning, 23));
+    assert_eq!(waits(&o, &s, 17), (Because::PowerOnRunning, 18));
     o.power = mk_power(36, PowerState::Off);
     assert!(matches!(does(&o, &s, 37), Command::PowerOn { .. }));
     let key = "reboot.metal3.io/firmware";

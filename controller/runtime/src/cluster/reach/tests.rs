@@ -39,6 +39,7 @@ async fn serve(server: Server) -> Client {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let routes = Router::new()
         .route("/apis/storage.k8s.io/v1/volumeattachments", get(list))
+        .fallback(std::future::pending::<()>)
         .with_state(server);
     tokio::spawn(async move { axum::serve(listener, routes).await });
     Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap()
@@ -74,4 +75,27 @@ async fn f4_one_list_of_volumes_serves_all_who_wait_for_it_and_none_who_asks_lat
     assert_eq!(lists.recv().await, Some(2));
     assert!(lists.try_recv().is_err(), "no third list");
     assert!(reach.next.lock().is_none(), "and none is begun for nobody");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_an_api_that_is_silent_gives_up_with_the_first_of_them() {
+    let (begun, _lists) = mpsc::unbounded_channel();
+    let server = Server {
+        lists: Arc::default(),
+        begun,
+        let_go: Arc::new(Semaphore::new(0)),
+    };
+    let reach = Arc::new(Reach::new(serve(server).await));
+    let start = tokio::time::Instant::now();
+    let looks: Vec<_> = (0..LOOKS * 40)
+        .map(|_| {
+            let reach = reach.clone();
+            tokio::spawn(async move { reach.node("n".into(), "n", &LeaseMemory::default()).await })
+        })
+        .collect();
+    for look in looks {
+        assert!(look.await.unwrap().is_err());
+    }
+    assert!(start.elapsed() <= CALL_TIMEOUT * 3, "{:?}", start.elapsed());
+    assert!(reach.turn().await.is_ok(), "the next asks it again");
 }

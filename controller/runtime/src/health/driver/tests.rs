@@ -29,7 +29,7 @@ use crate::{
     leader::Leader,
     metrics::Metrics,
     object::{Key, Kind, Served},
-    writer::Writer,
+    writer::{Lane, Writer},
 };
 
 const MACHINES: &str = "cluster.x-k8s.io/v1beta2";
@@ -271,7 +271,7 @@ impl World {
         leading.wait_for(|leads| *leads).await.unwrap();
 
         let metrics = Metrics::new();
-        let (writer, writing) = Writer::new(leader.clone(), metrics.clone());
+        let (writer, writing) = Writer::new(&leader, metrics.clone(), Lane::Requests);
         tokio::spawn(writing);
         let (events, sending) = Events::new(client.clone(), &leader, writer.clone());
         tokio::spawn(sending);

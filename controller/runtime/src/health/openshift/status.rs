@@ -15,6 +15,7 @@ use crate::{
     api::ApiError,
     object::{Key, Kind},
     remediation::{NewCondition, both_lists},
+    writer::Lane,
 };
 
 /// What a check shall show.
@@ -100,7 +101,7 @@ fn conditions(
 
 /// Writes it.
 pub(super) async fn write(context: &Context, key: &Key, body: Value) -> Result<(), ApiError> {
-    match patch_status(context, Kind::OpenShiftCheck, key, body).await {
+    match patch_status(context, Lane::Words, Kind::OpenShiftCheck, key, body).await {
         Ok(object) => {
             context.index.apply(Kind::OpenShiftCheck, object);
             Ok(())
