@@ -20,7 +20,6 @@ use rackhand_tests::{
     cluster::apply_yaml,
     stage::{HostLink, LONG, NAMESPACE, RackSpec, Stage, StageConfig, wait_until},
 };
-use serde_json::Value;
 
 /// Its requests are of another kind: two of them for one Machine would be seen.
 const YOUNGER: &str = r#"
@@ -87,8 +86,10 @@ async fn scenario(stage: &Stage) -> Result<()> {
     stage.wait_back("rack-1").await?;
     stage.one_cycle("rack-1")?;
 
-    let gone = stage.checks().delete("older", &DeleteParams::default());
-    gone.await?;
+    stage
+        .checks()
+        .delete("older", &DeleteParams::default())
+        .await?;
     overlapping(stage, false).await?;
     ensure!(stage.host("rack-2")?.hang(), "it was not up");
     let requests = power_remediations(stage);
@@ -124,11 +125,13 @@ async fn overlapping(stage: &Stage, wanted: bool) -> Result<String> {
     let what = format!("younger says that another one acts: {wanted}");
     wait_until(&what, LONG, || async {
         let object = stage.checks().get("younger").await?;
-        let list = &object.data["status"]["v1beta2"]["conditions"];
-        let mut list = list.as_array().into_iter().flatten();
+        let mut list = object.data["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten();
         let found = list.find(|c| c["type"] == "Overlapping");
         let words = found.map(|c| c["message"].as_str().unwrap_or_default().to_owned());
-        let evaluated = object.data["status"]["expectedMachines"] == Value::from(2);
+        let evaluated = object.data["status"]["expectedMachines"] == 2;
         Ok(if words.is_some() == wanted && evaluated {
             Ok(words.unwrap_or_default())
         } else {
