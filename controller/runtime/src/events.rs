@@ -90,33 +90,47 @@ async fn run(
     // kube's own recorder counts Events of one reason together and keeps the words of the first.
     let mut said = Said::default();
     let mut sending = JoinSet::new();
+    let senders: Vec<_> = (0..CONCURRENT)
+        .map(|_| {
+            let (sender, turn) = mpsc::unbounded_channel();
+            sending.spawn(send_all(client.clone(), writer.clone(), turn));
+            sender
+        })
+        .collect();
     while let Some(told) = waiting.recv().await {
         let words = (&told.about.uid, &told.reason, &told.note);
         if !said.is_new(words, Instant::now()) {
             continue;
         }
-        while sending.len() >= CONCURRENT {
-            sending.join_next().await;
+        // What is said of one object arrives in its order.
+        let lane = said.keys.hash_one(&told.about.uid) % CONCURRENT as u64;
+        if let Some(sender) = usize::try_from(lane)
+            .ok()
+            .and_then(|lane| senders.get(lane))
+        {
+            sender.send(event(told, &instance)).ok();
         }
-        let event = event(told, &instance);
+    }
+    drop(senders);
+    while sending.join_next().await.is_some() {}
+}
+
+async fn send_all(client: Client, writer: Writer, mut turn: mpsc::UnboundedReceiver<Event>) {
+    while let Some(event) = turn.recv().await {
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
-        let writer = writer.clone();
-        sending.spawn(async move {
-            let sent = writer
-                .write("event", "event", move || async move {
-                    events
-                        .create(&PostParams::default(), &event)
-                        .await
-                        .map(drop)
-                })
-                .await;
-            if let Err(error) = sent {
-                tracing::debug!(%error, "an Event could not be sent");
-            }
-        });
+        let sent = writer
+            .write("event", "event", move || async move {
+                events
+                    .create(&PostParams::default(), &event)
+                    .await
+                    .map(drop)
+            })
+            .await;
+        if let Err(error) = sent {
+            tracing::debug!(%error, "an Event could not be sent");
+        }
     }
-    while sending.join_next().await.is_some() {}
 }
 
 /// What was said of late, as hashes: two that fall together cost one Event.
