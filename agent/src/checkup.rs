@@ -107,10 +107,6 @@ impl Shown for Row {
 }
 
 impl Ended for Row {
-    fn host(&self) -> &str {
-        &self.host
-    }
-
     fn result(&self) -> &str {
         self.result
     }

@@ -11,7 +11,7 @@ use futures::{StreamExt, stream};
 use crate::{
     cli::Output,
     ending::{End, Usage},
-    output::summary,
+    output::{Shown, summary},
     progress::Progress,
 };
 
@@ -21,10 +21,8 @@ const READ_AT_ONCE: usize = 4096;
 /// Hosts that are changed at the same time.
 const CHANGED_AT_ONCE: usize = 256;
 
-/// What came of one host.
-pub(crate) trait Ended {
-    /// Which.
-    fn host(&self) -> &str;
+/// What came of one host, by its name.
+pub(crate) trait Ended: Shown {
     /// In one word.
     fn result(&self) -> &str;
     /// For the exit code.
@@ -49,7 +47,7 @@ where
     let mut changing = stream::iter(hosts).map(change).buffered(CHANGED_AT_ONCE);
     let mut rows = Vec::new();
     while let Some(row) = changing.next().await {
-        progress.ended(row.host(), row.result(), row.end() == End::Done);
+        progress.ended(row.name(), row.result(), row.end() == End::Done);
         rows.push(row);
     }
     progress.clear();
@@ -60,7 +58,7 @@ where
 pub(crate) fn finish<R: Ended>(rows: &[R], output: Output, good: &str) -> ExitCode {
     if rows.len() > 1 && matches!(output, Output::Table | Output::Wide) {
         let outcomes: Vec<(&str, &str)> =
-            rows.iter().map(|row| (row.result(), row.host())).collect();
+            rows.iter().map(|row| (row.result(), row.name())).collect();
         eprintln!("{}", summary(&outcomes, good));
     }
     End::of(rows.iter().map(Ended::end)).code()

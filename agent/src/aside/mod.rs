@@ -107,10 +107,6 @@ impl Shown for Change {
 }
 
 impl Ended for Change {
-    fn host(&self) -> &str {
-        &self.host
-    }
-
     fn result(&self) -> &str {
         self.result
     }

@@ -86,10 +86,6 @@ impl Shown for Row {
 }
 
 impl Ended for Row {
-    fn host(&self) -> &str {
-        &self.host
-    }
-
     /// How it stands, or why that is not known.
     fn result(&self) -> &str {
         match self.end {

@@ -21,6 +21,8 @@ use rackhand_api::names::{GROUP, groups, kinds};
 
 pub(crate) use slim::Slim;
 
+use crate::api::{ApiError, words};
+
 /// Namespace and name; the namespace is empty for cluster-scoped objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
@@ -187,6 +189,17 @@ impl Served {
             .read()
             .get(&(kind.group().to_owned(), kind.kind().to_owned()))
             .cloned()
+    }
+
+    /// As [`Self::pinned`], with what was asked for in the error.
+    pub(crate) async fn resource_of(
+        &self,
+        client: &Client,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Option<ApiResource>, ApiError> {
+        let found = self.pinned(client, api_version, kind).await;
+        found.map_err(|e| ApiError::other(Key::new(api_version, kind).to_string(), words(&e)))
     }
 
     /// The resource that `apiVersion` and `kind` name literally (a template reference); `None`: not

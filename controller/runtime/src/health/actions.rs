@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Context,
-    recipe::{Read, Unusable, find, text},
+    recipe::{Read, Unusable, text},
 };
 use crate::{
     api::{ApiError, optional},
@@ -179,7 +179,11 @@ pub(super) async fn delete(
 ) -> Result<Acted, ApiError> {
     let kind = reference.request_kind();
     let what = format!("{kind} {request}");
-    let Some(resource) = find(context, &reference.api_version, kind).await? else {
+    let Some(resource) = context
+        .served
+        .resource_of(&context.client, &reference.api_version, kind)
+        .await?
+    else {
         return Ok(Acted::Withdrawn);
     };
     let requests = api(&context.client, &resource, &request.namespace);

@@ -21,7 +21,7 @@ use rackhand_api::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api::{call, optional},
+    api::{ApiError, call, optional},
     config::HealthChecks,
     watch::pause,
 };
@@ -62,14 +62,9 @@ impl Mine {
 
     /// Looks at the CRD once.
     pub(crate) async fn look(&self, client: &Client) {
-        let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-        let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
         let crd = self.crd;
-        match optional(call(format!("CRD {crd}"), crds.get(crd)).await) {
-            Ok(found) => {
-                let ours = found
-                    .and_then(|c| c.metadata.labels)
-                    .is_some_and(|l| l.get(CRD_LABEL).map(String::as_str) == Some(CRD_LABEL_VALUE));
+        match is_our_crd(client, crd).await {
+            Ok(ours) => {
                 if self.our_crd.swap(ours, Ordering::Relaxed) != ours {
                     tracing::info!(ours, "looked whose CRD {crd} is");
                 }
@@ -87,13 +82,7 @@ impl Mine {
 
     /// Whether we evaluate this check.
     pub(crate) fn evaluates(&self, check: &Meta) -> bool {
-        let annotated = check.is_annotated_true(EVALUATE_ANNOTATION);
-        match self.mode {
-            HealthChecks::None => false,
-            HealthChecks::All => true,
-            HealthChecks::Annotated => annotated,
-            HealthChecks::Auto => annotated || self.our_crd.load(Ordering::Relaxed),
-        }
+        evaluates(self.mode, self.our_crd.load(Ordering::Relaxed), check)
     }
 
     /// Whether our evaluation of it is paused. Beside the controller of its project, its pause is
@@ -107,6 +96,30 @@ impl Mine {
     /// in the condition `Paused`, which is not ours to write then: neither would ever give way.
     pub(crate) fn beside(check: &Meta) -> bool {
         check.has_annotation(CAPI_PAUSED_ANNOTATION) && check.is_annotated_true(EVALUATE_ANNOTATION)
+    }
+}
+
+/// Whether a CRD is the one that we ship.
+///
+/// # Errors
+/// The API server did not answer.
+pub(crate) async fn is_our_crd(client: &Client, crd: &str) -> Result<bool, ApiError> {
+    let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
+    let found = optional(call(format!("CRD {crd}"), crds.get(crd)).await)?;
+    Ok(found
+        .and_then(|c| c.metadata.labels)
+        .is_some_and(|l| l.get(CRD_LABEL).map(String::as_str) == Some(CRD_LABEL_VALUE)))
+}
+
+/// Whether we evaluate a check, where its CRD is ours or is not.
+pub(crate) fn evaluates(mode: HealthChecks, our_crd: bool, check: &Meta) -> bool {
+    let annotated = check.is_annotated_true(EVALUATE_ANNOTATION);
+    match mode {
+        HealthChecks::None => false,
+        HealthChecks::All => true,
+        HealthChecks::Annotated => annotated,
+        HealthChecks::Auto => annotated || our_crd,
     }
 }
 

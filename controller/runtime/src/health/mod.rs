@@ -31,7 +31,7 @@ use std::sync::Arc;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use mine::Mine;
+pub(crate) use mine::{Mine, evaluates, is_our_crd};
 pub(crate) use openshift::Mapi;
 pub(crate) use seen::{Seen, Selected, cluster_facts, rules};
 pub(crate) use shared::told as acting_words;

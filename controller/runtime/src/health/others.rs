@@ -21,7 +21,7 @@ use rackhand_api::views::TemplateRef;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, recipe::find};
+use super::Context;
 use crate::{object::Key, watch::pause};
 
 /// How long to wait before a kind that is not served is looked for again.
@@ -121,7 +121,10 @@ impl Others {
         cancel: CancellationToken,
     ) {
         loop {
-            let found = find(&context, &kind.api_version, &kind.kind).await;
+            let found = context
+                .served
+                .resource_of(&context.client, &kind.api_version, &kind.kind)
+                .await;
             match found {
                 Ok(Some(resource)) => {
                     tokio::select! {

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 
 use super::Context;
 use crate::{
-    api::{ApiError, call, optional, words},
-    object::{Key, api},
+    api::{ApiError, call, optional},
+    object::api,
 };
 
 /// How long a template is used as it was read.
@@ -82,7 +82,11 @@ pub(super) async fn read(
     };
     let name = format!("{} {namespace}/{}", reference.kind, reference.name);
     let version = &reference.api_version;
-    let Some(resource) = find(context, version, &reference.kind).await? else {
+    let Some(resource) = context
+        .served
+        .resource_of(&context.client, version, &reference.kind)
+        .await?
+    else {
         return not_found(format!("{name}: {version} is not served"));
     };
     let templates = api(&context.client, &resource, namespace);
@@ -95,30 +99,23 @@ pub(super) async fn read(
     };
     let api_version = text(&template.template, "apiVersion").unwrap_or_else(|| version.clone());
     let kind = text(&template.template, "kind").unwrap_or_else(|| reference.request_kind().into());
-    Ok(match find(context, &api_version, &kind).await? {
-        Some(resource) => Ok(Arc::new(Recipe {
-            reference,
-            template,
-            api_version,
-            kind,
-            resource,
-        })),
-        None => Err(Unusable {
-            reason: "RemediationRequestCreationFailed",
-            why: format!("{kind} of {api_version} is not served"),
-        }),
-    })
-}
-
-/// Where a kind is served in that version.
-pub(super) async fn find(
-    context: &Context,
-    api_version: &str,
-    kind: &str,
-) -> Result<Option<ApiResource>, ApiError> {
-    context
-        .served
-        .pinned(&context.client, api_version, kind)
-        .await
-        .map_err(|e| ApiError::other(Key::new(api_version, kind).to_string(), words(&e)))
+    Ok(
+        match context
+            .served
+            .resource_of(&context.client, &api_version, &kind)
+            .await?
+        {
+            Some(resource) => Ok(Arc::new(Recipe {
+                reference,
+                template,
+                api_version,
+                kind,
+                resource,
+            })),
+            None => Err(Unusable {
+                reason: "RemediationRequestCreationFailed",
+                why: format!("{kind} of {api_version} is not served"),
+            }),
+        },
+    )
 }

@@ -175,7 +175,11 @@ impl Errand {
         outcome: &mut Outcome,
     ) -> Result<(), ApiError> {
         let what = format!("{} {}/{}", request.kind, request.namespace, request.name);
-        let found = templates::find(&self.context, &request.api_version, &request.kind).await?;
+        let found = self
+            .context
+            .served
+            .resource_of(&self.context.client, &request.api_version, &request.kind)
+            .await?;
         let Some(resource) = found else {
             outcome.gone.push(request);
             return Ok(());
@@ -212,7 +216,11 @@ impl Errand {
         outcome: &mut Outcome,
     ) -> Result<(), ApiError> {
         let what = format!("{} {}/{}", request.kind, request.namespace, request.name);
-        let found = templates::find(&self.context, &request.api_version, &request.kind).await?;
+        let found = self
+            .context
+            .served
+            .resource_of(&self.context.client, &request.api_version, &request.kind)
+            .await?;
         let Some(resource) = found else {
             return Ok(());
         };

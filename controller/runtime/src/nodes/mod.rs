@@ -17,7 +17,6 @@ mod seen;
 mod status;
 mod templates;
 mod watches;
-mod whose;
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Context, rules::template};
 use crate::{
-    api::{ApiError, call, optional, words},
+    api::{ApiError, call, optional},
     object::{Key, api},
 };
 
@@ -32,19 +32,6 @@ pub(super) struct Recipe {
     body: Map<String, Value>,
     /// Several of one kind may be there for one Node, so their names say more than its name.
     several: bool,
-}
-
-/// Where a kind is served in that version.
-pub(super) async fn find(
-    context: &Context,
-    api_version: &str,
-    kind: &str,
-) -> Result<Option<ApiResource>, ApiError> {
-    context
-        .served
-        .pinned(&context.client, api_version, kind)
-        .await
-        .map_err(|e| ApiError::other(Key::new(api_version, kind).to_string(), words(&e)))
 }
 
 /// Reads every template of a check. Returns why the check is disabled, if it is.
@@ -79,7 +66,11 @@ pub(super) async fn one(
     if reference.request_kind() == kind {
         return invalid(format!("the kind of {what} does not end with \"Template\""));
     }
-    let Some(resource) = find(context, version, kind).await? else {
+    let Some(resource) = context
+        .served
+        .resource_of(&context.client, version, kind)
+        .await?
+    else {
         return missing(format!("{what}: {kind} of {version} is not served"));
     };
     let templates = api(&context.client, &resource, &reference.namespace);
@@ -109,17 +100,23 @@ pub(super) async fn one(
         ));
     }
     let request = reference.request_kind();
-    Ok(match find(context, version, request).await? {
-        Some(resource) => Ok(Recipe {
-            resource,
-            body,
-            several: several || shared,
-        }),
-        None => Err(Disabled {
-            reason: "RemediationTemplateNotFound",
-            message: format!("{request} of {version} is not served"),
-        }),
-    })
+    Ok(
+        match context
+            .served
+            .resource_of(&context.client, version, request)
+            .await?
+        {
+            Some(resource) => Ok(Recipe {
+                resource,
+                body,
+                several: several || shared,
+            }),
+            None => Err(Disabled {
+                reason: "RemediationTemplateNotFound",
+                message: format!("{request} of {version} is not served"),
+            }),
+        },
+    )
 }
 
 /// FNV-1a: the name of a remediation must be the same after a restart.

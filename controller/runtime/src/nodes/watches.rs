@@ -19,7 +19,6 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Context,
     seen::{KnownNode, WireNode},
-    templates::find,
 };
 use crate::{
     api::words,
@@ -150,7 +149,11 @@ pub(super) async fn requests(
     cancel: CancellationToken,
 ) {
     loop {
-        match find(&context, &of.api_version, &of.kind).await {
+        match context
+            .served
+            .resource_of(&context.client, &of.api_version, &of.kind)
+            .await
+        {
             Ok(Some(resource)) => {
                 let objects: Api<Slim> = match of.namespace.as_str() {
                     "" => Api::all_with(context.client.clone(), &resource),

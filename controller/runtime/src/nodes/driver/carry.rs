@@ -13,12 +13,14 @@ use tokio::task::{Id, JoinError};
 use super::{Driver, Item, LOOK_CRD, Timer};
 use crate::{
     api::ApiError,
+    health::is_our_crd,
     nodes::{
         actions::{Errand, Outcome},
-        status, templates, whose,
+        status, templates,
     },
 };
 
+const CRD: &str = "nodehealthchecks.remediation.medik8s.io";
 /// Time between two looks at templates that can be used.
 const LOOK_USABLE: Duration = Duration::from_secs(60);
 /// Time between two looks at templates that cannot (nodehealthcheck.md 2, step 3).
@@ -61,7 +63,7 @@ impl Driver {
     pub(super) fn look_at_crd(&mut self) {
         let client = self.context.client.clone();
         self.spawn(UnderWay::Crd, async move {
-            Done::Crd(whose::is_our_crd(&client).await)
+            Done::Crd(is_our_crd(&client, CRD).await)
         });
     }
 

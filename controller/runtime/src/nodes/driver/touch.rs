@@ -16,11 +16,11 @@ use rackhand_core::nodes::{Fleet, Memory, RequestId};
 
 use super::{Driver, KindWatch, Watched};
 use crate::{
+    health::evaluates,
     nodes::{
         rules, seen,
         seen::KnownNode,
         watches::{self, News, Requests},
-        whose,
     },
     object::Key,
 };
@@ -109,7 +109,7 @@ impl Driver {
                 return;
             }
         };
-        let ours = whose::evaluates(self.context.mode, our_crd, &view.meta);
+        let ours = evaluates(self.context.mode, our_crd, &view.meta);
         if !ours || view.meta.is_deleting() {
             self.drop_check(name);
             return;
