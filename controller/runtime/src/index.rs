@@ -10,6 +10,7 @@ mod node;
 mod openshift;
 mod pack;
 mod trim;
+mod wire_time;
 mod workloads;
 
 use std::{

@@ -3,14 +3,19 @@
 //! Owns keeping the index fresh. Must never stop for one bad object, or for a kind that is not
 //! installed (yet).
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
-use futures::{StreamExt, pin_mut};
+use futures::{FutureExt, Stream, StreamExt, pin_mut, stream};
 use kube::{
-    Api, Client,
-    runtime::{WatchStreamExt, watcher},
+    Api, Client, Resource,
+    runtime::{
+        WatchStreamExt,
+        utils::Backoff,
+        watcher::{self, DefaultBackoff, Event},
+    },
 };
-use tokio::sync::watch;
+use serde::de::DeserializeOwned;
+use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -23,10 +28,77 @@ use crate::{
 const RETRY_MISSING: Duration = Duration::from_secs(10);
 /// Seconds after which a watch is asked for anew, from where it was; a connection that is dead and does
 /// not say so is noticed a few seconds later.
-pub(crate) const WATCH_LASTS: u32 = 60;
+const WATCH_LASTS: u32 = 60;
 
 /// Objects in one answer to a list: few enough that a large fleet is never in memory whole.
-pub(crate) const PAGE: u32 = 100;
+const PAGE: u32 = 100;
+
+/// Time in which heartbeats gather.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// What is told of a kind; a watch that fails is taken up again.
+pub(crate) fn events<K>(objects: Api<K>) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let config = watcher::Config::default()
+        .timeout(WATCH_LASTS)
+        .page_size(PAGE);
+    watcher::watcher(objects, config).backoff(OnceFailed::default())
+}
+
+/// The same of a kind that tells something all the time, as Nodes do with their heartbeats. What comes
+/// within [`GATHER`] of the last news is taken together: to be woken for each costs several times as
+/// much as to read it. News after a silence are told at once.
+pub(crate) fn gathered<K>(
+    events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
+) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
+where
+    K: Send,
+{
+    stream::unfold(
+        (Box::pin(events), false),
+        |(mut events, mut gathers)| async move {
+            let event = loop {
+                if !gathers {
+                    break events.next().await;
+                }
+                // Nobody is woken meanwhile.
+                match events.next().now_or_never() {
+                    Some(event) => break event,
+                    None => sleep(GATHER).await,
+                }
+                gathers = false;
+            }?;
+            let gathers = matches!(event, Ok(Event::Apply(_) | Event::Delete(_)));
+            Some((event, (events, gathers)))
+        },
+    )
+}
+
+/// The library's backoff, which computes its first wait anew at each event, if a watch has failed.
+#[derive(Default)]
+struct OnceFailed {
+    backoff: DefaultBackoff,
+    failed: bool,
+}
+
+impl Iterator for OnceFailed {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.failed = true;
+        self.backoff.next()
+    }
+}
+
+impl Backoff for OnceFailed {
+    fn reset(&mut self) {
+        if std::mem::take(&mut self.failed) {
+            self.backoff.reset();
+        }
+    }
+}
 
 /// Keeps one kind fresh until `cancel`. `synced` turns true once it is known, or known to be
 /// missing.
@@ -74,10 +146,7 @@ pub(crate) async fn watch_kind(
             "" => Api::all_with(client.clone(), &resource),
             namespace => Api::namespaced_with(client.clone(), namespace, &resource),
         };
-        let config = watcher::Config::default()
-            .timeout(WATCH_LASTS)
-            .page_size(PAGE);
-        let stream = watcher(objects, config).default_backoff();
+        let stream = events(objects);
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
         loop {
@@ -86,17 +155,17 @@ pub(crate) async fn watch_kind(
                 event = stream.next() => event,
             };
             match event {
-                Some(Ok(watcher::Event::Init)) => listed.clear(),
-                Some(Ok(watcher::Event::InitApply(Slim(object)))) => {
+                Some(Ok(Event::Init)) => listed.clear(),
+                Some(Ok(Event::InitApply(Slim(object)))) => {
                     listed.insert(Key::of(&object));
                     index.apply(kind, object);
                 }
-                Some(Ok(watcher::Event::InitDone)) => {
+                Some(Ok(Event::InitDone)) => {
                     index.retain(kind, &listed);
                     synced.send_replace(true);
                 }
-                Some(Ok(watcher::Event::Apply(Slim(object)))) => index.apply(kind, object),
-                Some(Ok(watcher::Event::Delete(Slim(object)))) => {
+                Some(Ok(Event::Apply(Slim(object)))) => index.apply(kind, object),
+                Some(Ok(Event::Delete(Slim(object)))) => {
                     index.delete(kind, &Key::of(&object));
                 }
                 Some(Err(error)) => {
@@ -113,5 +182,65 @@ pub(crate) async fn pause(cancel: &CancellationToken, time: Duration) -> bool {
     tokio::select! {
         () = cancel.cancelled() => true,
         () = tokio::time::sleep(time) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Node;
+    use tokio::{
+        sync::mpsc,
+        time::{Instant, timeout},
+    };
+    use tokio_stream::wrappers::UnboundedReceiverStream;
+
+    use super::*;
+
+    type Item = watcher::Result<Event<Node>>;
+
+    fn heartbeat() -> Item {
+        Ok(Event::Apply(Node::default()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn news_after_a_silence_are_told_at_once_and_those_that_follow_together() {
+        let (told, heard) = mpsc::unbounded_channel::<Item>();
+        let stream = gathered(UnboundedReceiverStream::new(heard));
+        pin_mut!(stream);
+        let start = Instant::now();
+        told.send(heartbeat()).unwrap();
+        assert!(stream.next().await.is_some());
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        let second = timeout(Duration::from_millis(1), stream.next());
+        assert!(second.await.is_err());
+        for _ in 0..3 {
+            told.send(heartbeat()).unwrap();
+        }
+        assert!(stream.next().await.is_some());
+        assert_eq!(start.elapsed(), GATHER);
+        for _ in 0..2 {
+            assert!(stream.next().await.is_some());
+        }
+        assert_eq!(start.elapsed(), GATHER, "what has come is told together");
+        drop(told);
+        assert!(stream.next().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_is_not_held_up() {
+        let (told, heard) = mpsc::unbounded_channel::<Item>();
+        let stream = gathered(UnboundedReceiverStream::new(heard));
+        pin_mut!(stream);
+        let start = Instant::now();
+        for event in [
+            Event::Init,
+            Event::InitApply(Node::default()),
+            Event::InitDone,
+        ] {
+            told.send(Ok(event)).unwrap();
+            assert!(stream.next().await.is_some());
+            assert!(stream.next().now_or_never().is_none());
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
     }
 }

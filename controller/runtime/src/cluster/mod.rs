@@ -15,10 +15,7 @@ use std::{
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{
-    Api, Client, ResourceExt,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, Client, ResourceExt, runtime::watcher::Event};
 use parking_lot::RwLock;
 use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
 use tokio::task::JoinSet;
@@ -32,7 +29,7 @@ use crate::{
     api::{call, words, workload_client},
     index::{Connection, Index, SeenNode},
     object::Key,
-    watch::{PAGE, WATCH_LASTS, pause},
+    watch::{events, gathered, pause},
 };
 
 /// Time between probes of a workload API, as Cluster API has it.
@@ -147,10 +144,7 @@ impl Workloads {
         cancel: &CancellationToken,
     ) -> String {
         let nodes: Api<SeenNode> = Api::all(client.clone());
-        let config = watcher::Config::default()
-            .timeout(WATCH_LASTS)
-            .page_size(PAGE);
-        let stream = watcher(nodes, config).default_backoff();
+        let stream = gathered(events(nodes));
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
         let mut connected = false;
@@ -162,20 +156,20 @@ impl Workloads {
             tokio::select! {
                 () = cancel.cancelled() => return "stopped".into(),
                 event = stream.next() => match event {
-                    Some(Ok(watcher::Event::Init)) => listed.clear(),
-                    Some(Ok(watcher::Event::InitApply(node))) => {
+                    Some(Ok(Event::Init)) => listed.clear(),
+                    Some(Ok(Event::InitApply(node))) => {
                         listed.insert(node.name_any());
                         index.apply_seen_node(key, node);
                     }
-                    Some(Ok(watcher::Event::InitDone)) => {
+                    Some(Ok(Event::InitDone)) => {
                         index.retain_nodes(key, &listed);
                         connected = true;
                         failures = 0;
                         tracing::info!(cluster = %key, nodes = listed.len(), "workload cluster connected");
                         index.set_connection(key, Connection::Up);
                     }
-                    Some(Ok(watcher::Event::Apply(node))) => index.apply_seen_node(key, node),
-                    Some(Ok(watcher::Event::Delete(node))) => index.delete_node(key, &node.name_any()),
+                    Some(Ok(Event::Apply(node))) => index.apply_seen_node(key, node),
+                    Some(Ok(Event::Delete(node))) => index.delete_node(key, &node.name_any()),
                     Some(Err(error)) => {
                         last_error = error.to_string();
                         // Before the first list nobody knows the Nodes: most often a right is missing.

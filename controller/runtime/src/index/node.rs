@@ -22,6 +22,8 @@ use serde::{
     de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
 
+use super::wire_time::WireTime;
+
 /// Labels that tell the control plane, OpenShift and a BareMetalHost; the first is a prefix.
 const LABELS: [&str; 3] = [
     "node-role.kubernetes.io/",
@@ -68,7 +70,7 @@ struct Status {
 #[serde(rename_all = "camelCase")]
 struct Condition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    last_transition_time: Option<Time>,
+    last_transition_time: Option<WireTime>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(default)]
@@ -262,7 +264,7 @@ impl From<Node> for SeenNode {
                         type_: c.type_,
                         status: c.status,
                         reason: c.reason,
-                        last_transition_time: c.last_transition_time,
+                        last_transition_time: c.last_transition_time.map(WireTime::from),
                     };
                     list.into_iter().map(seen).collect()
                 }),
@@ -293,7 +295,7 @@ impl SeenNode {
     pub(crate) fn into_conditions(self) -> impl Iterator<Item = NodeCondition> {
         let list = self.status.conditions.unwrap_or_default();
         list.into_iter().map(|c| {
-            let since = c.last_transition_time.map(|t| t.0);
+            let since = c.last_transition_time.and_then(|t| t.timestamp());
             (c.type_, c.status, c.reason, since)
         })
     }

@@ -3,16 +3,15 @@
 //! Owns telling what has changed. Must never say that there is nothing before the first list has
 //! told.
 
-use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use futures::{StreamExt, pin_mut};
+use futures::{Stream, StreamExt, pin_mut};
 use kube::{
     Api, Resource,
     api::DynamicObject,
-    runtime::{WatchStreamExt, watcher},
+    runtime::watcher::{self, Event},
 };
 use rackhand_api::names::{groups, kinds};
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +22,7 @@ use super::{
 use crate::{
     api::words,
     object::{Key, Slim, api},
-    watch::{PAGE, WATCH_LASTS, pause},
+    watch::{events, gathered, pause},
 };
 
 /// How long to wait before a kind that is not served is looked for again.
@@ -55,7 +54,7 @@ pub(super) type Sender = mpsc::UnboundedSender<News>;
 
 /// Follows one kind until its watch ends or `cancel`.
 async fn follow<K>(
-    objects: Api<K>,
+    stream: impl Stream<Item = watcher::Result<Event<K>>>,
     kind: &str,
     cancel: &CancellationToken,
     news: &Sender,
@@ -63,12 +62,8 @@ async fn follow<K>(
     gone: impl Fn(Key) -> News,
     all: impl Fn(BTreeSet<Key>) -> News,
 ) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource,
 {
-    let config = watcher::Config::default()
-        .timeout(WATCH_LASTS)
-        .page_size(PAGE);
-    let stream = watcher(objects, config).default_backoff();
     pin_mut!(stream);
     let key = |object: &K| {
         let meta = object.meta();
@@ -84,17 +79,17 @@ async fn follow<K>(
             event = stream.next() => event,
         };
         let told = match event {
-            Some(Ok(watcher::Event::Init)) => {
+            Some(Ok(Event::Init)) => {
                 listed.clear();
                 continue;
             }
-            Some(Ok(watcher::Event::InitApply(object))) => {
+            Some(Ok(Event::InitApply(object))) => {
                 listed.insert(key(&object));
                 put(object)
             }
-            Some(Ok(watcher::Event::InitDone)) => all(std::mem::take(&mut listed)),
-            Some(Ok(watcher::Event::Apply(object))) => put(object),
-            Some(Ok(watcher::Event::Delete(object))) => gone(key(&object)),
+            Some(Ok(Event::InitDone)) => all(std::mem::take(&mut listed)),
+            Some(Ok(Event::Apply(object))) => put(object),
+            Some(Ok(Event::Delete(object))) => gone(key(&object)),
             Some(Err(error)) => {
                 tracing::warn!(kind, %error, "watch interrupted; it is taken up again");
                 continue;
@@ -117,7 +112,16 @@ pub(super) async fn checks(context: Arc<Context>, news: Sender, cancel: Cancella
                 let objects: Api<Slim> = Api::all_with(context.client.clone(), &resource);
                 let put = |Slim(object)| News::Check(Box::new(object));
                 let gone = |key: Key| News::CheckGone(key.name);
-                follow(objects, kind, &cancel, &news, put, gone, News::Checks).await;
+                follow(
+                    events(objects),
+                    kind,
+                    &cancel,
+                    &news,
+                    put,
+                    gone,
+                    News::Checks,
+                )
+                .await;
             }
             Ok(None) => tracing::debug!(kind, "kind is not installed; looking again later"),
             Err(error) => tracing::warn!(kind, error = words(&error), "cannot ask for the kind"),
@@ -134,7 +138,16 @@ pub(super) async fn nodes(context: Arc<Context>, news: Sender, cancel: Cancellat
         let objects: Api<WireNode> = Api::all(context.client.clone());
         let put = |node: WireNode| News::Node(node.into());
         let gone = |key: Key| News::NodeGone(key.name);
-        follow(objects, "Node", &cancel, &news, put, gone, News::Nodes).await;
+        follow(
+            gathered(events(objects)),
+            "Node",
+            &cancel,
+            &news,
+            put,
+            gone,
+            News::Nodes,
+        )
+        .await;
         if pause(&cancel, RETRY).await {
             return;
         }
@@ -162,7 +175,7 @@ pub(super) async fn requests(
                 let put = |Slim(object)| News::Request(Box::new(object));
                 let gone = |key| News::RequestGone(of.clone(), key);
                 let all = |keys| News::RequestList(of.clone(), keys);
-                follow(objects, &of.kind, &cancel, &news, put, gone, all).await;
+                follow(events(objects), &of.kind, &cancel, &news, put, gone, all).await;
             }
             // What is not served has no objects.
             Ok(None) => {
