@@ -49,12 +49,12 @@ impl TlsFiles {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}: {why}")]
     Read {
         /// Which file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        why: io::Error,
     },
     /// Not PEM, or no item of the right kind in it.
     #[error("{path}: holds no {expected} in PEM")]
@@ -105,12 +105,12 @@ pub enum TlsError {
         reason: String,
     },
     /// Certificate without a role.
-    #[error("certificate {path}: {source}")]
+    #[error("certificate {path}: {why}")]
     Identity {
         /// Which file.
         path: PathBuf,
         /// What is wrong with it.
-        source: IdentityError,
+        why: IdentityError,
     },
     /// Certificate of another role than this process has.
     #[error("certificate {path} is for {found}: expected a URI SAN {expected}")]
@@ -178,9 +178,9 @@ impl Material {
             now,
         )?;
         let leaf = key.cert.first().ok_or_else(|| no_pem(&files.cert))?;
-        let id = SpiffeId::from_certificate(leaf).map_err(|source| TlsError::Identity {
+        let id = SpiffeId::from_certificate(leaf).map_err(|why| TlsError::Identity {
             path: files.cert.clone(),
-            source,
+            why,
         })?;
         let mut roots = RootCertStore::empty();
         for ca in certificates(&files.ca, &contents.ca)? {
@@ -231,9 +231,9 @@ pub(super) fn pair(
 }
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Read {
+    std::fs::read(path).map_err(|why| TlsError::Read {
         path: path.to_owned(),
-        source,
+        why,
     })
 }
 
