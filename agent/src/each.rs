@@ -7,11 +7,14 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
+use rackhand_proto::v1::{self, power_client::PowerClient};
+use tonic::transport::Channel;
 
 use crate::{
-    cli::Output,
+    cli::{Common, Hosts, Output},
     ending::{End, Usage},
     output::{Shown, summary},
+    power::{chosen, connect, known},
     progress::Progress,
 };
 
@@ -36,6 +39,26 @@ where
 {
     let reading = stream::iter(hosts).map(read).buffered(READ_AT_ONCE);
     reading.collect().await
+}
+
+/// Reads something of each host that is meant, by the agent that is named; with what that agent
+/// knows of its hosts.
+///
+/// # Errors
+/// There is no way to the agent, or the hosts make no sense.
+pub(crate) async fn read_chosen<R, F>(
+    hosts: &Hosts,
+    common: &Common,
+    one: impl Fn(PowerClient<Channel>, String) -> F,
+) -> anyhow::Result<(Vec<R>, v1::ListHostsResponse)>
+where
+    F: Future<Output = R>,
+{
+    let mut client = connect(common).await?;
+    let known = known(&mut client).await?;
+    let hosts = chosen(hosts, &known)?;
+    let rows = read(hosts, |host| one(client.clone(), host)).await;
+    Ok((rows, known))
 }
 
 /// Changes something of each, and tells how far it is.
