@@ -1,5 +1,6 @@
 //! `power`: a person's hand on the running agent.
 
+mod follow;
 mod status;
 mod switch;
 
