@@ -16,6 +16,7 @@ use crate::{
     output::{Shown, summary},
     power::{chosen, connect, known},
     progress::Progress,
+    trouble::unreachable,
 };
 
 /// Hosts that are read at the same time: as many as a rack agent has, so that dead ones keep no
@@ -83,6 +84,10 @@ pub(crate) fn finish<R: Ended>(rows: &[R], output: Output, good: &str) -> ExitCo
         let outcomes: Vec<(&str, &str)> =
             rows.iter().map(|row| (row.result(), row.name())).collect();
         eprintln!("{}", summary(&outcomes, good));
+    }
+    let dead = rows.iter().find(|row| row.end() == End::Unreachable);
+    if let (Some(row), Output::Table | Output::Wide) = (dead, output) {
+        eprintln!("{}", unreachable(row.name()));
     }
     End::of(rows.iter().map(Ended::end)).code()
 }

@@ -10,7 +10,10 @@ mod tests;
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 pub(crate) use aside::{
     BootAction, BootArgs, BootDevice, BootSetArgs, EventsAction, EventsArgs, EventsClearArgs,
@@ -79,6 +82,27 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write manual pages into a directory.
     Man(ManArgs),
+}
+
+/// The arguments that we were given; ends the program where they make no sense.
+pub(crate) fn parsed() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        if is_all(&error) {
+            eprintln!("error: {NOT_ALL}");
+            std::process::exit(2);
+        }
+        error.exit()
+    })
+}
+
+const NOT_ALL: &str = "what changes hosts takes no --all: name them, or all of a rack by rack=NAME \
+                       (`host list` shows them)";
+
+/// Whether somebody meant every host where each has to be named.
+fn is_all(error: &clap::Error) -> bool {
+    let said = error.get(ContextKind::InvalidArg);
+    error.kind() == ErrorKind::UnknownArgument
+        && matches!(said, Some(ContextValue::String(word)) if word == "--all")
 }
 
 /// Which hosts, where all of them may be meant.

@@ -70,3 +70,16 @@ fn only_a_soft_off_has_a_limit_and_can_be_forced() {
     assert!(parse("rackhand-agent power reset a b --force").is_ok());
     assert!(parse("rackhand-agent power nmi a --soft").is_err());
 }
+
+#[test]
+fn all_is_not_a_name_where_hosts_are_changed() {
+    let parse = |args: &str| Cli::try_parse_from(args.split(' ')).map(|_| ());
+    for changes in ["power off --all", "boot-device set pxe --all"] {
+        let error = parse(&format!("rackhand-agent {changes}")).unwrap_err();
+        assert!(is_all(&error), "{changes}: {error}");
+    }
+    assert!(!is_all(
+        &parse("rackhand-agent power off a --every").unwrap_err()
+    ));
+    assert!(parse("rackhand-agent power status --all").is_ok());
+}

@@ -196,7 +196,7 @@ impl Engine {
             .ok_or_else(|| {
                 Refusal::UnknownOperation.status(format!(
                     "operation {id} is not known to this agent; it was never begun here, or it was \
-                 long ago"
+                 long ago. `operations list` shows the others"
                 ))
             })
     }
