@@ -15,7 +15,6 @@ use crate::{
     each::{self, Ended},
     ending::{End, Fault},
     output::{Shown, print, table},
-    power::{chosen, connect, known},
 };
 
 /// One thing that was looked at.
@@ -117,10 +116,8 @@ impl Ended for Row {
 }
 
 pub(crate) async fn check(args: HostCheckArgs) -> anyhow::Result<ExitCode> {
-    let mut client = connect(&args.common).await?;
-    let known = known(&mut client).await?;
-    let hosts = chosen(&args.hosts, &known)?;
-    let rows = each::read(hosts, |host| one(client.clone(), host, &args)).await;
+    let read = |client, host| one(client, host, &args);
+    let (rows, _) = each::read_chosen(&args.hosts, &args.common, read).await?;
     match args.common.output {
         Output::Table => print!("{}", lines(&rows, false)),
         Output::Wide => print!("{}", lines(&rows, true)),

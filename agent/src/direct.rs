@@ -13,7 +13,7 @@ use rackhand_agent_service::{Agent, Hardware, StartError, config::Config};
 use tempfile::TempDir;
 
 use crate::{
-    cli::{Command, Common, PowerAction, PowerArgs},
+    cli::{Command, Common, PowerArgs},
     ending::{Refused, Usage},
 };
 
@@ -50,15 +50,7 @@ fn sense(command: &Command) -> Result<(), &'static str> {
         Command::Operations(_) => {
             return Err("operations are those of a running agent: leave out --direct");
         }
-        Command::Power(PowerArgs { action }) => match action {
-            PowerAction::Status(_) => false,
-            PowerAction::On(args) | PowerAction::Reset(args) | PowerAction::Nmi(args) => {
-                args.no_wait
-            }
-            PowerAction::Off(args) => args.switch.no_wait,
-            PowerAction::SoftOff(args) => args.switch.no_wait,
-            PowerAction::Cycle(args) => args.switch.no_wait,
-        },
+        Command::Power(PowerArgs { action }) => action.switch().is_some_and(|args| args.no_wait),
         _ => false,
     };
     if no_wait {

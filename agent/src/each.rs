@@ -7,12 +7,16 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
+use rackhand_proto::v1::{self, power_client::PowerClient};
+use tonic::transport::Channel;
 
 use crate::{
-    cli::Output,
+    cli::{Common, Hosts, Output},
     ending::{End, Usage},
     output::{Shown, summary},
+    power::{chosen, connect, known},
     progress::Progress,
+    trouble::unreachable,
 };
 
 /// Hosts that are read at the same time: as many as a rack agent has, so that dead ones keep no
@@ -38,6 +42,26 @@ where
     reading.collect().await
 }
 
+/// Reads something of each host that is meant, by the agent that is named; with what that agent
+/// knows of its hosts.
+///
+/// # Errors
+/// There is no way to the agent, or the hosts make no sense.
+pub(crate) async fn read_chosen<R, F>(
+    hosts: &Hosts,
+    common: &Common,
+    one: impl Fn(PowerClient<Channel>, String) -> F,
+) -> anyhow::Result<(Vec<R>, v1::ListHostsResponse)>
+where
+    F: Future<Output = R>,
+{
+    let mut client = connect(common).await?;
+    let known = known(&mut client).await?;
+    let hosts = chosen(hosts, &known)?;
+    let rows = read(hosts, |host| one(client.clone(), host)).await;
+    Ok((rows, known))
+}
+
 /// Changes something of each, and tells how far it is.
 pub(crate) async fn change<R: Ended, F>(hosts: Vec<String>, change: impl Fn(String) -> F) -> Vec<R>
 where
@@ -60,6 +84,10 @@ pub(crate) fn finish<R: Ended>(rows: &[R], output: Output, good: &str) -> ExitCo
         let outcomes: Vec<(&str, &str)> =
             rows.iter().map(|row| (row.result(), row.name())).collect();
         eprintln!("{}", summary(&outcomes, good));
+    }
+    let dead = rows.iter().find(|row| row.end() == End::Unreachable);
+    if let (Some(row), Output::Table | Output::Wide) = (dead, output) {
+        eprintln!("{}", unreachable(row.name()));
     }
     End::of(rows.iter().map(Ended::end)).code()
 }

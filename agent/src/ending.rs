@@ -108,11 +108,11 @@ impl Fault {
 
 /// There is no way to the agent.
 #[derive(Debug)]
-pub(crate) struct NoAgent(pub(crate) anyhow::Error);
+pub(crate) struct NoAgent(pub(crate) String);
 
 impl fmt::Display for NoAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", self.0)
+        f.write_str(&self.0)
     }
 }
 

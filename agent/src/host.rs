@@ -114,7 +114,7 @@ pub(crate) async fn host(args: HostArgs) -> anyhow::Result<ExitCode> {
                 .map(|host| Row::of(&known.rack, host))
                 .collect();
             print(&rows, args.common.output)?;
-            Ok(missing(&names, rows.len()))
+            Ok(missing(&names, &known))
         }
         HostAction::Check(args) => checkup::check(args).await,
         HostAction::Show(args) => {
@@ -147,13 +147,20 @@ pub(crate) async fn host(args: HostArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Names that the rack does not know are said, and end the command badly.
-fn missing(names: &[String], found: usize) -> ExitCode {
-    if names.len() == found {
+fn missing(names: &[String], known: &v1::ListHostsResponse) -> ExitCode {
+    let is_known = |name: &String| known.hosts.iter().any(|host| host.name == *name);
+    let unknown: Vec<&str> = names
+        .iter()
+        .filter(|name| !is_known(name))
+        .map(String::as_str)
+        .collect();
+    if unknown.is_empty() {
         return ExitCode::SUCCESS;
     }
     eprintln!(
-        "{} of the names are not in the inventory",
-        names.len() - found
+        "not in the inventory of rack {}: {}",
+        known.rack,
+        unknown.join(", ")
     );
     End::Failed.code()
 }

@@ -22,12 +22,11 @@ mod progress;
 mod select;
 mod serve;
 mod sim;
+mod trouble;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use cli::{Cli, Command};
+use cli::Command;
 
 /// What we were called for: the name decides.
 enum Work {
@@ -44,7 +43,7 @@ fn main() -> ExitCode {
         let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
         Work::Fence(arguments.collect())
     } else {
-        Work::Command(Cli::parse().command)
+        Work::Command(cli::parsed().command)
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -68,7 +67,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", trouble::told(&error));
             ending::code_of(&error)
         }
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use jiff::Timestamp;
-use rackhand_proto::{classify, convert::timestamp_from_proto, v1};
+use rackhand_proto::{convert::timestamp_from_proto, v1};
 use serde::Serialize;
 use tonic::Request;
 
@@ -12,6 +12,7 @@ use crate::{
     cli::{OperationsAction, OperationsArgs, Output},
     output::{Shown, outcome_word, print, state_word},
     power::{PATIENT, connect},
+    trouble,
 };
 
 #[derive(Debug, Serialize)]
@@ -113,7 +114,11 @@ pub(crate) async fn operations(args: OperationsArgs) -> anyhow::Result<ExitCode>
                 limit: args.limit,
                 ..v1::ListOperationsRequest::default()
             };
-            print(&list(&args.common, asked).await?, args.common.output)?;
+            let rows = list(&args.common, asked).await?;
+            print(&rows, args.common.output)?;
+            if rows.is_empty() && matches!(args.common.output, Output::Table | Output::Wide) {
+                eprintln!("no such operation is known to this agent; `host list` shows its hosts");
+            }
         }
         OperationsAction::Show(args) => {
             let row = one(&args.common, &args.operation).await?;
@@ -132,7 +137,7 @@ pub(crate) async fn operations(args: OperationsArgs) -> anyhow::Result<ExitCode>
             client
                 .cancel(request)
                 .await
-                .map_err(|status| classify(&status))?;
+                .map_err(|status| trouble::call(&status))?;
             let row = one(&args.common, &args.operation).await?;
             if row.result == "running" {
                 eprintln!("it ends before its next command; what was sent stays sent");
@@ -150,7 +155,9 @@ async fn list(
     let mut request = Request::new(asked);
     request.set_timeout(PATIENT);
     let listed = connect(common).await?.list_operations(request).await;
-    let listed = listed.map_err(|status| classify(&status))?.into_inner();
+    let listed = listed
+        .map_err(|status| trouble::call(&status))?
+        .into_inner();
     Ok(listed.operations.into_iter().map(Row::of).collect())
 }
 

@@ -76,7 +76,10 @@ pub(crate) fn hosts(
                 let of = known.iter().filter(|host| has(host, rack, key, value));
                 names.extend(of.map(|host| host.name.clone()));
                 if names.len() == before {
-                    return Err(format!("no host of rack {rack} has {key}={value}"));
+                    return Err(format!(
+                        "no host of rack {rack} has {key}={value}; `host list -o wide` shows the \
+                         labels"
+                    ));
                 }
             }
         }
@@ -93,6 +96,41 @@ fn called<'a>(known: &'a [v1::Host], name: &str) -> Option<&'a str> {
         (Some(host), None) => Some(&host.name),
         _ => None,
     }
+}
+
+/// What somebody may have meant by a name that no host has; `None`: it is one, or nobody can tell.
+pub(crate) fn hint(name: &str, rack: &str, known: &[v1::Host]) -> Option<String> {
+    if known.iter().any(|host| is_called(host, name)) {
+        return None;
+    }
+    if name.contains(['*', '?']) {
+        return Some(format!(
+            "no such host; a range is written as node-[01-40], all of the rack as rack={rack}"
+        ));
+    }
+    let near = |host: &&v1::Host| {
+        plain(&host.name) == plain(name) || strsim::damerau_levenshtein(&host.name, name) == 1
+    };
+    let mut found = known.iter().filter(near);
+    match (found.next(), found.next()) {
+        (Some(host), None) => Some(format!("no such host; did you mean {}?", host.name)),
+        _ => None,
+    }
+}
+
+/// A name as people say it: without capitals, and numbers without zeros in front.
+fn plain(name: &str) -> String {
+    let name = name.to_lowercase();
+    let (mut plain, mut rest) = (String::new(), name.as_str());
+    while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {
+        let (before, number) = rest.split_at(at);
+        let end = number.find(|letter: char| !letter.is_ascii_digit());
+        let (number, behind) = number.split_at(end.unwrap_or(number.len()));
+        plain.push_str(before);
+        plain.push_str(number.trim_start_matches('0'));
+        rest = behind;
+    }
+    plain + rest
 }
 
 /// Whether a host goes by this name.
@@ -259,8 +297,35 @@ mod tests {
         );
         assert_eq!(
             names(&["role=mail"]).unwrap_err(),
-            "no host of rack r1 has role=mail"
+            "no host of rack r1 has role=mail; `host list -o wide` shows the labels"
         );
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_is_told_where_only_one_host_can_be_meant() {
+        let known: Vec<v1::Host> = ["node-01", "node-02", "db-7", "db-100"]
+            .map(|name| v1::Host {
+                name: name.to_owned(),
+                ..v1::Host::default()
+            })
+            .into();
+        for (said, meant) in [
+            ("node-1", Some("node-01")),
+            ("Node-02", Some("node-02")),
+            ("nod-02", Some("node-02")),
+            ("bd-7", Some("db-7")),
+            ("db-0100", Some("db-100")),
+            ("node-*", Some("rack=r1")),
+            ("node-03", None),
+            ("mail", None),
+            ("db-7", None),
+        ] {
+            let hint = hint(said, "r1", &known);
+            match (&hint, meant) {
+                (Some(hint), Some(meant)) => assert!(hint.contains(meant), "{said}: {hint}"),
+                (hint, meant) => assert_eq!(hint.as_deref(), meant, "{said}"),
+            }
+        }
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn without_an_agent_the_message_says_what_to_do() {
     let site = Site::new(&[]);
     let run = kit::run(&site, &["power", "status", "--all"]);
     assert_eq!(run.code, 4);
-    assert!(run.err.contains("is the agent running"), "{run:?}");
+    assert!(run.err.contains("no agent on this machine"), "{run:?}");
 }
 
 #[test]

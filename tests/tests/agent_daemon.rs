@@ -12,6 +12,8 @@
 
 #[path = "agent_daemon/callers.rs"]
 mod callers;
+#[path = "agent_daemon/clocks.rs"]
+mod clocks;
 #[path = "agent_daemon/crashes.rs"]
 mod crashes;
 #[path = "agent_daemon/crowds.rs"]

@@ -13,7 +13,7 @@ use crate::{
     each::{self, Ended, confirm},
     ending::{End, Fault},
     output::{Shown, brief, print},
-    power::{chosen, connect, known, meant},
+    power::{connect, known, meant},
 };
 
 /// What one host boots from next.
@@ -110,11 +110,7 @@ pub(crate) async fn boot(args: BootArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn shown(args: ReadArgs) -> anyhow::Result<ExitCode> {
-    let mut client = connect(&args.common).await?;
-    let known = known(&mut client).await?;
-    let hosts = chosen(&args.hosts, &known)?;
-    let read = |host: String| {
-        let mut client = client.clone();
+    let read = |mut client: Client, host: String| {
         let asked = v1::ReadBootRequest {
             target: target(&host),
             timeout: limit(args.timeout),
@@ -129,13 +125,13 @@ async fn shown(args: ReadArgs) -> anyhow::Result<ExitCode> {
             Row::of(host, boot)
         }
     };
-    let rows = each::read(hosts, read).await;
+    let (rows, _) = each::read_chosen(&args.hosts, &args.common, read).await?;
     print(&rows, args.common.output)?;
     Ok(each::finish(&rows, args.common.output, "read"))
 }
 
 async fn set(args: BootSetArgs) -> anyhow::Result<ExitCode> {
-    let mut client = connect(&args.changing.common).await?;
+    let mut client = connect(&args.asking.changing.common).await?;
     let known = known(&mut client).await?;
     let hosts = meant(&args.hosts, &known)?;
     let boot = wanted(&args);
@@ -144,15 +140,15 @@ async fn set(args: BootSetArgs) -> anyhow::Result<ExitCode> {
         device_word(boot.device()),
         if args.persistent { ", for good," } else { "" }
     );
-    if args.changing.dry_run {
+    if args.asking.changing.dry_run {
         return Ok(dry_run(&what, &hosts, &known.hosts));
     }
-    if hosts.len() > 1 && !args.changing.yes {
+    if hosts.len() > 1 && !args.asking.yes {
         confirm(&what, &hosts)?;
     }
     let change = |host: String| one(client.clone(), host, boot, &args);
     let rows = each::change(hosts, change).await;
-    show(&rows, args.changing.common.output, "set")
+    show(&rows, args.asking.changing.common.output, "set")
 }
 
 async fn one(
@@ -163,11 +159,15 @@ async fn one(
 ) -> Change {
     let asked = v1::SetBootRequest {
         target: target(&host),
-        timeout: limit(args.changing.timeout),
+        timeout: limit(args.asking.changing.timeout),
         boot: Some(boot),
-        force: args.changing.common.force,
+        force: args.asking.changing.common.force,
     };
-    let set = answer(client.set_boot(request(asked, args.changing.timeout)).await);
+    let set = answer(
+        client
+            .set_boot(request(asked, args.asking.changing.timeout))
+            .await,
+    );
     let changed = set.and_then(|response| match response.result {
         Some(Set::Changed(changed)) => Ok(changed),
         Some(Set::Failure(failure)) => Err(Fault::of_failure(failure)),

@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use super::{Change, Client, answer, dry_run, limit, request, severity_word, show, target};
 use crate::{
-    cli::{EventsAction, EventsArgs, EventsClearArgs, EventsListArgs, Output},
+    cli::{EventsAction, EventsArgs, EventsClearArgs, EventsListArgs, LongRead, Output},
     each::{self, Ended, confirm},
     ending::{End, Fault},
     output::{Shown, brief, print, table},
-    power::{chosen, connect, known, meant},
+    power::{connect, known, meant},
 };
 
 /// One entry of a log.
@@ -117,18 +117,15 @@ pub(crate) async fn events(args: EventsArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn list(args: EventsListArgs) -> anyhow::Result<ExitCode> {
-    let mut client = connect(&args.common).await?;
-    let known = known(&mut client).await?;
-    let hosts = chosen(&args.hosts, &known)?;
-    let read = |host: String| {
-        let mut client = client.clone();
+    let LongRead { timeout, common } = args.long;
+    let read = |mut client: Client, host: String| {
         let asked = v1::ReadEventsRequest {
             target: target(&host),
-            timeout: limit(args.timeout),
+            timeout: limit(timeout),
             limit: args.limit,
         };
         async move {
-            let read = answer(client.read_events(request(asked, args.timeout)).await);
+            let read = answer(client.read_events(request(asked, timeout)).await);
             let log = read.and_then(|response| match response.result {
                 Some(Read::Log(log)) => Ok(log),
                 Some(Read::Failure(failure)) => Err(Fault::of_failure(failure)),
@@ -137,13 +134,13 @@ async fn list(args: EventsListArgs) -> anyhow::Result<ExitCode> {
             Row::of(host, log)
         }
     };
-    let rows = each::read(hosts, read).await;
-    match args.common.output {
+    let (rows, _) = each::read_chosen(&args.hosts, &common, read).await?;
+    match common.output {
         Output::Table => print!("{}", entries(&rows, false)),
         Output::Wide => print!("{}", entries(&rows, true)),
         output => print(&rows, output)?,
     }
-    Ok(each::finish(&rows, args.common.output, "read"))
+    Ok(each::finish(&rows, common.output, "read"))
 }
 
 /// A row for each entry, and one for each host that has none or could not be read.
@@ -191,29 +188,29 @@ fn entries(rows: &[Row], wide: bool) -> String {
 
 async fn clear(args: EventsClearArgs) -> anyhow::Result<ExitCode> {
     const WHAT: &str = "clear the event log of";
-    let mut client = connect(&args.changing.common).await?;
+    let mut client = connect(&args.asking.changing.common).await?;
     let known = known(&mut client).await?;
     let hosts = meant(&args.hosts, &known)?;
-    if args.changing.dry_run {
+    if args.asking.changing.dry_run {
         return Ok(dry_run(WHAT, &hosts, &known.hosts));
     }
-    if !args.changing.yes {
+    if !args.asking.yes {
         confirm(WHAT, &hosts)?;
     }
     let change = |host: String| one(client.clone(), host, &args);
     let rows = each::change(hosts, change).await;
-    show(&rows, args.changing.common.output, "cleared")
+    show(&rows, args.asking.changing.common.output, "cleared")
 }
 
 async fn one(mut client: Client, host: String, args: &EventsClearArgs) -> Change {
     let asked = v1::ClearEventsRequest {
         target: target(&host),
-        timeout: limit(args.changing.timeout),
-        force: args.changing.common.force,
+        timeout: limit(args.asking.changing.timeout),
+        force: args.asking.changing.common.force,
     };
     let cleared = answer(
         client
-            .clear_events(request(asked, args.changing.timeout))
+            .clear_events(request(asked, args.asking.changing.timeout))
             .await,
     );
     let changed = cleared.and_then(|response| match response.result {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub(crate) async fn identify(args: IdentifyArgs) -> anyhow::Result<ExitCode> {
-    let mut client = connect(&args.common).await?;
+    let mut client = connect(&args.changing.common).await?;
     let known = known(&mut client).await?;
     let hosts = chosen(&args.hosts, &known)?;
     let (what, done) = match args.led {
@@ -21,12 +21,12 @@ pub(crate) async fn identify(args: IdentifyArgs) -> anyhow::Result<ExitCode> {
         Led::For(time) => (format!("light for {time:?} the identify LED of"), "lit"),
         Led::Off => ("put out the identify LED of".to_owned(), "out"),
     };
-    if args.dry_run {
+    if args.changing.dry_run {
         return Ok(dry_run(&what, &hosts, &known.hosts));
     }
     let change = |host: String| one(client.clone(), host, done, &args);
     let rows = each::change(hosts, change).await;
-    if let (true, Led::For(time)) = (args.common.direct, args.led) {
+    if let (true, Led::For(time)) = (args.changing.common.direct, args.led) {
         // Who would put it out where the BMC does not?
         eprintln!("lit for {time:?}; Ctrl-C puts out what has no timer of its own");
         tokio::select! {
@@ -34,20 +34,20 @@ pub(crate) async fn identify(args: IdentifyArgs) -> anyhow::Result<ExitCode> {
             _ = tokio::signal::ctrl_c() => {}
         }
     }
-    show(&rows, args.common.output, done)
+    show(&rows, args.changing.common.output, done)
 }
 
 async fn one(mut client: Client, host: String, done: &'static str, args: &IdentifyArgs) -> Change {
     let asked = v1::IdentifyRequest {
         target: target(&host),
-        timeout: limit(args.timeout),
+        timeout: limit(args.changing.timeout),
         lit: args.led != Led::Off,
         lit_for: match args.led {
             Led::For(time) => limit(time),
             Led::On | Led::Off => None,
         },
     };
-    let lit = answer(client.identify(request(asked, args.timeout)).await);
+    let lit = answer(client.identify(request(asked, args.changing.timeout)).await);
     let changed = lit.and_then(|response| match response.result {
         Some(Lit::Changed(changed)) => Ok(changed),
         Some(Lit::Failure(failure)) => Err(Fault::of_failure(failure)),

@@ -5,13 +5,12 @@ use std::process::ExitCode;
 use rackhand_proto::v1::{self, read_sensors_response::Result as Read};
 use serde::Serialize;
 
-use super::{answer, limit, request, severity_word, target};
+use super::{Client, answer, limit, request, severity_word, target};
 use crate::{
-    cli::{Output, SensorsArgs},
+    cli::{LongRead, Output, SensorsArgs},
     each::{self, Ended},
     ending::{End, Fault},
     output::{Shown, brief, print, table},
-    power::{chosen, connect, known},
 };
 
 /// One sensor.
@@ -157,17 +156,14 @@ impl Ended for Row {
 }
 
 pub(crate) async fn sensors(args: SensorsArgs) -> anyhow::Result<ExitCode> {
-    let mut client = connect(&args.common).await?;
-    let known = known(&mut client).await?;
-    let hosts = chosen(&args.hosts, &known)?;
-    let read = |host: String| {
-        let mut client = client.clone();
+    let LongRead { timeout, common } = args.long;
+    let read = |mut client: Client, host: String| {
         let asked = v1::ReadSensorsRequest {
             target: target(&host),
-            timeout: limit(args.timeout),
+            timeout: limit(timeout),
         };
         async move {
-            let read = answer(client.read_sensors(request(asked, args.timeout)).await);
+            let read = answer(client.read_sensors(request(asked, timeout)).await);
             let sensors = read.and_then(|response| match response.result {
                 Some(Read::Sensors(sensors)) => Ok(sensors.sensors),
                 Some(Read::Failure(failure)) => Err(Fault::of_failure(failure)),
@@ -176,12 +172,12 @@ pub(crate) async fn sensors(args: SensorsArgs) -> anyhow::Result<ExitCode> {
             Row::of(host, sensors)
         }
     };
-    let rows = each::read(hosts, read).await;
-    match args.common.output {
+    let (rows, _) = each::read_chosen(&args.hosts, &common, read).await?;
+    match common.output {
         Output::Table | Output::Wide if args.each => print!("{}", each_sensor(&rows)),
         output => print(&rows, output)?,
     }
-    Ok(each::finish(&rows, args.common.output, "read"))
+    Ok(each::finish(&rows, common.output, "read"))
 }
 
 /// A row for each sensor; a host that could not be read has one that says why.

@@ -6,15 +6,15 @@ use std::fmt::Write as _;
 
 use super::options::{Kind, OPTIONS, Opt};
 
-const NAME: &str = "fence_rackhand";
-const SHORT: &str = "Fence agent for BMCs that speak Redfish or IPMI";
-const LONG: &str = "fence_rackhand switches a host by its BMC, over Redfish or IPMI, or by the rack \
+pub(super) const NAME: &str = "fence_rackhand";
+pub(super) const SHORT: &str = "Fence agent for BMCs that speak Redfish or IPMI";
+pub(super) const LONG: &str = "fence_rackhand switches a host by its BMC, over Redfish or IPMI, or by the rack \
     agent that knows the host. Off counts only when the BMC has said exactly \"off\" twice. A \
     reboot is off, confirmed, on; no reset is ever sent. An action or option that is not \
     understood on the command line, or an action that is not understood anywhere, does nothing.";
 
 /// Pacemaker may call them; `on` only when somebody asks, since a fenced host stays off.
-const ACTIONS: &[&str] = &[
+pub(super) const ACTIONS: &[&str] = &[
     "off",
     "reboot",
     "status",
@@ -107,7 +107,7 @@ pub(super) fn help() -> String {
     text
 }
 
-fn mixed(opt: &Opt) -> String {
+pub(super) fn mixed(opt: &Opt) -> String {
     let short = opt.short.map(|short| format!("-{short}, "));
     let value = match opt.kind {
         Kind::Boolean => String::new(),

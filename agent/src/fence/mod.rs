@@ -8,6 +8,7 @@ mod act;
 mod device;
 mod input;
 mod log;
+mod manual;
 mod metadata;
 mod options;
 mod settings;
@@ -16,6 +17,7 @@ use std::{ffi::OsStr, io::Read, path::Path, process::ExitCode};
 
 use input::Given;
 use log::Log;
+pub(crate) use manual::page;
 use settings::Action;
 
 /// More than any cluster says on standard input.

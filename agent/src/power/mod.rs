@@ -1,21 +1,21 @@
 //! `power`: a person's hand on the running agent.
 
+mod follow;
 mod status;
 mod switch;
 
 use std::{io::Read, path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::Context;
 use rackhand_proto::{
-    ClientTls, TlsFiles, classify,
+    ClientTls, TlsFiles,
     v1::{self, power_client::PowerClient},
 };
 use tonic::{Request, transport::Channel};
 
 use crate::{
     cli::{Common, Hosts, PowerAction, PowerArgs},
-    ending::{NoAgent, Usage},
-    select,
+    ending::Usage,
+    select, trouble,
 };
 
 pub(crate) use status::read;
@@ -83,7 +83,7 @@ impl Place {
 }
 
 /// # Errors
-/// [`NoAgent`]: there is no way to it.
+/// There is no way to it: why, and what to do.
 pub(crate) async fn connect_to(place: &Place) -> anyhow::Result<PowerClient<Channel>> {
     let channel = match place {
         Place::Remote {
@@ -91,14 +91,14 @@ pub(crate) async fn connect_to(place: &Place) -> anyhow::Result<PowerClient<Chan
             rack,
             tls_dir,
         } => {
-            let tls = ClientTls::operator(TlsFiles::in_dir(tls_dir))?;
+            let tls = ClientTls::operator(TlsFiles::in_dir(tls_dir));
+            let tls = tls.map_err(|error| trouble::certificate(&error))?;
             let connected = rackhand_proto::connect(agent, rack, &tls).await;
-            connected.map_err(|error| NoAgent(error.into()))?
+            connected.map_err(|error| trouble::remote(&error))?
         }
         Place::Local(socket) => rackhand_proto::connect_local(socket)
             .await
-            .context("is the agent running, and may you use its socket? Or name one with --agent")
-            .map_err(NoAgent)?,
+            .map_err(|error| trouble::local(socket, &error))?,
     };
     Ok(PowerClient::new(channel))
 }
@@ -114,7 +114,9 @@ pub(crate) async fn known(
     let mut request = Request::new(v1::ListHostsRequest {});
     request.set_timeout(PATIENT);
     let listed = client.list_hosts(request).await;
-    Ok(listed.map_err(|status| classify(&status))?.into_inner())
+    Ok(listed
+        .map_err(|status| trouble::call(&status))?
+        .into_inner())
 }
 
 /// The hosts that are meant where all of them may be.
@@ -153,6 +155,11 @@ pub(crate) fn meant(
     }
     let wanted = select::wanted(&all).map_err(Usage)?;
     let names = select::hosts(&wanted, &known.rack, &known.hosts).map_err(Usage)?;
+    for name in &names {
+        if let Some(hint) = select::hint(name, &known.rack, &known.hosts) {
+            eprintln!("{name}: {hint}");
+        }
+    }
     if names.is_empty() {
         return Err(Usage("no host is named".to_owned()).into());
     }

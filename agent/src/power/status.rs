@@ -9,7 +9,6 @@ use rackhand_proto::{
 use serde::Serialize;
 use tonic::{Request, transport::Channel};
 
-use super::{chosen, connect, known};
 use crate::{
     cli::ReadArgs,
     each::{self, Ended},
@@ -100,11 +99,8 @@ impl Ended for Row {
 }
 
 pub(super) async fn status(args: ReadArgs) -> anyhow::Result<ExitCode> {
-    let mut client = connect(&args.common).await?;
-    let known = known(&mut client).await?;
-    let names = chosen(&args.hosts, &known)?;
-    let read = |name| read(client.clone(), name, args.timeout);
-    let mut rows = each::read(names, read).await;
+    let read = |client, name| read(client, name, args.timeout);
+    let (mut rows, known) = each::read_chosen(&args.hosts, &args.common, read).await?;
     for row in &mut rows {
         note_hold(row, &known.hosts);
     }

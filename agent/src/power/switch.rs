@@ -7,19 +7,22 @@ use std::{
 
 use futures::{StreamExt, stream};
 use rackhand_proto::{
-    CallErrorKind, classify,
     convert::duration_to_proto,
-    v1::{self, await_response::Event, begin_request::Action, power_client::PowerClient},
+    v1::{self, begin_request::Action, power_client::PowerClient},
 };
 use serde::Serialize;
 use tonic::{Request, transport::Channel};
 
-use super::{AT_ONCE, connect, known, meant};
+use super::{
+    AT_ONCE, connect,
+    follow::{Patience, follow},
+    known, meant,
+};
 use crate::{
     cli::SwitchArgs,
     each::{self, Ended, confirm},
     ending::{End, Fault},
-    output::{Shown, outcome_word, print, state_word},
+    output::{Shown, outcome_word, print},
     progress::Progress,
     select::is_called,
 };
@@ -38,6 +41,8 @@ pub(crate) enum To {
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Time for BMC and host beyond the waits that were asked for.
 const AMPLE: Duration = Duration::from_secs(120);
+/// How much later than its deadline an outcome may come.
+const LATE: Duration = Duration::from_secs(30);
 
 impl To {
     fn action(self) -> Action {
@@ -241,18 +246,15 @@ pub(crate) async fn one(
             row.end = End::Done;
         }
         Ok(_) => {
-            let wait = follow(&mut client, &operation, &host, live);
-            // The agent keeps the deadline; this is for an agent that is gone.
-            let patience = timeout.saturating_add(Duration::from_secs(30));
-            match tokio::time::timeout(patience, wait).await {
-                Ok(Ok(outcome)) => settle(&mut row, outcome),
-                Ok(Err(error)) => {
+            let patience = Patience::new(timeout.saturating_add(LATE));
+            match follow(&mut client, &operation, &host, patience, live).await {
+                Ok(outcome) => settle(&mut row, outcome),
+                Err(error) => {
                     row.result = "not-confirmed";
-                    row.message = format!("the outcome is not known: {error}");
-                }
-                Err(_) => {
-                    row.result = "not-confirmed";
-                    row.message = "the agent did not tell the outcome in time".to_owned();
+                    row.message = format!(
+                        "the outcome is not known: {error}; `operations show {operation}` tells \
+                         it once the agent answers"
+                    );
                 }
             }
         }
@@ -270,66 +272,4 @@ fn settle(row: &mut Row, outcome: v1::Outcome) {
     };
     row.commands_sent = outcome.commands_sent;
     row.message = outcome.message;
-}
-
-/// Waits for the outcome; a lost connection is taken up again, the operation goes on meanwhile.
-async fn follow(
-    client: &mut PowerClient<Channel>,
-    operation: &str,
-    host: &str,
-    live: bool,
-) -> Result<v1::Outcome, String> {
-    let mut shown = 0;
-    loop {
-        let request = v1::AwaitRequest {
-            operation_id: operation.to_owned(),
-        };
-        let error = match client.r#await(request).await {
-            Err(status) => classify(&status),
-            Ok(response) => {
-                let mut events = response.into_inner();
-                let mut number = 0;
-                loop {
-                    match events.message().await {
-                        Ok(Some(event)) => {
-                            number += 1;
-                            if live && number > shown {
-                                shown = number;
-                                show(host, &event);
-                            }
-                            if let Some(Event::Outcome(outcome)) = event.event {
-                                return Ok(outcome);
-                            }
-                        }
-                        Ok(None) => return Err("the agent ended the stream early".to_owned()),
-                        Err(status) => break classify(&status),
-                    }
-                }
-            }
-        };
-        if error.kind != CallErrorKind::Retryable {
-            return Err(error.message);
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-}
-
-fn show(host: &str, event: &v1::AwaitResponse) {
-    let elapsed = event
-        .elapsed
-        .as_ref()
-        .and_then(|elapsed| rackhand_proto::convert::duration_from_proto(elapsed).ok());
-    let elapsed = elapsed.unwrap_or_default().as_secs_f64();
-    let text = match &event.event {
-        Some(Event::Accepted(_)) => "accepted".to_owned(),
-        Some(Event::CommandSent(sent)) if sent.answer.is_empty() => {
-            format!("sending {}", sent.command)
-        }
-        Some(Event::CommandSent(sent)) => format!("{}: BMC answered {}", sent.command, sent.answer),
-        Some(Event::Reading(reading)) => format!("BMC says {}", state_word(reading.state())),
-        Some(Event::Failure(failure)) => failure.message.clone(),
-        Some(Event::Waiting(waiting)) => waiting.reason.clone(),
-        Some(Event::Outcome(_)) | None => return,
-    };
-    eprintln!("{host}: {elapsed:6.1}s  {text}");
 }

@@ -1,12 +1,13 @@
 //! Clients of BMCs, one call at a time to each BMC.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
+mod specs;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use rackhand_bmc::{
-    Accepted, Bmc, BmcAddress, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, Trust,
-};
-use secrecy::SecretString;
+use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading};
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
@@ -15,10 +16,11 @@ use super::{
     target::{Access, Target},
 };
 use crate::{
-    config::{BmcEntry, BmcOptions, Config, Inventory, PasswordError},
+    config::{Config, Inventory},
     driver::{BmcSpec, Driver},
     metrics::Metrics,
 };
+use specs::{check_network, fault, late, specs};
 
 /// A client that nobody has used for so long gives its session back.
 const IDLE: Duration = Duration::from_secs(120);
@@ -259,7 +261,7 @@ impl Clients {
     }
 
     async fn client(&self, target: &Target) -> Result<Arc<dyn Bmc>, BmcError> {
-        let specs = self.specs(target).await?;
+        let specs = specs(target).await?;
         self.check_rejected(target, &specs)?;
         // Each time, because a name may lead elsewhere tomorrow.
         for spec in &specs {
@@ -294,7 +296,7 @@ impl Clients {
     /// A client for each way to the BMC alone, for a diagnosis. A password that was refused a
     /// moment ago is not tried again.
     pub(crate) async fn ways(&self, target: &Target) -> Result<Vec<Way>, BmcError> {
-        let specs = self.specs(target).await?;
+        let specs = specs(target).await?;
         let refused = self.check_rejected(target, &specs).err();
         let mut ways = Vec::with_capacity(specs.len());
         for spec in specs {
@@ -310,53 +312,6 @@ impl Clients {
             ways.push(Way { spec, bmc });
         }
         Ok(ways)
-    }
-
-    /// Every way to the BMC, in their order.
-    async fn specs(&self, target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
-        let times = &target.config.times;
-        let host = match &target.access {
-            Access::Inventory(host) => host,
-            Access::Sent {
-                username,
-                password,
-                insecure,
-            } => {
-                let trust = if *insecure {
-                    Trust::Insecure
-                } else {
-                    target.config.inventory.default_trust.clone()
-                };
-                return Ok(vec![BmcSpec {
-                    address: target.address.clone(),
-                    username: username.clone(),
-                    password: password.clone(),
-                    kg: None,
-                    trust,
-                    options: BmcOptions::default(),
-                    connect_timeout: times.connect,
-                    call_timeout: times.call,
-                }]);
-            }
-        };
-        let count = host.bmcs().count();
-        // Together they take no longer than one call may.
-        let share = times.call / u32::try_from(count).unwrap_or(u32::MAX).max(1);
-        let mut specs = Vec::with_capacity(count);
-        for bmc in host.bmcs() {
-            let (password, kg) = secrets(bmc).await?;
-            specs.push(BmcSpec {
-                address: bmc.address.clone(),
-                username: bmc.username.clone(),
-                password,
-                kg,
-                trust: bmc.trust.clone(),
-                options: bmc.options.clone(),
-                connect_timeout: times.connect.min(share),
-                call_timeout: share,
-            });
-        }
-        Ok(specs)
     }
 
     /// Closes clients that nobody needs any more; `all` at the end.
@@ -383,40 +338,6 @@ fn wall(config: &Config) -> Duration {
     config.times.call + Duration::from_secs(1)
 }
 
-/// An agent touches only BMCs in its networks. All addresses of a name must lie in them.
-async fn check_network(config: &Config, address: &BmcAddress) -> Result<(), BmcError> {
-    let host = address.host();
-    let ips: Vec<IpAddr> = match host.parse() {
-        Ok(ip) => vec![ip],
-        Err(_) => {
-            let found = tokio::net::lookup_host((host.as_str(), address.port()));
-            match timeout(config.times.connect, found).await {
-                Ok(Ok(found)) => found.map(|socket| socket.ip()).collect(),
-                Ok(Err(error)) => return Err(unresolved(address, &error.to_string())),
-                Err(_) => return Err(unresolved(address, "no answer in time")),
-            }
-        }
-    };
-    let networks = &config.inventory.networks;
-    match ips.iter().find(|ip| !networks.allow(**ip)) {
-        None => Ok(()),
-        Some(ip) => Err(fault(
-            address,
-            format!("{ip} is not in allowed_bmc_networks ({networks}) of this agent"),
-        )),
-    }
-}
-
-/// Password and K_g of an entry, as they are now.
-async fn secrets(bmc: &BmcEntry) -> Result<(SecretString, Option<SecretString>), BmcError> {
-    let failed = |error: PasswordError| fault(&bmc.address, error.to_string());
-    let kg = match &bmc.kg {
-        Some(kg) => Some(kg.read().await.map_err(failed)?),
-        None => None,
-    };
-    Ok((bmc.password.read().await.map_err(failed)?, kg))
-}
-
 async fn close(bmc: Arc<dyn Bmc>) {
     match timeout(Duration::from_secs(5), bmc.close()).await {
         Ok(Ok(())) => {}
@@ -427,36 +348,3 @@ async fn close(bmc: Arc<dyn Bmc>) {
         ),
     }
 }
-
-fn late(address: &BmcAddress, after: Duration, maybe_sent: bool) -> BmcError {
-    BmcError {
-        kind: ErrorKind::Timeout,
-        bmc: address.to_string(),
-        message: format!("no answer within {after:?}"),
-        retry_after: None,
-        maybe_sent,
-    }
-}
-
-fn fault(address: &BmcAddress, message: String) -> BmcError {
-    BmcError {
-        kind: ErrorKind::Configuration,
-        bmc: address.to_string(),
-        message,
-        retry_after: None,
-        maybe_sent: false,
-    }
-}
-
-fn unresolved(address: &BmcAddress, reason: &str) -> BmcError {
-    BmcError {
-        kind: ErrorKind::Unreachable,
-        bmc: address.to_string(),
-        message: format!("its name cannot be resolved: {reason}"),
-        retry_after: None,
-        maybe_sent: false,
-    }
-}
-
-#[cfg(test)]
-mod tests;

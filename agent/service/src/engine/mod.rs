@@ -6,6 +6,7 @@
 
 mod aside;
 mod begin;
+mod claims;
 mod clients;
 mod handle;
 mod lane;
@@ -14,6 +15,7 @@ mod recover;
 mod reload;
 mod run;
 mod staged;
+mod stop;
 mod target;
 mod turns;
 pub(crate) mod wire;
@@ -37,9 +39,7 @@ use tracing::{info, warn};
 use crate::{
     config::Config,
     driver::Driver,
-    journal::{
-        self, Action, Authority, HoldRecord, Journal, JournalError, OperationRecord, TermRecord,
-    },
+    journal::{self, Action, Authority, Journal, JournalError, OperationRecord, TermRecord},
     metrics::Metrics,
 };
 pub(crate) use aside::Change;
@@ -196,7 +196,7 @@ impl Engine {
             .ok_or_else(|| {
                 Refusal::UnknownOperation.status(format!(
                     "operation {id} is not known to this agent; it was never begun here, or it was \
-                 long ago"
+                 long ago. `operations list` shows the others"
                 ))
             })
     }
@@ -232,93 +232,6 @@ impl Engine {
         Ok(handle.status())
     }
 
-    pub(crate) async fn claim(
-        &self,
-        election: String,
-        number: u64,
-        holder: String,
-    ) -> Result<Result<u64, TermRecord>, Status> {
-        let asked = TermRecord {
-            number,
-            holder: holder.clone(),
-        };
-        if self.shared.terms.lock().get(&election) == Some(&asked) {
-            return Ok(Ok(number));
-        }
-        let result = self
-            .shared
-            .journal
-            .claim(election.clone(), number, holder.clone())
-            .await;
-        let result = result.map_err(|error| journal_status(&error))?;
-        match &result {
-            Ok(_) => {
-                info!(election, term = number, holder, "term claimed");
-                let mut terms = self.shared.terms.lock();
-                if terms
-                    .get(&election)
-                    .is_none_or(|known| known.number < number)
-                {
-                    terms.insert(election, asked);
-                }
-            }
-            Err(known) => {
-                self.shared.metrics.refused(Refusal::StaleTerm.label());
-                warn!(
-                    election,
-                    term = number,
-                    holder,
-                    highest = known.number,
-                    by = known.holder,
-                    "an old term was claimed"
-                );
-            }
-        }
-        Ok(result)
-    }
-
-    /// Lifts a hold. The host may be known only by its hold.
-    pub(crate) async fn release(
-        &self,
-        target: Result<Target, (String, Status)>,
-        authority: Authority,
-        owner: String,
-        force: bool,
-    ) -> Result<bool, Status> {
-        let key = match target {
-            Ok(target) => target.key,
-            Err((name, status)) => {
-                let held = self
-                    .holds()
-                    .await?
-                    .into_iter()
-                    .find(|(_, hold)| hold.host == name);
-                held.ok_or(status)?.0
-            }
-        };
-        let result = self
-            .shared
-            .journal
-            .release(key, authority.clone(), owner, force)
-            .await;
-        let lifted = result
-            .map_err(|error| journal_status(&error))?
-            .map_err(|refused| refused.status())?;
-        if let Some(hold) = &lifted {
-            info!(host = %hold.host, owner = %hold.owner, by = %authority, force, "hold released");
-        }
-        Ok(lifted.is_some())
-    }
-
-    /// Who holds which host, by host key.
-    pub(crate) async fn holds(&self) -> Result<HashMap<String, HoldRecord>, Status> {
-        let holds = self.shared.journal.holds().await;
-        Ok(holds
-            .map_err(|error| journal_status(&error))?
-            .into_iter()
-            .collect())
-    }
-
     /// Reads power now.
     pub(crate) async fn read(
         &self,
@@ -327,55 +240,6 @@ impl Engine {
     ) -> Result<(PowerReading, Duration), BmcError> {
         let reading = self.shared.clients.read(target, limit).await?;
         Ok((reading, self.shared.since_start()))
-    }
-
-    /// Ends when the agent is stopping.
-    pub(crate) fn closing(&self) -> CancellationToken {
-        self.closing.clone()
-    }
-
-    /// Takes nothing new, gives running operations the grace, and ends what is left as
-    /// interrupted.
-    pub(crate) async fn shutdown(&self, grace: Duration) {
-        self.closing.cancel();
-        let running = self.running();
-        if !running.is_empty() {
-            info!(
-                operations = running.len(),
-                ?grace,
-                "waiting for running operations"
-            );
-        }
-        let ends = running.into_iter().map(|handle| async move {
-            handle.follow().for_each(async |_| {}).await;
-        });
-        tokio::time::timeout(grace, futures::future::join_all(ends))
-            .await
-            .ok();
-        self.shared.stop.cancel();
-        // A command that is under way is waited for; it has its own limit of time.
-        loop {
-            let mut tasks = std::mem::take(&mut *self.tasks.lock());
-            if tasks.is_empty() {
-                break;
-            }
-            while tasks.join_next().await.is_some() {}
-        }
-        self.shared.clients.sweep(true).await;
-        self.close_journal().await;
-    }
-
-    /// Connections may outlive the agent for a moment; its journal must not.
-    async fn close_journal(&self) {
-        let journal = self.shared.journal.clone();
-        tokio::task::spawn_blocking(move || journal.close())
-            .await
-            .ok();
-    }
-
-    /// Whether it takes nothing new.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.closing.is_cancelled()
     }
 
     /// How many operations run, and how many of them wait for their PDU's turn.
@@ -390,13 +254,6 @@ impl Engine {
             .values()
             .filter(|handle| handle.outcome().is_none());
         running.cloned().collect()
-    }
-
-    /// Ends everything at once, as a crash would.
-    pub(crate) async fn abort(&self) {
-        let mut tasks = std::mem::take(&mut *self.tasks.lock());
-        tasks.shutdown().await;
-        self.close_journal().await;
     }
 }
 

@@ -108,7 +108,9 @@ impl Run {
                 granted.0 = Some(Instant::now());
                 break Ok(());
             };
-            if told != Some(until) {
+            // Each that goes before it moves its own turn by a breath; that is no news.
+            let news = told.is_none_or(|told: Duration| told.abs_diff(until) * 2 > interval);
+            if news {
                 told = Some(until);
                 self.tell_wait(pdu, until.saturating_sub(now), ahead);
             }

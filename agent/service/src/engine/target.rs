@@ -133,7 +133,7 @@ pub(crate) fn resolve(
         }
         return Err(Refusal::UnknownHost.status(format!(
             "host {name} is not in the inventory of rack {rack} ({} hosts), and no BMC was sent \
-             with it",
+             with it; `rackhand-agent host list` shows what is",
             inventory.hosts.len()
         )));
     };

@@ -9,8 +9,9 @@ use jiff::Timestamp;
 use rackhand_proto::Refusal;
 
 use super::{
-    HOLDS, HoldRecord, JournalError, OPERATIONS, OperationRecord, RUNNING, SEQUENCES,
-    SequenceRecord, TERMS, TermRecord, Tx, get, put,
+    HoldRecord, JournalError, OperationRecord, SequenceRecord, TermRecord,
+    tables::{HOLDS, OPERATIONS, RUNNING, SEQUENCES, TERMS, get, put},
+    writer::Tx,
 };
 
 /// By what right somebody commands.

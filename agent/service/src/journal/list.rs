@@ -2,8 +2,11 @@
 
 use redb::ReadableTable;
 
-use super::{JournalError, OPERATIONS, OperationRecord, RUNNING, decode, get};
-use crate::journal::writer::Tx;
+use super::{
+    JournalError, OperationRecord,
+    tables::{OPERATIONS, RUNNING, decode, get},
+    writer::Tx,
+};
 
 /// Which operations; what is `None` does not matter.
 #[derive(Debug, Clone, Default)]

@@ -4,53 +4,28 @@
 //! Must never: say "done" before the disk has it, keep a secret, or decide who may do what.
 
 mod admit;
+mod ends;
+mod file;
 mod list;
 mod records;
+mod tables;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::{path::Path, sync::Arc};
 
-use prost::Message;
-use redb::{ReadableTable, TableDefinition};
+use rackhand_proto::v1;
+use redb::ReadableTable;
 
 pub(crate) use admit::{Action, Admission, Admitted, Authority, Refused};
+pub(crate) use ends::{Keep, interrupted};
+use ends::{finish, interrupt_running, prune};
+use file::{SCHEMA, make_if_missing, prepare};
 pub(crate) use list::Asked;
 pub(crate) use records::{HoldRecord, OperationRecord, SequenceRecord, TermRecord};
+use tables::{HOLDS, OPERATIONS, TERMS, decode, get, put};
 use writer::{Tx, Writer};
-
-use rackhand_proto::v1;
-
-type Table = TableDefinition<'static, &'static str, &'static [u8]>;
-
-const META: TableDefinition<'static, &'static str, u64> = TableDefinition::new("meta");
-const TERMS: Table = TableDefinition::new("terms");
-const SEQUENCES: Table = TableDefinition::new("sequences");
-const HOLDS: Table = TableDefinition::new("holds");
-const OPERATIONS: Table = TableDefinition::new("operations");
-/// Ids of operations without an outcome.
-const RUNNING: TableDefinition<'static, &'static str, ()> = TableDefinition::new("running");
-/// Ends of operations, for throwing the oldest away.
-const ENDED: TableDefinition<'static, (i64, &'static str), ()> = TableDefinition::new("ended");
-
-const SCHEMA: u64 = 1;
-
-/// How long finished operations are remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Keep {
-    /// At most so many.
-    pub(crate) operations: u64,
-    /// And none that ended longer ago.
-    pub(crate) age: std::time::Duration,
-}
-
-impl Default for Keep {
-    fn default() -> Self {
-        Self {
-            operations: 10_000,
-            age: std::time::Duration::from_secs(30 * 24 * 3600),
-        }
-    }
-}
 
 /// Why the journal does not work.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -86,43 +61,6 @@ impl JournalError {
     fn storage(error: impl Into<redb::Error>) -> Self {
         Self::Storage(error.into().to_string())
     }
-}
-
-/// Makes an empty journal under another name and gives it its own once it is whole: a crash in the
-/// middle would otherwise leave a file that no later start can read. Never replaces one.
-fn make_if_missing(path: &Path, shown: &str) -> Result<(), JournalError> {
-    if path.exists() {
-        return Ok(());
-    }
-    let cannot = |error: std::io::Error| JournalError::Open {
-        path: shown.to_owned(),
-        reason: error.to_string(),
-    };
-    let fresh = path.with_extension(format!("redb.new-{}", std::process::id()));
-    match std::fs::remove_file(&fresh) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(cannot(error)),
-        _ => {}
-    }
-    let db = redb::Database::create(&fresh).map_err(|error| JournalError::Open {
-        path: shown.to_owned(),
-        reason: error.to_string(),
-    })?;
-    let tx = Tx::begin(&db)?;
-    prepare(&tx, shown)?;
-    tx.commit()?;
-    drop(db);
-    match std::fs::hard_link(&fresh, path) {
-        // Another agent was quicker: its journal is the one.
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(cannot(error));
-        }
-        _ => {}
-    }
-    std::fs::remove_file(&fresh).map_err(cannot)?;
-    let dir = path.parent().unwrap_or(Path::new("."));
-    std::fs::File::open(dir)
-        .and_then(|dir| dir.sync_all())
-        .map_err(cannot)
 }
 
 /// The journal. Cloning shares it; it closes with the last clone.
@@ -291,127 +229,3 @@ impl Journal {
         self.writer.write(read).await
     }
 }
-
-fn prepare(tx: &Tx, path: &str) -> Result<(), JournalError> {
-    let mut meta = tx.open(META)?;
-    let found = meta
-        .get("schema")
-        .map_err(JournalError::storage)?
-        .map(|value| value.value());
-    match found {
-        Some(SCHEMA) => {}
-        Some(found) => {
-            return Err(JournalError::Newer {
-                path: path.to_owned(),
-                found,
-            });
-        }
-        None => {
-            meta.insert("schema", SCHEMA)
-                .map_err(JournalError::storage)?;
-        }
-    }
-    for table in [TERMS, SEQUENCES, HOLDS, OPERATIONS] {
-        tx.open(table)?;
-    }
-    tx.open(RUNNING)?;
-    tx.open(ENDED)?;
-    Ok(())
-}
-
-fn interrupt_running(tx: &Tx, now: i64) -> Result<Vec<String>, JournalError> {
-    let running: Vec<String> = {
-        let table = tx.open(RUNNING)?;
-        let ids = table.iter().map_err(JournalError::storage)?;
-        ids.map(|entry| Ok(entry.map_err(JournalError::storage)?.0.value().to_owned()))
-            .collect::<Result<_, JournalError>>()?
-    };
-    for id in &running {
-        let sent = get::<OperationRecord>(tx, OPERATIONS, id)?.map_or(0, |r| r.sending.len());
-        finish(tx, id, now, interrupted(sent))?;
-    }
-    Ok(running)
-}
-
-/// The outcome of an operation that the agent itself did not survive.
-pub(crate) fn interrupted(commands_sent: usize) -> v1::Outcome {
-    let sent = match commands_sent {
-        0 => "no command had been sent".to_owned(),
-        1 => "one command may have reached the BMC".to_owned(),
-        n => format!("{n} commands may have reached the BMC"),
-    };
-    v1::Outcome {
-        code: v1::OutcomeCode::Interrupted.into(),
-        message: format!(
-            "the agent was stopped in the middle; {sent}. Read the power state and ask again"
-        ),
-        commands_sent: u32::try_from(commands_sent).unwrap_or(u32::MAX),
-        ..v1::Outcome::default()
-    }
-}
-
-fn finish(tx: &Tx, id: &str, at: i64, outcome: v1::Outcome) -> Result<(), JournalError> {
-    let Some(mut record) = get::<OperationRecord>(tx, OPERATIONS, id)? else {
-        return Ok(());
-    };
-    record.outcome = Some(outcome);
-    record.ended = at;
-    put(tx, OPERATIONS, id, &record)?;
-    tx.open(RUNNING)?
-        .remove(id)
-        .map_err(JournalError::storage)?;
-    tx.open(ENDED)?
-        .insert((at, id), ())
-        .map_err(JournalError::storage)?;
-    Ok(())
-}
-
-/// Throws away what is too old or too much, a few at a time.
-fn prune(tx: &Tx, now: i64, keep: Keep) -> Result<(), JournalError> {
-    use redb::ReadableTableMetadata;
-    let oldest = now.saturating_sub(i64::try_from(keep.age.as_nanos()).unwrap_or(i64::MAX));
-    let mut ended = tx.open(ENDED)?;
-    let mut operations = tx.open(OPERATIONS)?;
-    for _ in 0..16 {
-        let count = ended.len().map_err(JournalError::storage)?;
-        let first = {
-            let first = ended.first().map_err(JournalError::storage)?;
-            first.map(|(key, _)| {
-                let (at, id) = key.value();
-                (at, id.to_owned())
-            })
-        };
-        match first {
-            Some((at, id)) if count > keep.operations || at < oldest => {
-                ended
-                    .remove((at, id.as_str()))
-                    .map_err(JournalError::storage)?;
-                operations
-                    .remove(id.as_str())
-                    .map_err(JournalError::storage)?;
-            }
-            _ => break,
-        }
-    }
-    Ok(())
-}
-
-fn decode<T: Message + Default>(bytes: &[u8]) -> Result<T, JournalError> {
-    T::decode(bytes).map_err(|error| JournalError::Storage(format!("a record is damaged: {error}")))
-}
-
-fn get<T: Message + Default>(tx: &Tx, table: Table, key: &str) -> Result<Option<T>, JournalError> {
-    let table = tx.open(table)?;
-    let found = table.get(key).map_err(JournalError::storage)?;
-    found.map(|value| decode(value.value())).transpose()
-}
-
-fn put(tx: &Tx, table: Table, key: &str, record: &impl Message) -> Result<(), JournalError> {
-    tx.open(table)?
-        .insert(key, record.encode_to_vec().as_slice())
-        .map_err(JournalError::storage)?;
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests;

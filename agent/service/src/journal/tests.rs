@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::*;
+use super::{tables::META, *};
 
 struct Fixture {
     dir: TempDir,

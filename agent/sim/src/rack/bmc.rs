@@ -154,6 +154,11 @@ impl SimHost {
         self.inject(Rule::always(Action::Latency { takes }))
     }
 
+    /// Has a clock that is ahead by so many seconds; negative: behind.
+    pub fn wrong_clock(&self, ahead: i64) -> FaultId {
+        self.inject(Rule::always(Action::Clock { ahead }))
+    }
+
     /// Refuses every credential.
     pub fn refuse_auth(&self) -> FaultId {
         self.inject(Rule::always(Action::RefuseAuth))

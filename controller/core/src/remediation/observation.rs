@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Because, Command, HostRef, NodeAction, Policy, PolicyError, State};
+use super::{Because, Command, HostRef, NodeAction, Policy, PolicyError, State, Step};
 
 /// What a BMC said about power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -259,6 +259,14 @@ pub enum OperationOutcome {
 pub enum OperationView {
     /// Begun, no outcome yet.
     Running,
+    /// The same; a power-on that waits for its turn at what feeds the host, or has waited. That
+    /// time is none of its own: the agent keeps it apart too.
+    Staged {
+        /// What it waits for, in the agent's words.
+        why: String,
+        /// When its turn comes, or came, by the agent's clock.
+        turn: Timestamp,
+    },
     /// Ended.
     Finished {
         /// How.
@@ -272,6 +280,10 @@ pub enum OperationView {
         why: String,
     },
 }
+
+/// Longer than any rack's power supplies take to be switched on one after the other: a thousand
+/// hosts on one of them, a minute apart. A turn that is to come later is overdue (L1).
+const LONGEST_TURN: Duration = Duration::from_secs(17 * 3600);
 
 /// Everything that a step looks at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -307,9 +319,16 @@ impl Observation {
     /// When the time of this step is over, by the policy or, where that does not read, by the one that
     /// holds then; `None`: it ends when somebody ends it, and its [`Because`] says who.
     pub fn step_until(&self, s: &State) -> Option<Timestamp> {
-        match &self.request.policy {
-            Ok(policy) => policy.step_until(s),
-            Err(_) => Policy::default().step_until(s),
+        let fallback = Policy::default();
+        let policy = self.request.policy.as_ref().unwrap_or(&fallback);
+        let until = policy.step_until(s)?;
+        match &self.operation {
+            Some(OperationView::Staged { turn, .. }) if s.step == Step::PoweringOn => {
+                let after = |t: Timestamp, d| t.checked_add(d).unwrap_or(Timestamp::MAX);
+                let turn = after(*turn, policy.power_on_timeout);
+                Some(until.max(turn.min(after(until, LONGEST_TURN))))
+            }
+            _ => Some(until),
         }
     }
 }

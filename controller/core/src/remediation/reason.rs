@@ -45,6 +45,7 @@ pub enum Because {
     Draining(String),
     DrainBlocked(String),
     PowerOnRunning,
+    PowerOnStaged(String),
     PowerOnUnconfirmed(String),
     Booting,
     OffAgain,
@@ -106,6 +107,7 @@ impl Because {
             Self::Draining(_) => "Draining",
             Self::DrainBlocked(_) => "DrainBlocked",
             Self::PowerOnRunning => "PowerOnRunning",
+            Self::PowerOnStaged(_) => "PowerOnStaged",
             Self::PowerOnUnconfirmed(_) => "PowerOnUnconfirmed",
             Self::Booting => "Booting",
             Self::OffAgain => "OffAgain",
@@ -143,6 +145,7 @@ impl Because {
                 | Self::WaitingForQuietLease
                 | Self::Draining(_)
                 | Self::PowerOnRunning
+                | Self::PowerOnStaged(_)
                 | Self::Booting
                 | Self::WaitingForHealth
                 | Self::Recovered
@@ -287,6 +290,7 @@ impl fmt::Display for Because {
                 )
             }
             Self::PowerOnRunning => write!(f, "power-on asked for, not confirmed yet"),
+            Self::PowerOnStaged(why) => write!(f, "power-on asked for; it {why}"),
             Self::PowerOnUnconfirmed(why) => {
                 write!(f, "the host is not confirmed on: {why}. Retrying")
             }

@@ -278,10 +278,11 @@ impl Agents {
                             news.send(Followed::View(finished(&outcome))).ok();
                             return;
                         }
-                        Event::Accepted(_)
-                        | Event::Reading(_)
-                        | Event::Failure(_)
-                        | Event::Waiting(_) => continue,
+                        Event::Waiting(waiting) => match staged(waiting) {
+                            Some(view) => Followed::View(view),
+                            None => continue,
+                        },
+                        Event::Accepted(_) | Event::Reading(_) | Event::Failure(_) => continue,
                     };
                     if news.send(told).is_err() {
                         return;
@@ -293,6 +294,15 @@ impl Agents {
             }
         }
     }
+}
+
+/// What waits for its turn; `None`: it does not say until when.
+fn staged(waiting: v1::Waiting) -> Option<OperationView> {
+    let turn = timestamp_from_proto(waiting.until.as_ref()?).ok()?;
+    Some(OperationView::Staged {
+        why: waiting.reason,
+        turn,
+    })
 }
 
 fn finished(outcome: &v1::Outcome) -> OperationView {

@@ -75,6 +75,8 @@ pub struct Effects {
     pub report: Option<Report>,
     /// Report this UUID and serial.
     pub identity: Option<(Option<String>, Option<String>)>,
+    /// The BMC's clock is ahead by so many seconds.
+    pub clock: Option<i64>,
     /// Refuse any credential.
     pub refuse_auth: bool,
     /// Take commands and do nothing.
@@ -115,6 +117,7 @@ impl Effects {
             Action::Identity { uuid, serial } => {
                 fill(&mut self.identity, (uuid.clone(), serial.clone()))
             }
+            Action::Clock { ahead } => fill(&mut self.clock, *ahead),
             Action::RefuseAuth => !std::mem::replace(&mut self.refuse_auth, true),
             Action::IgnoreCommands => !std::mem::replace(&mut self.ignore_commands, true),
             Action::StrongMatch => !std::mem::replace(&mut self.strong_match, true),

@@ -111,6 +111,11 @@ pub enum Action {
         /// The serial number; null leaves it out.
         serial: Option<String>,
     },
+    /// The BMC's clock is wrong.
+    Clock {
+        /// By so many seconds; negative: behind.
+        ahead: i64,
+    },
     /// Every credential is wrong.
     RefuseAuth,
     /// Resets are answered as if accepted, and nothing happens.

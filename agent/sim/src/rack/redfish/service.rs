@@ -162,14 +162,18 @@ fn read(call: &Call<'_>, place: Place<'_>) -> Answer {
     answer.with(header::ETAG, tag)
 }
 
-/// The ETag of a resource.
+/// The ETag of a resource. That time passes is no change of it.
 fn tag_of(profile: &Profile, place: Place<'_>, value: &Value) -> Option<String> {
     let kind = match (place, profile.tags) {
         (Place::Versions | Place::Odata, _) => return None,
         (Place::Account(_), TagKind::None) => TagKind::Strong,
         (_, kind) => kind,
     };
-    etag::tag(kind, value.to_string().as_bytes())
+    let mut content = value.clone();
+    if let Some(fields) = content.as_object_mut() {
+        fields.remove("DateTime");
+    }
+    etag::tag(kind, content.to_string().as_bytes())
 }
 
 /// The answer to a change whose precondition is not met; none if it is met.

@@ -70,6 +70,9 @@ impl Cx<'_> {
         }
         match &self.o.operation {
             Some(OperationView::Rejected { why }) => self.on_failed(s, why, false),
+            Some(OperationView::Staged { why, turn }) if *turn > self.now => {
+                self.recheck(s, Because::PowerOnStaged(why.clone()))
+            }
             Some(_) => {
                 let because = self.on_because(&s);
                 self.recheck(s, because)

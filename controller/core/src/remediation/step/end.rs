@@ -84,7 +84,9 @@ impl Cx<'_> {
                 OperationOutcome::Interrupted => "the agent was restarted".into(),
             },
             Some(OperationView::Rejected { why }) => why.clone(),
-            Some(OperationView::Running) => return Some(self.recheck(s, because.clone())),
+            Some(OperationView::Running | OperationView::Staged { .. }) => {
+                return Some(self.recheck(s, because.clone()));
+            }
             None => {
                 if let Some(why) = self.agent_down() {
                     let why = Because::AgentUnreachable(why.to_owned());

@@ -197,7 +197,10 @@ impl Cx<'_> {
                 Fresh::Unclear(_) | Fresh::Unreadable(_) => {}
             }
             // A power-off that goes on would later fight our power-on.
-            if matches!(self.o.operation, Some(OperationView::Running)) {
+            if matches!(
+                self.o.operation,
+                Some(OperationView::Running | OperationView::Staged { .. })
+            ) {
                 let cancel = Command::Cancel {
                     id: operation_id(&self.o.request.uid, &s)?,
                 };
@@ -222,8 +225,12 @@ impl Cx<'_> {
             .agent_down()
             .map(|why| Because::AgentUnreachable(why.to_owned()));
         let (sent, outcome) = match (&self.o.operation, agent_down) {
-            (Some(OperationView::Running) | None, Some(why)) => return self.recheck(s, why),
-            (Some(OperationView::Running), None) => return self.stop_off(s, because, finishing),
+            (Some(OperationView::Running | OperationView::Staged { .. }) | None, Some(why)) => {
+                return self.recheck(s, why);
+            }
+            (Some(OperationView::Running | OperationView::Staged { .. }), None) => {
+                return self.stop_off(s, because, finishing);
+            }
             (None, None) if finishing && offline.is_none() => {
                 return match self.hold_missing() {
                     Some(_) => self.act(s, because, Command::AddHold),

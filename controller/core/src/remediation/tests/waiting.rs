@@ -1,5 +1,7 @@
 //! L1: nothing waits in silence, nothing spins, nothing is decided on what cannot be seen.
 
+use jiff::Timestamp;
+
 use super::{super::*, build::*};
 
 pub(super) const STEPS: [Step; 16] = [
@@ -227,4 +229,39 @@ fn the_state_survives_being_stored_whole_and_from_before_its_newer_fields() {
         map.remove("personHeard");
         assert_eq!(serde_json::from_value::<State>(old).unwrap().step, step);
     }
+}
+
+#[test]
+fn l1_a_power_on_that_waits_for_its_turn_says_so_and_that_time_is_none_of_its_own() {
+    const REASON: &str = "waits for the turn of its PDU a, 3 before it";
+    let mut o = mk_direct();
+    let s = mk_direct_state(Step::PoweringOn);
+    let own = o.step_until(&s).unwrap();
+    let staged = |turn: Timestamp| {
+        Some(OperationView::Staged {
+            why: REASON.into(),
+            turn,
+        })
+    };
+    o.operation = staged(at(5000));
+    let because = waits(&o, &s, 4000).0;
+    assert_eq!(because, Because::PowerOnStaged(REASON.into()));
+    assert!(!because.is_blocked());
+    assert!(because.to_string().contains(REASON), "{because}");
+    assert_eq!(o.step_until(&s), Some(at(5000 + 180)));
+    // Its turn has come: what is left is the time of one power-on.
+    assert_eq!(waits(&o, &s, 5001).0, Because::PowerOnRunning);
+    assert_eq!(o.step_until(&s), Some(at(5000 + 180)));
+    // A short wait takes nothing away, and one without end is called overdue.
+    o.operation = staged(at(10));
+    assert_eq!(o.step_until(&s), Some(own));
+    o.operation = staged(Timestamp::MAX);
+    let longest = o.step_until(&s).unwrap().duration_since(own);
+    assert!(longest.as_hours() < 24, "{longest:?}");
+    // Of no other step.
+    o.operation = staged(at(50_000));
+    assert_eq!(
+        o.step_until(&mk_direct_state(Step::Draining)),
+        Policy::default().step_until(&mk_direct_state(Step::Draining))
+    );
 }

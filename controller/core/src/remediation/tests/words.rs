@@ -38,6 +38,7 @@ fn all() -> Vec<Because> {
         Because::Draining("1 pod (a/b)".into()),
         Because::DrainBlocked("1 pod (a/b)".into()),
         Because::PowerOnRunning,
+        Because::PowerOnStaged("waits for the turn of its PDU a, 3 before it".into()),
         Because::PowerOnUnconfirmed("no answer".into()),
         Because::Booting,
         Because::OffAgain,

@@ -74,3 +74,19 @@ fn f8_an_outcome_of_a_later_version_is_not_taken_for_success() {
     };
     assert!(matches!(outcome, OperationOutcome::Unconfirmed { .. }));
 }
+
+#[test]
+fn l1_a_turn_that_is_waited_for_is_known_with_its_time() {
+    let until = "2026-11-22T10:00:00Z".parse().unwrap();
+    let mut waiting = v1::Waiting {
+        reason: "waits for the turn of its PDU a, 3 before it".into(),
+        until: Some(rackhand_proto::convert::timestamp_to_proto(until)),
+    };
+    let view = OperationView::Staged {
+        why: waiting.reason.clone(),
+        turn: until,
+    };
+    assert_eq!(staged(waiting.clone()), Some(view));
+    waiting.until = None;
+    assert_eq!(staged(waiting), None);
+}

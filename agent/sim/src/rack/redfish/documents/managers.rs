@@ -6,7 +6,8 @@ use super::{at, collection, link};
 use crate::rack::panel::Event;
 use crate::rack::redfish::profile::Profile;
 
-pub(super) fn manager(profile: &Profile) -> Value {
+/// The Manager at this time of its clock.
+pub(super) fn manager(profile: &Profile, now: jiff::Timestamp) -> Value {
     let id = &profile.manager_id;
     let mut manager = json!({
         "@odata.id": at(&format!("Managers/{id}")),
@@ -18,6 +19,8 @@ pub(super) fn manager(profile: &Profile) -> Value {
         "Model": profile.product,
         "FirmwareVersion": env!("CARGO_PKG_VERSION"),
         "PowerState": "On",
+        "DateTime": seconds(now),
+        "DateTimeLocalOffset": "+00:00",
         "Status": {"State": "Enabled", "Health": "OK"},
         "Links": {
             "ManagerForServers": [link(&format!("Systems/{}", profile.system_id))],

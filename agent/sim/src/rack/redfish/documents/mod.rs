@@ -10,6 +10,7 @@ mod systems;
 mod telemetry;
 
 use axum::http::{StatusCode, header};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::actions::TASK_RETRY;
@@ -52,7 +53,7 @@ pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Result<Answer, Answer>
         Place::AllChassis => collection("Chassis", "Chassis", [profile.chassis_id.as_str()]),
         Place::Chassis => chassis::chassis(profile, &systems::Shown::of(call)),
         Place::Managers => collection("Managers", "Manager", [profile.manager_id.as_str()]),
-        Place::Manager => managers::manager(profile),
+        Place::Manager => managers::manager(profile, clock(call)),
         Place::LogServices => managers::log_services(profile),
         Place::Log => managers::log(profile),
         Place::Entries => host.panel(|_, panel| managers::entries(profile, panel.events.events())),
@@ -90,7 +91,7 @@ pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Result<Answer, Answer>
         }
         Place::Roles => services::roles(),
         Place::Role(id) => found(call, services::role(id))?,
-        Place::TaskService => services::task_service(host.stamp().wall),
+        Place::TaskService => services::task_service(clock(call)),
         Place::Tasks => {
             let tasks = host.settled_tasks();
             let ids = tasks.iter().map(|task| task.id.as_str());
@@ -112,6 +113,13 @@ pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Result<Answer, Answer>
 
 fn found(call: &Call<'_>, document: Option<Value>) -> Result<Value, Answer> {
     document.ok_or_else(|| errors::not_found(call.profile(), call.path))
+}
+
+/// The time by the BMC's clock.
+fn clock(call: &Call<'_>) -> jiff::Timestamp {
+    let now = call.host.stamp().wall;
+    let ahead = SignedDuration::from_secs(call.effects.clock.unwrap_or_default());
+    now.checked_add(ahead).unwrap_or(now)
 }
 
 fn off(call: &Call<'_>) -> Answer {

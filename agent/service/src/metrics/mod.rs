@@ -2,6 +2,9 @@
 //!
 //! Must never carry a label whose values grow with the fleet.
 
+mod names;
+mod process;
+
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicU64, Ordering},
@@ -16,9 +19,8 @@ use prometheus_client::{
         family::Family,
         gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
-        info::Info,
     },
-    registry::{Registry, Unit},
+    registry::Registry,
 };
 use rackhand_bmc::ErrorKind;
 
@@ -152,114 +154,6 @@ impl Metrics {
         metrics
     }
 
-    fn register(&mut self) {
-        let m = self;
-        let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        let r = &mut m.registry;
-        r.register("build", "This program", version);
-        r.register(
-            "operations",
-            "Finished operations by action and outcome",
-            m.operations.clone(),
-        );
-        r.register_with_unit(
-            "operation",
-            "Time of operations from their begin, waiting included",
-            Unit::Seconds,
-            m.operation_seconds.clone(),
-        );
-        r.register(
-            "commands",
-            "Power commands sent to BMCs",
-            m.commands.clone(),
-        );
-        r.register(
-            "bmc_calls",
-            "Calls to BMCs by their result",
-            m.calls.clone(),
-        );
-        r.register_with_unit(
-            "bmc_call",
-            "Time of calls to BMCs",
-            Unit::Seconds,
-            m.call_seconds.clone(),
-        );
-        r.register(
-            "refused_requests",
-            "Requests that were refused, by reason",
-            m.refused.clone(),
-        );
-        r.register(
-            "overridden_holds",
-            "Holds of a remediation that were overridden by force",
-            m.overridden.clone(),
-        );
-        r.register(
-            "journal_errors",
-            "Writes that the journal did not take",
-            m.journal_errors.clone(),
-        );
-        r.register(
-            "reloads",
-            "Reloads of the configuration: taken, or refused because of a mistake",
-            m.reloads.clone(),
-        );
-        r.register_with_unit(
-            "configuration_taken_timestamp",
-            "When the configuration in use was taken",
-            Unit::Seconds,
-            m.reloaded.clone(),
-        );
-        r.register(
-            "configuration_current",
-            "1: the configuration in use is that of the files; 0: the last reload was refused",
-            m.current.clone(),
-        );
-        r.register("hosts", "Hosts of the inventory", m.hosts.clone());
-        r.register(
-            "operations_running",
-            "Operations that are not finished",
-            m.running.clone(),
-        );
-        r.register(
-            "power_on_waiting",
-            "Operations that wait for their PDU's turn",
-            m.waiting.clone(),
-        );
-        r.register_with_unit(
-            "certificate_until_timestamp",
-            "Until when the certificate of the remote listener is valid",
-            Unit::Seconds,
-            m.certificate.clone(),
-        );
-        r.register(
-            "connections",
-            "Connections of the remote listener whose handshake was good",
-            m.accepted.clone(),
-        );
-        r.register(
-            "refused_connections",
-            "Connections of the remote listener that did not come to a good handshake, by reason",
-            m.handshakes.clone(),
-        );
-        r.register_with_unit(
-            "memory",
-            "Resident memory of this process",
-            Unit::Bytes,
-            m.memory.clone(),
-        );
-        r.register(
-            "open_descriptors",
-            "Open file descriptors of this process",
-            m.descriptors.clone(),
-        );
-        r.register(
-            "most_descriptors",
-            "File descriptors that this process may open",
-            m.most_descriptors.clone(),
-        );
-    }
-
     pub(crate) fn operation(&self, action: &'static str, outcome: &'static str, took: Duration) {
         let labels = OperationLabels { action, outcome };
         self.operations.get_or_create(&labels).inc();
@@ -321,7 +215,7 @@ impl Metrics {
             counter.inc_by(total.saturating_sub(before));
         }
         drop(told);
-        let usage = usage();
+        let usage = process::usage();
         self.memory.set(usage.memory);
         self.descriptors.set(usage.descriptors);
         self.most_descriptors.set(usage.most_descriptors);
@@ -350,32 +244,6 @@ fn error_word(kind: ErrorKind) -> &'static str {
         ErrorKind::Unsupported => "unsupported",
         ErrorKind::Refused => "refused",
         ErrorKind::Configuration => "configuration",
-    }
-}
-
-#[derive(Debug, Default)]
-struct Usage {
-    memory: i64,
-    descriptors: i64,
-    most_descriptors: i64,
-}
-
-/// What the kernel says of us; 0 where it says nothing.
-fn usage() -> Usage {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).unwrap_or(0);
-    let status = read("/proc/self/status");
-    let resident = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kilobytes: i64 = number(resident.and_then(|line| line.split_whitespace().nth(1)));
-    let limits = read("/proc/self/limits");
-    let open = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"));
-    let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-    Usage {
-        memory: kilobytes.saturating_mul(1024),
-        descriptors: i64::try_from(descriptors).unwrap_or(0),
-        most_descriptors: number(open.and_then(|line| line.split_whitespace().nth(3))),
     }
 }
 

@@ -1,0 +1,103 @@
+//! What a BMC lets us do: credentials, privilege, cipher suite.
+
+use rackhand_bmc::ErrorKind;
+use rackhand_proto::v1::{Check, Verdict};
+
+use super::{Seen, check, facts, is_silence, skipped};
+
+pub(super) fn credentials(seen: &Seen) -> Check {
+    const NAME: &str = "credentials";
+    let user = &seen.username;
+    match &seen.power {
+        None => skipped(NAME, "the route comes first"),
+        Some(Ok(_)) => check(NAME, Verdict::Ok, format!("user {user} is let in"), ""),
+        Some(Err(error)) => match error.kind {
+            ErrorKind::Authentication => check(
+                NAME,
+                Verdict::Failed,
+                error.message.clone(),
+                format!("mend user or password of {user} in the inventory, or unlock the account"),
+            ),
+            ErrorKind::Configuration => check(
+                NAME,
+                Verdict::Failed,
+                error.message.clone(),
+                "mend the inventory",
+            ),
+            ErrorKind::Tls => skipped(NAME, "TLS comes first"),
+            ErrorKind::Privilege => check(NAME, Verdict::Ok, format!("user {user} is let in"), ""),
+            kind if is_silence(kind) => skipped(NAME, "no answer"),
+            _ => check(
+                NAME,
+                Verdict::Warning,
+                error.message.clone(),
+                "the BMC answers, but not with a power state: try again, then restart the BMC",
+            ),
+        },
+    }
+}
+
+pub(super) fn privilege(seen: &Seen) -> Check {
+    const NAME: &str = "privilege";
+    if let Some(Err(error)) = &seen.power
+        && error.kind == ErrorKind::Privilege
+    {
+        let advice = "give the account OPERATOR (IPMI) or the role Operator (Redfish)";
+        return check(NAME, Verdict::Failed, error.message.clone(), advice);
+    }
+    let facts = match facts(seen, NAME) {
+        Ok(facts) => facts,
+        Err(check) => return check,
+    };
+    let word = facts.privilege.as_deref().unwrap_or("not said");
+    match facts.may_switch {
+        Some(true) => check(NAME, Verdict::Ok, word, ""),
+        Some(false) => check(
+            NAME,
+            Verdict::Failed,
+            format!("{word}, which may read but not switch"),
+            "give the account OPERATOR (IPMI) or the role Operator (Redfish)",
+        ),
+        None => check(
+            NAME,
+            Verdict::Warning,
+            format!("{word}: whether it may switch power is not known"),
+            "switch a host that nobody needs, once",
+        ),
+    }
+}
+
+pub(super) fn cipher_suite(seen: &Seen) -> Check {
+    const NAME: &str = "cipher-suite";
+    let facts = match facts(seen, NAME) {
+        Ok(facts) => facts,
+        Err(check) => return check,
+    };
+    let offered = facts.suites.as_ref().map(|suites| {
+        let suites: Vec<String> = suites.iter().map(ToString::to_string).collect();
+        format!("; offered: {}", suites.join(", "))
+    });
+    let offered = offered.unwrap_or_default();
+    let weak = facts.suites.iter().flatten().any(|suite| *suite == 0);
+    match facts.suite {
+        _ if weak => check(
+            NAME,
+            Verdict::Warning,
+            format!("suite 0, which asks for no password, is enabled{offered}"),
+            "disable cipher suite 0 in the BMC: anyone can switch this host",
+        ),
+        Some(17) => check(NAME, Verdict::Ok, format!("17 (SHA-256, AES){offered}"), ""),
+        Some(suite) => check(
+            NAME,
+            Verdict::Warning,
+            format!("{suite} (SHA-1, AES){offered}"),
+            "update the BMC, or enable cipher suite 17 in it",
+        ),
+        None => check(
+            NAME,
+            Verdict::Warning,
+            format!("not known{offered}"),
+            "try again",
+        ),
+    }
+}

@@ -1,0 +1,171 @@
+//! What is behind a BMC: its Redfish service and actions, the system, the clock.
+
+use std::time::Duration;
+
+use rackhand_bmc::ErrorKind;
+use rackhand_proto::v1::{Check, Verdict};
+
+use super::{Seen, check, facts, skipped};
+
+/// A BMC's clock that is off by more than this makes its event log misleading.
+const CLOCK: Duration = Duration::from_secs(60);
+
+pub(super) fn redfish(seen: &Seen) -> Check {
+    const NAME: &str = "redfish";
+    match (&seen.power, facts(seen, NAME)) {
+        (Some(Err(error)), _)
+            if matches!(
+                error.kind,
+                ErrorKind::System | ErrorKind::Unsupported | ErrorKind::Protocol
+            ) =>
+        {
+            check(
+                NAME,
+                Verdict::Failed,
+                error.message.clone(),
+                "mend the path of the system in the address, or update the BMC",
+            )
+        }
+        (_, Err(check)) => check,
+        (_, Ok(facts)) => {
+            let service = facts.service.as_deref().unwrap_or("Redfish");
+            let firmware = facts.firmware.as_ref();
+            let firmware = firmware.map(|version| format!(", firmware {version}"));
+            let found = format!("{service}{}", firmware.unwrap_or_default());
+            check(NAME, Verdict::Ok, found, "")
+        }
+    }
+}
+
+pub(super) fn actions(seen: &Seen) -> Check {
+    const NAME: &str = "actions";
+    let facts = match facts(seen, NAME) {
+        Ok(facts) => facts,
+        Err(check) => return check,
+    };
+    let Some(actions) = &facts.actions else {
+        return check(
+            NAME,
+            Verdict::Warning,
+            "the BMC does not say which reset types it takes",
+            "the standard ones are tried",
+        );
+    };
+    let has = |word: &str| actions.iter().any(|action| action == word);
+    let list = actions.join(", ");
+    if !has("ForceOff") || !(has("On") || has("ForceOn") || has("PushPowerButton")) {
+        let list = if list.is_empty() { "none" } else { &list };
+        return check(
+            NAME,
+            Verdict::Failed,
+            format!("offered: {list}"),
+            "hard off and on are needed: mend the path of the system, update the BMC, or use IPMI",
+        );
+    }
+    let missing: Vec<&str> = [
+        ("GracefulShutdown", "soft-off"),
+        ("ForceRestart", "reset"),
+        ("Nmi", "nmi"),
+    ]
+    .into_iter()
+    .filter(|(word, _)| !has(word))
+    .map(|(_, command)| command)
+    .collect();
+    let advice = if missing.is_empty() {
+        String::new()
+    } else {
+        format!("not possible here: power {}", missing.join(", power "))
+    };
+    check(NAME, Verdict::Ok, list, advice)
+}
+
+pub(super) fn identity(seen: &Seen) -> Check {
+    const NAME: &str = "identity";
+    let found = match (&seen.identity, &seen.power) {
+        (Some(Ok(found)), _) => found,
+        (_, Some(Ok(reading))) => &reading.identity,
+        (_, Some(Err(_))) => return skipped(NAME, "the power state comes first"),
+        (_, None) => return skipped(NAME, "the route comes first"),
+    };
+    let says = match (&found.system_uuid, &found.serial) {
+        (Some(uuid), Some(serial)) => format!("UUID {uuid}, serial {serial}"),
+        (Some(uuid), None) => format!("UUID {uuid}"),
+        (None, Some(serial)) => format!("serial {serial}"),
+        (None, None) => {
+            return check(
+                NAME,
+                Verdict::Warning,
+                "the BMC does not say which system is behind it",
+                "make sure by hand (identify LED) that the address is that of this host",
+            );
+        }
+    };
+    if let Some(mismatch) = seen.expected.mismatch(found) {
+        return check(
+            NAME,
+            Verdict::Failed,
+            format!(
+                "the BMC says {} {}, the inventory {}",
+                mismatch.what, mismatch.found, mismatch.expected
+            ),
+            "this may be the BMC of another host: nothing is switched until inventory or cabling \
+             is mended",
+        );
+    }
+    let is_known =
+        |ours: &Option<String>, theirs: &Option<String>| ours.is_some() && theirs.is_some();
+    if is_known(&seen.expected.system_uuid, &found.system_uuid)
+        || is_known(&seen.expected.serial, &found.serial)
+    {
+        return check(
+            NAME,
+            Verdict::Ok,
+            format!("{says}, as in the inventory"),
+            "",
+        );
+    }
+    check(
+        NAME,
+        Verdict::Warning,
+        format!("{says}; the inventory knows nothing to compare"),
+        "write system_uuid or serial into the inventory, so that a wrong BMC is noticed",
+    )
+}
+
+pub(super) fn clock(seen: &Seen) -> Check {
+    const NAME: &str = "clock";
+    let facts = match facts(seen, NAME) {
+        Ok(facts) => facts,
+        Err(check) => return check,
+    };
+    let Some(clock) = facts.clock else {
+        return check(NAME, Verdict::Ok, "the BMC shows no time", "");
+    };
+    let ahead = clock.duration_since(seen.now);
+    let off = ahead.unsigned_abs();
+    if off <= CLOCK {
+        return check(NAME, Verdict::Ok, format!("{clock}"), "");
+    }
+    let which = if ahead.is_positive() {
+        "ahead"
+    } else {
+        "behind"
+    };
+    check(
+        NAME,
+        Verdict::Warning,
+        format!("{clock}, {} {which}", span(off)),
+        "set NTP in the BMC: the times in its event log are wrong",
+    )
+}
+
+/// In the largest unit that it fills twice.
+fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}

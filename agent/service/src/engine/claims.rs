@@ -1,0 +1,99 @@
+//! Who may command, and who holds which host.
+
+use std::collections::HashMap;
+
+use rackhand_proto::Refusal;
+use tonic::Status;
+use tracing::{info, warn};
+
+use super::{Engine, Target, journal_status};
+use crate::journal::{Authority, HoldRecord, TermRecord};
+
+impl Engine {
+    pub(crate) async fn claim(
+        &self,
+        election: String,
+        number: u64,
+        holder: String,
+    ) -> Result<Result<u64, TermRecord>, Status> {
+        let asked = TermRecord {
+            number,
+            holder: holder.clone(),
+        };
+        if self.shared.terms.lock().get(&election) == Some(&asked) {
+            return Ok(Ok(number));
+        }
+        let result = self
+            .shared
+            .journal
+            .claim(election.clone(), number, holder.clone())
+            .await;
+        let result = result.map_err(|error| journal_status(&error))?;
+        match &result {
+            Ok(_) => {
+                info!(election, term = number, holder, "term claimed");
+                let mut terms = self.shared.terms.lock();
+                if terms
+                    .get(&election)
+                    .is_none_or(|known| known.number < number)
+                {
+                    terms.insert(election, asked);
+                }
+            }
+            Err(known) => {
+                self.shared.metrics.refused(Refusal::StaleTerm.label());
+                warn!(
+                    election,
+                    term = number,
+                    holder,
+                    highest = known.number,
+                    by = known.holder,
+                    "an old term was claimed"
+                );
+            }
+        }
+        Ok(result)
+    }
+
+    /// Lifts a hold. The host may be known only by its hold.
+    pub(crate) async fn release(
+        &self,
+        target: Result<Target, (String, Status)>,
+        authority: Authority,
+        owner: String,
+        force: bool,
+    ) -> Result<bool, Status> {
+        let key = match target {
+            Ok(target) => target.key,
+            Err((name, status)) => {
+                let held = self
+                    .holds()
+                    .await?
+                    .into_iter()
+                    .find(|(_, hold)| hold.host == name);
+                held.ok_or(status)?.0
+            }
+        };
+        let result = self
+            .shared
+            .journal
+            .release(key, authority.clone(), owner, force)
+            .await;
+        let lifted = result
+            .map_err(|error| journal_status(&error))?
+            .map_err(|refused| refused.status())?;
+        if let Some(hold) = &lifted {
+            info!(host = %hold.host, owner = %hold.owner, by = %authority, force, "hold released");
+        }
+        Ok(lifted.is_some())
+    }
+
+    /// Who holds which host, by host key.
+    pub(crate) async fn holds(&self) -> Result<HashMap<String, HoldRecord>, Status> {
+        let holds = self.shared.journal.holds().await;
+        Ok(holds
+            .map_err(|error| journal_status(&error))?
+            .into_iter()
+            .collect())
+    }
+}

@@ -1,0 +1,112 @@
+//! What runs, and what is made beforehand: `serve`, `check`, `enroll`, `sim`, `completions`, `man`.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+
+use super::{CONFIG, duration};
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Configuration file.
+    #[arg(
+        long,
+        env = "RACKHAND_AGENT_CONFIG",
+        default_value = CONFIG
+    )]
+    pub(crate) config: PathBuf,
+    /// Form of the log on stderr.
+    #[arg(long, env = "RACKHAND_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+    /// What is logged: a level, or levels by module.
+    #[arg(long, env = "RACKHAND_LOG", default_value = "info")]
+    pub(crate) log: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Configuration file.
+    #[arg(
+        long,
+        env = "RACKHAND_AGENT_CONFIG",
+        default_value = CONFIG
+    )]
+    pub(crate) config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnrollArgs {
+    /// Where controllers reach this agent, host:port.
+    #[arg(long)]
+    pub(crate) endpoint: String,
+    /// Trust domain of the cluster's certificates, such as example.org.
+    #[arg(long)]
+    pub(crate) trust_domain: String,
+    /// Name of the RackAgent; the rack's if not given.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Where key and request are written; the directory of `tls` in the configuration if not given.
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+    /// Print only one of the two.
+    #[arg(long, value_enum)]
+    pub(crate) only: Option<Enrolled>,
+    /// Configuration file.
+    #[arg(long, env = "RACKHAND_AGENT_CONFIG", default_value = CONFIG)]
+    pub(crate) config: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Enrolled {
+    /// The RackAgent.
+    Manifest,
+    /// The certificate request.
+    Request,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    /// How many hosts. Each takes a socket or two of this process.
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=2000))]
+    pub(crate) hosts: u16,
+    /// How many of them, the last ones, have a BMC that says nothing.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) dead: u16,
+    /// How long the agent waits for a BMC to let it in.
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    pub(crate) patience: Duration,
+    /// What the others speak.
+    #[arg(long, value_enum, default_value_t = Speaks::Both)]
+    pub(crate) speaks: Speaks,
+    /// Where configuration, inventory and journal are written; a temporary directory, gone at the
+    /// end, if not given.
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Speaks {
+    /// Every third host IPMI, the others Redfish.
+    Both,
+    Redfish,
+    Ipmi,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// Which shell.
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The directory.
+    pub(crate) dir: PathBuf,
+}

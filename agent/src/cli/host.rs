@@ -1,0 +1,69 @@
+//! `host`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::{Common, HOSTS, Hosts, duration};
+
+const CHECKS: &str = "\
+Each row is ok, warning, failed or skipped (something before it failed), with what was found and what
+to do next. The exit code is 1 if anything failed. A warning does not stop power from being switched.";
+
+#[derive(Debug, Args)]
+pub(crate) struct HostArgs {
+    #[command(subcommand)]
+    pub(crate) action: HostAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HostAction {
+    /// All hosts, or those that are named.
+    #[command(after_help = HOSTS)]
+    List(HostListArgs),
+    /// One host, whole.
+    Show(HostShowArgs),
+    /// Look at everything that must be right before a host can be switched: name, route, TLS,
+    /// credentials, privilege, cipher suite, Redfish, actions, identity, clock. Changes nothing.
+    #[command(after_help = CHECKS)]
+    Check(HostCheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostListArgs {
+    /// Which; all if none is named.
+    #[arg(value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostShowArgs {
+    /// Which.
+    #[arg(value_name = "HOST")]
+    pub(crate) host: String,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostCheckArgs {
+    #[command(flatten)]
+    pub(crate) hosts: Hosts,
+    /// How long one host may take, such as 30s; 60s at most.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+impl HostAction {
+    pub(super) fn common_mut(&mut self) -> &mut Common {
+        match self {
+            Self::List(args) => &mut args.common,
+            Self::Show(args) => &mut args.common,
+            Self::Check(args) => &mut args.common,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+use clap::CommandFactory;
+
+use super::{aside::led, *};
+
+#[test]
+fn the_arguments_are_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn times_need_a_unit() {
+    assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
+    assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+    for wrong in ["5", "", "-5s", "0s", "soon"] {
+        assert!(duration(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_remote_agent_needs_rack_and_certificate() {
+    let parse = |args: &str| Cli::try_parse_from(args.split(' ')).map(|_| ());
+    assert!(parse("rackhand-agent power off a --agent x:1").is_err());
+    assert!(parse("rackhand-agent power off a --agent x:1 --rack r --tls-dir d").is_ok());
+    assert!(parse("rackhand-agent power status --all a").is_err());
+    assert!(parse("rackhand-agent power status").is_err());
+    assert!(parse("rackhand-agent power off").is_err());
+}
+
+#[test]
+fn a_led_is_on_off_or_lit_for_a_time() {
+    assert_eq!(led("on"), Ok(Led::On));
+    assert_eq!(led("off"), Ok(Led::Off));
+    assert_eq!(led("30"), Ok(Led::For(Duration::from_secs(30))));
+    assert_eq!(led("2m"), Ok(Led::For(Duration::from_secs(120))));
+    for wrong in ["0", "-3", "blink", ""] {
+        assert!(led(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_device_stands_behind_the_hosts() {
+    let parse = |args: &str| Cli::try_parse_from(args.split(' '));
+    let set = parse("rackhand-agent boot-device set a b pxe --uefi").unwrap();
+    let Command::BootDevice(BootArgs {
+        action: BootAction::Set(set),
+    }) = set.command
+    else {
+        panic!("{set:?}");
+    };
+    assert_eq!((set.hosts.len(), set.device), (2, Some(BootDevice::Pxe)));
+    for wrong in [
+        "rackhand-agent boot-device set a",
+        "rackhand-agent boot-device set pxe",
+        "rackhand-agent boot-device set a floppy",
+        "rackhand-agent boot-device set a pxe --uefi --legacy",
+        "rackhand-agent power status a --direct --agent x:1 --rack r --tls-dir d",
+    ] {
+        assert!(parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn only_a_soft_off_has_a_limit_and_can_be_forced() {
+    let parse = |args: &str| Cli::try_parse_from(args.split(' ')).map(|_| ());
+    assert!(parse("rackhand-agent power off a --soft").is_ok());
+    assert!(parse("rackhand-agent power off a --soft --limit 90s --then-force").is_ok());
+    assert!(parse("rackhand-agent power off a --limit 90s").is_err());
+    assert!(parse("rackhand-agent power off a --then-force").is_err());
+    assert!(parse("rackhand-agent power cycle a --hold-off 30s").is_ok());
+    assert!(parse("rackhand-agent power reset a b --force").is_ok());
+    assert!(parse("rackhand-agent power nmi a --soft").is_err());
+}
+
+#[test]
+fn all_is_not_a_name_where_hosts_are_changed() {
+    let parse = |args: &str| Cli::try_parse_from(args.split(' ')).map(|_| ());
+    for changes in ["power off --all", "boot-device set pxe --all"] {
+        let error = parse(&format!("rackhand-agent {changes}")).unwrap_err();
+        assert!(is_all(&error), "{changes}: {error}");
+    }
+    assert!(!is_all(
+        &parse("rackhand-agent power off a --every").unwrap_err()
+    ));
+    assert!(parse("rackhand-agent power status --all").is_ok());
+}

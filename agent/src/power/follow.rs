@@ -1,0 +1,151 @@
+//! Waiting for the outcome of an operation, and showing what happens meanwhile.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rackhand_proto::{
+    CallErrorKind, classify,
+    convert::timestamp_from_proto,
+    v1::{self, await_response::Event, power_client::PowerClient},
+};
+use tonic::transport::Channel;
+
+use crate::output::state_word;
+
+/// Longer than any turn of a PDU is waited for.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+
+/// How long an outcome is waited for. The agent keeps the deadline of the operation; this is for an
+/// agent that is gone. What it waits for before a power-on is none of that time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    each: Duration,
+    until: tokio::time::Instant,
+}
+
+impl Patience {
+    pub(super) fn new(each: Duration) -> Self {
+        Self {
+            each,
+            until: tokio::time::Instant::now() + each,
+        }
+    }
+
+    /// The operation goes on so much later.
+    fn extend(&mut self, wait: Duration) {
+        let until = tokio::time::Instant::now() + wait.saturating_add(self.each);
+        self.until = self.until.max(until);
+    }
+
+    async fn keep<T>(&self, future: impl Future<Output = T>) -> Result<T, String> {
+        tokio::time::timeout_at(self.until, future)
+            .await
+            .map_err(|_| "the agent did not tell it in time".to_owned())
+    }
+}
+
+/// How long it takes until a wait is over.
+fn rest(waiting: &v1::Waiting, now: Timestamp) -> Duration {
+    let until = waiting.until.as_ref();
+    let until = until.and_then(|until| timestamp_from_proto(until).ok());
+    let rest = until.map(|until| until.duration_since(now));
+    let rest = rest.and_then(|rest| Duration::try_from(rest).ok());
+    // No rack takes longer; a clock that is wrong could say anything.
+    rest.unwrap_or_default().min(LONGEST_WAIT)
+}
+
+/// Waits for the outcome; a lost connection is taken up again, the operation goes on meanwhile.
+pub(super) async fn follow(
+    client: &mut PowerClient<Channel>,
+    operation: &str,
+    host: &str,
+    mut patience: Patience,
+    live: bool,
+) -> Result<v1::Outcome, String> {
+    let mut shown = 0;
+    loop {
+        let request = v1::AwaitRequest {
+            operation_id: operation.to_owned(),
+        };
+        let error = match patience.keep(client.r#await(request)).await? {
+            Err(status) => classify(&status),
+            Ok(response) => {
+                let mut events = response.into_inner();
+                let mut number = 0;
+                loop {
+                    match patience.keep(events.message()).await? {
+                        Ok(Some(event)) => {
+                            number += 1;
+                            if let Some(Event::Waiting(waiting)) = &event.event {
+                                patience.extend(rest(waiting, Timestamp::now()));
+                            }
+                            if live && number > shown {
+                                shown = number;
+                                show(host, &event);
+                            }
+                            if let Some(Event::Outcome(outcome)) = event.event {
+                                return Ok(outcome);
+                            }
+                        }
+                        Ok(None) => return Err("the agent ended the stream early".to_owned()),
+                        Err(status) => break classify(&status),
+                    }
+                }
+            }
+        };
+        if error.kind != CallErrorKind::Retryable {
+            return Err(error.message);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+fn show(host: &str, event: &v1::AwaitResponse) {
+    let elapsed = event
+        .elapsed
+        .as_ref()
+        .and_then(|elapsed| rackhand_proto::convert::duration_from_proto(elapsed).ok());
+    let elapsed = elapsed.unwrap_or_default().as_secs_f64();
+    let text = match &event.event {
+        Some(Event::Accepted(_)) => "accepted".to_owned(),
+        Some(Event::CommandSent(sent)) if sent.answer.is_empty() => {
+            format!("sending {}", sent.command)
+        }
+        Some(Event::CommandSent(sent)) => format!("{}: BMC answered {}", sent.command, sent.answer),
+        Some(Event::Reading(reading)) => format!("BMC says {}", state_word(reading.state())),
+        Some(Event::Failure(failure)) => failure.message.clone(),
+        Some(Event::Waiting(waiting)) => waiting.reason.clone(),
+        Some(Event::Outcome(_)) | None => return,
+    };
+    eprintln!("{host}: {elapsed:6.1}s  {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use rackhand_proto::convert::timestamp_to_proto;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_turn_of_a_pdu_is_none_of_the_time_that_an_outcome_may_take() {
+        let now = Timestamp::UNIX_EPOCH;
+        let waiting = |seconds: i64| v1::Waiting {
+            reason: String::new(),
+            until: Timestamp::from_second(seconds)
+                .ok()
+                .map(|at| timestamp_to_proto(at)),
+        };
+        assert_eq!(rest(&waiting(400), now), Duration::from_secs(400));
+        assert_eq!(rest(&waiting(-400), now), Duration::ZERO);
+        assert_eq!(rest(&v1::Waiting::default(), now), Duration::ZERO);
+        assert_eq!(rest(&waiting(1 << 35), now), LONGEST_WAIT);
+
+        let minute = Duration::from_secs(60);
+        let mut patience = Patience::new(minute);
+        patience.extend(minute * 10);
+        let slow = tokio::time::sleep(minute * 10);
+        assert_eq!(patience.keep(slow).await, Ok(()));
+        let never = patience.keep(std::future::pending::<()>());
+        assert!(never.await.is_err());
+    }
+}
