@@ -17,6 +17,8 @@
 mod acts;
 #[path = "openshift/marks.rs"]
 mod marks;
+#[path = "openshift/shared.rs"]
+mod shared;
 #[path = "openshift/shows.rs"]
 mod shows;
 #[path = "openshift/world.rs"]
@@ -31,6 +33,7 @@ use serde_json::json;
 
 use acts::{closed, owner, template};
 use marks::{external, left_to_openshift};
+use shared::shared;
 use shows::{invalid, paused, shown};
 use world::{World, machine_of};
 
@@ -68,6 +71,10 @@ async fn checks_of_openshift_show_act_and_leave_alone_as_they_say() {
     all.add("f10_a_closed_limit_deletes_nothing", closed(w));
     all.add("a_paused_check_does_and_writes_nothing", paused(w));
     all.add("a_check_that_does_not_read_says_so", invalid(w));
+    all.add(
+        "q12_of_two_checks_the_older_acts_until_it_is_paused",
+        shared(w),
+    );
     let outcome = match all.run().await {
         Ok(()) => left_to_openshift(w).await,
         failed => failed,
