@@ -1,6 +1,6 @@
 //! The command line of the controller.
 
-use std::{io::IsTerminal, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, io::IsTerminal, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use rackhand_runtime::{
 use tracing_subscriber::EnvFilter;
 
 /// Decides which bare-metal node is unhealthy and brings it back.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 #[command(name = "rackhand-controller", version, about)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -25,11 +25,16 @@ pub(crate) struct Args {
     namespace: Option<String>,
 
     /// Namespace of the leader Lease.
-    #[arg(long, default_value = "rackhand-system", env = "POD_NAMESPACE")]
+    #[arg(
+        long,
+        default_value = "rackhand-system",
+        env = "POD_NAMESPACE",
+        global = true
+    )]
     lease_namespace: String,
 
     /// Name of the leader Lease.
-    #[arg(long, default_value = "rackhand-controller")]
+    #[arg(long, default_value = "rackhand-controller", global = true)]
     lease_name: String,
 
     /// How long the Lease lasts without renewal, in whole seconds; a leader that cannot renew it
@@ -110,7 +115,7 @@ pub(crate) struct Args {
 }
 
 /// What to do instead of running.
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Command {
     /// Says where something stands, why, until when, and what comes next; changes nothing.
     Explain {
@@ -121,11 +126,11 @@ pub(crate) enum Command {
 }
 
 /// What can be explained.
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Explain {
     /// A PowerRemediation or Metal3Remediation, of the cluster or from a file.
     Remediation(Remediation),
-    /// A MachineHealthCheck: the verdict on each machine and why, the limit, what would be done now and
+    /// A MachineHealthCheck of Cluster API or OpenShift: the verdict on each machine and why, the limit, what would be done now and
     /// what happens next. Exits with 0 when it was explained, and with 1 when it could not be.
     #[command(
         visible_alias = "machinehealthcheck",
@@ -136,7 +141,7 @@ pub(crate) enum Explain {
 }
 
 /// Which health check, and how it is told.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Mhc {
     /// Its name. With files that hold only one it may be left out.
     #[arg(required_unless_present = "files")]
@@ -145,6 +150,10 @@ pub(crate) struct Mhc {
     /// Its namespace; without it that of the kubeconfig's context, or whichever the files hold.
     #[arg(short, long)]
     pub(crate) namespace: Option<String>,
+
+    /// Whose it is, where Cluster API and OpenShift have one of that name each.
+    #[arg(long, value_enum)]
+    pub(crate) group: Option<CheckGroupArg>,
 
     /// Read the objects from these files (YAML documents, or what `kubectl get -o yaml` prints)
     /// instead of the cluster; - is standard input.
@@ -161,6 +170,15 @@ pub(crate) struct Mhc {
     pub(crate) output: TableOutput,
 }
 
+/// The API group of a health check.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum CheckGroupArg {
+    #[value(name = "cluster.x-k8s.io", alias = "capi")]
+    ClusterApi,
+    #[value(name = "machine.openshift.io", alias = "openshift")]
+    OpenShift,
+}
+
 /// A form of output of what is a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableOutput {
@@ -171,7 +189,7 @@ pub(crate) enum TableOutput {
 }
 
 /// Which remediation, and how it is told.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Remediation {
     /// Its name. With a file that holds only one it may be left out.
     #[arg(required_unless_present = "file")]
@@ -337,6 +355,7 @@ impl Args {
             },
             power_timeout: self.power_timeout,
             taint_time_added: !self.no_taint_time,
+            settings: BTreeMap::new(),
         }
     }
 }

@@ -1,42 +1,66 @@
 //! `rackhand-controller explain`: asks, and prints the answer.
 
 use std::{
+    ffi::OsString,
     io::{ErrorKind, Read, Write},
     path::Path,
 };
 
 use anyhow::Context;
+use clap::ArgMatches;
 use jiff::Timestamp;
 use rackhand_runtime::{
-    Config, Explanation, RequestKind, explain_check_cluster, explain_check_files, explain_cluster,
-    explain_file,
+    CheckGroup, Config, Explanation, RequestKind, ShownSettings, explain_check_cluster,
+    explain_check_files, explain_cluster, explain_file, settings_of_cluster, settings_of_files,
 };
 
-use crate::args::{Mhc, Output, Remediation, RequestKindArg, TableOutput};
+use crate::{
+    args::{Args, CheckGroupArg, Mhc, Output, Remediation, RequestKindArg, TableOutput},
+    settings,
+};
 
-pub(crate) async fn remediation(asked: &Remediation, config: &Config) -> anyhow::Result<()> {
+/// The command line, for whose settings an explanation goes by.
+pub(crate) struct Whose<'a> {
+    pub(crate) args: Args,
+    pub(crate) matches: &'a ArgMatches,
+    pub(crate) line: &'a [OsString],
+}
+
+pub(crate) async fn remediation(asked: &Remediation, whose: Whose<'_>) -> anyhow::Result<()> {
     let kind = asked.kind.map(|kind| match kind {
         RequestKindArg::Power => RequestKind::PowerRemediation,
         RequestKindArg::Metal3 => RequestKind::Metal3Remediation,
     });
-    let answer = match (&asked.file, &asked.name) {
+    let (mut answer, settings) = match (&asked.file, &asked.name) {
         (Some(file), name) => {
-            let text = read(file)?;
-            explain_file(&text, name.as_deref(), kind, config)?
+            let text = [(file.display().to_string(), read(file)?)];
+            let (config, settings) = whose.of_files(&text);
+            let answer = explain_file(&text[0].1, name.as_deref(), kind, &config)?;
+            (answer, settings)
         }
         (None, Some(name)) => {
-            explain_cluster(config, asked.namespace.as_deref(), name, kind).await?
+            let (config, settings) = whose.of_cluster().await;
+            let namespace = asked.namespace.as_deref();
+            let answer = explain_cluster(&config, namespace, name, kind).await?;
+            (answer, settings)
         }
         (None, None) => anyhow::bail!("name a remediation or a file"),
     };
+    answer.settings = settings;
     print(&answer, asked.output)
 }
 
-pub(crate) async fn mhc(asked: &Mhc, config: &Config) -> anyhow::Result<()> {
+pub(crate) async fn mhc(asked: &Mhc, whose: Whose<'_>) -> anyhow::Result<()> {
     let (name, namespace) = (asked.name.as_deref(), asked.namespace.as_deref());
-    let answer = match name {
+    let group = asked.group.map(|group| match group {
+        CheckGroupArg::ClusterApi => CheckGroup::ClusterApi,
+        CheckGroupArg::OpenShift => CheckGroup::OpenShift,
+    });
+    let (mut answer, settings) = match name {
         Some(name) if asked.files.is_empty() => {
-            explain_check_cluster(config, namespace, name, asked.at).await?
+            let (config, settings) = whose.of_cluster().await;
+            let answer = explain_check_cluster(&config, namespace, name, group, asked.at).await?;
+            (answer, settings)
         }
         _ => {
             let mut files = Vec::new();
@@ -44,10 +68,14 @@ pub(crate) async fn mhc(asked: &Mhc, config: &Config) -> anyhow::Result<()> {
                 let text = read(file).map_err(|error| misplaced(error, file, name))?;
                 files.push((file.display().to_string(), text));
             }
+            let (config, settings) = whose.of_files(&files);
             let at = asked.at.unwrap_or_else(Timestamp::now);
-            explain_check_files(&files, name, namespace, config.health_checks, at)?
+            let mode = config.health_checks;
+            let answer = explain_check_files(&files, name, namespace, group, mode, at)?;
+            (answer, settings)
         }
     };
+    answer.settings = settings;
     let text = match asked.output {
         TableOutput::Table => answer.to_string(),
         TableOutput::Json => format!("{}\n", answer.to_json()),
@@ -56,6 +84,26 @@ pub(crate) async fn mhc(asked: &Mhc, config: &Config) -> anyhow::Result<()> {
     // A reader that went away has seen enough.
     std::io::stdout().write_all(text.as_bytes()).ok();
     Ok(())
+}
+
+// === impl Whose ===
+
+impl Whose<'_> {
+    /// The settings of the controller of the cluster, and whose they are.
+    pub(crate) async fn of_cluster(self) -> (Config, String) {
+        let shown = settings_of_cluster(&self.args.clone().config()).await;
+        self.adopt(shown)
+    }
+
+    /// The same from files.
+    pub(crate) fn of_files(self, files: &[(String, String)]) -> (Config, String) {
+        self.adopt(settings_of_files(files))
+    }
+
+    fn adopt(self, shown: Result<ShownSettings, String>) -> (Config, String) {
+        let (args, words) = settings::adopt(self.args, self.matches, self.line, shown);
+        (args.config(), words)
+    }
 }
 
 /// The name of a check after `-f` is taken for one more file.

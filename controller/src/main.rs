@@ -2,10 +2,12 @@
 
 mod args;
 mod explain;
+mod settings;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
+use rackhand_runtime::Config;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -31,14 +33,25 @@ async fn run() -> anyhow::Result<()> {
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
-    let mut args = args::Args::parse();
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let matches = args::Args::command().get_matches_from(&line);
+    let mut args = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     args.init_log();
     if let Some(args::Command::Explain { what }) = args.command.take() {
+        let whose = explain::Whose {
+            args,
+            matches: &matches,
+            line: &line,
+        };
         return match what {
-            args::Explain::Remediation(asked) => explain::remediation(&asked, &args.config()).await,
-            args::Explain::Mhc(asked) => explain::mhc(&asked, &args.config()).await,
+            args::Explain::Remediation(asked) => explain::remediation(&asked, whose).await,
+            args::Explain::Mhc(asked) => explain::mhc(&asked, whose).await,
         };
     }
+    let config = Config {
+        settings: settings::of(&matches),
+        ..args.config()
+    };
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -53,7 +66,7 @@ async fn run() -> anyhow::Result<()> {
         );
         asked.cancel();
     });
-    let result = rackhand_runtime::run(args.config(), stop).await;
+    let result = rackhand_runtime::run(config, stop).await;
     listener.abort();
     result
 }

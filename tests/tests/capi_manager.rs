@@ -14,7 +14,7 @@
     unreachable_pub
 )]
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use kube::{ResourceExt, api::ListParams};
@@ -40,6 +40,9 @@ const OURS: &str = "ours";
 /// Who wrote, in `managedFields`: we, and they.
 const US: &str = "rackhand-controller";
 const THEM: &str = "manager";
+/// For so long nobody may write to what has settled: two who write against each other do so within
+/// seconds.
+const QUIET: Duration = Duration::from_secs(20);
 /// More versions of an object than a failure, its remediation and the recovery can make. Two who
 /// write against each other make some hundred in that time.
 const SETTLED: usize = 40;
@@ -80,7 +83,10 @@ async fn cluster_apis_manager_asks_us_and_takes_over_what_we_hand_it() {
         "a_check_that_is_paused_for_them_and_marked_for_us_is_ours_alone",
         ours_alone(w),
     );
-    let outcome = all.run().await.and_then(|()| theirs_untouched(w));
+    let outcome = match all.run().await {
+        Ok(()) => settled(w).await.and_then(|()| theirs_untouched(w)),
+        failed => failed,
+    };
     if let Err(error) = outcome {
         panic!("{error:#}\n{}", world.stage.report().await);
     }
@@ -439,6 +445,37 @@ async fn ours_alone(w: &World) -> Result<()> {
     let versions = w.witness.of("Machine", &machine).len();
     ensure!(versions < SETTLED, "{versions} versions of the Machine");
     Ok(())
+}
+
+/// After all of it nobody has anything more to write to a check or a Machine.
+async fn settled(w: &World) -> Result<()> {
+    wait_until("checks and Machines stand still", LONG, || async {
+        let mut last: Option<Record> = None;
+        for (kind, list) in [
+            ("MachineHealthCheck", w.stage.checks()),
+            ("Machine", w.stage.machines()),
+        ] {
+            for object in list.list(&ListParams::default()).await? {
+                let newest = w.witness.of(kind, &object.name_any()).pop();
+                let newest = newest.context("it was never seen")?;
+                if newest.object["metadata"]["resourceVersion"].as_str()
+                    != object.metadata.resource_version.as_deref()
+                {
+                    return Ok(Err(format!("{kind} {} is not seen yet", newest.name)));
+                }
+                if last.as_ref().is_none_or(|last| last.at < newest.at) {
+                    last = Some(newest);
+                }
+            }
+        }
+        let last = last.context("there are none")?;
+        Ok(if last.at.elapsed() >= QUIET {
+            Ok(())
+        } else {
+            Err(format!("{} {} was written just now", last.kind, last.name))
+        })
+    })
+    .await
 }
 
 /// By default a check of Cluster API's is theirs.

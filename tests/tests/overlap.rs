@@ -45,7 +45,7 @@ spec:
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_checks_the_older_acts_and_the_younger_takes_over() {
+async fn q12_of_two_checks_the_older_acts_and_the_younger_takes_over() {
     let dir = tempfile::tempdir().unwrap();
     let racks = vec![RackSpec::new("rack", 2, HostLink::Inventory)];
     let stage = Stage::start(dir.path(), StageConfig::steady(racks, &[]))

@@ -78,6 +78,8 @@ pub const NODE_ACTION_TAINT: &str = "taint";
 /// On a NodeHealthCheck: how long a Node may take until its kubelet has said
 /// anything, as a Go duration. Without it such a Node is not judged by time.
 pub const NODE_STARTUP_TIMEOUT_ANNOTATION: &str = "rackhand.dev/node-startup-timeout";
+/// On the leader's Lease: the flags that its decisions depend on, as JSON, for who asks why.
+pub const SETTINGS_ANNOTATION: &str = "rackhand.dev/settings";
 /// Keeps a PowerRemediation until everything it put in place is taken away.
 pub const POWER_REMEDIATION_FINALIZER: &str = "rackhand.dev/power-remediation";
 /// On a BareMetalHost (label or annotation): the rack whose agent serves it.

@@ -2,7 +2,7 @@
 //!
 //! Owns the settings and their defaults; must never hold a secret.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
 
@@ -69,6 +69,9 @@ pub struct Config {
     pub power_timeout: Duration,
     /// Set `timeAdded` on the taint. Off where a controller chokes on it.
     pub taint_time_added: bool,
+    /// The flags that decisions depend on, by name, as they were given: the leader writes them on its
+    /// Lease, for `explain`.
+    pub settings: BTreeMap<String, String>,
 }
 
 impl Default for Config {
@@ -94,6 +97,7 @@ impl Default for Config {
             node_action: None,
             power_timeout: Duration::from_secs(180),
             taint_time_added: true,
+            settings: BTreeMap::new(),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Owns the Lease object. Must never act as leader on anything but the core's word, asked at that
 //! moment (F7).
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -14,6 +14,7 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 use parking_lot::Mutex;
+use rackhand_api::names::SETTINGS_ANNOTATION;
 use rackhand_core::lease::{
     Decision, LeaseConfig, LeaseRecord, LeaseView, LeaseWrite, Lost, evaluate,
 };
@@ -30,6 +31,8 @@ struct Shared {
     config: LeaseConfig,
     origin: Instant,
     me: String,
+    /// What stands on the Lease beside the election.
+    settings: String,
     bell: Notify,
 }
 
@@ -66,13 +69,18 @@ fn record(lease: &Lease) -> LeaseRecord {
 }
 
 impl Leader {
-    /// `me` must be unique per process.
-    pub(crate) fn new(me: String, config: LeaseConfig) -> Self {
+    /// `me` must be unique per process; `settings` are shown on the Lease.
+    pub(crate) fn new(
+        me: String,
+        config: LeaseConfig,
+        settings: &BTreeMap<String, String>,
+    ) -> Self {
         Self(Arc::new(Shared {
             view: Mutex::new(LeaseView::new(me.clone(), None, Duration::ZERO)),
             config,
             origin: Instant::now(),
             me,
+            settings: serde_json::to_string(settings).unwrap_or_default(),
             bell: Notify::new(),
         }))
     }
@@ -233,6 +241,8 @@ impl Leader {
                 spec: None,
             },
         };
+        let annotations = lease.metadata.annotations.get_or_insert_default();
+        annotations.insert(SETTINGS_ANNOTATION.to_owned(), self.0.settings.clone());
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         spec.holder_identity = Some(write.holder.clone());
         spec.lease_transitions = i32::try_from(write.transitions).ok();

@@ -30,9 +30,9 @@ mod writer;
 
 pub use config::{Config, HealthChecks, WebhookConfig};
 pub use explain::{
-    CauseExplanation, CheckExplanation, ExplainError, Explanation, LimitExplanation,
-    MachineExplanation, NextStep, NextVerdict, RequestKind, explain_check_cluster,
-    explain_check_files, explain_cluster, explain_file,
+    CauseExplanation, CheckExplanation, CheckGroup, ExplainError, Explanation, LimitExplanation,
+    MachineExplanation, NextStep, NextVerdict, RequestKind, ShownSettings, explain_check_cluster,
+    explain_check_files, explain_cluster, explain_file, settings_of_cluster, settings_of_files,
 };
 pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
 pub use run::run;

@@ -381,6 +381,39 @@ mod tests {
     }
 
     #[test]
+    fn what_is_counted_of_health_checks_stands_in_the_documentation() {
+        let metrics = Metrics::new();
+        let tally = Tally::default();
+        let causes = Cause::LABELS.into_iter().map(|cause| (cause, 0));
+        metrics.check(&Key::new("ns", "workers"), &tally, false, causes);
+        metrics.evaluated(Duration::ZERO, Duration::ZERO);
+        metrics.deadline_lateness(Duration::ZERO);
+        let text = metrics.render();
+        let page = include_str!("../../../docs/health-checks.md");
+        let about = ["rackhand_check_", "rackhand_health_", "rackhand_deadline_"];
+        let names: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+            .filter(|name| about.iter().any(|start| name.starts_with(start)))
+            .collect();
+        assert_eq!(names.len(), 8, "{names:?}");
+        for name in names.into_iter().chain(Cause::LABELS) {
+            assert!(
+                page.contains(&format!("`{name}`")),
+                "{name} is not documented"
+            );
+        }
+        for histogram in [
+            "rackhand_health_evaluation_seconds",
+            "rackhand_health_event_to_verdict_seconds",
+            "rackhand_deadline_lateness_seconds",
+        ] {
+            let counted = format!("{histogram}_count 1");
+            assert!(text.lines().any(|line| line == counted), "{counted}");
+        }
+    }
+
+    #[test]
     fn what_is_blocked_now_is_counted_by_reason_and_forgotten_when_it_goes_on() {
         let metrics = Metrics::new();
         metrics.blocked("a", Some("Paused"));

@@ -60,7 +60,11 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
         config.lease_duration * 2 / 15,
     )
     .context("lease duration")?;
-    let leader = Leader::new(format!("{}_{}", config.replica, unique()), lease);
+    let leader = Leader::new(
+        format!("{}_{}", config.replica, unique()),
+        lease,
+        &config.settings,
+    );
 
     let (changes_health, changes_remediation) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
     let (changes_clusters, changes_agents) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());

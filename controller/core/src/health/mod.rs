@@ -36,7 +36,8 @@ pub use gate::{Gate, Tally, counts_against_limit};
 pub use openshift::{
     Carried, ExternalStep, MarkCarrier, OpenShiftAction, OpenShiftCheck, OpenShiftMachine,
     OpenShiftPlan, OpenShiftStrategy, OpenShiftTarget, counts_as_healthy, external_step,
-    judge_openshift, mark_carrier, most_unhealthy, openshift_action, plan_openshift,
+    judge_openshift, mark_carrier, most_unhealthy, onsets_openshift, openshift_action,
+    plan_openshift,
 };
 pub use overlap::{Claim, acting};
 pub use plan::{Action, CheckStatus, Plan, action, plan};

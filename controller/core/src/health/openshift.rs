@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::{
     Check, ClusterFacts, ConditionRule, IntOrPercent, Judgement, Limit, MachineFacts, NodeView,
-    RequestView, Verdict, judge,
+    Onset, RequestView, Verdict, judge, onsets,
 };
 
 /// One check, read.
@@ -190,6 +190,27 @@ pub fn judge_openshift(
     node: &NodeView,
     now: Timestamp,
 ) -> Judgement {
+    let (rules, cluster, facts) = asked(check, machine, now);
+    judge(&rules, &cluster, &facts, node, now)
+}
+
+/// Every cause that the facts lead to in the course of time, for people who ask why: see [`onsets`].
+pub fn onsets_openshift(
+    check: &OpenShiftCheck,
+    machine: &OpenShiftMachine,
+    node: &NodeView,
+    now: Timestamp,
+) -> Vec<Onset> {
+    let (rules, cluster, facts) = asked(check, machine, now);
+    onsets(&rules, &cluster, &facts, node)
+}
+
+/// What [`judge`] is asked about one machine.
+fn asked(
+    check: &OpenShiftCheck,
+    machine: &OpenShiftMachine,
+    now: Timestamp,
+) -> (Check, ClusterFacts, MachineFacts) {
     let rules = Check {
         startup_timeout: check.startup_timeout,
         node_conditions: check.node_conditions.clone(),
@@ -219,7 +240,7 @@ pub fn judge_openshift(
         health_condition: None,
         owner_remediated: None,
     };
-    judge(&rules, &cluster, &facts, node, now)
+    (rules, cluster, facts)
 }
 
 /// Whether a machine counts as healthy. Unlike with Cluster API, one that is only coming up does not,

@@ -68,6 +68,9 @@ pub struct CheckExplanation {
     /// What was assumed, could not be read, or is odd.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Whose settings it goes by, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub settings: String,
     /// For when this was asked.
     pub now: Timestamp,
 }
@@ -183,6 +186,8 @@ pub(super) fn explain_check(scene: &CheckScene, now: Timestamp) -> CheckExplanat
         .map(|(view, target)| machine(scene, view, target, &planned, &actions, now))
         .collect();
     machines.sort_by_key(|m| (rank(m.verdict), m.machine.clone()));
+    let mut notes = scene.notes.clone();
+    notes.extend(ahead(&machines, now));
     let acts = scene.not_acting.is_empty();
     CheckExplanation {
         check: format!("MachineHealthCheck {}", scene.check),
@@ -208,7 +213,8 @@ pub(super) fn explain_check(scene: &CheckScene, now: Timestamp) -> CheckExplanat
         next: next(scene, &targets, &planned, now),
         recorded: recorded(&scene.view, &planned).filter(|_| acts),
         machines,
-        notes: scene.notes.clone(),
+        notes,
+        settings: String::new(),
         now,
     }
 }
@@ -222,7 +228,7 @@ fn planned(scene: &CheckScene, targets: &[Target], now: Timestamp) -> Plan {
 }
 
 /// Trouble first.
-fn rank(verdict: &str) -> u8 {
+pub(super) fn rank(verdict: &str) -> u8 {
     match verdict {
         "unhealthy" => 0,
         "suspect" => 1,
@@ -279,17 +285,35 @@ fn timeout(cause: &Cause) -> Option<std::time::Duration> {
 }
 
 /// Since when what a cause speaks of holds.
-fn began(onset: &Onset) -> Option<Timestamp> {
+pub(super) fn began(onset: &Onset) -> Option<Timestamp> {
     onset.at?.checked_sub(timeout(&onset.cause)?).ok()
 }
 
-fn cause(onset: &Onset, now: Timestamp) -> CauseExplanation {
+/// A cause, with its times.
+pub(super) fn cause(onset: &Onset, now: Timestamp) -> CauseExplanation {
     CauseExplanation {
         cause: onset.cause.to_string(),
         since: began(onset),
         at: onset.at,
         counts: onset.at.is_none_or(|at| at <= now),
     }
+}
+
+/// What is said to hold since a time that has not come yet: somebody's clock is wrong.
+pub(super) fn ahead(machines: &[MachineExplanation], now: Timestamp) -> Vec<String> {
+    let causes = machines
+        .iter()
+        .flat_map(|m| m.causes.iter().map(move |cause| (m, cause)));
+    causes
+        .filter_map(|(m, cause)| {
+            let since = cause.since.filter(|since| *since > now)?;
+            Some(format!(
+                "{}: what would be called {:?} is said to hold since {since}, which lies ahead: its \
+                 time begins then, and somebody's clock is wrong",
+                m.machine, cause.cause
+            ))
+        })
+        .collect()
 }
 
 /// Since when a verdict holds: by the rules, else by what the condition says.
@@ -358,12 +382,17 @@ fn next(
 
 /// What the object itself says of the limit, where that is not what is seen here.
 fn recorded(view: &MachineHealthCheckView, planned: &Plan) -> Option<String> {
-    let Some(condition) = view.condition(REMEDIATION_ALLOWED) else {
+    said(view.condition(REMEDIATION_ALLOWED), planned.gate.open)
+}
+
+/// The same, of the condition that says it.
+pub(super) fn said(condition: Option<&Condition>, open: bool) -> Option<String> {
+    let Some(condition) = condition else {
         return Some(format!(
             "the check carries no condition {REMEDIATION_ALLOWED}: no controller has evaluated it"
         ));
     };
-    (condition.is_true() != planned.gate.open).then(|| {
+    (condition.is_true() != open).then(|| {
         format!(
             "{REMEDIATION_ALLOWED} is {}{}{}",
             condition.status,

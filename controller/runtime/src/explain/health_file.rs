@@ -4,13 +4,14 @@
 
 use jiff::Timestamp;
 use kube::{ResourceExt, api::DynamicObject};
-use rackhand_api::names::{groups, kinds};
+use rackhand_api::names::kinds;
 
 use super::{
     ExplainError,
     file::documents,
-    health::{CheckExplanation, explain_check},
-    health_scene::{Surroundings, foreign, scene, which},
+    group::CheckGroup,
+    health::CheckExplanation,
+    health_scene::{Surroundings, explain_in, several, which},
 };
 use crate::{config::HealthChecks, object::Key};
 
@@ -24,6 +25,7 @@ pub fn explain_check_files(
     files: &[(String, String)],
     name: Option<&str>,
     namespace: Option<&str>,
+    group: Option<CheckGroup>,
     mode: HealthChecks,
     now: Timestamp,
 ) -> Result<CheckExplanation, ExplainError> {
@@ -31,56 +33,43 @@ pub fn explain_check_files(
         from_files: true,
         ..Surroundings::default()
     };
-    let mut others = Vec::new();
     for (file, text) in files {
         let in_file = |error: ExplainError| ExplainError::File(format!("{file}: {error}"));
         for object in documents(text).map_err(in_file)? {
-            if let Some(version) = foreign(&object) {
-                others.push(format!("{} of {version}", object.name_any()));
-            } else {
-                take(&mut around, object).map_err(in_file)?;
-            }
+            take(&mut around, object).map_err(in_file)?;
         }
     }
-    let mut checks: Vec<Key> = around
-        .seen
-        .of(groups::CLUSTER_API, kinds::MACHINE_HEALTH_CHECK)
-        .map(Key::of)
-        .collect();
+    let of = |group: CheckGroup| {
+        let found = around.seen.of(group.name(), kinds::MACHINE_HEALTH_CHECK);
+        found.map(move |object| (group, Key::of(object)))
+    };
+    let mut checks: Vec<(CheckGroup, Key)> = CheckGroup::ALL.into_iter().flat_map(of).collect();
     checks.sort();
     checks.dedup();
-    let fits: Vec<&Key> = checks
+    let fits: Vec<(CheckGroup, Key)> = checks
         .iter()
-        .filter(|key| name.is_none_or(|name| name == key.name))
-        .filter(|key| namespace.is_none_or(|namespace| namespace == key.namespace))
+        .filter(|(of, _)| group.is_none_or(|group| group == *of))
+        .filter(|(_, key)| name.is_none_or(|name| name == key.name))
+        .filter(|(_, key)| namespace.is_none_or(|namespace| namespace == key.namespace))
+        .cloned()
         .collect();
-    let key = match fits.as_slice() {
-        [key] => (*key).clone(),
+    match fits.as_slice() {
+        [(group, key)] => explain_in(*group, key, &around, mode, now),
         [] => {
-            let mut why = match name {
-                Some(name) => format!("the files hold no MachineHealthCheck {name}; "),
-                None => {
-                    "the files hold no MachineHealthCheck of cluster.x-k8s.io that fits; ".into()
-                }
-            };
-            why.push_str(&which(&checks));
-            if !others.is_empty() {
-                why.push_str(&format!(
-                    "; not explained here: MachineHealthCheck {}",
-                    others.join(", ")
-                ));
-            }
-            return Err(ExplainError::Request(why));
+            let name = name.map(|name| format!(" {name}")).unwrap_or_default();
+            let group = group.map(|group| format!(" of {}", group.name()));
+            Err(ExplainError::Request(format!(
+                "the files hold no MachineHealthCheck{name}{} that fits; {}",
+                group.unwrap_or_default(),
+                which(&checks)
+            )))
         }
-        _ => {
-            let several = fits.iter().map(|k| (*k).clone()).collect::<Vec<_>>();
-            return Err(ExplainError::Request(format!(
-                "the files hold several checks, name one, and its namespace by -n; {}",
-                which(&several)
-            )));
-        }
-    };
-    Ok(explain_check(&scene(&key, &around, mode)?, now))
+        [(_, one), (_, other)] if one == other => Err(several(one)),
+        _ => Err(ExplainError::Request(format!(
+            "the files hold several checks, name one, and its namespace by -n; {}",
+            which(&fits)
+        ))),
+    }
 }
 
 /// Sorts an object to where it belongs.

@@ -17,17 +17,16 @@ use rackhand_core::health::{ClusterFacts, NodeView};
 
 use super::{
     ExplainError,
-    health::CheckScene,
+    group::CheckGroup,
+    health::{CheckExplanation, CheckScene, explain_check},
     health_overlap::{self, acted_for},
+    openshift,
 };
 use crate::{
     config::HealthChecks,
-    health::{Mine, Seen, Selected, cluster_facts, rules},
+    health::{Mine, Seen, cluster_facts, rules},
     object::Key,
 };
-
-/// The CRD that says whose checks these are.
-pub(super) const CRD: &str = "machinehealthchecks.cluster.x-k8s.io";
 
 /// What there is to look at.
 #[derive(Default)]
@@ -35,12 +34,14 @@ pub(super) struct Surroundings {
     /// The objects come from files, where any of them may be left out.
     pub(super) from_files: bool,
     pub(super) seen: Seen,
+    /// Whether OpenShift's own Machine controllers run, or why that is not known.
+    pub(super) controllers: Option<Result<bool, String>>,
     /// What else is to be said.
     pub(super) notes: Vec<String>,
 }
 
 /// Puts together what a plan looks at.
-pub(super) fn scene(
+fn scene(
     check: &Key,
     around: &Surroundings,
     mode: HealthChecks,
@@ -60,12 +61,14 @@ pub(super) fn scene(
         &check.namespace,
         view.cluster_name.clone().unwrap_or_default(),
     );
-    let (mine, mut not_acting) = standing(&view.meta, around, mode, &mut notes);
+    let group = CheckGroup::ClusterApi;
+    let (mine, mut not_acting) = standing(group, &view.meta, around, mode, &mut notes);
     let facts = facts(&cluster, around, &mut not_acting, &mut notes)?;
     let mut found = around.seen.select(&view, &cluster);
     notes.extend(found.unread.iter().map(|why| format!("left out: {why}")));
     if around.from_files {
-        left_out(&mut found, around, &mut notes);
+        let nodes = found.targets.iter_mut().map(|(_, target)| &mut target.node);
+        missing_nodes(nodes, around, &mut notes);
     }
     let acted_for = if not_acting.is_empty() {
         acted_for(&view, &cluster, around, &mine, &found.targets)
@@ -87,21 +90,23 @@ pub(super) fn scene(
 }
 
 /// Why Rackhand does not act on a check, by what the check and its CRD say.
-fn standing(
+pub(super) fn standing(
+    group: CheckGroup,
     meta: &Meta,
     around: &Surroundings,
     mode: HealthChecks,
     notes: &mut Vec<String>,
 ) -> (Mine, Vec<String>) {
     let annotated = meta.is_annotated_true(EVALUATE_ANNOTATION);
-    let crd = around.seen.objects.iter().find(|object| is_crd(object));
+    let crd = around.seen.objects.iter().find(|o| is_crd(o, group));
     let ours = crd.map(|crd| {
         let label = crd.labels().get(CRD_LABEL).map(String::as_str);
         label == Some(CRD_LABEL_VALUE)
     });
     if ours.is_none() && mode == HealthChecks::Auto && !annotated {
         notes.push(format!(
-            "who installed the CRD {CRD} was not there to look at; it is taken for Rackhand's"
+            "who installed the CRD {} was not there to look at; it is taken for Rackhand's",
+            group.crd()
         ));
     }
     let mine = Mine::knowing(mode, ours.unwrap_or(true));
@@ -136,8 +141,9 @@ fn standing(
     let fights = annotated && ours == Some(false) && !meta.has_annotation(CAPI_PAUSED_ANNOTATION);
     if fights && why.is_empty() {
         notes.push(format!(
-            "Cluster API's own controller acts on this check too: give it the annotation \
-             {CAPI_PAUSED_ANNOTATION}, which keeps that one off and not Rackhand"
+            "{}'s own controller acts on this check too: give it the annotation \
+             {CAPI_PAUSED_ANNOTATION}, which keeps that one off and not Rackhand",
+            group.project()
         ));
     }
     (mine, why)
@@ -188,12 +194,16 @@ fn paused(view: &ClusterView, key: &Key) -> Vec<String> {
 }
 
 /// A Node that a file does not hold is one of which nothing is known, not one that is gone.
-fn left_out(found: &mut Selected, around: &Surroundings, notes: &mut Vec<String>) {
+pub(super) fn missing_nodes<'a>(
+    nodes: impl Iterator<Item = &'a mut NodeView>,
+    around: &Surroundings,
+    notes: &mut Vec<String>,
+) {
     let mut missing = 0;
-    for (_, target) in &mut found.targets {
-        if let NodeView::Missing { name } = &target.node {
+    for node in nodes {
+        if let NodeView::Missing { name } = node {
             missing += 1;
-            target.node = NodeView::Unreachable {
+            *node = NodeView::Unreachable {
                 why: format!("Node {name} is not in the files"),
             };
         }
@@ -212,24 +222,50 @@ fn left_out(found: &mut Selected, around: &Surroundings, notes: &mut Vec<String>
 }
 
 /// What the checks that are there are called, for somebody who named none of them.
-pub(super) fn which(names: &[Key]) -> String {
-    if names.is_empty() {
+pub(super) fn which(found: &[(CheckGroup, Key)]) -> String {
+    if found.is_empty() {
         return "there are none".into();
     }
-    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let several = CheckGroup::ALL
+        .iter()
+        .all(|group| found.iter().any(|(of, _)| of == group));
+    let names: Vec<String> = found
+        .iter()
+        .map(
+            |(group, key)| match *group == CheckGroup::ClusterApi && !several {
+                true => key.to_string(),
+                false => format!("{key} of {}", group.name()),
+            },
+        )
+        .collect();
     format!("there are: {}", names.join(", "))
 }
 
-/// Whether an object is the CRD of the checks.
-pub(super) fn is_crd(object: &DynamicObject) -> bool {
-    let kind = object.types.as_ref().map(|t| t.kind.as_str());
-    kind == Some("CustomResourceDefinition") && object.name_any() == CRD
+/// That a name alone does not say which check is meant.
+pub(super) fn several(key: &Key) -> ExplainError {
+    let [one, other] = CheckGroup::ALL.map(CheckGroup::name);
+    ExplainError::Request(format!(
+        "there is a MachineHealthCheck {key} of {one} and one of {other}; say which by --group={one} \
+         or --group={other}"
+    ))
 }
 
-/// Whether a MachineHealthCheck is of another dialect, and which one.
-pub(super) fn foreign(object: &DynamicObject) -> Option<String> {
-    let types = object.types.as_ref()?;
-    let group = types.api_version.split_once('/').map_or("", |(g, _)| g);
-    (types.kind == kinds::MACHINE_HEALTH_CHECK && group != groups::CLUSTER_API)
-        .then(|| types.api_version.clone())
+/// Puts together what there is and explains it.
+pub(super) fn explain_in(
+    group: CheckGroup,
+    check: &Key,
+    around: &Surroundings,
+    mode: HealthChecks,
+    now: Timestamp,
+) -> Result<CheckExplanation, ExplainError> {
+    Ok(match group {
+        CheckGroup::ClusterApi => explain_check(&scene(check, around, mode)?, now),
+        CheckGroup::OpenShift => openshift::explain(&openshift::scene(check, around, mode)?, now),
+    })
+}
+
+/// Whether an object is the CRD of the checks.
+fn is_crd(object: &DynamicObject, group: CheckGroup) -> bool {
+    let kind = object.types.as_ref().map(|t| t.kind.as_str());
+    kind == Some("CustomResourceDefinition") && object.name_any() == group.crd()
 }

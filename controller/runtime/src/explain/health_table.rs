@@ -63,6 +63,9 @@ pub(super) fn table(e: &CheckExplanation, f: &mut fmt::Formatter<'_>) -> fmt::Re
             "nothing by itself: it looks again when a Machine, a Node or a request changes",
         )?,
     }
+    if !e.settings.is_empty() {
+        line("settings", &e.settings)?;
+    }
     for note in &e.notes {
         line("note", note)?;
     }

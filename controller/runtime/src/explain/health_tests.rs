@@ -104,7 +104,7 @@ fn asked(
     mode: HealthChecks,
 ) -> Result<CheckExplanation, ExplainError> {
     let files = [("dump.yaml".to_owned(), text(objects))];
-    explain_check_files(&files, name, None, mode, at(NOW))
+    explain_check_files(&files, name, None, None, mode, at(NOW))
 }
 
 fn explained(objects: &[Value]) -> CheckExplanation {
@@ -350,7 +350,7 @@ fn who_names_no_check_reads_which_there_are() {
     let other = refused(&fleet(), Some("masters"));
     assert_eq!(
         other,
-        "the files hold no MachineHealthCheck masters; there are: metal3/workers"
+        "the files hold no MachineHealthCheck masters that fits; there are: metal3/workers"
     );
     assert!(refused(&[cluster()], None).ends_with("there are none"));
     let mut two = fleet();
@@ -362,11 +362,6 @@ fn who_names_no_check_reads_which_there_are() {
         several.contains("metal3/masters, metal3/workers"),
         "{several}"
     );
-    let openshift = json!({
-        "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck",
-        "metadata": { "name": "workers" },
-    });
-    assert!(refused(&[openshift], None).contains("workers of machine.openshift.io/v1beta1"));
     let mut bad = fleet();
     bad[0]["spec"]["maxUnhealthy"] = json!("many");
     let bad = refused(&bad, None);
@@ -378,9 +373,33 @@ fn who_names_no_check_reads_which_there_are() {
         "{bad}"
     );
     let files = [("broken.yaml".to_owned(), "a: [".to_owned())];
-    let broken = explain_check_files(&files, None, None, HealthChecks::Auto, at(NOW));
+    let broken = explain_check_files(&files, None, None, None, HealthChecks::Auto, at(NOW));
     let broken = broken.unwrap_err().to_string();
     assert!(broken.starts_with("broken.yaml: document 1"), "{broken}");
+}
+
+#[test]
+fn a_condition_from_the_future_is_told_of_and_its_time_begins_then() {
+    let mut objects = fleet();
+    objects.retain(|o| o["metadata"]["name"] != "c-well");
+    objects.push(machine("c-well", true));
+    objects.push(node("c-well", "Unknown", "2026-08-01T03:00:00Z"));
+    let e = explained(&objects);
+    let early = row(&e, "c-well");
+    assert_eq!(
+        (early.verdict, early.until),
+        ("suspect", Some(at("2026-08-01T03:05:00Z")))
+    );
+    let told: Vec<&String> = e
+        .notes
+        .iter()
+        .filter(|n| n.contains("lies ahead"))
+        .collect();
+    assert!(
+        told.len() == 1 && told[0].starts_with("c-well: "),
+        "{:?}",
+        e.notes
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The words of an explanation of a health check: for a person who was woken by it.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use rackhand_api::views::{MachineHealthCheckView, MachineView, OwnerRef};
+use rackhand_api::views::{MachineHealthCheckView, MachineView, OwnerRef, TemplateRef};
 use rackhand_core::health::{
     Action, Check, ConditionRule, IntOrPercent, Limit, Plan, RequestView, Target, Verdict,
     go_duration,
@@ -15,31 +15,45 @@ const NAMED: usize = 8;
 
 /// What makes a machine unhealthy, one rule each.
 pub(super) fn rules(check: &Check) -> Vec<String> {
-    let rule = |whose: &str, rule: &ConditionRule| {
-        let timeout = go_duration(rule.timeout);
-        format!("{whose} {}={} for {timeout}", rule.type_, rule.status)
-    };
     let machine = check.machine_conditions.iter().map(|r| rule("Machine", r));
     let node = check.node_conditions.iter().map(|r| rule("Node", r));
-    let startup = match check.startup_timeout {
+    machine
+        .chain(node)
+        .chain([startup(check.startup_timeout)])
+        .collect()
+}
+
+/// One rule on a condition.
+pub(super) fn rule(whose: &str, rule: &ConditionRule) -> String {
+    let timeout = go_duration(rule.timeout);
+    format!("{whose} {}={} for {timeout}", rule.type_, rule.status)
+}
+
+/// The startup timeout.
+pub(super) fn startup(timeout: Option<Duration>) -> String {
+    match timeout {
         Some(timeout) => format!("no Node within {}", go_duration(timeout)),
         None => "no Node: never".into(),
-    };
-    machine.chain(node).chain([startup]).collect()
+    }
 }
 
 /// Who brings an unhealthy machine back.
 pub(super) fn remediation(view: &MachineHealthCheckView) -> String {
     match &view.remediation_template {
-        Some(template) => format!(
-            "a {} from {} {} ({})",
-            template.request_kind(),
-            template.kind,
-            template.name,
-            template.api_version
-        ),
+        Some(template) => from_template(template),
         None => "its owner, which replaces it (no template is named)".into(),
     }
+}
+
+/// A request from a template.
+pub(super) fn from_template(template: &TemplateRef) -> String {
+    format!(
+        "a {} from {} {} ({})",
+        template.request_kind(),
+        template.kind,
+        template.name,
+        template.api_version
+    )
 }
 
 /// A reason in brackets, if there is one.
@@ -70,6 +84,11 @@ pub(super) fn request(
     machine: &str,
 ) -> Option<String> {
     let kind = view.remediation_template.as_ref()?.request_kind();
+    request_words(request, kind, machine)
+}
+
+/// The request of a machine, if there is one.
+pub(super) fn request_words(request: &RequestView, kind: &str, machine: &str) -> Option<String> {
     match request {
         RequestView::None => None,
         RequestView::Open => Some(format!("{kind} {machine}")),
@@ -152,11 +171,18 @@ pub(super) fn limit(
     machines: &[MachineExplanation],
 ) -> String {
     let gate = &planned.gate;
-    let mut text = format!(
-        "{}: {}.",
-        count(gate.expected, "machine"),
-        buckets(machines)
-    );
+    let n = gate.not_healthy;
+    let mut text = counted(gate.expected, n, machines);
+    let unset = view.max_unhealthy.is_none() && view.unhealthy_range.is_none();
+    let _ = write!(text, " {}. ", written(check.limit, gate.expected, unset));
+    let more = gate.remediations_allowed;
+    text.push_str(&compared(check.limit, gate.expected, n, more));
+    text
+}
+
+/// How many machines there are, and which of them count against the limit.
+pub(super) fn counted(expected: u32, n: u32, machines: &[MachineExplanation]) -> String {
+    let mut text = format!("{}: {}.", count(expected, "machine"), buckets(machines));
     let counting: Vec<String> = machines
         .iter()
         .filter(|m| m.counts)
@@ -169,7 +195,6 @@ pub(super) fn limit(
         .iter()
         .filter(|m| m.verdict == "suspect" && !m.counts)
         .count();
-    let n = gate.not_healthy;
     let does = if n == 1 { "counts" } else { "count" };
     let _ = write!(text, " {n} {does} against the limit");
     if !counting.is_empty() {
@@ -179,14 +204,6 @@ pub(super) fn limit(
     if starting > 0 {
         let _ = write!(text, " {starting} only coming up, which does not count.");
     }
-    let unset = view.max_unhealthy.is_none() && view.unhealthy_range.is_none();
-    let _ = write!(text, " {}. ", written(check.limit, gate.expected, unset));
-    text.push_str(&compared(
-        check.limit,
-        gate.expected,
-        n,
-        gate.remediations_allowed,
-    ));
     text
 }
 
@@ -216,7 +233,8 @@ fn buckets(machines: &[MachineExplanation]) -> String {
     }
 }
 
-fn written(limit: Limit, expected: u32, unset: bool) -> String {
+/// The limit as it was written, and what a share comes to.
+pub(super) fn written(limit: Limit, expected: u32, unset: bool) -> String {
     let unset = if unset { " (the default)" } else { "" };
     match limit {
         Limit::AtMost(share @ IntOrPercent::Percent(_)) => format!(
@@ -228,7 +246,8 @@ fn written(limit: Limit, expected: u32, unset: bool) -> String {
     }
 }
 
-fn compared(limit: Limit, expected: u32, n: u32, more: u32) -> String {
+/// The number that counts beside the limit.
+pub(super) fn compared(limit: Limit, expected: u32, n: u32, more: u32) -> String {
     if expected == 0 {
         return "There is nothing to remediate.".into();
     }
@@ -261,40 +280,54 @@ pub(super) fn next(
     later: &Plan,
     view: &MachineHealthCheckView,
 ) -> String {
-    let turned: Vec<String> = machines
-        .iter()
-        .map(|name| {
-            let label = |plan: &Plan| plan.verdicts.get(name).map_or("", Verdict::label);
-            match (label(now), label(later)) {
-                (before, after) if before == after => {
-                    format!("one more rule of {name} fails, or another time begins to run")
-                }
-                (_, after) => format!("{name} becomes {after}"),
-            }
-        })
-        .collect();
-    let mut text = listed(&turned);
-    if now.gate.open && !later.gate.open {
-        text.push_str("; the limit then forbids remediation");
-    }
-    if !now.gate.open && later.gate.open {
-        text.push_str("; the limit then allows remediation");
-    }
     let actions: Vec<String> = later
         .actions
         .iter()
         .filter(|a| !now.actions.contains(a))
         .map(|a| action(a, view))
         .collect();
+    let turned = turned(machines, &now.verdicts, &later.verdicts);
+    changes(&turned, (now.gate.open, later.gate.open), &actions)
+}
+
+/// What becomes of these machines.
+pub(super) fn turned(
+    machines: &[String],
+    now: &BTreeMap<String, Verdict>,
+    later: &BTreeMap<String, Verdict>,
+) -> Vec<String> {
+    let label = |name: &str, verdicts: &BTreeMap<String, Verdict>| {
+        verdicts.get(name).map_or("", Verdict::label)
+    };
+    machines
+        .iter()
+        .map(|name| match (label(name, now), label(name, later)) {
+            (before, after) if before == after => {
+                format!("one more rule of {name} fails, or another time begins to run")
+            }
+            (_, after) => format!("{name} becomes {after}"),
+        })
+        .collect()
+}
+
+/// The same, with what follows: `open` is whether the limit allows remediation before and after.
+pub(super) fn changes(turned: &[String], open: (bool, bool), actions: &[String]) -> String {
+    let mut text = listed(turned);
+    match open {
+        (true, false) => text.push_str("; the limit then forbids remediation"),
+        (false, true) => text.push_str("; the limit then allows remediation"),
+        _ => {}
+    }
     if !actions.is_empty() {
-        let _ = write!(text, "; then Rackhand {}", listed(&actions));
-    } else if !later.gate.open && turned.iter().any(|t| t.ends_with("unhealthy")) {
+        let _ = write!(text, "; then Rackhand {}", listed(actions));
+    } else if !open.1 && turned.iter().any(|t| t.ends_with("unhealthy")) {
         text.push_str("; nothing is done about it, since the limit forbids it");
     }
     text
 }
 
-fn listed(items: &[String]) -> String {
+/// The first few.
+pub(super) fn listed(items: &[String]) -> String {
     let first = items.iter().take(NAMED).cloned().collect::<Vec<_>>();
     match items.len().saturating_sub(NAMED) {
         0 => first.join(", "),

@@ -9,6 +9,7 @@ mod agents;
 mod etcd;
 mod file;
 mod gather;
+mod group;
 mod health;
 mod health_file;
 mod health_live;
@@ -16,7 +17,9 @@ mod health_overlap;
 mod health_scene;
 mod health_table;
 mod health_words;
+mod openshift;
 mod scene;
+mod settings;
 mod words;
 
 use std::fmt;
@@ -27,11 +30,13 @@ use serde::Serialize;
 
 pub use file::explain_file;
 pub use gather::explain_cluster;
+pub use group::CheckGroup;
 pub use health::{
     CauseExplanation, CheckExplanation, LimitExplanation, MachineExplanation, NextVerdict,
 };
 pub use health_file::explain_check_files;
 pub use health_live::explain_check_cluster;
+pub use settings::{ShownSettings, settings_of_cluster, settings_of_files};
 
 use crate::object::Kind;
 
@@ -123,6 +128,9 @@ pub struct Explanation {
     pub history: Vec<String>,
     /// What only an agent or a BMC knows and was taken as given, and what was not there to look at.
     pub assumed: Vec<String>,
+    /// Whose settings it goes by, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub settings: String,
     /// When this was asked.
     pub now: Timestamp,
 }
@@ -185,6 +193,7 @@ fn explain(scene: &scene::Scene, now: Timestamp) -> Explanation {
         seen: scene.seen.clone(),
         history: words::history(state),
         assumed: scene.assumed.clone(),
+        settings: String::new(),
         now,
     }
 }

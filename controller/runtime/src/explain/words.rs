@@ -228,5 +228,8 @@ pub(super) fn text(e: &Explanation, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for entry in &e.assumed {
         line("assumed", entry)?;
     }
+    if !e.settings.is_empty() {
+        line("settings", &e.settings)?;
+    }
     Ok(())
 }

@@ -32,8 +32,10 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use mine::{Mine, evaluates, is_our_crd};
-pub(crate) use openshift::Mapi;
-pub(crate) use seen::{Seen, Selected, cluster_facts, rules};
+pub(crate) use openshift::{
+    Due, MachineSeen, Mapi, OpenShiftFleet, openshift_controllers, openshift_rules,
+};
+pub(crate) use seen::{Seen, cluster_facts, rules};
 pub(crate) use shared::told as acting_words;
 
 use crate::{

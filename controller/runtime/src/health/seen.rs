@@ -103,7 +103,8 @@ impl Seen {
         found
     }
 
-    fn node(&self, name: Option<&str>) -> NodeView {
+    /// The Node of a Machine.
+    pub(super) fn node(&self, name: Option<&str>) -> NodeView {
         let Some(name) = name else {
             return NodeView::NotJoined;
         };
@@ -125,9 +126,20 @@ impl Seen {
         machine: &MachineView,
         namespace: &str,
     ) -> RequestView {
-        let key = Key::new(namespace, &machine.meta.name);
         let group = group_of(&template.api_version);
-        let Some(found) = self.get(group, template.request_kind(), &key) else {
+        self.request_of(group, template.request_kind(), machine, namespace)
+    }
+
+    /// The request of a Machine, of this kind.
+    pub(super) fn request_of(
+        &self,
+        group: &str,
+        kind: &str,
+        machine: &MachineView,
+        namespace: &str,
+    ) -> RequestView {
+        let key = Key::new(namespace, &machine.meta.name);
+        let Some(found) = self.get(group, kind, &key) else {
             return RequestView::None;
         };
         let meta = Meta::of(found);

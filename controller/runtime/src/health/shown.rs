@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_requests_from_being_made_is_said_in_the_old_list_and_taken_back() {
+    fn q9_what_keeps_requests_from_being_made_is_said_in_the_old_list_and_taken_back() {
         let complaint = |reason: &'static str| {
             let view = check(&json!({}), &json!([]));
             let carries = |t: &str| view.condition(t).is_some();

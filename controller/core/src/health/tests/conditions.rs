@@ -127,7 +127,7 @@ fn a_healthy_machine_is_written_only_if_it_does_not_say_so_yet() {
 }
 
 #[test]
-fn what_is_not_decided_is_not_written() {
+fn q13_what_is_not_decided_is_not_written() {
     let machine = MachineFacts {
         health_condition: Some(false),
         ..mk_machine("m")

@@ -120,7 +120,7 @@ fn an_empty_fleet_is_open_and_allows_nothing() {
 }
 
 #[test]
-fn f10_a_machine_under_remediation_counts_until_its_request_is_gone() {
+fn q1_f10_a_machine_under_remediation_counts_until_its_request_is_gone() {
     for request in [RequestView::Open, RequestView::Deleting] {
         let fleet = [
             with_request(mk_healthy("a"), request.clone()),

@@ -67,7 +67,7 @@ fn q10_every_unhealthy_machine_gets_its_request_though_others_have_one() {
 }
 
 #[test]
-fn the_limit_is_a_gate_and_not_a_budget() {
+fn q1_the_limit_is_a_gate_and_not_a_budget() {
     let fleet: Vec<_> = (0..5)
         .map(|i| mk_unhealthy(&format!("sick-{i}")))
         .chain((0..5).map(|i| mk_healthy(&format!("well-{i}"))))

@@ -320,6 +320,18 @@ fn a_machine_without_a_node_is_starting_until_its_timeout() {
 }
 
 #[test]
+fn q15_a_machine_that_has_a_node_is_never_late_with_it() {
+    let (check, machine) = (mk_check(), mk_machine("m"));
+    let late = at(1_000_000);
+    assert_eq!(
+        judged(&check, &machine, &mk_node("True", at(0)), late),
+        Verdict::Healthy
+    );
+    let lost = judged(&check, &machine, &unreachable(), late);
+    assert!(matches!(lost, Verdict::Unknown(_)), "{lost}");
+}
+
+#[test]
 fn the_startup_timeout_runs_from_the_latest_of_four_events() {
     let until = |created, initialized, infrastructure, machine_infrastructure| {
         let cluster = ClusterFacts {

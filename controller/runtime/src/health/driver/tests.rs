@@ -2,6 +2,7 @@
 //! order.
 
 mod shared;
+mod upstream;
 
 use std::{
     collections::BTreeMap,
@@ -48,8 +49,8 @@ struct Told {
     written: BTreeMap<String, u32>,
     /// The last of them.
     said: BTreeMap<String, Value>,
-    /// Checks beside the first.
-    checks: BTreeMap<String, Value>,
+    /// Checks beside the first, and Machines that are not as the others.
+    others: BTreeMap<String, Value>,
     templates: u32,
     /// How many more tries fail for this one.
     failing: Option<(String, u32)>,
@@ -154,11 +155,10 @@ impl Server {
             let name = parts.next().unwrap_or_default().to_owned();
             *told.written.entry(name.clone()).or_default() += 1;
             told.said.insert(name.clone(), body["status"].clone());
-            let mut object = if parts.next() == Some("machines") {
-                machine(&name, 1)
-            } else {
-                let other = told.checks.get(&name).cloned();
-                other.unwrap_or_else(|| check(&told.limit, 1))
+            let mut object = match (told.others.get(&name), parts.next()) {
+                (Some(other), _) => other.clone(),
+                (None, Some("machines")) => machine(&name, 1),
+                (None, _) => check(&told.limit, 1),
             };
             object["metadata"]["resourceVersion"] = version.into();
             if let (Some(status), Some(new)) = (
@@ -263,7 +263,7 @@ impl World {
 
         let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
         let lease = LeaseConfig::new(long, long / 2, short).unwrap();
-        let leader = Leader::new("me".into(), lease);
+        let leader = Leader::new("me".into(), lease, &BTreeMap::new());
         let (leads, mut leading) = watch::channel(false);
         let cancel = CancellationToken::new();
         let (campaign, of_leader, stop) = (leader.clone(), client.clone(), cancel.clone());

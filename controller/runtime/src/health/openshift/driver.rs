@@ -65,6 +65,8 @@ pub(super) struct Driver {
     counted: BTreeSet<Key>,
     /// Something has changed since the last look.
     changed: bool,
+    /// Since when an event waits for a look.
+    event: Option<Instant>,
     not_before: Instant,
     /// The nearest deadline.
     wake_at: Option<Timestamp>,
@@ -97,6 +99,7 @@ impl Driver {
             checks: BTreeMap::new(),
             counted: BTreeSet::new(),
             changed: true,
+            event: None,
             not_before: Instant::now(),
             wake_at: None,
             queue: Queue::default(),
@@ -122,8 +125,8 @@ impl Driver {
             let next = self.next();
             tokio::select! {
                 () = cancel.cancelled() => break,
-                _ = inbox.take() => self.changed = true,
-                Some(_) = heard.recv() => self.changed = true,
+                _ = inbox.take() => self.hear(),
+                Some(_) = heard.recv() => self.hear(),
                 () = sleep_until(next) => self.fire(),
                 Some(done) = self.tasks.join_next_with_id() => match done {
                     Ok((id, done)) => {
@@ -170,8 +173,17 @@ impl Driver {
         .min()
     }
 
+    fn hear(&mut self) {
+        self.changed = true;
+        self.event.get_or_insert_with(Instant::now);
+    }
+
     fn fire(&mut self) {
         let now = Instant::now();
+        let late = self.wake_at.map(|at| Timestamp::now().duration_since(at));
+        if let Some(late) = late.and_then(|late| Duration::try_from(late).ok()) {
+            self.context.metrics.deadline_lateness(late);
+        }
         for item in self.queue.due(now) {
             self.held.remove(&item);
             self.creating.remove(&item);
@@ -180,6 +192,10 @@ impl Driver {
         self.not_before = now + PACE;
         self.changed = false;
         self.look();
+        if let Some(event) = self.event.take() {
+            let metrics = &self.context.metrics;
+            metrics.evaluated(now.elapsed(), event.elapsed());
+        }
         self.dispatch();
     }
 
@@ -295,3 +311,6 @@ async fn sleep_until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at.into()).await,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{Api, api::DynamicObject, core::TypeMeta};
+use kube::{Api, Client, api::DynamicObject, core::TypeMeta};
 use rackhand_api::{
     names::{
         API_VERSION, OPENSHIFT_EXTERNAL_BAREMETAL, OPENSHIFT_MACHINE_API_NAMESPACE,
@@ -78,16 +78,18 @@ impl Mark {
 /// The request of a Machine's mark.
 pub(super) fn mark(index: &Index, machine: &Key, uid: &str) -> Mark {
     let id = RequestId::new(Kind::PowerRemediation, machine.clone());
-    match index.request(&id) {
-        None => Mark {
-            stands: Stands::Nowhere,
-            request: None,
-        },
-        Some(entry) => read(&entry.object, uid),
-    }
+    let found = index.request(&id);
+    read(found.as_ref().map(|entry| &*entry.object), uid)
 }
 
-fn read(request: &DynamicObject, uid: &str) -> Mark {
+/// The same, where the PowerRemediation of the Machine's name is at hand.
+pub(super) fn read(request: Option<&DynamicObject>, uid: &str) -> Mark {
+    let Some(request) = request else {
+        return Mark {
+            stands: Stands::Nowhere,
+            request: None,
+        };
+    };
     let meta = Meta::of(request);
     let for_mark = meta
         .annotations
@@ -147,19 +149,26 @@ pub(super) fn request(machine: &MachineView, startup_timeout: Option<Duration>) 
 
 /// Who carries out the mark of this Machine; asked before it is begun.
 pub(super) async fn carrier(context: &Context, machine: &MachineView) -> MarkCarrier {
+    mark_carrier(controllers(&context.client).await, begun(machine))
+}
+
+/// Whether OpenShift's own Machine controllers run in this cluster.
+///
+/// # Errors
+/// Why that cannot be seen.
+pub(crate) async fn controllers(client: &Client) -> Result<bool, String> {
     let deployments: Api<Deployment> =
-        Api::namespaced(context.client.clone(), OPENSHIFT_MACHINE_API_NAMESPACE);
+        Api::namespaced(client.clone(), OPENSHIFT_MACHINE_API_NAMESPACE);
     let name = OPENSHIFT_MACHINE_CONTROLLERS;
     let what = format!("Deployment {OPENSHIFT_MACHINE_API_NAMESPACE}/{name}");
     let found = optional(call(what, deployments.get(name)).await);
-    let installed = found
+    found
         .map(|found| found.is_some())
-        .map_err(|error| error.to_string());
-    mark_carrier(installed, begun(machine))
+        .map_err(|error| error.to_string())
 }
 
 /// It carries what only OpenShift's own controller writes.
-fn begun(machine: &MachineView) -> bool {
+pub(super) fn begun(machine: &MachineView) -> bool {
     [
         OPENSHIFT_POWERED_OFF_ANNOTATION,
         OPENSHIFT_POWER_ON_TIMEOUT_ANNOTATION,
@@ -184,7 +193,7 @@ mod tests {
         let mut object = serde_json::to_value(request(&machine(&json!({})), None)).unwrap();
         object["metadata"]["uid"] = "r".into();
         change(&mut object);
-        read(&serde_json::from_value(object).unwrap(), "u")
+        read(Some(&serde_json::from_value(object).unwrap()), "u")
     }
 
     #[test]

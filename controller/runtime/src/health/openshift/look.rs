@@ -110,19 +110,9 @@ impl Spec {
         name: &Key,
         machine: &MachineView,
     ) -> Claim {
-        let request = self
-            .source
-            .request(context, others, name, &machine.meta.uid);
-        let marked = self.rules.strategy == OpenShiftStrategy::ExternalBaremetal
-            && machine
-                .meta
-                .has_annotation(OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION);
-        Claim {
-            created: self.view.meta.created,
-            name: self.view.meta.name.clone(),
-            able: !self.dry_run,
-            requested: marked || matches!(request, RequestView::Open | RequestView::Deleting),
-        }
+        let uid = &machine.meta.uid;
+        let request = self.source.request(context, others, name, uid);
+        claim(&self.view, &self.rules, self.dry_run, &request, machine)
     }
 
     /// Looks at the fleet. `creating`: Machines whose request may have been made.
@@ -170,10 +160,9 @@ impl Spec {
         let plan = plan_openshift(&self.rules, &fleet, now);
         let mut acts = BTreeMap::new();
         for (name, mark, view) in marks {
-            let step = mark_step(index, &view, &mark, plan.verdicts.get(&*name));
-            // Somebody else's request is not ours to withdraw, and one that is going goes by itself.
-            let idle = step == ExternalStep::Withdraw && !mark.is_withdrawable();
-            if step != ExternalStep::Nothing && !idle {
+            let verdict = plan.verdicts.get(&*name);
+            let step = mark_step(&view, &mark, verdict, reprovisionable(index, &view));
+            if step != ExternalStep::Nothing {
                 acts.insert(name, Act::Mark(step, view.meta.uid.clone(), mark.request));
             }
         }
@@ -205,19 +194,39 @@ pub(super) fn share(context: &Context, others: &Others, specs: &[(Key, Spec)]) -
     shared
 }
 
+/// What a check brings forward for one of its Machines.
+pub(super) fn claim(
+    check: &OpenShiftHealthCheckView,
+    rules: &OpenShiftCheck,
+    dry_run: bool,
+    request: &RequestView,
+    machine: &MachineView,
+) -> Claim {
+    let marked = rules.strategy == OpenShiftStrategy::ExternalBaremetal
+        && machine
+            .meta
+            .has_annotation(OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION);
+    Claim {
+        created: check.meta.created,
+        name: check.meta.name.clone(),
+        able: !dry_run,
+        requested: marked || matches!(request, RequestView::Open | RequestView::Deleting),
+    }
+}
+
 /// The next step of the mark of a Machine.
-fn mark_step(
-    index: &Index,
+pub(super) fn mark_step(
     view: &MachineView,
     mark: &Mark,
     verdict: Option<&Verdict>,
+    reprovisionable: bool,
 ) -> ExternalStep {
     let healthy = verdict == Some(&Verdict::Healthy);
-    external_step(
-        &machine(view),
-        &mark.carried(healthy),
-        reprovisionable(index, view),
-    )
+    match external_step(&machine(view), &mark.carried(healthy), reprovisionable) {
+        // Somebody else's request is not ours to withdraw, and one that is going goes by itself.
+        ExternalStep::Withdraw if !mark.is_withdrawable() => ExternalStep::Nothing,
+        step => step,
+    }
 }
 
 /// Whether the host of a Machine can be given another system.
@@ -228,7 +237,7 @@ fn reprovisionable(index: &Index, view: &MachineView) -> bool {
         .is_some_and(|host| !host.externally_provisioned)
 }
 
-fn rules(view: &OpenShiftHealthCheckView) -> OpenShiftCheck {
+pub(super) fn rules(view: &OpenShiftHealthCheckView) -> OpenShiftCheck {
     let startup = view
         .node_startup_timeout
         .unwrap_or(facts::DEFAULT_STARTUP_TIMEOUT);
@@ -249,7 +258,7 @@ fn rules(view: &OpenShiftHealthCheckView) -> OpenShiftCheck {
     }
 }
 
-fn machine(view: &MachineView) -> OpenShiftMachine {
+pub(super) fn machine(view: &MachineView) -> OpenShiftMachine {
     let meta = &view.meta;
     let words = [&view.failure_reason, &view.failure_message];
     let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();

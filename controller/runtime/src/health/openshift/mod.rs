@@ -15,13 +15,16 @@ mod driver;
 mod external;
 mod look;
 mod metrics;
+mod seen;
 mod status;
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use external::controllers as openshift_controllers;
 pub(crate) use metrics::Mapi;
+pub(crate) use seen::{Due, MachineSeen, OpenShiftFleet, openshift_rules};
 
 use super::Context;
 use crate::{

@@ -15,7 +15,7 @@ impl Older {
         object["spec"]["remediation"]["templateRef"]["name"] = "of-older".into();
         change(&mut object);
         let mut told = world.server.0.lock();
-        told.checks.insert("older".into(), object.clone());
+        told.others.insert("older".into(), object.clone());
         // What the server answers from now on is later than this.
         told.version = told.version.max(1_000_000 * self.0);
         drop(told);
@@ -46,7 +46,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn the_older_check_acts_until_it_cannot_and_the_other_one_says_so() {
+async fn q12_the_older_check_acts_until_it_cannot_and_the_other_one_says_so() {
     let world = World::start(5, "100%").await;
     world
         .until("all are told healthy", |told| told.written.len() == 6)

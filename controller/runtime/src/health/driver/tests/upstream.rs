@@ -1,0 +1,148 @@
+//! What Cluster API's controller does otherwise, by the marks of machinehealthcheck.md, and objects
+//! that are not what they should be.
+
+use super::*;
+
+/// Tells of one more check, as it stands at the API server.
+fn tell(world: &World, name: &str, change: impl FnOnce(&mut Value)) {
+    let mut object = check("100%", 1_000_000);
+    object["metadata"]["name"] = name.into();
+    object["metadata"]["uid"] = name.into();
+    change(&mut object);
+    let mut told = world.server.0.lock();
+    told.others.insert(name.to_owned(), object.clone());
+    // What the server answers from now on is later than this.
+    told.version = told.version.max(1_000_000);
+    drop(told);
+    let object = serde_json::from_value(object).unwrap();
+    world.index.apply(Kind::MachineHealthCheck, object);
+}
+
+async fn healthy(world: &World, machines: usize) {
+    let all = |told: &Told| told.written.len() == machines + 1;
+    world.until("all are told healthy", all).await;
+}
+
+fn said(told: &Told, check: &str, type_: &str) -> Value {
+    let status = told.said.get(check).cloned().unwrap_or_default();
+    let list = status["conditions"].as_array().cloned();
+    let mut list = list.into_iter().flatten();
+    list.find(|c| c["type"] == type_).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn q2_nodes_of_one_name_in_two_clusters_are_told_apart() {
+    let world = World::start(2, "100%").await;
+    let other = Key::new("ns", "d");
+    let ready = |kind: &str| json!({ "type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    let cluster = json!({
+        "apiVersion": MACHINES, "kind": "Cluster",
+        "metadata": { "name": "d", "namespace": "ns", "uid": "d", "resourceVersion": "1" },
+        "status": { "conditions": [ready("InfrastructureReady"), ready("ControlPlaneInitialized")] },
+    });
+    world
+        .index
+        .apply(Kind::Cluster, serde_json::from_value(cluster).unwrap());
+    // Its Node is called as that of the first Machine of the other cluster.
+    let mut twin = machine("twin", 1);
+    twin["spec"]["clusterName"] = "d".into();
+    twin["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] = "d".into();
+    twin["status"]["nodeRef"]["name"] = format!("node-{}", name(0)).into();
+    let mut told = world.server.0.lock();
+    told.others.insert("twin".into(), twin.clone());
+    drop(told);
+    world
+        .index
+        .apply(Kind::Machine, serde_json::from_value(twin).unwrap());
+    let set = |cluster: &Key, status: &str| {
+        let node = serde_json::from_value(node(&name(0), status)).unwrap();
+        world.index.apply_seen_node(cluster, node);
+    };
+    set(&other, "True");
+    world.index.set_connection(&other, Connection::Up);
+    tell(&world, "of-d", |object| {
+        object["spec"]["clusterName"] = "d".into();
+        object["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] = "d".into();
+    });
+    let counted = |told: &Told| {
+        told.said
+            .get("of-d")
+            .is_some_and(|s| s["currentHealthy"] == 1)
+    };
+    world.until("the twin is healthy", counted).await;
+    world.fail(0);
+    let one = |told: &Told| told.made == [name(0)];
+    world.until("the request of the first", one).await;
+    set(&other, "Unknown");
+    let both = |told: &Told| told.made == [name(0), "twin".to_owned()];
+    world.until("the request of the twin", both).await;
+}
+
+#[tokio::test]
+async fn q3_a_new_check_is_evaluated_at_once() {
+    let world = World::start(1, "100%").await;
+    healthy(&world, 1).await;
+    let start = Instant::now();
+    tell(&world, "new", |object| {
+        object["metadata"]["creationTimestamp"] = "2026-02-01T00:00:00Z".into();
+    });
+    let counted = |told: &Told| {
+        told.said
+            .get("new")
+            .is_some_and(|s| s["expectedMachines"] == 1)
+    };
+    world.until("its numbers", counted).await;
+    assert!(start.elapsed() < Duration::from_secs(10), "upstream: 15 s");
+}
+
+#[tokio::test]
+async fn q7_a_request_that_somebody_deletes_is_made_again() {
+    let world = World::start(1, "100%").await;
+    healthy(&world, 1).await;
+    world.fail(0);
+    let made = |n: usize| move |told: &Told| told.made.len() == n;
+    world.until("its request", made(1)).await;
+    let conditions = |told: &Told| told.written.get(&name(0)).is_some_and(|n| *n >= 2);
+    world.until("its condition", conditions).await;
+    let key = Key::new("ns", name(0));
+    world.index.delete(Kind::Metal3Remediation, &key);
+    world.until("it is made again", made(2)).await;
+}
+
+#[tokio::test]
+async fn bad_objects_are_told_of_and_hold_up_nobody() {
+    let world = World::start(3, "100%").await;
+    healthy(&world, 3).await;
+    let younger = |object: &mut Value| {
+        object["metadata"]["creationTimestamp"] = "2026-02-01T00:00:00Z".into();
+    };
+    tell(&world, "near", |object| {
+        younger(object);
+        let near = json!({ "matchExpressions": [{ "key": "pool", "operator": "Near" }] });
+        object["spec"]["selector"] = near;
+    });
+    tell(&world, "backwards", |object| {
+        younger(object);
+        object["spec"]["remediation"]["triggerIf"] = json!({ "unhealthyInRange": "[3-1]" });
+    });
+    for (check, word) in [("near", "Near"), ("backwards", "[3-1]")] {
+        let told = |told: &Told| {
+            let said = said(told, check, "RemediationAllowed");
+            let words = said["message"].as_str().unwrap_or_default();
+            said["status"] == "False" && said["reason"] == "InvalidSpec" && words.contains(word)
+        };
+        world.until(check, told).await;
+    }
+    // A condition from the future is believed: its time has not begun.
+    let mut ahead = node(&name(0), "Unknown");
+    let later = jiff::Timestamp::now() + Duration::from_secs(3600);
+    ahead["status"]["conditions"][0]["lastTransitionTime"] = later.to_string().into();
+    let node = serde_json::from_value(ahead).unwrap();
+    world.index.apply_seen_node(&Key::new("ns", "c"), node);
+    world.fail(1);
+    let one = |told: &Told| told.made == [name(1)];
+    world.until("the request of the other", one).await;
+    let conditions = |told: &Told| told.written.get(&name(1)).is_some_and(|n| *n >= 2);
+    world.until("its condition", conditions).await;
+    assert_eq!(world.server.0.lock().made, [name(1)]);
+}

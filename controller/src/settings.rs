@@ -1,0 +1,165 @@
+//! The flags that decisions depend on: the controller shows them, `explain` goes by them.
+//!
+//! Must never let what a Lease says count more than what stands on this command line.
+
+use std::{collections::BTreeMap, ffi::OsString};
+
+use clap::{ArgMatches, CommandFactory, FromArgMatches, parser::ValueSource};
+use rackhand_runtime::ShownSettings;
+
+use crate::args::Args;
+
+/// Their names, as clap knows them.
+const DECIDING: [&str; 9] = [
+    "health_checks",
+    "cooperative_grace",
+    "drain_timeout",
+    "drain_policy",
+    "defer_timeout",
+    "unreachable_policy",
+    "node_gone",
+    "node_action",
+    "power_timeout",
+];
+
+fn flag(id: &str) -> String {
+    id.replace('_', "-")
+}
+
+fn on_command_line(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+/// All of them, with their values.
+pub(crate) fn of(matches: &ArgMatches) -> BTreeMap<String, String> {
+    let value = |id: &&str| {
+        let raw = matches.get_raw(id)?.next()?.to_str()?.to_owned();
+        Some((flag(id), raw))
+    };
+    DECIDING.iter().filter_map(|id| Some(value(id)?)).collect()
+}
+
+/// The arguments with what a controller shows in place of defaults, and whose settings they are, in
+/// words.
+pub(crate) fn adopt(
+    own: Args,
+    matches: &ArgMatches,
+    line: &[OsString],
+    shown: Result<ShownSettings, String>,
+) -> (Args, String) {
+    let own_ones = |why: String| format!("those of this command line: {why}");
+    let shown = match shown {
+        Ok(shown) => shown,
+        Err(why) => return (own, own_ones(why)),
+    };
+    let (mut taken, mut kept) = (Vec::new(), Vec::new());
+    for id in DECIDING {
+        let flag = flag(id);
+        if on_command_line(matches, id) {
+            kept.push(format!("--{flag}"));
+        } else if let Some(value) = shown.flags.get(&flag) {
+            taken.push(OsString::from(format!("--{flag}={value}")));
+        }
+    }
+    let program = line.iter().take(1).cloned();
+    let line = program.chain(taken).chain(line.iter().skip(1).cloned());
+    let read = Args::command().try_get_matches_from(line);
+    match read.and_then(|matches| Args::from_arg_matches(&matches)) {
+        Ok(args) if kept.is_empty() => (args, format!("those of {}", shown.whose)),
+        Ok(args) => {
+            let kept = kept.join(", ");
+            let words = format!(
+                "those of {}, but for {kept} of this command line",
+                shown.whose
+            );
+            (args, words)
+        }
+        Err(error) => {
+            let whole = error.to_string();
+            let first = whole.lines().next().unwrap_or_default();
+            let why = format!("those of {} do not read: {first}", shown.whose);
+            (own, own_ones(why))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rackhand_runtime::HealthChecks;
+
+    use super::*;
+
+    fn adopted(line: &str, flags: &[(&str, &str)]) -> (rackhand_runtime::Config, String) {
+        let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let matches = Args::command().try_get_matches_from(&line).unwrap();
+        let args = Args::from_arg_matches(&matches).unwrap();
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let shown = ShownSettings {
+            flags: flags.iter().map(own).collect(),
+            whose: "the controller c-0".into(),
+        };
+        let (args, words) = adopt(args, &matches, &line, Ok(shown));
+        (args.config(), words)
+    }
+
+    const LINE: &str = "x explain mhc workers";
+
+    #[test]
+    fn what_the_controller_shows_counts_more_than_a_default_and_less_than_a_flag() {
+        let shown = [("health-checks", "annotated"), ("drain-timeout", "7s")];
+        let (config, words) = adopted(LINE, &shown);
+        assert_eq!(config.health_checks, HealthChecks::Annotated);
+        assert_eq!(config.drain_timeout.as_secs(), 7);
+        assert_eq!(config.power_timeout.as_secs(), 180, "it is not shown");
+        assert_eq!(words, "those of the controller c-0");
+        for line in [
+            "x explain mhc workers --health-checks=all",
+            "x --health-checks=all explain mhc workers",
+        ] {
+            let (config, words) = adopted(line, &shown);
+            assert_eq!(config.health_checks, HealthChecks::All, "{line}");
+            assert_eq!(config.drain_timeout.as_secs(), 7);
+            assert_eq!(
+                words,
+                "those of the controller c-0, but for --health-checks of this command line"
+            );
+        }
+    }
+
+    #[test]
+    fn what_does_not_read_is_said_and_not_taken() {
+        let shown = [("health-checks", "every"), ("drain-timeout", "7s")];
+        let (config, words) = adopted(LINE, &shown);
+        assert_eq!(config.drain_timeout.as_secs(), 600);
+        assert!(
+            words
+                .starts_with("those of this command line: those of the controller c-0 do not read"),
+            "{words}"
+        );
+        let newer = [("not-yet-known", "1"), ("node-gone", "replace")];
+        let (config, _) = adopted(LINE, &newer);
+        assert_eq!(config.node_gone, rackhand_runtime::NodeGone::Replace);
+    }
+
+    #[test]
+    fn what_is_shown_is_every_flag_that_decides_and_reads_back() {
+        let line = "x --health-checks=none --drain-policy=give-up --node-action=taint";
+        let matches = Args::command()
+            .try_get_matches_from(line.split(' '))
+            .unwrap();
+        let shown = of(&matches);
+        assert_eq!(shown.len(), DECIDING.len());
+        assert_eq!(shown["drain-policy"], "give-up");
+        assert_eq!(shown["cooperative-grace"], "20s");
+        let flags: Vec<(&str, &str)> = shown
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        let (config, _) = adopted(LINE, &flags);
+        assert_eq!(config.health_checks, HealthChecks::None);
+        assert_eq!(
+            config.node_action,
+            Some(rackhand_runtime::NodeAction::Taint)
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! Hosts of baremetal-operator, and what is seen of them.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams};
+use rackhand_tests::{
+    bmo::Metal3,
+    rack::{LogEvent, ResetType, SimHost},
+    stage::{LONG, Stage, Witness, wait_until},
+};
+use serde_json::{Value, json};
+
+pub const HOLD: &str = "reboot.metal3.io/rackhand-";
+
+pub const SOMEBODY: &str = "reboot.metal3.io/somebody-else";
+
+pub const PAUSED: &str = "baremetalhost.metal3.io/paused";
+
+pub const DETACHED: &str = "baremetalhost.metal3.io/detached";
+
+/// Who sends what, in the hosts' logs: the agent logs in at the BMCs under this name.
+pub const AGENT: &str = "rackhand";
+
+pub const IRONIC: &str = "ironic";
+
+/// How long the operator may act before the agent does.
+pub const GRACE: Duration = Duration::from_secs(10);
+
+pub const OFF: ResetType = ResetType::ForceOff;
+
+pub const ON: ResetType = ResetType::On;
+
+/// Hosts of an operator and an Ironic that are well.
+pub const WELL: [&str; 11] = [
+    "path-1",
+    "sync-1",
+    "foreign-1",
+    "offline-1",
+    "paused-1",
+    "serv-1",
+    "new-1",
+    "keep-1",
+    "det-1",
+    "det-2",
+    "plain-1",
+];
+
+pub struct World {
+    pub stage: Stage,
+    pub witness: Witness,
+    pub well: Metal3,
+    /// Neither of the two runs.
+    pub down: Metal3,
+    /// Ironic runs without the operator, and syncs so slowly that an off can be confirmed between.
+    pub late: Metal3,
+    /// A release that deletes the hold keys of others.
+    pub _old: Metal3,
+    /// Its changes of power fail; it does not force.
+    pub ill: Metal3,
+    /// Its operator takes its time over the power-on.
+    pub slow: Metal3,
+    /// Its operator goes away before the power-on.
+    pub away: Metal3,
+    /// The same, and Ironic goes too once it has forced the host off.
+    pub alone: Metal3,
+}
+
+impl World {
+    pub fn host(&self, name: &str) -> Result<&SimHost> {
+        self.stage.host(name)
+    }
+
+    /// The host hangs with a pod that stays in the API until [`Stage::let_pod_go`], and is drained
+    /// up to that.
+    pub async fn draining(&self, host: &str) -> Result<()> {
+        self.stage.bind_pod(host, true).await?;
+        self.host(host)?
+            .wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+            .await?;
+        self.hang(host)?;
+        self.stage.wait_step(host, "Draining").await.map(drop)
+    }
+
+    pub fn hang(&self, host: &str) -> Result<()> {
+        ensure!(self.host(host)?.hang(), "{host} was not up");
+        Ok(())
+    }
+
+    /// Every command that a host got, in order, by whom.
+    pub fn commands(&self, host: &str) -> Result<Vec<(String, ResetType)>> {
+        let log = self.host(host)?.log();
+        let commands = log.into_iter().filter_map(|entry| match entry.event {
+            LogEvent::Command { reset, by, .. } => Some((by, reset)),
+            _ => None,
+        });
+        Ok(commands.collect())
+    }
+
+    /// The remediation is over, the Node is Ready, nothing is left, and the host got exactly these
+    /// commands, one power cycle by them.
+    pub async fn back_by(&self, host: &str, wanted: &[(&str, ResetType)]) -> Result<()> {
+        self.untainted(host).await?;
+        self.stage.wait_back(host).await?;
+        self.stage.one_cycle(host)?;
+        let got = self.commands(host)?;
+        let got: Vec<(&str, ResetType)> = got.iter().map(|(by, r)| (by.as_str(), *r)).collect();
+        ensure!(got == wanted, "{host} got {got:?}, not {wanted:?}");
+        self.stage.tainted_only_while_off(&self.witness, host).await
+    }
+
+    /// The taint has come once and gone.
+    pub async fn untainted(&self, host: &str) -> Result<()> {
+        wait_until(&format!("{host} has lost its taint"), LONG, || async {
+            let seen = self.stage.remediation(host).await?;
+            let seen = seen.map(|s| (s.step, s.reason, s.message));
+            let taints = self.witness.taints(host);
+            let over = taints.len() >= 2 && taints.last().is_some_and(|(_, there)| !there);
+            Ok(if over {
+                Ok(())
+            } else {
+                Err(format!("{taints:?} {seen:?}"))
+            })
+        })
+        .await
+    }
+
+    /// Ironic has looked this often more.
+    pub async fn synced(&self, metal3: &Metal3, host: &str, more: u32) -> Result<()> {
+        let enough = metal3.sent(host)?.syncs + more;
+        wait_until(&format!("{host} is synced"), LONG, || async {
+            let syncs = metal3.sent(host)?.syncs;
+            Ok(if syncs >= enough {
+                Ok(())
+            } else {
+                Err(format!("{syncs} of {enough}"))
+            })
+        })
+        .await
+    }
+
+    pub async fn patch(&self, host: &str, spec: Value) -> Result<()> {
+        let (params, body) = (
+            PatchParams::default(),
+            Patch::Merge(json!({ "spec": spec })),
+        );
+        let hosts = self.stage.bare_metal_hosts();
+        hosts.patch(host, &params, &body).await?;
+        Ok(())
+    }
+
+    pub async fn provisioning(&self, host: &str, state: &str) -> Result<()> {
+        let body = json!({ "status": { "provisioning": { "state": state } } });
+        let hosts = self.stage.bare_metal_hosts();
+        hosts
+            .patch_status(host, &PatchParams::default(), &Patch::Merge(body))
+            .await?;
+        Ok(())
+    }
+
+    pub async fn annotate(&self, host: &str, key: &str, value: Option<&str>) -> Result<()> {
+        let hosts = self.stage.bare_metal_hosts();
+        self.stage.annotate(&hosts, host, key, value).await
+    }
+
+    pub async fn operational(&self, host: &str, wanted: &str) -> Result<()> {
+        wait_until(&format!("{host} is {wanted}"), LONG, || async {
+            let object = self.stage.bare_metal_hosts().get(host).await?;
+            let seen = object.data["status"]["operationalStatus"].clone();
+            Ok(if seen == wanted {
+                Ok(())
+            } else {
+                Err(seen.to_string())
+            })
+        })
+        .await
+    }
+
+    /// Hangs, is blocked with a reason while nobody touches it, and comes back by the operator once
+    /// that is `cleared`.
+    pub async fn blocked_until(
+        &self,
+        host: &str,
+        reason: &str,
+        cleared: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
+        self.hang(host)?;
+        self.stage.wait_blocked(host, reason).await?;
+        self.synced(&self.well, host, 1).await?;
+        self.stage.untouched(host)?;
+        let holds = self.witness.holds(host, HOLD);
+        ensure!(holds.is_empty(), "{host} was held: {holds:?}");
+        cleared.await?;
+        self.back_by(host, &[(IRONIC, OFF), (IRONIC, ON)]).await
+    }
+}

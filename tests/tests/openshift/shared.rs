@@ -1,0 +1,82 @@
+//! Two checks that select one Machine, and what `explain mhc` says of them.
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use rackhand_tests::stage::NAMESPACE;
+use serde_json::{Value, json};
+
+use crate::world::{PAUSED, POOL, World, condition};
+
+/// Of checks made within one second the first by name is the older one.
+const OLDER: &str = "shared";
+const YOUNGER: &str = "shared-younger";
+
+pub async fn shared(w: &World) -> Result<()> {
+    let failed = json!({ "phase": "Failed", "errorMessage": "no such image" });
+    w.replaceable("shared-1", OLDER, failed).await?;
+    w.check(OLDER, json!({}), json!({ "maxUnhealthy": 0 }))
+        .await?;
+    let same = json!({ "selector": { "matchLabels": { POOL: OLDER } } });
+    w.check(YOUNGER, json!({}), same).await?;
+    let object = w
+        .wait_check(YOUNGER, "another one acts", |o| {
+            !condition(o, "Overlapping").is_null()
+        })
+        .await?;
+    let said = condition(&object, "Overlapping");
+    ensure!(
+        said["reason"] == "OtherCheckActs"
+            && said["message"]
+                .as_str()
+                .is_some_and(|m| m.starts_with("MachineHealthCheck shared acts for shared-1,")),
+        "{said}"
+    );
+    w.wait_event(YOUNGER, "OtherCheckActs").await?;
+    // The younger one may, and does not; the older one acts, and its limit forbids it.
+    let there = w.stage.openshift_machines().get("shared-1").await?;
+    ensure!(there.metadata.deletion_timestamp.is_none(), "{there:?}");
+    let text = explain(w, YOUNGER, "table")?;
+    for part in [
+        "MachineHealthCheck.machine.openshift.io metal3/shared-younger",
+        "nothing: MachineHealthCheck shared acts for it",
+        "1 is not more than 1: remediation is allowed",
+        // The CRD is not Rackhand's: only the controller's own flag makes these checks its own.
+        "settings   those of the controller controller-0_",
+    ] {
+        ensure!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+    ensure!(!text.contains("NOT ACTING"), "{text}");
+    let older: Value = serde_json::from_str(&explain(w, OLDER, "json")?)?;
+    ensure!(
+        older["limit"]["allowed"] == false
+            && older["machines"][0]["does"] == "nothing: the limit forbids it",
+        "{older}"
+    );
+    let pause = json!({ "metadata": { "annotations": { PAUSED: "" } } });
+    w.change(OLDER, pause).await?;
+    w.wait_machine("shared-1", "the younger one has it deleted", |m| {
+        m.is_none()
+    })
+    .await?;
+    w.wait_check(YOUNGER, "nobody else acts", |o| {
+        o["status"]["expectedMachines"] == 0 && condition(o, "Overlapping").is_null()
+    })
+    .await
+    .map(drop)
+}
+
+fn explain(w: &World, check: &str, output: &str) -> Result<String> {
+    let kubeconfig = w.stage.plane().kubeconfig();
+    let output = Command::new(w.stage.binary("rackhand-controller"))
+        .args(["explain", "mhc", check, "-n", NAMESPACE, "-o", output])
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .output()?;
+    let text = String::from_utf8(output.stdout)?;
+    ensure!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(text)
+}

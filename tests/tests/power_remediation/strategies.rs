@@ -1,0 +1,191 @@
+//! What each strategy does to a host.
+
+use anyhow::{Context, Result, ensure};
+use kube::{Api, ResourceExt, api::DynamicObject};
+use rackhand_tests::{
+    rack::{PowerState, ResetType},
+    stage::{LONG, NAMESPACE},
+};
+use serde_json::{Value, json};
+
+use crate::world::{FOREIGN, HOLD, World, condition, explain, kubectl};
+
+pub async fn power_off(w: &World) -> Result<()> {
+    let host = w.stage.host("off-1")?;
+    w.stage.bind_pod("off-1", false).await?;
+    host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+        .await?;
+    ensure!(host.hang(), "it was not up");
+    w.strategy("off-1", json!({ "type": "PowerOff" })).await?;
+    let object = w.wait_step("off-1", "Fenced").await?;
+    let status = &object["status"];
+    ensure!(status["phase"] == "Succeeded", "{status}");
+    for (name, is) in [
+        ("Processing", "False"),
+        ("Succeeded", "True"),
+        ("Fenced", "True"),
+    ] {
+        ensure!(condition(&object, name) == is, "{name}: {status}");
+    }
+    let readings = status["powerOff"]["readings"].as_array();
+    ensure!(readings.is_some_and(|r| r.len() >= 2), "{status}");
+    ensure!(
+        readings.is_some_and(|r| r.iter().all(|r| r["state"] == "Off")),
+        "{status}"
+    );
+    ensure!(status["attempts"][0]["drainedAt"].is_string(), "{status}");
+    ensure!(
+        status["inPlace"] == json!(["PowerOff", "Taint"]),
+        "{status}"
+    );
+    ensure!(
+        w.stage.bound_pod("off-1").await?.is_none(),
+        "the pod has moved"
+    );
+    ensure!(w.stage.tainted("off-1").await?, "the taint stays");
+    ensure!(host.real_power() == PowerState::Off, "it is off");
+    said(w, "off-1")?;
+
+    // Somebody presses the button.
+    host.never_boots(true);
+    host.switch(ResetType::On, "somebody");
+    w.stage.wait_warning("off-1", "FenceViolated").await?;
+    w.wait_step("off-1", "Fenced").await?;
+    ensure!(host.real_power() == PowerState::Off, "off again");
+    ensure!(w.stage.tainted("off-1").await?, "the taint stays");
+    host.never_boots(false);
+
+    w.withdraw("off-1").await?;
+    w.wait_gone("off-1").await?;
+    w.wait_back("off-1").await
+}
+
+/// What `kubectl get` and `explain` say of a host that is kept off.
+fn said(w: &World, name: &str) -> Result<()> {
+    let table = kubectl(&w.stage, &["get", "prem", name, "-n", NAMESPACE])?;
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let header = ["NAME", "NODE", "STRATEGY", "PHASE", "STEP", "REASON", "AGE"];
+    ensure!(lines[0] == header, "{table}");
+    let row = [name, name, "PowerOff", "Succeeded", "Fenced", "Fenced"];
+    ensure!(lines[1].starts_with(&row), "{table}");
+
+    let text = explain(&w.stage, &[name, "-n", NAMESPACE], None)?;
+    for part in [
+        "PowerRemediation metal3/off-1: Fenced, attempt 1 of 2",
+        "stays off until this object is deleted",
+        "off-1 of rack known",
+        "out of service",
+        "by the BMC: Redfish",
+    ] {
+        ensure!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+    let json = explain(&w.stage, &[name, "-n", NAMESPACE, "-o", "json"], None)?;
+    let json: Value = serde_json::from_str(&json)?;
+    ensure!(
+        json["step"] == "Fenced" && json["blocked"] == false,
+        "{json}"
+    );
+    // The same from a file, as it comes out of kubectl.
+    let kinds = "prem,machines.cluster.x-k8s.io,clusters.cluster.x-k8s.io,rackagents,nodes";
+    let dump = kubectl(&w.stage, &["get", kinds, "-n", NAMESPACE, "-o", "yaml"])?;
+    let file = explain(&w.stage, &[name, "-f", "-", "-o", "json"], Some(&dump))?;
+    let file: Value = serde_json::from_str(&file)?;
+    ensure!(file["message"] == json["message"], "{file}\n{json}");
+    Ok(())
+}
+
+pub async fn held_by_another(w: &World) -> Result<()> {
+    let host = w.stage.host("kept-1")?;
+    ensure!(host.hang(), "it was not up");
+    w.strategy("kept-1", json!({ "type": "PowerOff" })).await?;
+    w.wait_step("kept-1", "Fenced").await?;
+    let hosts = w.stage.bare_metal_hosts();
+    let held = hosts.get("kept-1").await?;
+    ensure!(
+        held.annotations().keys().any(|k| k.starts_with(HOLD)),
+        "held while it is kept off: {:?}",
+        held.annotations()
+    );
+    w.stage
+        .annotate(&hosts, "kept-1", FOREIGN, Some(""))
+        .await?;
+    w.withdraw("kept-1").await?;
+    w.wait_gone("kept-1").await?;
+    let left = w.stage.left_on("kept-1").await?;
+    ensure!(
+        left == ["power Off"],
+        "only the other's hold is left: {left:?}"
+    );
+    ensure!(host.counters().ons == 0, "never switched on by us");
+    Ok(())
+}
+
+pub async fn power_cycle(w: &World) -> Result<()> {
+    let host = w.stage.host("cycle-1")?;
+    let pod = w.stage.bind_pod("cycle-1", false).await?;
+    host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+        .await?;
+    ensure!(host.hang(), "it was not up");
+    w.strategy("cycle-1", json!({ "type": "PowerCycleFirst" }))
+        .await?;
+    let object = w.wait_step("cycle-1", "Succeeded").await?;
+    ensure!(condition(&object, "Succeeded") == "True", "{object}");
+    let attempt = &object["status"]["attempts"][0];
+    ensure!(
+        attempt["poweredOffAt"].is_string() && attempt["drainedAt"].is_null(),
+        "{attempt}"
+    );
+    w.stage.one_cycle("cycle-1")?;
+    w.stage.never_tainted(&w.witness, "cycle-1").await?;
+    let there = w
+        .stage
+        .bound_pod("cycle-1")
+        .await?
+        .context("the pod is gone")?;
+    ensure!(
+        there.uid() == pod.uid() && there.metadata.deletion_timestamp.is_none(),
+        "the pod was touched"
+    );
+    w.withdraw("cycle-1").await?;
+    w.wait_gone("cycle-1").await
+}
+
+pub async fn delete_node(w: &World) -> Result<()> {
+    let nodes = Api::<DynamicObject>::all_with(
+        w.stage.client.clone(),
+        &kube::core::ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("", "v1", "Node")),
+    );
+    w.stage
+        .annotate(&nodes, "old-1", "example.org/kept", Some("yes"))
+        .await?;
+    let before = w.stage.node("old-1").await?;
+    ensure!(w.stage.host("old-1")?.hang(), "it was not up");
+    let asked = json!({ "rackhand.dev/node-action": "delete-node" });
+    w.ask("old-1", true, asked, json!({})).await?;
+    let object = w.wait_step("old-1", "Succeeded").await?;
+    let backup = "remediation.metal3.io/node-labels-backup";
+    ensure!(
+        object["metadata"]["annotations"][backup].is_null(),
+        "{object}"
+    );
+    let after = w.stage.node("old-1").await?;
+    ensure!(after.uid() != before.uid(), "the Node was deleted");
+    ensure!(
+        after
+            .annotations()
+            .get("example.org/kept")
+            .map(String::as_str)
+            == Some("yes"),
+        "{:?}",
+        after.annotations()
+    );
+    w.stage.one_cycle("old-1")?;
+    w.stage.never_tainted(&w.witness, "old-1").await?;
+    let records = w.witness.of("Node", "old-1");
+    ensure!(records.iter().any(|r| r.gone), "it was gone for a while");
+    w.withdraw("old-1").await?;
+    w.wait_gone("old-1").await
+}
