@@ -1,7 +1,7 @@
 //! The demonstration's scenarios as a user runs them: the built program, its exit code, its last
 //! words.
 //!
-//! Two of them are enough here: that each rule holds is shown by the other tests.
+//! Three of them are enough here: that each rule holds is shown by the other tests.
 
 #![allow(
     clippy::unwrap_used,
@@ -107,6 +107,37 @@ async fn blocked_drain_is_shown_and_judged() {
 }
 
 #[tokio::test]
+async fn nodes_without_machines_are_shown_and_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let shown = demo(&["--scenario", "nodes"], dir.path(), &[]).await;
+    shown.as_promised("nodes", 14);
+    shown.said_in_order(&[
+        "$ kubectl api-resources ",
+        "| none of Cluster API, none of Metal3",
+        "| name = \"bay-1\"",
+        "NodeHealthCheck workers is Enabled: 4 of 4 nodes are healthy",
+        // The first host: off and on is enough.
+        "DetectedUnhealthy: ",
+        "is made from the template quick",
+        "NodeHealthCheck workers is Remediating: 3 of 4 nodes are healthy; unhealthy: rack-a-",
+        "begins to run here",
+        "RemediationRemoved: ",
+        "NodeHealthCheck workers is Enabled: 4 of 4 nodes are healthy",
+        // The second one: it hangs again.
+        "is made from the template quick",
+        "in the middle of its boot",
+        "Escalated: ",
+        "Succeeded=False",
+        "is made from the template full",
+        "| quick,full ",
+        "carries the out-of-service taint",
+        "begins to run on rack-b-",
+        "is Ready",
+        "NodeHealthCheck workers is Enabled: 4 of 4 nodes are healthy",
+    ]);
+}
+
+#[tokio::test]
 async fn what_cannot_be_shown_is_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     let nothing = ("RACKHAND_BIN_DIR", dir.path());
@@ -128,7 +159,7 @@ async fn names_are_listed_and_others_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let listed = demo(&["--scenario", "list"], dir.path(), &[]).await;
     assert_eq!(listed.code, Some(0), "{}", listed.errors);
-    assert_eq!(listed.lines().len(), 7, "{}", listed.out);
+    assert_eq!(listed.lines().len(), 8, "{}", listed.out);
     let help = demo(&["--help"], dir.path(), &[]).await;
     assert!(help.out.contains(listed.out.trim()), "{}", help.out);
     let unknown = demo(&["--scenario", "flood"], dir.path(), &[]).await;

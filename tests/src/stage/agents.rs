@@ -7,7 +7,7 @@ use rackhand_proto::v1::{ListHostsRequest, power_client::PowerClient};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
-use super::{BMC_USER, END, HostLink, RackSpec, Stage, wait_until};
+use super::{BMC_USER, END, HostLink, KnownBy, RackSpec, Stage, wait_until};
 use crate::{
     cluster::apply,
     pki::CertSpec,
@@ -160,16 +160,19 @@ impl Stage {
         if spec.link == HostLink::Inventory {
             for name in &spec.hosts {
                 let sim = self.host(name)?;
-                hosts.push(json!({
-                    "name": name,
-                    "node_name": name,
+                let mut host = json!({
+                    "name": spec.inventory_name(name),
                     "system_uuid": sim.config().uuid,
                     "bmc": {
                         "address": self.bmc_address(name)?,
                         "username": BMC_USER,
                         "password_file": password,
                     },
-                }));
+                });
+                if spec.known_by == KnownBy::NodeName {
+                    host["node_name"] = json!(name);
+                }
+                hosts.push(host);
             }
         }
         let config = json!({

@@ -26,6 +26,15 @@ pub enum Speaks {
     Ipmi,
 }
 
+/// What an agent's inventory says of the Node that a host runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnownBy {
+    /// Its name, which is also the host's name there.
+    NodeName,
+    /// Only its `systemUUID`: the host has a name of its own there, that of its place.
+    SystemUuid,
+}
+
 /// One rack.
 #[derive(Debug, Clone)]
 pub struct RackSpec {
@@ -37,6 +46,8 @@ pub struct RackSpec {
     pub link: HostLink,
     /// What their BMCs speak to us. Each has a Redfish service too.
     pub speaks: Speaks,
+    /// How the inventory knows the Nodes.
+    pub known_by: KnownBy,
     /// Label `nodepool` of its Machines; the stage's own health check selects `worker`.
     pub pool: String,
 }
@@ -50,6 +61,7 @@ impl RackSpec {
             hosts: (1..=hosts).map(|i| format!("{name}-{i}")).collect(),
             link,
             speaks: Speaks::Redfish,
+            known_by: KnownBy::NodeName,
             pool: "worker".to_owned(),
         }
     }
@@ -59,6 +71,23 @@ impl RackSpec {
     pub fn by_ipmi(mut self) -> Self {
         self.speaks = Speaks::Ipmi;
         self
+    }
+
+    /// The same, with an inventory that knows Nodes by their `systemUUID` alone.
+    #[must_use]
+    pub fn known_by_uuid(mut self) -> Self {
+        self.known_by = KnownBy::SystemUuid;
+        self
+    }
+
+    /// What a host is called in the agent's inventory.
+    #[must_use]
+    pub fn inventory_name(&self, host: &str) -> String {
+        let place = self.hosts.iter().position(|name| name == host);
+        match (self.known_by, place) {
+            (KnownBy::SystemUuid, Some(place)) => format!("bay-{}", place + 1),
+            _ => host.to_owned(),
+        }
     }
 
     /// The same in another pool, which the stage's own health check does not select.
@@ -101,6 +130,9 @@ pub struct StageConfig {
     /// More hosts than this machine could run a whole cluster of: an API server with nobody beside it,
     /// no kubelets, and no objects but what [`super::Crowd`] writes.
     pub crowd: bool,
+    /// A cluster of Nodes and nothing else: no kind of Cluster API or Metal3 is installed, and
+    /// Rackhand is as it is for health checks of Nodes. Each rack is a zone.
+    pub plain: bool,
     /// Boot timeouts below CAPM3's 100 s are taken, so that attempts can be used up.
     pub brief_boots: bool,
 }
@@ -155,6 +187,7 @@ impl StageConfig {
             },
             cluster_api: false,
             crowd: false,
+            plain: false,
             brief_boots: false,
         }
     }

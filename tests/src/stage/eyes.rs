@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt};
 
-use super::{SYSTEM, Seen, Stage, TAINT, Witness, is_ready, wait_until};
+use super::{SYSTEM, Seen, Stage, TAINT, Witness, is_ready, nodes, wait_until};
 use crate::rack::{LogEvent, Overlap, PowerState, ResetType, overlaps};
 
 /// Long enough for anything on a busy machine.
@@ -119,10 +119,7 @@ impl Stage {
     /// Something is left.
     pub async fn wait_clean(&self, host: &str) -> Result<()> {
         wait_until(&format!("{host}: nothing is left"), LONG, || async {
-            let mut left = Vec::new();
-            if let Some(seen) = self.remediation(host).await? {
-                left.push(format!("{}: {} ({})", seen.step, seen.reason, seen.message));
-            }
+            let mut left = self.asked_for(host).await?;
             left.extend(self.left_on(host).await?);
             Ok(if left.is_empty() {
                 Ok(())
@@ -131,6 +128,22 @@ impl Stage {
             })
         })
         .await
+    }
+
+    /// What is asked for a host and how far that is, in words.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn asked_for(&self, host: &str) -> Result<Vec<String>> {
+        if self.config.plain {
+            let asked = self.power_remediations_of(host).await?;
+            return Ok(asked.iter().map(nodes::words).collect());
+        }
+        let seen = self.remediation(host).await?;
+        Ok(seen
+            .map(|seen| format!("{}: {} ({})", seen.step, seen.reason, seen.message))
+            .into_iter()
+            .collect())
     }
 
     /// What of a remediation is still on Node, BareMetalHost and host.
@@ -142,7 +155,9 @@ impl Stage {
         if self.tainted(host).await? {
             left.push(format!("taint {TAINT}"));
         }
-        if let Some(bmh) = self.bare_metal_hosts().get_opt(host).await? {
+        if !self.config.plain
+            && let Some(bmh) = self.bare_metal_hosts().get_opt(host).await?
+        {
             let keys = bmh.annotations().keys().filter(|k| k.starts_with(HOLD));
             left.extend(keys.cloned());
         }
@@ -254,6 +269,9 @@ impl Stage {
     /// All that a failed test should show: how remediations stand, and the ends of the logs.
     pub async fn report(&self) -> String {
         let mut text = String::new();
+        if self.config.plain {
+            text.push_str(&self.report_of_nodes().await);
+        }
         for spec in &self.config.racks {
             for host in &spec.hosts {
                 if let Ok(Some(seen)) = self.remediation(host).await {

@@ -16,10 +16,15 @@ const CLUSTER_APIS: [&str; 3] = [
     "machinehealthchecks.cluster.x-k8s.io",
 ];
 
+/// What a cluster with Machines gets, and what one without gets.
+const WITH_MACHINES: [&str; 2] = ["standalone", "workload"];
+const PLAIN: [&str; 2] = ["base", "node-health-checks"];
+
 /// CRDs, namespace, RBAC: what `kubectl apply -k` would install, but for the Pods, and but for Cluster
 /// API's kinds where they come from Cluster API.
 pub(super) async fn rackhand(client: &Client, config: &StageConfig) -> Result<()> {
-    for folder in ["standalone", "workload"] {
+    let folders = if config.plain { PLAIN } else { WITH_MACHINES };
+    for folder in folders {
         let path = format!(
             "{}/../deploy/kustomize/{folder}",
             env!("CARGO_MANIFEST_DIR")

@@ -12,6 +12,7 @@ mod hands;
 mod install;
 mod line;
 mod metal3;
+mod nodes;
 mod objects;
 mod openshift;
 mod provider;
@@ -33,10 +34,11 @@ use nix::sys::signal::Signal;
 use parking_lot::Mutex;
 
 pub use cluster_api::MANAGER;
-pub use config::{HealthTimes, HostLink, RackSpec, Speaks, StageConfig};
+pub use config::{HealthTimes, HostLink, KnownBy, RackSpec, Speaks, StageConfig};
 pub use crowd::{Crowd, Round, rank};
 pub use eyes::LONG;
 pub use line::Line;
+pub use nodes::{NODE_CHECK, NODE_LEASES};
 pub use provider::Provider;
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
 pub use scenarios::Scenarios;
@@ -122,7 +124,9 @@ impl Stage {
         if stage.config.cluster_api {
             stage.manager = Some(stage.start_manager().await?);
         }
-        stage.write_cluster().await?;
+        if !stage.config.plain {
+            stage.write_cluster().await?;
+        }
         for spec in stage.config.racks.clone() {
             let rack = stage.start_rack(&spec).await?;
             if spec.speaks == Speaks::Ipmi {
@@ -132,7 +136,7 @@ impl Stage {
                 }
             }
             stage.racks.push(rack);
-            if !stage.config.crowd {
+            if !stage.config.crowd && !stage.config.plain {
                 stage.write_rack(&spec).await?;
             }
             stage.start_agent(&spec.name)?;
@@ -149,7 +153,12 @@ impl Stage {
             host.timings = self.config.timings;
             host.bmc.username = BMC_USER.into();
             host.bmc.password = self.config.bmc_password.clone();
-            host.kubelet.provider_id = Some(format!("rackhand://{}/{name}", spec.name));
+            if self.config.plain {
+                let zone = ("topology.kubernetes.io/zone".to_owned(), spec.name.clone());
+                host.kubelet.labels.extend([zone]);
+            } else {
+                host.kubelet.provider_id = Some(format!("rackhand://{}/{name}", spec.name));
+            }
             host
         });
         let config = RackConfig {

@@ -25,8 +25,10 @@ use tokio::task::JoinSet;
 
 use super::{TAINT, wait_until};
 
-/// What is watched.
-const KINDS: [(&str, &str, &str); 6] = [
+type Watched = (&'static str, &'static str, &'static str);
+
+/// What is watched where there are Machines.
+const KINDS: [Watched; 6] = [
     ("", "v1", "Node"),
     ("", "v1", "Pod"),
     (
@@ -37,6 +39,14 @@ const KINDS: [(&str, &str, &str); 6] = [
     ("metal3.io", "v1alpha1", "BareMetalHost"),
     ("cluster.x-k8s.io", "v1beta1", "Machine"),
     ("cluster.x-k8s.io", "v1beta1", "MachineHealthCheck"),
+];
+
+/// What is watched where there are none.
+const OF_NODES: [Watched; 4] = [
+    ("", "v1", "Node"),
+    ("", "v1", "Pod"),
+    ("rackhand.dev", "v1alpha1", "PowerRemediation"),
+    ("remediation.medik8s.io", "v1alpha1", "NodeHealthCheck"),
 ];
 
 /// How long a version may take to arrive.
@@ -92,9 +102,19 @@ impl Witness {
     /// Watches from now on, until it is dropped.
     #[must_use]
     pub fn start(client: &Client) -> Self {
+        Self::of_kinds(client, &KINDS)
+    }
+
+    /// The same in a cluster without Machines, where a NodeHealthCheck looks after the Nodes.
+    #[must_use]
+    pub fn of_nodes(client: &Client) -> Self {
+        Self::of_kinds(client, &OF_NODES)
+    }
+
+    fn of_kinds(client: &Client, kinds: &[Watched]) -> Self {
         let records: Arc<Mutex<Vec<Record>>> = Arc::default();
         let mut tasks = JoinSet::new();
-        for (group, version, kind) in KINDS {
+        for &(group, version, kind) in kinds {
             let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
             let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
             tasks.spawn(watch(api, kind, records.clone()));
@@ -104,6 +124,13 @@ impl Witness {
             client: client.clone(),
             _tasks: tasks,
         }
+    }
+
+    /// Every version of every object of a kind, in the order in which they were written.
+    #[must_use]
+    pub fn all(&self, kind: &str) -> Vec<Record> {
+        let records = self.records.lock();
+        records.iter().filter(|r| r.kind == kind).cloned().collect()
     }
 
     /// Every version of an object, oldest first.

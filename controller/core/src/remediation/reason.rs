@@ -316,12 +316,13 @@ impl fmt::Display for Because {
             }
             Self::ExhaustedKeptOff(attempts) => write!(
                 f,
-                "not healthy after {attempts} attempts; the host is kept off until this object is \
-                 deleted"
+                "not healthy after {}; the host is kept off until this object is deleted",
+                Attempts(*attempts)
             ),
             Self::ExhaustedTold(attempts) => write!(
                 f,
-                "not healthy after {attempts} attempts; nothing more is done, as the policy says"
+                "not healthy after {}; nothing more is done, as the policy says",
+                Attempts(*attempts)
             ),
             Self::Cycling => write!(
                 f,
@@ -366,9 +367,22 @@ impl fmt::Display for Because {
             Self::Exhausted(attempts) => {
                 write!(
                     f,
-                    "not healthy after {attempts} attempts; the Machine's owner takes over"
+                    "not healthy after {}; the Machine's owner takes over",
+                    Attempts(*attempts)
                 )
             }
+        }
+    }
+}
+
+/// How many, in words.
+struct Attempts(u32);
+
+impl fmt::Display for Attempts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            1 => write!(f, "1 attempt"),
+            several => write!(f, "{several} attempts"),
         }
     }
 }

@@ -71,9 +71,68 @@ pub(crate) enum Fact {
         reason: String,
         note: String,
     },
+    /// How a NodeHealthCheck stands.
+    Check(CheckState),
+    /// An Event about a NodeHealthCheck.
+    CheckEvent {
+        reason: String,
+        note: String,
+    },
+    /// There is a PowerRemediation, from this template.
+    Asked {
+        name: String,
+        template: String,
+        there: bool,
+    },
+    /// Its condition Succeeded is no longer Unknown.
+    Outcome {
+        template: String,
+        succeeded: String,
+    },
+    /// It carries the word of the check that it shall stop.
+    ToldToStop {
+        template: String,
+    },
+    /// The Lease that says who works on a Node; `None`: it is gone.
+    WorkLease {
+        name: String,
+        holder: Option<String>,
+    },
+}
+
+/// The status of a NodeHealthCheck.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct CheckState {
+    pub(crate) name: String,
+    pub(crate) phase: String,
+    pub(crate) observed: u64,
+    pub(crate) healthy: u64,
+    pub(crate) unhealthy: Vec<String>,
 }
 
 impl Fact {
+    /// Whether it must have been before the other was told: what is found in an object was so some
+    /// time before.
+    pub(crate) fn causes(&self, told: &Self) -> bool {
+        let (Self::Event { reason, .. } | Self::CheckEvent { reason, .. }) = told else {
+            return false;
+        };
+        let any = |of: &[&str]| of.contains(&reason.as_str());
+        match self {
+            Self::Ready { status, .. } if status == "True" => {
+                any(&["RemediationRemoved", "Restoring"])
+            }
+            Self::Ready { .. } => any(&["DetectedUnhealthy"]),
+            Self::Evidence { .. } => any(&["Tainting"]),
+            Self::Taint { there: true, .. } => any(&["Draining"]),
+            Self::Asked { there: true, .. }
+            | Self::WorkLease {
+                holder: Some(_), ..
+            } => any(&["Pending", "Holding"]),
+            _ => false,
+        }
+    }
+
     /// Who, and what, in the words of the machine.
     pub(crate) fn line(&self) -> Option<(&'static str, String)> {
         Some(match self {
@@ -102,7 +161,15 @@ impl Fact {
             Self::Evidence { bmc, said } => ("evidence", format!("{bmc} said {said}")),
             Self::Pod { name, state } => ("kubernetes", format!("pod {name} {state}")),
             Self::Event { reason, note } => ("controller", format!("{reason}: {note}")),
-            Self::Hold { .. } | Self::PoweredOn(_) => return None,
+            // Only scenarios have these.
+            Self::Hold { .. }
+            | Self::PoweredOn(_)
+            | Self::Check(_)
+            | Self::CheckEvent { .. }
+            | Self::Asked { .. }
+            | Self::Outcome { .. }
+            | Self::ToldToStop { .. }
+            | Self::WorkLease { .. } => return None,
         })
     }
 }

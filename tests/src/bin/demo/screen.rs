@@ -90,7 +90,7 @@ impl Screen {
     fn who(self, who: &str) -> String {
         let colour = match who {
             "BMC" => "31",
-            "controller" | "Rackhand" => "36",
+            "controller" | "Rackhand" | "check" => "36",
             "kubernetes" | "Kubernetes" => "34",
             "host" => "33",
             "fault" | "person" => "35",

@@ -1,8 +1,11 @@
 //! What happens, in the order in which it was seen.
 
+mod check;
+
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
 use rackhand_tests::{
     rack::{LogEvent, PowerState},
@@ -10,6 +13,7 @@ use rackhand_tests::{
 };
 use serde_json::Value;
 
+use self::check::CheckSeen;
 use crate::fact::{Fact, Moment};
 
 /// Prefix of our hold key on a BareMetalHost.
@@ -46,6 +50,8 @@ pub(crate) struct Timeline<'a> {
     requested: bool,
     hold: Option<String>,
     powered_on: Option<bool>,
+    /// Where a NodeHealthCheck looks after the Nodes.
+    check: Option<CheckSeen>,
 }
 
 impl<'a> Timeline<'a> {
@@ -69,6 +75,7 @@ impl<'a> Timeline<'a> {
             requested: false,
             hold: None,
             powered_on: None,
+            check: stage.config().plain.then(CheckSeen::default),
         }
     }
 
@@ -88,13 +95,19 @@ impl<'a> Timeline<'a> {
     /// What is new.
     pub(crate) async fn look(&mut self) -> Vec<Moment> {
         let mut seen = Vec::new();
+        if let Some(mut check) = self.check.take() {
+            check.look(self, &mut seen).await;
+            self.check = Some(check);
+        } else {
+            self.look_at_node(&mut seen).await;
+            self.look_at_remediation(&mut seen).await;
+            self.look_at_pod(&mut seen).await;
+            self.look_at_bare_metal_host(&mut seen).await;
+            self.look_at_events(&mut seen).await;
+        }
+        // Last, since it takes no time: nothing that is found above is newer.
         self.look_at_host(&mut seen);
         self.look_at_others(&mut seen);
-        self.look_at_node(&mut seen).await;
-        self.look_at_remediation(&mut seen).await;
-        self.look_at_pod(&mut seen).await;
-        self.look_at_bare_metal_host(&mut seen).await;
-        self.look_at_events(&mut seen).await;
         seen.sort_by(|a, b| a.at.total_cmp(&b.at));
         seen
     }
@@ -304,23 +317,29 @@ impl<'a> Timeline<'a> {
                 .as_ref()
                 .and_then(|r| r.kind.clone())
                 .unwrap_or_default();
-            let wall = event
-                .event_time
-                .as_ref()
-                .map_or_else(Timestamp::now, |t| t.0);
-            let old = wall < self.start;
-            if kind == "Node" || old || !self.events_seen.insert(event.name_any()) {
+            if kind == "Node" {
                 continue;
             }
-            let note = event.note.unwrap_or_default();
-            seen.push(Moment {
-                at: self.since(wall),
-                fact: Fact::Event {
-                    reason: event.reason.unwrap_or_default(),
-                    note: note.split_whitespace().collect::<Vec<_>>().join(" "),
-                },
-            });
+            if let Some((at, reason, note)) = self.told(event) {
+                let fact = Fact::Event { reason, note };
+                seen.push(Moment { at, fact });
+            }
         }
+    }
+
+    /// When an Event was told, its reason and its words, the first time that it is seen.
+    fn told(&mut self, event: Event) -> Option<(f64, String, String)> {
+        let wall = event
+            .event_time
+            .as_ref()
+            .map_or_else(Timestamp::now, |t| t.0);
+        let old = wall < self.start;
+        if old || !self.events_seen.insert(event.name_any()) {
+            return None;
+        }
+        let note = event.note.unwrap_or_default();
+        let note = note.split_whitespace().collect::<Vec<_>>().join(" ");
+        Some((self.since(wall), event.reason.unwrap_or_default(), note))
     }
 }
 
@@ -331,13 +350,15 @@ fn evidence(remediation: &Value) -> Option<(String, String)> {
     let readings = state["state"]["off"]["bmc"]["readings"].as_array()?;
     let said: Vec<String> = readings
         .iter()
-        .map(|r| {
-            let time = r["at"].as_str().unwrap_or_default();
-            let time = time.split('T').nth(1).unwrap_or(time);
-            let time = time.get(..12).unwrap_or(time);
-            format!("{} at {time}", r["raw"])
-        })
+        .map(|r| said(&r["raw"], r["at"].as_str().unwrap_or_default()))
         .collect();
     let bmc = readings.first()?["bmc"].as_str().unwrap_or_default();
     Some((bmc.to_owned(), said.join(", ")))
+}
+
+/// One reading: what the BMC said, and the time of day.
+fn said(raw: &Value, at: &str) -> String {
+    let time = at.split('T').nth(1).unwrap_or(at);
+    let time = time.get(..12).unwrap_or(time);
+    format!("{raw} at {time}")
 }

@@ -100,3 +100,10 @@ fn f8_an_unconfirmed_fence_says_what_a_person_can_do() {
          rackhand.dev/confirm-fenced=<its UID>"
     );
 }
+
+#[test]
+fn one_attempt_is_not_several() {
+    let text = |attempts| Because::ExhaustedTold(attempts).to_string();
+    assert!(text(1).starts_with("not healthy after 1 attempt; "));
+    assert!(text(2).starts_with("not healthy after 2 attempts; "));
+}

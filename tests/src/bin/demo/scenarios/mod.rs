@@ -10,6 +10,7 @@ mod blocked_drain;
 mod controller_crash;
 mod dead_bmc;
 mod lying_bmc;
+mod nodes;
 mod rule;
 mod scene;
 mod story;
@@ -22,7 +23,7 @@ use anyhow::{Result, bail, ensure};
 use rackhand_tests::stage::{HostLink, Witness};
 
 use self::{
-    scene::{Scene, Settings},
+    scene::{Cluster, Scene, Settings},
     story::Story,
 };
 use crate::{Shown, screen::Screen};
@@ -42,7 +43,7 @@ pub(crate) struct Scenario {
 }
 
 /// All of them.
-static SCENARIOS: [Scenario; 6] = [
+static SCENARIOS: [Scenario; 7] = [
     Scenario {
         name: "dead-bmc",
         line: "a hung host whose BMC is dead: nothing is moved until a person says it is off",
@@ -100,6 +101,16 @@ static SCENARIOS: [Scenario; 6] = [
             ..Settings::PLAIN
         },
         run: |story| Box::pin(baremetal_operator::run(story)),
+    },
+    Scenario {
+        name: "nodes",
+        line: "no Cluster API: a NodeHealthCheck tries a quick power cycle, then fences",
+        about: nodes::ABOUT,
+        settings: Settings {
+            cluster: Cluster::Plain,
+            ..Settings::PLAIN
+        },
+        run: |story| Box::pin(nodes::run(story)),
     },
 ];
 
@@ -214,7 +225,12 @@ async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Shown {
 }
 
 async fn played(scenario: &Scenario, scene: &Scene) -> Result<()> {
-    let witness = Witness::start(&scene.stage.client);
+    let client = &scene.stage.client;
+    let witness = if scene.stage.config().plain {
+        Witness::of_nodes(client)
+    } else {
+        Witness::start(client)
+    };
     let story = Story::new(&scene.stage, &witness, &scene.victim, &scene.pod);
     let outcome = (scenario.run)(story).await;
     if let Err(error) = &outcome {

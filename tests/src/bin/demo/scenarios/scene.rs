@@ -1,18 +1,30 @@
-//! The stage of a scenario: one rack, two hosts, one database pod.
+//! The stage of a scenario: few hosts, a database on them, and a health check.
 
 use std::{path::Path, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use kube::ResourceExt as _;
 use rackhand_tests::{
     rack::PowerTimings,
-    stage::{HealthTimes, HostLink, RackSpec, Stage, StageConfig},
+    stage::{HealthTimes, HostLink, NODE_CHECK, RackSpec, Stage, StageConfig},
 };
 
+use super::nodes;
 use crate::{plain, screen::Screen};
+
+/// What kind of cluster it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Cluster {
+    /// One rack of two hosts; Machines, and a MachineHealthCheck.
+    Machines,
+    /// Two racks of two hosts; nothing of Cluster API or Metal3, and a NodeHealthCheck.
+    Plain,
+}
 
 /// What a scenario needs.
 #[derive(Debug)]
 pub(crate) struct Settings {
+    pub(super) cluster: Cluster,
     pub(super) link: HostLink,
     pub(super) controllers: u8,
     /// Further arguments of the controllers: mostly shorter times than one would set in production.
@@ -22,6 +34,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Nothing special.
     pub(super) const PLAIN: Self = Self {
+        cluster: Cluster::Machines,
         link: HostLink::Inventory,
         controllers: 1,
         arguments: &[],
@@ -31,7 +44,7 @@ impl Settings {
 /// A stage on which all is well.
 pub(super) struct Scene {
     pub(super) stage: Stage,
-    /// The pod of the database.
+    /// A pod of the database.
     pub(super) pod: String,
     /// The host that it runs on.
     pub(super) victim: String,
@@ -43,14 +56,32 @@ pub(super) struct Scene {
 /// It does not get there.
 pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Scene> {
     let screen = Screen::new();
+    let (racks, what, on_takes) = match settings.cluster {
+        Cluster::Machines => (
+            vec![RackSpec::new("rack-a", 2, settings.link)],
+            "a rack of two hosts, its agent",
+            Duration::from_secs(1),
+        ),
+        Cluster::Plain => (
+            vec![
+                RackSpec::new("rack-a", 2, settings.link),
+                RackSpec::new("rack-b", 2, settings.link)
+                    .by_ipmi()
+                    .known_by_uuid(),
+            ],
+            "two racks of two hosts, their agents",
+            // IPMI has no word for power that is only coming.
+            Duration::from_millis(100),
+        ),
+    };
     screen.step(&format!(
-        "starting a Kubernetes control plane, a rack of two hosts, its agent; all in {}",
+        "starting a Kubernetes control plane, {what}; all in {}",
         dir.display()
     ));
     let config = StageConfig {
         timings: PowerTimings {
             off_takes: Duration::from_millis(1500),
-            on_takes: Duration::from_millis(1000),
+            on_takes,
             boot_takes: Duration::from_secs(2),
             ..PowerTimings::default()
         },
@@ -59,10 +90,8 @@ pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Scene> {
             boot: "300s".into(),
             retries: 2,
         },
-        ..StageConfig::steady(
-            vec![RackSpec::new("rack-a", 2, settings.link)],
-            settings.arguments,
-        )
+        plain: matches!(settings.cluster, Cluster::Plain),
+        ..StageConfig::steady(racks, settings.arguments)
     };
     let stage = Stage::start(dir, config).await?;
     stage.apply_rack_agents().await?;
@@ -71,13 +100,11 @@ pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Scene> {
             .start_controller(&format!("controller-{number}"))
             .await?;
     }
-    stage.apply_workload(1).await?;
-    let (pod, victim) = plain::workload_runs(&stage, 1).await?;
-    stage.apply_health_check().await?;
-    plain::counted(&stage).await?;
-    screen.step(&format!(
-        "all is well: {pod}, a database, runs on {victim}; a MachineHealthCheck looks after the nodes"
-    ));
+    let (pod, victim, well) = match settings.cluster {
+        Cluster::Machines => with_machines(&stage).await?,
+        Cluster::Plain => with_nodes(&stage).await?,
+    };
+    screen.step(&format!("all is well: {well}"));
     screen.step("every command that is shown is really run; before you run one yourself (--keep):");
     screen.step(&format!(
         "export KUBECONFIG={}",
@@ -86,21 +113,71 @@ pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Scene> {
     Ok(Scene { stage, pod, victim })
 }
 
+async fn with_machines(stage: &Stage) -> Result<(String, String, String)> {
+    stage.apply_workload(1).await?;
+    let (pod, victim) = plain::workload_runs(stage, 1).await?;
+    stage.apply_health_check().await?;
+    plain::counted(stage).await?;
+    let well =
+        format!("{pod}, a database, runs on {victim}; a MachineHealthCheck looks after the nodes");
+    Ok((pod, victim, well))
+}
+
+async fn with_nodes(stage: &Stage) -> Result<(String, String, String)> {
+    stage.apply_workload_by_zone().await?;
+    plain::workload_runs(stage, 2).await?;
+    stage.apply_node_health_check(nodes::QUICK_BOOT).await?;
+    stage.wait_check_at_rest().await?;
+    let (pod, victim) = runs_in(stage, "rack-a").await?;
+    let (other, there) = runs_in(stage, "rack-b").await?;
+    let well = format!(
+        "{pod} runs on {victim}, {other} on {there}; NodeHealthCheck {NODE_CHECK} looks after \
+         the nodes"
+    );
+    Ok((pod, victim, well))
+}
+
+/// The pod of the database that runs in a rack, and on which host.
+///
+/// # Errors
+/// None does.
+pub(super) async fn runs_in(stage: &Stage, rack: &str) -> Result<(String, String)> {
+    let pods = stage.pods().await?;
+    let mut placed = pods
+        .iter()
+        .filter_map(|pod| Some((pod.name_any(), pod.spec.as_ref()?.node_name.clone()?)));
+    let found = placed.find(|(_, node)| node.starts_with(rack));
+    found.with_context(|| format!("no pod of the database runs in {rack}"))
+}
+
 /// Says what may be looked at while everything runs on.
 pub(super) fn explore(stage: &Stage) {
+    let agent = stage.binary("rackhand-agent");
+    let racks = stage.config().racks.iter();
+    let status = racks.map(|rack| {
+        let socket = stage.agent_socket(&rack.name);
+        format!(
+            "\n  {} power status --all --socket {}",
+            agent.display(),
+            socket.display()
+        )
+    });
+    let objects = if stage.config().plain {
+        nodes::EXPLORE
+    } else {
+        "kubectl -n metal3 get machines,m3r
+  kubectl -n metal3 get events"
+    };
     Screen::new().title(&format!(
         "still running; end it with Ctrl-C. In another terminal:
 
   export KUBECONFIG={}
   kubectl get nodes
-  kubectl -n metal3 get machines,m3r
-  kubectl -n metal3 get events
-  {} power status --all --socket {}
+  {objects}{}
 
   logs: {}/*.log",
         stage.plane().kubeconfig().display(),
-        stage.binary("rackhand-agent").display(),
-        stage.agent_socket("rack-a").display(),
+        status.collect::<String>(),
         stage.dir().display(),
     ));
 }

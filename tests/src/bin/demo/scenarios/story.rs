@@ -12,7 +12,11 @@ use rackhand_tests::{
 };
 
 use super::{rule::Rule, words::words};
-use crate::{screen::Screen, timeline::Timeline};
+use crate::{
+    fact::{Fact, Moment},
+    screen::Screen,
+    timeline::Timeline,
+};
 
 /// Time between two looks.
 const POLL: Duration = Duration::from_millis(100);
@@ -33,6 +37,8 @@ pub(crate) struct Story<'a> {
     pub(super) checks: Vec<(bool, String)>,
     pub(super) screen: Screen,
     timeline: Timeline<'a>,
+    /// What was seen and may still be preceded by something that was not.
+    held: Vec<Moment>,
     explained: BTreeSet<Rule>,
 }
 
@@ -46,6 +52,7 @@ impl<'a> Story<'a> {
             checks: Vec::new(),
             screen: Screen::new(),
             timeline: Timeline::new(stage, victim, pod),
+            held: Vec::new(),
             explained: BTreeSet::new(),
         }
     }
@@ -57,6 +64,7 @@ impl<'a> Story<'a> {
 
     /// Starts the clock, with a headline where there are several parts.
     pub(crate) fn begin(&mut self, headline: &str) {
+        self.print(f64::INFINITY);
         self.timeline = Timeline::new(self.stage, &self.victim, &self.pod);
         self.screen.title(headline);
         self.screen.columns();
@@ -64,7 +72,7 @@ impl<'a> Story<'a> {
 
     /// Tells what somebody does now.
     pub(crate) async fn line(&mut self, who: &str, what: &str) {
-        self.tell().await;
+        self.tell_all().await;
         self.screen.told(self.timeline.now(), who, "", what);
     }
 
@@ -81,7 +89,7 @@ impl<'a> Story<'a> {
 
     /// Shows a command, runs it as a person would, and shows its answer.
     pub(crate) async fn see(&mut self, command: &str) -> Result<String> {
-        self.tell().await;
+        self.tell_all().await;
         self.screen.quote("$ ", command);
         let (kubeconfig, bins) = (self.stage.plane().kubeconfig(), self.stage.binary("."));
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -114,7 +122,7 @@ impl<'a> Story<'a> {
             self.tell().await;
             tokio::select! {
                 done = &mut work => {
-                    self.tell().await;
+                    self.tell_all().await;
                     return done;
                 }
                 () = tokio::time::sleep(POLL) => {}
@@ -132,8 +140,24 @@ impl<'a> Story<'a> {
         .await
     }
 
+    /// Tells what happened until now, but for what was found while looking: what happened a little
+    /// earlier may come with the next look.
     async fn tell(&mut self) {
-        for moment in self.timeline.look().await {
+        let until = self.timeline.now();
+        let seen = self.timeline.look().await;
+        self.held.extend(seen);
+        self.print(until);
+    }
+
+    /// Tells everything that has been seen.
+    async fn tell_all(&mut self) {
+        let seen = self.timeline.look().await;
+        self.held.extend(seen);
+        self.print(f64::INFINITY);
+    }
+
+    fn print(&mut self, until: f64) {
+        for moment in taken(&mut self.held, until) {
             let Some(words) = words(&moment.fact) else {
                 continue;
             };
@@ -151,6 +175,26 @@ impl<'a> Story<'a> {
             self.screen.aside(&format!("rule {rule}: "), rule.text());
         }
     }
+}
+
+/// What happened until then, in its order and causes first; the rest stays.
+fn taken(held: &mut Vec<Moment>, until: f64) -> Vec<Moment> {
+    let times = held.iter().map(|cause| {
+        let effects = held.iter().filter(|told| cause.fact.causes(&told.fact));
+        effects.map(|told| told.at).fold(cause.at, f64::min)
+    });
+    let times: Vec<f64> = times.collect();
+    for (moment, at) in held.iter_mut().zip(times) {
+        moment.at = at;
+    }
+    // Of two at the same time, one that tells is the later one.
+    let told = |fact: &Fact| matches!(fact, Fact::Event { .. } | Fact::CheckEvent { .. });
+    held.sort_by(|a, b| {
+        let at_once = || told(&a.fact).cmp(&told(&b.fact));
+        a.at.total_cmp(&b.at).then_with(at_once)
+    });
+    let later = held.split_off(held.partition_point(|moment| moment.at <= until));
+    std::mem::replace(held, later)
 }
 
 /// With an end to every line that is too long to be read.
@@ -183,7 +227,44 @@ pub(super) async fn runs_elsewhere(stage: &Stage, pod: &str, not_on: &str) -> Re
 
 #[cfg(test)]
 mod tests {
-    use super::{WIDEST, shortened};
+    use super::{WIDEST, shortened, taken};
+    use crate::fact::{Fact, Moment};
+
+    #[test]
+    fn what_comes_late_is_still_told_in_its_order() {
+        let moment = |at| Moment {
+            at,
+            fact: Fact::PoweredOn(true),
+        };
+        let mut held = vec![moment(2.0), moment(5.0)];
+        assert_eq!(taken(&mut held, 3.0), [moment(2.0)]);
+        held.push(moment(4.0));
+        assert_eq!(taken(&mut held, f64::INFINITY), [moment(4.0), moment(5.0)]);
+        assert!(held.is_empty());
+    }
+
+    #[test]
+    fn a_cause_is_told_before_its_effect_however_late_it_was_found() {
+        let ready = |at, status: &str| Moment {
+            at,
+            fact: Fact::Ready {
+                node: "a".into(),
+                status: status.into(),
+            },
+        };
+        let removed = Moment {
+            at: 4.0,
+            fact: Fact::CheckEvent {
+                reason: "RemediationRemoved".into(),
+                note: String::new(),
+            },
+        };
+        let mut held = vec![removed.clone(), ready(5.0, "True")];
+        let told = taken(&mut held, 4.5);
+        assert_eq!(told, [ready(4.0, "True"), removed.clone()]);
+        let mut held = vec![removed.clone(), ready(5.0, "Unknown")];
+        assert_eq!(taken(&mut held, 4.5), [removed]);
+    }
 
     #[test]
     fn long_lines_end_in_dots() {

@@ -92,9 +92,8 @@ impl Story<'_> {
 
     async fn nothing_left(&self, host: &str) -> Result<()> {
         let mut left = self.stage.left_on(host).await?;
-        if let Some(seen) = self.stage.remediation(host).await? {
-            left.push(format!("request at {}: {}", seen.step, seen.message));
-        }
+        let asked = self.stage.asked_for(host).await?;
+        left.extend(asked.into_iter().map(|what| format!("request {what}")));
         for rack in self.stage.racks() {
             let held = self.stage.held_by(rack.name()).await?;
             let held = held.into_iter().filter(|(_, by)| !by.is_empty());

@@ -6,7 +6,7 @@
 use rackhand_tests::rack::{OsState, PowerState, ResetType, StopReason};
 
 use super::rule::Rule;
-use crate::fact::Fact;
+use crate::fact::{CheckState, Fact};
 
 /// Who switches a host where no BMC does, in the log of the host.
 pub(super) const PERSON: &str = "a person";
@@ -94,6 +94,78 @@ pub(crate) fn words(fact: &Fact) -> Option<Words> {
         }
         Fact::PoweredOn(on) => plain("Metal3", format!("BareMetalHost: status.poweredOn is {on}")),
         Fact::Event { reason, note } => return event(reason, note),
+        Fact::Check(state) => plain("Kubernetes", check(state)),
+        Fact::CheckEvent { reason, note } => return check_event(reason, note),
+        Fact::Asked {
+            name,
+            template,
+            there: true,
+        } => plain(
+            "Kubernetes",
+            format!("PowerRemediation {name} is made from the template {template}"),
+        ),
+        Fact::Asked {
+            name,
+            template,
+            there: false,
+        } => ruled(
+            "Kubernetes",
+            Rule::F9,
+            format!("PowerRemediation {name} ({template}) is gone"),
+        ),
+        Fact::Outcome {
+            template,
+            succeeded,
+        } => plain(
+            "Kubernetes",
+            format!("the PowerRemediation from {template} says Succeeded={succeeded}"),
+        ),
+        Fact::ToldToStop { template } => plain(
+            "Kubernetes",
+            format!(
+                "the PowerRemediation from {template} carries nhc-timed-out: the check has given it up"
+            ),
+        ),
+        Fact::WorkLease {
+            name,
+            holder: Some(holder),
+        } => plain(
+            "Kubernetes",
+            format!("Lease {name} is held by {holder}: nobody else is to work on that node"),
+        ),
+        Fact::WorkLease { name, holder: None } => {
+            ruled("Kubernetes", Rule::F9, format!("Lease {name} is gone"))
+        }
+    })
+}
+
+fn check(state: &CheckState) -> String {
+    let CheckState {
+        name,
+        phase,
+        observed,
+        healthy,
+        unhealthy,
+    } = state;
+    let which = if unhealthy.is_empty() {
+        String::new()
+    } else {
+        format!("; unhealthy: {}", unhealthy.join(", "))
+    };
+    format!("NodeHealthCheck {name} is {phase}: {healthy} of {observed} nodes are healthy{which}")
+}
+
+fn check_event(reason: &str, note: &str) -> Option<Words> {
+    // The line of the PowerRemediation says it.
+    if reason == "RemediationCreated" {
+        return None;
+    }
+    // medik8s puts a word before each.
+    let note = note.strip_prefix("[remediation] ").unwrap_or(note);
+    Some(Words {
+        who: "check",
+        rule: None,
+        what: format!("{reason}: {note}"),
     })
 }
 
@@ -188,6 +260,32 @@ mod tests {
             "is told to cut the power (ForceOff, by rackhand)"
         );
         assert!(said(true).ends_with("does nothing"));
+    }
+
+    #[test]
+    fn a_check_says_how_many_are_healthy_and_who_is_not() {
+        let mut state = CheckState {
+            name: "workers".into(),
+            phase: "Enabled".into(),
+            observed: 4,
+            healthy: 4,
+            unhealthy: Vec::new(),
+        };
+        let well = "NodeHealthCheck workers is Enabled: 4 of 4 nodes are healthy";
+        assert_eq!(check(&state), well);
+        state.unhealthy.push("a-1".into());
+        assert!(check(&state).ends_with("healthy; unhealthy: a-1"));
+    }
+
+    #[test]
+    fn an_event_of_a_check_loses_the_word_that_each_begins_with() {
+        let what = |reason, note| check_event(reason, note).map(|words| words.what);
+        let said = what("DetectedUnhealthy", "[remediation] Node a is unhealthy");
+        assert_eq!(said, Some("DetectedUnhealthy: Node a is unhealthy".into()));
+        assert_eq!(
+            what("RemediationCreated", "[remediation] it was made"),
+            None
+        );
     }
 
     #[test]
