@@ -9,10 +9,10 @@ use anyhow::Context;
 use jiff::Timestamp;
 use rackhand_runtime::{
     Config, Explanation, RequestKind, explain_check_cluster, explain_check_files, explain_cluster,
-    explain_file,
+    explain_file, explain_nodes_cluster, explain_nodes_files,
 };
 
-use crate::args::{Mhc, Output, Remediation, RequestKindArg, TableOutput};
+use crate::args::{Mhc, Nhc, Output, Remediation, RequestKindArg, TableOutput};
 
 pub(crate) async fn remediation(asked: &Remediation, config: &Config) -> anyhow::Result<()> {
     let kind = asked.kind.map(|kind| match kind {
@@ -46,6 +46,32 @@ pub(crate) async fn mhc(asked: &Mhc, config: &Config) -> anyhow::Result<()> {
             }
             let at = asked.at.unwrap_or_else(Timestamp::now);
             explain_check_files(&files, name, namespace, config.health_checks, at)?
+        }
+    };
+    let text = match asked.output {
+        TableOutput::Table => answer.to_string(),
+        TableOutput::Json => format!("{}\n", answer.to_json()),
+        TableOutput::Yaml => answer.to_yaml(),
+    };
+    // A reader that went away has seen enough.
+    std::io::stdout().write_all(text.as_bytes()).ok();
+    Ok(())
+}
+
+pub(crate) async fn nhc(asked: &Nhc, config: &Config) -> anyhow::Result<()> {
+    let name = asked.name.as_deref();
+    let answer = match name {
+        Some(name) if asked.files.is_empty() => {
+            explain_nodes_cluster(config, name, asked.at).await?
+        }
+        _ => {
+            let mut files = Vec::new();
+            for file in &asked.files {
+                let text = read(file).map_err(|error| misplaced(error, file, name))?;
+                files.push((file.display().to_string(), text));
+            }
+            let at = asked.at.unwrap_or_else(Timestamp::now);
+            explain_nodes_files(&files, name, config.health_checks, at)?
         }
     };
     let text = match asked.output {

@@ -37,6 +37,7 @@ async fn run() -> anyhow::Result<()> {
         return match what {
             args::Explain::Remediation(asked) => explain::remediation(&asked, &args.config()).await,
             args::Explain::Mhc(asked) => explain::mhc(&asked, &args.config()).await,
+            args::Explain::Nhc(asked) => explain::nhc(&asked, &args.config()).await,
         };
     }
     let stop = CancellationToken::new();

@@ -31,8 +31,9 @@ mod writer;
 pub use config::{Config, HealthChecks, WebhookConfig};
 pub use explain::{
     CauseExplanation, CheckExplanation, ExplainError, Explanation, LimitExplanation,
-    MachineExplanation, NextStep, NextVerdict, RequestKind, explain_check_cluster,
-    explain_check_files, explain_cluster, explain_file,
+    MachineExplanation, NextOfNodes, NextStep, NextVerdict, NodeExplanation, NodesExplanation,
+    NodesLimit, RequestKind, StepExplanation, StormExplanation, explain_check_cluster,
+    explain_check_files, explain_cluster, explain_file, explain_nodes_cluster, explain_nodes_files,
 };
 pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
 pub use run::run;

@@ -16,6 +16,12 @@ mod health_overlap;
 mod health_scene;
 mod health_table;
 mod health_words;
+mod nodes;
+mod nodes_file;
+mod nodes_live;
+mod nodes_scene;
+mod nodes_table;
+mod nodes_words;
 mod scene;
 mod words;
 
@@ -32,6 +38,11 @@ pub use health::{
 };
 pub use health_file::explain_check_files;
 pub use health_live::explain_check_cluster;
+pub use nodes::{
+    NextOfNodes, NodeExplanation, NodesExplanation, NodesLimit, StepExplanation, StormExplanation,
+};
+pub use nodes_file::explain_nodes_files;
+pub use nodes_live::explain_nodes_cluster;
 
 use crate::object::Kind;
 
@@ -197,5 +208,7 @@ impl fmt::Display for Explanation {
 
 #[cfg(test)]
 mod health_tests;
+#[cfg(test)]
+mod nodes_tests;
 #[cfg(test)]
 mod tests;
