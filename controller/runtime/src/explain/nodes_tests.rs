@@ -208,7 +208,7 @@ fn each_remediation_has_its_step_and_its_end() {
     for part in [
         "NodeHealthCheck workers: Remediating, at 2026-08-01T02:10:00Z",
         "then by    1. a XRemediation from template ns/quick (x.y/v1), for 5m",
-        "XRemediation ns/d-full, step 2 of 2: running until 02:35:01Z (in 25m 1s)",
+        "XRemediation ns/d-full, step 2 of 2: running until 02:35:01Z (in 25m01s)",
     ] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }

@@ -320,3 +320,6 @@ async fn sleep_until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at.into()).await,
     }
 }
+
+#[cfg(test)]
+mod tests;
