@@ -138,6 +138,37 @@ pub(crate) enum Explain {
                       > dump.yaml, and kubectl get nodes -o yaml of the workload cluster."
     )]
     Mhc(Mhc),
+    /// A NodeHealthCheck: the verdict on each Node and why, the limit, storm and cooldown, which step
+    /// each remediation is in, what would be done now and what happens next. Exits with 0 when it was
+    /// explained, and with 1 when it could not be.
+    #[command(
+        visible_alias = "nodehealthcheck",
+        after_help = "From files: kubectl get nhc,nodes -o yaml > dump.yaml, and the remediations and \
+                      their templates, such as kubectl get prem,premt -A -o yaml."
+    )]
+    Nhc(Nhc),
+}
+
+/// Which health check of Nodes, and how it is told.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Nhc {
+    /// Its name. With files that hold only one it may be left out.
+    #[arg(required_unless_present = "files")]
+    pub(crate) name: Option<String>,
+
+    /// Read the objects from these files (YAML documents, or what `kubectl get -o yaml` prints)
+    /// instead of the cluster; - is standard input.
+    #[arg(short, long = "file", value_name = "FILE", num_args = 1..)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Explain for this time (RFC 3339, such as 2026-08-01T02:14:07Z), with the objects as they are;
+    /// without it for now.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<Timestamp>,
+
+    /// How it is told.
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub(crate) output: TableOutput,
 }
 
 /// Which health check, and how it is told.
@@ -401,6 +432,9 @@ mod tests {
         assert_eq!((mhc.name.as_deref(), mhc.files.len()), (Some("workers"), 2));
         assert_eq!(mhc.output, TableOutput::Yaml);
         assert!(mhc.at.is_some());
+        assert!(parsed("x explain nhc").is_err());
+        assert!(parsed("x explain nhc workers --at 2026-08-01T02:14:07Z -o json").is_ok());
+        assert!(parsed("x explain nodehealthcheck -f a.yaml b.yaml").is_ok());
         assert!(parsed("x explain mhc -f dump.yaml --health-checks all").is_ok());
     }
 

@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     io::{ErrorKind, Read, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::Context;
@@ -11,11 +11,12 @@ use clap::ArgMatches;
 use jiff::Timestamp;
 use rackhand_runtime::{
     CheckGroup, Config, Explanation, RequestKind, ShownSettings, explain_check_cluster,
-    explain_check_files, explain_cluster, explain_file, settings_of_cluster, settings_of_files,
+    explain_check_files, explain_cluster, explain_file, explain_nodes_cluster, explain_nodes_files,
+    settings_of_cluster, settings_of_files,
 };
 
 use crate::{
-    args::{Args, CheckGroupArg, Mhc, Output, Remediation, RequestKindArg, TableOutput},
+    args::{Args, CheckGroupArg, Mhc, Nhc, Output, Remediation, RequestKindArg, TableOutput},
     settings,
 };
 
@@ -63,11 +64,7 @@ pub(crate) async fn mhc(asked: &Mhc, whose: Whose<'_>) -> anyhow::Result<()> {
             (answer, settings)
         }
         _ => {
-            let mut files = Vec::new();
-            for file in &asked.files {
-                let text = read(file).map_err(|error| misplaced(error, file, name))?;
-                files.push((file.display().to_string(), text));
-            }
+            let files = read_all(&asked.files, name)?;
             let (config, settings) = whose.of_files(&files);
             let at = asked.at.unwrap_or_else(Timestamp::now);
             let mode = config.health_checks;
@@ -76,13 +73,38 @@ pub(crate) async fn mhc(asked: &Mhc, whose: Whose<'_>) -> anyhow::Result<()> {
         }
     };
     answer.settings = settings;
-    let text = match asked.output {
+    write(&match asked.output {
         TableOutput::Table => answer.to_string(),
         TableOutput::Json => format!("{}\n", answer.to_json()),
         TableOutput::Yaml => answer.to_yaml(),
+    });
+    Ok(())
+}
+
+pub(crate) async fn nhc(asked: &Nhc, whose: Whose<'_>) -> anyhow::Result<()> {
+    let name = asked.name.as_deref();
+    let (mut answer, settings) = match name {
+        Some(name) if asked.files.is_empty() => {
+            let (config, settings) = whose.of_cluster().await;
+            (
+                explain_nodes_cluster(&config, name, asked.at).await?,
+                settings,
+            )
+        }
+        _ => {
+            let files = read_all(&asked.files, name)?;
+            let at = asked.at.unwrap_or_else(Timestamp::now);
+            let (config, settings) = whose.of_files(&files);
+            let mode = config.health_checks;
+            (explain_nodes_files(&files, name, mode, at)?, settings)
+        }
     };
-    // A reader that went away has seen enough.
-    std::io::stdout().write_all(text.as_bytes()).ok();
+    answer.settings = settings;
+    write(&match asked.output {
+        TableOutput::Table => answer.to_string(),
+        TableOutput::Json => format!("{}\n", answer.to_json()),
+        TableOutput::Yaml => answer.to_yaml(),
+    });
     Ok(())
 }
 
@@ -104,6 +126,20 @@ impl Whose<'_> {
         let (args, words) = settings::adopt(self.args, self.matches, self.line, shown);
         (args.config(), words)
     }
+}
+
+fn write(text: &str) {
+    // A reader that went away has seen enough.
+    std::io::stdout().write_all(text.as_bytes()).ok();
+}
+
+/// Files by their names.
+fn read_all(files: &[PathBuf], name: Option<&str>) -> anyhow::Result<Vec<(String, String)>> {
+    let named = |file: &PathBuf| {
+        let text = read(file).map_err(|error| misplaced(error, file, name))?;
+        Ok((file.display().to_string(), text))
+    };
+    files.iter().map(named).collect()
 }
 
 /// The name of a check after `-f` is taken for one more file.
@@ -130,11 +166,9 @@ fn read(file: &Path) -> anyhow::Result<String> {
 }
 
 fn print(answer: &Explanation, output: Output) -> anyhow::Result<()> {
-    let text = match output {
+    write(&match output {
         Output::Text => answer.to_string(),
         Output::Json => format!("{}\n", answer.to_json()),
-    };
-    // A reader that went away has seen enough.
-    std::io::stdout().write_all(text.as_bytes()).ok();
+    });
     Ok(())
 }

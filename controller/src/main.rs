@@ -46,6 +46,7 @@ async fn run() -> anyhow::Result<()> {
         return match what {
             args::Explain::Remediation(asked) => explain::remediation(&asked, whose).await,
             args::Explain::Mhc(asked) => explain::mhc(&asked, whose).await,
+            args::Explain::Nhc(asked) => explain::nhc(&asked, whose).await,
         };
     }
     let config = Config {

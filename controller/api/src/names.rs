@@ -23,6 +23,8 @@ pub mod groups {
     pub const METAL3: &str = "metal3.io";
     /// OpenShift's Machine API group.
     pub const OPENSHIFT_MACHINE: &str = "machine.openshift.io";
+    /// OpenShift's group of the cluster's own settings: ClusterVersion, Infrastructure.
+    pub const OPENSHIFT_CONFIG: &str = "config.openshift.io";
     /// medik8s' group: NodeHealthCheck.
     pub const MEDIK8S: &str = "remediation.medik8s.io";
 }
@@ -35,6 +37,10 @@ pub mod kinds {
     pub const MACHINE: &str = "Machine";
     /// Cluster API's (and OpenShift's) MachineHealthCheck.
     pub const MACHINE_HEALTH_CHECK: &str = "MachineHealthCheck";
+    /// OpenShift's ClusterVersion.
+    pub const CLUSTER_VERSION: &str = "ClusterVersion";
+    /// OpenShift's Infrastructure.
+    pub const INFRASTRUCTURE: &str = "Infrastructure";
     /// medik8s' NodeHealthCheck.
     pub const NODE_HEALTH_CHECK: &str = "NodeHealthCheck";
     /// CAPM3's Metal3Machine.
@@ -167,6 +173,12 @@ pub const OPENSHIFT_MACHINE_API_NAMESPACE: &str = "openshift-machine-api";
 pub const OPENSHIFT_MACHINE_CONTROLLERS: &str = "machine-api-controllers";
 /// On an OpenShift Machine: `master` or `worker`.
 pub const OPENSHIFT_MACHINE_ROLE_LABEL: &str = "machine.openshift.io/cluster-api-machine-role";
+/// On an OpenShift Node: the configuration that it has.
+pub const OPENSHIFT_CURRENT_CONFIG_ANNOTATION: &str =
+    "machineconfiguration.openshift.io/currentConfig";
+/// On an OpenShift Node: the configuration that it shall have.
+pub const OPENSHIFT_DESIRED_CONFIG_ANNOTATION: &str =
+    "machineconfiguration.openshift.io/desiredConfig";
 /// On an OpenShift Node: `namespace/name` of its Machine.
 pub const OPENSHIFT_MACHINE_ANNOTATION: &str = "machine.openshift.io/machine";
 

@@ -130,7 +130,8 @@ fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Be
     let Some(bmh) = &wanted.bmh else {
         let node = wanted.node_name.as_deref().unwrap_or("(none)");
         return Err(Because::HostNotFound(format!(
-            "no agent's inventory knows node {node}, and its Machine has no BareMetalHost"
+            "no agent's inventory knows node {node} by its name, providerID or system UUID, and no \
+             BareMetalHost is linked to it"
         )));
     };
     if bmh.address.is_empty() {
@@ -313,6 +314,33 @@ mod tests {
         for other in ["33221100-5544-6677-8899-aabbccddeeff", "", "nonsense", "é"] {
             assert!(by_uuid(other).is_err(), "{other}");
         }
+    }
+
+    #[test]
+    fn a_host_is_found_by_its_provider_id_and_two_of_one_are_named() {
+        let by_provider = |hosts: &[(&str, &str)]| {
+            let mut all = rack(&[]);
+            for (name, provider) in hosts {
+                all.hosts.push(InventoryHost {
+                    name: (*name).into(),
+                    node_name: format!("node-on-{name}"),
+                    provider_id: (*provider).into(),
+                    ..Default::default()
+                });
+            }
+            let wanted = Wanted {
+                provider_id: Some("metal3://ns/h1/m1".into()),
+                ..node("n1")
+            };
+            resolve(&wanted, &BTreeMap::from([("a".into(), all)])).map(|host| host.host)
+        };
+        let (fits, other) = ("metal3://ns/h1/m1", "metal3://ns/h1");
+        assert_eq!(by_provider(&[("h1", fits), ("h2", other)]), Ok("h1".into()));
+        assert!(by_provider(&[("h2", other), ("h3", "")]).is_err());
+        assert_eq!(
+            by_provider(&[("h1", fits), ("h3", fits)]),
+            Err(Because::HostAmbiguous("a/h1, a/h3".into()))
+        );
     }
 
     #[test]

@@ -31,8 +31,10 @@ mod writer;
 pub use config::{Config, HealthChecks, WebhookConfig};
 pub use explain::{
     CauseExplanation, CheckExplanation, CheckGroup, ExplainError, Explanation, LimitExplanation,
-    MachineExplanation, NextStep, NextVerdict, RequestKind, ShownSettings, explain_check_cluster,
-    explain_check_files, explain_cluster, explain_file, settings_of_cluster, settings_of_files,
+    MachineExplanation, NextOfNodes, NextStep, NextVerdict, NodeExplanation, NodesExplanation,
+    NodesLimit, RequestKind, ShownSettings, StepExplanation, StormExplanation,
+    explain_check_cluster, explain_check_files, explain_cluster, explain_file,
+    explain_nodes_cluster, explain_nodes_files, settings_of_cluster, settings_of_files,
 };
 pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
 pub use run::run;

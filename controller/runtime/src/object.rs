@@ -5,8 +5,9 @@
 mod slim;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
+    future::Future,
     time::{Duration, Instant},
 };
 
@@ -18,6 +19,7 @@ use kube::{
 };
 use parking_lot::RwLock;
 use rackhand_api::names::{GROUP, groups, kinds};
+use tokio::sync::Semaphore;
 
 pub(crate) use slim::Slim;
 
@@ -132,18 +134,33 @@ impl Kind {
     }
 }
 
-/// Written by kubectl, as large as the object itself.
 /// How long a discovery call may take.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long it is believed that `apiVersion` and `kind` are served as they were.
 const PINNED_FOR: Duration = Duration::from_secs(60);
 
+/// How long an API group counts as missing: those who look for one at the same time ask once.
+const MISSING_FOR: Duration = Duration::from_secs(2);
+
 /// Where kinds are served.
-#[derive(Default)]
 pub(crate) struct Served {
     known: RwLock<BTreeMap<(String, String), ApiResource>>,
+    groups: RwLock<Option<(Instant, BTreeSet<String>)>>,
+    /// Who asks for the groups.
+    asking: Semaphore,
     pinned: RwLock<BTreeMap<(String, String), (Instant, ApiResource)>>,
+}
+
+impl Default for Served {
+    fn default() -> Self {
+        Self {
+            known: RwLock::default(),
+            groups: RwLock::default(),
+            asking: Semaphore::new(1),
+            pinned: RwLock::default(),
+        }
+    }
 }
 
 impl Served {
@@ -158,22 +175,40 @@ impl Served {
         if let Some(found) = self.known.read().get(&name) {
             return Ok(Some(found.clone()));
         }
-        let asked = discovery::group(client, group);
-        let found = match tokio::time::timeout(DISCOVERY_TIMEOUT, asked).await {
-            Ok(Ok(found)) => found.recommended_kind(kind).map(|(resource, _)| resource),
-            Ok(Err(kube::Error::Discovery(_))) => None,
-            Ok(Err(kube::Error::Api(e))) if e.code == 404 => None,
-            Ok(Err(e)) => return Err(e),
-            Err(_) => {
-                return Err(kube::Error::Service(
-                    format!("no answer about the API group {group} in time").into(),
-                ));
-            }
+        if self.lacks(client, group).await? {
+            return Ok(None);
+        }
+        let found = match in_time(group, discovery::group(client, group)).await {
+            Ok(found) => found.recommended_kind(kind).map(|(resource, _)| resource),
+            Err(kube::Error::Discovery(_)) => None,
+            Err(kube::Error::Api(e)) if e.code == 404 => None,
+            Err(e) => return Err(e),
         };
         if let Some(found) = &found {
             self.known.write().insert(name, found.clone());
         }
         Ok(found)
+    }
+
+    /// Whether there was no such group a moment ago.
+    async fn lacks(&self, client: &Client, group: &str) -> Result<bool, kube::Error> {
+        let known = || {
+            let groups = self.groups.read();
+            let fresh = groups.as_ref().filter(|(at, _)| at.elapsed() < MISSING_FOR);
+            fresh.map(|(_, groups)| !groups.contains(group))
+        };
+        if let Some(lacks) = known() {
+            return Ok(lacks);
+        }
+        let _turn = self.asking.acquire().await;
+        if let Some(lacks) = known() {
+            return Ok(lacks);
+        }
+        let listed = in_time(group, client.list_api_groups()).await?;
+        let groups: BTreeSet<String> = listed.groups.into_iter().map(|g| g.name).collect();
+        let lacks = !groups.contains(group);
+        *self.groups.write() = Some((Instant::now(), groups));
+        Ok(lacks)
     }
 
     /// Without asking.
@@ -232,6 +267,17 @@ impl Served {
             )),
         }
     }
+}
+
+async fn in_time<T>(
+    group: &str,
+    asked: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, kube::Error> {
+    let answer = tokio::time::timeout(DISCOVERY_TIMEOUT, asked).await;
+    answer.unwrap_or_else(|_| {
+        let why = format!("no answer about the API group {group} in time");
+        Err(kube::Error::Service(why.into()))
+    })
 }
 
 /// A typed handle to dynamic objects.

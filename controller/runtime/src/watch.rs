@@ -34,7 +34,7 @@ const WATCH_LASTS: u32 = 60;
 const PAGE: u32 = 100;
 
 /// Time in which heartbeats gather.
-const GATHER: Duration = Duration::from_millis(50);
+const GATHER: Duration = Duration::from_millis(100);
 
 /// What is told of a kind; a watch that fails is taken up again.
 pub(crate) fn events<K>(objects: Api<K>) -> impl Stream<Item = watcher::Result<Event<K>>> + Send

@@ -40,6 +40,18 @@ pub enum Cause {
     },
 }
 
+// === impl Cause ===
+
+impl Cause {
+    /// Since when what it speaks of holds.
+    pub fn since(&self) -> Timestamp {
+        match self {
+            Self::Condition { since, .. } => *since,
+            Self::NeverJoined { created } => *created,
+        }
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -55,6 +67,15 @@ impl fmt::Display for Cause {
     }
 }
 
+/// What makes, or will make, a Node unhealthy by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Onset {
+    /// What.
+    pub cause: Cause,
+    /// After when; strictly.
+    pub until: Timestamp,
+}
+
 /// So much later; the end of time where there is no such time.
 pub(super) fn later(at: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
@@ -64,6 +85,9 @@ pub(super) fn later(at: Timestamp, by: Duration) -> Timestamp {
 /// Looks at one Node. One rule whose time is over wins over others whose time is not; a condition
 /// that is absent fits no rule.
 pub fn classify(check: &Check, node: &NodeFacts, now: Timestamp) -> Class {
+    if check.spares_terminating && node.is_terminating() {
+        return Class::Healthy;
+    }
     if let Some(timeout) = check.startup_timeout.filter(|_| !node.has_joined()) {
         let Some(created) = node.created else {
             return Class::Soon(None);
@@ -100,4 +124,35 @@ pub fn classify(check: &Check, node: &NodeFacts, now: Timestamp) -> Class {
         soon = Some(Some(first));
     }
     soon.map_or(Class::Healthy, Class::Soon)
+}
+
+/// All rules that fit a Node, for those who ask why. Where one of them is over, [`classify`] calls the
+/// Node unhealthy.
+pub fn onsets(check: &Check, node: &NodeFacts) -> Vec<Onset> {
+    if check.spares_terminating && node.is_terminating() {
+        return Vec::new();
+    }
+    if let Some(timeout) = check.startup_timeout.filter(|_| !node.has_joined()) {
+        let made = node.created.map(|created| Onset {
+            cause: Cause::NeverJoined { created },
+            until: later(created, timeout),
+        });
+        return made.into_iter().collect();
+    }
+    let fits = |rule: &super::ConditionRule| {
+        let mut conditions = node.conditions.iter();
+        let found = conditions.find(|c| c.type_ == rule.type_)?;
+        let since = found
+            .last_transition
+            .filter(|_| found.status == rule.status)?;
+        Some(Onset {
+            cause: Cause::Condition {
+                type_: rule.type_.clone(),
+                status: rule.status.clone(),
+                since,
+            },
+            until: later(since, rule.duration),
+        })
+    };
+    check.conditions.iter().filter_map(fits).collect()
 }

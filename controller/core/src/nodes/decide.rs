@@ -30,6 +30,8 @@ pub enum Action {
         control_plane: bool,
         /// For how long the Lease is taken.
         lease: Duration,
+        /// It is the first one of a Node of the control plane: OpenShift's guard of etcd has a say.
+        asks_guard: bool,
     },
     /// Delete a remediation: the one with this UID.
     Delete {
@@ -109,7 +111,8 @@ pub struct Finished {
 /// Why a check can do nothing at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disabled {
-    /// `RemediationTemplateNotFound` or `RemediationTemplateInvalid`.
+    /// `RemediationTemplateNotFound`, `RemediationTemplateInvalid`,
+    /// `ConflictingMachineHealthCheckDetected` or `UnsupportedControlPlaneTopology`.
     pub reason: &'static str,
     /// In words.
     pub message: String,
@@ -118,8 +121,10 @@ pub struct Disabled {
 /// What is known beside Nodes and remediations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outside {
-    /// Its templates cannot be used.
+    /// Its templates cannot be used, or others care for its Nodes.
     pub disabled: Option<Disabled>,
+    /// OpenShift is being upgraded: in words.
+    pub upgrading: Option<String>,
     /// Nodes whose remediation is being made for this check now.
     pub creating: BTreeSet<String>,
     /// Nodes whose remediation is being made for another check now: which.
@@ -141,6 +146,10 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// What is over.
     pub finished: Vec<Finished>,
+    /// Why nothing new may be done for any Node: the limit, or a storm.
+    pub closed: Option<String>,
+    /// Why nothing is begun for a Node that is unhealthy.
+    pub skipped: BTreeMap<String, String>,
     /// When to look again although nothing happens.
     pub wake_at: Option<Timestamp>,
 }
@@ -174,8 +183,8 @@ pub(super) struct Decision<'a> {
     pub(super) check: &'a Check,
     pub(super) outside: &'a Outside,
     pub(super) control_plane: ControlPlane,
-    /// Nothing new may be done: why.
-    pub(super) closed: Option<String>,
+    /// OpenShift is being upgraded: in words.
+    pub(super) upgrading: Option<String>,
     pub(super) now: Timestamp,
     pub(super) plan: Plan,
 }
@@ -236,18 +245,23 @@ impl Decision<'_> {
             return;
         };
         for tried in &entry.tried {
-            let lasted = self.now.duration_since(tried.started);
-            self.plan.finished.push(Finished {
-                node: name.to_owned(),
-                request: tried.id.clone(),
-                lasted: Duration::try_from(lasted).unwrap_or_default(),
-            });
+            self.finish(name, tried);
         }
         if !entry.tried.is_empty() {
             self.plan.actions.push(Action::ReleaseLease {
                 node: name.to_owned(),
             });
         }
+    }
+
+    /// A remediation is over.
+    pub(super) fn finish(&mut self, node: &str, tried: &Tried) {
+        let lasted = self.now.duration_since(tried.started);
+        self.plan.finished.push(Finished {
+            node: node.to_owned(),
+            request: tried.id.clone(),
+            lasted: Duration::try_from(lasted).unwrap_or_default(),
+        });
     }
 
     /// Writes down remediations that are there and were not: the process that made them died before
@@ -307,7 +321,7 @@ impl Decision<'_> {
         if let Some(until) = weather.until {
             self.wake(until);
         }
-        self.closed = match needed {
+        self.plan.closed = match needed {
             Err(error) => Some(error.to_string()),
             Ok(needed) if breached => Some(format!(
                 "{} of {} selected Nodes are healthy, and {needed} have to be",
@@ -371,6 +385,20 @@ impl Decision<'_> {
     }
 }
 
+/// An unhealthy Node that gets another configuration reboots for that, and comes back.
+fn reconfiguring(sight: &Sight<'_>) -> Option<String> {
+    let unhealthy = |look: &&Look<'_>| look.selected && matches!(look.class, Class::Matching(_));
+    let nodes = sight
+        .looks
+        .values()
+        .filter(unhealthy)
+        .filter_map(|look| look.node);
+    let mut nodes = nodes.filter(|node| node.reconfiguring);
+    nodes
+        .next()
+        .map(|node| format!("the configuration of Node {} is being changed", node.name))
+}
+
 /// Decides.
 pub(super) fn decide(
     sight: &Sight<'_>,
@@ -382,7 +410,7 @@ pub(super) fn decide(
         check: sight.check,
         outside,
         control_plane: sight.control_plane.clone(),
-        closed: None,
+        upgrading: outside.upgrading.clone().or_else(|| reconfiguring(sight)),
         now,
         plan: Plan {
             memory: memory.clone(),

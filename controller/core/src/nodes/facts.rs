@@ -20,6 +20,8 @@ pub struct NodeFacts {
     pub exclusion: Exclusion,
     /// A person says that it is healthy.
     pub confirmed: bool,
+    /// OpenShift gives it another configuration just now.
+    pub reconfiguring: bool,
     /// Its conditions.
     pub conditions: Vec<Condition>,
 }
@@ -87,6 +89,11 @@ impl NodeFacts {
     pub(super) fn is_ready(&self) -> bool {
         let ready = self.conditions.iter().find(|c| c.type_ == "Ready");
         ready.is_some_and(|c| c.status == "True")
+    }
+
+    /// It says of itself that it is to end, as Nodes on spot instances do.
+    pub(super) fn is_terminating(&self) -> bool {
+        self.conditions.iter().any(|c| c.type_ == "Terminating")
     }
 
     /// Its kubelet has said something, ever.

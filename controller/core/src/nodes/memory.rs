@@ -95,7 +95,7 @@ impl Phase {
 
 impl Tried {
     /// Whether it was made from this template: by its name, and not by the kind alone.
-    pub(super) fn is_of(&self, template: &Template) -> bool {
+    pub fn is_of(&self, template: &Template) -> bool {
         self.id.kind == template.request_kind
             && group(&self.id.api_version) == template.group()
             && self.id.namespace == template.namespace

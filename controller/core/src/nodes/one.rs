@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::class::{Cause, later};
 use super::decide::{Action, Decision, Event, Look};
 use super::facts::{Exclusion, NodeFacts, Request};
+use super::memory::Tried;
 use super::rules::{CLASSIC, Delay, Step};
 
 /// A remediation that is older is told of once (nodehealthcheck.md 2, remediate one node).
@@ -122,6 +123,7 @@ impl Decision<'_> {
             let message = format!("Node {name} is unhealthy: {cause}");
             self.say(Event::normal("DetectedUnhealthy", message));
         }
+        let gone = self.drop_gone(name, look);
         for request in look.requests.iter().filter(|r| !r.deleting) {
             // It failed again during the delay, which begins anew after it.
             if request.delayed_since.is_some() {
@@ -145,10 +147,12 @@ impl Decision<'_> {
             );
             self.say(Event::warning("InvalidNodeLabel", message));
         }
-        let skipped = if !self.check.pauses.is_empty() {
+        let skipped = if let Some(why) = &self.upgrading {
+            Some((false, format!("the cluster is being upgraded: {why}")))
+        } else if !self.check.pauses.is_empty() {
             let why = format!("the check is paused: {}", self.check.pauses.join(", "));
             Some((false, why))
-        } else if let Some(why) = &self.closed {
+        } else if let Some(why) = &self.plan.closed {
             Some((true, why.clone()))
         } else if node.exclusion == Exclusion::Excluded {
             Some((true, "its label excludes it".to_owned()))
@@ -160,6 +164,10 @@ impl Decision<'_> {
             // What was begun goes on, and so does its Lease.
             if let Some(step) = self.running(look) {
                 self.renew(name, &step);
+            } else if gone && look.requests.is_empty() {
+                self.plan
+                    .actions
+                    .push(Action::ReleaseLease { node: name.clone() });
             }
             return;
         }
@@ -167,6 +175,7 @@ impl Decision<'_> {
     }
 
     fn skip(&mut self, node: &str, warning: bool, why: &str) {
+        self.plan.skipped.insert(node.to_owned(), why.to_owned());
         let message = format!("Node {node} is not remediated: {why}");
         let event = if warning {
             Event::warning("RemediationSkipped", message)
@@ -219,8 +228,9 @@ impl Decision<'_> {
                     .push(Action::ReleaseLease { node: name.clone() });
             }
         }
-        let message = format!("no template is left for Node {name}");
-        self.say(Event::warning("NoTemplateLeft", message));
+        let why = format!("no template is left for Node {name}");
+        self.plan.skipped.insert(name.clone(), why.clone());
+        self.say(Event::warning("NoTemplateLeft", why));
     }
 
     fn timed_out(&self, node: &str, step: &Step) -> bool {
@@ -252,7 +262,7 @@ impl Decision<'_> {
             return;
         };
         let untold = |r: &&&Request| {
-            let over = |t: &super::memory::Tried| t.uid == r.uid && t.timed_out.is_some();
+            let over = |t: &Tried| t.uid == r.uid && t.timed_out.is_some();
             entry.tried.iter().any(over) && !r.deleting
         };
         let untold: Vec<&Request> = look
@@ -297,14 +307,20 @@ impl Decision<'_> {
             let who = self.outside.elsewhere.get(name)?;
             Some(format!("NodeHealthCheck {who} remediates it"))
         });
+        let other = other.or_else(|| {
+            let r = self.stray(look)?;
+            Some(format!(
+                "{} {} is there, whose template the check names no more; delete it, or wait until \
+                 the Node is healthy",
+                r.id.kind, r.id.name
+            ))
+        });
         if let Some(why) = other {
             self.skip(name, true, &why);
             return;
         }
-        if node.control_plane
-            && look.requests.is_empty()
-            && let Some(why) = self.control_plane.refusal(name)
-        {
+        let first = node.control_plane && look.requests.is_empty();
+        if first && let Some(why) = self.control_plane.refusal(name) {
             self.skip(name, true, &why);
             self.wake(later(self.now, REFUSED));
             return;
@@ -323,17 +339,35 @@ impl Decision<'_> {
                 *remediated |= other == name;
             }
         }
-        // One that was made and is gone, without having timed out, was taken away: it is made anew.
-        if let Some(entry) = self.plan.memory.nodes.get_mut(name) {
-            entry
-                .tried
-                .retain(|t| !t.is_of(&step.template) || t.timed_out.is_some());
-        }
         self.plan.actions.push(Action::Create {
             node: name.clone(),
             step: step.clone(),
             control_plane: node.control_plane,
             lease: lease(step),
+            asks_guard: first,
         });
+    }
+
+    /// A remediation that runs, made from a template that the check does not name any more.
+    fn stray<'l>(&self, look: &Look<'l>) -> Option<&'l Request> {
+        let named = |r: &Request| self.check.steps.iter().any(|step| r.is_of(&step.template));
+        let runs = |r: &Request| r.timed_out.is_none() && r.succeeded != Some(false);
+        look.requests.iter().copied().find(|r| runs(r) && !named(r))
+    }
+
+    /// Forgets remediations that somebody took away before their time was over: nothing of them runs,
+    /// and each may be made anew. Returns whether there were any.
+    fn drop_gone(&mut self, node: &str, look: &Look<'_>) -> bool {
+        let Some(entry) = self.plan.memory.nodes.get_mut(node) else {
+            return false;
+        };
+        let there = |t: &Tried| look.requests.iter().any(|r| r.uid == t.uid);
+        let keep = |t: &Tried| t.timed_out.is_some() || there(t);
+        let gone: Vec<Tried> = entry.tried.iter().filter(|t| !keep(t)).cloned().collect();
+        entry.tried.retain(keep);
+        for tried in &gone {
+            self.finish(node, tried);
+        }
+        !gone.is_empty()
     }
 }

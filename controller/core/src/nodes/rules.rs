@@ -28,6 +28,8 @@ pub struct Check {
     pub pauses: Vec<String>,
     /// How long a Node may take until its kubelet has said anything; `None`: for ever.
     pub startup_timeout: Option<Duration>,
+    /// A MachineHealthCheck of OpenShift cares for Nodes that are to end: here they are healthy.
+    pub spares_terminating: bool,
 }
 
 /// A condition that makes a Node unhealthy once it has lasted.

@@ -1,5 +1,6 @@
 //! Tests of the health checks of Nodes, with what they build their scenes from.
 
+mod changed;
 mod class;
 mod delay;
 mod escalation;
@@ -7,6 +8,7 @@ mod fleet;
 mod lease;
 mod life;
 mod limits;
+mod openshift;
 mod shared;
 mod storm;
 
@@ -48,6 +50,7 @@ fn check() -> Check {
         delay: Delay::None,
         pauses: vec![],
         startup_timeout: None,
+        spares_terminating: false,
     }
 }
 
@@ -71,6 +74,7 @@ fn node(name: &str, ready: &str, since: Timestamp) -> NodeFacts {
         control_plane: false,
         exclusion: Exclusion::None,
         confirmed: false,
+        reconfiguring: false,
         conditions: vec![Condition {
             type_: "Ready".into(),
             status: ready.into(),

@@ -76,8 +76,9 @@ pub struct EtcdGuard {
 }
 
 impl EtcdGuard {
-    /// As medik8s reads it (nodehealthcheck.md 2): a member that is down already costs nothing more.
-    fn refuses(self) -> Option<String> {
+    /// Why not, as medik8s reads it (nodehealthcheck.md 2): a member that is down already costs nothing
+    /// more.
+    pub fn refuses(self) -> Option<String> {
         match self.budgets {
             1 if self.allowed >= 1 || !self.member_ready => None,
             1 => Some("the etcd guard allows no disruption now".into()),

@@ -19,7 +19,7 @@ fn clock(at: Timestamp, now: Timestamp) -> String {
 }
 
 /// Since when or until when, with how long that is.
-fn when(at: Timestamp, now: Timestamp) -> String {
+pub(super) fn when(at: Timestamp, now: Timestamp) -> String {
     let apart = span(at.duration_since(now).unsigned_abs());
     match at > now {
         true => format!("{} (in {apart})", clock(at, now)),

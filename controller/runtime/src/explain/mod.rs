@@ -17,6 +17,12 @@ mod health_overlap;
 mod health_scene;
 mod health_table;
 mod health_words;
+mod nodes;
+mod nodes_file;
+mod nodes_live;
+mod nodes_scene;
+mod nodes_table;
+mod nodes_words;
 mod openshift;
 mod scene;
 mod settings;
@@ -36,6 +42,11 @@ pub use health::{
 };
 pub use health_file::explain_check_files;
 pub use health_live::explain_check_cluster;
+pub use nodes::{
+    NextOfNodes, NodeExplanation, NodesExplanation, NodesLimit, StepExplanation, StormExplanation,
+};
+pub use nodes_file::explain_nodes_files;
+pub use nodes_live::explain_nodes_cluster;
 pub use settings::{ShownSettings, settings_of_cluster, settings_of_files};
 
 use crate::object::Kind;
@@ -206,5 +217,7 @@ impl fmt::Display for Explanation {
 
 #[cfg(test)]
 mod health_tests;
+#[cfg(test)]
+mod nodes_tests;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use kube::{
     Api,
     api::PartialObjectMeta,
     core::{ApiResource, DynamicObject},
-    runtime::{WatchStreamExt, watcher},
+    runtime::watcher::Event,
 };
 use parking_lot::RwLock;
 use rackhand_api::views::TemplateRef;
@@ -22,7 +22,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::{object::Key, watch::pause};
+use crate::{
+    object::Key,
+    watch::{events, pause},
+};
 
 /// How long to wait before a kind that is not served is looked for again.
 const RETRY: Duration = Duration::from_secs(10);
@@ -155,7 +158,7 @@ impl Others {
         // Names and owners only, not whole objects.
         let objects: Api<Meta> =
             Api::namespaced_with(context.client.clone(), &kind.namespace, resource);
-        let stream = watcher(objects, watcher::Config::default()).default_backoff();
+        let stream = events(objects);
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
         let tell = |object: &Meta, gone: bool| {
@@ -166,17 +169,17 @@ impl Others {
         };
         while let Some(event) = stream.next().await {
             match event {
-                Ok(watcher::Event::Init) => listed.clear(),
-                Ok(watcher::Event::InitApply(object)) => {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(object)) => {
                     listed.insert(seen(&object).0);
                     tell(&object, false);
                 }
-                Ok(watcher::Event::InitDone) => {
+                Ok(Event::InitDone) => {
                     self.sync(kind, &listed);
                     news.send(News::Synced(kind.clone())).ok();
                 }
-                Ok(watcher::Event::Apply(object)) => tell(&object, false),
-                Ok(watcher::Event::Delete(object)) => tell(&object, true),
+                Ok(Event::Apply(object)) => tell(&object, false),
+                Ok(Event::Delete(object)) => tell(&object, true),
                 Err(error) => {
                     tracing::warn!(kind = kind.kind, %error, "watch interrupted; it is taken up again");
                 }

@@ -21,7 +21,11 @@ use rackhand_core::nodes::{Action, Check, Disabled, RequestId, Step};
 use serde_json::{Value, json};
 
 use super::{Context, leases::NodeLease, rules::template, templates, watches::objects};
-use crate::api::{ApiError, call, optional};
+use crate::{
+    api::{ApiError, call, optional},
+    object::{Key, Kind},
+    remediation::ask_guard,
+};
 
 /// The check, and the Node that is acted for.
 pub(super) struct Errand {
@@ -31,6 +35,10 @@ pub(super) struct Errand {
     pub(super) node: String,
     /// The Node's UID; empty where it is gone.
     pub(super) uid: String,
+    /// The Machine of OpenShift that it is.
+    pub(super) machine: Option<Key>,
+    /// This cluster is of OpenShift.
+    pub(super) openshift: bool,
 }
 
 /// What came of it.
@@ -55,6 +63,8 @@ pub(super) fn seconds(at: Timestamp) -> String {
     at.round(Unit::Second).unwrap_or(at).to_string()
 }
 
+/// After OpenShift's guard of etcd said no, or nothing.
+const GUARDED: Duration = Duration::from_secs(60);
 /// After a Lease was refused.
 const LEASED: Duration = Duration::from_secs(60);
 /// After the API server refused a remediation.
@@ -87,8 +97,15 @@ impl Errand {
                 step,
                 control_plane,
                 lease,
+                asks_guard,
                 ..
-            } => self.create(&step, control_plane, lease, outcome).await,
+            } => {
+                if let Some(why) = self.guard_refuses(asks_guard).await {
+                    outcome.refused = Some((GUARDED, why));
+                    return Ok(());
+                }
+                self.create(&step, control_plane, lease, outcome).await
+            }
             Action::Delete { request, uid, .. } => self.delete(request, uid, outcome).await,
             Action::Delay { request, since, .. } => {
                 let since = since.map(seconds);
@@ -116,6 +133,38 @@ impl Errand {
         }
     }
 
+    /// What OpenShift's guard of etcd says against it, where it has a say.
+    async fn guard_refuses(&self, asks_guard: bool) -> Option<String> {
+        if !(asks_guard && self.openshift) {
+            return None;
+        }
+        match ask_guard(self.context.client.clone(), &self.node).await {
+            Ok(guard) => guard.refuses(),
+            Err(why) => Some(format!("the etcd guard cannot be asked: {why}")),
+        }
+    }
+
+    /// The reference to its Machine, where a remediation in this namespace can have one.
+    async fn machine_owner(&self, namespace: &str) -> Result<Option<Value>, ApiError> {
+        let Some(key) = self.machine.as_ref().filter(|m| m.namespace == namespace) else {
+            return Ok(None);
+        };
+        let (client, kind) = (&self.context.client, Kind::OpenShiftMachine);
+        let served = self.context.served.find(client, kind.group(), kind.kind());
+        let Ok(Some(resource)) = served.await else {
+            return Ok(None);
+        };
+        let machines = objects(&self.context, &resource, namespace);
+        let what = format!("Machine {key}");
+        let found = optional(call(&what, machines.get(&key.name)).await)?;
+        Ok(found.and_then(|machine| machine.metadata.uid).map(|uid| {
+            json!({
+                "apiVersion": resource.api_version, "kind": resource.kind, "name": key.name,
+                "uid": uid,
+            })
+        }))
+    }
+
     async fn create(
         &self,
         step: &Step,
@@ -127,19 +176,21 @@ impl Errand {
         let Some(reference) = self.references.iter().find(|r| template(r) == *of) else {
             return Ok(());
         };
-        let recipe = match templates::one(&self.context, &self.check, reference).await? {
-            Ok(recipe) => recipe,
-            Err(disabled) => {
-                outcome.disabled = Some(disabled);
-                return Ok(());
-            }
-        };
+        let recipe =
+            match templates::one(&self.context, &self.check, reference, self.openshift).await? {
+                Ok(recipe) => recipe,
+                Err(disabled) => {
+                    outcome.disabled = Some(disabled);
+                    return Ok(());
+                }
+            };
+        let machine = self.machine_owner(&of.namespace).await?;
         if let Some(holder) = self.lease().take(lease).await? {
             outcome.refused = Some((LEASED, format!("its Lease is held by {holder}")));
             return Ok(());
         }
         outcome.leased = true;
-        let body = recipe.remediation(&self.check, of, &self.node, control_plane);
+        let body = recipe.remediation(&self.check, of, &self.node, control_plane, machine);
         let name = body.metadata.name.clone().unwrap_or_default();
         let what = format!("{} {}/{name}", of.request_kind, of.namespace);
         let requests = objects(&self.context, &recipe.resource, &of.namespace);

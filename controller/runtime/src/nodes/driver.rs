@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Context,
+    openshift::OpenShift,
     seen::KnownNode,
     status,
     watches::{self, News, Requests, Sender},
@@ -58,6 +59,7 @@ struct Watched {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Crd,
+    Facts,
     Templates(String),
     Status(String),
     Retry(Item),
@@ -79,6 +81,7 @@ pub(super) struct Driver {
     nodes: BTreeMap<String, KnownNode>,
     nodes_known: bool,
     nodes_watched: bool,
+    openshift: OpenShift,
     requests: BTreeMap<RequestId, (Request, Option<u64>)>,
     kinds: BTreeMap<Requests, KindWatch>,
     /// Nodes whose remediation is being made: for which check.
@@ -112,6 +115,7 @@ impl Driver {
             nodes: BTreeMap::new(),
             nodes_known: false,
             nodes_watched: false,
+            openshift: OpenShift::default(),
             requests: BTreeMap::new(),
             kinds: BTreeMap::new(),
             creating: BTreeMap::new(),
@@ -190,6 +194,12 @@ impl Driver {
             };
             match timer {
                 Timer::Crd => self.look_at_crd(),
+                Timer::Facts => {
+                    if !self.openshift.is_known() {
+                        self.openshift.give_up();
+                        self.dirty.extend(self.watched.keys().cloned());
+                    }
+                }
                 Timer::Templates(check) => self.look_at_templates(&check),
                 Timer::Status(check) => self.write_status(&check),
                 Timer::Retry(item) => {
@@ -210,7 +220,11 @@ impl Driver {
         let creating = self.creating.iter();
         let (ours, others): (Vec<_>, Vec<_>) = creating.partition(|(_, check)| of(check));
         Outside {
-            disabled: watched.disabled.clone().flatten(),
+            disabled: self
+                .openshift
+                .disabled()
+                .or_else(|| watched.disabled.clone().flatten()),
+            upgrading: self.openshift.upgrading(),
             creating: ours.into_iter().map(|(node, _)| node.clone()).collect(),
             elsewhere: others
                 .into_iter()
@@ -223,17 +237,14 @@ impl Driver {
 
     /// Whether everything is known that a decision needs.
     fn knows(&self, watched: &Watched) -> bool {
-        let synced = |reference: &NodeTemplateRef| {
-            let kind = self.kinds.get(&touch::requests_of(reference));
-            kind.is_some_and(|kind| kind.synced)
-        };
+        let synced = |kind: &Requests| self.kinds.get(kind).is_some_and(|kind| kind.synced);
         // While it is disabled nothing is done, and why may be just what keeps the rest unknown.
         let ready = match &watched.disabled {
             None => false,
             Some(Some(_)) => true,
-            Some(None) => watched.references.iter().all(synced),
+            Some(None) => touch::kinds_of(watched).iter().all(synced),
         };
-        self.nodes_known && ready
+        self.nodes_known && self.openshift.is_known() && ready
     }
 
     /// Asks what a check does now, and sees to it.
@@ -309,3 +320,6 @@ async fn sleep_until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at.into()).await,
     }
 }
+
+#[cfg(test)]
+mod tests;

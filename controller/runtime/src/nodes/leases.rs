@@ -27,7 +27,8 @@ pub(super) struct NodeLease<'a> {
     pub(super) check: &'a str,
 }
 
-fn held(lease: &Lease) -> HeldLease {
+/// What it says.
+pub(crate) fn held(lease: &Lease) -> HeldLease {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds;
     HeldLease {
@@ -38,6 +39,16 @@ fn held(lease: &Lease) -> HeldLease {
     }
 }
 
+/// The Lease of a Node.
+pub(crate) fn lease_name(node: &str) -> String {
+    format!("node-{}", node.to_lowercase())
+}
+
+/// Under what name a check holds it.
+pub(crate) fn holder(check: &str) -> String {
+    format!("NodeHealthCheck-{check}")
+}
+
 // === impl NodeLease ===
 
 impl NodeLease<'_> {
@@ -46,11 +57,11 @@ impl NodeLease<'_> {
     }
 
     fn name(&self) -> String {
-        format!("node-{}", self.node.to_lowercase())
+        lease_name(self.node)
     }
 
     fn holder(&self) -> String {
-        format!("NodeHealthCheck-{}", self.check)
+        holder(self.check)
     }
 
     fn what(&self) -> String {

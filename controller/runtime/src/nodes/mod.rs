@@ -12,6 +12,7 @@ mod actions;
 mod driver;
 mod leases;
 mod metrics;
+mod openshift;
 mod rules;
 mod seen;
 mod status;
@@ -23,7 +24,14 @@ use std::sync::Arc;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use leases::{held, holder, lease_name};
 pub(crate) use metrics::NodeMetrics;
+pub(crate) use openshift::{Fact, OpenShift};
+pub(crate) use rules::{
+    check as rules_of, memory as memory_of, template, templates as templates_of,
+};
+pub(crate) use seen::{KnownNode, WireNode, request as request_of};
+pub(crate) use templates::{misnamed, name_of, not_found, usable};
 
 use crate::{
     config::HealthChecks, events::Events, metrics::Metrics, object::Served, writer::Writer,

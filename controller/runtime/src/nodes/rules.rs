@@ -13,7 +13,7 @@ use rackhand_core::nodes::{
 };
 
 /// The rules; where the check is silent, its form says what counts.
-pub(super) fn check(view: &NodeHealthCheckView) -> Check {
+pub(crate) fn check(view: &NodeHealthCheckView, spares_terminating: bool) -> Check {
     let share = |limit: IntOrPercent| match limit {
         IntOrPercent::Int(count) => Share::Count(u32::try_from(count).unwrap_or(0)),
         IntOrPercent::Percent(percent) => Share::Percent(u32::try_from(percent).unwrap_or(0)),
@@ -61,11 +61,12 @@ pub(super) fn check(view: &NodeHealthCheckView) -> Check {
         },
         pauses,
         startup_timeout: view.startup_timeout,
+        spares_terminating,
     }
 }
 
 /// A template, as the core names it.
-pub(super) fn template(of: &NodeTemplateRef) -> Template {
+pub(crate) fn template(of: &NodeTemplateRef) -> Template {
     Template {
         api_version: of.api_version.clone(),
         request_kind: of.request_kind().to_owned(),
@@ -75,13 +76,13 @@ pub(super) fn template(of: &NodeTemplateRef) -> Template {
 }
 
 /// The templates that a check names.
-pub(super) fn templates(view: &NodeHealthCheckView) -> Vec<NodeTemplateRef> {
+pub(crate) fn templates(view: &NodeHealthCheckView) -> Vec<NodeTemplateRef> {
     let steps = view.escalation.iter().map(|step| &step.template);
     view.template.iter().chain(steps).cloned().collect()
 }
 
 /// What the status of a check remembers.
-pub(super) fn memory(view: &NodeHealthCheckView) -> Memory {
+pub(crate) fn memory(view: &NodeHealthCheckView) -> Memory {
     let flag = |type_: &str| {
         let found = view.conditions.iter().find(|c| c.condition_type == type_)?;
         let since = found.last_transition?;
@@ -146,12 +147,13 @@ mod tests {
 
     #[test]
     fn the_older_form_has_its_defaults_and_todays_has_its_own() {
-        let older = check(&view(&json!({ "remediationTemplate": reference("t") })));
+        let check = |spec: &Value| super::check(&view(spec), false);
+        let older = check(&json!({ "remediationTemplate": reference("t") }));
         assert_eq!(older.limit, Limit::MaxUnhealthy(Share::Percent(49)));
         assert_eq!(older.conditions, Check::default_conditions(true));
-        let today = check(&view(&json!({
+        let today = check(&json!({
             "remediationTemplate": reference("t"), "minHealthy": "51%",
-        })));
+        }));
         assert_eq!(today.limit, Limit::MinHealthy(Share::Percent(51)));
         assert_eq!(today.conditions, Check::default_conditions(false));
         assert_eq!(today.steps[0].timeout, None);
@@ -159,13 +161,14 @@ mod tests {
 
     #[test]
     fn steps_stand_in_the_order_of_their_numbers() {
-        let check = check(&view(&json!({
+        let spec = json!({
             "maxUnhealthy": "8",
             "escalatingRemediations": [
                 { "remediationTemplate": reference("b"), "order": 7, "timeout": "5m" },
                 { "remediationTemplate": reference("a"), "order": 1, "timeout": "60s" },
             ],
-        })));
+        });
+        let check = check(&view(&spec), false);
         let names: Vec<_> = check
             .steps
             .iter()

@@ -13,7 +13,8 @@ use rackhand_api::{
         MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION, MEDIK8S_CONTROL_PLANE_LABEL, MEDIK8S_EXCLUDE_LABEL,
         MEDIK8S_HEALTHY_DELAY_ANNOTATION, MEDIK8S_NODE_NAME_ANNOTATION, MEDIK8S_OLD_ANNOTATION,
         MEDIK8S_TEMPLATE_NAME_ANNOTATION, MEDIK8S_TIMED_OUT_ANNOTATION,
-        NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL,
+        NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL, OPENSHIFT_CURRENT_CONFIG_ANNOTATION,
+        OPENSHIFT_DESIRED_CONFIG_ANNOTATION, OPENSHIFT_MACHINE_ANNOTATION,
         conditions::{PERMANENT_NODE_DELETION_EXPECTED, SUCCEEDED},
     },
     views::Meta,
@@ -25,10 +26,20 @@ use rackhand_core::{
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::{object::Key, remediation::OPENSHIFT_NODE_LABEL};
+
+/// The annotations of Nodes that are read.
+const ANNOTATIONS: [&str; 4] = [
+    MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION,
+    OPENSHIFT_CURRENT_CONFIG_ANNOTATION,
+    OPENSHIFT_DESIRED_CONFIG_ANNOTATION,
+    OPENSHIFT_MACHINE_ANNOTATION,
+];
+
 /// A Node from the wire, without what nobody here reads.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct WireNode {
+pub(crate) struct WireNode {
     #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     status: WireStatus,
@@ -65,7 +76,7 @@ struct WireMeta {
 fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
     let meta = WireMeta::deserialize(from)?;
     let mut annotations = meta.annotations.unwrap_or_default();
-    annotations.retain(|key, _| key == MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION);
+    annotations.retain(|key, _| ANNOTATIONS.contains(&key.as_str()));
     Ok(ObjectMeta {
         name: meta.name,
         uid: meta.uid,
@@ -108,10 +119,12 @@ impl kube::Resource for WireNode {
 
 /// A Node that is known.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct KnownNode {
-    pub(super) uid: String,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) facts: Arc<NodeFacts>,
+pub(crate) struct KnownNode {
+    pub(crate) uid: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Its Machine of OpenShift.
+    pub(crate) machine: Option<Key>,
+    pub(crate) facts: Arc<NodeFacts>,
 }
 
 impl From<WireNode> for KnownNode {
@@ -130,27 +143,42 @@ impl From<WireNode> for KnownNode {
             reason: c.reason.unwrap_or_default(),
             last_transition: c.last_transition_time.map(|t| t.0),
         });
+        let annotations = meta.annotations.unwrap_or_default();
+        let desired = annotations.get(OPENSHIFT_DESIRED_CONFIG_ANNOTATION);
+        let current = annotations.get(OPENSHIFT_CURRENT_CONFIG_ANNOTATION);
         let facts = NodeFacts {
             name: meta.name.unwrap_or_default(),
             created: meta.creation_timestamp.map(|t| t.0),
             control_plane: labels.contains_key(NODE_ROLE_CONTROL_PLANE_LABEL)
                 || labels.contains_key(NODE_ROLE_MASTER_LABEL),
             exclusion,
-            confirmed: meta
-                .annotations
-                .is_some_and(|a| a.contains_key(MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION)),
+            confirmed: annotations.contains_key(MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION),
+            reconfiguring: desired.is_some() && desired != current,
             conditions: conditions.collect(),
         };
         Self {
             uid: meta.uid.unwrap_or_default(),
+            machine: annotations
+                .get(OPENSHIFT_MACHINE_ANNOTATION)
+                .map(|named| Key::parse(named))
+                .filter(|key| !key.namespace.is_empty() && !key.name.is_empty()),
             labels,
             facts: Arc::new(facts),
         }
     }
 }
 
+// === impl KnownNode ===
+
+impl KnownNode {
+    /// OpenShift runs on it.
+    pub(crate) fn is_of_openshift(&self) -> bool {
+        self.labels.contains_key(OPENSHIFT_NODE_LABEL)
+    }
+}
+
 /// The name of a remediation.
-pub(super) fn request_id(object: &DynamicObject) -> RequestId {
+pub(crate) fn request_id(object: &DynamicObject) -> RequestId {
     let types = object.types.clone().unwrap_or_default();
     RequestId {
         api_version: types.api_version,
@@ -161,7 +189,7 @@ pub(super) fn request_id(object: &DynamicObject) -> RequestId {
 }
 
 /// What a remediation says, of whichever kind.
-pub(super) fn request(object: &DynamicObject, now: Timestamp) -> Request {
+pub(crate) fn request(object: &DynamicObject, now: Timestamp) -> Request {
     let meta = Meta::of(object);
     let annotation = |key: &str| meta.annotations.get(key).filter(|v| !v.is_empty());
     let created = meta.created.unwrap_or(now);
@@ -232,9 +260,32 @@ mod tests {
         assert!(facts.control_plane && facts.confirmed);
         assert_eq!(facts.exclusion, Exclusion::Unclear);
         assert_eq!(facts.conditions[0].reason, "NodeStatusUnknown");
+        assert!(!facts.reconfiguring && known.machine.is_none() && !known.is_of_openshift());
         let little: WireNode =
             serde_json::from_value(json!({ "metadata": { "name": "n" } })).unwrap();
         assert!(KnownNode::from(little).facts.conditions.is_empty());
+    }
+
+    #[test]
+    fn what_openshift_writes_on_a_node_is_read() {
+        let known = |current: &str| {
+            let node: WireNode = serde_json::from_value(json!({ "metadata": {
+                "name": "n", "labels": { "node.openshift.io/os_id": "rhcos" },
+                "annotations": {
+                    "machineconfiguration.openshift.io/desiredConfig": "new",
+                    "machineconfiguration.openshift.io/currentConfig": current,
+                    "machine.openshift.io/machine": "openshift-machine-api/m-1",
+                },
+            }}))
+            .unwrap();
+            KnownNode::from(node)
+        };
+        assert!(known("old").facts.reconfiguring && !known("new").facts.reconfiguring);
+        assert_eq!(
+            known("new").machine,
+            Some(Key::new("openshift-machine-api", "m-1"))
+        );
+        assert!(known("new").is_of_openshift());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rackhand_api::{
     names::{
         GROUP, MEDIK8S_CONTROL_PLANE_LABEL, MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION,
         MEDIK8S_NODE_NAME_ANNOTATION, MEDIK8S_PART_OF, MEDIK8S_PART_OF_LABEL,
-        MEDIK8S_TEMPLATE_NAME_ANNOTATION, groups, kinds,
+        MEDIK8S_TEMPLATE_NAME_ANNOTATION, OPENSHIFT_MACHINE_API_NAMESPACE, groups, kinds,
     },
     views::{Meta, NodeTemplateRef},
 };
@@ -42,29 +42,29 @@ pub(super) async fn look(
     context: &Context,
     check: &Check,
     references: &[NodeTemplateRef],
+    openshift: bool,
 ) -> Result<Option<Disabled>, ApiError> {
     for reference in references {
-        if let Err(disabled) = one(context, check, reference).await? {
+        if let Err(disabled) = one(context, check, reference, openshift).await? {
             return Ok(Some(disabled));
         }
     }
     Ok(None)
 }
 
-/// Reads one of them.
+/// Reads one of them. `openshift`: this cluster is of OpenShift, where Metal3's remediations are
+/// carried out in one namespace only.
 pub(super) async fn one(
     context: &Context,
     check: &Check,
     reference: &NodeTemplateRef,
+    openshift: bool,
 ) -> Result<Result<Recipe, Disabled>, ApiError> {
-    let disabled = |reason, message| Ok(Err(Disabled { reason, message }));
-    let missing = |message| disabled("RemediationTemplateNotFound", message);
-    let invalid = |message| disabled("RemediationTemplateInvalid", message);
-    let key = Key::new(&reference.namespace, &reference.name);
+    let missing = |message| Ok(Err(not_found(message)));
     let (version, kind) = (&reference.api_version, &reference.kind);
-    let what = format!("{kind} {key}");
-    if reference.request_kind() == kind {
-        return invalid(format!("the kind of {what} does not end with \"Template\""));
+    let what = name_of(reference);
+    if let Some(disabled) = misnamed(reference, openshift) {
+        return Ok(Err(disabled));
     }
     let Some(resource) = context
         .served
@@ -85,20 +85,10 @@ pub(super) async fn one(
     let Some(found) = found else {
         return missing(format!("{what} does not exist"));
     };
-    let body = found.data.pointer("/spec/template").cloned();
-    let Some(Value::Object(body)) = body else {
-        return invalid(format!("{what} has no spec.template"));
+    let (body, several) = match usable(check, reference, &found) {
+        Ok(usable) => usable,
+        Err(disabled) => return Ok(Err(disabled)),
     };
-    let several = Meta::of(&found).has_annotation(MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION);
-    let shared = check.shares_a_kind(&template(reference));
-    // Ours are told apart by the Node's annotation, whatever they are called.
-    let ours = reference.group() == GROUP;
-    if shared && !several && !ours {
-        return invalid(format!(
-            "{kind} stands in several steps, and {what} lacks the annotation \
-             {MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION}"
-        ));
-    }
     let request = reference.request_kind();
     Ok(
         match context
@@ -109,14 +99,75 @@ pub(super) async fn one(
             Some(resource) => Ok(Recipe {
                 resource,
                 body,
-                several: several || shared,
+                several,
             }),
-            None => Err(Disabled {
-                reason: "RemediationTemplateNotFound",
-                message: format!("{request} of {version} is not served"),
-            }),
+            None => Err(not_found(format!("{request} of {version} is not served"))),
         },
     )
+}
+
+/// A template, for people.
+pub(crate) fn name_of(reference: &NodeTemplateRef) -> String {
+    let key = Key::new(&reference.namespace, &reference.name);
+    format!("{} {key}", reference.kind)
+}
+
+/// It is not there.
+pub(crate) fn not_found(message: String) -> Disabled {
+    Disabled {
+        reason: "RemediationTemplateNotFound",
+        message,
+    }
+}
+
+fn invalid(message: String) -> Disabled {
+    Disabled {
+        reason: "RemediationTemplateInvalid",
+        message,
+    }
+}
+
+/// What is wrong with a reference, whatever it refers to.
+pub(crate) fn misnamed(reference: &NodeTemplateRef, openshift: bool) -> Option<Disabled> {
+    let what = name_of(reference);
+    if reference.request_kind() == reference.kind {
+        return Some(invalid(format!(
+            "the kind of {what} does not end with \"Template\""
+        )));
+    }
+    let misplaced = openshift
+        && reference.kind == kinds::METAL3_REMEDIATION_TEMPLATE
+        && reference.namespace != OPENSHIFT_MACHINE_API_NAMESPACE;
+    misplaced.then(|| {
+        invalid(format!(
+            "{what} has to be in namespace {OPENSHIFT_MACHINE_API_NAMESPACE}"
+        ))
+    })
+}
+
+/// What remediations are made of, and whether several may be there for one Node.
+pub(crate) fn usable(
+    check: &Check,
+    reference: &NodeTemplateRef,
+    found: &DynamicObject,
+) -> Result<(Map<String, Value>, bool), Disabled> {
+    let what = name_of(reference);
+    let body = found.data.pointer("/spec/template").cloned();
+    let Some(Value::Object(body)) = body else {
+        return Err(invalid(format!("{what} has no spec.template")));
+    };
+    let several = Meta::of(found).has_annotation(MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION);
+    let shared = check.shares_a_kind(&template(reference));
+    // Ours are told apart by the Node's annotation, whatever they are called.
+    let ours = reference.group() == GROUP;
+    if shared && !several && !ours {
+        return Err(invalid(format!(
+            "{} stands in several steps, and {what} lacks the annotation \
+             {MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION}",
+            reference.kind
+        )));
+    }
+    Ok((body, several || shared))
 }
 
 /// FNV-1a: the name of a remediation must be the same after a restart.
@@ -137,6 +188,7 @@ impl Recipe {
         of: &Template,
         node: &str,
         control_plane: bool,
+        machine: Option<Value>,
     ) -> DynamicObject {
         let map = |field: &str| -> Map<String, Value> {
             let found = self.body.get("metadata").and_then(|m| m.get(field));
@@ -161,18 +213,20 @@ impl Recipe {
             node.to_owned()
         };
         let namespace = Some(of.namespace.as_str()).filter(|n| !n.is_empty());
+        let check = json!({
+            "apiVersion": format!("{}/v1alpha1", groups::MEDIK8S),
+            "kind": kinds::NODE_HEALTH_CHECK,
+            "name": check.name,
+            "uid": check.uid,
+            "controller": false,
+        });
+        let owners: Vec<Value> = [check].into_iter().chain(machine).collect();
         let metadata = json!({
             "name": name,
             "namespace": namespace,
             "annotations": annotations,
             "labels": labels,
-            "ownerReferences": [{
-                "apiVersion": format!("{}/v1alpha1", groups::MEDIK8S),
-                "kind": kinds::NODE_HEALTH_CHECK,
-                "name": check.name,
-                "uid": check.uid,
-                "controller": false,
-            }],
+            "ownerReferences": owners,
         });
         let mut data = Map::new();
         if let Some(spec) = self.body.get("spec") {
@@ -219,6 +273,7 @@ mod tests {
             delay: Delay::None,
             pauses: vec![],
             startup_timeout: None,
+            spares_terminating: false,
         }
     }
 
@@ -236,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_remediation_is_a_copy_of_the_template_owned_by_the_check() {
-        let made = recipe(false).remediation(&check(), &of(), "n1", true);
+        let made = recipe(false).remediation(&check(), &of(), "n1", true, None);
         assert_eq!(
             serde_json::to_value(made).unwrap(),
             json!({
@@ -268,13 +323,94 @@ mod tests {
     }
 
     #[test]
+    fn on_openshift_the_machine_owns_it_too() {
+        let machine = json!({
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "name": "m", "uid": "mu",
+        });
+        let made = recipe(false).remediation(&check(), &of(), "n1", false, Some(machine));
+        let owners = made.metadata.owner_references.unwrap();
+        assert_eq!(owners.len(), 2);
+        assert_eq!(
+            (owners[0].uid.as_str(), owners[1].uid.as_str()),
+            ("cu", "mu")
+        );
+        assert_ne!(owners[1].controller, Some(true));
+    }
+
+    #[test]
+    fn metal3s_template_has_its_place_on_openshift() {
+        let at = |kind: &str, namespace: &str| NodeTemplateRef {
+            kind: kind.into(),
+            namespace: namespace.into(),
+            ..NodeTemplateRef::default()
+        };
+        let of_metal3 = at("Metal3RemediationTemplate", "default");
+        let wrong = misnamed(&of_metal3, true).unwrap();
+        assert_eq!(wrong.reason, "RemediationTemplateInvalid");
+        assert!(wrong.message.contains("openshift-machine-api"));
+        assert_eq!(
+            misnamed(&of_metal3, false),
+            None,
+            "elsewhere it may lie anywhere"
+        );
+        let placed = at("Metal3RemediationTemplate", "openshift-machine-api");
+        assert_eq!(misnamed(&placed, true), None);
+        assert_eq!(misnamed(&at("XRemediationTemplate", "default"), true), None);
+        assert!(misnamed(&at("XRemediation", "default"), false).is_some());
+    }
+
+    #[test]
+    fn several_of_a_kind_need_the_annotation_but_for_ours() {
+        let twice = |of: Template| {
+            let step = Step {
+                template: of,
+                timeout: None,
+            };
+            Check {
+                steps: vec![step.clone(), step],
+                ..check()
+            }
+        };
+        let reference = |version: &str| NodeTemplateRef {
+            api_version: version.into(),
+            kind: "XRemediationTemplate".into(),
+            namespace: "ns".into(),
+            name: "t".into(),
+        };
+        let object = |annotations: Value| -> DynamicObject {
+            serde_json::from_value(json!({
+                "metadata": { "name": "t", "annotations": annotations },
+                "spec": { "template": { "spec": {} } },
+            }))
+            .unwrap()
+        };
+        let foreign = reference("x.y/v1");
+        let of = |reference| template(&reference);
+        let shared = twice(of(foreign.clone()));
+        let refused = usable(&shared, &foreign, &object(json!({}))).unwrap_err();
+        assert!(
+            refused.message.contains("multiple-templates-support"),
+            "{}",
+            refused.message
+        );
+        let supports = json!({ MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION: "" });
+        assert!(usable(&shared, &foreign, &object(supports)).unwrap().1);
+        let ours = reference("rackhand.dev/v1alpha1");
+        let shared = twice(of(ours.clone()));
+        assert!(usable(&shared, &ours, &object(json!({}))).unwrap().1);
+        assert!(!usable(&check(), &foreign, &object(json!({}))).unwrap().1);
+        let empty: DynamicObject = serde_json::from_value(json!({ "metadata": {} })).unwrap();
+        assert!(usable(&check(), &foreign, &empty).is_err());
+    }
+
+    #[test]
     fn where_several_may_be_there_each_template_has_a_name_of_its_own_for_ever() {
         let name = |template: &str| {
             let of = Template {
                 name: template.into(),
                 ..of()
             };
-            let made = recipe(true).remediation(&check(), &of, "n1", false);
+            let made = recipe(true).remediation(&check(), &of, "n1", false, None);
             made.metadata.name.unwrap()
         };
         assert_eq!(name("quick"), name("quick"));

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Context,
+    openshift::Fact,
     seen::{KnownNode, WireNode},
 };
 use crate::{
@@ -27,6 +28,8 @@ use crate::{
 
 /// How long to wait before a kind that is not served is looked for again.
 const RETRY: Duration = Duration::from_secs(10);
+/// The same for kinds of OpenShift, which does not come later.
+const RETRY_OPENSHIFT: Duration = Duration::from_secs(60);
 
 /// Remediations of one kind, in the namespace of their template.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +51,9 @@ pub(super) enum News {
     Request(Box<DynamicObject>),
     RequestGone(Requests, Key),
     RequestList(Requests, BTreeSet<Key>),
+    Fact(Fact, Box<DynamicObject>),
+    FactGone(Fact, Key),
+    Facts(Fact, BTreeSet<Key>),
 }
 
 pub(super) type Sender = mpsc::UnboundedSender<News>;
@@ -185,6 +191,42 @@ pub(super) async fn requests(
             Err(error) => tracing::warn!(%error, "cannot ask for the kind"),
         }
         if pause(&cancel, RETRY).await {
+            return;
+        }
+    }
+}
+
+/// Every object of OpenShift of a kind, until `cancel`.
+pub(super) async fn facts(
+    context: Arc<Context>,
+    fact: Fact,
+    news: Sender,
+    cancel: CancellationToken,
+) {
+    loop {
+        let asked = context
+            .served
+            .find(&context.client, fact.group(), fact.kind());
+        match asked.await {
+            Ok(Some(resource)) => {
+                let objects: Api<Slim> = Api::all_with(context.client.clone(), &resource);
+                let put = |Slim(object)| News::Fact(fact, Box::new(object));
+                let gone = |key| News::FactGone(fact, key);
+                let all = |keys| News::Facts(fact, keys);
+                follow(events(objects), fact.kind(), &cancel, &news, put, gone, all).await;
+            }
+            Ok(None) => {
+                news.send(News::Facts(fact, BTreeSet::new())).ok();
+            }
+            Err(error) => {
+                tracing::warn!(
+                    kind = fact.kind(),
+                    error = words(&error),
+                    "cannot ask for the kind"
+                );
+            }
+        }
+        if pause(&cancel, RETRY_OPENSHIFT).await {
             return;
         }
     }

@@ -41,7 +41,8 @@ pub(crate) use place::{Place, find_machine, host, of_openshift, place};
 pub(crate) use record::stored_state;
 pub(crate) use request::{RequestId, RequestView};
 pub(crate) use rivals::{
-    OPENSHIFT_ETCD, active, control_plane, etcd_guard, guard, has_guard, rival,
+    OPENSHIFT_ETCD, OPENSHIFT_NODE_LABEL, active, ask_guard, control_plane, etcd_guard, guard,
+    has_guard, rival,
 };
 
 use crate::{

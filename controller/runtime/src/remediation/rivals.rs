@@ -33,7 +33,7 @@ use super::{
 use crate::{api::call, cluster::ready, index::Index, object::Key};
 
 /// Every Node of OpenShift carries it.
-const OPENSHIFT_NODE_LABEL: &str = "node.openshift.io/os_id";
+pub(crate) const OPENSHIFT_NODE_LABEL: &str = "node.openshift.io/os_id";
 /// Where OpenShift's etcd lives.
 pub(crate) const OPENSHIFT_ETCD: &str = "openshift-etcd";
 /// The pods that its guard counts.
@@ -100,6 +100,15 @@ pub(crate) async fn etcd_guard(
     if !has_guard(index, place) {
         return None;
     }
+    let name = place.node.as_deref().unwrap_or_default();
+    Some(ask_guard(client, name).await)
+}
+
+/// The same about a Node of which it is known that the guard has a say.
+///
+/// # Errors
+/// It cannot be asked.
+pub(crate) async fn ask_guard(client: Client, node: &str) -> Result<EtcdGuard, String> {
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), OPENSHIFT_ETCD);
     let pods: Api<Pod> = Api::namespaced(client, OPENSHIFT_ETCD);
     let (every, guards) = (
@@ -110,11 +119,10 @@ pub(crate) async fn etcd_guard(
         call("PodDisruptionBudgets of etcd", budgets.list(&every)),
         call("guard pods of etcd", pods.list(&guards)),
     );
-    let name = place.node.as_deref().unwrap_or_default();
-    Some(match (budgets, pods) {
-        (Ok(budgets), Ok(pods)) => Ok(guard(name, &budgets.items, &pods.items)),
+    match (budgets, pods) {
+        (Ok(budgets), Ok(pods)) => Ok(guard(node, &budgets.items, &pods.items)),
         (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
-    })
+    }
 }
 
 /// It is a control-plane Node of OpenShift, whose etcd has a guard.

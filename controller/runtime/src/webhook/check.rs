@@ -3,7 +3,6 @@
 //! Must never refuse what Cluster API's webhook takes and the evaluator understands; what is only odd is
 //! a warning.
 
-use std::fmt;
 use std::time::Duration;
 
 use kube::api::DynamicObject;
@@ -12,16 +11,8 @@ use rackhand_api::{
 };
 use serde_json::Value;
 
-use super::labels::{is_key, is_value};
-
-/// A field that cannot be as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
-    /// The path of the field.
-    pub(super) field: String,
-    /// What is wrong with it, as the end of a sentence that begins with the field.
-    pub(super) problem: String,
-}
+use super::refusal::{Refusal, each_once};
+use super::selector;
 
 /// The least startup timeout but for none.
 const LEAST_STARTUP: Duration = Duration::from_secs(30);
@@ -40,29 +31,14 @@ const FLAT_CHECKS: [&str; 3] = [
 ];
 const FLAT_REMEDIATION: [&str; 3] = ["maxUnhealthy", "unhealthyRange", "remediationTemplate"];
 
-impl Refusal {
-    fn new(field: &str, problem: impl Into<String>) -> Self {
-        Self {
-            field: field.to_owned(),
-            problem: problem.into(),
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.problem)
-    }
-}
-
 /// All that is wrong with a check; `old` is what stands there before an update.
 pub(super) fn refusals(new: &DynamicObject, old: Option<&DynamicObject>) -> Vec<Refusal> {
     let spec = spec(new);
     let mut found = Vec::new();
     found.extend(cluster_name_given(spec));
     found.extend(old.and_then(|old| cluster_name_kept(spec, self::spec(old))));
-    found.extend(selector_parses(spec));
-    found.extend(selector_not_empty(spec));
+    found.extend(selector::parses(spec));
+    found.extend(selector::not_empty(spec));
     found.extend(selector_of_cluster(spec));
     found.extend(one_shape(spec));
     found.extend(own_conditions(spec));
@@ -71,13 +47,7 @@ pub(super) fn refusals(new: &DynamicObject, old: Option<&DynamicObject>) -> Vec<
     if let Err(error) = MachineHealthCheckView::from_dynamic(new) {
         found.extend(unreadable(&error.field, &error.problem));
     }
-    let mut once: Vec<Refusal> = Vec::new();
-    for refusal in found {
-        if !once.iter().any(|known| known.field == refusal.field) {
-            once.push(refusal);
-        }
-    }
-    once
+    each_once(found)
 }
 
 /// What is taken, but hardly meant.
@@ -111,60 +81,6 @@ fn cluster_name_given(spec: &Value) -> Option<Refusal> {
 fn cluster_name_kept(spec: &Value, old: &Value) -> Option<Refusal> {
     (spec.get("clusterName") != old.get("clusterName"))
         .then(|| Refusal::new("spec.clusterName", "cannot be changed"))
-}
-
-/// The names and values of a selector's labels are such as labels have.
-fn selector_parses(spec: &Value) -> Option<Refusal> {
-    let refuse = |field: &str, problem: String| Some(Refusal::new(field, problem));
-    let labels = spec
-        .pointer("/selector/matchLabels")
-        .and_then(Value::as_object);
-    for (key, value) in labels.into_iter().flatten() {
-        if !is_key(key) {
-            return refuse(
-                "spec.selector.matchLabels",
-                format!("{key:?} is not a label's name"),
-            );
-        }
-        if value.as_str().is_some_and(|value| !is_value(value)) {
-            return refuse(
-                "spec.selector.matchLabels",
-                format!("{value} at {key:?} is not a label's value"),
-            );
-        }
-    }
-    let demands = spec
-        .pointer("/selector/matchExpressions")
-        .and_then(Value::as_array);
-    for demand in demands.into_iter().flatten() {
-        let field = "spec.selector.matchExpressions";
-        let key = demand
-            .get("key")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        if !is_key(key) {
-            return refuse(field, format!("{key:?} is not a label's name"));
-        }
-        let values = demand.get("values").and_then(Value::as_array);
-        for value in values.into_iter().flatten().filter_map(Value::as_str) {
-            if !is_value(value) {
-                return refuse(field, format!("{value:?} is not a label's value"));
-            }
-        }
-    }
-    None
-}
-
-/// An empty selector would select every Machine.
-fn selector_not_empty(spec: &Value) -> Option<Refusal> {
-    let labels = spec
-        .pointer("/selector/matchLabels")
-        .and_then(Value::as_object);
-    let demands = spec
-        .pointer("/selector/matchExpressions")
-        .and_then(Value::as_array);
-    let empty = labels.is_none_or(serde_json::Map::is_empty) && demands.is_none_or(Vec::is_empty);
-    empty.then(|| Refusal::new("spec.selector", "must not be empty"))
 }
 
 /// A selector cannot reach for another cluster.

@@ -8,15 +8,17 @@ use rackhand_api::names::{groups, kinds};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{check, defaults};
+use super::{check, defaults, nodes, refusal::Refusal};
 
-/// Which of the two webhooks is asked.
+/// Which webhook is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hook {
-    /// Yes or no.
+    /// Yes or no about a MachineHealthCheck.
     Validate,
-    /// What is filled in.
+    /// What is filled in of one.
     Mutate,
+    /// Yes or no about a NodeHealthCheck.
+    ValidateNodes,
 }
 
 /// Why there is no answer at all.
@@ -77,22 +79,30 @@ pub(super) fn answer(hook: Hook, body: &[u8]) -> Result<Value, BadRequest> {
 }
 
 fn decide(hook: Hook, request: &Request) -> Result<Value, String> {
+    let old = || object(hook, request.old_object.as_ref());
+    if hook == Hook::ValidateNodes && request.operation == "DELETE" {
+        let old = old()?.ok_or("the request holds no object")?;
+        return Ok(match nodes::deletion(&old) {
+            Some(why) => denied(403, "Forbidden", &format!("{} {why}", about(hook, &old))),
+            None => json!({ "allowed": true }),
+        });
+    }
     if !["CREATE", "UPDATE"].contains(&request.operation.as_str()) {
         return Ok(json!({ "allowed": true }));
     }
-    let new = object(request.object.as_ref())?.ok_or("the request holds no object")?;
-    let old = object(request.old_object.as_ref())?;
+    let new = object(hook, request.object.as_ref())?.ok_or("the request holds no object")?;
+    let old = old()?;
     // What is on its way out must be able to lose its finalizers.
     if new.metadata.deletion_timestamp.is_some() {
         return Ok(json!({ "allowed": true }));
     }
     Ok(match hook {
         Hook::Mutate => mutated(&new),
-        Hook::Validate => validated(&new, old.as_ref()),
+        Hook::Validate | Hook::ValidateNodes => validated(hook, &new, old.as_ref()),
     })
 }
 
-fn object(value: Option<&Value>) -> Result<Option<DynamicObject>, String> {
+fn object(hook: Hook, value: Option<&Value>) -> Result<Option<DynamicObject>, String> {
     let Some(value) = value.filter(|value| !value.is_null()) else {
         return Ok(None);
     };
@@ -103,11 +113,11 @@ fn object(value: Option<&Value>) -> Result<Option<DynamicObject>, String> {
         .api_version
         .split_once('/')
         .map_or("", |(group, _)| group);
-    if types.kind != kinds::MACHINE_HEALTH_CHECK || group != groups::CLUSTER_API {
+    if types.kind != hook.kind() || group != hook.group() {
         return Err(format!(
             "this webhook is for {} of {}, not for {} of {}",
-            kinds::MACHINE_HEALTH_CHECK,
-            groups::CLUSTER_API,
+            hook.kind(),
+            hook.group(),
             types.kind,
             types.api_version
         ));
@@ -115,30 +125,29 @@ fn object(value: Option<&Value>) -> Result<Option<DynamicObject>, String> {
     Ok(Some(object))
 }
 
-fn validated(new: &DynamicObject, old: Option<&DynamicObject>) -> Value {
+fn validated(hook: Hook, new: &DynamicObject, old: Option<&DynamicObject>) -> Value {
     // A spec that stands there already is not judged again: labels and annotations of an old check
     // must remain changeable.
     let unchanged = old.is_some_and(|old| old.data.get("spec") == new.data.get("spec"));
     if unchanged {
         return json!({ "allowed": true });
     }
-    let refusals = check::refusals(new, old);
+    let (refusals, warnings): (Vec<Refusal>, Vec<String>) = match hook {
+        Hook::ValidateNodes => (nodes::refusals(new, old), nodes::warnings(new)),
+        Hook::Validate | Hook::Mutate => (check::refusals(new, old), check::warnings(new)),
+    };
     if refusals.is_empty() {
-        return with_warnings(json!({ "allowed": true }), check::warnings(new));
+        return with_warnings(json!({ "allowed": true }), warnings);
     }
-    let name = new
-        .metadata
-        .name
-        .as_deref()
-        .or(new.metadata.generate_name.as_deref());
     let why: Vec<String> = refusals.iter().map(ToString::to_string).collect();
-    let message = format!(
-        "{} {:?} is invalid: {}",
-        kinds::MACHINE_HEALTH_CHECK,
-        name.unwrap_or_default(),
-        why.join("; ")
-    );
+    let message = format!("{} is invalid: {}", about(hook, new), why.join("; "));
     denied(422, "Invalid", &message)
+}
+
+fn about(hook: Hook, object: &DynamicObject) -> String {
+    let meta = &object.metadata;
+    let name = meta.name.as_deref().or(meta.generate_name.as_deref());
+    format!("{} {:?}", hook.kind(), name.unwrap_or_default())
 }
 
 fn with_warnings(mut response: Value, warnings: Vec<String>) -> Value {
@@ -164,4 +173,20 @@ fn mutated(new: &DynamicObject) -> Value {
     }
     let patch = ByteString(Value::Array(operations).to_string().into_bytes());
     json!({ "allowed": true, "patchType": "JSONPatch", "patch": patch })
+}
+
+impl Hook {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Validate | Self::Mutate => kinds::MACHINE_HEALTH_CHECK,
+            Self::ValidateNodes => kinds::NODE_HEALTH_CHECK,
+        }
+    }
+
+    fn group(self) -> &'static str {
+        match self {
+            Self::Validate | Self::Mutate => groups::CLUSTER_API,
+            Self::ValidateNodes => groups::MEDIK8S,
+        }
+    }
 }

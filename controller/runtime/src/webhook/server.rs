@@ -32,9 +32,10 @@ use tokio_util::sync::CancellationToken;
 use super::review::{Hook, answer};
 use crate::config::WebhookConfig;
 
-/// Cluster API's own paths, so that a configuration that points at it fits here too.
+/// Cluster API's and medik8s' own paths, so that a configuration that points at them fits here too.
 const VALIDATE: &str = "/validate-cluster-x-k8s-io-v1beta2-machinehealthcheck";
 const MUTATE: &str = "/mutate-cluster-x-k8s-io-v1beta2-machinehealthcheck";
+const VALIDATE_NODES: &str = "/validate-remediation-medik8s-io-v1alpha1-nodehealthcheck";
 /// Two objects, each as large as etcd takes it, and something around them.
 const BODY_LIMIT: usize = 8 << 20;
 /// Connections at one time: the API servers of one cluster keep a few each.
@@ -167,6 +168,7 @@ fn app() -> Router {
     Router::new()
         .route(VALIDATE, hook(Hook::Validate))
         .route(MUTATE, hook(Hook::Mutate))
+        .route(VALIDATE_NODES, hook(Hook::ValidateNodes))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
 }
 

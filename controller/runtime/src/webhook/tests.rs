@@ -1,5 +1,7 @@
 //! AdmissionReview bodies and the answers to them.
 
+mod nodes;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -367,7 +369,7 @@ fn any_field() -> impl Strategy<Value = &'static str> {
 proptest! {
     #[test]
     fn any_bytes_are_answered(body in proptest::collection::vec(any::<u8>(), 0..200)) {
-        for hook in [Hook::Validate, Hook::Mutate] {
+        for hook in [Hook::Validate, Hook::Mutate, Hook::ValidateNodes] {
             prop_assert!(answer(hook, &body).is_err());
         }
     }

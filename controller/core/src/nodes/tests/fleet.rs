@@ -36,14 +36,16 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
         -400..400_i64,
         exclusion,
         any::<(bool, bool, bool)>(),
+        proptest::bool::weighted(0.1),
     )
         .prop_map(
-            |(name, ready, since, exclusion, (control_plane, confirmed, joined))| {
+            |(name, ready, since, exclusion, (control_plane, confirmed, joined), changing)| {
                 let mut facts = node(&name, ready, at(since));
                 facts.created = Some(at(since));
                 facts.control_plane = control_plane && name.as_str() < "n3";
                 facts.exclusion = exclusion;
                 facts.confirmed = confirmed;
+                facts.reconfiguring = changing;
                 if !joined {
                     facts.conditions[0].reason = "NodeStatusNeverUpdated".into();
                 }
@@ -53,7 +55,7 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
 }
 
 fn requests() -> impl Strategy<Value = Request> {
-    let template = prop_oneof![Just("a"), Just("b")];
+    let template = prop_oneof![3 => Just("a"), 3 => Just("b"), 1 => Just("named-no-more")];
     let flags = any::<(bool, bool, bool, bool)>();
     let maybe = proptest::option::of(-400..400_i64);
     (
@@ -88,20 +90,24 @@ fn outsides() -> impl Strategy<Value = Outside> {
         proptest::option::of(names()),
         proptest::option::of(names()),
         names(),
+        proptest::bool::weighted(0.2),
     )
-        .prop_map(|(disabled, creating, elsewhere, leased)| Outside {
-            disabled: disabled.then(|| Disabled {
-                reason: "RemediationTemplateNotFound",
-                message: "gone".into(),
-            }),
-            creating: creating.into_iter().collect(),
-            elsewhere: elsewhere
-                .map(|n| (n, "other".to_owned()))
-                .into_iter()
-                .collect(),
-            blocked: BTreeMap::new(),
-            leases: BTreeMap::from([(leased, at(10))]),
-        })
+        .prop_map(
+            |(disabled, creating, elsewhere, leased, upgrading)| Outside {
+                upgrading: upgrading.then(|| "it is".to_owned()),
+                disabled: disabled.then(|| Disabled {
+                    reason: "RemediationTemplateNotFound",
+                    message: "gone".into(),
+                }),
+                creating: creating.into_iter().collect(),
+                elsewhere: elsewhere
+                    .map(|n| (n, "other".to_owned()))
+                    .into_iter()
+                    .collect(),
+                blocked: BTreeMap::new(),
+                leases: BTreeMap::from([(leased, at(10))]),
+            },
+        )
 }
 
 fn events() -> impl Strategy<Value = Event> {
@@ -146,6 +152,24 @@ fn checks() -> impl Strategy<Value = Check> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn a_node_is_unhealthy_when_the_first_of_its_onsets_is_over(
+        check in checks(),
+        facts in facts(),
+        now in 0..2000_i64,
+    ) {
+        let until = onsets(&check, &facts).into_iter().map(|onset| onset.until).min();
+        let expected = match until {
+            None => Class::Healthy,
+            Some(until) if until < at(now) => {
+                prop_assert!(matches!(classify(&check, &facts, at(now)), Class::Matching(_)));
+                return Ok(());
+            }
+            until => Class::Soon(until),
+        };
+        prop_assert_eq!(classify(&check, &facts, at(now)), expected);
+    }
 
     #[test]
     fn a_fleet_decides_as_a_look_at_everything_does(

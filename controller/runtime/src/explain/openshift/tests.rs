@@ -1,5 +1,6 @@
 //! What an operator reads about a check of OpenShift.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
@@ -83,7 +84,7 @@ fn fleet(annotations: &Value, spec: &Value) -> Vec<Value> {
 fn asked(objects: &[Value], group: Option<CheckGroup>) -> Result<CheckExplanation, String> {
     let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
     let files = [("dump.yaml".to_owned(), documents.join("\n---\n"))];
-    let now = "2026-08-01T02:10:00Z".parse().unwrap();
+    let now = Timestamp::constant(1_785_550_200, 0);
     let mode = HealthChecks::Auto;
     explain_check_files(&files, Some("workers"), None, group, mode, now).map_err(|e| e.to_string())
 }

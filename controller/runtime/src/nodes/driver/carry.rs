@@ -16,6 +16,7 @@ use crate::{
     health::is_our_crd,
     nodes::{
         actions::{Errand, Outcome},
+        seen::KnownNode,
         status, templates,
     },
 };
@@ -75,10 +76,11 @@ impl Driver {
             return;
         }
         let (check, references) = (watched.check.clone(), watched.references.clone());
+        let openshift = self.openshift.is_there();
         let (context, name) = (self.context.clone(), name.to_owned());
         let what = UnderWay::Templates(name.clone(), check.clone());
         self.spawn(what, async move {
-            let found = templates::look(&context, &check, &references).await;
+            let found = templates::look(&context, &check, &references, openshift).await;
             Done::Templates(name, check, found)
         });
     }
@@ -105,15 +107,14 @@ impl Driver {
             // From here on it may exist.
             self.creating.insert(item.1.clone(), item.0.clone());
         }
+        let node = self.nodes.get(&item.1);
         let errand = Errand {
             context: self.context.clone(),
             check: watched.check.clone(),
             references: watched.references.clone(),
-            uid: self
-                .nodes
-                .get(&item.1)
-                .map(|node| node.uid.clone())
-                .unwrap_or_default(),
+            uid: node.map(|node| node.uid.clone()).unwrap_or_default(),
+            machine: node.and_then(|node| node.machine.clone()),
+            openshift: self.openshift.is_there() || node.is_some_and(KnownNode::is_of_openshift),
             node: item.1.clone(),
         };
         self.busy.insert(item.clone());

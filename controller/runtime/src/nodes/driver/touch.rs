@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
@@ -12,18 +12,22 @@ use rackhand_api::{
     names::DRY_RUN_ANNOTATION,
     views::{NodeHealthCheckView, NodeTemplateRef},
 };
-use rackhand_core::nodes::{Fleet, Memory, RequestId};
+use rackhand_core::nodes::{Check, Fleet, Memory, RequestId};
 
-use super::{Driver, KindWatch, Watched};
+use super::{Driver, KindWatch, Timer, Watched};
 use crate::{
     health::evaluates,
     nodes::{
+        openshift::{Fact, OpenShift},
         rules, seen,
         seen::KnownNode,
         watches::{self, News, Requests},
     },
     object::Key,
 };
+
+/// What is not known of OpenShift after this time cannot be read.
+const LEARNS: Duration = Duration::from_secs(10);
 
 /// The kind of remediations that a template makes, where they are made.
 pub(super) fn requests_of(template: &NodeTemplateRef) -> Requests {
@@ -32,6 +36,23 @@ pub(super) fn requests_of(template: &NodeTemplateRef) -> Requests {
         kind: template.request_kind().to_owned(),
         namespace: template.namespace.clone(),
     }
+}
+
+/// The kinds of remediations that a check has or may have: those of its templates, and those that it
+/// has made from others.
+pub(super) fn kinds_of(watched: &Watched) -> BTreeSet<Requests> {
+    let made = watched.memory.nodes.values().flat_map(|e| &e.tried);
+    let made = made.map(|tried| Requests {
+        api_version: tried.id.api_version.clone(),
+        kind: tried.id.kind.clone(),
+        namespace: tried.id.namespace.clone(),
+    });
+    watched
+        .references
+        .iter()
+        .map(requests_of)
+        .chain(made)
+        .collect()
 }
 
 fn version(object: &DynamicObject) -> Option<u64> {
@@ -68,6 +89,19 @@ impl Driver {
             News::Request(object) => self.put_request(&object),
             News::RequestGone(of, key) => self.drop_request(&id(&of, key)),
             News::RequestList(of, keys) => self.requests_listed(&of, &keys),
+            News::Fact(fact, object) => self.learn(|known| known.put(fact, *object)),
+            News::FactGone(fact, key) => self.learn(|known| known.remove(fact, key)),
+            News::Facts(fact, keys) => self.learn(|known| known.listed(fact, &keys)),
+        }
+    }
+
+    /// Takes in what is said of the whole cluster.
+    fn learn(&mut self, change: impl FnOnce(&mut OpenShift)) {
+        let spared = self.openshift.spares_terminating();
+        change(&mut self.openshift);
+        self.dirty.extend(self.watched.keys().cloned());
+        if self.openshift.spares_terminating() != spared {
+            self.read_checks();
         }
     }
 
@@ -114,7 +148,8 @@ impl Driver {
             self.drop_check(name);
             return;
         }
-        let check = Arc::new(rules::check(&view));
+        let spares = self.openshift.spares_terminating();
+        let check = Arc::new(rules::check(&view, spares));
         let dry_run = view.meta.is_annotated_true(DRY_RUN_ANNOTATION);
         self.dirty.insert(name.to_owned());
         let mut memory = None;
@@ -129,21 +164,21 @@ impl Driver {
             memory = Some(std::mem::take(&mut watched.memory));
         }
         let memory = memory.unwrap_or_else(|| rules::memory(&view));
-        self.begin(name, object, &view, memory, dry_run);
+        self.begin(object, &view, check, memory, dry_run);
     }
 
     /// Evaluates a check from now on, or by other rules.
     fn begin(
         &mut self,
-        name: &str,
         object: Arc<DynamicObject>,
         view: &NodeHealthCheckView,
+        check: Arc<Check>,
         memory: Memory,
         dry_run: bool,
     ) {
-        let check = rules::check(view);
+        let name = view.meta.name.as_str();
         let now = Timestamp::now();
-        let mut fleet = Fleet::new(check.clone(), now);
+        let mut fleet = Fleet::new(Check::clone(&check), now);
         for node in self.nodes.values() {
             let selected = view.selector.matches(&node.labels);
             fleet.put_node(node.facts.clone(), selected, now);
@@ -159,7 +194,7 @@ impl Driver {
         let watched = Watched {
             object,
             selector: view.selector.clone(),
-            check: Arc::new(check),
+            check,
             references: rules::templates(view).into(),
             fleet,
             memory,
@@ -178,6 +213,12 @@ impl Driver {
             let (context, news) = (self.context.clone(), self.news.clone());
             self.watches
                 .spawn(watches::nodes(context, news, self.stop.clone()));
+            for fact in Fact::ALL {
+                let (context, news) = (self.context.clone(), self.news.clone());
+                self.watches
+                    .spawn(watches::facts(context, fact, news, self.stop.clone()));
+            }
+            self.later(LEARNS, Timer::Facts);
         }
         self.watch_kinds();
         self.look_at_templates(name);
@@ -196,8 +237,7 @@ impl Driver {
 
     /// Watches the kinds that checks name, and no others.
     fn watch_kinds(&mut self) {
-        let references = self.watched.values().flat_map(|w| w.references.iter());
-        let wanted: BTreeSet<Requests> = references.map(requests_of).collect();
+        let wanted: BTreeSet<Requests> = self.watched.values().flat_map(kinds_of).collect();
         let unwanted = self.kinds.keys().filter(|kind| !wanted.contains(*kind));
         let unwanted: Vec<Requests> = unwanted.cloned().collect();
         for kind in unwanted {

@@ -1,0 +1,440 @@
+//! What `explain nhc` says, from files.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{ExplainError, NodesExplanation, explain_nodes_files};
+use crate::config::HealthChecks;
+
+const NOW: &str = "2026-08-01T02:10:00Z";
+const OWNER: &str = "check-uid";
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn template(name: &str) -> Value {
+    json!({
+        "apiVersion": "x.y/v1", "kind": "XRemediationTemplate",
+        "metadata": {
+            "name": name, "namespace": "ns",
+            "annotations": { "remediation.medik8s.io/multiple-templates-support": "" },
+        },
+        "spec": { "template": { "spec": {} } },
+    })
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "apiVersion": "x.y/v1", "kind": "XRemediationTemplate", "name": name, "namespace": "ns" })
+}
+
+/// Tries `quick` for five minutes, then `full` for half an hour.
+fn check(more: Value) -> Value {
+    let step = |name: &str, order: i64, timeout: &str| json!({ "remediationTemplate": reference(name), "order": order, "timeout": timeout });
+    let mut spec = json!({
+        "selector": { "matchLabels": { "pool": "a" } },
+        "minHealthy": "51%",
+        "escalatingRemediations": [step("full", 2, "30m"), step("quick", 1, "5m")],
+    });
+    spec.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    json!({
+        "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
+        "metadata": { "name": "workers", "uid": OWNER }, "spec": spec,
+        "status": {
+            "phase": "Enabled", "reason": "the check is enabled, nothing is being remediated",
+        },
+    })
+}
+
+fn node(name: &str, ready: &str, since: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "uid": name, "labels": { "pool": "a" } },
+        "status": { "conditions": [
+            { "type": "Ready", "status": ready, "reason": "Said", "lastTransitionTime": since },
+        ]},
+    })
+}
+
+fn good(name: &str) -> Value {
+    node(name, "True", "2026-08-01T00:00:00Z")
+}
+
+fn remediation(node: &str, template: &str, created: &str) -> Value {
+    json!({
+        "apiVersion": "x.y/v1", "kind": "XRemediation",
+        "metadata": {
+            "name": format!("{node}-{template}"), "namespace": "ns", "creationTimestamp": created,
+            "uid": format!("{node}-{template}"),
+            "annotations": {
+                "remediation.medik8s.io/node-name": node,
+                "remediation.medik8s.io/template-name": template,
+            },
+            "ownerReferences": [{
+                "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
+                "name": "workers", "uid": OWNER,
+            }],
+        },
+    })
+}
+
+fn crd() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "nodehealthchecks.remediation.medik8s.io",
+            "labels": { "rackhand.dev/crd": "true" },
+        },
+    })
+}
+
+fn asked(
+    objects: &[Value],
+    name: Option<&str>,
+    now: &str,
+) -> Result<NodesExplanation, ExplainError> {
+    let text = json!({ "kind": "List", "items": objects }).to_string();
+    let files = [("dump.yaml".to_owned(), text)];
+    explain_nodes_files(&files, name, HealthChecks::All, at(now))
+}
+
+fn explained(mut objects: Vec<Value>, now: &str) -> NodesExplanation {
+    objects.extend([template("quick"), template("full"), crd()]);
+    asked(&objects, None, now).unwrap()
+}
+
+fn of<'a>(e: &'a NodesExplanation, node: &str) -> &'a super::NodeExplanation {
+    e.nodes.iter().find(|n| n.node == node).unwrap()
+}
+
+#[test]
+fn each_node_has_a_verdict_its_cause_and_its_time() {
+    let e = explained(
+        vec![
+            check(json!({})),
+            good("a"),
+            good("b"),
+            good("c"),
+            node("d", "Unknown", "2026-08-01T02:00:00Z"),
+            node("e", "False", "2026-08-01T02:08:00Z"),
+        ],
+        NOW,
+    );
+    assert!(e.acts && e.notes.is_empty(), "{:?}", e.notes);
+    let (d, e5) = (of(&e, "d"), of(&e, "e"));
+    assert_eq!(
+        (d.verdict, d.since),
+        ("unhealthy", Some(at("2026-08-01T02:00:00Z")))
+    );
+    assert!(d.why.contains("condition Ready is Unknown"), "{}", d.why);
+    assert!(
+        d.does
+            .contains("makes a XRemediation for Node d (step 1 of 2, template quick), for 5m"),
+        "{}",
+        d.does
+    );
+    assert_eq!(
+        (e5.verdict, e5.until),
+        ("suspect", Some(at("2026-08-01T02:13:00Z")))
+    );
+    assert_eq!(e5.does, "nothing");
+    let order: Vec<_> = e.nodes.iter().map(|n| n.node.as_str()).collect();
+    assert_eq!(order, ["d", "e", "a", "b", "c"], "trouble first");
+    let limit = &e.limit;
+    assert_eq!(
+        (limit.observed, limit.healthy, limit.needed),
+        (5, 3, Some(3))
+    );
+    assert!(limit.allowed);
+    for part in [
+        "5 Nodes selected, 3 healthy; not: d (unhealthy), e (suspect).",
+        "minHealthy is 51% of 5, rounded up 3: remediation is allowed; 0 more may fail",
+    ] {
+        assert!(
+            limit.words.contains(part),
+            "{part:?} is missing in {}",
+            limit.words
+        );
+    }
+    let next = e.next.as_ref().unwrap();
+    assert_eq!(next.at, at("2026-08-01T02:13:00.001Z"));
+    assert!(
+        next.words.contains("Node e becomes unhealthy"),
+        "{}",
+        next.words
+    );
+}
+
+#[test]
+fn each_remediation_has_its_step_and_its_end() {
+    let mut timed_out = remediation("d", "quick", "2026-08-01T02:00:00Z");
+    timed_out["metadata"]["annotations"]["remediation.medik8s.io/nhc-timed-out"] =
+        json!("2026-08-01T02:05:00Z");
+    let e = explained(
+        vec![
+            check(json!({})),
+            good("a"),
+            good("b"),
+            node("d", "Unknown", "2026-08-01T01:50:00Z"),
+            timed_out,
+            remediation("d", "full", "2026-08-01T02:05:01Z"),
+        ],
+        NOW,
+    );
+    assert_eq!(e.phase, "Remediating");
+    let steps = &of(&e, "d").remediations;
+    assert_eq!(
+        (steps[0].step.as_deref(), steps[0].state),
+        (Some("1 of 2"), "timedOut")
+    );
+    assert_eq!(
+        (steps[1].step.as_deref(), steps[1].state),
+        (Some("2 of 2"), "running")
+    );
+    assert_eq!(steps[1].until, Some(at("2026-08-01T02:35:01Z")));
+    assert!(
+        of(&e, "d").does.contains("renews the Lease"),
+        "{}",
+        of(&e, "d").does
+    );
+    assert!(
+        e.recorded.as_deref().unwrap().starts_with("Enabled: "),
+        "{:?}",
+        e.recorded
+    );
+    let text = e.to_string();
+    for part in [
+        "NodeHealthCheck workers: Remediating, at 2026-08-01T02:10:00Z",
+        "then by    1. a XRemediation from template ns/quick (x.y/v1), for 5m",
+        "XRemediation ns/d-full, step 2 of 2: running until 02:35:01Z (in 25m01s)",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+    // Asked for later, the last step is over too.
+    let later = explained(
+        vec![
+            check(json!({})),
+            good("a"),
+            good("b"),
+            node("d", "Unknown", "2026-08-01T01:50:00Z"),
+            remediation("d", "quick", "2026-08-01T02:00:00Z"),
+        ],
+        "2026-08-01T02:06:00Z",
+    );
+    let due = later.due.join("; ");
+    assert!(
+        due.contains("tells XRemediation ns/d-quick to stop") && due.contains("template full"),
+        "{due}"
+    );
+}
+
+#[test]
+fn a_closed_limit_and_a_storm_say_what_they_wait_for() {
+    let mut stormy = check(json!({ "stormCooldownDuration": "10m" }));
+    let nodes = [
+        good("a"),
+        node("d", "Unknown", "2026-08-01T01:50:00Z"),
+        node("e", "Unknown", "2026-08-01T01:50:00Z"),
+    ];
+    let with = |check: &Value, nodes: &[Value]| explained([&[check.clone()], nodes].concat(), NOW);
+    let e = with(&stormy, &nodes);
+    assert!(!e.limit.allowed);
+    assert!(
+        e.limit
+            .words
+            .contains("1 is less than 2, remediation is NOT allowed"),
+        "{}",
+        e.limit.words
+    );
+    assert_eq!(e.storm.as_ref().unwrap().state, "active");
+    let does = &of(&e, "d").does;
+    assert!(
+        does.starts_with("nothing is begun: 1 of 3 selected Nodes are healthy"),
+        "{does}"
+    );
+    stormy["status"]["conditions"] = json!([
+        { "type": "StormActive", "status": "True", "reason": "HealthyNodeThresholdChange",
+          "lastTransitionTime": "2026-08-01T02:00:00Z" },
+        { "type": "StormCooldownActive", "status": "True", "reason": "HealthyNodeThresholdChange",
+          "lastTransitionTime": "2026-08-01T02:04:00Z" },
+    ]);
+    let e = with(&stormy, &[good("a"), good("b"), nodes[1].clone()]);
+    let storm = e.storm.as_ref().unwrap();
+    assert_eq!(
+        (storm.state, storm.until),
+        ("cooldown", Some(at("2026-08-01T02:14:00Z")))
+    );
+    let next = e.next.as_ref().unwrap();
+    assert_eq!(next.at, at("2026-08-01T02:14:00Z"));
+    assert!(
+        next.words.contains("remediation is allowed again") && next.words.contains("for Node d"),
+        "{}",
+        next.words
+    );
+}
+
+#[test]
+fn who_else_works_on_a_node_is_named() {
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": "node-d", "namespace": "medik8s-leases" },
+        "spec": {
+            "holderIdentity": "somebody", "renewTime": "2026-08-01T02:09:00.000000Z",
+            "leaseDurationSeconds": 300,
+        },
+    });
+    let bad = node("d", "Unknown", "2026-08-01T01:50:00Z");
+    let e = explained(
+        vec![check(json!({})), good("a"), good("b"), bad, lease],
+        NOW,
+    );
+    let does = &of(&e, "d").does;
+    assert_eq!(does, "nothing is begun: its Lease is held by somebody");
+    assert_eq!(e.next.unwrap().at, at("2026-08-01T02:14:00Z"));
+}
+
+#[test]
+fn pauses_missing_templates_and_openshift_are_said() {
+    let bad = || node("d", "Unknown", "2026-08-01T01:50:00Z");
+    let e = explained(
+        vec![
+            check(json!({ "pauseRequests": ["new racks"] })),
+            good("a"),
+            good("b"),
+            bad(),
+        ],
+        NOW,
+    );
+    assert_eq!(
+        (e.phase, e.reason.as_str()),
+        ("Paused", "the check is paused: new racks")
+    );
+    assert!(of(&e, "d").does.contains("the check is paused: new racks"));
+    let version = json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+        "metadata": { "name": "version" },
+        "status": { "conditions": [{ "type": "Progressing", "status": "True" }] },
+    });
+    let e = explained(
+        vec![check(json!({})), good("a"), good("b"), bad(), version],
+        NOW,
+    );
+    let does = &of(&e, "d").does;
+    assert!(
+        does.contains("ClusterVersion version is Progressing"),
+        "{does}"
+    );
+    let machines = json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck",
+        "metadata": { "name": "m", "namespace": "openshift-machine-api" },
+        "spec": { "unhealthyConditions": [{ "type": "Ready" }] },
+    });
+    let e = explained(vec![check(json!({})), good("a"), bad(), machines], NOW);
+    assert_eq!(e.phase, "Disabled");
+    assert!(
+        e.reason
+            .contains("MachineHealthCheck openshift-machine-api/m"),
+        "{}",
+        e.reason
+    );
+    // Without the annotation its templates cannot stand together.
+    let mut bare = template("quick");
+    bare["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("annotations");
+    let e = asked(&[check(json!({})), good("a"), bare, crd()], None, NOW).unwrap();
+    assert_eq!(e.phase, "Disabled");
+    assert!(
+        e.notes
+            .iter()
+            .any(|n| n.contains("ns/full is not in the files")),
+        "{:?}",
+        e.notes
+    );
+}
+
+#[test]
+fn a_check_that_is_not_rackhands_says_what_it_would_do() {
+    let mut dry = check(json!({}));
+    dry["metadata"]["annotations"] = json!({ "rackhand.dev/dry-run": "true" });
+    let e = explained(
+        vec![
+            dry,
+            good("a"),
+            good("b"),
+            node("d", "Unknown", "2026-08-01T01:50:00Z"),
+        ],
+        NOW,
+    );
+    assert!(!e.acts && e.not_acting[0].contains("dry run"));
+    assert!(e.recorded.is_none() && e.due[0].contains("for Node d"));
+    assert!(
+        e.to_string()
+            .contains("what follows is what it would do otherwise")
+    );
+    let text = json!({ "kind": "List", "items": [check(json!({})), good("a")] }).to_string();
+    let files = [("f".to_owned(), text)];
+    let e = explain_nodes_files(&files, None, HealthChecks::None, at(NOW)).unwrap();
+    assert!(e.not_acting[0].contains("--health-checks=none"));
+}
+
+#[test]
+fn a_node_that_is_gone_and_one_that_is_not_selected_are_shown_while_they_have_a_remediation() {
+    let mut other = good("other");
+    other["metadata"]["labels"] = json!({});
+    let mut left = good("left");
+    left["metadata"]["labels"] = json!({});
+    let e = explained(
+        vec![
+            check(json!({})),
+            good("a"),
+            other,
+            left,
+            remediation("gone", "quick", "2026-08-01T02:09:00Z"),
+            remediation("left", "quick", "2026-08-01T02:09:00Z"),
+        ],
+        NOW,
+    );
+    let names: Vec<_> = e
+        .nodes
+        .iter()
+        .map(|n| (n.node.as_str(), n.verdict))
+        .collect();
+    assert_eq!(
+        names,
+        [("gone", "gone"), ("left", "healthy"), ("a", "healthy")]
+    );
+    assert!(
+        of(&e, "gone")
+            .does
+            .contains("deletes XRemediation ns/gone-quick")
+    );
+    assert_eq!(of(&e, "left").why, "not selected any more");
+}
+
+#[test]
+fn what_is_asked_for_and_not_there_is_answered_with_what_is() {
+    let said =
+        |objects: &[Value], name: Option<&str>| asked(objects, name, NOW).unwrap_err().to_string();
+    let mut second = check(json!({}));
+    second["metadata"]["name"] = json!("masters");
+    let both = [check(json!({})), second];
+    assert!(said(&both, None).contains("several checks, name one; there are: masters, workers"));
+    assert!(said(&both, Some("x")).contains("no NodeHealthCheck x; there are: masters, workers"));
+    assert!(said(&[], None).contains("hold no NodeHealthCheck"));
+    let odd = check(json!({ "minHealthy": "half" }));
+    assert!(said(&[odd], None).contains("does not read"));
+    assert!(asked(&both, Some("masters"), NOW).is_ok());
+}
+
+#[test]
+fn json_and_yaml_say_the_same() {
+    let e = explained(vec![check(json!({})), good("a")], NOW);
+    let json: Value = serde_json::from_str(&e.to_json()).unwrap();
+    let yaml: Value = serde_saphyr::from_str(&e.to_yaml()).unwrap();
+    assert_eq!(json, yaml);
+    assert_eq!(json["nodes"][0]["countsAsHealthy"], true);
+}

@@ -1,0 +1,568 @@
+//! The driver against an API server of a few lines: what is asked of it, how often, and in what order.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use http::{Method, Request as Asked, Response, StatusCode};
+use kube::{Client, api::DynamicObject, client::Body};
+use parking_lot::Mutex;
+use rackhand_core::lease::LeaseConfig;
+use serde_json::{Value, json};
+use tokio::{sync::watch, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{
+    config::HealthChecks,
+    events::Events,
+    leader::Leader,
+    metrics::Metrics,
+    nodes::{Context, seen::WireNode},
+    object::Served,
+    writer::{Lane, Writer},
+};
+
+const ENOUGH: Duration = Duration::from_secs(30);
+/// Nothing is under way where nothing happens for so long.
+const QUIET: Duration = Duration::from_millis(150);
+const TEMPLATES: &str = "/apis/x.y/v1/namespaces/ns/xremediationtemplates/";
+const REQUESTS: &str = "/apis/x.y/v1/namespaces/ns/xremediations";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/medik8s-leases/leases";
+
+/// What was asked, and how it is answered.
+#[derive(Default)]
+struct Told {
+    /// Method and path of every write, in their order; without Events and status.
+    writes: Vec<String>,
+    statuses: Vec<Value>,
+    nodes: BTreeMap<String, Value>,
+    /// Everything else, by its path.
+    objects: BTreeMap<String, Value>,
+    version: u64,
+    /// How many more remediations are refused, and how.
+    refusing: (u32, u16),
+    /// Remediations are not answered while this is set.
+    closed: bool,
+    /// The list of Nodes is not answered while this is set.
+    blind: bool,
+}
+
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<Told>>);
+
+fn failure(code: u16) -> (StatusCode, Value) {
+    let reason = if code == 409 { "AlreadyExists" } else { "" };
+    let status = json!({
+        "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no",
+    });
+    (StatusCode::from_u16(code).unwrap(), status)
+}
+
+fn resources(version: &str, kinds: &[(&str, &str, bool)]) -> Value {
+    let resource = |(kind, name, namespaced): &(&str, &str, bool)| {
+        json!({
+            "name": name, "kind": kind, "namespaced": namespaced, "singularName": "",
+            "verbs": ["get", "list", "watch"],
+        })
+    };
+    let list: Vec<Value> = kinds.iter().map(resource).collect();
+    json!({ "kind": "APIResourceList", "groupVersion": version, "resources": list })
+}
+
+// === impl Server ===
+
+impl Server {
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Asked<Body>| {
+            let server = server.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+                let path = parts.uri.path().to_owned();
+                if parts.uri.query().is_some_and(|q| q.contains("watch=")) {
+                    // The test tells by itself what has changed.
+                    std::future::pending::<()>().await;
+                }
+                let held = |told: &Told| {
+                    (told.closed && parts.method == Method::POST && path == REQUESTS)
+                        || (told.blind && path == "/api/v1/nodes")
+                };
+                while held(&server.0.lock()) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                let (status, answer) = server.answer(&parts.method, &path, body);
+                let answer = Body::from(answer.to_string().into_bytes());
+                let response = Response::builder().status(status).body(answer)?;
+                Ok::<_, tower::BoxError>(response)
+            }
+        });
+        Client::new(service, "ns")
+    }
+
+    fn answer(&self, method: &Method, path: &str, mut body: Value) -> (StatusCode, Value) {
+        let mut told = self.0.lock();
+        let ok = |value: Value| (StatusCode::OK, value);
+        let group = |name: &str, version: &str| {
+            let version =
+                json!({ "groupVersion": format!("{name}/{version}"), "version": version });
+            json!({ "name": name, "versions": [version], "preferredVersion": version })
+        };
+        match path {
+            "/apis" => {
+                let groups = json!([
+                    group("remediation.medik8s.io", "v1alpha1"),
+                    group("x.y", "v1")
+                ]);
+                return ok(json!({ "kind": "APIGroupList", "groups": groups }));
+            }
+            "/apis/x.y/v1" => {
+                let kinds = [
+                    ("XRemediation", "xremediations", true),
+                    ("XRemediationTemplate", "xremediationtemplates", true),
+                ];
+                return ok(resources("x.y/v1", &kinds));
+            }
+            "/apis/remediation.medik8s.io/v1alpha1" => {
+                let kinds = [("NodeHealthCheck", "nodehealthchecks", false)];
+                return ok(resources("remediation.medik8s.io/v1alpha1", &kinds));
+            }
+            "/api/v1/nodes" => {
+                let items: Vec<Value> = told.nodes.values().cloned().collect();
+                return ok(
+                    json!({ "kind": "NodeList", "metadata": { "resourceVersion": "1" }, "items": items }),
+                );
+            }
+            _ => {}
+        }
+        if *method == Method::GET {
+            if path == REQUESTS {
+                let prefix = format!("{REQUESTS}/");
+                let items = told.objects.iter().filter(|(p, _)| p.starts_with(&prefix));
+                let items: Vec<Value> = items.map(|(_, o)| o.clone()).collect();
+                return ok(
+                    json!({ "kind": "XRemediationList", "metadata": { "resourceVersion": "1" }, "items": items }),
+                );
+            }
+            return told
+                .objects
+                .get(path)
+                .map_or_else(|| failure(404), |o| ok(o.clone()));
+        }
+        told.version += 1;
+        let version = told.version.to_string();
+        if path.ends_with("/status") {
+            told.statuses.push(body["status"].clone());
+            let mut check = check("c", &json!({}));
+            check["metadata"]["resourceVersion"] = version.into();
+            check["status"] = body["status"].take();
+            return ok(check);
+        }
+        if path.contains("/events") || path.contains("/namespaces/ns/leases") {
+            if path.ends_with("leases") {
+                told.objects.insert(format!("{path}/l"), body.clone());
+            }
+            return ok(body);
+        }
+        told.writes.push(format!("{method} {path}"));
+        if *method == Method::DELETE {
+            told.objects.remove(path);
+            return ok(json!({ "kind": "Status", "status": "Success" }));
+        }
+        if path == REQUESTS && told.refusing.0 > 0 {
+            told.refusing.0 -= 1;
+            return failure(told.refusing.1);
+        }
+        let name = body["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let at = match *method {
+            Method::POST => format!("{path}/{name}"),
+            _ => path.to_owned(),
+        };
+        body["metadata"]["resourceVersion"] = version.clone().into();
+        body["metadata"]["uid"] = format!("uid-{name}-{version}").into();
+        body["metadata"]["creationTimestamp"] = Timestamp::now().to_string().into();
+        told.objects.insert(at, body.clone());
+        ok(body)
+    }
+
+    fn count(&self, what: &str) -> usize {
+        let told = self.0.lock();
+        told.writes.iter().filter(|write| *write == what).count()
+    }
+
+    fn created(&self) -> usize {
+        self.count(&format!("POST {REQUESTS}"))
+    }
+}
+
+fn check(name: &str, more: &Value) -> Value {
+    let mut spec = json!({
+        "selector": { "matchLabels": { "pool": "p" } }, "minHealthy": 0,
+        "unhealthyConditions": [{ "type": "Ready", "status": "False", "duration": "1s" }],
+        "remediationTemplate": {
+            "apiVersion": "x.y/v1", "kind": "XRemediationTemplate", "namespace": "ns", "name": "t",
+        },
+    });
+    let fields = spec.as_object_mut().unwrap();
+    fields.extend(more.as_object().unwrap().clone());
+    json!({
+        "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
+        "metadata": { "name": name, "uid": format!("uid-of-{name}"), "resourceVersion": "1" },
+        "spec": spec,
+    })
+}
+
+fn node(name: &str, ready: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "uid": name, "labels": { "pool": "p" } },
+        "status": { "conditions": [
+            { "type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z" },
+        ]},
+    })
+}
+
+/// A driver, and the server that it works on.
+struct Rig {
+    server: Server,
+    driver: Driver,
+    cancel: CancellationToken,
+}
+
+impl Rig {
+    /// Without a check, on a cluster of these Nodes.
+    async fn new(nodes: &[(&str, &str)]) -> Self {
+        let server = Server::default();
+        {
+            let mut told = server.0.lock();
+            for (name, ready) in nodes {
+                told.nodes.insert((*name).to_owned(), node(name, ready));
+            }
+            let template = json!({
+                "apiVersion": "x.y/v1", "kind": "XRemediationTemplate",
+                "metadata": { "name": "t", "namespace": "ns" },
+                "spec": { "template": { "spec": {} } },
+            });
+            told.objects.insert(format!("{TEMPLATES}t"), template);
+        }
+        let client = server.client();
+        let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
+        let lease = LeaseConfig::new(long, long / 2, short).unwrap();
+        let leader = Leader::new("me".into(), lease, &BTreeMap::new());
+        let (leads, mut leading) = watch::channel(false);
+        let cancel = CancellationToken::new();
+        let (campaign, of_leader, stop) = (leader.clone(), client.clone(), cancel.clone());
+        tokio::spawn(async move { campaign.run(&of_leader, "ns", "l", leads, stop).await });
+        leading.wait_for(|leads| *leads).await.unwrap();
+        let metrics = Metrics::new();
+        let (writer, writing) = Writer::new(&leader, metrics.clone(), Lane::Requests);
+        tokio::spawn(writing);
+        let (events, sending) = Events::new(client.clone(), &leader, writer.clone());
+        tokio::spawn(sending);
+        let mut driver = Driver::new(Arc::new(Context {
+            client,
+            served: Arc::new(Served::default()),
+            writer,
+            events,
+            metrics,
+            mode: HealthChecks::All,
+        }));
+        driver.our_crd = Some(true);
+        driver.stop = cancel.clone();
+        Self {
+            server,
+            driver,
+            cancel,
+        }
+    }
+
+    async fn with_check(nodes: &[(&str, &str)]) -> Self {
+        let mut rig = Self::new(nodes).await;
+        rig.put_check("c", &json!({}));
+        rig
+    }
+
+    fn put_check(&mut self, name: &str, more: &Value) {
+        let object: DynamicObject = serde_json::from_value(check(name, more)).unwrap();
+        self.driver.hear(News::Check(Box::new(object)));
+    }
+
+    fn put_node(&mut self, name: &str, ready: &str) {
+        let value = node(name, ready);
+        self.server
+            .0
+            .lock()
+            .nodes
+            .insert(name.to_owned(), value.clone());
+        let node: WireNode = serde_json::from_value(value).unwrap();
+        self.driver.hear(News::Node(node.into()));
+    }
+
+    /// As one round of [`Driver::run`].
+    async fn turn(&mut self) {
+        for check in std::mem::take(&mut self.driver.dirty) {
+            self.driver.evaluate(&check);
+        }
+        let next = self.driver.next();
+        tokio::select! {
+            Some(news) = self.driver.heard.recv() => self.driver.hear(news),
+            () = sleep_until(next) => self.driver.fire(),
+            Some(done) = self.driver.tasks.join_next_with_id() => self.driver.joined(done),
+        }
+    }
+
+    async fn until(&mut self, what: &str, holds: impl Fn(&Server) -> bool) {
+        let deadline = tokio::time::Instant::now() + ENOUGH;
+        while !holds(&self.server) {
+            let turn = tokio::time::timeout_at(deadline, self.turn()).await;
+            assert!(turn.is_ok(), "{what}: {:?}", self.server.0.lock().writes);
+        }
+    }
+
+    /// Until nothing happens any more.
+    async fn settle(&mut self) {
+        let deadline = tokio::time::Instant::now() + ENOUGH;
+        while timeout(QUIET, self.turn()).await.is_ok() {
+            assert!(tokio::time::Instant::now() < deadline, "it never rests");
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+#[tokio::test]
+async fn a_node_is_leased_first_and_remediated_once_and_both_end_with_it() {
+    let mut rig = Rig::with_check(&[("a", "True"), ("b", "False")]).await;
+    rig.settle().await;
+    let first: Vec<String> = rig.server.0.lock().writes.iter().take(2).cloned().collect();
+    assert_eq!(
+        first,
+        [format!("POST {LEASES}"), format!("POST {REQUESTS}")]
+    );
+    assert_eq!(rig.server.created(), 1);
+    let status = rig.server.0.lock().statuses.last().cloned().unwrap();
+    assert_eq!(status["phase"], "Remediating");
+    assert_eq!(status["unhealthyNodes"][0]["name"], "b");
+    let written = rig.server.0.lock().statuses.len();
+    rig.put_node("b", "False");
+    rig.put_check("c", &json!({}));
+    rig.settle().await;
+    assert_eq!(
+        rig.server.0.lock().statuses.len(),
+        written,
+        "nothing has changed"
+    );
+
+    rig.put_node("b", "True");
+    rig.settle().await;
+    assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b")), 1);
+    assert_eq!(rig.server.count(&format!("DELETE {LEASES}/node-b")), 1);
+    let status = rig.server.0.lock().statuses.last().cloned().unwrap();
+    assert_eq!(
+        (&status["phase"], &status["healthyNodes"]),
+        (&json!("Enabled"), &json!(2))
+    );
+}
+
+#[tokio::test]
+async fn while_one_is_being_made_no_event_makes_a_second() {
+    let mut rig = Rig::with_check(&[("b", "False")]).await;
+    rig.server.0.lock().closed = true;
+    rig.until("the Lease", |s| s.count(&format!("POST {LEASES}")) == 1)
+        .await;
+    for _ in 0..3 {
+        rig.put_node("b", "Unknown");
+        rig.put_node("b", "False");
+        rig.settle().await;
+    }
+    // A second check selects the same Node meanwhile.
+    rig.put_check("d", &json!({}));
+    rig.settle().await;
+    rig.server.0.lock().closed = false;
+    rig.until("it is made", |s| s.created() > 0).await;
+    rig.settle().await;
+    assert_eq!(rig.server.created(), 1, "{:?}", rig.server.0.lock().writes);
+}
+
+#[tokio::test]
+async fn nothing_is_done_before_everything_is_known() {
+    let mut rig = Rig::new(&[("b", "False")]).await;
+    rig.server.0.lock().blind = true;
+    rig.put_check("c", &json!({}));
+    rig.settle().await;
+    assert!(
+        rig.server.0.lock().writes.is_empty(),
+        "the Nodes are not known"
+    );
+    assert!(rig.server.0.lock().statuses.is_empty());
+    rig.server.0.lock().blind = false;
+    rig.until("it is made", |s| s.created() == 1).await;
+}
+
+#[tokio::test]
+async fn one_that_fails_is_tried_again_and_one_that_is_there_is_taken() {
+    let mut rig = Rig::with_check(&[("b", "False")]).await;
+    rig.server.0.lock().refusing = (1, 500);
+    rig.until("it is tried again", |s| s.created() == 2).await;
+    rig.settle().await;
+    assert_eq!(rig.server.created(), 2);
+    let status = rig.server.0.lock().statuses.last().cloned().unwrap();
+    assert_eq!(
+        status["unhealthyNodes"][0]["remediations"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+
+    // Made by a call whose answer was lost: it is there, and its check owns it.
+    let mut rig = Rig::new(&[("b", "False")]).await;
+    rig.server.0.lock().refusing = (1, 409);
+    rig.put_check("c", &json!({}));
+    rig.server.0.lock().closed = true;
+    rig.until("the Lease", |s| s.count(&format!("POST {LEASES}")) == 1)
+        .await;
+    let made = json!({
+        "apiVersion": "x.y/v1", "kind": "XRemediation",
+        "metadata": {
+            "name": "b", "namespace": "ns", "uid": "lost", "resourceVersion": "5",
+            "creationTimestamp": Timestamp::now().to_string(),
+            "ownerReferences": [{
+                "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
+                "name": "c", "uid": "uid-of-c",
+            }],
+        },
+    });
+    {
+        let mut told = rig.server.0.lock();
+        told.objects.insert(format!("{REQUESTS}/b"), made);
+        told.closed = false;
+    }
+    rig.settle().await;
+    assert_eq!(rig.server.created(), 1);
+    let status = rig.server.0.lock().statuses.last().cloned().unwrap();
+    let remediation = &status["unhealthyNodes"][0]["remediations"][0];
+    assert_eq!(remediation["resource"]["uid"], "lost");
+}
+
+#[tokio::test]
+async fn a_lease_of_somebody_else_is_waited_for_and_left_alone() {
+    let mut rig = Rig::new(&[("b", "False")]).await;
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": "node-b", "namespace": "medik8s-leases" },
+        "spec": {
+            "holderIdentity": "somebody", "leaseDurationSeconds": 3600,
+            "renewTime": format!("{:.6}", Timestamp::now()),
+        },
+    });
+    rig.server
+        .0
+        .lock()
+        .objects
+        .insert(format!("{LEASES}/node-b"), lease);
+    rig.put_check("c", &json!({}));
+    rig.settle().await;
+    assert!(rig.server.0.lock().writes.is_empty());
+    let watched = &rig.driver.watched["c"];
+    assert!(
+        watched.blocked["b"].1.contains("somebody"),
+        "{:?}",
+        watched.blocked
+    );
+    let status = rig.server.0.lock().statuses.last().cloned().unwrap();
+    assert_eq!(status["unhealthyNodes"], json!([{ "name": "b" }]));
+}
+
+#[tokio::test]
+async fn templates_and_openshift_disable_and_enable_again() {
+    let mut rig = Rig::new(&[("b", "False")]).await;
+    let template = rig.server.0.lock().objects.remove(&format!("{TEMPLATES}t"));
+    rig.put_check("c", &json!({}));
+    rig.settle().await;
+    let disabled = |rig: &Rig| {
+        let status = rig.server.0.lock().statuses.last().cloned().unwrap();
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        let found = conditions
+            .find(|c| c["type"] == "Disabled")
+            .cloned()
+            .unwrap();
+        (found["status"].clone(), found["reason"].clone())
+    };
+    assert_eq!(
+        disabled(&rig),
+        (json!("True"), json!("RemediationTemplateNotFound"))
+    );
+    let template = template.unwrap();
+    rig.server
+        .0
+        .lock()
+        .objects
+        .insert(format!("{TEMPLATES}t"), template);
+    let fact = super::super::openshift::Fact::MachineChecks;
+    let other: DynamicObject = serde_json::from_value(json!({
+        "metadata": { "name": "m", "namespace": "api" },
+        "spec": { "unhealthyConditions": [{ "type": "Ready" }] },
+    }))
+    .unwrap();
+    rig.driver.hear(News::Fact(fact, Box::new(other)));
+    rig.driver.look_at_templates("c");
+    rig.settle().await;
+    let conflict = json!("ConflictingMachineHealthCheckDetected");
+    assert_eq!(disabled(&rig), (json!("True"), conflict));
+    assert_eq!(rig.server.created(), 0);
+    rig.driver
+        .hear(News::FactGone(fact, crate::object::Key::new("api", "m")));
+    rig.settle().await;
+    assert_eq!(
+        disabled(&rig),
+        (json!("False"), json!("NodeHealthCheckEnabled"))
+    );
+    assert_eq!(rig.server.created(), 1);
+}
+
+#[tokio::test]
+async fn a_new_driver_goes_on_from_what_the_status_and_the_objects_say() {
+    let mut rig = Rig::new(&[("b", "False")]).await;
+    let request = |template: &str, uid: &str| {
+        json!({
+            "apiVersion": "x.y/v1", "kind": "XRemediation",
+            "metadata": {
+                "name": format!("b-{template}"), "namespace": "ns", "uid": uid, "resourceVersion": "3",
+                "creationTimestamp": Timestamp::now().to_string(),
+                "annotations": {
+                    "remediation.medik8s.io/node-name": "b",
+                    "remediation.medik8s.io/template-name": template,
+                },
+                "ownerReferences": [{
+                    "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
+                    "name": "c", "uid": "uid-of-c",
+                }],
+            },
+        })
+    };
+    // From a template that the check named before.
+    let old = request("before", "old");
+    rig.server
+        .0
+        .lock()
+        .objects
+        .insert(format!("{REQUESTS}/b-before"), old);
+    rig.put_check("c", &json!({}));
+    rig.settle().await;
+    assert_eq!(rig.server.created(), 0, "no second one beside it");
+    let status = rig.server.0.lock().statuses.last().cloned().unwrap();
+    assert_eq!(
+        status["unhealthyNodes"][0]["remediations"][0]["resource"]["uid"],
+        "old"
+    );
+    rig.put_node("b", "True");
+    rig.settle().await;
+    assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b-before")), 1);
+}

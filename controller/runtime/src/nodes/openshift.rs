@@ -1,0 +1,251 @@
+//! What is known of OpenShift: its own health checks, whether it is being upgraded, and of which form
+//! its control plane is.
+//!
+//! Must never judge: `rackhand_core::nodes` does. Off OpenShift all of it is empty.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::api::DynamicObject;
+use rackhand_api::names::{groups, kinds};
+use rackhand_core::nodes::{Beside, Disabled, MachineCheck, beside, unsupported};
+use serde_json::Value;
+
+use crate::object::Key;
+
+/// A kind that says something about the whole cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fact {
+    MachineChecks,
+    Version,
+    Infrastructure,
+}
+
+/// What is known.
+#[derive(Debug, Default)]
+pub(crate) struct OpenShift {
+    objects: BTreeMap<(Fact, Key), DynamicObject>,
+    known: BTreeSet<Fact>,
+    /// Nobody waits for the rest any more.
+    late: bool,
+}
+
+// === impl Fact ===
+
+impl Fact {
+    pub(crate) const ALL: [Self; 3] = [Self::MachineChecks, Self::Version, Self::Infrastructure];
+
+    pub(crate) fn group(self) -> &'static str {
+        match self {
+            Self::MachineChecks => groups::OPENSHIFT_MACHINE,
+            Self::Version | Self::Infrastructure => groups::OPENSHIFT_CONFIG,
+        }
+    }
+
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::MachineChecks => kinds::MACHINE_HEALTH_CHECK,
+            Self::Version => kinds::CLUSTER_VERSION,
+            Self::Infrastructure => kinds::INFRASTRUCTURE,
+        }
+    }
+}
+
+// === impl OpenShift ===
+
+impl OpenShift {
+    pub(crate) fn put(&mut self, fact: Fact, object: DynamicObject) {
+        self.objects.insert((fact, Key::of(&object)), object);
+    }
+
+    pub(crate) fn remove(&mut self, fact: Fact, key: Key) {
+        self.objects.remove(&(fact, key));
+    }
+
+    /// All of a kind are known: these.
+    pub(crate) fn listed(&mut self, fact: Fact, keys: &BTreeSet<Key>) {
+        self.objects
+            .retain(|(of, key), _| *of != fact || keys.contains(key));
+        self.known.insert(fact);
+    }
+
+    /// What is still not known cannot be read.
+    pub(crate) fn give_up(&mut self) {
+        let unread = Fact::ALL.into_iter().filter(|f| !self.known.contains(f));
+        for fact in unread {
+            tracing::warn!(
+                kind = fact.kind(),
+                group = fact.group(),
+                "a kind of OpenShift is there and cannot be listed"
+            );
+        }
+        self.late = true;
+    }
+
+    /// Whether a check may be looked at.
+    pub(crate) fn is_known(&self) -> bool {
+        self.late || Fact::ALL.iter().all(|fact| self.known.contains(fact))
+    }
+
+    /// Whether this is OpenShift at all.
+    pub(crate) fn is_there(&self) -> bool {
+        self.of(Fact::Infrastructure).next().is_some()
+    }
+
+    fn of(&self, fact: Fact) -> impl Iterator<Item = (&Key, &DynamicObject)> {
+        let objects = self.objects.iter();
+        objects.filter_map(move |((of, key), object)| (*of == fact).then_some((key, object)))
+    }
+
+    fn beside(&self) -> Beside {
+        let checks = self.of(Fact::MachineChecks).map(|(key, object)| {
+            let rules = object.data.pointer("/spec/unhealthyConditions");
+            let rules = rules.and_then(Value::as_array).into_iter().flatten();
+            let types = rules.filter_map(|rule| rule.get("type")?.as_str());
+            MachineCheck {
+                name: key.to_string(),
+                conditions: types.map(str::to_owned).collect(),
+            }
+        });
+        beside(&checks.collect::<Vec<_>>())
+    }
+
+    /// Why no check of Nodes acts here.
+    pub(crate) fn disabled(&self) -> Option<Disabled> {
+        if self.late && !self.known.contains(&Fact::MachineChecks) {
+            return Some(Disabled {
+                reason: "ConflictingMachineHealthCheckDetected",
+                message:
+                    "the MachineHealthChecks of machine.openshift.io cannot be listed, so that \
+                          nobody knows whether they act on the same Nodes"
+                        .to_owned(),
+            });
+        }
+        if let Beside::Conflict(disabled) = self.beside() {
+            return Some(disabled);
+        }
+        self.of(Fact::Infrastructure).find_map(|(_, object)| {
+            let topology = object.data.pointer("/status/controlPlaneTopology")?;
+            unsupported(topology.as_str()?)
+        })
+    }
+
+    /// Nodes that are to end are cared for by a MachineHealthCheck.
+    pub(crate) fn spares_terminating(&self) -> bool {
+        self.beside() == Beside::Terminating
+    }
+
+    /// It is being upgraded: in words. What cannot be read says nothing.
+    pub(crate) fn upgrading(&self) -> Option<String> {
+        self.of(Fact::Version).find_map(|(key, object)| {
+            let conditions = object.data.pointer("/status/conditions")?.as_array()?;
+            let progresses = conditions.iter().any(|c| {
+                let is =
+                    |field: &str, value: &str| c.get(field).and_then(Value::as_str) == Some(value);
+                is("type", "Progressing") && is("status", "True")
+            });
+            progresses.then(|| format!("{} {key} is Progressing", kinds::CLUSTER_VERSION))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(name: &str, value: Value) -> DynamicObject {
+        let mut value = value;
+        value["metadata"] = json!({ "name": name });
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn version(progressing: &str) -> DynamicObject {
+        let conditions = json!([
+            { "type": "Available", "status": "True" },
+            { "type": "Progressing", "status": progressing },
+        ]);
+        object("version", json!({ "status": { "conditions": conditions } }))
+    }
+
+    fn check(name: &str, type_: &str) -> DynamicObject {
+        let rule = json!({ "type": type_, "status": "True", "timeout": "1s" });
+        object(name, json!({ "spec": { "unhealthyConditions": [rule] } }))
+    }
+
+    fn listed(facts: &[(Fact, DynamicObject)]) -> OpenShift {
+        let mut known = OpenShift::default();
+        for (fact, object) in facts {
+            known.put(*fact, object.clone());
+        }
+        for fact in Fact::ALL {
+            let keys = facts.iter().filter(|(of, _)| *of == fact);
+            let keys = keys.map(|(_, object)| Key::of(object)).collect();
+            known.listed(fact, &keys);
+        }
+        known
+    }
+
+    #[test]
+    fn elsewhere_nothing_hinders_a_check() {
+        let known = listed(&[]);
+        assert!(known.is_known() && !known.is_there());
+        assert_eq!((known.disabled(), known.upgrading()), (None, None));
+    }
+
+    #[test]
+    fn an_upgrade_is_what_the_cluster_version_says() {
+        assert_eq!(
+            listed(&[(Fact::Version, version("False"))]).upgrading(),
+            None
+        );
+        let mut known = listed(&[(Fact::Version, version("True"))]);
+        let words = "ClusterVersion version is Progressing";
+        assert_eq!(known.upgrading().as_deref(), Some(words));
+        known.remove(Fact::Version, Key::new("", "version"));
+        assert_eq!(known.upgrading(), None);
+    }
+
+    #[test]
+    fn another_health_check_and_a_control_plane_that_fences_itself_disable() {
+        let reason = |facts: &[(Fact, DynamicObject)]| listed(facts).disabled().map(|d| d.reason);
+        let conflict = Some("ConflictingMachineHealthCheckDetected");
+        let (ready, ending) = (check("a", "Ready"), check("b", "Terminating"));
+        assert_eq!(reason(&[(Fact::MachineChecks, ready.clone())]), conflict);
+        let spared = [(Fact::MachineChecks, ending.clone())];
+        assert_eq!(reason(&spared), None);
+        assert!(listed(&spared).spares_terminating());
+        let mut both = listed(&[(Fact::MachineChecks, ready), (Fact::MachineChecks, ending)]);
+        assert!(both.disabled().is_some() && !both.spares_terminating());
+        both.listed(Fact::MachineChecks, &BTreeSet::from([Key::new("", "b")]));
+        assert_eq!(both.disabled(), None, "one is left");
+        let infrastructure = |topology: &str| {
+            let status = json!({ "status": { "controlPlaneTopology": topology } });
+            (Fact::Infrastructure, object("cluster", status))
+        };
+        assert_eq!(reason(&[infrastructure("HighlyAvailable")]), None);
+        let topology = Some("UnsupportedControlPlaneTopology");
+        assert_eq!(reason(&[infrastructure("DualReplica")]), topology);
+    }
+
+    #[test]
+    fn what_cannot_be_listed_is_no_upgrade_but_may_be_a_conflict() {
+        let mut known = OpenShift::default();
+        assert!(!known.is_known());
+        known.listed(Fact::MachineChecks, &BTreeSet::new());
+        known.give_up();
+        assert!(known.is_known());
+        assert_eq!((known.disabled(), known.upgrading()), (None, None));
+        let mut blind = OpenShift::default();
+        blind.give_up();
+        assert!(
+            blind
+                .disabled()
+                .unwrap()
+                .message
+                .contains("cannot be listed")
+        );
+        blind.listed(Fact::MachineChecks, &BTreeSet::new());
+        assert_eq!(blind.disabled(), None);
+    }
+}

@@ -1,0 +1,427 @@
+//! What is taken and what is refused of a NodeHealthCheck, by two judges on a real API server: the CRD
+//! that we ship, and our webhook. Both must say the same; what only a webhook can say it says alone.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
+
+use std::{path::Path, process::Command};
+
+use anyhow::{Context as _, Result, ensure};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    core::GroupVersionKind,
+};
+use rackhand_tests::{
+    cluster::{ControlPlane, Parts, apply, parse_yaml},
+    pki::{CertFiles, CertSpec, Pki},
+    process::{Process, free_port},
+    stage::{LONG, binaries, wait_until},
+};
+use serde_json::{Value, json};
+
+const CRD: &str = "nodehealthchecks.remediation.medik8s.io";
+
+fn template(kind: &str) -> Value {
+    json!({ "apiVersion": "x.y/v1", "kind": kind, "name": "t", "namespace": "ns" })
+}
+
+fn step(order: i64, timeout: &str) -> Value {
+    json!({ "remediationTemplate": template("XTemplate"), "order": order, "timeout": timeout })
+}
+
+/// Today's form with other fields; null takes one away.
+fn spec(more: Value) -> Value {
+    let mut spec = json!({
+        "selector": { "matchLabels": { "pool": "a" } },
+        "minHealthy": "51%",
+        "remediationTemplate": template("XTemplate"),
+    });
+    let fields = spec.as_object_mut().unwrap();
+    fields.extend(more.as_object().unwrap().clone());
+    fields.retain(|_, value| !value.is_null());
+    spec
+}
+
+fn escalating(steps: Value) -> Value {
+    spec(json!({ "remediationTemplate": null, "escalatingRemediations": steps }))
+}
+
+/// Name, spec, and for one that is refused a word of what is said about it.
+fn cases() -> Vec<(&'static str, Value, Option<&'static str>)> {
+    let none = Value::Null;
+    let deletion = || template("MachineDeletionRemediationTemplate");
+    vec![
+        ("today", spec(json!({})), None),
+        (
+            "older",
+            json!({ "remediationTemplate": template("XTemplate") }),
+            None,
+        ),
+        (
+            "steps",
+            escalating(json!([step(2, "5m"), step(1, "60s")])),
+            None,
+        ),
+        ("quoted", spec(json!({ "minHealthy": "8" })), None),
+        ("delay", spec(json!({ "healthyDelay": "-1s" })), None),
+        (
+            "no-selector",
+            spec(json!({ "selector": none })),
+            Some("selector"),
+        ),
+        (
+            "empty-selector",
+            spec(json!({ "selector": {} })),
+            Some("must not be empty"),
+        ),
+        (
+            "two-limits",
+            spec(json!({ "maxUnhealthy": 1 })),
+            Some("only one of minHealthy"),
+        ),
+        ("no-limit", escalating_without_limit(), Some("minHealthy")),
+        (
+            "much",
+            spec(json!({ "minHealthy": "101%" })),
+            Some("minHealthy"),
+        ),
+        (
+            "negative",
+            spec(json!({ "minHealthy": -1 })),
+            Some("minHealthy"),
+        ),
+        (
+            "no-template",
+            spec(json!({ "remediationTemplate": none })),
+            Some("exactly one of"),
+        ),
+        (
+            "two-templates",
+            spec(json!({ "escalatingRemediations": [step(1, "60s")] })),
+            Some("exactly one of"),
+        ),
+        (
+            "odd-kind",
+            spec(json!({ "remediationTemplate": template("X") })),
+            Some("kind"),
+        ),
+        (
+            "deletion",
+            spec(json!({
+                "minHealthy": none, "maxUnhealthy": 1, "remediationTemplate": deletion(),
+            })),
+            Some("MachineDeletion"),
+        ),
+        (
+            "same-order",
+            escalating(json!([step(1, "60s"), step(1, "60s")])),
+            Some("order"),
+        ),
+        (
+            "short-step",
+            escalating(json!([step(1, "59s")])),
+            Some("60s or more"),
+        ),
+        (
+            "soon",
+            spec(json!({ "healthyDelay": "soon" })),
+            Some("healthyDelay"),
+        ),
+        (
+            "minus",
+            spec(json!({ "stormCooldownDuration": "-5m" })),
+            Some("stormCooldownDuration"),
+        ),
+        (
+            "no-condition",
+            spec(json!({ "unhealthyConditions": [
+                { "type": "", "status": "False", "duration": "1s" },
+            ]})),
+            Some("unhealthyConditions[0].type"),
+        ),
+    ]
+}
+
+fn escalating_without_limit() -> Value {
+    let mut spec = escalating(json!([step(1, "60s")]));
+    spec.as_object_mut().unwrap().remove("minHealthy");
+    spec
+}
+
+fn render(folder: &str) -> Result<Vec<Value>> {
+    let path = format!("{}/../deploy/{folder}", env!("CARGO_MANIFEST_DIR"));
+    let rendered = Command::new("kubectl")
+        .args(["kustomize", &path])
+        .output()
+        .context("kubectl is missing; run hack/setup")?;
+    ensure!(
+        rendered.status.success(),
+        "{path}: {}",
+        String::from_utf8_lossy(&rendered.stderr)
+    );
+    parse_yaml(&String::from_utf8(rendered.stdout)?)
+}
+
+/// A schema that says no more than which type a field has.
+fn lenient(schema: &mut Value) {
+    const RULES: [&str; 8] = [
+        "x-kubernetes-validations",
+        "pattern",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "minimum",
+        "minProperties",
+        "enum",
+    ];
+    match schema {
+        Value::Object(fields) => {
+            fields.retain(|name, value| !RULES.contains(&name.as_str()) || value.is_object());
+            fields.values_mut().for_each(lenient);
+        }
+        Value::Array(items) => items.iter_mut().for_each(lenient),
+        _ => {}
+    }
+}
+
+fn put(files: &CertFiles, dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir)?;
+    std::fs::copy(&files.ca, dir.join("ca.crt"))?;
+    std::fs::copy(&files.key, dir.join("tls.key"))?;
+    std::fs::copy(&files.cert, dir.join("tls.crt"))?;
+    Ok(())
+}
+
+struct World {
+    plane: ControlPlane,
+    client: Client,
+    pki: Pki,
+}
+
+impl World {
+    fn checks(&self) -> Api<DynamicObject> {
+        let gvk = GroupVersionKind::gvk("remediation.medik8s.io", "v1alpha1", "NodeHealthCheck");
+        Api::all_with(self.client.clone(), &ApiResource::from_gvk(&gvk))
+    }
+
+    /// What is said about a check that is created; nothing: it would be taken.
+    async fn judged(&self, name: &str, spec: &Value) -> Option<String> {
+        let params = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let object = json!({
+            "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
+            "metadata": { "name": name }, "spec": spec,
+        });
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let created = self.checks().create(&params, &object).await;
+        created.err().map(|error| error.to_string())
+    }
+
+    async fn agrees(&self, judge: &str) -> Result<()> {
+        let mut wrong = Vec::new();
+        for (name, spec, expected) in cases() {
+            match (self.judged(name, &spec).await, expected) {
+                (None, None) => {}
+                (Some(said), Some(word)) if said.contains(word) => {}
+                (said, expected) => {
+                    wrong.push(format!("{name}: expected {expected:?}, it says {said:?}"));
+                }
+            }
+        }
+        ensure!(wrong.is_empty(), "{judge}:\n{}", wrong.join("\n"));
+        Ok(())
+    }
+
+    /// Our controller with its webhook.
+    async fn controller(&self, dir: &Path, port: u16) -> Result<Process> {
+        let (agents, web) = (dir.join("agents"), dir.join("webhook"));
+        let peer = CertSpec::peer("controller", "spiffe://rackhand/controller");
+        put(&self.pki.issue(&peer)?, &agents)?;
+        put(&self.pki.issue(&CertSpec::server("webhook"))?, &web)?;
+        let admin = free_port()?;
+        let binary = binaries()?.join("rackhand-controller");
+        let command = vec![
+            binary.display().to_string(),
+            format!("--kubeconfig={}", self.plane.kubeconfig().display()),
+            format!("--agent-tls-dir={}", agents.display()),
+            format!("--admin-address=127.0.0.1:{admin}"),
+            // On a busy machine nobody is to lose a Lease.
+            "--lease-duration=10m".to_owned(),
+            // What stands in a status here, the test has written.
+            "--health-checks=none".to_owned(),
+            format!("--webhook-address=127.0.0.1:{port}"),
+            format!("--webhook-tls-dir={}", web.display()),
+        ];
+        Process::start("controller", &command, &[], dir)
+    }
+
+    /// Our webhook configurations, as we ship them, but for where they point.
+    async fn point(&self, port: u16) -> Result<()> {
+        let text = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../deploy/kustomize/webhook/webhooks.yaml"
+        ))?;
+        let ca = STANDARD.encode(std::fs::read(self.pki.ca_file())?);
+        for mut object in parse_yaml(&text)? {
+            for hook in object["webhooks"].as_array_mut().context("no webhooks")? {
+                let path = hook["clientConfig"]["service"]["path"].clone();
+                let path = path.as_str().context("no path")?;
+                let url = format!("https://127.0.0.1:{port}{path}");
+                hook["clientConfig"] = json!({ "url": url, "caBundle": ca });
+            }
+            apply(&self.client, object).await?;
+        }
+        Ok(())
+    }
+
+    async fn patch(&self, body: Value) -> std::result::Result<(), String> {
+        let params = PatchParams::default();
+        let patched = self
+            .checks()
+            .patch("kept", &params, &Patch::Merge(body))
+            .await;
+        patched.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Says in its status whether a Node has a remediation.
+    async fn remediates(&self, remediates: bool) -> Result<()> {
+        let remediation = json!({
+            "resource": { "kind": "X", "name": "n1" }, "started": "2026-08-01T02:00:00Z",
+        });
+        let list = if remediates {
+            vec![remediation]
+        } else {
+            vec![]
+        };
+        let body = json!({ "status": { "unhealthyNodes": [
+            { "name": "n1", "remediations": list },
+        ]}});
+        let params = PatchParams::default();
+        let patch = Patch::Merge(body);
+        self.checks().patch_status("kept", &params, &patch).await?;
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_crd_and_our_webhook_refuse_the_same_node_health_checks() {
+    let dir = tempfile::tempdir().unwrap();
+    let plane = ControlPlane::start(&dir.path().join("control-plane"), Parts::ApiOnly)
+        .await
+        .unwrap();
+    let client = plane.client().await.unwrap();
+    let world = World {
+        client,
+        plane,
+        pki: Pki::new(dir.path().join("pki")).unwrap(),
+    };
+    if let Err(error) = scenario(&world, dir.path()).await {
+        panic!("{error:#}");
+    }
+}
+
+async fn scenario(w: &World, dir: &Path) -> Result<()> {
+    for object in render("kustomize/standalone")? {
+        if object["kind"] != "Deployment" {
+            apply(&w.client, object).await?;
+        }
+    }
+    let mut crd = None;
+    for object in render("crds/nodes")? {
+        if object["metadata"]["name"] == CRD {
+            crd = Some(object.clone());
+        }
+        apply(&w.client, object).await?;
+    }
+    wait_until("the kind is served", LONG, || async {
+        let (name, spec, _) = cases().remove(0);
+        Ok(w.judged(name, &spec).await.map_or(Ok(()), Err))
+    })
+    .await?;
+    w.agrees("our CRD").await?;
+
+    // A CRD that refuses nothing, so that the webhook is heard.
+    let mut crd = crd.context("no CRD")?;
+    lenient(&mut crd["spec"]["versions"]);
+    apply(&w.client, crd).await?;
+    wait_until("the CRD refuses nothing", LONG, || async {
+        for (name, spec, _) in cases() {
+            if let Some(said) = w.judged(name, &spec).await {
+                return Ok(Err(said));
+            }
+        }
+        Ok(Ok(()))
+    })
+    .await?;
+    let port = free_port()?;
+    let controller = w.controller(dir, port).await?;
+    w.point(port).await?;
+    let outcome = webhook(w).await;
+    outcome.with_context(|| controller.log_tail())
+}
+
+async fn webhook(w: &World) -> Result<()> {
+    // Until it answers, nobody is taken.
+    wait_until("the webhook answers", LONG, || async {
+        let cases = cases();
+        let taken = w.judged("today", &cases[0].1).await;
+        let refused = w.judged("empty", &spec(json!({ "selector": {} }))).await;
+        Ok(match (taken, refused) {
+            (None, Some(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+    })
+    .await?;
+    w.agrees("our webhook").await?;
+
+    apply(
+        &w.client,
+        json!({
+            "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
+            "metadata": { "name": "kept" }, "spec": spec(json!({})),
+        }),
+    )
+    .await?;
+    w.remediates(true).await?;
+    for locked in [
+        json!({ "selector": { "matchLabels": { "pool": "b" } } }),
+        json!({ "remediationTemplate": { "name": "u" } }),
+        json!({ "remediationTemplate": null, "escalatingRemediations": [step(1, "60s")] }),
+    ] {
+        let said = w.patch(json!({ "spec": locked })).await.err();
+        let said = said.with_context(|| format!("taken: {locked}"))?;
+        ensure!(
+            said.contains("cannot be changed while the check remediates Node n1"),
+            "{said}"
+        );
+    }
+    for free in [
+        json!({ "spec": { "minHealthy": 1 } }),
+        json!({ "spec": { "pauseRequests": ["stop"], "healthyDelay": "1m" } }),
+        json!({ "metadata": { "labels": { "a": "b" } } }),
+    ] {
+        ensure!(w.patch(free.clone()).await == Ok(()), "{free}");
+    }
+    let params = DeleteParams::default();
+    let said = w.checks().delete("kept", &params).await.err();
+    let said = said.context("it was deleted")?.to_string();
+    ensure!(
+        said.contains("cannot be deleted while it remediates Node n1"),
+        "{said}"
+    );
+    w.remediates(false).await?;
+    let moved = json!({ "spec": { "selector": { "matchLabels": { "pool": "b" } } } });
+    ensure!(w.patch(moved).await == Ok(()), "nothing is remediated");
+    w.checks().delete("kept", &params).await?;
+    Ok(())
+}
