@@ -283,10 +283,13 @@ impl Engine {
         object.metadata.managed_fields = None;
         let (index, kind) = (&self.context.index, self.id.kind);
         // The watch may have told of its end before this answer came, and tells of it only once.
-        if is_gone(&object) {
-            index.delete(kind, &self.id.key);
-        } else {
+        if !is_gone(&object) {
             index.apply(kind, object);
+        } else if index
+            .request(&self.id)
+            .is_some_and(|known| known.object.metadata.uid == object.metadata.uid)
+        {
+            index.delete(kind, &self.id.key);
         }
     }
 }
