@@ -14,6 +14,7 @@ mod ending;
 mod enroll;
 mod fence;
 mod host;
+mod inventory;
 mod operations;
 mod output;
 mod pages;
@@ -79,6 +80,7 @@ async fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::check(&args.config),
         Command::Power(args) => power::power(args).await,
         Command::Host(args) => host::host(args).await,
+        Command::Inventory(args) => inventory::inventory(args).await,
         Command::BootDevice(args) => aside::boot(args).await,
         Command::Identify(args) => aside::identify(args).await,
         Command::Sensors(args) => aside::sensors(args).await,

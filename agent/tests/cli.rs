@@ -336,3 +336,68 @@ fn completions_and_manual_pages_are_made_from_the_arguments() {
     let page = std::fs::read_to_string(dir.join("rackhand-agent-power-off.1")).unwrap();
     assert!(page.contains("then\\-force"), "{page}");
 }
+
+#[test]
+fn manifests_become_an_inventory_whose_passwords_stand_elsewhere() {
+    const MANIFESTS: &str = "\
+kind: Secret
+metadata: {name: n1-bmc, namespace: metal3}
+data: {username: b3Bz, password: czNjcmV0}
+---
+kind: BareMetalHost
+metadata: {name: n1, namespace: metal3, labels: {role: db}, annotations: {rackhand.dev/pdu: p1}}
+spec:
+  bmc: {address: 'ipmi://10.1.0.1', credentialsName: n1-bmc}
+";
+    let site = Site::new(&[]);
+    let dir = site.config.parent().unwrap().to_owned();
+    let manifests = dir.join("bmh.yaml");
+    std::fs::write(&manifests, MANIFESTS).unwrap();
+    let (from, secrets) = (manifests.display(), dir.join("secrets"));
+    let import = format!("inventory import {from} --secrets {}", secrets.display());
+    let words: Vec<&str> = import.split(' ').collect();
+    let run = kit::run(&site, &words);
+    assert_eq!(run.code, 0, "{run:?}");
+    for said in [
+        "name = \"n1\"",
+        "pdu = \"p1\"",
+        "role = \"db\"",
+        "ipmi://10.1.0.1",
+    ] {
+        assert!(run.out.contains(said), "{said}: {run:?}");
+    }
+    assert!(!format!("{run:?}").contains("s3cret"));
+    let password = secrets.join("n1");
+    assert_eq!(std::fs::read_to_string(&password).unwrap(), "s3cret");
+    let mode = std::fs::metadata(&password).unwrap().permissions();
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777,
+        0o600
+    );
+
+    // The agent takes it.
+    std::fs::write(dir.join("hosts.toml"), &run.out).unwrap();
+    let config = dir.join("imported.toml");
+    let text = "rack = 'r1'\nsocket = 's'\nstate = 'd'\nallowed_bmc_networks = ['10.0.0.0/8']\n\
+                inventory = ['hosts.toml']\n";
+    std::fs::write(&config, text).unwrap();
+    let check = format!("inventory check --config {}", config.display());
+    let words: Vec<&str> = check.split(' ').collect();
+    let check = kit::run(&site, &words);
+    assert_eq!(check.code, 0, "{check:?}");
+    assert!(
+        check.out.contains("n1") && check.out.contains("10.1.0.1"),
+        "{check:?}"
+    );
+
+    // Once more changes nothing; another password is not written over.
+    let words: Vec<&str> = import.split(' ').collect();
+    assert_eq!(kit::run(&site, &words).out, run.out);
+    std::fs::write(&password, "other").unwrap();
+    let other = kit::run(&site, &words);
+    assert_eq!(other.code, 1, "{other:?}");
+    assert!(other.err.contains("holds another password"), "{other:?}");
+    assert!(!format!("{other:?}").contains("s3cret"));
+    let toml = kit::run(&site, &["inventory", "import", "hosts.toml"]);
+    assert_eq!(toml.code, 2, "{toml:?}");
+}

@@ -375,3 +375,38 @@ fn a_simulated_rack_says_how_to_try_it_and_leaves_nothing() {
     assert_eq!(refused.code, 2, "{refused:?}");
     assert_eq!(sim.stop(), 0);
 }
+
+/// What is said to somebody who is half asleep.
+#[test]
+fn a_mistake_is_told_with_what_to_do_next() {
+    let sim = Sim::start(&["--hosts", "3"]);
+    for (args, code, says) in [
+        (&["power", "status", "sim-1"][..], 1, "did you mean sim-01?"),
+        (&["power", "status", "sim-*"], 1, "rack=sim"),
+        (&["power", "status", "sim-[1-"], 2, "node-[01-40]"),
+        (&["power", "status", "role=nothing"], 2, "host list -o wide"),
+        (&["power", "off", "--all"], 2, "rack=NAME"),
+        (&["power", "status", "sim-03"], 4, "host check sim-03"),
+        (&["sensors", "sim-03"], 4, "host check sim-03"),
+        (&["host", "list", "sim-9"], 1, "sim-9"),
+        (&["operations", "list", "--host", "x"], 0, "host list"),
+        (&["operations", "cancel", "x"], 1, "operations list"),
+        (
+            &["host", "list", "--socket", "/nowhere"],
+            4,
+            "systemctl start",
+        ),
+    ] {
+        let run = sim.run(args);
+        assert_eq!(run.code, code, "{args:?}: {run:?}");
+        assert!(run.err.contains(says), "{args:?}: {run:?}");
+    }
+    let unknown = sim.run(&["power", "on", "sim-99"]);
+    assert!(unknown.out.contains("host list"), "{unknown:?}");
+    // An agent that was killed leaves its socket behind.
+    let dead = sim.dir().join("dead.sock");
+    drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
+    let run = sim.run(&["host", "list", "--socket", dead.to_str().unwrap()]);
+    assert_eq!(run.code, 4, "{run:?}");
+    assert!(run.err.contains("systemctl status"), "{run:?}");
+}

@@ -3,6 +3,7 @@
 mod aside;
 mod daemon;
 mod host;
+mod inventory;
 mod operations;
 mod power;
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub(crate) use daemon::{
     Speaks,
 };
 pub(crate) use host::{HostAction, HostArgs, HostCheckArgs};
+pub(crate) use inventory::{ImportArgs, InventoryAction, InventoryArgs};
 pub(crate) use operations::{OperationsAction, OperationsArgs};
 pub(crate) use power::{PowerAction, PowerArgs, SwitchArgs};
 
@@ -63,6 +65,8 @@ pub(crate) enum Command {
     Power(PowerArgs),
     /// Show the hosts of the rack, or find out why one cannot be switched.
     Host(HostArgs),
+    /// Judge an inventory, or make one of manifests.
+    Inventory(InventoryArgs),
     /// Read or set what hosts boot from next.
     BootDevice(BootArgs),
     /// Light the identify LED of hosts, or put it out.
