@@ -44,13 +44,14 @@ fn spec(more: Value) -> Value {
         "minHealthy": "51%",
         "remediationTemplate": template("XTemplate"),
     });
-    let fields = spec.as_object_mut().unwrap();
-    fields.extend(more.as_object().unwrap().clone());
-    fields.retain(|_, value| !value.is_null());
+    if let (Some(fields), Value::Object(more)) = (spec.as_object_mut(), more) {
+        fields.extend(more);
+        fields.retain(|_, value| !value.is_null());
+    }
     spec
 }
 
-fn escalating(steps: Value) -> Value {
+fn escalating(steps: &Value) -> Value {
     spec(json!({ "remediationTemplate": null, "escalatingRemediations": steps }))
 }
 
@@ -67,7 +68,7 @@ fn cases() -> Vec<(&'static str, Value, Option<&'static str>)> {
         ),
         (
             "steps",
-            escalating(json!([step(2, "5m"), step(1, "60s")])),
+            escalating(&json!([step(2, "5m"), step(1, "60s")])),
             None,
         ),
         ("quoted", spec(json!({ "minHealthy": "8" })), None),
@@ -122,12 +123,12 @@ fn cases() -> Vec<(&'static str, Value, Option<&'static str>)> {
         ),
         (
             "same-order",
-            escalating(json!([step(1, "60s"), step(1, "60s")])),
+            escalating(&json!([step(1, "60s"), step(1, "60s")])),
             Some("order"),
         ),
         (
             "short-step",
-            escalating(json!([step(1, "59s")])),
+            escalating(&json!([step(1, "59s")])),
             Some("60s or more"),
         ),
         (
@@ -151,7 +152,7 @@ fn cases() -> Vec<(&'static str, Value, Option<&'static str>)> {
 }
 
 fn escalating_without_limit() -> Value {
-    let mut spec = escalating(json!([step(1, "60s")]));
+    let mut spec = escalating(&json!([step(1, "60s")]));
     spec.as_object_mut().unwrap().remove("minHealthy");
     spec
 }

@@ -36,9 +36,9 @@ fn check(more: Value) -> Value {
         "minHealthy": "51%",
         "escalatingRemediations": [step("full", 2, "30m"), step("quick", 1, "5m")],
     });
-    spec.as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
+    if let (Some(fields), Value::Object(more)) = (spec.as_object_mut(), more) {
+        fields.extend(more);
+    }
     json!({
         "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
         "metadata": { "name": "workers", "uid": OWNER }, "spec": spec,

@@ -175,7 +175,7 @@ fn limits(spec: &Value) -> Vec<Refusal> {
             return None;
         }
         match IntOrPercent::from_json(value) {
-            Ok(IntOrPercent::Int(0..)) | Ok(IntOrPercent::Percent(0..=100)) => None,
+            Ok(IntOrPercent::Int(0..) | IntOrPercent::Percent(0..=100)) => None,
             Ok(_) => Some(format!(
                 "is {value}, want a number from 0 or a percentage up to 100%"
             )),

@@ -22,8 +22,8 @@ use crate::{
 };
 
 const ENOUGH: Duration = Duration::from_secs(30);
-/// Nothing is under way where nothing happens for so long.
-const QUIET: Duration = Duration::from_millis(150);
+/// Longer than any pause between two writes of one status.
+const QUIET: Duration = Duration::from_millis(450);
 const TEMPLATES: &str = "/apis/x.y/v1/namespaces/ns/xremediationtemplates/";
 const REQUESTS: &str = "/apis/x.y/v1/namespaces/ns/xremediations";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/medik8s-leases/leases";
@@ -153,15 +153,22 @@ impl Server {
         let version = told.version.to_string();
         if path.ends_with("/status") {
             told.statuses.push(body["status"].clone());
-            let mut check = check("c", &json!({}));
+            let name = path.rsplit('/').nth(1).unwrap_or_default();
+            let mut check = check(name, &json!({}));
             check["metadata"]["resourceVersion"] = version.into();
             check["status"] = body["status"].take();
             return ok(check);
         }
-        if path.contains("/events") || path.contains("/namespaces/ns/leases") {
-            if path.ends_with("leases") {
-                told.objects.insert(format!("{path}/l"), body.clone());
-            }
+        if path.contains("/events") {
+            return ok(body);
+        }
+        if path.contains("/namespaces/ns/leases") {
+            body["metadata"]["resourceVersion"] = version.into();
+            let at = match path.ends_with("leases") {
+                true => format!("{path}/l"),
+                false => path.to_owned(),
+            };
+            told.objects.insert(at, body.clone());
             return ok(body);
         }
         told.writes.push(format!("{method} {path}"));
@@ -322,10 +329,14 @@ impl Rig {
         }
     }
 
-    /// Until nothing happens any more.
+    /// Until nothing happens any more, but for what the server holds back.
     async fn settle(&mut self) {
         let deadline = tokio::time::Instant::now() + ENOUGH;
-        while timeout(QUIET, self.turn()).await.is_ok() {
+        loop {
+            let quiet = timeout(QUIET, self.turn()).await.is_err();
+            if quiet && (self.driver.tasks.is_empty() || self.server.0.lock().closed) {
+                return;
+            }
             assert!(tokio::time::Instant::now() < deadline, "it never rests");
         }
     }
@@ -449,6 +460,35 @@ async fn one_that_fails_is_tried_again_and_one_that_is_there_is_taken() {
     let status = rig.server.0.lock().statuses.last().cloned().unwrap();
     let remediation = &status["unhealthyNodes"][0]["remediations"][0];
     assert_eq!(remediation["resource"]["uid"], "lost");
+}
+
+#[tokio::test]
+async fn one_node_that_fails_stops_no_other() {
+    let mut rig = Rig::new(&[("b", "False"), ("d", "False")]).await;
+    rig.server.0.lock().refusing = (1, 500);
+    rig.put_check("c", &json!({}));
+    rig.until("both were tried", |s| s.created() == 2).await;
+    rig.settle().await;
+    let made = rig
+        .server
+        .0
+        .lock()
+        .objects
+        .keys()
+        .filter(|p| p.starts_with(REQUESTS))
+        .count();
+    assert!(made >= 1, "the other is made at once");
+    rig.until("and the first after a while", |s| s.created() == 3)
+        .await;
+    rig.settle().await;
+    let status = rig.server.0.lock().statuses.last().cloned().unwrap();
+    let entries = status["unhealthyNodes"].as_array().unwrap();
+    assert!(
+        entries
+            .iter()
+            .all(|entry| entry["remediations"][0].is_object()),
+        "{status}"
+    );
 }
 
 #[tokio::test]
