@@ -48,9 +48,8 @@ async fn q2_nodes_of_one_name_in_two_clusters_are_told_apart() {
     twin["spec"]["clusterName"] = "d".into();
     twin["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] = "d".into();
     twin["status"]["nodeRef"]["name"] = format!("node-{}", name(0)).into();
-    let mut told = world.server.0.lock();
-    told.others.insert("twin".into(), twin.clone());
-    drop(told);
+    let others = |told: &mut Told| told.others.insert("twin".into(), twin.clone());
+    others(&mut world.server.0.lock());
     world
         .index
         .apply(Kind::Machine, serde_json::from_value(twin).unwrap());
