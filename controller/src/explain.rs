@@ -67,8 +67,7 @@ pub(crate) async fn mhc(asked: &Mhc, whose: Whose<'_>) -> anyhow::Result<()> {
             let files = read_all(&asked.files, name)?;
             let (config, settings) = whose.of_files(&files);
             let at = asked.at.unwrap_or_else(Timestamp::now);
-            let mode = config.health_checks;
-            let answer = explain_check_files(&files, name, namespace, group, mode, at)?;
+            let answer = explain_check_files(&files, name, namespace, group, &config, at)?;
             (answer, settings)
         }
     };

@@ -10,7 +10,8 @@ use rackhand_runtime::ShownSettings;
 use crate::args::Args;
 
 /// Their names, as clap knows them.
-const DECIDING: [&str; 9] = [
+const DECIDING: [&str; 10] = [
+    "namespace",
     "health_checks",
     "cooperative_grace",
     "drain_timeout",
@@ -36,7 +37,7 @@ pub(crate) fn of(matches: &ArgMatches) -> BTreeMap<String, String> {
         let raw = matches.get_raw(id)?.next()?.to_str()?.to_owned();
         Some((flag(id), raw))
     };
-    DECIDING.iter().filter_map(|id| Some(value(id)?)).collect()
+    DECIDING.iter().filter_map(value).collect()
 }
 
 /// The arguments with what a controller shows in place of defaults, and whose settings they are, in
@@ -143,12 +144,13 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_every_flag_that_decides_and_reads_back() {
-        let line = "x --health-checks=none --drain-policy=give-up --node-action=taint";
+        let line =
+            "x --namespace=ns --health-checks=none --drain-policy=give-up --node-action=taint";
         let matches = Args::command()
             .try_get_matches_from(line.split(' '))
             .unwrap();
         let shown = of(&matches);
-        assert_eq!(shown.len(), DECIDING.len());
+        assert_eq!(shown.len(), DECIDING.len(), "all that have a value");
         assert_eq!(shown["drain-policy"], "give-up");
         assert_eq!(shown["cooperative-grace"], "20s");
         let flags: Vec<(&str, &str)> = shown
@@ -157,6 +159,7 @@ mod tests {
             .collect();
         let (config, _) = adopted(LINE, &flags);
         assert_eq!(config.health_checks, HealthChecks::None);
+        assert_eq!(config.namespace.as_deref(), Some("ns"));
         assert_eq!(
             config.node_action,
             Some(rackhand_runtime::NodeAction::Taint)

@@ -13,7 +13,7 @@ use super::{
     health::CheckExplanation,
     health_scene::{Surroundings, explain_in, several, which},
 };
-use crate::{config::HealthChecks, object::Key};
+use crate::{config::Config, object::Key};
 
 /// Explains a health check from the texts of files, each with a name for people: YAML documents, or
 /// Lists as `kubectl get -o yaml` prints them, with the check and whatever of Cluster, Machines, Nodes,
@@ -26,7 +26,7 @@ pub fn explain_check_files(
     name: Option<&str>,
     namespace: Option<&str>,
     group: Option<CheckGroup>,
-    mode: HealthChecks,
+    config: &Config,
     now: Timestamp,
 ) -> Result<CheckExplanation, ExplainError> {
     let mut around = Surroundings {
@@ -54,7 +54,7 @@ pub fn explain_check_files(
         .cloned()
         .collect();
     match fits.as_slice() {
-        [(group, key)] => explain_in(*group, key, &around, mode, now),
+        [(group, key)] => explain_in(*group, key, &around, config, now),
         [] => {
             let name = name.map(|name| format!(" {name}")).unwrap_or_default();
             let group = group.map(|group| format!(" of {}", group.name()));

@@ -70,13 +70,7 @@ pub async fn explain_check_cluster(
             "asked for a time {apart} {side}, with the objects as they are now"
         ));
     }
-    explain_in(
-        group,
-        &key,
-        &around,
-        config.health_checks,
-        at.unwrap_or(now),
-    )
+    explain_in(group, &key, &around, config, at.unwrap_or(now))
 }
 
 /// What is asked, and what was found.

@@ -23,7 +23,7 @@ use super::{
     openshift,
 };
 use crate::{
-    config::HealthChecks,
+    config::{Config, HealthChecks},
     health::{Mine, Seen, cluster_facts, rules},
     object::Key,
 };
@@ -41,11 +41,7 @@ pub(super) struct Surroundings {
 }
 
 /// Puts together what a plan looks at.
-fn scene(
-    check: &Key,
-    around: &Surroundings,
-    mode: HealthChecks,
-) -> Result<CheckScene, ExplainError> {
+fn scene(check: &Key, around: &Surroundings, config: &Config) -> Result<CheckScene, ExplainError> {
     let name = format!("MachineHealthCheck {check}");
     let object = around
         .seen
@@ -62,7 +58,7 @@ fn scene(
         view.cluster_name.clone().unwrap_or_default(),
     );
     let group = CheckGroup::ClusterApi;
-    let (mine, mut not_acting) = standing(group, &view.meta, around, mode, &mut notes);
+    let (mine, mut not_acting) = standing(group, &view.meta, around, config, &mut notes);
     let facts = facts(&cluster, around, &mut not_acting, &mut notes)?;
     let mut found = around.seen.select(&view, &cluster);
     notes.extend(found.unread.iter().map(|why| format!("left out: {why}")));
@@ -94,10 +90,13 @@ pub(super) fn standing(
     group: CheckGroup,
     meta: &Meta,
     around: &Surroundings,
-    mode: HealthChecks,
+    config: &Config,
     notes: &mut Vec<String>,
 ) -> (Mine, Vec<String>) {
-    let annotated = meta.is_annotated_true(EVALUATE_ANNOTATION);
+    let (mode, annotated) = (
+        config.health_checks,
+        meta.is_annotated_true(EVALUATE_ANNOTATION),
+    );
     let crd = around.seen.objects.iter().find(|o| is_crd(o, group));
     let ours = crd.map(|crd| {
         let label = crd.labels().get(CRD_LABEL).map(String::as_str);
@@ -120,6 +119,15 @@ pub(super) fn standing(
                 format!("its CRD was not installed by Rackhand, and {lacks} (--health-checks=auto)")
             }
         });
+    }
+    if let Some(only) = config
+        .namespace
+        .as_deref()
+        .filter(|only| Some(*only) != meta.namespace.as_deref())
+    {
+        why.push(format!(
+            "Rackhand looks at namespace {only} only (--namespace)"
+        ));
     }
     if meta.is_deleting() {
         why.push("the check is being deleted".into());
@@ -255,12 +263,12 @@ pub(super) fn explain_in(
     group: CheckGroup,
     check: &Key,
     around: &Surroundings,
-    mode: HealthChecks,
+    config: &Config,
     now: Timestamp,
 ) -> Result<CheckExplanation, ExplainError> {
     Ok(match group {
-        CheckGroup::ClusterApi => explain_check(&scene(check, around, mode)?, now),
-        CheckGroup::OpenShift => openshift::explain(&openshift::scene(check, around, mode)?, now),
+        CheckGroup::ClusterApi => explain_check(&scene(check, around, config)?, now),
+        CheckGroup::OpenShift => openshift::explain(&openshift::scene(check, around, config)?, now),
     })
 }
 

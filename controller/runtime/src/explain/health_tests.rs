@@ -4,7 +4,7 @@ use rackhand_api::names::{CAPI_PAUSED_ANNOTATION, EVALUATE_ANNOTATION};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::HealthChecks;
+use crate::config::{Config, HealthChecks};
 
 const NOW: &str = "2026-08-01T02:10:00Z";
 
@@ -104,7 +104,14 @@ fn asked(
     mode: HealthChecks,
 ) -> Result<CheckExplanation, ExplainError> {
     let files = [("dump.yaml".to_owned(), text(objects))];
-    explain_check_files(&files, name, None, None, mode, at(NOW))
+    explain_check_files(&files, name, None, None, &of(mode), at(NOW))
+}
+
+fn of(health_checks: HealthChecks) -> Config {
+    Config {
+        health_checks,
+        ..Config::default()
+    }
 }
 
 fn explained(objects: &[Value]) -> CheckExplanation {
@@ -266,6 +273,17 @@ fn a_check_that_is_not_acted_on_says_so_first_and_shows_its_verdicts_all_the_sam
         auto,
     );
     assert!(going.contains("being deleted"));
+    let files = [("dump.yaml".to_owned(), text(&fleet()))];
+    let watched = |namespace: &str| {
+        let config = Config {
+            namespace: Some(namespace.into()),
+            ..Config::default()
+        };
+        explain_check_files(&files, None, None, None, &config, at(NOW)).unwrap()
+    };
+    let elsewhere = watched("other").not_acting.join("; ");
+    assert!(elsewhere.contains("namespace other only"), "{elsewhere}");
+    assert!(watched("metal3").acts);
 }
 
 #[test]
@@ -373,7 +391,7 @@ fn who_names_no_check_reads_which_there_are() {
         "{bad}"
     );
     let files = [("broken.yaml".to_owned(), "a: [".to_owned())];
-    let broken = explain_check_files(&files, None, None, None, HealthChecks::Auto, at(NOW));
+    let broken = explain_check_files(&files, None, None, None, &Config::default(), at(NOW));
     let broken = broken.unwrap_err().to_string();
     assert!(broken.starts_with("broken.yaml: document 1"), "{broken}");
 }

@@ -23,7 +23,7 @@ use super::{
     OpenShiftScene,
 };
 use crate::{
-    config::HealthChecks,
+    config::Config,
     health::{Mine, OpenShiftFleet, openshift_rules},
     object::Key,
 };
@@ -34,7 +34,7 @@ const GROUP: CheckGroup = CheckGroup::OpenShift;
 pub(in super::super) fn scene(
     check: &Key,
     around: &Surroundings,
-    mode: HealthChecks,
+    config: &Config,
 ) -> Result<OpenShiftScene, ExplainError> {
     let name = format!("MachineHealthCheck {check} of {}", GROUP.name());
     let object = around
@@ -47,7 +47,7 @@ pub(in super::super) fn scene(
         ))
     })?;
     let mut notes = around.notes.clone();
-    let (mine, not_acting) = standing(GROUP, &view.meta, around, mode, &mut notes);
+    let (mine, not_acting) = standing(GROUP, &view.meta, around, config, &mut notes);
     let mut fleet = around.seen.select_openshift(&view, &check.namespace);
     notes.extend(fleet.unread.iter().map(|why| format!("left out: {why}")));
     if around.from_files {

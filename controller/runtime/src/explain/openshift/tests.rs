@@ -1,14 +1,15 @@
 //! What an operator reads about a check of OpenShift.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    config::HealthChecks,
+    config::Config,
     explain::{CheckExplanation, CheckGroup, MachineExplanation, explain_check_files},
 };
 
 const NAMESPACE: &str = "openshift-machine-api";
+/// 2026-08-01T02:10:00Z.
+const NOW: i64 = 1_785_550_200;
 const MARK: &str = "host.metal3.io/external-remediation";
 
 fn check(annotations: &Value, spec: &Value) -> Value {
@@ -84,9 +85,10 @@ fn fleet(annotations: &Value, spec: &Value) -> Vec<Value> {
 fn asked(objects: &[Value], group: Option<CheckGroup>) -> Result<CheckExplanation, String> {
     let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
     let files = [("dump.yaml".to_owned(), documents.join("\n---\n"))];
-    let now = Timestamp::constant(1_785_550_200, 0);
-    let mode = HealthChecks::Auto;
-    explain_check_files(&files, Some("workers"), None, group, mode, now).map_err(|e| e.to_string())
+    let now = jiff::Timestamp::from_second(NOW).map_err(|e| e.to_string())?;
+    let config = Config::default();
+    explain_check_files(&files, Some("workers"), None, group, &config, now)
+        .map_err(|e| e.to_string())
 }
 
 fn explained(objects: &[Value]) -> CheckExplanation {
