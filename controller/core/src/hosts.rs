@@ -130,7 +130,7 @@ fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Be
     let Some(bmh) = &wanted.bmh else {
         let node = wanted.node_name.as_deref().unwrap_or("(none)");
         return Err(Because::HostNotFound(format!(
-            "no agent's inventory knows node {node}, and its Machine has no BareMetalHost"
+            "no agent's inventory knows node {node}, and no BareMetalHost belongs to it"
         )));
     };
     if bmh.address.is_empty() {
