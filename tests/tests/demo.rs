@@ -115,14 +115,14 @@ async fn nodes_without_machines_are_shown_and_judged() {
         "$ kubectl api-resources ",
         "| none of Cluster API, none of Metal3",
         "| name = \"bay-1\"",
-        "NodeHealthCheck workers is Enabled: 4 of 4 nodes are healthy",
+        "NodeHealthCheck workers is Enabled: 4 of 4 healthy",
         // The first host: off and on is enough.
         "DetectedUnhealthy: ",
         "is made from the template quick",
-        "NodeHealthCheck workers is Remediating: 3 of 4 nodes are healthy; unhealthy: rack-a-",
+        "NodeHealthCheck workers is Remediating: 3 of 4 healthy; unhealthy: rack-a-",
         "begins to run here",
         "RemediationRemoved: ",
-        "NodeHealthCheck workers is Enabled: 4 of 4 nodes are healthy",
+        "NodeHealthCheck workers is Enabled: 4 of 4 healthy",
         // The second one: it hangs again.
         "is made from the template quick",
         "in the middle of its boot",
@@ -133,7 +133,7 @@ async fn nodes_without_machines_are_shown_and_judged() {
         "carries the out-of-service taint",
         "begins to run on rack-b-",
         "is Ready",
-        "NodeHealthCheck workers is Enabled: 4 of 4 nodes are healthy",
+        "NodeHealthCheck workers is Enabled: 4 of 4 healthy",
     ]);
 }
 

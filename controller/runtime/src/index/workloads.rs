@@ -20,6 +20,13 @@ impl Index {
         known.unwrap_or_else(|| Connection::Down("not connected yet".into()))
     }
 
+    /// Nothing is known of the way to a workload cluster: it is just being made.
+    pub(crate) fn is_connecting(&self, cluster: &Key) -> bool {
+        let inner = self.inner.read();
+        let known = inner.workloads.get(cluster);
+        known.is_none_or(|workload| workload.connection.is_none())
+    }
+
     pub(crate) fn set_connection(&self, cluster: &Key, connection: Connection) {
         {
             let mut inner = self.inner.write();

@@ -67,6 +67,13 @@ impl Engine {
         };
         let racks = self.context.agents.racks();
         let (host, bmh_key) = host(&self.context.index, &racks, &place, node, state.as_ref());
+        let host = if place.by_node && place.machine().is_none() {
+            let cluster = place.cluster.as_ref();
+            let connecting = cluster.is_some_and(|c| self.context.index.is_connecting(c));
+            or_unread(host, &workload, connecting)
+        } else {
+            host
+        };
         let host = self.or_silent(host);
         let found = match &host {
             HostView::Found(host) => Some(host.clone()),
@@ -225,6 +232,22 @@ impl Engine {
     }
 }
 
+/// A host that an inventory knows by its Node's system UUID is not missing while the Node cannot be
+/// read. The way to the Node is made when a request asks for it: until then nobody has to be told.
+fn or_unread(host: HostView, workload: &WorkloadView, connecting: bool) -> HostView {
+    match (host, workload) {
+        (HostView::NotFound(Because::HostNotFound(_)), WorkloadView::Unreachable { .. })
+            if connecting =>
+        {
+            HostView::NotFound(Because::Working)
+        }
+        (HostView::NotFound(Because::HostNotFound(what)), WorkloadView::Unreachable { why }) => {
+            HostView::NotFound(Because::WorkloadUnreachable(format!("{why} ({what})")))
+        }
+        (host, _) => host,
+    }
+}
+
 /// The Machine of OpenShift with this name, if there is one.
 pub(crate) async fn openshift_machine(
     client: &Client,
@@ -353,5 +376,40 @@ pub(crate) fn bmh_facts(view: &BareMetalHostView, key: &Key, uid: &str) -> BareM
                 .meta
                 .has_annotation(names::UNHEALTHY_V1BETA1_ANNOTATION),
         serial: view.serial_number.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_missing() -> HostView {
+        HostView::NotFound(Because::HostNotFound("no inventory knows node n".into()))
+    }
+
+    fn mk_unreachable() -> WorkloadView {
+        WorkloadView::Unreachable {
+            why: "not connected".into(),
+        }
+    }
+
+    #[test]
+    fn a_host_is_not_called_missing_before_its_node_was_read() {
+        let waits = or_unread(mk_missing(), &mk_unreachable(), true);
+        assert_eq!(waits, HostView::NotFound(Because::Working));
+        let HostView::NotFound(why) = or_unread(mk_missing(), &mk_unreachable(), false) else {
+            panic!("it was found");
+        };
+        assert_eq!(why.label(), "WorkloadUnreachable");
+        let text = why.to_string();
+        assert!(text.contains("not connected (no inventory knows"), "{text}");
+    }
+
+    #[test]
+    fn a_host_that_its_node_does_not_lead_to_is_missing() {
+        let gone = WorkloadView::Missing { name: "n".into() };
+        assert_eq!(or_unread(mk_missing(), &gone, true), mk_missing());
+        let several = HostView::NotFound(Because::HostAmbiguous("a/x, b/x".into()));
+        assert_eq!(or_unread(several.clone(), &mk_unreachable(), true), several);
     }
 }

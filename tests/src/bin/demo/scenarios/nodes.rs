@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use kube::ResourceExt as _;
 use rackhand_tests::{
-    rack::OsState,
+    rack::{HostView, OsState},
     stage::{LONG, NODE_CHECK, NODE_LEASES, Record, Stage, wait_until},
 };
 
@@ -154,9 +154,15 @@ async fn it_is_not_enough(story: &mut Story<'_>) -> Result<()> {
             &format!("{victim} hangs: no kubelet, but power, and {pod} still runs"),
         )
         .await;
-    let boots = host.wait_for(LONG, "booting", |view| view.os == OsState::Booting);
-    story.during(boots).await?;
-    ensure!(host.hang(), "{victim} was not booting");
+    // In a task of its own: a boot is short.
+    let watched = host.clone();
+    let hangs = tokio::spawn(async move {
+        let booting = |view: &HostView| view.os == OsState::Booting;
+        watched.wait_for(LONG, "booting", booting).await?;
+        ensure!(watched.hang(), "{} was not booting", watched.name());
+        Ok(())
+    });
+    story.during(async { hangs.await? }).await?;
     story
         .line(
             "fault",

@@ -152,7 +152,7 @@ fn check(state: &CheckState) -> String {
     } else {
         format!("; unhealthy: {}", unhealthy.join(", "))
     };
-    format!("NodeHealthCheck {name} is {phase}: {healthy} of {observed} nodes are healthy{which}")
+    format!("NodeHealthCheck {name} is {phase}: {healthy} of {observed} healthy{which}")
 }
 
 fn check_event(reason: &str, note: &str) -> Option<Words> {
@@ -271,7 +271,7 @@ mod tests {
             healthy: 4,
             unhealthy: Vec::new(),
         };
-        let well = "NodeHealthCheck workers is Enabled: 4 of 4 nodes are healthy";
+        let well = "NodeHealthCheck workers is Enabled: 4 of 4 healthy";
         assert_eq!(check(&state), well);
         state.unhealthy.push("a-1".into());
         assert!(check(&state).ends_with("healthy; unhealthy: a-1"));
