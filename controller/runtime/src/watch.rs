@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
-use futures::{FutureExt, Stream, StreamExt, pin_mut, stream};
+use futures::{Stream, StreamExt, pin_mut, stream};
 use kube::{
     Api, Client, Resource,
     runtime::{
@@ -15,7 +15,10 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -35,6 +38,8 @@ const PAGE: u32 = 100;
 
 /// Time in which heartbeats gather.
 const GATHER: Duration = Duration::from_millis(100);
+/// News that come as quickly as they are read follow each other within less.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// What is told of a kind; a watch that fails is taken up again.
 pub(crate) fn events<K>(objects: Api<K>) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
@@ -63,10 +68,10 @@ where
                 if !gathers {
                     break events.next().await;
                 }
-                // Nobody is woken meanwhile.
-                match events.next().now_or_never() {
-                    Some(event) => break event,
-                    None => sleep(GATHER).await,
+                match timeout(AT_ONCE, events.next()).await {
+                    Ok(event) => break event,
+                    // Nobody is woken meanwhile.
+                    Err(_) => sleep(GATHER).await,
                 }
                 gathers = false;
             }?;
@@ -187,12 +192,10 @@ pub(crate) async fn pause(cancel: &CancellationToken, time: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
     use k8s_openapi::api::core::v1::Node;
-    use tokio::{
-        sync::mpsc,
-        time::{Instant, timeout},
-    };
-    use tokio_stream::wrappers::UnboundedReceiverStream;
+    use tokio::{sync::mpsc, time::Instant};
+    use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 
     use super::*;
 
@@ -211,19 +214,36 @@ mod tests {
         told.send(heartbeat()).unwrap();
         assert!(stream.next().await.is_some());
         assert_eq!(start.elapsed(), Duration::ZERO);
-        let second = timeout(Duration::from_millis(1), stream.next());
-        assert!(second.await.is_err());
+        assert!(timeout(2 * AT_ONCE, stream.next()).await.is_err());
         for _ in 0..3 {
             told.send(heartbeat()).unwrap();
         }
-        assert!(stream.next().await.is_some());
-        assert_eq!(start.elapsed(), GATHER);
-        for _ in 0..2 {
+        for _ in 0..3 {
             assert!(stream.next().await.is_some());
+            assert_eq!(
+                start.elapsed(),
+                AT_ONCE + GATHER,
+                "what has come is told together"
+            );
         }
-        assert_eq!(start.elapsed(), GATHER, "what has come is told together");
         drop(told);
         assert!(stream.next().await.is_none());
+    }
+
+    // As those of a connection, which reads the next when the one before was taken.
+    #[tokio::test(start_paused = true)]
+    async fn news_that_somebody_else_has_to_fetch_do_not_wait_each() {
+        let (told, heard) = mpsc::channel::<Item>(1);
+        let fetching = tokio::spawn(async move {
+            for _ in 0..1000 {
+                told.send(heartbeat()).await.unwrap();
+            }
+        });
+        let stream = gathered(ReceiverStream::new(heard));
+        let start = Instant::now();
+        assert_eq!(stream.count().await, 1000);
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        fetching.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

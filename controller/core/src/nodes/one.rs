@@ -320,7 +320,12 @@ impl Decision<'_> {
             return;
         }
         let first = node.control_plane && look.requests.is_empty();
-        if first && let Some(why) = self.control_plane.refusal(name) {
+        let refused = match (first, node.control_plane) {
+            (true, _) => self.control_plane.refusal(name),
+            (false, true) => self.control_plane.precedence(name),
+            (false, false) => None,
+        };
+        if let Some(why) = refused {
             self.skip(name, true, &why);
             self.wake(later(self.now, REFUSED));
             return;

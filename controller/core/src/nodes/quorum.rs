@@ -16,9 +16,7 @@ impl ControlPlane {
     pub(super) fn refusal(&self, node: &str) -> Option<String> {
         let others = || self.nodes.iter().filter(|(name, ..)| name != node);
         if let Some((name, ..)) = others().find(|(_, _, remediated)| *remediated) {
-            return Some(format!(
-                "Node {name} of the control plane is being remediated, and only one is at a time"
-            ));
+            return Some(only_one(name));
         }
         let all = self.nodes.len();
         let needed = all / 2 + 1;
@@ -30,4 +28,16 @@ impl ControlPlane {
             )
         })
     }
+
+    /// Why the next step has to wait where several are remediated already, whoever began that: the
+    /// first by name goes on (F6).
+    pub(super) fn precedence(&self, node: &str) -> Option<String> {
+        let mut before = self.nodes.iter().filter(|(name, ..)| name.as_str() < node);
+        let (name, ..) = before.find(|(_, _, remediated)| *remediated)?;
+        Some(only_one(name))
+    }
+}
+
+fn only_one(name: &str) -> String {
+    format!("Node {name} of the control plane is being remediated, and only one is at a time")
 }

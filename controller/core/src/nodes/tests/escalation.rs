@@ -93,3 +93,20 @@ fn the_limit_freezes_what_is_there_but_its_lease() {
     let renewed = |a: &Action| matches!(a, Action::RenewLease { node, .. } if node == "n");
     assert!(plan.actions.iter().any(renewed));
 }
+
+#[test]
+fn of_two_of_the_control_plane_only_one_gets_its_next_step_f6() {
+    let master = |name: &str| NodeFacts {
+        control_plane: true,
+        ..bad(name)
+    };
+    let mut scene = Scene::new(
+        escalating(),
+        vec![good("x"), good("y"), master("m"), master("n")],
+    );
+    for node in ["m", "n"] {
+        scene.requests.push(request(node, "a", at(0)));
+    }
+    scene.look(at(301));
+    assert_eq!(created(&scene.look(at(362))), [("m", "b")]);
+}
