@@ -131,9 +131,7 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let waiting = |seconds: i64| v1::Waiting {
             reason: String::new(),
-            until: Timestamp::from_second(seconds)
-                .ok()
-                .map(|at| timestamp_to_proto(at)),
+            until: Timestamp::from_second(seconds).ok().map(timestamp_to_proto),
         };
         assert_eq!(rest(&waiting(400), now), Duration::from_secs(400));
         assert_eq!(rest(&waiting(-400), now), Duration::ZERO);
