@@ -176,7 +176,7 @@ impl Cluster {
                 }
             }
             Ok(None) => {}
-            Err(error) => self.around.notes.push(words(&error).to_string()),
+            Err(error) => self.around.notes.push(words(&error)),
         }
         let kind = reference.request_kind();
         match self.served.pinned(&self.client, version, kind).await {
@@ -199,7 +199,7 @@ impl Cluster {
                     .not_served
                     .insert(format!("{kind} of {version}"));
             }
-            Err(error) => self.around.notes.push(words(&error).to_string()),
+            Err(error) => self.around.notes.push(words(&error)),
         }
     }
 
@@ -217,7 +217,7 @@ impl Cluster {
                 }
             },
             Ok(None) => {}
-            Err(error) => self.around.notes.push(words(&error).to_string()),
+            Err(error) => self.around.notes.push(words(&error)),
         }
     }
 
