@@ -238,7 +238,9 @@ fn a_closed_limit_and_a_storm_say_what_they_wait_for() {
         node("d", "Unknown", "2026-08-01T01:50:00Z"),
         node("e", "Unknown", "2026-08-01T01:50:00Z"),
     ];
-    let with = |check: &Value, nodes: &[Value]| explained([&[check.clone()], nodes].concat(), NOW);
+    let with = |check: &Value, nodes: &[Value]| {
+        explained([std::slice::from_ref(check), nodes].concat(), NOW)
+    };
     let e = with(&stormy, &nodes);
     assert!(!e.limit.allowed);
     assert!(

@@ -178,7 +178,7 @@ fn each_verdict_on_a_node_health_check_names_its_field() {
             "spec.remediationTemplate.apiVersion: ",
         ),
         (
-            most(with(today(), "/remediationTemplate", deletion.clone())),
+            most(with(today(), "/remediationTemplate", deletion)),
             "spec.maxUnhealthy: cannot be used with a MachineDeletion",
         ),
         (
