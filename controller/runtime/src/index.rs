@@ -4,6 +4,7 @@
 //! await, call an API, or judge. What there is by the ten thousand, Machines and Nodes, is kept
 //! packed and is read anew by whoever asks.
 
+mod gone;
 mod inbox;
 mod machines;
 mod node;
@@ -24,6 +25,7 @@ use rackhand_api::views::{
     BareMetalHostView, ClusterView, MachineHealthCheckView, Metal3MachineView, ViewError,
 };
 
+use gone::Gone;
 pub(crate) use inbox::{Change, Inbox};
 pub(crate) use node::SeenNode;
 use pack::{Frames, Packed};
@@ -81,6 +83,7 @@ struct Inner {
     requests: BTreeMap<RequestId, Entry<RequestView>>,
     rack_agents: BTreeMap<Key, Arc<DynamicObject>>,
     openshift: openshift::Kept,
+    gone: Gone,
     workloads: BTreeMap<Key, Workload>,
     /// Machines by their Node's name: Nodes of several clusters may be called the same.
     by_node: BTreeMap<Box<str>, Vec<Link>>,
@@ -159,6 +162,9 @@ impl Index {
         let object = Arc::new(object);
         let mut inner = self.inner.write();
         let inner = &mut *inner;
+        if inner.gone.holds(object.metadata.uid.as_deref()) {
+            return;
+        }
         let taken = match kind {
             Kind::Cluster => put(&mut inner.clusters, &key, object, ClusterView::from_dynamic),
             Kind::Machine => inner.put_machine(&key, &object),
@@ -201,6 +207,14 @@ impl Index {
         if taken {
             self.announce(&Change::Object(kind, key));
         }
+    }
+
+    /// A watch tells that it was deleted.
+    pub(crate) fn deleted(&self, kind: Kind, object: &DynamicObject) {
+        if let Some(uid) = &object.metadata.uid {
+            self.inner.write().gone.put(uid);
+        }
+        self.delete(kind, &Key::of(object));
     }
 
     pub(crate) fn delete(&self, kind: Kind, key: &Key) {

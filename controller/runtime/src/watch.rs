@@ -170,9 +170,7 @@ pub(crate) async fn watch_kind(
                     synced.send_replace(true);
                 }
                 Some(Ok(Event::Apply(Slim(object)))) => index.apply(kind, object),
-                Some(Ok(Event::Delete(Slim(object)))) => {
-                    index.delete(kind, &Key::of(&object));
-                }
+                Some(Ok(Event::Delete(Slim(object)))) => index.deleted(kind, &object),
                 Some(Err(error)) => {
                     tracing::warn!(kind = kind.kind(), %error, "watch interrupted; it is taken up again");
                 }

@@ -52,6 +52,20 @@ fn a_machine_is_found_by_its_node_also_after_it_has_another() {
 }
 
 #[test]
+fn the_answer_to_a_write_does_not_bring_back_what_a_watch_saw_deleted() {
+    let (index, _) = index();
+    let key = Key::new("ns", "m");
+    index.apply(Kind::Machine, machine(1, "n1"));
+    index.deleted(Kind::Machine, &machine(3, "n1"));
+    index.apply(Kind::Machine, machine(2, "n1"));
+    assert!(index.machine(&key).is_none());
+    let mut another = machine(4, "n1");
+    another.metadata.uid = Some("another".into());
+    index.apply(Kind::Machine, another);
+    assert!(index.machine(&key).is_some());
+}
+
+#[test]
 fn an_object_that_does_not_read_is_kept_with_its_error_and_stops_nobody() {
     let (index, _) = index();
     let mut bad = machine(1, "n1");
