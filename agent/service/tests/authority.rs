@@ -297,7 +297,8 @@ async fn hosts_are_named_clearly_or_refused_clearly() {
     assert_eq!(refusal(&unknown), Refusal::UnknownHost);
     assert_eq!(
         unknown.message(),
-        "host node-9 is not in the inventory of rack r1 (1 hosts), and no BMC was sent with it"
+        "host node-9 is not in the inventory of rack r1 (1 hosts), and no BMC was sent with it; \
+         `rackhand-agent host list` shows what is"
     );
     let nobody = begin(&mut client, off("a", "")).await.unwrap_err();
     assert_eq!(nobody.message(), "no target: name a host");
