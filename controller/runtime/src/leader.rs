@@ -28,8 +28,6 @@ use crate::{
 
 struct Shared {
     view: Mutex<LeaseView>,
-    /// The Lease as it was last read or written: what others keep on it stays.
-    known: Mutex<Option<Lease>>,
     config: LeaseConfig,
     origin: Instant,
     me: String,
@@ -79,7 +77,6 @@ impl Leader {
     ) -> Self {
         Self(Arc::new(Shared {
             view: Mutex::new(LeaseView::new(me.clone(), None, Duration::ZERO)),
-            known: Mutex::default(),
             config,
             origin: Instant::now(),
             me,
@@ -190,7 +187,6 @@ impl Leader {
             Ok(lease) => {
                 let now = self.now();
                 self.0.view.lock().observe(lease.as_ref().map(record), now);
-                *self.0.known.lock() = lease;
             }
             Err(error) => tracing::warn!(%error, "cannot read the Lease"),
         }
@@ -218,7 +214,6 @@ impl Leader {
             Ok(lease) => {
                 let now = self.now();
                 self.0.view.lock().written(record(&lease), sent, now);
-                *self.0.known.lock() = Some(lease);
                 true
             }
             Err(error) => {
@@ -236,12 +231,8 @@ impl Leader {
         write: &LeaseWrite,
     ) -> Result<Lease, ApiError> {
         let wall = MicroTime(jiff::Timestamp::now());
-        let known = self.0.known.lock().clone();
         let mut lease = match &write.replaces {
-            Some(version) => match known {
-                Some(known) if known.metadata.resource_version.as_ref() == Some(version) => known,
-                _ => call(what, leases.get(name)).await?,
-            },
+            Some(_) => call(what, leases.get(name)).await?,
             None => Lease {
                 metadata: ObjectMeta {
                     name: Some(name.to_owned()),
