@@ -156,19 +156,8 @@ pub(crate) struct Nhc {
     #[arg(required_unless_present = "files")]
     pub(crate) name: Option<String>,
 
-    /// Read the objects from these files (YAML documents, or what `kubectl get -o yaml` prints)
-    /// instead of the cluster; - is standard input.
-    #[arg(short, long = "file", value_name = "FILE", num_args = 1..)]
-    pub(crate) files: Vec<PathBuf>,
-
-    /// Explain for this time (RFC 3339, such as 2026-08-01T02:14:07Z), with the objects as they are;
-    /// without it for now.
-    #[arg(long, value_name = "TIME")]
-    pub(crate) at: Option<Timestamp>,
-
-    /// How it is told.
-    #[arg(short, long, value_enum, default_value = "table")]
-    pub(crate) output: TableOutput,
+    #[command(flatten)]
+    pub(crate) how: How,
 }
 
 /// Which health check, and how it is told.
@@ -186,6 +175,13 @@ pub(crate) struct Mhc {
     #[arg(long, value_enum)]
     pub(crate) group: Option<CheckGroupArg>,
 
+    #[command(flatten)]
+    pub(crate) how: How,
+}
+
+/// From what a health check is explained, for when, and how it is told.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct How {
     /// Read the objects from these files (YAML documents, or what `kubectl get -o yaml` prints)
     /// instead of the cluster; - is standard input.
     #[arg(short, long = "file", value_name = "FILE", num_args = 1..)]
@@ -258,6 +254,15 @@ pub(crate) enum RequestKindArg {
 pub(crate) enum Output {
     Text,
     Json,
+}
+
+impl From<Output> for TableOutput {
+    fn from(output: Output) -> Self {
+        match output {
+            Output::Text => Self::Table,
+            Output::Json => Self::Json,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -429,9 +434,12 @@ mod tests {
         else {
             panic!("another command");
         };
-        assert_eq!((mhc.name.as_deref(), mhc.files.len()), (Some("workers"), 2));
-        assert_eq!(mhc.output, TableOutput::Yaml);
-        assert!(mhc.at.is_some());
+        assert_eq!(
+            (mhc.name.as_deref(), mhc.how.files.len()),
+            (Some("workers"), 2)
+        );
+        assert_eq!(mhc.how.output, TableOutput::Yaml);
+        assert!(mhc.how.at.is_some());
         assert!(parsed("x explain nhc").is_err());
         assert!(parsed("x explain nhc workers --at 2026-08-01T02:14:07Z -o json").is_ok());
         assert!(parsed("x explain nodehealthcheck -f a.yaml b.yaml").is_ok());

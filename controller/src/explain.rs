@@ -10,13 +10,13 @@ use anyhow::Context;
 use clap::ArgMatches;
 use jiff::Timestamp;
 use rackhand_runtime::{
-    CheckGroup, Config, Explanation, RequestKind, ShownSettings, explain_check_cluster,
+    CheckGroup, Config, RequestKind, ShownSettings, Told, explain_check_cluster,
     explain_check_files, explain_cluster, explain_file, explain_nodes_cluster, explain_nodes_files,
     settings_of_cluster, settings_of_files,
 };
 
 use crate::{
-    args::{Args, CheckGroupArg, Mhc, Nhc, Output, Remediation, RequestKindArg, TableOutput},
+    args::{Args, CheckGroupArg, Mhc, Nhc, Remediation, RequestKindArg, TableOutput},
     settings,
 };
 
@@ -48,7 +48,8 @@ pub(crate) async fn remediation(asked: &Remediation, whose: Whose<'_>) -> anyhow
         (None, None) => anyhow::bail!("name a remediation or a file"),
     };
     answer.settings = settings;
-    print(&answer, asked.output)
+    show(&answer, asked.output.into());
+    Ok(())
 }
 
 pub(crate) async fn mhc(asked: &Mhc, whose: Whose<'_>) -> anyhow::Result<()> {
@@ -58,52 +59,43 @@ pub(crate) async fn mhc(asked: &Mhc, whose: Whose<'_>) -> anyhow::Result<()> {
         CheckGroupArg::OpenShift => CheckGroup::OpenShift,
     });
     let (mut answer, settings) = match name {
-        Some(name) if asked.files.is_empty() => {
+        Some(name) if asked.how.files.is_empty() => {
             let (config, settings) = whose.of_cluster().await;
-            let answer = explain_check_cluster(&config, namespace, name, group, asked.at).await?;
+            let answer =
+                explain_check_cluster(&config, namespace, name, group, asked.how.at).await?;
             (answer, settings)
         }
         _ => {
-            let files = read_all(&asked.files, name)?;
+            let files = read_all(&asked.how.files, name)?;
             let (config, settings) = whose.of_files(&files);
-            let at = asked.at.unwrap_or_else(Timestamp::now);
+            let at = asked.how.at.unwrap_or_else(Timestamp::now);
             let answer = explain_check_files(&files, name, namespace, group, &config, at)?;
             (answer, settings)
         }
     };
     answer.settings = settings;
-    write(&match asked.output {
-        TableOutput::Table => answer.to_string(),
-        TableOutput::Json => format!("{}\n", answer.to_json()),
-        TableOutput::Yaml => answer.to_yaml(),
-    });
+    show(&answer, asked.how.output);
     Ok(())
 }
 
 pub(crate) async fn nhc(asked: &Nhc, whose: Whose<'_>) -> anyhow::Result<()> {
     let name = asked.name.as_deref();
     let (mut answer, settings) = match name {
-        Some(name) if asked.files.is_empty() => {
+        Some(name) if asked.how.files.is_empty() => {
             let (config, settings) = whose.of_cluster().await;
-            (
-                explain_nodes_cluster(&config, name, asked.at).await?,
-                settings,
-            )
+            let answer = explain_nodes_cluster(&config, name, asked.how.at).await?;
+            (answer, settings)
         }
         _ => {
-            let files = read_all(&asked.files, name)?;
-            let at = asked.at.unwrap_or_else(Timestamp::now);
+            let files = read_all(&asked.how.files, name)?;
+            let at = asked.how.at.unwrap_or_else(Timestamp::now);
             let (config, settings) = whose.of_files(&files);
             let mode = config.health_checks;
             (explain_nodes_files(&files, name, mode, at)?, settings)
         }
     };
     answer.settings = settings;
-    write(&match asked.output {
-        TableOutput::Table => answer.to_string(),
-        TableOutput::Json => format!("{}\n", answer.to_json()),
-        TableOutput::Yaml => answer.to_yaml(),
-    });
+    show(&answer, asked.how.output);
     Ok(())
 }
 
@@ -127,7 +119,12 @@ impl Whose<'_> {
     }
 }
 
-fn write(text: &str) {
+fn show(answer: &impl Told, output: TableOutput) {
+    let text = match output {
+        TableOutput::Table => answer.to_string(),
+        TableOutput::Json => format!("{}\n", answer.to_json()),
+        TableOutput::Yaml => answer.to_yaml(),
+    };
     // A reader that went away has seen enough.
     std::io::stdout().write_all(text.as_bytes()).ok();
 }
@@ -162,12 +159,4 @@ fn read(file: &Path) -> anyhow::Result<String> {
         return Ok(text);
     }
     std::fs::read_to_string(file).with_context(|| file.display().to_string())
-}
-
-fn print(answer: &Explanation, output: Output) -> anyhow::Result<()> {
-    write(&match output {
-        Output::Text => answer.to_string(),
-        Output::Json => format!("{}\n", answer.to_json()),
-    });
-    Ok(())
 }

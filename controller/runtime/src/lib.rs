@@ -16,6 +16,8 @@ mod cluster;
 mod config;
 mod events;
 mod explain;
+#[cfg(test)]
+mod fake_api;
 mod health;
 mod index;
 mod leader;
@@ -32,7 +34,7 @@ pub use config::{Config, HealthChecks, WebhookConfig};
 pub use explain::{
     CauseExplanation, CheckExplanation, CheckGroup, ExplainError, Explanation, LimitExplanation,
     MachineExplanation, NextOfNodes, NextStep, NextVerdict, NodeExplanation, NodesExplanation,
-    NodesLimit, RequestKind, ShownSettings, StepExplanation, StormExplanation,
+    NodesLimit, RequestKind, ShownSettings, StepExplanation, StormExplanation, Told,
     explain_check_cluster, explain_check_files, explain_cluster, explain_file,
     explain_nodes_cluster, explain_nodes_files, settings_of_cluster, settings_of_files,
 };

@@ -175,10 +175,11 @@ impl Served {
         if let Some(found) = self.known.read().get(&name) {
             return Ok(Some(found.clone()));
         }
-        if self.lacks(client, group).await? {
+        let what = format!("the API group {group}");
+        if self.lacks(client, group, &what).await? {
             return Ok(None);
         }
-        let found = match in_time(group, discovery::group(client, group)).await {
+        let found = match in_time(&what, discovery::group(client, group)).await {
             Ok(found) => found.recommended_kind(kind).map(|(resource, _)| resource),
             Err(kube::Error::Discovery(_)) => None,
             Err(kube::Error::Api(e)) if e.code == 404 => None,
@@ -191,7 +192,7 @@ impl Served {
     }
 
     /// Whether there was no such group a moment ago.
-    async fn lacks(&self, client: &Client, group: &str) -> Result<bool, kube::Error> {
+    async fn lacks(&self, client: &Client, group: &str, what: &str) -> Result<bool, kube::Error> {
         let known = || {
             let groups = self.groups.read();
             let fresh = groups.as_ref().filter(|(at, _)| at.elapsed() < MISSING_FOR);
@@ -204,7 +205,7 @@ impl Served {
         if let Some(lacks) = known() {
             return Ok(lacks);
         }
-        let listed = in_time(group, client.list_api_groups()).await?;
+        let listed = in_time(what, client.list_api_groups()).await?;
         let groups: BTreeSet<String> = listed.groups.into_iter().map(|g| g.name).collect();
         let lacks = !groups.contains(group);
         *self.groups.write() = Some((Instant::now(), groups));
@@ -252,30 +253,27 @@ impl Served {
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let gvk = GroupVersionKind::gvk(group, version, kind);
-        let asked = tokio::time::timeout(DISCOVERY_TIMEOUT, discovery::pinned_kind(client, &gvk));
-        match asked.await {
-            Ok(Ok((found, _))) => {
+        let what = format!("{kind} of {api_version}");
+        match in_time(&what, discovery::pinned_kind(client, &gvk)).await {
+            Ok((found, _)) => {
                 let entry = (Instant::now(), found.clone());
                 self.pinned.write().insert(name, entry);
                 Ok(Some(found))
             }
-            Ok(Err(kube::Error::Discovery(_))) => Ok(None),
-            Ok(Err(kube::Error::Api(e))) if e.code == 404 => Ok(None),
-            Ok(Err(e)) => Err(e),
-            Err(_) => Err(kube::Error::Service(
-                format!("no answer about {kind} of {api_version} in time").into(),
-            )),
+            Err(kube::Error::Discovery(_)) => Ok(None),
+            Err(kube::Error::Api(e)) if e.code == 404 => Ok(None),
+            Err(e) => Err(e),
         }
     }
 }
 
 async fn in_time<T>(
-    group: &str,
+    what: &str,
     asked: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, kube::Error> {
     let answer = tokio::time::timeout(DISCOVERY_TIMEOUT, asked).await;
     answer.unwrap_or_else(|_| {
-        let why = format!("no answer about the API group {group} in time");
+        let why = format!("no answer about {what} in time");
         Err(kube::Error::Service(why.into()))
     })
 }

@@ -175,6 +175,7 @@ impl ObjectRef {
 }
 
 /// The group in `group/version`; a lone version is of the core group.
-pub(super) fn group_of(api_version: &str) -> &str {
+#[must_use]
+pub fn group_of(api_version: &str) -> &str {
     api_version.rsplit_once('/').map_or("", |(group, _)| group)
 }

@@ -31,7 +31,7 @@ pub use machine::MachineView;
 pub use machine_health_check::{
     ConditionCheck, LabelRequirement, LabelSelector, MachineHealthCheckView, UnhealthyRange,
 };
-pub use meta::{Meta, ObjectRef, OwnerRef};
+pub use meta::{Meta, ObjectRef, OwnerRef, group_of};
 pub use metal3::{HostRef, Metal3MachineView, Metal3RemediationView, Strategy};
 pub use node_health_check::{
     EscalationStep, HealthyDelay, NodeHealthCheckView, NodeTemplateRef, UnhealthyEntry,

@@ -4,7 +4,10 @@
 
 use jiff::Timestamp;
 use kube::{ResourceExt, api::DynamicObject};
-use rackhand_api::names::{NODE_LEASE_NAMESPACE, groups, kinds};
+use rackhand_api::{
+    names::{NODE_LEASE_NAMESPACE, groups, kinds},
+    views::group_of,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -107,7 +110,7 @@ pub(super) fn documents(text: &str) -> Result<Vec<DynamicObject>, ExplainError> 
 /// Sorts an object to where it belongs; others are passed over.
 fn take(index: &Index, workload: &mut Workload, object: DynamicObject) -> Result<(), ExplainError> {
     let types = object.types.clone().unwrap_or_default();
-    let group = types.api_version.split_once('/').map_or("", |(g, _)| g);
+    let group = group_of(&types.api_version);
     if group == groups::OPENSHIFT_MACHINE && types.kind == kinds::MACHINE {
         workload.machines.push(object);
         return Ok(());

@@ -2,7 +2,10 @@
 
 use rackhand_api::names::groups;
 
-use crate::object::Kind;
+use crate::{
+    health::{CLUSTER_API_CRD, OPENSHIFT_CRD},
+    object::Kind,
+};
 
 /// The API group of a MachineHealthCheck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,8 +41,8 @@ impl CheckGroup {
     /// The CRD that says whose checks these are.
     pub(super) fn crd(self) -> &'static str {
         match self {
-            Self::ClusterApi => "machinehealthchecks.cluster.x-k8s.io",
-            Self::OpenShift => "machinehealthchecks.machine.openshift.io",
+            Self::ClusterApi => CLUSTER_API_CRD,
+            Self::OpenShift => OPENSHIFT_CRD,
         }
     }
 

@@ -154,20 +154,6 @@ pub struct NextVerdict {
     pub words: String,
 }
 
-impl CheckExplanation {
-    /// The same for a program.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_default()
-    }
-
-    /// The same as YAML.
-    #[must_use]
-    pub fn to_yaml(&self) -> String {
-        serde_saphyr::to_string(self).unwrap_or_default()
-    }
-}
-
 impl std::fmt::Display for CheckExplanation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         health_table::table(self, f)

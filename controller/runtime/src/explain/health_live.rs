@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams},
-    core::{ApiResource, GroupVersionKind, TypeMeta},
+    core::ApiResource,
 };
 use rackhand_api::views::{MachineHealthCheckView, OpenShiftHealthCheckView, TemplateRef};
 
@@ -16,6 +16,7 @@ use super::{
     group::CheckGroup,
     health::CheckExplanation,
     health_scene::{Surroundings, explain_in, several, which},
+    live::{crd, listed, other_time},
 };
 use crate::{
     api::{call, management_client, optional, words},
@@ -61,14 +62,13 @@ pub async fn explain_check_cluster(
         ..
     } = look;
     around.seen.objects.push(check);
-    crd(&client, group, &mut around).await;
+    match crd(&client, group.crd()).await {
+        Ok(crd) => around.seen.objects.push(crd),
+        Err(why) => around.notes.push(why),
+    }
     let now = Timestamp::now();
     if let Some(at) = at {
-        let apart = super::words::span(at.duration_since(now).unsigned_abs());
-        let side = if at < now { "ago" } else { "ahead" };
-        around.notes.push(format!(
-            "asked for a time {apart} {side}, with the objects as they are now"
-        ));
+        around.notes.push(other_time(at, now));
     }
     explain_in(group, &key, &around, config, at.unwrap_or(now))
 }
@@ -125,10 +125,10 @@ impl Look {
         }
         let Key { namespace, name } = &self.key;
         let mut others = self.names(&resources, namespace).await;
-        let mut place = format!("in namespace {namespace}");
+        let mut place = "there";
         if others.is_empty() {
             others = self.names(&resources, "").await;
-            place = format!("{place}; in all namespaces");
+            place = "in all namespaces";
         }
         Err(ExplainError::Request(format!(
             "there is no MachineHealthCheck {name} in namespace {namespace}; {place} {}",
@@ -315,26 +315,6 @@ async fn of_kind(
     }
 }
 
-async fn listed(
-    client: &Client,
-    resource: &ApiResource,
-    namespace: &str,
-) -> Result<Vec<DynamicObject>, String> {
-    let objects = api(client, resource, namespace);
-    let mut list = call(&resource.kind, objects.list(&ListParams::default()))
-        .await
-        .map_err(|e| e.to_string())?
-        .items;
-    for object in &mut list {
-        // The items of a list do not name their kind.
-        object.types.get_or_insert_with(|| TypeMeta {
-            api_version: resource.api_version.clone(),
-            kind: resource.kind.clone(),
-        });
-    }
-    Ok(list)
-}
-
 async fn nodes(client: Client) -> Result<Vec<Node>, String> {
     let nodes: Api<Node> = Api::all(client);
     let listed = call("Nodes", nodes.list(&ListParams::default())).await;
@@ -351,20 +331,4 @@ async fn resource(
     let found = served.pinned(client, version, kind).await;
     let found = found.map_err(|error| words(&error))?;
     found.ok_or_else(|| format!("{kind} of {version} is not served"))
-}
-
-async fn crd(client: &Client, group: CheckGroup, around: &mut Surroundings) {
-    let name = group.crd();
-    let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-    let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
-    match call(format!("CRD {name}"), crds.get(name)).await {
-        Ok(mut crd) => {
-            crd.types.get_or_insert_with(|| TypeMeta {
-                api_version: "apiextensions.k8s.io/v1".into(),
-                kind: "CustomResourceDefinition".into(),
-            });
-            around.seen.objects.push(crd);
-        }
-        Err(error) => around.notes.push(error.to_string()),
-    }
 }

@@ -5,12 +5,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
-    names::{
-        CAPI_PAUSED_ANNOTATION, CRD_LABEL, CRD_LABEL_VALUE, DRY_RUN_ANNOTATION,
-        EVALUATE_ANNOTATION, PAUSED_ANNOTATION, groups, kinds,
-    },
+    names::{CAPI_PAUSED_ANNOTATION, EVALUATE_ANNOTATION, PAUSED_ANNOTATION, groups, kinds},
     views::{ClusterView, MachineHealthCheckView, Meta},
 };
 use rackhand_core::health::{ClusterFacts, NodeView};
@@ -21,9 +17,10 @@ use super::{
     health::{CheckExplanation, CheckScene, explain_check},
     health_overlap::{self, acted_for},
     openshift,
+    whose::{Whose, deleted, dry_run},
 };
 use crate::{
-    config::{Config, HealthChecks},
+    config::Config,
     health::{Mine, Seen, cluster_facts, rules},
     object::Key,
 };
@@ -93,33 +90,11 @@ pub(super) fn standing(
     config: &Config,
     notes: &mut Vec<String>,
 ) -> (Mine, Vec<String>) {
-    let (mode, annotated) = (
-        config.health_checks,
-        meta.is_annotated_true(EVALUATE_ANNOTATION),
-    );
-    let crd = around.seen.objects.iter().find(|o| is_crd(o, group));
-    let ours = crd.map(|crd| {
-        let label = crd.labels().get(CRD_LABEL).map(String::as_str);
-        label == Some(CRD_LABEL_VALUE)
-    });
-    if ours.is_none() && mode == HealthChecks::Auto && !annotated {
-        notes.push(format!(
-            "who installed the CRD {} was not there to look at; it is taken for Rackhand's",
-            group.crd()
-        ));
-    }
-    let mine = Mine::knowing(mode, ours.unwrap_or(true));
-    let mut why = Vec::new();
-    if !mine.evaluates(meta) {
-        let lacks = format!("the check does not carry {EVALUATE_ANNOTATION}=\"true\"");
-        why.push(match mode {
-            HealthChecks::None => "Rackhand evaluates no check (--health-checks=none)".into(),
-            HealthChecks::Annotated => format!("{lacks} (--health-checks=annotated)"),
-            HealthChecks::Auto | HealthChecks::All => {
-                format!("its CRD was not installed by Rackhand, and {lacks} (--health-checks=auto)")
-            }
-        });
-    }
+    let mode = config.health_checks;
+    let whose = Whose::look(group.crd(), around.seen.objects.iter());
+    notes.extend(whose.assumed(mode, meta));
+    let mine = Mine::knowing(mode, whose.is_ours());
+    let mut why: Vec<String> = whose.not_evaluated(mode, meta).into_iter().collect();
     if let Some(only) = config
         .namespace
         .as_deref()
@@ -129,9 +104,7 @@ pub(super) fn standing(
             "Rackhand looks at namespace {only} only (--namespace)"
         ));
     }
-    if meta.is_deleting() {
-        why.push("the check is being deleted".into());
-    }
+    why.extend(deleted(meta));
     if mine.paused(meta) {
         for annotation in [PAUSED_ANNOTATION, CAPI_PAUSED_ANNOTATION] {
             if meta.has_annotation(annotation) {
@@ -141,12 +114,10 @@ pub(super) fn standing(
             }
         }
     }
-    if meta.is_annotated_true(DRY_RUN_ANNOTATION) {
-        why.push(format!(
-            "dry run: the check carries {DRY_RUN_ANNOTATION}=\"true\""
-        ));
-    }
-    let fights = annotated && ours == Some(false) && !meta.has_annotation(CAPI_PAUSED_ANNOTATION);
+    why.extend(dry_run(meta));
+    let fights = meta.is_annotated_true(EVALUATE_ANNOTATION)
+        && whose.ours == Some(false)
+        && !meta.has_annotation(CAPI_PAUSED_ANNOTATION);
     if fights && why.is_empty() {
         notes.push(format!(
             "{}'s own controller acts on this check too: give it the annotation \
@@ -270,10 +241,4 @@ pub(super) fn explain_in(
         CheckGroup::ClusterApi => explain_check(&scene(check, around, config)?, now),
         CheckGroup::OpenShift => openshift::explain(&openshift::scene(check, around, config)?, now),
     })
-}
-
-/// Whether an object is the CRD of the checks.
-fn is_crd(object: &DynamicObject, group: CheckGroup) -> bool {
-    let kind = object.types.as_ref().map(|t| t.kind.as_str());
-    kind == Some("CustomResourceDefinition") && object.name_any() == group.crd()
 }

@@ -143,23 +143,35 @@ pub(super) fn does(
     if let Some(other) = scene.acted_for.get(&view.meta.name) {
         return format!("nothing: MachineHealthCheck {other} acts for it");
     }
-    let nothing = "nothing".to_owned();
+    if let Some(why) = held_up(verdict, &target.request, target.machine.deleting, open) {
+        return why.into();
+    }
     match verdict {
-        Verdict::Unhealthy { .. } if under_way(&target.request) => {
-            "nothing more: its remediation is under way".into()
-        }
-        Verdict::Unhealthy { .. } if target.machine.deleting => {
-            "nothing: it is being deleted".into()
-        }
-        Verdict::Unhealthy { .. } if !open => "nothing: the limit forbids it".into(),
         Verdict::Unhealthy { .. } if !scene.rules.external => {
             format!("nothing more: it was handed to {}", owner(view))
         }
-        Verdict::Healthy if target.request == RequestView::Deleting => {
-            "waits for its remediation to end".into()
-        }
         Verdict::Skipped(_) => "nothing: it is left out".into(),
-        _ => nothing,
+        _ => "nothing".into(),
+    }
+}
+
+/// Why nothing is done about a machine for which nothing is due, whatever group its check is of.
+pub(super) fn held_up(
+    verdict: &Verdict,
+    request: &RequestView,
+    deleting: bool,
+    open: bool,
+) -> Option<&'static str> {
+    match verdict {
+        Verdict::Unhealthy { .. } if under_way(request) => {
+            Some("nothing more: its remediation is under way")
+        }
+        Verdict::Unhealthy { .. } if deleting => Some("nothing: it is being deleted"),
+        Verdict::Unhealthy { .. } if !open => Some("nothing: the limit forbids it"),
+        Verdict::Healthy if *request == RequestView::Deleting => {
+            Some("waits for its remediation to end")
+        }
+        _ => None,
     }
 }
 

@@ -17,6 +17,7 @@ mod health_overlap;
 mod health_scene;
 mod health_table;
 mod health_words;
+mod live;
 mod nodes;
 mod nodes_file;
 mod nodes_live;
@@ -26,6 +27,8 @@ mod nodes_words;
 mod openshift;
 mod scene;
 mod settings;
+mod sheet;
+mod whose;
 mod words;
 
 use std::fmt;
@@ -146,13 +149,22 @@ pub struct Explanation {
     pub now: Timestamp,
 }
 
-impl Explanation {
+/// An explanation; a person reads it as it is displayed.
+pub trait Told: Serialize + fmt::Display + Sized {
     /// The same for a program.
-    #[must_use]
-    pub fn to_json(&self) -> String {
+    fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
+
+    /// The same as YAML.
+    fn to_yaml(&self) -> String {
+        serde_saphyr::to_string(self).unwrap_or_default()
+    }
 }
+
+impl Told for Explanation {}
+impl Told for CheckExplanation {}
+impl Told for NodesExplanation {}
 
 /// Decides, and says what was decided.
 fn explain(scene: &scene::Scene, now: Timestamp) -> Explanation {

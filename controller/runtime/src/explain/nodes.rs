@@ -163,20 +163,6 @@ pub struct NextOfNodes {
     pub words: String,
 }
 
-impl NodesExplanation {
-    /// The same for a program.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_default()
-    }
-
-    /// The same as YAML.
-    #[must_use]
-    pub fn to_yaml(&self) -> String {
-        serde_saphyr::to_string(self).unwrap_or_default()
-    }
-}
-
 impl std::fmt::Display for NodesExplanation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         nodes_table::table(self, f)

@@ -3,11 +3,7 @@
 //! Must never write, nor fail for a part that cannot be read where the rest still says something.
 
 use jiff::Timestamp;
-use kube::{
-    Client, ResourceExt,
-    api::{DynamicObject, ListParams},
-    core::{ApiResource, GroupVersionKind, TypeMeta},
-};
+use kube::{Client, ResourceExt, api::DynamicObject, core::ApiResource};
 use rackhand_api::{
     names::{MEDIK8S_LEASE_NAMESPACE, groups, kinds},
     views::NodeTemplateRef,
@@ -15,14 +11,14 @@ use rackhand_api::{
 
 use super::{
     ExplainError,
+    live::{builtin, crd, listed, named, other_time},
     nodes::{NodesExplanation, explain_nodes},
-    nodes_scene::{CRD, Surroundings, checks, references, scene},
-    words::span,
+    nodes_scene::{Surroundings, checks, references, scene},
 };
 use crate::{
     api::{call, management_client, optional, words},
     config::Config,
-    nodes::{Fact, name_of},
+    nodes::{Fact, NODE_CHECK_CRD, name_of},
     object::{Served, api},
 };
 
@@ -61,11 +57,7 @@ pub async fn explain_nodes_cluster(
     let now = Timestamp::now();
     let mut around = cluster.around;
     if let Some(at) = at {
-        let apart = span(at.duration_since(now).unsigned_abs());
-        let side = if at < now { "ago" } else { "ahead" };
-        around.notes.push(format!(
-            "asked for a time {apart} {side}, with the objects as they are now"
-        ));
+        around.notes.push(other_time(at, now));
     }
     let at = at.unwrap_or(now);
     Ok(explain_nodes(
@@ -80,34 +72,7 @@ struct Cluster {
     around: Surroundings,
 }
 
-fn builtin(group: &str, version: &str, kind: &str) -> ApiResource {
-    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
-}
-
-/// An object of a list, or of a GET, does not always name its kind.
-fn named(mut object: DynamicObject, resource: &ApiResource) -> DynamicObject {
-    object.types.get_or_insert_with(|| TypeMeta {
-        api_version: resource.api_version.clone(),
-        kind: resource.kind.clone(),
-    });
-    object
-}
-
 impl Cluster {
-    async fn list(
-        &self,
-        resource: &ApiResource,
-        namespace: &str,
-    ) -> Result<Vec<DynamicObject>, String> {
-        let objects = api(&self.client, resource, namespace);
-        let listed = call(&resource.kind, objects.list(&ListParams::default())).await;
-        let items = listed.map_err(|error| error.to_string())?.items;
-        Ok(items
-            .into_iter()
-            .map(|object| named(object, resource))
-            .collect())
-    }
-
     /// Lists a kind. Without one that is `needed` nothing can be said.
     async fn read(
         &mut self,
@@ -116,7 +81,7 @@ impl Cluster {
         namespace: &str,
         needed: bool,
     ) -> Result<(), ExplainError> {
-        match self.list(resource, namespace).await {
+        match listed(&self.client, resource, namespace).await {
             Ok(found) => self.around.objects.extend(found),
             Err(why) if needed => {
                 return Err(ExplainError::Cluster(format!(
@@ -180,7 +145,7 @@ impl Cluster {
         }
         let kind = reference.request_kind();
         match self.served.pinned(&self.client, version, kind).await {
-            Ok(Some(resource)) => match self.list(&resource, namespace).await {
+            Ok(Some(resource)) => match listed(&self.client, &resource, namespace).await {
                 Ok(found) => {
                     let known = |object: &DynamicObject| {
                         let mut all = self.around.objects.iter();
@@ -209,7 +174,7 @@ impl Cluster {
             .find(&self.client, fact.group(), fact.kind())
             .await;
         match found {
-            Ok(Some(resource)) => match self.list(&resource, "").await {
+            Ok(Some(resource)) => match listed(&self.client, &resource, "").await {
                 Ok(found) => self.around.objects.extend(found),
                 Err(why) => {
                     let what = format!("{} of OpenShift could not be listed: {why}", fact.kind());
@@ -222,11 +187,9 @@ impl Cluster {
     }
 
     async fn crd(&mut self) {
-        let resource = builtin("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-        let crds = api(&self.client, &resource, "");
-        match call(format!("CRD {CRD}"), crds.get(CRD)).await {
-            Ok(crd) => self.around.objects.push(named(crd, &resource)),
-            Err(error) => self.around.notes.push(error.to_string()),
+        match crd(&self.client, NODE_CHECK_CRD).await {
+            Ok(crd) => self.around.objects.push(crd),
+            Err(why) => self.around.notes.push(why),
         }
     }
 }

@@ -8,27 +8,25 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
-    names::{
-        CRD_LABEL, CRD_LABEL_VALUE, DRY_RUN_ANNOTATION, EVALUATE_ANNOTATION,
-        MEDIK8S_LEASE_NAMESPACE, groups, kinds,
-    },
-    views::{Meta, NodeHealthCheckView, NodeTemplateRef},
+    names::{EVALUATE_ANNOTATION, MEDIK8S_LEASE_NAMESPACE, groups, kinds},
+    views::{Meta, NodeHealthCheckView, NodeTemplateRef, group_of},
 };
 use rackhand_core::nodes::{Check, Disabled, Outside, Request};
 
-use super::{ExplainError, nodes::NodesScene};
+use super::{
+    ExplainError,
+    nodes::NodesScene,
+    whose::{Whose, deleted, dry_run},
+};
 use crate::{
     config::HealthChecks,
-    health::evaluates,
+    health::is_of,
     nodes::{
-        Fact, KnownNode, OpenShift, WireNode, held, holder, lease_name, memory_of, misnamed,
-        name_of, not_found, request_of, rules_of, template, templates_of, usable,
+        Fact, KnownNode, NODE_CHECK_CRD, OpenShift, WireNode, held, holder, lease_name, memory_of,
+        misnamed, name_of, not_found, request_of, rules_of, template, templates_of, usable,
     },
     object::Key,
 };
-
-/// The CRD that says whose checks these are.
-pub(super) const CRD: &str = "nodehealthchecks.remediation.medik8s.io";
 
 /// What there is to look at.
 #[derive(Default)]
@@ -50,13 +48,6 @@ impl Surroundings {
     ) -> impl Iterator<Item = &'a DynamicObject> {
         self.objects.iter().filter(move |o| is_of(o, group, kind))
     }
-}
-
-fn is_of(object: &DynamicObject, group: &str, kind: &str) -> bool {
-    object.types.as_ref().is_some_and(|types| {
-        let of = types.api_version.rsplit_once('/').map_or("", |(g, _)| g);
-        types.kind == kind && of == group
-    })
 }
 
 /// The names of the checks that are there.
@@ -102,7 +93,7 @@ pub(super) fn scene(
     let made = memory.nodes.values().flat_map(|e| &e.tried);
     let made = made.map(|tried| {
         (
-            group(&tried.id.api_version).to_owned(),
+            group_of(&tried.id.api_version).to_owned(),
             tried.id.kind.clone(),
         )
     });
@@ -153,10 +144,6 @@ pub(super) fn scene(
     })
 }
 
-fn group(api_version: &str) -> &str {
-    api_version.rsplit_once('/').map_or("", |(group, _)| group)
-}
-
 fn nodes_of(nodes: &[(rackhand_core::nodes::NodeFacts, bool)]) -> Vec<String> {
     nodes.iter().map(|(node, _)| node.name.clone()).collect()
 }
@@ -168,37 +155,16 @@ fn standing(
     mode: HealthChecks,
     notes: &mut Vec<String>,
 ) -> Vec<String> {
-    let annotated = meta.is_annotated_true(EVALUATE_ANNOTATION);
-    let mut crds = around.of("apiextensions.k8s.io", "CustomResourceDefinition");
-    let ours = crds.find(|crd| crd.name_any() == CRD).map(|crd| {
-        let label = crd.labels().get(CRD_LABEL).map(String::as_str);
-        label == Some(CRD_LABEL_VALUE)
-    });
-    if ours.is_none() && mode == HealthChecks::Auto && !annotated {
-        notes.push(format!(
-            "who installed the CRD {CRD} was not there to look at; it is taken for Rackhand's"
-        ));
-    }
-    let mut why = Vec::new();
-    if !evaluates(mode, ours.unwrap_or(true), meta) {
-        let lacks = format!("the check does not carry {EVALUATE_ANNOTATION}=\"true\"");
-        why.push(match mode {
-            HealthChecks::None => "Rackhand evaluates no check (--health-checks=none)".into(),
-            HealthChecks::Annotated => format!("{lacks} (--health-checks=annotated)"),
-            HealthChecks::Auto | HealthChecks::All => {
-                format!("its CRD was not installed by Rackhand, and {lacks} (--health-checks=auto)")
-            }
-        });
-    }
-    if meta.is_deleting() {
-        why.push("the check is being deleted".into());
-    }
-    if meta.is_annotated_true(DRY_RUN_ANNOTATION) {
-        why.push(format!(
-            "dry run: the check carries {DRY_RUN_ANNOTATION}=\"true\""
-        ));
-    }
-    if annotated && ours == Some(false) && why.is_empty() {
+    let whose = Whose::look(NODE_CHECK_CRD, around.objects.iter());
+    notes.extend(whose.assumed(mode, meta));
+    let why: Vec<String> = whose
+        .not_evaluated(mode, meta)
+        .into_iter()
+        .chain(deleted(meta))
+        .chain(dry_run(meta))
+        .collect();
+    let fights = meta.is_annotated_true(EVALUATE_ANNOTATION) && whose.ours == Some(false);
+    if fights && why.is_empty() {
         notes.push(
             "medik8s' operator acts on every NodeHealthCheck, where it runs: then this one must not \
              be Rackhand's too"

@@ -1,35 +1,27 @@
 //! An explanation of a check of Nodes as a table.
 //!
-//! Owns columns; must never choose what is said.
+//! Must never choose what is said.
 
 use std::fmt;
 
 use jiff::Timestamp;
 
 use super::{
-    health_table::when,
-    nodes::{NodesExplanation, StepExplanation},
+    nodes::{NodeExplanation, NodesExplanation, StepExplanation},
+    sheet::{self, Rest, line, standing, when},
 };
 
 /// The explanation as a person reads it in a terminal.
 pub(super) fn table(e: &NodesExplanation, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "{}: {}, at {}", e.check, e.phase, e.now)?;
-    for reason in &e.not_acting {
-        writeln!(f, "  NOT ACTING {reason}")?;
-    }
-    if !e.acts {
-        writeln!(f, "             what follows is what it would do otherwise")?;
-    }
-    let mut line = |name: &str, value: &str| writeln!(f, "  {name:<11}{value}");
-    line("state", &e.reason)?;
-    line("unhealthy", &format!("after {}", e.rules.join("; ")))?;
+    standing(&e.not_acting, e.acts, f)?;
+    line("state", &e.reason, f)?;
+    line("unhealthy", &format!("after {}", e.rules.join("; ")), f)?;
     for (place, step) in e.steps.iter().enumerate() {
-        line(if place == 0 { "then by" } else { "" }, step)?;
+        line(if place == 0 { "then by" } else { "" }, step, f)?;
     }
-    line(
-        if e.limit.allowed { "limit" } else { "LIMIT" },
-        &e.limit.words,
-    )?;
+    let limit = if e.limit.allowed { "limit" } else { "LIMIT" };
+    line(limit, &e.limit.words, f)?;
     if let Some(storm) = &e.storm {
         let mut words = storm.words.clone();
         if let Some(since) = storm.since {
@@ -38,34 +30,28 @@ pub(super) fn table(e: &NodesExplanation, f: &mut fmt::Formatter<'_>) -> fmt::Re
         if let Some(until) = storm.until {
             words = format!("{words}, at {}", when(until, e.now));
         }
-        line("storm", &words)?;
+        line("storm", &words, f)?;
     }
-    if let Some(recorded) = &e.recorded {
-        line("recorded", recorded)?;
-    }
-    if e.due.is_empty() {
-        line("now", "nothing is due")?;
-    }
-    for due in &e.due {
-        line("now", due)?;
-    }
-    match &e.next {
-        Some(next) => line(
-            "next",
-            &format!("at {}: {}", when(next.at, e.now), next.words),
-        )?,
-        None => line(
-            "next",
-            "nothing by itself: it looks again when a Node or a remediation changes",
-        )?,
-    }
-    if !e.settings.is_empty() {
-        line("settings", &e.settings)?;
-    }
-    for note in &e.notes {
-        line("note", note)?;
-    }
-    rows(e, f)
+    let rest = Rest {
+        recorded: e.recorded.as_deref(),
+        due: &e.due,
+        next: e.next.as_ref().map(|next| (next.at, next.words.as_str())),
+        watches: "a Node or a remediation",
+        settings: &e.settings,
+        notes: &e.notes,
+    };
+    rest.tell(e.now, f)?;
+    let heads = [
+        "NODE",
+        "VERDICT",
+        "SINCE",
+        "UNTIL",
+        "REMEDIATION",
+        "DOES",
+        "WHY",
+    ];
+    let rows = e.nodes.iter().flat_map(|n| rows(n, e.now));
+    sheet::table(heads, rows.collect(), f)
 }
 
 fn step(step: &StepExplanation, now: Timestamp) -> String {
@@ -80,60 +66,22 @@ fn step(step: &StepExplanation, now: Timestamp) -> String {
     }
 }
 
-fn rows(e: &NodesExplanation, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if e.nodes.is_empty() {
-        return Ok(());
-    }
-    let heads = [
-        "NODE",
-        "VERDICT",
-        "SINCE",
-        "UNTIL",
-        "REMEDIATION",
-        "DOES",
-        "WHY",
+/// A row for a Node, and one more for each remediation beside the first.
+fn rows(n: &NodeExplanation, now: Timestamp) -> Vec<[String; 7]> {
+    let time = |at: Option<Timestamp>| at.map_or("-".into(), |at| when(at, now));
+    let mut steps = n.remediations.iter().map(|s| step(s, now));
+    let first = [
+        n.node.clone(),
+        n.verdict.to_owned(),
+        time(n.since),
+        time(n.until),
+        steps.next().unwrap_or_else(|| "-".into()),
+        n.does.clone(),
+        n.why.clone(),
     ];
-    let time = |at: Option<Timestamp>| at.map_or("-".into(), |at| when(at, e.now));
-    let mut lines: Vec<[String; 7]> = vec![heads.map(str::to_owned)];
-    for n in &e.nodes {
-        let mut steps: Vec<String> = n.remediations.iter().map(|s| step(s, e.now)).collect();
-        if steps.is_empty() {
-            steps.push("-".into());
-        }
-        for (place, step) in steps.into_iter().enumerate() {
-            lines.push(if place == 0 {
-                [
-                    n.node.clone(),
-                    n.verdict.to_owned(),
-                    time(n.since),
-                    time(n.until),
-                    step,
-                    n.does.clone(),
-                    n.why.clone(),
-                ]
-            } else {
-                let mut more: [String; 7] = std::array::from_fn(|_| String::new());
-                if let Some(cell) = more.get_mut(4) {
-                    *cell = step;
-                }
-                more
-            });
-        }
-    }
-    let mut widths = [0; 7];
-    for cells in &lines {
-        for (width, cell) in widths.iter_mut().zip(cells) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    writeln!(f)?;
-    for cells in &lines {
-        let padded: Vec<String> = cells
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        writeln!(f, "{}", padded.join("  ").trim_end())?;
-    }
-    Ok(())
+    let more = steps.map(|step| {
+        let [a, b, c, d, e, f] = std::array::from_fn(|_| String::new());
+        [a, b, c, d, step, e, f]
+    });
+    std::iter::once(first).chain(more).collect()
 }

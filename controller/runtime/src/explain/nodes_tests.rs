@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{ExplainError, NodesExplanation, explain_nodes_files};
+use super::{ExplainError, NodesExplanation, Told, explain_nodes_files};
 use crate::config::HealthChecks;
 
 const NOW: &str = "2026-08-01T02:10:00Z";

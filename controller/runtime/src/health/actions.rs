@@ -12,7 +12,7 @@ use rackhand_api::{
         NODE_ACTION_ANNOTATION, OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION,
         OPENSHIFT_CLONED_FROM_NAME_ANNOTATION, groups, kinds, request_kind,
     },
-    views::{MachineView, RemediationTemplateView, TemplateRef},
+    views::{MachineView, RemediationTemplateView, TemplateRef, group_of},
 };
 use serde_json::{Map, Value, json};
 
@@ -45,10 +45,6 @@ pub(super) fn carried_out(kind: &str, api_version: &str) -> Option<Kind> {
     Kind::REQUESTS
         .into_iter()
         .find(|known| known.kind() == kind && known.group() == group)
-}
-
-fn group_of(api_version: &str) -> &str {
-    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// Makes the request of a Machine, of Cluster API or of OpenShift, as it is known now.

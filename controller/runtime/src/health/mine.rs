@@ -9,7 +9,7 @@ use std::{
 
 use kube::{
     Api, Client,
-    api::DynamicObject,
+    api::{DynamicObject, ObjectMeta},
     core::{ApiResource, GroupVersionKind},
 };
 use rackhand_api::{
@@ -26,8 +26,10 @@ use crate::{
     watch::pause,
 };
 
-const CRD: &str = "machinehealthchecks.cluster.x-k8s.io";
-const OPENSHIFT_CRD: &str = "machinehealthchecks.machine.openshift.io";
+/// The CRD of Cluster API's checks.
+pub(crate) const CLUSTER_API_CRD: &str = "machinehealthchecks.cluster.x-k8s.io";
+/// The CRD of OpenShift's checks.
+pub(crate) const OPENSHIFT_CRD: &str = "machinehealthchecks.machine.openshift.io";
 /// Time between two looks at the CRD: it changes with an installation.
 const LOOK: Duration = Duration::from_secs(60);
 
@@ -55,7 +57,7 @@ impl Mine {
     pub(crate) fn knowing(mode: HealthChecks, our_crd: bool) -> Self {
         Self {
             mode,
-            crd: CRD,
+            crd: CLUSTER_API_CRD,
             our_crd: AtomicBool::new(our_crd),
         }
     }
@@ -107,9 +109,13 @@ pub(crate) async fn is_our_crd(client: &Client, crd: &str) -> Result<bool, ApiEr
     let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
     let found = optional(call(format!("CRD {crd}"), crds.get(crd)).await)?;
-    Ok(found
-        .and_then(|c| c.metadata.labels)
-        .is_some_and(|l| l.get(CRD_LABEL).map(String::as_str) == Some(CRD_LABEL_VALUE)))
+    Ok(found.is_some_and(|crd| carries_our_label(&crd.metadata)))
+}
+
+/// Whether a CRD says that it is ours.
+pub(crate) fn carries_our_label(crd: &ObjectMeta) -> bool {
+    let label = crd.labels.as_ref().and_then(|labels| labels.get(CRD_LABEL));
+    label.is_some_and(|value| value == CRD_LABEL_VALUE)
 }
 
 /// Whether we evaluate a check, where its CRD is ours or is not.

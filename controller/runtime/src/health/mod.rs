@@ -31,11 +31,13 @@ use std::sync::Arc;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use mine::{Mine, evaluates, is_our_crd};
+pub(crate) use mine::{
+    CLUSTER_API_CRD, Mine, OPENSHIFT_CRD, carries_our_label, evaluates, is_our_crd,
+};
 pub(crate) use openshift::{
     Due, MachineSeen, Mapi, OpenShiftFleet, openshift_controllers, openshift_rules,
 };
-pub(crate) use seen::{Seen, cluster_facts, rules};
+pub(crate) use seen::{Seen, cluster_facts, is_of, rules};
 pub(crate) use shared::told as acting_words;
 
 use crate::{

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
     names::{CLUSTER_NAME_LABEL, groups, kinds},
-    views::{ClusterView, MachineHealthCheckView, MachineView, Meta, TemplateRef},
+    views::{ClusterView, MachineHealthCheckView, MachineView, Meta, TemplateRef, group_of},
 };
 use rackhand_core::health::{
     Check, ClusterFacts, Condition, NodeFacts, NodeView, RequestView, Target,
@@ -44,6 +44,12 @@ pub(crate) fn cluster_facts(view: &ClusterView) -> ClusterFacts {
     facts::cluster(view)
 }
 
+/// Whether an object is of a kind, in whichever version.
+pub(crate) fn is_of(object: &DynamicObject, group: &str, kind: &str) -> bool {
+    let types = object.types.as_ref();
+    types.is_some_and(|t| t.kind == kind && group_of(&t.api_version) == group)
+}
+
 impl Seen {
     /// The objects of a kind, in whichever version.
     pub(crate) fn of<'a>(
@@ -51,11 +57,7 @@ impl Seen {
         group: &'a str,
         kind: &'a str,
     ) -> impl Iterator<Item = &'a DynamicObject> {
-        let fits = move |object: &&DynamicObject| {
-            let types = object.types.as_ref();
-            types.is_some_and(|t| t.kind == kind && group_of(&t.api_version) == group)
-        };
-        self.objects.iter().filter(fits)
+        self.objects.iter().filter(move |o| is_of(o, group, kind))
     }
 
     /// One of them.
@@ -150,10 +152,6 @@ impl Seen {
             .collect();
         facts::request(&machine.meta.uid, &owners, meta.is_deleting())
     }
-}
-
-fn group_of(api_version: &str) -> &str {
-    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 fn node_facts(node: &Node) -> NodeFacts {

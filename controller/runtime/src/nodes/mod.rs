@@ -37,6 +37,9 @@ use crate::{
     config::HealthChecks, events::Events, metrics::Metrics, object::Served, writer::Writer,
 };
 
+/// The CRD of these checks.
+pub(crate) const NODE_CHECK_CRD: &str = "nodehealthchecks.remediation.medik8s.io";
+
 /// What every evaluation works with.
 pub(crate) struct Context {
     pub(crate) client: Client,

@@ -281,24 +281,8 @@ impl Engine {
 
     fn take_in(&self, mut object: DynamicObject) {
         object.metadata.managed_fields = None;
-        let (index, kind) = (&self.context.index, self.id.kind);
-        // The watch may have told of its end before this answer came, and tells of it only once.
-        if !is_gone(&object) {
-            index.apply(kind, object);
-        } else if index
-            .request(&self.id)
-            .is_some_and(|known| known.object.metadata.uid == object.metadata.uid)
-        {
-            index.delete(kind, &self.id.key);
-        }
+        self.context.index.apply(self.id.kind, object);
     }
-}
-
-/// The answer to the patch that took its last finalizer away.
-fn is_gone(object: &DynamicObject) -> bool {
-    let metadata = &object.metadata;
-    let held = metadata.finalizers.as_ref().is_some_and(|f| !f.is_empty());
-    metadata.deletion_timestamp.is_some() && !held
 }
 
 /// As Kubernetes writes a time: whole seconds.
@@ -311,21 +295,6 @@ mod tests {
     use rackhand_core::remediation::Step;
 
     use super::*;
-
-    #[test]
-    fn what_loses_its_last_finalizer_while_it_is_deleted_is_gone() {
-        let gone = |metadata: serde_json::Value| {
-            let object = json!({ "metadata": metadata });
-            is_gone(&serde_json::from_value(object).unwrap())
-        };
-        let at = "2026-08-01T00:00:00Z";
-        assert!(gone(json!({ "deletionTimestamp": at })));
-        assert!(gone(json!({ "deletionTimestamp": at, "finalizers": [] })));
-        assert!(!gone(
-            json!({ "deletionTimestamp": at, "finalizers": ["other"] })
-        ));
-        assert!(!gone(json!({ "finalizers": [] })));
-    }
 
     #[test]
     fn l1_the_annotation_says_why_and_until_when_and_is_read_back() {

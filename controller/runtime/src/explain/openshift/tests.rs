@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     config::Config,
-    explain::{CheckExplanation, CheckGroup, MachineExplanation, explain_check_files},
+    explain::{CheckExplanation, CheckGroup, MachineExplanation, Told, explain_check_files},
 };
 
 const NAMESPACE: &str = "openshift-machine-api";

@@ -8,12 +8,13 @@ use rackhand_api::{
 };
 use rackhand_core::health::{
     ExternalStep, IntOrPercent, Limit, MarkCarrier, OpenShiftAction, OpenShiftCheck, OpenShiftPlan,
-    OpenShiftStrategy, OpenShiftTarget, RequestView, Verdict, mark_carrier, most_unhealthy,
+    OpenShiftStrategy, OpenShiftTarget, Verdict, mark_carrier, most_unhealthy,
 };
 
 use super::{
     super::{
-        health::{MachineExplanation, under_way},
+        health::MachineExplanation,
+        health_words::held_up,
         health_words::{self as shared, compared, counted, request_words, rule, startup, written},
     },
     OpenShiftScene,
@@ -136,22 +137,15 @@ pub(super) fn does(
     if let Some(other) = scene.acted_for.get(&seen.view.meta.name) {
         return format!("nothing: MachineHealthCheck {other} acts for it");
     }
+    if let Some(why) = held_up(verdict, &target.request, target.machine.deleting, open) {
+        return why.into();
+    }
     match verdict {
-        Verdict::Unhealthy { .. } if under_way(&target.request) => {
-            "nothing more: its remediation is under way".into()
-        }
-        Verdict::Unhealthy { .. } if target.machine.deleting => {
-            "nothing: it is being deleted".into()
-        }
-        Verdict::Unhealthy { .. } if !open => "nothing: the limit forbids it".into(),
         Verdict::Unhealthy { .. } if target.machine.external_remediation => {
             match request(scene, target) {
                 Some(other) => format!("waits for {other}"),
                 None => "nothing more: it is marked".into(),
             }
-        }
-        Verdict::Healthy if target.request == RequestView::Deleting => {
-            "waits for its remediation to end".into()
         }
         _ => "nothing".into(),
     }

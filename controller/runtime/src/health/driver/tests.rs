@@ -10,27 +10,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, StatusCode};
 use kube::{
     Client,
-    client::Body,
     core::{ApiResource, GroupVersionKind},
 };
 use parking_lot::Mutex;
-use rackhand_core::lease::LeaseConfig;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::HealthChecks,
-    events::Events,
+    fake_api::{self, Asked, Leading, failure},
     health::{Context, Mine, queue::IN_FLIGHT},
     index::{Connection, Inbox, Index},
-    leader::Leader,
     metrics::Metrics,
     object::{Key, Kind, Served},
-    writer::{Lane, Writer},
 };
 
 const MACHINES: &str = "cluster.x-k8s.io/v1beta2";
@@ -70,26 +65,18 @@ struct Server(Arc<Mutex<Told>>);
 impl Server {
     fn client(&self) -> Client {
         let server = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
+        fake_api::client(move |asked: Asked| {
             let server = server.clone();
             async move {
-                let (parts, body) = request.into_parts();
-                let body = body.collect_bytes().await?;
-                let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-                let path = parts.uri.path().to_owned();
-                while parts.method == Method::POST
-                    && path.ends_with("/metal3remediations")
+                while asked.method == Method::POST
+                    && asked.path.ends_with("/metal3remediations")
                     && server.0.lock().closed
                 {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
-                let (status, answer) = server.answer(&parts.method, &path, body);
-                let answer = Body::from(answer.to_string().into_bytes());
-                let response = Response::builder().status(status).body(answer)?;
-                Ok::<_, tower::BoxError>(response)
+                server.answer(&asked.method, &asked.path, asked.body)
             }
-        });
-        Client::new(service, "ns")
+        })
     }
 
     fn answer(&self, method: &Method, path: &str, mut body: Value) -> (StatusCode, Value) {
@@ -97,10 +84,6 @@ impl Server {
         told.version += 1;
         let version = told.version.to_string();
         let last = path.rsplit('/').next().unwrap_or_default().to_owned();
-        let failure = |code: StatusCode| {
-            let status = json!({ "kind": "Status", "status": "Failure", "code": code.as_u16(), "message": "no" });
-            (code, status)
-        };
         body["metadata"]["resourceVersion"] = version.clone().into();
         if path.contains("/leases") {
             if *method == Method::GET {
@@ -261,20 +244,12 @@ impl World {
         let object = serde_json::from_value(check(limit, 1)).unwrap();
         index.apply(Kind::MachineHealthCheck, object);
 
-        let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
-        let lease = LeaseConfig::new(long, long / 2, short).unwrap();
-        let leader = Leader::new("me".into(), lease, &BTreeMap::new());
-        let (leads, mut leading) = watch::channel(false);
-        let cancel = CancellationToken::new();
-        let (campaign, of_leader, stop) = (leader.clone(), client.clone(), cancel.clone());
-        tokio::spawn(async move { campaign.run(&of_leader, "ns", "l", leads, stop).await });
-        leading.wait_for(|leads| *leads).await.unwrap();
-
-        let metrics = Metrics::new();
-        let (writer, writing) = Writer::new(&leader, metrics.clone(), Lane::Requests);
-        tokio::spawn(writing);
-        let (events, sending) = Events::new(client.clone(), &leader, writer.clone());
-        tokio::spawn(sending);
+        let Leading {
+            writer,
+            events,
+            metrics,
+            cancel,
+        } = Leading::start(&client).await;
         let served = Arc::new(Served::default());
         for kind in [Kind::Machine, Kind::MachineHealthCheck] {
             let gvk = GroupVersionKind::gvk(kind.group(), "v1beta2", kind.kind());

@@ -15,13 +15,13 @@ use crate::{
     api::ApiError,
     health::is_our_crd,
     nodes::{
+        NODE_CHECK_CRD,
         actions::{Errand, Outcome},
         seen::KnownNode,
         status, templates,
     },
 };
 
-const CRD: &str = "nodehealthchecks.remediation.medik8s.io";
 /// Time between two looks at templates that can be used.
 const LOOK_USABLE: Duration = Duration::from_secs(60);
 /// Time between two looks at templates that cannot (nodehealthcheck.md 2, step 3).
@@ -64,7 +64,7 @@ impl Driver {
     pub(super) fn look_at_crd(&mut self) {
         let client = self.context.client.clone();
         self.spawn(UnderWay::Crd, async move {
-            Done::Crd(is_our_crd(&client, CRD).await)
+            Done::Crd(is_our_crd(&client, NODE_CHECK_CRD).await)
         });
     }
 

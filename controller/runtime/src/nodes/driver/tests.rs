@@ -2,23 +2,19 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use http::{Method, Request as Asked, Response, StatusCode};
-use kube::{Client, api::DynamicObject, client::Body};
+use http::{Method, StatusCode};
+use kube::{Client, api::DynamicObject};
 use parking_lot::Mutex;
-use rackhand_core::lease::LeaseConfig;
 use serde_json::{Value, json};
-use tokio::{sync::watch, time::timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
     config::HealthChecks,
-    events::Events,
-    leader::Leader,
-    metrics::Metrics,
+    fake_api::{self, Asked, Leading, failure},
     nodes::{Context, seen::WireNode},
     object::Served,
-    writer::{Lane, Writer},
 };
 
 const ENOUGH: Duration = Duration::from_secs(30);
@@ -49,14 +45,6 @@ struct Told {
 #[derive(Clone, Default)]
 struct Server(Arc<Mutex<Told>>);
 
-fn failure(code: u16) -> (StatusCode, Value) {
-    let reason = if code == 409 { "AlreadyExists" } else { "" };
-    let status = json!({
-        "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no",
-    });
-    (StatusCode::from_u16(code).unwrap(), status)
-}
-
 fn resources(version: &str, kinds: &[(&str, &str, bool)]) -> Value {
     let resource = |(kind, name, namespaced): &(&str, &str, bool)| {
         json!({
@@ -73,31 +61,23 @@ fn resources(version: &str, kinds: &[(&str, &str, bool)]) -> Value {
 impl Server {
     fn client(&self) -> Client {
         let server = self.clone();
-        let service = tower::service_fn(move |request: Asked<Body>| {
+        fake_api::client(move |asked: Asked| {
             let server = server.clone();
             async move {
-                let (parts, body) = request.into_parts();
-                let body = body.collect_bytes().await?;
-                let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-                let path = parts.uri.path().to_owned();
-                if parts.uri.query().is_some_and(|q| q.contains("watch=")) {
+                if asked.watches {
                     // The test tells by itself what has changed.
                     std::future::pending::<()>().await;
                 }
                 let held = |told: &Told| {
-                    (told.closed && parts.method == Method::POST && path == REQUESTS)
-                        || (told.blind && path == "/api/v1/nodes")
+                    (told.closed && asked.method == Method::POST && asked.path == REQUESTS)
+                        || (told.blind && asked.path == "/api/v1/nodes")
                 };
                 while held(&server.0.lock()) {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
-                let (status, answer) = server.answer(&parts.method, &path, body);
-                let answer = Body::from(answer.to_string().into_bytes());
-                let response = Response::builder().status(status).body(answer)?;
-                Ok::<_, tower::BoxError>(response)
+                server.answer(&asked.method, &asked.path, asked.body)
             }
-        });
-        Client::new(service, "ns")
+        })
     }
 
     fn answer(&self, method: &Method, path: &str, mut body: Value) -> (StatusCode, Value) {
@@ -147,7 +127,7 @@ impl Server {
             return told
                 .objects
                 .get(path)
-                .map_or_else(|| failure(404), |o| ok(o.clone()));
+                .map_or_else(|| failure(StatusCode::NOT_FOUND), |o| ok(o.clone()));
         }
         told.version += 1;
         let version = told.version.to_string();
@@ -178,7 +158,7 @@ impl Server {
         }
         if path == REQUESTS && told.refusing.0 > 0 {
             told.refusing.0 -= 1;
-            return failure(told.refusing.1);
+            return failure(StatusCode::from_u16(told.refusing.1).unwrap());
         }
         let name = body["metadata"]["name"]
             .as_str()
@@ -256,19 +236,12 @@ impl Rig {
             told.objects.insert(format!("{TEMPLATES}t"), template);
         }
         let client = server.client();
-        let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
-        let lease = LeaseConfig::new(long, long / 2, short).unwrap();
-        let leader = Leader::new("me".into(), lease, &BTreeMap::new());
-        let (leads, mut leading) = watch::channel(false);
-        let cancel = CancellationToken::new();
-        let (campaign, of_leader, stop) = (leader.clone(), client.clone(), cancel.clone());
-        tokio::spawn(async move { campaign.run(&of_leader, "ns", "l", leads, stop).await });
-        leading.wait_for(|leads| *leads).await.unwrap();
-        let metrics = Metrics::new();
-        let (writer, writing) = Writer::new(&leader, metrics.clone(), Lane::Requests);
-        tokio::spawn(writing);
-        let (events, sending) = Events::new(client.clone(), &leader, writer.clone());
-        tokio::spawn(sending);
+        let Leading {
+            writer,
+            events,
+            metrics,
+            cancel,
+        } = Leading::start(&client).await;
         let mut driver = Driver::new(Arc::new(Context {
             client,
             served: Arc::new(Served::default()),

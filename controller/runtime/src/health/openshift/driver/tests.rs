@@ -6,27 +6,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, StatusCode};
 use kube::{
     Client,
-    client::Body,
     core::{ApiResource, GroupVersionKind},
 };
 use parking_lot::Mutex;
-use rackhand_core::lease::LeaseConfig;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::HealthChecks,
-    events::Events,
+    fake_api::{self, Asked, Leading, failure},
     health::{Context, Mine, openshift},
     index::{Connection, Inbox, Index},
-    leader::Leader,
     metrics::Metrics,
     object::{Key, Kind, Served},
-    writer::{Lane, Writer},
 };
 
 const GROUP: &str = "machine.openshift.io/v1beta1";
@@ -75,27 +70,14 @@ fn merge(into: &mut Value, patch: &Value) {
 impl Server {
     fn client(&self) -> Client {
         let server = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
+        fake_api::client(move |asked: Asked| {
             let server = server.clone();
-            async move {
-                let (parts, body) = request.into_parts();
-                let body = body.collect_bytes().await?;
-                let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-                let (status, answer) = server.answer(&parts.method, parts.uri.path(), body);
-                let answer = Body::from(answer.to_string().into_bytes());
-                let response = Response::builder().status(status).body(answer)?;
-                Ok::<_, tower::BoxError>(response)
-            }
-        });
-        Client::new(service, "ns")
+            async move { server.answer(&asked.method, &asked.path, asked.body) }
+        })
     }
 
     fn answer(&self, method: &Method, path: &str, body: Value) -> (StatusCode, Value) {
         let mut told = self.0.lock();
-        let failure = |code: StatusCode| {
-            let answer = json!({ "kind": "Status", "status": "Failure", "code": code.as_u16(), "message": "no" });
-            (code, answer)
-        };
         if path.ends_with("/events") {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let about = if body["regarding"].is_null() {
@@ -181,19 +163,12 @@ impl World {
             served.put(kind, ApiResource::from_gvk(&gvk));
         }
         index.set_connection(&Key::local(), Connection::Up);
-        let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
-        let lease = LeaseConfig::new(long, long / 2, short).unwrap();
-        let leader = Leader::new("me".into(), lease, &BTreeMap::new());
-        let (leads, mut leading) = watch::channel(false);
-        let cancel = CancellationToken::new();
-        let (campaign, of_leader, stop) = (leader.clone(), client.clone(), cancel.clone());
-        tokio::spawn(async move { campaign.run(&of_leader, "ns", "l", leads, stop).await });
-        leading.wait_for(|leads| *leads).await.unwrap();
-        let metrics = Metrics::new();
-        let (writer, writing) = Writer::new(&leader, metrics.clone(), Lane::Requests);
-        tokio::spawn(writing);
-        let (events, sending) = Events::new(client.clone(), &leader, writer.clone());
-        tokio::spawn(sending);
+        let Leading {
+            writer,
+            events,
+            metrics,
+            cancel,
+        } = Leading::start(&client).await;
         let context = Arc::new(Context {
             client,
             served,

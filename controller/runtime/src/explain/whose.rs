@@ -1,0 +1,82 @@
+//! Whether Rackhand acts on a check at all, by its CRD, its annotations and `--health-checks`.
+//!
+//! Must never judge otherwise than the evaluation: it asks the same functions.
+
+use kube::{ResourceExt, api::DynamicObject};
+use rackhand_api::{
+    names::{DRY_RUN_ANNOTATION, EVALUATE_ANNOTATION},
+    views::Meta,
+};
+
+use crate::{
+    config::HealthChecks,
+    health::{carries_our_label, evaluates},
+};
+
+/// Whose the CRD of a kind of checks is.
+pub(super) struct Whose {
+    /// `None`: it is not there to look at.
+    pub(super) ours: Option<bool>,
+    crd: &'static str,
+}
+
+impl Whose {
+    /// Looks for the CRD of this name among objects.
+    pub(super) fn look<'a>(
+        crd: &'static str,
+        mut objects: impl Iterator<Item = &'a DynamicObject>,
+    ) -> Self {
+        let is_crd = |object: &&DynamicObject| {
+            let types = object.types.as_ref();
+            types.is_some_and(|t| t.kind == "CustomResourceDefinition") && object.name_any() == crd
+        };
+        let found = objects.find(is_crd);
+        Self {
+            ours: found.map(|crd| carries_our_label(&crd.metadata)),
+            crd,
+        }
+    }
+
+    /// It is taken for Rackhand's where nobody can say.
+    pub(super) fn is_ours(&self) -> bool {
+        self.ours.unwrap_or(true)
+    }
+
+    /// That it was taken for Rackhand's, where that decides.
+    pub(super) fn assumed(&self, mode: HealthChecks, check: &Meta) -> Option<String> {
+        let decides = mode == HealthChecks::Auto && !check.is_annotated_true(EVALUATE_ANNOTATION);
+        (self.ours.is_none() && decides).then(|| {
+            format!(
+                "who installed the CRD {} was not there to look at; it is taken for Rackhand's",
+                self.crd
+            )
+        })
+    }
+
+    /// Why the check is not Rackhand's to evaluate.
+    pub(super) fn not_evaluated(&self, mode: HealthChecks, check: &Meta) -> Option<String> {
+        if evaluates(mode, self.is_ours(), check) {
+            return None;
+        }
+        let lacks = format!("the check does not carry {EVALUATE_ANNOTATION}=\"true\"");
+        Some(match mode {
+            HealthChecks::None => "Rackhand evaluates no check (--health-checks=none)".into(),
+            HealthChecks::Annotated => format!("{lacks} (--health-checks=annotated)"),
+            HealthChecks::Auto | HealthChecks::All => {
+                format!("its CRD was not installed by Rackhand, and {lacks} (--health-checks=auto)")
+            }
+        })
+    }
+}
+
+/// That it is being deleted.
+pub(super) fn deleted(check: &Meta) -> Option<String> {
+    let deleted = || "the check is being deleted".to_owned();
+    check.is_deleting().then(deleted)
+}
+
+/// That it is only looked at.
+pub(super) fn dry_run(check: &Meta) -> Option<String> {
+    let dry = || format!("dry run: the check carries {DRY_RUN_ANNOTATION}=\"true\"");
+    check.is_annotated_true(DRY_RUN_ANNOTATION).then(dry)
+}
