@@ -3,13 +3,7 @@
 //! Owns: the agent's key, made here and kept here. Must never: print it, send it, or replace one
 //! that is there.
 
-use std::{
-    fs,
-    io::{ErrorKind, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::Path,
-    process::ExitCode,
-};
+use std::{fs, io::ErrorKind, path::Path, process::ExitCode};
 
 use anyhow::Context;
 use rackhand_agent_service::config::Config;
@@ -22,6 +16,7 @@ use zeroize::Zeroizing;
 use crate::{
     cli::{EnrollArgs, Enrolled},
     ending::Usage,
+    private,
 };
 
 const KEY: &str = "tls.key";
@@ -132,22 +127,10 @@ fn key(dir: &Path) -> anyhow::Result<(KeyPair, bool)> {
             Ok((key, false))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(dir)
-                .with_context(|| format!("cannot make {}", dir.display()))?;
+            private::dir(dir)?;
             let key = KeyPair::generate().context("cannot make a key")?;
             let text = Zeroizing::new(key.serialize_pem());
-            let mut written = fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&file)
-                .with_context(|| format!("cannot write {shown}"))?;
-            written
-                .write_all(text.as_bytes())
-                .with_context(|| format!("cannot write {shown}"))?;
+            private::file(&file, &text).with_context(|| format!("cannot write {shown}"))?;
             Ok((key, true))
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {shown}")),

@@ -6,8 +6,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{ErrorKind, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    io::ErrorKind,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -22,6 +21,7 @@ use crate::{
     check,
     cli::{ImportArgs, InventoryAction, InventoryArgs},
     ending::Usage,
+    private,
 };
 
 pub(crate) async fn inventory(args: InventoryArgs) -> anyhow::Result<ExitCode> {
@@ -110,11 +110,7 @@ async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         bail!("no BareMetalHost in these files: nothing is imported");
     }
     let secrets = std::path::absolute(&args.secrets)?;
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&secrets)
-        .with_context(|| format!("cannot make {}", secrets.display()))?;
+    private::dir(&secrets)?;
     for host in hosts {
         let password = host.bmc.password.read().await;
         let password = password.with_context(|| format!("host {}", host.name))?;
@@ -161,15 +157,7 @@ fn judged(files: &[PathBuf]) -> anyhow::Result<Config> {
 fn keep(path: &Path, password: &SecretString) -> anyhow::Result<()> {
     let shown = path.display();
     let password = password.expose_secret();
-    let made = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
-    match made {
-        Ok(mut file) => file
-            .write_all(password.as_bytes())
-            .with_context(|| format!("cannot write {shown}")),
+    match private::file(path, password) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let known = zeroize::Zeroizing::new(
                 fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?,
@@ -179,6 +167,6 @@ fn keep(path: &Path, password: &SecretString) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Err(error) => Err(error).with_context(|| format!("cannot write {shown}")),
+        written => written.with_context(|| format!("cannot write {shown}")),
     }
 }

@@ -19,6 +19,7 @@ mod operations;
 mod output;
 mod pages;
 mod power;
+mod private;
 mod progress;
 mod select;
 mod serve;

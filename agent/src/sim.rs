@@ -9,7 +9,6 @@ use std::{
     fs,
     io::Write as _,
     net::{Ipv4Addr, UdpSocket},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -33,6 +32,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     cli::{SimArgs, Speaks},
     ending::Usage,
+    private,
 };
 
 /// The first line of what this writes: only a file that begins with it is replaced.
@@ -125,11 +125,7 @@ pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
 /// The directory, and what takes it away again if it is ours.
 fn place(dir: Option<PathBuf>) -> anyhow::Result<(PathBuf, Option<TempDir>)> {
     if let Some(dir) = dir {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&dir)
-            .with_context(|| format!("cannot make {}", dir.display()))?;
+        private::dir(&dir)?;
         return Ok((std::path::absolute(dir)?, None));
     }
     let temporary = tempfile::Builder::new()
@@ -151,12 +147,7 @@ fn may_write(file: &Path) -> Result<(), Usage> {
 
 fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
     fs::remove_file(file).ok();
-    fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(file)
-        .and_then(|mut written| writeln!(written, "{text}"))
+    private::file(file, &format!("{text}\n"))
         .with_context(|| format!("cannot write {}", file.display()))
 }
 

@@ -6,6 +6,7 @@
 //! - [`pki`]: a certificate authority in a directory.
 //! - [`stage`]: all of it, with our own binaries as processes.
 //! - [`rack`]: simulated hosts, each with a Redfish BMC and a kubelet, and IPMI BMCs.
+//! - [`webhook`]: an API server with our CRDs and our webhook.
 //! - [`udp_proxy`]: a network between client and BMC that fails by a seed.
 
 pub use rackhand_sim::{pki, rack};
@@ -15,3 +16,4 @@ pub mod cluster;
 pub mod process;
 pub mod stage;
 pub mod udp_proxy;
+pub mod webhook;

@@ -13,8 +13,6 @@
     unreachable_pub
 )]
 
-use std::process::Command;
-
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
@@ -168,23 +166,6 @@ async fn beside_medik8s_operator_and_openshift() {
     }
 }
 
-fn kubectl(stage: &Stage, args: &[&str]) -> Result<String> {
-    let output = Command::new("kubectl")
-        .arg(format!(
-            "--kubeconfig={}",
-            stage.plane().kubeconfig().display()
-        ))
-        .args(args)
-        .output()
-        .context("kubectl is missing; run hack/setup")?;
-    ensure!(
-        output.status.success(),
-        "kubectl {args:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8(output.stdout)?)
-}
-
 async fn begin(stage: &Stage) -> Result<Client> {
     // A cluster that knows nothing of Cluster API.
     let all = DeleteParams::default();
@@ -194,11 +175,7 @@ async fn begin(stage: &Stage) -> Result<Client> {
         .await?;
     let clusters = stage.api("cluster.x-k8s.io", "v1beta1", "Cluster");
     clusters.delete(CLUSTER, &all).await?;
-    let path = format!(
-        "{}/../deploy/kustomize/node-health-checks",
-        env!("CARGO_MANIFEST_DIR")
-    );
-    apply_yaml(&stage.client, &kubectl(stage, &["kustomize", &path])?).await?;
+    stage.install("node-health-checks").await?;
     stage.install_openshift().await?;
     for text in [OPERATOR, TEMPLATES, KINDS] {
         apply_yaml(&stage.client, text).await?;
@@ -451,21 +428,9 @@ impl World {
 
     /// `rackhand-controller explain nhc`, as a person runs it.
     fn explain(&self, args: &[&str]) -> Result<Value> {
-        let output = Command::new(self.stage.binary("rackhand-controller"))
-            .args(["explain", "nhc"])
-            .args(args)
-            .args(["--health-checks=annotated", "-o", "json"])
-            .arg(format!(
-                "--kubeconfig={}",
-                self.stage.plane().kubeconfig().display()
-            ))
-            .output()?;
-        ensure!(
-            output.status.success(),
-            "explain {args:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(serde_json::from_slice(&output.stdout)?)
+        let more = ["--health-checks=annotated", "-o", "json"];
+        let args = [&["nhc"], args, &more].concat();
+        Ok(serde_json::from_str(&self.stage.explain(&args, "")?)?)
     }
 }
 
@@ -604,7 +569,9 @@ async fn crash(w: &World) -> Result<()> {
     // The same from files, for a time at which the second step is over too.
     let mut files = String::new();
     for kinds in ["nhc,nodes", "idleremediations,idleremediationtemplates"] {
-        let dump = kubectl(&w.stage, &["get", kinds, "-n", NAMESPACE, "-o", "yaml"])?;
+        let dump = w
+            .stage
+            .kubectl(&["get", kinds, "-n", NAMESPACE, "-o", "yaml"])?;
         files = format!("{files}\n---\n{dump}");
     }
     let path = w.stage.dir().join("crash.yaml");

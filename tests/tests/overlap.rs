@@ -9,8 +9,6 @@
     unreachable_pub
 )]
 
-use std::process::Command;
-
 use anyhow::{Result, ensure};
 use kube::{
     Api, ResourceExt,
@@ -69,12 +67,12 @@ async fn scenario(stage: &Stage) -> Result<()> {
     let words = overlapping(stage, true).await?;
     ensure!(words.contains("older acts for rack-1, rack-2"), "{words}");
     stage.wait_warning("younger", "OtherCheckActs").await?;
-    let text = explain(stage, "younger")?;
+    let text = stage.explain(&["mhc", "younger", "--namespace", NAMESPACE], "")?;
     ensure!(
         text.contains("nothing: MachineHealthCheck older acts for it"),
         "{text}"
     );
-    let text = explain(stage, "older")?;
+    let text = stage.explain(&["mhc", "older", "--namespace", NAMESPACE], "")?;
     ensure!(!text.contains("acts for it"), "{text}");
 
     ensure!(stage.host("rack-1")?.hang(), "it was not up");
@@ -139,19 +137,4 @@ async fn overlapping(stage: &Stage, wanted: bool) -> Result<String> {
         })
     })
     .await
-}
-
-fn explain(stage: &Stage, check: &str) -> Result<String> {
-    let kubeconfig = stage.plane().kubeconfig();
-    let output = Command::new(stage.binary("rackhand-controller"))
-        .args(["explain", "mhc", check, "--namespace", NAMESPACE])
-        .arg(format!("--kubeconfig={}", kubeconfig.display()))
-        .output()?;
-    let text = String::from_utf8(output.stdout)?;
-    ensure!(
-        output.status.success(),
-        "{text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(text)
 }

@@ -22,15 +22,12 @@ mod strategies;
 mod world;
 
 use anyhow::{Result, ensure};
-use rackhand_tests::{
-    cluster::apply_yaml,
-    stage::{HostLink, RackSpec, Scenarios, Stage, StageConfig, Witness},
-};
+use rackhand_tests::stage::{HostLink, RackSpec, Scenarios, Stage, StageConfig, Witness};
 
 use exhausted::{escalate, notify, retire, stay_off};
 use requesters::{by_check, by_node, openshift, told_to_stop};
 use strategies::{delete_node, held_by_another, power_cycle, power_off};
-use world::{World, kubectl};
+use world::World;
 
 fn racks() -> Vec<RackSpec> {
     let rack = |name: &str, hosts: &[&str], link| RackSpec {
@@ -107,11 +104,7 @@ async fn a_power_remediation_does_what_it_says_and_says_what_it_does() {
 async fn begin(stage: &Stage) -> Result<()> {
     // What users add for requests by Node, and for clusters whose Nodes are deleted.
     for folder in ["nodes", "workload-delete-node"] {
-        let path = format!(
-            "{}/../deploy/kustomize/{folder}",
-            env!("CARGO_MANIFEST_DIR")
-        );
-        apply_yaml(&stage.client, &kubectl(stage, &["kustomize", &path])?).await?;
+        stage.install(folder).await?;
     }
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await

@@ -10,20 +10,17 @@
     unreachable_pub
 )]
 
-use std::{path::Path, process::Command};
-
 use anyhow::{Context as _, Result, ensure};
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kube::{
-    Api, Client,
+    Api,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
 };
 use rackhand_tests::{
-    cluster::{ControlPlane, Parts, apply, parse_yaml},
-    pki::{CertFiles, CertSpec, Pki},
-    process::{Process, free_port},
-    stage::{LONG, binaries, wait_until},
+    cluster::{apply, shipped},
+    process::free_port,
+    stage::{LONG, wait_until},
+    webhook::Court,
 };
 use serde_json::{Value, json};
 
@@ -157,60 +154,12 @@ fn escalating_without_limit() -> Value {
     spec
 }
 
-fn render(folder: &str) -> Result<Vec<Value>> {
-    let path = format!("{}/../deploy/{folder}", env!("CARGO_MANIFEST_DIR"));
-    let rendered = Command::new("kubectl")
-        .args(["kustomize", &path])
-        .output()
-        .context("kubectl is missing; run hack/setup")?;
-    ensure!(
-        rendered.status.success(),
-        "{path}: {}",
-        String::from_utf8_lossy(&rendered.stderr)
-    );
-    parse_yaml(&String::from_utf8(rendered.stdout)?)
-}
-
-/// A schema that says no more than which type a field has.
-fn lenient(schema: &mut Value) {
-    const RULES: [&str; 8] = [
-        "x-kubernetes-validations",
-        "pattern",
-        "minLength",
-        "maxLength",
-        "minItems",
-        "minimum",
-        "minProperties",
-        "enum",
-    ];
-    match schema {
-        Value::Object(fields) => {
-            fields.retain(|name, value| !RULES.contains(&name.as_str()) || value.is_object());
-            fields.values_mut().for_each(lenient);
-        }
-        Value::Array(items) => items.iter_mut().for_each(lenient),
-        _ => {}
-    }
-}
-
-fn put(files: &CertFiles, dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir)?;
-    std::fs::copy(&files.ca, dir.join("ca.crt"))?;
-    std::fs::copy(&files.key, dir.join("tls.key"))?;
-    std::fs::copy(&files.cert, dir.join("tls.crt"))?;
-    Ok(())
-}
-
-struct World {
-    plane: ControlPlane,
-    client: Client,
-    pki: Pki,
-}
+struct World(Court);
 
 impl World {
     fn checks(&self) -> Api<DynamicObject> {
         let gvk = GroupVersionKind::gvk("remediation.medik8s.io", "v1alpha1", "NodeHealthCheck");
-        Api::all_with(self.client.clone(), &ApiResource::from_gvk(&gvk))
+        Api::all_with(self.0.client.clone(), &ApiResource::from_gvk(&gvk))
     }
 
     /// What is said about a check that is created; nothing: it would be taken.
@@ -240,48 +189,6 @@ impl World {
             }
         }
         ensure!(wrong.is_empty(), "{judge}:\n{}", wrong.join("\n"));
-        Ok(())
-    }
-
-    /// Our controller with its webhook.
-    async fn controller(&self, dir: &Path, port: u16) -> Result<Process> {
-        let (agents, web) = (dir.join("agents"), dir.join("webhook"));
-        let peer = CertSpec::peer("controller", "spiffe://rackhand/controller");
-        put(&self.pki.issue(&peer)?, &agents)?;
-        put(&self.pki.issue(&CertSpec::server("webhook"))?, &web)?;
-        let admin = free_port()?;
-        let binary = binaries()?.join("rackhand-controller");
-        let command = vec![
-            binary.display().to_string(),
-            format!("--kubeconfig={}", self.plane.kubeconfig().display()),
-            format!("--agent-tls-dir={}", agents.display()),
-            format!("--admin-address=127.0.0.1:{admin}"),
-            // On a busy machine nobody is to lose a Lease.
-            "--lease-duration=10m".to_owned(),
-            // What stands in a status here, the test has written.
-            "--health-checks=none".to_owned(),
-            format!("--webhook-address=127.0.0.1:{port}"),
-            format!("--webhook-tls-dir={}", web.display()),
-        ];
-        Process::start("controller", &command, &[], dir)
-    }
-
-    /// Our webhook configurations, as we ship them, but for where they point.
-    async fn point(&self, port: u16) -> Result<()> {
-        let text = std::fs::read_to_string(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../deploy/kustomize/webhook/webhooks.yaml"
-        ))?;
-        let ca = STANDARD.encode(std::fs::read(self.pki.ca_file())?);
-        for mut object in parse_yaml(&text)? {
-            for hook in object["webhooks"].as_array_mut().context("no webhooks")? {
-                let path = hook["clientConfig"]["service"]["path"].clone();
-                let path = path.as_str().context("no path")?;
-                let url = format!("https://127.0.0.1:{port}{path}");
-                hook["clientConfig"] = json!({ "url": url, "caBundle": ca });
-            }
-            apply(&self.client, object).await?;
-        }
         Ok(())
     }
 
@@ -317,32 +224,15 @@ impl World {
 #[tokio::test(flavor = "multi_thread")]
 async fn our_crd_and_our_webhook_refuse_the_same_node_health_checks() {
     let dir = tempfile::tempdir().unwrap();
-    let plane = ControlPlane::start(&dir.path().join("control-plane"), Parts::ApiOnly)
-        .await
-        .unwrap();
-    let client = plane.client().await.unwrap();
-    let world = World {
-        client,
-        plane,
-        pki: Pki::new(dir.path().join("pki")).unwrap(),
-    };
-    if let Err(error) = scenario(&world, dir.path()).await {
+    let world = World(Court::start(dir.path()).await.unwrap());
+    if let Err(error) = scenario(&world).await {
         panic!("{error:#}");
     }
 }
 
-async fn scenario(w: &World, dir: &Path) -> Result<()> {
-    for object in render("kustomize/standalone")? {
-        if object["kind"] != "Deployment" {
-            apply(&w.client, object).await?;
-        }
-    }
-    let mut crd = None;
-    for object in render("crds/nodes")? {
-        if object["metadata"]["name"] == CRD {
-            crd = Some(object.clone());
-        }
-        apply(&w.client, object).await?;
+async fn scenario(w: &World) -> Result<()> {
+    for object in shipped("crds/nodes")? {
+        apply(&w.0.client, object).await?;
     }
     wait_until("the kind is served", LONG, || async {
         let (name, spec, _) = cases().remove(0);
@@ -352,9 +242,7 @@ async fn scenario(w: &World, dir: &Path) -> Result<()> {
     w.agrees("our CRD").await?;
 
     // A CRD that refuses nothing, so that the webhook is heard.
-    let mut crd = crd.context("no CRD")?;
-    lenient(&mut crd["spec"]["versions"]);
-    apply(&w.client, crd).await?;
+    w.0.disarm("crds/nodes", CRD).await?;
     wait_until("the CRD refuses nothing", LONG, || async {
         for (name, spec, _) in cases() {
             if let Some(said) = w.judged(name, &spec).await {
@@ -365,8 +253,9 @@ async fn scenario(w: &World, dir: &Path) -> Result<()> {
     })
     .await?;
     let port = free_port()?;
-    let controller = w.controller(dir, port).await?;
-    w.point(port).await?;
+    // What stands in a status here, the test has written.
+    let controller = w.0.controller(port, &["--health-checks=none"]).await?;
+    w.0.point(port, &w.0.pki).await?;
     let outcome = webhook(w).await;
     outcome.with_context(|| controller.log_tail())
 }
@@ -386,7 +275,7 @@ async fn webhook(w: &World) -> Result<()> {
     w.agrees("our webhook").await?;
 
     apply(
-        &w.client,
+        &w.0.client,
         json!({
             "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
             "metadata": { "name": "kept" }, "spec": spec(json!({})),

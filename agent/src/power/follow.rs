@@ -8,7 +8,7 @@ use rackhand_proto::{
     convert::timestamp_from_proto,
     v1::{self, await_response::Event, power_client::PowerClient},
 };
-use tonic::transport::Channel;
+use tonic::{Status, Streaming, transport::Channel};
 
 use crate::output::state_word;
 
@@ -62,41 +62,55 @@ pub(super) async fn follow(
     mut patience: Patience,
     live: bool,
 ) -> Result<v1::Outcome, String> {
-    let mut shown = 0;
+    let mut shown = if live { Some(0) } else { None };
     loop {
         let request = v1::AwaitRequest {
             operation_id: operation.to_owned(),
         };
-        let error = match patience.keep(client.r#await(request)).await? {
-            Err(status) => classify(&status),
+        let status = match patience.keep(client.r#await(request)).await? {
+            Err(status) => status,
             Ok(response) => {
-                let mut events = response.into_inner();
-                let mut number = 0;
-                loop {
-                    match patience.keep(events.message()).await? {
-                        Ok(Some(event)) => {
-                            number += 1;
-                            if let Some(Event::Waiting(waiting)) = &event.event {
-                                patience.extend(rest(waiting, Timestamp::now()));
-                            }
-                            if live && number > shown {
-                                shown = number;
-                                show(host, &event);
-                            }
-                            if let Some(Event::Outcome(outcome)) = event.event {
-                                return Ok(outcome);
-                            }
-                        }
-                        Ok(None) => return Err("the agent ended the stream early".to_owned()),
-                        Err(status) => break classify(&status),
-                    }
+                let events = response.into_inner();
+                match listen(events, host, &mut patience, &mut shown).await? {
+                    Ok(outcome) => return Ok(outcome),
+                    Err(status) => status,
                 }
             }
         };
+        let error = classify(&status);
         if error.kind != CallErrorKind::Retryable {
             return Err(error.message);
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Listens until the outcome, or until the connection is lost. Each connection tells everything from
+/// the beginning; `shown` counts what a person has seen, if anybody looks.
+async fn listen(
+    mut events: Streaming<v1::AwaitResponse>,
+    host: &str,
+    patience: &mut Patience,
+    shown: &mut Option<usize>,
+) -> Result<Result<v1::Outcome, Status>, String> {
+    let mut number = 0;
+    loop {
+        let event = match patience.keep(events.message()).await? {
+            Ok(Some(event)) => event,
+            Ok(None) => return Err("the agent ended the stream early".to_owned()),
+            Err(status) => return Ok(Err(status)),
+        };
+        number += 1;
+        if let Some(Event::Waiting(waiting)) = &event.event {
+            patience.extend(rest(waiting, Timestamp::now()));
+        }
+        if let Some(shown) = shown.as_mut().filter(|shown| number > **shown) {
+            *shown = number;
+            show(host, &event);
+        }
+        if let Some(Event::Outcome(outcome)) = event.event {
+            return Ok(Ok(outcome));
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! a file of anybody else.
 
 mod assets;
+mod kustomize;
 mod manifests;
 
 use std::{
@@ -20,6 +21,7 @@ use kube::{Api, Client, Config, api::PostParams, config::Kubeconfig};
 use serde_json::json;
 
 pub use assets::Assets;
+pub use kustomize::{rendered, shipped};
 pub use manifests::{apply, apply_file, apply_yaml, parse_yaml};
 
 use crate::process::{Process, free_port};

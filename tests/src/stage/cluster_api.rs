@@ -12,9 +12,9 @@ use base64::Engine as _;
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
-use super::{END, LONG, Stage, install, wait_until};
+use super::{END, LONG, Stage, wait_until};
 use crate::{
-    cluster::apply,
+    cluster::{apply, rendered},
     pki::CertSpec,
     process::{Process, free_port},
 };
@@ -37,7 +37,7 @@ impl Stage {
         let ca = std::fs::read(tls.join("ca.crt"))?;
         let ca = base64::engine::general_purpose::STANDARD.encode(ca);
         let (mut hooks, mut kinds) = (Vec::new(), Vec::new());
-        for mut object in install::render(&dir.join("config/default").display().to_string())? {
+        for mut object in rendered(&dir.join("config/default").display().to_string())? {
             point(&mut object, webhooks, &ca);
             match object["apiVersion"].as_str().unwrap_or_default() {
                 // cert-manager is not here; the certificate is our own.

@@ -1,13 +1,11 @@
 //! What is installed into the management cluster before anything runs in it.
 
-use std::process::Command;
-
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use kube::Client;
 use serde_json::Value;
 
 use super::StageConfig;
-use crate::cluster::{apply, parse_yaml};
+use crate::cluster::{apply, shipped};
 
 /// Kinds that Cluster API brings itself.
 const CLUSTER_APIS: [&str; 3] = [
@@ -25,11 +23,7 @@ const PLAIN: [&str; 2] = ["base", "node-health-checks"];
 pub(super) async fn rackhand(client: &Client, config: &StageConfig) -> Result<()> {
     let folders = if config.plain { PLAIN } else { WITH_MACHINES };
     for folder in folders {
-        let path = format!(
-            "{}/../deploy/kustomize/{folder}",
-            env!("CARGO_MANIFEST_DIR")
-        );
-        for mut object in render(&path)? {
+        for mut object in shipped(&format!("kustomize/{folder}"))? {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             if config.cluster_api && CLUSTER_APIS.contains(&name) {
                 continue;
@@ -37,27 +31,12 @@ pub(super) async fn rackhand(client: &Client, config: &StageConfig) -> Result<()
             if config.brief_boots {
                 take_floors(&mut object);
             }
-            apply(client, object).await.with_context(|| path.clone())?;
+            apply(client, object)
+                .await
+                .with_context(|| folder.to_owned())?;
         }
     }
     Ok(())
-}
-
-/// What a kustomization renders, but for Deployments: nothing runs Pods here, binaries are processes.
-pub(super) fn render(path: &str) -> Result<Vec<Value>> {
-    let rendered = Command::new("kubectl")
-        .args(["kustomize", path])
-        .output()
-        .context("kubectl is missing; run hack/setup")?;
-    if !rendered.status.success() {
-        bail!(
-            "kubectl kustomize {path}: {}",
-            String::from_utf8_lossy(&rendered.stderr)
-        );
-    }
-    let mut objects = parse_yaml(&String::from_utf8(rendered.stdout)?)?;
-    objects.retain(|object| object["kind"] != "Deployment");
-    Ok(objects)
 }
 
 /// Takes off what a CRD says of the least boot timeout.

@@ -15,6 +15,7 @@ mod metal3;
 mod nodes;
 mod objects;
 mod openshift;
+mod person;
 mod provider;
 mod query;
 mod scenarios;
@@ -51,6 +52,7 @@ use crate::{
     pki::{CertSpec, Pki},
     process::{Process, free_port},
     rack::{HostConfig, Rack, RackConfig, SimHost, ipmi::IpmiBmc},
+    webhook::tls_dir,
 };
 
 /// The namespace of the Machines.
@@ -413,15 +415,7 @@ impl Stage {
     /// It cannot be written.
     pub fn issue_from(&self, pki: &Pki, name: &str, spec: &CertSpec) -> Result<PathBuf> {
         let dir = self.dir.join("tls").join(name);
-        std::fs::create_dir_all(&dir)?;
-        let files = pki.issue(spec)?;
-        for (from, to) in [
-            (&files.cert, "tls.crt"),
-            (&files.key, "tls.key"),
-            (&files.ca, "ca.crt"),
-        ] {
-            std::fs::copy(from, dir.join(to))?;
-        }
+        tls_dir(&pki.issue(spec)?, &dir)?;
         Ok(dir)
     }
 

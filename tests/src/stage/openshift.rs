@@ -2,12 +2,12 @@
 //! schema gives to what is read and written here. A Machine's status takes anything, so that a test
 //! can write what does not read.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use kube::Api;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::{Stage, install::render};
+use super::Stage;
 use crate::cluster::{apply, apply_yaml};
 
 const KINDS: &str = r#"
@@ -130,11 +130,7 @@ impl Stage {
     /// The API server refuses them.
     pub async fn install_openshift(&self) -> Result<()> {
         apply_yaml(&self.client, KINDS).await?;
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/kustomize/openshift");
-        for object in render(path)? {
-            apply(&self.client, object).await.context(path)?;
-        }
-        Ok(())
+        self.install("openshift").await
     }
 
     /// The Machines of OpenShift.

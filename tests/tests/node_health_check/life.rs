@@ -12,7 +12,7 @@ use rackhand_tests::{
 };
 use serde_json::json;
 
-use crate::world::{World, kubectl, template, unhealthy};
+use crate::world::{World, template, unhealthy};
 
 const CONFIRMED: &str = "remediation.medik8s.io/manually-confirmed-healthy";
 
@@ -82,7 +82,7 @@ pub(crate) async fn printed(w: &World) -> Result<()> {
             && lease.lease_duration_seconds == Some(660),
         "{lease:?}"
     );
-    let columns = kubectl(&w.stage, &["get", "nhc", name])?;
+    let columns = w.stage.kubectl(&["get", "nhc", name])?;
     ensure!(
         columns.contains("PHASE") && columns.contains("Remediating"),
         "{columns}"

@@ -1,8 +1,8 @@
 //! The stage of these tests: a cluster of Nodes, most of them objects only.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::coordination::v1::Lease, api::core::v1::Node};
 use kube::{
@@ -94,21 +94,6 @@ pub(crate) async fn begin(stage: &Stage) -> Result<()> {
     apply_yaml(&stage.client, TEMPLATES).await?;
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await
-}
-
-pub(crate) fn kubectl(stage: &Stage, args: &[&str]) -> Result<String> {
-    let kubeconfig = stage.plane().kubeconfig();
-    let output = Command::new("kubectl")
-        .arg(format!("--kubeconfig={}", kubeconfig.display()))
-        .args(args)
-        .output()
-        .context("kubectl is missing; run hack/setup")?;
-    ensure!(
-        output.status.success(),
-        "kubectl {args:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// Keeps the Nodes that have no kubelet from being called unknown.

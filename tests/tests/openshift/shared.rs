@@ -1,7 +1,5 @@
 //! Two checks that select one Machine, and what `explain mhc` says of them.
 
-use std::process::Command;
-
 use anyhow::{Result, ensure};
 use rackhand_tests::stage::NAMESPACE;
 use serde_json::{Value, json};
@@ -67,16 +65,6 @@ pub async fn shared(w: &World) -> Result<()> {
 }
 
 fn explain(w: &World, check: &str, output: &str) -> Result<String> {
-    let kubeconfig = w.stage.plane().kubeconfig();
-    let output = Command::new(w.stage.binary("rackhand-controller"))
-        .args(["explain", "mhc", check, "-n", NAMESPACE, "-o", output])
-        .arg(format!("--kubeconfig={}", kubeconfig.display()))
-        .output()?;
-    let text = String::from_utf8(output.stdout)?;
-    ensure!(
-        output.status.success(),
-        "{text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(text)
+    let args = ["mhc", check, "-n", NAMESPACE, "-o", output];
+    w.stage.explain(&args, "")
 }

@@ -12,7 +12,7 @@ use rackhand_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::world::{HOLD, NODE_NAME, TIMED_OUT, World, condition, explain};
+use crate::world::{HOLD, NODE_NAME, TIMED_OUT, World, condition};
 
 const CHECK: &str = r#"
 apiVersion: rackhand.dev/v1alpha1
@@ -188,8 +188,8 @@ pub async fn openshift(w: &World) -> Result<()> {
     ensure!(object["status"]["nodeName"] == "ocp-1", "{object}");
     let holds = w.witness.holds("ocp-1", HOLD);
     ensure!(holds.len() == 1, "its BareMetalHost is held: {holds:?}");
-    let args = ["master-ocp", "--namespace", NAMESPACE];
-    let text = explain(&w.stage, &args, None)?;
+    let args = ["remediation", "master-ocp", "--namespace", NAMESPACE];
+    let text = w.stage.explain(&args, "")?;
     for part in ["on-ocp-1", "ocp-1 of rack managed", "connected"] {
         ensure!(text.contains(part), "{part:?} is missing in\n{text}");
     }

@@ -8,7 +8,7 @@ use rackhand_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::world::{FOREIGN, HOLD, World, condition, explain, kubectl};
+use crate::world::{FOREIGN, HOLD, World, condition};
 
 pub async fn power_off(w: &World) -> Result<()> {
     let host = w.stage.host("off-1")?;
@@ -62,7 +62,7 @@ pub async fn power_off(w: &World) -> Result<()> {
 
 /// What `kubectl get` and `explain` say of a host that is kept off.
 fn said(w: &World, name: &str) -> Result<()> {
-    let table = kubectl(&w.stage, &["get", "prem", name, "-n", NAMESPACE])?;
+    let table = w.stage.kubectl(&["get", "prem", name, "-n", NAMESPACE])?;
     let lines: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -72,7 +72,9 @@ fn said(w: &World, name: &str) -> Result<()> {
     let row = [name, name, "PowerOff", "Succeeded", "Fenced", "Fenced"];
     ensure!(lines[1].starts_with(&row), "{table}");
 
-    let text = explain(&w.stage, &[name, "-n", NAMESPACE], None)?;
+    let text = w
+        .stage
+        .explain(&["remediation", name, "-n", NAMESPACE], "")?;
     for part in [
         "PowerRemediation metal3/off-1: Fenced, attempt 1 of 2",
         "stays off until this object is deleted",
@@ -82,7 +84,9 @@ fn said(w: &World, name: &str) -> Result<()> {
     ] {
         ensure!(text.contains(part), "{part:?} is missing in\n{text}");
     }
-    let json = explain(&w.stage, &[name, "-n", NAMESPACE, "-o", "json"], None)?;
+    let json = w
+        .stage
+        .explain(&["remediation", name, "-n", NAMESPACE, "-o", "json"], "")?;
     let json: Value = serde_json::from_str(&json)?;
     ensure!(
         json["step"] == "Fenced" && json["blocked"] == false,
@@ -90,8 +94,12 @@ fn said(w: &World, name: &str) -> Result<()> {
     );
     // The same from a file, as it comes out of kubectl.
     let kinds = "prem,machines.cluster.x-k8s.io,clusters.cluster.x-k8s.io,rackagents,nodes";
-    let dump = kubectl(&w.stage, &["get", kinds, "-n", NAMESPACE, "-o", "yaml"])?;
-    let file = explain(&w.stage, &[name, "-f", "-", "-o", "json"], Some(&dump))?;
+    let dump = w
+        .stage
+        .kubectl(&["get", kinds, "-n", NAMESPACE, "-o", "yaml"])?;
+    let file = w
+        .stage
+        .explain(&["remediation", name, "-f", "-", "-o", "json"], &dump)?;
     let file: Value = serde_json::from_str(&file)?;
     ensure!(file["message"] == json["message"], "{file}\n{json}");
     Ok(())

@@ -1,7 +1,5 @@
 //! A stage with PowerRemediations, and the command line beside it.
 
-use std::process::{Command, Stdio};
-
 use anyhow::{Context, Result, ensure};
 use kube::{
     Api, ResourceExt,
@@ -21,49 +19,6 @@ pub const FOREIGN: &str = "reboot.metal3.io/firmware";
 pub struct World {
     pub stage: Stage,
     pub witness: Witness,
-}
-
-pub fn kubectl(stage: &Stage, args: &[&str]) -> Result<String> {
-    let output = Command::new("kubectl")
-        .arg(format!(
-            "--kubeconfig={}",
-            stage.plane().kubeconfig().display()
-        ))
-        .args(args)
-        .output()
-        .context("kubectl is missing; run hack/setup")?;
-    ensure!(
-        output.status.success(),
-        "kubectl {args:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8(output.stdout)?)
-}
-
-/// `rackhand-controller explain`, as a person runs it.
-pub fn explain(stage: &Stage, args: &[&str], input: Option<&str>) -> Result<String> {
-    use std::io::Write;
-    let mut child = Command::new(stage.binary("rackhand-controller"))
-        .args(["explain", "remediation"])
-        .arg(format!(
-            "--kubeconfig={}",
-            stage.plane().kubeconfig().display()
-        ))
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let mut stdin = child.stdin.take().context("no stdin")?;
-    stdin.write_all(input.unwrap_or_default().as_bytes())?;
-    drop(stdin);
-    let output = child.wait_with_output()?;
-    ensure!(
-        output.status.success(),
-        "explain {args:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 pub fn condition<'a>(object: &'a Value, name: &str) -> &'a str {

@@ -11,14 +11,15 @@ use kube::{
 use rackhand_tests::{
     cluster::apply,
     stage::{LONG, binaries, wait_until},
+    webhook::Court,
 };
 use serde_json::{Value, json};
 
-use crate::{cases::flat, world::World};
+use crate::cases::flat;
 
 /// What an evaluation leaves in a check: label, owner, counts, and conditions in both lists. The
 /// controller reads and writes v1beta2, which the API server prefers, so they lie where that has them.
-pub async fn kept_up(w: &World) -> Result<()> {
+pub async fn kept_up(w: &Court) -> Result<()> {
     let meta = |name: &str| json!({ "name": name, "namespace": "default" });
     let cluster = |paused: bool| {
         json!({
@@ -129,7 +130,7 @@ fn condition(list: &Value, type_: &str) -> Value {
 }
 
 /// `explain mhc` on the cluster: a check that is there, and a name that is not.
-pub fn explained(w: &World) -> Result<()> {
+pub fn explained(w: &Court) -> Result<()> {
     let explain = |args: &[&str]| -> Result<Output> {
         Ok(Command::new(binaries()?.join("rackhand-controller"))
             .args(["explain", "mhc"])

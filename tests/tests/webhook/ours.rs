@@ -10,6 +10,7 @@ use rackhand_tests::{
     pki::CertSpec,
     process::free_port,
     stage::{LONG, wait_until},
+    webhook::{Court, tls_dir},
 };
 use serde_json::json;
 
@@ -17,19 +18,19 @@ use crate::{
     cases::{Case, cases, flat, schema_cases, selector, stricter},
     judges::{agrees, documents, judged, keeps_its_cluster, kubectl},
     kept_up::{explained, kept_up},
-    world::{RELOADED, VALIDATE, World, put},
+    world::{RELOADED, VALIDATE, disarm},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn our_crd_and_our_webhook_refuse_what_cluster_apis_webhook_refuses() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::start(dir.path()).await.unwrap();
+    let world = Court::start(dir.path()).await.unwrap();
     if let Err(error) = scenario(&world).await {
         panic!("{error:#}");
     }
 }
 
-async fn scenario(w: &World) -> Result<()> {
+async fn scenario(w: &Court) -> Result<()> {
     let kubeconfig = w.plane.kubeconfig();
     let all: Vec<Case> = cases().into_iter().chain(stricter()).collect();
     agrees("our CRD", &kubeconfig, &all, true)?;
@@ -41,15 +42,15 @@ async fn scenario(w: &World) -> Result<()> {
     })
     .await?;
 
-    w.disarm().await?;
+    disarm(w).await?;
     let port = free_port()?;
-    let controller = w.controller(port).await?;
+    let controller = w.controller(port, &[]).await?;
     w.point(port, &w.pki).await?;
     let result = webhook(w, port, &all).await;
     result.with_context(|| controller.log_tail())
 }
 
-pub async fn webhook(w: &World, port: u16, all: &[Case]) -> Result<()> {
+pub async fn webhook(w: &Court, port: u16, all: &[Case]) -> Result<()> {
     let kubeconfig = w.plane.kubeconfig();
     wait_until("the webhook is asked", LONG, || async {
         let refused = judged(&kubeconfig, &stricter())?;
@@ -69,7 +70,7 @@ pub async fn webhook(w: &World, port: u16, all: &[Case]) -> Result<()> {
 
     // Another authority signs a new certificate: both ends change over without a restart.
     let other = w.pki.other("next")?;
-    put(&other.issue(&CertSpec::server("webhook"))?, &w.web())?;
+    tls_dir(&other.issue(&CertSpec::server("webhook"))?, &w.web())?;
     w.point(port, &other).await?;
     wait_until("the new certificate is in use", RELOADED, || async {
         let spec = json!({ "clusterName": "demo", "selector": selector() });
@@ -90,7 +91,7 @@ pub async fn webhook(w: &World, port: u16, all: &[Case]) -> Result<()> {
 }
 
 /// Label and startup timeout, in either shape; and a warning for what is odd.
-async fn filled_in(w: &World) -> Result<()> {
+async fn filled_in(w: &Court) -> Result<()> {
     let bare = json!({ "clusterName": "demo", "selector": selector() });
     let odd = flat("unhealthyRange", json!("[3-1]"));
     let document = documents(&[
@@ -128,7 +129,7 @@ async fn filled_in(w: &World) -> Result<()> {
 }
 
 /// Status and text of what the webhook answers to a body.
-async fn reqwest_to(w: &World, port: u16, body: &'static str) -> Result<String> {
+async fn reqwest_to(w: &Court, port: u16, body: &'static str) -> Result<String> {
     let ca = reqwest::Certificate::from_pem(&std::fs::read(w.pki.ca_file())?)?;
     let client = reqwest::Client::builder()
         .tls_certs_only([ca])

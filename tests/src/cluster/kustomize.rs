@@ -1,0 +1,38 @@
+//! What we ship, as `kubectl` renders it.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use super::parse_yaml;
+
+/// What a folder of `deploy/` renders.
+///
+/// # Errors
+/// As [`rendered`].
+pub fn shipped(folder: &str) -> Result<Vec<Value>> {
+    rendered(&format!(
+        "{}/../deploy/{folder}",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+}
+
+/// What a kustomization renders, but for Deployments: nothing runs Pods here, binaries are processes.
+///
+/// # Errors
+/// There is no kubectl, or it refuses the folder.
+pub fn rendered(path: &str) -> Result<Vec<Value>> {
+    let output = Command::new("kubectl")
+        .args(["kustomize", path])
+        .output()
+        .context("kubectl is missing; run hack/setup")?;
+    ensure!(
+        output.status.success(),
+        "kubectl kustomize {path}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mut objects = parse_yaml(&String::from_utf8(output.stdout)?)?;
+    objects.retain(|object| object["kind"] != "Deployment");
+    Ok(objects)
+}

@@ -1,0 +1,76 @@
+//! What a person runs: `kubectl`, and `explain`.
+
+use std::{
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::Stage;
+use crate::cluster::{apply, shipped};
+
+// === impl Stage ===
+
+impl Stage {
+    /// What `kubectl` prints.
+    ///
+    /// # Errors
+    /// There is none, or it fails.
+    pub fn kubectl(&self, args: &[&str]) -> Result<String> {
+        let output = Command::new("kubectl")
+            .arg(self.to_plane())
+            .args(args)
+            .output()
+            .context("kubectl is missing; run hack/setup")?;
+        ensure!(
+            output.status.success(),
+            "kubectl {args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Installs a folder of `deploy/kustomize`.
+    ///
+    /// # Errors
+    /// The API server refuses it.
+    pub async fn install(&self, folder: &str) -> Result<()> {
+        for object in shipped(&format!("kustomize/{folder}"))? {
+            apply(&self.client, object)
+                .await
+                .with_context(|| folder.to_owned())?;
+        }
+        Ok(())
+    }
+
+    /// What `rackhand-controller explain` prints, with this on its standard input.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn explain(&self, args: &[&str], input: &str) -> Result<String> {
+        let mut child = Command::new(self.binary("rackhand-controller"))
+            .arg("explain")
+            .args(args)
+            .arg(self.to_plane())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut stdin = child.stdin.take().context("no stdin")?;
+        stdin.write_all(input.as_bytes())?;
+        drop(stdin);
+        let output = child.wait_with_output()?;
+        let text = String::from_utf8(output.stdout)?;
+        ensure!(
+            output.status.success(),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(text)
+    }
+
+    fn to_plane(&self) -> String {
+        format!("--kubeconfig={}", self.plane().kubeconfig().display())
+    }
+}
