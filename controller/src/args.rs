@@ -68,6 +68,11 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "auto", global = true)]
     health_checks: Checks,
 
+    /// Of Cluster API's MachineHealthChecks evaluate only those labelled
+    /// cluster.x-k8s.io/watch-filter=VALUE, as Cluster API's manager does with this flag.
+    #[arg(long, value_name = "VALUE", value_parser = label_value, global = true)]
+    watch_filter: Option<String>,
+
     /// How long baremetal-operator may act on our hold before the agent switches itself; at most 30s.
     #[arg(long, default_value = "20s", value_parser = grace)]
     cooperative_grace: Duration,
@@ -333,6 +338,18 @@ fn grace(text: &str) -> Result<Duration, String> {
     Ok(grace)
 }
 
+fn label_value(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric();
+    let inside = text.chars().all(|c| plain(c) || "-_.".contains(c));
+    if inside && text.len() <= 63 && text.starts_with(plain) && text.ends_with(plain) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is not the value of a label: at most 63 letters, digits, '-', '_' and '.', the first \
+         and the last a letter or digit"
+    ))
+}
+
 impl Args {
     /// Logs to standard error; RUST_LOG chooses what.
     pub(crate) fn init_log(&self) {
@@ -368,6 +385,7 @@ impl Args {
                 Checks::Annotated => HealthChecks::Annotated,
                 Checks::All => HealthChecks::All,
             },
+            watch_filter: self.watch_filter,
             cooperative_grace: self.cooperative_grace,
             drain_timeout: self.drain_timeout,
             drain_policy: match self.drain_policy {
@@ -420,6 +438,16 @@ mod tests {
     #[test]
     fn the_grace_of_baremetal_operator_is_at_most_thirty_seconds() {
         assert!(grace("30s").is_ok() && grace("31s").is_err());
+    }
+
+    #[test]
+    fn a_watch_filter_is_the_value_of_a_label() {
+        for right in ["a", "shard-1", "A_b.9"] {
+            assert_eq!(label_value(right).as_deref(), Ok(right));
+        }
+        for wrong in ["", "-a", "a-", "a b", "a/b", "\u{e4}", &"a".repeat(64)] {
+            assert!(label_value(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

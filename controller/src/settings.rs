@@ -10,9 +10,10 @@ use rackhand_runtime::ShownSettings;
 use crate::args::Args;
 
 /// Their names, as clap knows them.
-const DECIDING: [&str; 10] = [
+const DECIDING: [&str; 11] = [
     "namespace",
     "health_checks",
+    "watch_filter",
     "cooperative_grace",
     "drain_timeout",
     "drain_policy",
@@ -144,8 +145,8 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_every_flag_that_decides_and_reads_back() {
-        let line =
-            "x --namespace=ns --health-checks=none --drain-policy=give-up --node-action=taint";
+        let line = "x --namespace=ns --health-checks=none --watch-filter=blue \
+                    --drain-policy=give-up --node-action=taint";
         let matches = Args::command()
             .try_get_matches_from(line.split(' '))
             .unwrap();
@@ -160,6 +161,7 @@ mod tests {
         let (config, _) = adopted(LINE, &flags);
         assert_eq!(config.health_checks, HealthChecks::None);
         assert_eq!(config.namespace.as_deref(), Some("ns"));
+        assert_eq!(config.watch_filter.as_deref(), Some("blue"));
         assert_eq!(
             config.node_action,
             Some(rackhand_runtime::NodeAction::Taint)

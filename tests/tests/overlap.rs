@@ -1,4 +1,5 @@
-//! Two health checks that select the same Machines: one acts, the other says so, and takes over.
+//! Two health checks that select the same Machines: one acts, the other says so, and takes over. Of
+//! two controllers each has its own checks by `--watch-filter`.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,12 +13,13 @@
 use anyhow::{Result, ensure};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, DynamicObject},
+    api::{DeleteParams, DynamicObject, Patch, PatchParams},
 };
 use rackhand_tests::{
     cluster::apply_yaml,
     stage::{HostLink, LONG, NAMESPACE, RackSpec, Stage, StageConfig, wait_until},
 };
+use serde_json::json;
 
 /// Its requests are of another kind: two of them for one Machine would be seen.
 const YOUNGER: &str = r#"
@@ -112,6 +114,53 @@ async fn scenario(stage: &Stage) -> Result<()> {
     .await?;
     stage.wait_back("rack-2").await?;
     stage.one_cycle("rack-2")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_watch_filter_only_checks_with_its_label_are_evaluated() {
+    let dir = tempfile::tempdir().unwrap();
+    let racks = vec![RackSpec::new("rack", 2, HostLink::Inventory)];
+    let stage = Stage::start(
+        dir.path(),
+        StageConfig::steady(racks, &["--watch-filter=mine"]),
+    )
+    .await
+    .unwrap();
+    if let Err(error) = filtered(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn filtered(stage: &Stage) -> Result<()> {
+    stage.start_controller("controller-0").await?;
+    let other = &stage.health_check_of("other", "worker", "100%");
+    apply_yaml(&stage.client, other).await?;
+    let before = stage.checks().get("other").await?.resource_version();
+    apply_yaml(&stage.client, YOUNGER).await?;
+    label(stage, "younger", "mine").await?;
+    overlapping(stage, false).await?;
+    let after = stage.checks().get("other").await?.resource_version();
+    ensure!(before == after, "it was written to");
+    let text = stage.explain(&["mhc", "other", "--namespace", NAMESPACE], "")?;
+    let why = "does not carry the label cluster.x-k8s.io/watch-filter=mine (--watch-filter)";
+    ensure!(text.contains(why), "{text}");
+
+    // Labelled now, it acts: it is the older one.
+    label(stage, "other", "mine").await?;
+    overlapping(stage, true).await?;
+    label(stage, "other", "theirs").await?;
+    overlapping(stage, false).await?;
+    Ok(())
+}
+
+async fn label(stage: &Stage, check: &str, value: &str) -> Result<()> {
+    let patch = json!({ "metadata": { "labels": { "cluster.x-k8s.io/watch-filter": value } } });
+    let params = PatchParams::default();
+    stage
+        .checks()
+        .patch(check, &params, &Patch::Merge(patch))
+        .await?;
+    Ok(())
 }
 
 fn power_remediations(stage: &Stage) -> Api<DynamicObject> {

@@ -51,6 +51,9 @@ pub struct Config {
     pub webhook: Option<WebhookConfig>,
     /// Which checks are ours.
     pub health_checks: HealthChecks,
+    /// Of Cluster API's checks only those whose label `cluster.x-k8s.io/watch-filter` has this value;
+    /// `None`: all.
+    pub watch_filter: Option<String>,
     /// How long baremetal-operator may act before the agent does; at most 30 s.
     pub cooperative_grace: Duration,
     /// How long a drain may take before it is called blocked.
@@ -88,6 +91,7 @@ impl Default for Config {
             admin_address: SocketAddr::from(([127, 0, 0, 1], 8080)),
             webhook: None,
             health_checks: HealthChecks::Auto,
+            watch_filter: None,
             cooperative_grace: Duration::from_secs(20),
             drain_timeout: Duration::from_secs(600),
             drain_policy: DrainBlocked::KeepOff,

@@ -293,7 +293,10 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
             "agent connections"
         });
     }
-    let mine = Arc::new(health::Mine::new(config.health_checks));
+    let mine = Arc::new(health::Mine::new(
+        config.health_checks,
+        config.watch_filter.as_deref(),
+    ));
     let of_openshift = Arc::new(health::Mine::of_openshift(config.health_checks));
     for mine in [&mine, &of_openshift] {
         mine.look(client).await;

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use rackhand_api::{
-    names::{CAPI_PAUSED_ANNOTATION, EVALUATE_ANNOTATION, PAUSED_ANNOTATION, groups, kinds},
+    names::{
+        CAPI_PAUSED_ANNOTATION, EVALUATE_ANNOTATION, PAUSED_ANNOTATION, WATCH_FILTER_LABEL, groups,
+        kinds,
+    },
     views::{ClusterView, MachineHealthCheckView, Meta},
 };
 use rackhand_core::health::{ClusterFacts, NodeView};
@@ -21,7 +24,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    health::{Mine, Seen, cluster_facts, rules},
+    health::{Mine, Seen, cluster_facts, passes, rules},
     object::Key,
 };
 
@@ -95,6 +98,14 @@ pub(super) fn standing(
     notes.extend(whose.assumed(mode, meta));
     let mine = Mine::knowing(mode, whose.is_ours());
     let mut why: Vec<String> = whose.not_evaluated(mode, meta).into_iter().collect();
+    if let Some(filter) = config.watch_filter.as_deref()
+        && group == CheckGroup::ClusterApi
+        && !passes(Some(filter), meta)
+    {
+        why.push(format!(
+            "the check does not carry the label {WATCH_FILTER_LABEL}={filter} (--watch-filter)"
+        ));
+    }
     if let Some(only) = config
         .namespace
         .as_deref()

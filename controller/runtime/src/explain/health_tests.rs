@@ -274,16 +274,25 @@ fn a_check_that_is_not_acted_on_says_so_first_and_shows_its_verdicts_all_the_sam
     );
     assert!(going.contains("being deleted"));
     let files = [("dump.yaml".to_owned(), text(&fleet()))];
+    let told =
+        |config: &Config| explain_check_files(&files, None, None, None, config, at(NOW)).unwrap();
     let watched = |namespace: &str| {
-        let config = Config {
+        told(&Config {
             namespace: Some(namespace.into()),
             ..Config::default()
-        };
-        explain_check_files(&files, None, None, None, &config, at(NOW)).unwrap()
+        })
     };
     let elsewhere = watched("other").not_acting.join("; ");
     assert!(elsewhere.contains("namespace other only"), "{elsewhere}");
     assert!(watched("metal3").acts);
+    let filtered = told(&Config {
+        watch_filter: Some("blue".into()),
+        ..Config::default()
+    });
+    assert_eq!(
+        filtered.not_acting,
+        ["the check does not carry the label cluster.x-k8s.io/watch-filter=blue (--watch-filter)"]
+    );
 }
 
 #[test]

@@ -15,6 +15,7 @@ use kube::{
 use rackhand_api::{
     names::{
         CAPI_PAUSED_ANNOTATION, CRD_LABEL, CRD_LABEL_VALUE, EVALUATE_ANNOTATION, PAUSED_ANNOTATION,
+        WATCH_FILTER_LABEL,
     },
     views::Meta,
 };
@@ -36,20 +37,24 @@ const LOOK: Duration = Duration::from_secs(60);
 /// Whose checks these are.
 pub(crate) struct Mine {
     mode: HealthChecks,
+    watch_filter: Option<String>,
     crd: &'static str,
     our_crd: AtomicBool,
 }
 
 impl Mine {
-    pub(crate) fn new(mode: HealthChecks) -> Self {
-        Self::knowing(mode, false)
+    pub(crate) fn new(mode: HealthChecks, watch_filter: Option<&str>) -> Self {
+        Self {
+            watch_filter: watch_filter.map(str::to_owned),
+            ..Self::knowing(mode, false)
+        }
     }
 
     /// Of the checks of OpenShift.
     pub(crate) fn of_openshift(mode: HealthChecks) -> Self {
         Self {
             crd: OPENSHIFT_CRD,
-            ..Self::new(mode)
+            ..Self::knowing(mode, false)
         }
     }
 
@@ -57,6 +62,7 @@ impl Mine {
     pub(crate) fn knowing(mode: HealthChecks, our_crd: bool) -> Self {
         Self {
             mode,
+            watch_filter: None,
             crd: CLUSTER_API_CRD,
             our_crd: AtomicBool::new(our_crd),
         }
@@ -85,6 +91,7 @@ impl Mine {
     /// Whether we evaluate this check.
     pub(crate) fn evaluates(&self, check: &Meta) -> bool {
         evaluates(self.mode, self.our_crd.load(Ordering::Relaxed), check)
+            && passes(self.watch_filter.as_deref(), check)
     }
 
     /// Whether our evaluation of it is paused. Beside the controller of its project, its pause is
@@ -129,6 +136,15 @@ pub(crate) fn evaluates(mode: HealthChecks, our_crd: bool, check: &Meta) -> bool
     }
 }
 
+/// Whether a check of Cluster API has the label that `filter` asks for. Like Cluster API's manager, one
+/// without a filter takes all, those included that are labelled for another.
+pub(crate) fn passes(filter: Option<&str>, check: &Meta) -> bool {
+    filter.is_none_or(|filter| {
+        let label = check.labels.get(WATCH_FILTER_LABEL);
+        label.is_some_and(|value| value == filter)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -166,6 +182,29 @@ mod tests {
         }
         let no = check(&json!({ EVALUATE_ANNOTATION: "false" }));
         assert!(!Mine::knowing(HealthChecks::Auto, false).evaluates(&no));
+    }
+
+    #[test]
+    fn with_a_watch_filter_only_checks_with_its_label_are_ours() {
+        let labelled = |labels: &Value| {
+            let object: DynamicObject = serde_json::from_value(json!({
+                "metadata": { "name": "c", "labels": labels },
+            }))
+            .unwrap();
+            Meta::of(&object)
+        };
+        let blue = labelled(&json!({ WATCH_FILTER_LABEL: "blue" }));
+        let plain = labelled(&json!({}));
+        for (filter, blue_is, plain_is) in [
+            (None, true, true),
+            (Some("blue"), true, false),
+            (Some("green"), false, false),
+        ] {
+            let mine = Mine::new(HealthChecks::All, filter);
+            assert_eq!(mine.evaluates(&blue), blue_is, "{filter:?}");
+            assert_eq!(mine.evaluates(&plain), plain_is, "{filter:?}");
+        }
+        assert!(Mine::of_openshift(HealthChecks::All).evaluates(&plain));
     }
 
     #[test]

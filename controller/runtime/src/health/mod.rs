@@ -32,7 +32,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use mine::{
-    CLUSTER_API_CRD, Mine, OPENSHIFT_CRD, carries_our_label, evaluates, is_our_crd,
+    CLUSTER_API_CRD, Mine, OPENSHIFT_CRD, carries_our_label, evaluates, is_our_crd, passes,
 };
 pub(crate) use openshift::{
     Due, MachineSeen, Mapi, OpenShiftFleet, openshift_controllers, openshift_rules,

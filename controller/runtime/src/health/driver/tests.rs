@@ -262,7 +262,7 @@ impl World {
             writer,
             events,
             metrics: metrics.clone(),
-            mine: Arc::new(Mine::new(HealthChecks::All)),
+            mine: Arc::new(Mine::new(HealthChecks::All, None)),
         });
         let stop = cancel.clone();
         tokio::spawn(async move { crate::health::run(context, inbox, stop).await });
