@@ -18,6 +18,7 @@ mod events;
 mod explain;
 #[cfg(test)]
 mod fake_api;
+mod gulps;
 mod health;
 mod index;
 mod leader;

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
-use futures::{Stream, StreamExt, pin_mut, stream};
+use futures::{Stream, StreamExt, pin_mut};
 use kube::{
     Api, Client, Resource,
     runtime::{
@@ -15,10 +15,7 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -36,11 +33,6 @@ const WATCH_LASTS: u32 = 60;
 /// Objects in one answer to a list: few enough that a large fleet is never in memory whole.
 const PAGE: u32 = 100;
 
-/// Time in which heartbeats gather.
-const GATHER: Duration = Duration::from_millis(100);
-/// News that come as quickly as they are read follow each other within less.
-const AT_ONCE: Duration = Duration::from_millis(1);
-
 /// What is told of a kind; a watch that fails is taken up again.
 pub(crate) fn events<K>(objects: Api<K>) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
 where
@@ -50,35 +42,6 @@ where
         .timeout(WATCH_LASTS)
         .page_size(PAGE);
     watcher::watcher(objects, config).backoff(OnceFailed::default())
-}
-
-/// The same of a kind that tells something all the time, as Nodes do with their heartbeats. What comes
-/// within [`GATHER`] of the last news is taken together: to be woken for each costs several times as
-/// much as to read it. News after a silence are told at once.
-pub(crate) fn gathered<K>(
-    events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
-) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
-where
-    K: Send,
-{
-    stream::unfold(
-        (Box::pin(events), false),
-        |(mut events, mut gathers)| async move {
-            let event = loop {
-                if !gathers {
-                    break events.next().await;
-                }
-                match timeout(AT_ONCE, events.next()).await {
-                    Ok(event) => break event,
-                    // Nobody is woken meanwhile.
-                    Err(_) => sleep(GATHER).await,
-                }
-                gathers = false;
-            }?;
-            let gathers = matches!(event, Ok(Event::Apply(_) | Event::Delete(_)));
-            Some((event, (events, gathers)))
-        },
-    )
 }
 
 /// The library's backoff, which computes its first wait anew at each event, if a watch has failed.
@@ -185,80 +148,5 @@ pub(crate) async fn pause(cancel: &CancellationToken, time: Duration) -> bool {
     tokio::select! {
         () = cancel.cancelled() => true,
         () = tokio::time::sleep(time) => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures::FutureExt;
-    use k8s_openapi::api::core::v1::Node;
-    use tokio::{sync::mpsc, time::Instant};
-    use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
-
-    use super::*;
-
-    type Item = watcher::Result<Event<Node>>;
-
-    fn heartbeat() -> Item {
-        Ok(Event::Apply(Node::default()))
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn news_after_a_silence_are_told_at_once_and_those_that_follow_together() {
-        let (told, heard) = mpsc::unbounded_channel::<Item>();
-        let stream = gathered(UnboundedReceiverStream::new(heard));
-        pin_mut!(stream);
-        let start = Instant::now();
-        told.send(heartbeat()).unwrap();
-        assert!(stream.next().await.is_some());
-        assert_eq!(start.elapsed(), Duration::ZERO);
-        assert!(timeout(2 * AT_ONCE, stream.next()).await.is_err());
-        for _ in 0..3 {
-            told.send(heartbeat()).unwrap();
-        }
-        for _ in 0..3 {
-            assert!(stream.next().await.is_some());
-            assert_eq!(
-                start.elapsed(),
-                AT_ONCE + GATHER,
-                "what has come is told together"
-            );
-        }
-        drop(told);
-        assert!(stream.next().await.is_none());
-    }
-
-    // As those of a connection, which reads the next when the one before was taken.
-    #[tokio::test(start_paused = true)]
-    async fn news_that_somebody_else_has_to_fetch_do_not_wait_each() {
-        let (told, heard) = mpsc::channel::<Item>(1);
-        let fetching = tokio::spawn(async move {
-            for _ in 0..1000 {
-                told.send(heartbeat()).await.unwrap();
-            }
-        });
-        let stream = gathered(ReceiverStream::new(heard));
-        let start = Instant::now();
-        assert_eq!(stream.count().await, 1000);
-        assert_eq!(start.elapsed(), Duration::ZERO);
-        fetching.await.unwrap();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_list_is_not_held_up() {
-        let (told, heard) = mpsc::unbounded_channel::<Item>();
-        let stream = gathered(UnboundedReceiverStream::new(heard));
-        pin_mut!(stream);
-        let start = Instant::now();
-        for event in [
-            Event::Init,
-            Event::InitApply(Node::default()),
-            Event::InitDone,
-        ] {
-            told.send(Ok(event)).unwrap();
-            assert!(stream.next().await.is_some());
-            assert!(stream.next().now_or_never().is_none());
-        }
-        assert_eq!(start.elapsed(), Duration::ZERO);
     }
 }

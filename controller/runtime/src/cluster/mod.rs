@@ -29,7 +29,7 @@ use crate::{
     api::{call, words, workload_client},
     index::{Connection, Index, SeenNode},
     object::Key,
-    watch::{events, gathered, pause},
+    watch::{events, pause},
 };
 
 /// Time between probes of a workload API, as Cluster API has it.
@@ -144,7 +144,7 @@ impl Workloads {
         cancel: &CancellationToken,
     ) -> String {
         let nodes: Api<SeenNode> = Api::all(client.clone());
-        let stream = gathered(events(nodes));
+        let stream = events(nodes);
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
         let mut connected = false;

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     api::words,
     object::{Key, Slim, api},
-    watch::{events, gathered, pause},
+    watch::{events, pause},
 };
 
 /// How long to wait before a kind that is not served is looked for again.
@@ -145,7 +145,7 @@ pub(super) async fn nodes(context: Arc<Context>, news: Sender, cancel: Cancellat
         let put = |node: WireNode| News::Node(node.into());
         let gone = |key: Key| News::NodeGone(key.name);
         follow(
-            gathered(events(objects)),
+            events(objects),
             "Node",
             &cancel,
             &news,
