@@ -30,7 +30,8 @@ use rackhand_tests::{
 use admin::{admin, rights};
 use agents::{broken_inventory, expired, other_rack, rogue_agent};
 use checks::{
-    broken_kubeconfig, impossible_range, missing_cluster, missing_template, printed, request,
+    broken_kubeconfig, future_condition, impossible_range, missing_cluster, missing_template,
+    printed, request,
 };
 use remediations::{no_host, recovered_early, unknown_strategy};
 use world::World;
@@ -39,7 +40,7 @@ use world::World;
 async fn bad_input_is_answered_clearly_and_holds_up_nobody_else() {
     let dir = tempfile::tempdir().unwrap();
     let racks = vec![
-        RackSpec::new("good", 3, HostLink::Inventory),
+        RackSpec::new("good", 4, HostLink::Inventory),
         RackSpec::new("lost", 1, HostLink::Inventory).in_pool("lost"),
         RackSpec::new("rogue", 1, HostLink::Inventory),
     ];
@@ -77,6 +78,10 @@ async fn bad_input_is_answered_clearly_and_holds_up_nobody_else() {
     all.add("a_machine_without_a_host_is_said", no_host(w));
     all.add("a_check_of_a_missing_cluster_is_said", missing_cluster(w));
     all.add("a_range_that_nothing_lies_in_is_said", impossible_range(w));
+    all.add(
+        "a_condition_from_the_future_is_said_of_its_check_alone",
+        future_condition(w),
+    );
     all.add(
         "a_broken_kubeconfig_of_another_cluster_is_said",
         broken_kubeconfig(w),

@@ -272,6 +272,8 @@ pub mod conditions {
     pub const REMEDIATION_ALLOWED: &str = "RemediationAllowed";
     /// On a MachineHealthCheck: another one acts for machines that it selects too.
     pub const OVERLAPPING: &str = "Overlapping";
+    /// On a MachineHealthCheck: a condition that it looks at is said to hold since a time that lies ahead.
+    pub const CLOCK_SKEW: &str = "ClockSkew";
     /// On a Cluster API object: it is paused, and by what.
     pub const PAUSED: &str = "Paused";
     /// On a MachineHealthCheck, v1beta1 list: its template was found.

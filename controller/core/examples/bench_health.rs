@@ -187,7 +187,7 @@ fn run(size: usize) -> Row {
     let falling = (size / 4).min(EVENTS);
     for i in 0..falling {
         let since = at(10) + Duration::from_millis(u64::try_from(i).expect("small"));
-        fleet.set_node(&name(i), node(i, "Unknown", since), at(10));
+        fleet.set_node(&name(i), node(i, "Unknown", since), since);
     }
     fleet.take();
     let start = Instant::now();

@@ -1,7 +1,10 @@
 //! Health checks and their requests.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
-use kube::ResourceExt;
+use jiff::{Timestamp, Unit};
+use kube::{ResourceExt, api::ListParams};
 use rackhand_tests::{
     cluster::{apply, apply_yaml},
     stage::{CLUSTER, LONG, NAMESPACE, wait_until},
@@ -187,11 +190,96 @@ pub async fn impossible_range(w: &World) -> Result<()> {
     w.stage.wait_warning("backwards", "InvalidSpec").await
 }
 
+/// Somebody's clock is wrong: the check that looks at it says so until it is mended.
+pub async fn future_condition(w: &World) -> Result<()> {
+    let now = Timestamp::now().round(Unit::Second)?;
+    let since = now.checked_add(Duration::from_secs(7200))?;
+    let check = w.stage.health_check_of("ahead", "ahead", "100%");
+    let check = check.replace("type: Ready", "type: DiskHealthy");
+    apply(&w.stage.client, disk("False", since)).await?;
+    apply(
+        &w.stage.client,
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1",
+            "kind": "Machine",
+            "metadata": {
+                "name": "ahead-1",
+                "namespace": NAMESPACE,
+                "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER, "nodepool": "ahead" },
+            },
+            "spec": {
+                "clusterName": CLUSTER,
+                "bootstrap": { "dataSecretName": "none" },
+                "infrastructureRef": {
+                    "apiVersion": "infrastructure.example/v1",
+                    "kind": "PlainMachine",
+                    "name": "ahead-1",
+                },
+            },
+            "status": { "nodeRef": { "apiVersion": "v1", "kind": "Node", "name": "ahead-1" } },
+        }),
+    )
+    .await?;
+    apply_yaml(&w.stage.client, &check).await?;
+    let checks = w.stage.checks();
+    let words = format!("ahead-1 (DiskHealthy=False on Node since {since})");
+    let said = |c: &Value| {
+        let message = c["message"].as_str().unwrap_or_default();
+        c["status"] == "True" && c["reason"] == "ConditionInFuture" && message.contains(&words)
+    };
+    w.condition(&checks, "ahead", "ClockSkew", said).await?;
+    w.stage.wait_warning("ahead", "ConditionInFuture").await?;
+    let text = w
+        .stage
+        .explain(&["mhc", "ahead", "--namespace", NAMESPACE], "")?;
+    ensure!(text.contains(&words), "{text}");
+
+    ensure!(w.stage.host("good-4")?.hang(), "up");
+    w.back("good-4").await?;
+    let asked = w.stage.remediation("ahead-1").await?;
+    ensure!(asked.is_none(), "its time has not begun: {asked:?}");
+    for object in checks.list(&ListParams::default()).await? {
+        let told = object.data["status"].to_string().contains("ClockSkew");
+        let name = object.name_any();
+        ensure!(
+            told == (name == "ahead"),
+            "{name}: {}",
+            object.data["status"]
+        );
+    }
+
+    apply(&w.stage.client, disk("True", now)).await?;
+    wait_until("the check says it no more", LONG, || async {
+        let status = checks.get("ahead").await?.data["status"].clone();
+        let mended = status["currentHealthy"] == 1 && !status.to_string().contains("ClockSkew");
+        Ok(if mended {
+            Ok(())
+        } else {
+            Err(status.to_string())
+        })
+    })
+    .await
+}
+
+/// A Node that says so of its disk since then.
+fn disk(healthy: &str, since: Timestamp) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": { "name": "ahead-1" },
+        "status": { "conditions": [{
+            "type": "DiskHealthy",
+            "status": healthy,
+            "reason": "Tested",
+            "message": "",
+            "lastTransitionTime": since.to_string(),
+        }]},
+    })
+}
+
 /// What cannot be asked is not unhealthy; and whoever looks at the Machine learns why.
 pub async fn broken_kubeconfig(w: &World) -> Result<()> {
-    let now = jiff::Timestamp::now()
-        .round(jiff::Unit::Second)?
-        .to_string();
+    let now = Timestamp::now().round(Unit::Second)?.to_string();
     let ready = |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": now, "reason": "Ready", "message": "" });
     for object in [
         json!({

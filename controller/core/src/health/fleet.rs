@@ -15,7 +15,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{
-    Action, Cause, Check, CheckStatus, ClusterFacts, Gate, HealthConditionWrite, Judgement,
+    Action, Ahead, Cause, Check, CheckStatus, ClusterFacts, Gate, HealthConditionWrite, Judgement,
     NodeView, RequestView, Tally, Target, Verdict, action, health_condition, judge,
 };
 use counters::Counters;
@@ -192,7 +192,7 @@ impl Fleet {
         self.judge_all(true);
     }
 
-    /// Time has passed: judges the machines whose deadline is over.
+    /// Time has passed: judges the machines whose judgement has changed by itself.
     pub fn advance(&mut self, now: Timestamp) {
         self.tick(now);
         let due = self.counters.due(self.now);
@@ -204,7 +204,7 @@ impl Fleet {
         }
     }
 
-    /// When the first verdict changes by itself; no timer runs while the check is paused.
+    /// When the first judgement changes by itself; no timer runs while the check is paused.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let next = self.counters.next_deadline();
         next.filter(|_| !self.paused())
@@ -254,6 +254,18 @@ impl Fleet {
     /// How many machines are unhealthy by each first cause.
     pub fn causes(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
         self.counters.causes()
+    }
+
+    /// What is said to hold since a time that lies ahead, of the machines of which there is such a
+    /// thing, in the order of their names.
+    pub fn ahead(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &[Ahead])> + '_ {
+        self.counters.ahead().map(|name| {
+            let member = self.members.get(name);
+            (
+                name,
+                member.map_or(&[][..], |m| m.judgement.ahead.as_slice()),
+            )
+        })
     }
 
     /// Remediation is allowed now.

@@ -15,6 +15,7 @@
 //! and redoes only the machine that an event was about: it is what runs. [`plan`] is what it must
 //! come to, for tests and for those who ask why.
 
+mod ahead;
 mod condition;
 mod duration;
 mod facts;
@@ -28,6 +29,7 @@ mod timeline;
 mod verdict;
 mod words;
 
+pub use ahead::{Ahead, CLOCK_TOLERANCE};
 pub use condition::{HealthConditionWrite, health_condition};
 pub use duration::{GoDuration, go_duration};
 pub use facts::{ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, RequestView, Target};
@@ -44,6 +46,7 @@ pub use plan::{Action, CheckStatus, Plan, action, plan};
 pub use rules::{Check, ConditionRule, IntOrPercent, Limit};
 pub use timeline::{Onset, onsets};
 pub use verdict::{Cause, Judgement, SkipReason, UnknownReason, Verdict, judge, verdict};
+pub use words::clock_skew;
 
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Check, ClusterFacts, ConditionRule, IntOrPercent, Judgement, Limit, MachineFacts, NodeView,
-    Onset, RequestView, Verdict, judge, onsets,
+    Ahead, Check, ClusterFacts, ConditionRule, IntOrPercent, Judgement, Limit, MachineFacts,
+    NodeView, Onset, RequestView, Verdict, judge, onsets,
 };
 
 /// One check, read.
@@ -129,6 +129,9 @@ pub struct OpenShiftPlan {
     pub message: String,
     /// The verdict on each Machine.
     pub verdicts: BTreeMap<String, Verdict>,
+    /// What is said to hold since a time that lies ahead, of the Machines of which there is such a
+    /// thing.
+    pub ahead: BTreeMap<String, Vec<Ahead>>,
     /// What to do, in the order of the Machines' names.
     pub actions: Vec<OpenShiftAction>,
     /// When to look again although nothing has changed.
@@ -267,7 +270,7 @@ pub fn plan_openshift(
         .iter()
         .map(|target| (target.machine.name.as_str(), target))
         .collect();
-    let mut verdicts = BTreeMap::new();
+    let (mut verdicts, mut ahead) = (BTreeMap::new(), BTreeMap::new());
     let mut wake_at: Option<Timestamp> = None;
     let (mut expected, mut healthy) = (0_u32, 0_u32);
     for (name, target) in &by_name {
@@ -276,7 +279,10 @@ pub fn plan_openshift(
         if counts_as_healthy(&judgement.verdict, target) {
             healthy = healthy.saturating_add(1);
         }
-        wake_at = wake_at.into_iter().chain(judgement.changes_at).min();
+        wake_at = wake_at.into_iter().chain(judgement.holds_until()).min();
+        if !judgement.ahead.is_empty() {
+            ahead.insert((*name).to_owned(), judgement.ahead);
+        }
         verdicts.insert((*name).to_owned(), judgement.verdict);
     }
     let unhealthy = expected.saturating_sub(healthy);
@@ -302,6 +308,7 @@ pub fn plan_openshift(
             (false, None) => "Remediation is not allowed: maxUnhealthy does not read".to_owned(),
         },
         verdicts,
+        ahead,
         actions,
         wake_at: wake_at.filter(|_| !check.paused),
     }

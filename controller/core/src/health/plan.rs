@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{
-    Check, ClusterFacts, Gate, HealthConditionWrite, RequestView, Tally, Target, Verdict,
+    Ahead, Check, ClusterFacts, Gate, HealthConditionWrite, RequestView, Tally, Target, Verdict,
     counts_against_limit, health_condition, judge,
 };
 
@@ -67,9 +67,12 @@ pub struct Plan {
     /// The `HealthCheckSucceeded` of Machines whose condition must be written (differs in status
     /// from what they carry, or is False).
     pub conditions: BTreeMap<String, HealthConditionWrite>,
+    /// What is said to hold since a time that lies ahead, of the Machines of which there is such a
+    /// thing.
+    pub ahead: BTreeMap<String, Vec<Ahead>>,
     /// What to do, in the order of the Machines' names.
     pub actions: Vec<Action>,
-    /// When to look again although nothing has changed: never later than the first verdict changes
+    /// When to look again although nothing has changed: never later than the first judgement changes
     /// by itself.
     pub wake_at: Option<Timestamp>,
 }
@@ -89,7 +92,7 @@ pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timest
 
     let mut tally = Tally::default();
     let mut targets = Vec::new();
-    let mut verdicts = BTreeMap::new();
+    let (mut verdicts, mut ahead) = (BTreeMap::new(), BTreeMap::new());
     let mut wake_at: Option<Timestamp> = None;
     for (name, target) in &by_name {
         let judgement = judge(check, cluster, &target.machine, &target.node, now);
@@ -97,7 +100,10 @@ pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timest
         if judgement.verdict.is_target() {
             targets.push((*name).to_owned());
         }
-        wake_at = wake_at.into_iter().chain(judgement.changes_at).min();
+        wake_at = wake_at.into_iter().chain(judgement.holds_until()).min();
+        if !judgement.ahead.is_empty() {
+            ahead.insert((*name).to_owned(), judgement.ahead);
+        }
         verdicts.insert((*name).to_owned(), judgement.verdict);
     }
 
@@ -128,6 +134,7 @@ pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timest
         gate,
         verdicts,
         conditions,
+        ahead,
         actions,
         wake_at: wake_at.filter(|_| !paused),
     }

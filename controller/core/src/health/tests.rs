@@ -1,5 +1,6 @@
 //! Tests of health checks, by topic, and their builders.
 
+mod ahead;
 mod conditions;
 mod fleet;
 mod gate;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Check, ClusterFacts, Condition, ConditionRule, MachineFacts, NodeView};
+use super::{Ahead, Check, ClusterFacts, Condition, ConditionRule, MachineFacts, NodeView};
 
 /// Why a machine is unhealthy, or will be. Its Display is the one wording of it: condition, event,
 /// log and CLI say the same.
@@ -113,6 +113,9 @@ pub struct Judgement {
     /// When the verdict changes by itself. Also set for an unhealthy machine of which one more rule
     /// is about to fail: its condition lists all of them.
     pub changes_at: Option<Timestamp>,
+    /// What is said to hold since a time that lies ahead, in the order of the rules. Its timeout begins
+    /// only then.
+    pub ahead: Vec<Ahead>,
 }
 
 /// The verdict on one machine (machinehealthcheck.md 2.3). See [`judge`].
@@ -134,6 +137,7 @@ pub fn verdict(
 /// - What was not evaluated is [`Verdict::Unknown`], never healthy (\[Q4\] is not copied).
 /// - An unreachable workload cluster hides the Node only: causes and timers that the management
 ///   cluster alone shows still count.
+/// - A time that lies ahead is believed, as there, and told of.
 pub fn judge(
     check: &Check,
     cluster: &ClusterFacts,
@@ -181,7 +185,8 @@ pub fn judge(
             if let Some(timeout) = check.startup_timeout.filter(|timeout| !timeout.is_zero()) {
                 findings.time(
                     Cause::NodeStartupTimeout { timeout },
-                    deadline(startup_began(cluster, machine), timeout),
+                    startup_began(cluster, machine),
+                    timeout,
                 );
             }
             Verdict::Unknown(UnknownReason::NoNode)
@@ -247,7 +252,14 @@ impl Judgement {
         Self {
             verdict,
             changes_at: None,
+            ahead: Vec::new(),
         }
+    }
+
+    /// Until when all of it holds if nothing but time changes: the verdict, and what lies ahead.
+    pub fn holds_until(&self) -> Option<Timestamp> {
+        let ends = self.ahead.iter().map(Ahead::ends);
+        ends.chain(self.changes_at).min()
     }
 }
 
@@ -257,6 +269,7 @@ struct Findings {
     failed: Vec<Cause>,
     running: Vec<Cause>,
     next: Option<Timestamp>,
+    ahead: Vec<Ahead>,
 }
 
 // === impl Findings ===
@@ -268,11 +281,17 @@ impl Findings {
             failed: Vec::new(),
             running: Vec::new(),
             next: None,
+            ahead: Vec::new(),
         }
     }
 
-    /// Takes a cause that holds at and after `deadline`.
-    fn time(&mut self, cause: Cause, deadline: Timestamp) {
+    /// Takes a cause that counts once it has held for as long as `timeout`.
+    fn time(&mut self, cause: Cause, since: Timestamp, timeout: Duration) {
+        if Ahead::is(since, self.now) {
+            let cause = cause.clone();
+            self.ahead.push(Ahead { cause, since });
+        }
+        let deadline = deadline(since, timeout);
         if deadline <= self.now {
             self.failed.push(cause);
         } else {
@@ -297,7 +316,7 @@ impl Findings {
             if let Some(condition) = matching
                 && let Some(since) = condition.last_transition
             {
-                self.time(cause(rule, condition), deadline(since, rule.timeout));
+                self.time(cause(rule, condition), since, rule.timeout);
             }
         }
     }
@@ -328,6 +347,7 @@ impl Findings {
         Judgement {
             verdict,
             changes_at: self.next,
+            ahead: self.ahead,
         }
     }
 }

@@ -4,7 +4,10 @@
 
 use std::fmt;
 
-use super::{Cause, SkipReason, UnknownReason, Verdict, go_duration};
+use super::{Ahead, Cause, SkipReason, UnknownReason, Verdict, go_duration};
+
+/// How many machines are named whose times lie ahead; the rest is a number.
+const NAMED: usize = 5;
 
 // === impl Cause ===
 
@@ -175,4 +178,62 @@ pub(super) fn joined(causes: &[Cause]) -> String {
         .map(Cause::to_string)
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+// === impl Ahead ===
+
+impl fmt::Display for Ahead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = self.since;
+        match &self.cause {
+            Cause::NodeCondition { type_, status, .. } => {
+                write!(f, "{type_}={status} on Node since {since}")
+            }
+            Cause::MachineCondition { type_, status, .. } => {
+                write!(f, "{type_}={status} on Machine since {since}")
+            }
+            Cause::NodeStartupTimeout { .. } => write!(f, "starting since {since}"),
+            other => write!(f, "{other}, since {since}"),
+        }
+    }
+}
+
+/// What a check says of times that lie ahead, of its machines in the order of their names; `None`:
+/// there are none. The passing of time alone does not change the words, or they would be written
+/// for ever.
+pub fn clock_skew<'a, N, A>(
+    machines: impl IntoIterator<Item = (&'a N, &'a A), IntoIter: ExactSizeIterator>,
+) -> Option<String>
+where
+    N: AsRef<str> + ?Sized + 'a,
+    A: AsRef<[Ahead]> + ?Sized + 'a,
+{
+    let machines = machines.into_iter();
+    let more = match machines.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named: Vec<String> = machines
+        .take(NAMED)
+        .map(|(name, ahead)| format!("{} ({})", name.as_ref(), once_each(ahead.as_ref())))
+        .collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "A time that lies ahead is given for {}{more}; timeouts begin only then. A clock is wrong: \
+             compare that of who set it (the kubelet's host, the API server's or the controller \
+             manager's) with Rackhand's",
+            named.join(", ")
+        )
+    })
+}
+
+/// What lies ahead in one line; several rules may look at one condition.
+fn once_each(ahead: &[Ahead]) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for word in ahead.iter().map(ToString::to_string) {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words.join(", ")
 }

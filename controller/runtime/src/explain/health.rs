@@ -13,7 +13,7 @@ use rackhand_api::{
 };
 use rackhand_core::health::{
     Action, Cause, Check, ClusterFacts, Judgement, NodeView, Onset, Plan, RequestView, Target,
-    UnknownReason, Verdict, counts_against_limit, judge, onsets, plan,
+    UnknownReason, Verdict, clock_skew, counts_against_limit, judge, onsets, plan,
 };
 use serde::Serialize;
 
@@ -173,7 +173,7 @@ pub(super) fn explain_check(scene: &CheckScene, now: Timestamp) -> CheckExplanat
         .collect();
     machines.sort_by_key(|m| (rank(m.verdict), m.machine.clone()));
     let mut notes = scene.notes.clone();
-    notes.extend(ahead(&machines, now));
+    notes.extend(clock_skew(&planned.ahead));
     let acts = scene.not_acting.is_empty();
     CheckExplanation {
         check: format!("MachineHealthCheck {}", scene.check),
@@ -235,6 +235,7 @@ fn machine(
     let Judgement {
         verdict,
         changes_at,
+        ..
     } = judge(
         &scene.rules,
         &scene.facts,
@@ -285,23 +286,6 @@ pub(super) fn cause(onset: &Onset, now: Timestamp) -> CauseExplanation {
     }
 }
 
-/// What is said to hold since a time that has not come yet: somebody's clock is wrong.
-pub(super) fn ahead(machines: &[MachineExplanation], now: Timestamp) -> Vec<String> {
-    let causes = machines
-        .iter()
-        .flat_map(|m| m.causes.iter().map(move |cause| (m, cause)));
-    causes
-        .filter_map(|(m, cause)| {
-            let since = cause.since.filter(|since| *since > now)?;
-            Some(format!(
-                "{}: what would be called {:?} is said to hold since {since}, which lies ahead: its \
-                 time begins then, and somebody's clock is wrong",
-                m.machine, cause.cause
-            ))
-        })
-        .collect()
-}
-
 /// Since when a verdict holds: by the rules, else by what the condition says.
 fn since(
     view: &MachineView,
@@ -348,15 +332,20 @@ fn next(
     planned: &Plan,
     now: Timestamp,
 ) -> Option<NextVerdict> {
-    let at = planned.wake_at.filter(|at| *at > now)?;
-    let later = self::planned(scene, targets, at);
-    let machines: Vec<String> = targets
+    // That no time lies ahead any more is no verdict.
+    let changes: Vec<(&str, Timestamp)> = targets
         .iter()
-        .filter(|t| {
+        .filter_map(|t| {
             let judged = judge(&scene.rules, &scene.facts, &t.machine, &t.node, now);
-            judged.changes_at == Some(at)
+            Some((t.machine.name.as_str(), judged.changes_at?))
         })
-        .map(|t| t.machine.name.clone())
+        .collect();
+    let at = changes.iter().map(|(_, at)| *at).min()?;
+    let later = self::planned(scene, targets, at);
+    let machines: Vec<String> = changes
+        .into_iter()
+        .filter(|(_, changes)| *changes == at)
+        .map(|(name, _)| name.to_owned())
         .collect();
     let words = words::next(&machines, planned, &later, &scene.view);
     Some(NextVerdict {

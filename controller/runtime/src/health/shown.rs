@@ -1,4 +1,5 @@
-//! What a check shows beside its limit: whether it is paused, and what keeps requests from being made.
+//! What a check shows beside its limit: whether it is paused, what keeps requests from being made, who
+//! acts in its place, and whose clock is wrong.
 //!
 //! Pure. Must never say what another controller says of the same check: the two would wake each other
 //! for ever.
@@ -7,8 +8,8 @@ use rackhand_api::{
     names::{
         CAPI_PAUSED_ANNOTATION, PAUSED_ANNOTATION,
         conditions::{
-            EXTERNAL_REMEDIATION_REQUEST_AVAILABLE, EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
-            OVERLAPPING, PAUSED,
+            CLOCK_SKEW, EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
+            EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE, OVERLAPPING, PAUSED,
         },
     },
     views::{ClusterView, Meta},
@@ -21,16 +22,53 @@ use crate::remediation::NewCondition;
 const TEMPLATE_NOT_FOUND: &str = "RemediationTemplateNotFound";
 
 /// Reason and Event of a check for whose machines another one acts.
-pub(super) const OTHER_ACTS: &str = "OtherCheckActs";
+const OTHER_ACTS: &str = "OtherCheckActs";
 
-/// That other checks act for machines of this one, in the new list.
-pub(super) fn overlapping(words: &str) -> NewCondition<'_> {
-    NewCondition {
-        type_: OVERLAPPING,
-        status: "True",
-        reason: OTHER_ACTS,
-        message: words,
-        severity: None,
+/// Reason and Event of a check that looks at a condition which is said to hold since a time that lies
+/// ahead.
+const IN_FUTURE: &str = "ConditionInFuture";
+
+/// What a check says as long as it holds, and takes back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Asides {
+    /// Which other checks act for its machines.
+    pub(super) shared: Option<String>,
+    /// Which times lie ahead.
+    pub(super) ahead: Option<String>,
+}
+
+// === impl Asides ===
+
+impl Asides {
+    /// What is said.
+    pub(super) fn said(&self) -> Vec<NewCondition<'_>> {
+        self.each().filter_map(|(_, said)| said).collect()
+    }
+
+    /// What holds no more, where a check `carries` it.
+    pub(super) fn gone(&self, carries: impl Fn(&str) -> bool) -> Vec<&'static str> {
+        let silent = self.each().filter(|(_, said)| said.is_none());
+        silent
+            .map(|(type_, _)| type_)
+            .filter(|t| carries(t))
+            .collect()
+    }
+
+    fn each(&self) -> impl Iterator<Item = (&'static str, Option<NewCondition<'_>>)> {
+        let all = [
+            (OVERLAPPING, OTHER_ACTS, &self.shared),
+            (CLOCK_SKEW, IN_FUTURE, &self.ahead),
+        ];
+        all.into_iter().map(|(type_, reason, words)| {
+            let said = words.as_deref().map(|message| NewCondition {
+                type_,
+                status: "True",
+                reason,
+                message,
+                severity: None,
+            });
+            (type_, said)
+        })
     }
 }
 
@@ -148,6 +186,32 @@ mod tests {
             &cluster(&json!({}), &json!({})),
         );
         assert_eq!(none, "");
+    }
+
+    #[test]
+    fn what_a_check_says_aside_is_taken_back_when_it_holds_no_more() {
+        let asides = |shared: Option<&str>, ahead: Option<&str>| Asides {
+            shared: shared.map(str::to_owned),
+            ahead: ahead.map(str::to_owned),
+        };
+        let both = asides(Some("who"), Some("when"));
+        let said = both.said();
+        let said: Vec<_> = said
+            .iter()
+            .map(|c| (c.type_, c.status, c.reason, c.message))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                ("Overlapping", "True", "OtherCheckActs", "who"),
+                ("ClockSkew", "True", "ConditionInFuture", "when"),
+            ]
+        );
+        assert!(both.gone(|_| true).is_empty());
+        let one = asides(Some("who"), None);
+        assert_eq!(one.said().len(), 1);
+        assert_eq!(one.gone(|_| true), ["ClockSkew"]);
+        assert!(Asides::default().gone(|_| false).is_empty());
     }
 
     #[test]

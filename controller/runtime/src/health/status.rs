@@ -5,17 +5,18 @@
 use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use rackhand_api::{
-    names::{
-        CLUSTER_NAME_LABEL,
-        conditions::{OVERLAPPING, REMEDIATION_ALLOWED},
-        kinds,
-    },
+    names::{CLUSTER_NAME_LABEL, conditions::REMEDIATION_ALLOWED, kinds},
     views::{ClusterView, MachineHealthCheckView, Shape},
 };
 use rackhand_core::health::Gate;
 use serde_json::{Value, json};
 
-use super::{Context, conditions::patch_status, recipe::Unusable, shown};
+use super::{
+    Context,
+    conditions::patch_status,
+    recipe::Unusable,
+    shown::{self, Asides},
+};
 use crate::{
     api::ApiError,
     object::{Key, Kind, api},
@@ -37,8 +38,7 @@ pub(super) struct Summary {
     pub(super) paused: bool,
     /// Why a request that is due was not made.
     pub(super) failed: Option<Unusable>,
-    /// Which other checks act for its machines.
-    pub(super) shared: Option<String>,
+    pub(super) asides: Asides,
 }
 
 /// Status, label and owner of the check.
@@ -76,16 +76,16 @@ pub(super) async fn check_status(
     let failed = summary.failed.as_ref().map(|f| (f.reason, f.why.as_str()));
     let (complaint, mut gone) = shown::external(|t| view.condition(t).is_some(), failed);
     old.extend(complaint);
-    let overlaps = view.condition(OVERLAPPING);
-    let shared = summary.shared.as_ref().filter(|_| !paused);
-    match shared {
-        Some(words) => new.push(shown::overlapping(words)),
-        None if !paused => gone.extend(overlaps.map(|_| OVERLAPPING)),
-        None => {}
-    }
-    let told = |words: &&String| overlaps.and_then(|c| c.message.as_ref()) != Some(*words);
-    let news = shared.filter(told);
+    let mut news = Vec::new();
     if !paused {
+        let carried = |type_: &str| view.condition(type_).and_then(|c| c.message.as_deref());
+        gone.extend(summary.asides.gone(|t| view.condition(t).is_some()));
+        for said in summary.asides.said() {
+            if carried(said.type_) != Some(said.message) {
+                news.push((said.reason, said.message));
+            }
+            new.push(said);
+        }
         old.push(NewCondition {
             type_: REMEDIATION_ALLOWED,
             status,
@@ -131,8 +131,8 @@ pub(super) async fn check_status(
             Err(error) => return Err(error),
         }
     }
-    if let Some(words) = news {
-        context.events.send(object, true, shown::OTHER_ACTS, words);
+    for (reason, words) in news {
+        context.events.send(object, true, reason, words);
     }
     if closing && summary.unhealthy > 0 && !paused {
         context

@@ -10,9 +10,11 @@ use rackhand_api::{
     names::{CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION},
     views::{MachineHealthCheckView, MachineView, Meta},
 };
-use rackhand_core::health::{Check, ClusterFacts, Fleet, RequestView, Target};
+use rackhand_core::health::{Check, ClusterFacts, Fleet, RequestView, Target, clock_skew};
 
-use super::{Context, facts, others::Others, recipe::Shelf, source::Source, status::Summary};
+use super::{
+    Context, facts, others::Others, recipe::Shelf, shown::Asides, source::Source, status::Summary,
+};
 use crate::object::Key;
 
 /// Time between two writes of one status: a storm is told a few times a second.
@@ -188,7 +190,10 @@ impl Watched {
             gate: self.fleet.gate(),
             paused: self.fleet.paused(),
             failed: None,
-            shared: None,
+            asides: Asides {
+                shared: None,
+                ahead: clock_skew(self.fleet.ahead()),
+            },
         }
     }
 }

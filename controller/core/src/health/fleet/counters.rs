@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use super::first_cause;
 use crate::health::{Judgement, Tally, Target, Verdict, counts_against_limit};
 
-/// Counters, the machines that a closed gate names, those that an opening one acts on, and the
-/// deadlines.
+/// Counters, the machines that a closed gate names, those that an opening one acts on, the deadlines,
+/// and the machines of which something is said of a time that lies ahead.
 #[derive(Default)]
 pub(super) struct Counters {
     tally: Tally,
@@ -19,6 +19,7 @@ pub(super) struct Counters {
     unhealthy: BTreeSet<Arc<str>>,
     causes: BTreeMap<&'static str, u32>,
     deadlines: BTreeSet<(Timestamp, Arc<str>)>,
+    ahead: BTreeSet<Arc<str>>,
 }
 
 // === impl Counters ===
@@ -37,8 +38,11 @@ impl Counters {
             let count = self.causes.entry(cause.label()).or_default();
             *count = count.saturating_add(1);
         }
-        if let Some(at) = judgement.changes_at {
+        if let Some(at) = judgement.holds_until() {
             self.deadlines.insert((at, name.clone()));
+        }
+        if !judgement.ahead.is_empty() {
+            self.ahead.insert(name.clone());
         }
     }
 
@@ -52,8 +56,11 @@ impl Counters {
         {
             *count = count.saturating_sub(1);
         }
-        if let Some(at) = judgement.changes_at {
+        if let Some(at) = judgement.holds_until() {
             self.deadlines.remove(&(at, name.clone()));
+        }
+        if !judgement.ahead.is_empty() {
+            self.ahead.remove(name);
         }
     }
 
@@ -72,6 +79,11 @@ impl Counters {
 
     pub(super) fn unhealthy(&self) -> impl Iterator<Item = &Arc<str>> + '_ {
         self.unhealthy.iter()
+    }
+
+    /// Those of which something is said to hold since a time that lies ahead, by name.
+    pub(super) fn ahead(&self) -> impl ExactSizeIterator<Item = &Arc<str>> + '_ {
+        self.ahead.iter()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {

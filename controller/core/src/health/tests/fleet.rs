@@ -189,6 +189,7 @@ struct Told {
     actions: BTreeMap<String, Action>,
     targets: Vec<String>,
     gate: Option<Gate>,
+    ahead: BTreeMap<String, Vec<Ahead>>,
 }
 
 // === impl Told ===
@@ -214,6 +215,7 @@ impl Told {
         }
         if turn.counts {
             self.gate = Some(fleet.gate());
+            self.ahead = ahead(fleet);
         }
         turn
     }
@@ -225,6 +227,12 @@ impl Told {
         self.conditions
             .retain(|name, _| still(name).condition.is_some());
     }
+}
+
+fn ahead(fleet: &Fleet) -> BTreeMap<String, Vec<Ahead>> {
+    let all = fleet.ahead();
+    all.map(|(name, ahead)| (name.to_string(), ahead.to_vec()))
+        .collect()
 }
 
 fn compare(fleet: &Fleet, told: &Told, expected: &Plan) -> Result<(), TestCaseError> {
@@ -244,12 +252,15 @@ fn compare(fleet: &Fleet, told: &Told, expected: &Plan) -> Result<(), TestCaseEr
     prop_assert_eq!(&verdicts, &expected.verdicts);
     let causes: u32 = fleet.causes().map(|(_, count)| count).sum();
     prop_assert_eq!(causes, expected.status.unhealthy);
+    prop_assert_eq!(&ahead(fleet), &expected.ahead);
+    prop_assert_eq!(clock_skew(fleet.ahead()), clock_skew(&expected.ahead));
 
     prop_assert_eq!(&told.conditions, &expected.conditions);
     let actions: Vec<_> = told.actions.values().cloned().collect();
     prop_assert_eq!(&actions, &expected.actions);
     prop_assert_eq!(&told.targets, &expected.status.targets);
     prop_assert_eq!(told.gate.as_ref(), Some(&expected.gate));
+    prop_assert_eq!(&told.ahead, &expected.ahead);
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use rackhand_api::{names::conditions::REMEDIATION_ALLOWED, views::OpenShiftHealthCheckView};
 use rackhand_core::health::{
-    Judgement, OpenShiftCheck, OpenShiftPlan, OpenShiftTarget, UnknownReason, Verdict,
+    Judgement, OpenShiftCheck, OpenShiftPlan, OpenShiftTarget, UnknownReason, Verdict, clock_skew,
     counts_as_healthy, judge_openshift, onsets_openshift, plan_openshift,
 };
 
@@ -19,8 +19,8 @@ pub(super) use scene::scene;
 
 use super::{
     health::{
-        CheckExplanation, LimitExplanation, MachineExplanation, NextVerdict, ahead, began, cause,
-        rank, said,
+        CheckExplanation, LimitExplanation, MachineExplanation, NextVerdict, began, cause, rank,
+        said,
     },
     health_words::why,
 };
@@ -95,7 +95,10 @@ pub(super) fn explain(scene: &OpenShiftScene, now: Timestamp) -> CheckExplanatio
             .collect(),
         next: next(scene, &targets, &planned, now),
         recorded: recorded(&scene.view, &planned).filter(|_| acts),
-        notes: notes(scene).into_iter().chain(ahead(&rows, now)).collect(),
+        notes: notes(scene)
+            .into_iter()
+            .chain(clock_skew(&planned.ahead))
+            .collect(),
         machines: rows,
         settings: String::new(),
         now,
@@ -140,6 +143,7 @@ fn machine(
     let Judgement {
         verdict,
         changes_at,
+        ..
     } = judged(scene, target, now);
     let times = onsets_openshift(&scene.rules, &target.machine, &target.node, now);
     let since = match &verdict {

@@ -257,6 +257,26 @@ fn the_steps_of_a_mark_are_told_and_who_carries_it_out() {
 }
 
 #[test]
+fn a_condition_from_the_future_is_told_of_and_its_time_begins_then() {
+    let mut objects = fleet(&json!({}), &json!({}));
+    *find(&mut objects, "Node", "c-well") = node("c-well", "Unknown", "2026-08-01T03:00:00Z");
+    let e = explained(&objects);
+    let early = row(&e, "c-well");
+    let until = early.until.map(|at| at.to_string());
+    assert_eq!(
+        (early.verdict, until.as_deref()),
+        ("suspect", Some("2026-08-01T03:05:00Z"))
+    );
+    let said = "c-well (Ready=Unknown on Node since 2026-08-01T03:00:00Z)";
+    let told: Vec<&String> = e
+        .notes
+        .iter()
+        .filter(|n| n.contains("lies ahead"))
+        .collect();
+    assert!(told.len() == 1 && told[0].contains(said), "{:?}", e.notes);
+}
+
+#[test]
 fn failed_gone_and_timeless_machines_are_told_apart() {
     let mut objects = fleet(&json!({}), &json!({}));
     objects.push(machine(

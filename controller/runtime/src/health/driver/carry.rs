@@ -16,7 +16,7 @@ use crate::{
         conditions::{Shown, machine_conditions},
         queue::Item,
         recipe::{self, Read, Unusable},
-        status::{Summary, check_status, report_invalid},
+        status::{check_status, report_invalid},
     },
     object::Key,
 };
@@ -364,11 +364,9 @@ impl Driver {
         }
         watched.pace.writing = true;
         let (context, check) = (self.context.clone(), key.clone());
-        let summary = Summary {
-            failed,
-            shared,
-            ..watched.summary()
-        };
+        let mut summary = watched.summary();
+        summary.failed = failed;
+        summary.asides.shared = shared;
         self.spawn(UnderWay::Status(check.clone()), async move {
             let written = check_status(&context, &check, &summary).await;
             Done::Status(check, written)

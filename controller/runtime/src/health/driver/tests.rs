@@ -55,6 +55,8 @@ struct Told {
     version: u64,
     /// Of the check.
     limit: String,
+    /// Reasons of the Events that were sent.
+    events: Vec<String>,
 }
 
 #[derive(Clone, Default)]
@@ -85,6 +87,11 @@ impl Server {
         let version = told.version.to_string();
         let last = path.rsplit('/').next().unwrap_or_default().to_owned();
         body["metadata"]["resourceVersion"] = version.clone().into();
+        if path.ends_with("/events") {
+            let reason = body["reason"].as_str().unwrap_or_default().to_owned();
+            told.events.push(reason);
+            return (StatusCode::CREATED, body);
+        }
         if path.contains("/leases") {
             if *method == Method::GET {
                 return match told.lease.clone() {
@@ -276,6 +283,14 @@ impl World {
 
     fn fail(&self, i: usize) {
         let node = serde_json::from_value(node(&name(i), "Unknown")).unwrap();
+        self.index.apply_seen_node(&Key::new("ns", "c"), node);
+    }
+
+    /// The same, as its Node says since then.
+    fn fail_since(&self, i: usize, since: &str) {
+        let mut node = node(&name(i), "Unknown");
+        node["status"]["conditions"][0]["lastTransitionTime"] = since.into();
+        let node = serde_json::from_value(node).unwrap();
         self.index.apply_seen_node(&Key::new("ns", "c"), node);
     }
 

@@ -13,6 +13,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use rackhand_core::health::clock_skew;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +23,7 @@ use super::{
         others::{News, OtherKind, Others},
         queue::{Item, Queue},
         recipe::Unusable,
-        shown,
+        shown::Asides,
         source::Source,
     },
     act::{Act, Outcome},
@@ -250,13 +251,12 @@ impl Driver {
             counted.insert(key.clone());
             unread.extend(looked.unread.iter().cloned());
             self.wake_at = self.wake_at.into_iter().chain(looked.plan.wake_at).min();
-            let words = shared.words(&key).filter(|_| !spec.dry_run);
-            if let Some(words) = &words {
-                let events = &context.events;
-                events.send(&spec.object, true, shown::OTHER_ACTS, words);
-            }
-            self.tell(&key, &spec, &looked);
-            self.show(&key, &spec, &looked, words, now);
+            let asides = Asides {
+                shared: shared.words(&key),
+                ahead: clock_skew(&looked.plan.ahead),
+            };
+            self.tell(&key, &spec, &looked, &asides);
+            self.show(&key, &spec, &looked, asides, now);
             let acts = looked.acts;
             self.checks.insert(key, Looked { spec, acts });
         }

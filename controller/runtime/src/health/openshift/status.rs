@@ -5,12 +5,17 @@
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use rackhand_api::{
-    names::conditions::{OVERLAPPING, REMEDIATION_ALLOWED},
+    names::conditions::REMEDIATION_ALLOWED,
     views::{OpenShiftHealthCheckView, Shape},
 };
 use serde_json::{Value, json};
 
-use super::super::{Context, conditions::patch_status, recipe::Unusable, shown};
+use super::super::{
+    Context,
+    conditions::patch_status,
+    recipe::Unusable,
+    shown::{self, Asides},
+};
 use crate::{
     api::ApiError,
     object::{Key, Kind},
@@ -29,8 +34,7 @@ pub(super) struct Shown {
     pub(super) message: String,
     /// Why a request that is due was not made.
     pub(super) failed: Option<Unusable>,
-    /// Which other checks act for its Machines.
-    pub(super) shared: Option<String>,
+    pub(super) asides: Asides,
 }
 
 /// The patch; `None`: it stands there already. Unlike upstream's, what is said of template and
@@ -44,10 +48,8 @@ pub(super) fn patch(
     let failed = shown.failed.as_ref().map(|f| (f.reason, f.why.as_str()));
     let (complaint, mut gone) = shown::external(|t| view.condition(t).is_some(), failed);
     let mut new: Vec<NewCondition<'_>> = complaint.into_iter().collect();
-    match &shown.shared {
-        Some(words) => new.push(shown::overlapping(words)),
-        None => gone.extend(view.condition(OVERLAPPING).map(|_| OVERLAPPING)),
-    }
+    gone.extend(shown.asides.gone(|t| view.condition(t).is_some()));
+    new.extend(shown.asides.said());
     new.push(NewCondition {
         type_: REMEDIATION_ALLOWED,
         status: if shown.open { "True" } else { "False" },
@@ -155,7 +157,7 @@ mod tests {
             open: true,
             message: String::new(),
             failed: None,
-            shared: None,
+            asides: Asides::default(),
         }
     }
 
@@ -232,17 +234,21 @@ mod tests {
     }
 
     #[test]
-    fn it_says_who_acts_in_its_place_as_long_as_that_is_so() {
-        let shared = Shown {
+    fn it_says_who_acts_in_its_place_and_what_lies_ahead_as_long_as_that_is_so() {
+        let asides = Asides {
             shared: Some("who".into()),
-            ..open()
+            ahead: Some("when".into()),
         };
-        let body = patched(&object(&json!({})), &shared).unwrap();
-        let said = body["status"]["conditions"][0].clone();
-        assert_eq!(
-            (&said["type"], &said["message"]),
-            (&"Overlapping".into(), &"who".into())
-        );
+        let both = Shown { asides, ..open() };
+        let body = patched(&object(&json!({})), &both).unwrap();
+        let said = |i: usize| {
+            let said = &body["status"]["conditions"][i];
+            let word = |field: &str| said[field].as_str().unwrap().to_owned();
+            (word("type"), word("message"))
+        };
+        assert_eq!(said(0), ("Overlapping".into(), "who".into()));
+        assert_eq!(said(1), ("ClockSkew".into(), "when".into()));
+        assert_eq!(patched(&taken(&body), &both), None);
         let body = patched(&taken(&body), &open()).unwrap();
         assert_eq!(
             body["status"]["conditions"].as_array().map(Vec::len),

@@ -133,15 +133,78 @@ async fn bad_objects_are_told_of_and_hold_up_nobody() {
         world.until(check, told).await;
     }
     // A condition from the future is believed: its time has not begun.
-    let mut ahead = node(&name(0), "Unknown");
-    let later = jiff::Timestamp::now() + Duration::from_secs(3600);
-    ahead["status"]["conditions"][0]["lastTransitionTime"] = later.to_string().into();
-    let node = serde_json::from_value(ahead).unwrap();
-    world.index.apply_seen_node(&Key::new("ns", "c"), node);
+    world.fail_since(0, "2120-01-01T00:00:00Z");
     world.fail(1);
     let one = |told: &Told| told.made == [name(1)];
     world.until("the request of the other", one).await;
     let conditions = |told: &Told| told.written.get(&name(1)).is_some_and(|n| *n >= 2);
     world.until("its condition", conditions).await;
     assert_eq!(world.server.0.lock().made, [name(1)]);
+}
+
+#[tokio::test]
+async fn a_condition_from_the_future_is_said_on_its_check_until_it_is_mended() {
+    let world = World::start(3, "100%").await;
+    healthy(&world, 3).await;
+    let skew = |told: &Told| said(told, "check", "ClockSkew");
+    assert!(skew(&world.server.0.lock()).is_null());
+    let warnings = |told: &Told| {
+        let skew = told.events.iter().filter(|e| *e == "ConditionInFuture");
+        skew.count()
+    };
+    let until_named = async |words: &[&str]| {
+        let named = |told: &Told| {
+            let said = skew(told);
+            let message = said["message"].as_str().unwrap_or_default();
+            said["status"] == "True"
+                && said["reason"] == "ConditionInFuture"
+                && words.iter().all(|word| message.contains(word))
+        };
+        world.until("it is said", named).await;
+    };
+    world.fail_since(0, "2120-01-01T00:00:00Z");
+    let one = "m-000 (Ready=Unknown on Node since 2120-01-01T00:00:00Z)";
+    until_named(&[one]).await;
+    world.fail_since(1, "2121-01-01T00:00:00Z");
+    let other = "m-001 (Ready=Unknown on Node since 2121-01-01T00:00:00Z)";
+    until_named(&[one, other]).await;
+    world.until("Events", |told| warnings(told) == 2).await;
+    // Others go on, and what is said is not said again.
+    world.fail(2);
+    let another = |told: &Told| told.made.contains(&name(2));
+    world.until("the request of another", another).await;
+    for i in 0..2 {
+        let mended = serde_json::from_value(node(&name(i), "True")).unwrap();
+        world.index.apply_seen_node(&Key::new("ns", "c"), mended);
+    }
+    let quiet = |told: &Told| {
+        let status = &told.said["check"];
+        status["currentHealthy"] == 2 && status["conditions"].is_array() && skew(told).is_null()
+    };
+    world.until("it is taken back", quiet).await;
+    let told = world.server.0.lock();
+    // One for each thing that it says: the two may be mended in two writes.
+    assert!((2..=3).contains(&warnings(&told)), "{:?}", told.events);
+    assert!(
+        told.made.iter().all(|made| *made == name(2)),
+        "{:?}",
+        told.made
+    );
+}
+
+#[tokio::test]
+async fn a_paused_check_says_nothing_of_clocks() {
+    let world = World::start(1, "100%").await;
+    healthy(&world, 1).await;
+    tell(&world, "paused", |object| {
+        object["metadata"]["creationTimestamp"] = "2026-02-01T00:00:00Z".into();
+        object["metadata"]["annotations"] = json!({ "rackhand.dev/paused": "" });
+    });
+    world.fail_since(0, "2120-01-01T00:00:00Z");
+    let both = |told: &Told| {
+        let paused = said(told, "paused", "Paused");
+        !said(told, "check", "ClockSkew").is_null() && paused["status"] == "True"
+    };
+    world.until("the other check says it", both).await;
+    assert!(said(&world.server.0.lock(), "paused", "ClockSkew").is_null());
 }

@@ -12,13 +12,14 @@ use crate::{
             status::{self, Shown},
         },
         recipe::Unusable,
+        shown::Asides,
     },
     object::Key,
 };
 
 impl Driver {
     /// Numbers and Events.
-    pub(super) fn tell(&self, key: &Key, spec: &Spec, looked: &Look) {
+    pub(super) fn tell(&self, key: &Key, spec: &Spec, looked: &Look, asides: &Asides) {
         let (context, plan) = (&self.context, &looked.plan);
         let causes = looked.causes();
         let metrics = &context.metrics;
@@ -30,8 +31,11 @@ impl Driver {
             }
             return;
         }
+        let events = &context.events;
+        for said in asides.said() {
+            events.send(&spec.object, true, said.reason, said.message);
+        }
         if !plan.open {
-            let events = &context.events;
             events.send(&spec.object, true, "RemediationRestricted", &plan.message);
         }
         let say = |machine: &str, warning: bool, reason: &str, message: &str| {
@@ -75,7 +79,7 @@ impl Driver {
         key: &Key,
         spec: &Spec,
         looked: &Look,
-        shared: Option<String>,
+        asides: Asides,
         now: Timestamp,
     ) {
         if spec.dry_run {
@@ -95,7 +99,7 @@ impl Driver {
             open: plan.open,
             message: plan.message.clone(),
             failed: failed.or_else(foreign),
-            shared,
+            asides,
         };
         if let Some(body) = status::patch(&spec.object, &spec.view, &shown, now) {
             self.write(key, body);

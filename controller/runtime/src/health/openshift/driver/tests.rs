@@ -537,6 +537,46 @@ async fn q12_of_two_checks_the_older_acts_until_it_is_paused() {
 }
 
 #[tokio::test]
+async fn a_condition_from_the_future_is_said_on_its_check_until_it_is_mended() {
+    let world = World::start(vec![
+        machine("a", |_| {}),
+        machine("b", |_| {}),
+        check("check", &json!({}), &json!({})),
+        check(
+            "paused",
+            &json!({ "cluster.x-k8s.io/paused": "" }),
+            &json!({}),
+        ),
+    ])
+    .await;
+    world.node("b", "True", LONG_AGO);
+    world.node("a", "Unknown", "2120-01-01T00:00:00Z");
+    let skew = |told: &Told| told.condition("check", "ClockSkew");
+    world
+        .until("it is said", |told| {
+            let said = skew(told);
+            let words = said["message"].as_str().unwrap_or_default();
+            said["status"] == "True"
+                && said["reason"] == "ConditionInFuture"
+                && words.contains("a (Ready=Unknown on Node since 2120-01-01T00:00:00Z)")
+        })
+        .await;
+    world
+        .until("its Event", |told| {
+            told.events.iter().any(|e| e == "ConditionInFuture check")
+        })
+        .await;
+    world.node("a", "True", LONG_AGO);
+    world.until_shown("check", 2, 2).await;
+    world
+        .until("it is taken back", |told| skew(told).is_null())
+        .await;
+    let told = world.server.0.lock();
+    assert_eq!(told.wrote("DELETE machines/a"), 0);
+    assert_eq!(told.wrote("PATCH machinehealthchecks/paused"), 0);
+}
+
+#[tokio::test]
 async fn a_dry_run_counts_and_does_nothing() {
     let world = World::start(vec![
         machine("a", failed),

@@ -1,0 +1,213 @@
+//! Times that lie ahead: told of, and believed.
+
+use super::*;
+
+/// Tolerance, in seconds.
+const NEAR: i64 = 10;
+
+fn judged(check: &Check, machine: &MachineFacts, node: &NodeView, now: i64) -> Judgement {
+    judge(check, &mk_cluster(), machine, node, at(now))
+}
+
+fn told(judgement: &Judgement) -> Vec<String> {
+    judgement.ahead.iter().map(ToString::to_string).collect()
+}
+
+fn mk_fleet(targets: Vec<Target>) -> Fleet {
+    let mut fleet = Fleet::new(mk_check(), mk_cluster(), None, at(0));
+    for target in targets {
+        fleet.put(target, at(0));
+    }
+    fleet.take();
+    fleet
+}
+
+fn of_fleet(fleet: &Fleet) -> Vec<&str> {
+    fleet.ahead().map(|(name, _)| &**name).collect()
+}
+
+#[test]
+fn a_condition_that_lies_ahead_is_told_of_and_its_timeout_begins_then() {
+    let (check, machine) = (mk_check(), mk_machine("m"));
+    let node = mk_node("Unknown", at(1000));
+    let early = judged(&check, &machine, &node, 0);
+    assert_eq!(
+        early.verdict,
+        Verdict::Suspect {
+            until: at(1300),
+            causes: early.ahead.iter().map(|a| a.cause.clone()).collect(),
+            starting: false,
+        }
+    );
+    assert_eq!(
+        told(&early),
+        [format!("Ready=Unknown on Node since {}", at(1000))]
+    );
+    assert_eq!(early.changes_at, Some(at(1300)), "of the verdict");
+    assert_eq!(early.holds_until(), Some(at(1000 - NEAR)));
+}
+
+#[test]
+fn clocks_a_few_seconds_apart_are_no_news() {
+    let (check, machine) = (mk_check(), mk_machine("m"));
+    let node = mk_node("Unknown", at(100));
+    let last = judge(
+        &check,
+        &mk_cluster(),
+        &machine,
+        &node,
+        at(100 - NEAR) - Duration::from_nanos(1),
+    );
+    assert_eq!(last.ahead.len(), 1);
+    let near = judged(&check, &machine, &node, 100 - NEAR);
+    assert_eq!((near.ahead.len(), near.holds_until()), (0, Some(at(400))));
+}
+
+#[test]
+fn what_no_rule_matches_is_not_told_of() {
+    let (check, machine) = (mk_check(), mk_machine("m"));
+    assert!(
+        judged(&check, &machine, &mk_node("True", at(1000)), 0)
+            .ahead
+            .is_empty()
+    );
+    let mut skipped = machine;
+    skipped.skip_remediation = true;
+    let node = mk_node("Unknown", at(1000));
+    assert!(judged(&check, &skipped, &node, 0).ahead.is_empty());
+}
+
+#[test]
+fn a_cause_that_counts_already_hides_nothing_that_lies_ahead() {
+    let mut check = mk_check();
+    check
+        .machine_conditions
+        .push(mk_rule("NodeReady", "False", 60));
+    let mut machine = mk_machine("m");
+    machine.conditions = vec![mk_condition("NodeReady", "False", at(1000))];
+    let gone = NodeView::Missing { name: "n".into() };
+    let both = judged(&check, &machine, &gone, 0);
+    assert!(matches!(&both.verdict, Verdict::Unhealthy { causes } if causes.len() == 1));
+    assert_eq!(
+        told(&both),
+        [format!("NodeReady=False on Machine since {}", at(1000))]
+    );
+    assert_eq!(both.holds_until(), Some(at(1000 - NEAR)));
+}
+
+#[test]
+fn the_startup_timeout_may_lie_ahead_too() {
+    let mut machine = mk_machine("m");
+    machine.created = at(1000);
+    let coming = judged(&mk_check(), &machine, &NodeView::NotJoined, 0);
+    assert_eq!(told(&coming), [format!("starting since {}", at(1000))]);
+    assert!(matches!(
+        coming.verdict,
+        Verdict::Suspect { until, starting: true, .. } if until == at(1600)
+    ));
+}
+
+#[test]
+fn a_time_at_either_end_of_time_is_no_trouble() {
+    let (check, machine) = (mk_check(), mk_machine("m"));
+    let last = judged(&check, &machine, &mk_node("Unknown", Timestamp::MAX), 0);
+    assert_eq!(last.ahead.len(), 1);
+    let first = mk_node("Unknown", Timestamp::MIN);
+    let first = judge(&check, &mk_cluster(), &machine, &first, Timestamp::MIN);
+    assert!(first.ahead.is_empty());
+}
+
+#[test]
+fn a_fleet_keeps_the_machines_concerned_and_says_when_they_change() {
+    let mut fleet = mk_fleet(vec![
+        mk_target("b", mk_node("Unknown", at(1000)), RequestView::None),
+        mk_target("a", mk_node("False", at(500)), RequestView::None),
+        mk_healthy("c"),
+    ]);
+    assert_eq!(of_fleet(&fleet), ["a", "b"]);
+    assert_eq!(fleet.next_deadline(), Some(at(500 - NEAR)));
+    fleet.advance(at(500 - NEAR));
+    assert!(fleet.take().counts);
+    assert_eq!(of_fleet(&fleet), ["b"]);
+    fleet.set_node("b", mk_node("Unknown", at(600)), at(495));
+    assert!(fleet.take().counts, "another time");
+    fleet.set_node("b", mk_node("True", at(495)), at(495));
+    assert!(fleet.take().counts);
+    assert_eq!(of_fleet(&fleet), [""; 0]);
+    fleet.set_node("c", mk_node("Unknown", at(5000)), at(495));
+    assert_eq!(of_fleet(&fleet), ["c"]);
+    fleet.remove("c", at(495));
+    assert_eq!(of_fleet(&fleet), [""; 0]);
+}
+
+#[test]
+fn openshifts_checks_tell_of_it_too() {
+    let check = OpenShiftCheck {
+        startup_timeout: Some(secs(600)),
+        node_conditions: vec![mk_rule("Ready", "Unknown", 300)],
+        max_unhealthy: None,
+        strategy: OpenShiftStrategy::Delete,
+        paused: false,
+    };
+    let target = |name: &str, last_updated, node| OpenShiftTarget {
+        machine: OpenShiftMachine {
+            name: name.into(),
+            uid: name.into(),
+            failed: None,
+            last_updated,
+            deleting: false,
+            controlled: true,
+            master: false,
+            external_remediation: false,
+        },
+        node,
+        request: RequestView::None,
+    };
+    let fleet = [
+        target("a", Some(at(0)), mk_node("Unknown", at(1000))),
+        target("b", Some(at(2000)), NodeView::NotJoined),
+        // Its startup timeout begins now, each time.
+        target("c", None, NodeView::NotJoined),
+        target("d", Some(at(0)), mk_node("True", at(1000))),
+    ];
+    let plan = plan_openshift(&check, &fleet, at(0));
+    assert_eq!(plan.ahead.keys().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(plan.verdicts["a"].label(), "suspect");
+    let of_a = plan_openshift(&check, &fleet[..1], at(0));
+    assert_eq!(of_a.wake_at, Some(at(1000 - NEAR)));
+    let later = plan_openshift(&check, &fleet, at(1000 - NEAR));
+    assert_eq!(later.ahead.keys().collect::<Vec<_>>(), ["b"]);
+}
+
+#[test]
+fn the_words_name_a_few_and_the_clocks_and_do_not_change_with_time() {
+    let mut check = mk_check();
+    // Two rules that look at one condition.
+    check.node_conditions.push(mk_rule("Ready", "Unknown", 900));
+    let mut fleet: Vec<Target> = (0..7)
+        .map(|i| {
+            let node = mk_node("Unknown", at(1000));
+            mk_target(&format!("m-{i}"), node, RequestView::None)
+        })
+        .collect();
+    let words =
+        |fleet: &[Target], now: i64| clock_skew(&plan(&check, &mk_cluster(), fleet, at(now)).ahead);
+    let all = words(&fleet, 0).unwrap();
+    let since = at(1000);
+    let one = |i: usize| format!("m-{i} (Ready=Unknown on Node since {since})");
+    let named: Vec<String> = (0..5).map(one).collect();
+    assert_eq!(
+        all,
+        format!(
+            "A time that lies ahead is given for {} and 2 more; timeouts begin only then. A clock is \
+             wrong: compare that of who set it (the kubelet's host, the API server's or the controller \
+             manager's) with Rackhand's",
+            named.join(", ")
+        )
+    );
+    assert_eq!(words(&fleet, 600), Some(all));
+    fleet.truncate(1);
+    let one = words(&fleet, 0).unwrap();
+    assert!(!one.contains("more"), "{one}");
+    assert_eq!(words(&fleet, 995), None);
+}
