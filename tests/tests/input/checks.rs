@@ -197,29 +197,7 @@ pub async fn future_condition(w: &World) -> Result<()> {
     let check = w.stage.health_check_of("ahead", "ahead", "100%");
     let check = check.replace("type: Ready", "type: DiskHealthy");
     apply(&w.stage.client, disk("False", since)).await?;
-    apply(
-        &w.stage.client,
-        json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta1",
-            "kind": "Machine",
-            "metadata": {
-                "name": "ahead-1",
-                "namespace": NAMESPACE,
-                "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER, "nodepool": "ahead" },
-            },
-            "spec": {
-                "clusterName": CLUSTER,
-                "bootstrap": { "dataSecretName": "none" },
-                "infrastructureRef": {
-                    "apiVersion": "infrastructure.example/v1",
-                    "kind": "PlainMachine",
-                    "name": "ahead-1",
-                },
-            },
-            "status": { "nodeRef": { "apiVersion": "v1", "kind": "Node", "name": "ahead-1" } },
-        }),
-    )
-    .await?;
+    apply(&w.stage.client, machine("ahead-1", CLUSTER, "ahead")).await?;
     apply_yaml(&w.stage.client, &check).await?;
     let checks = w.stage.checks();
     let words = format!("ahead-1 (DiskHealthy=False on Node since {since})");
@@ -261,6 +239,29 @@ pub async fn future_condition(w: &World) -> Result<()> {
     .await
 }
 
+/// A Machine without a host, whose Node has its name.
+fn machine(name: &str, cluster: &str, pool: &str) -> Value {
+    json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1",
+        "kind": "Machine",
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "labels": { "cluster.x-k8s.io/cluster-name": cluster, "nodepool": pool },
+        },
+        "spec": {
+            "clusterName": cluster,
+            "bootstrap": { "dataSecretName": "none" },
+            "infrastructureRef": {
+                "apiVersion": "infrastructure.example/v1",
+                "kind": "PlainMachine",
+                "name": name,
+            },
+        },
+        "status": { "nodeRef": { "apiVersion": "v1", "kind": "Node", "name": name } },
+    })
+}
+
 /// A Node that says so of its disk since then.
 fn disk(healthy: &str, since: Timestamp) -> Value {
     json!({
@@ -300,25 +301,7 @@ pub async fn broken_kubeconfig(w: &World) -> Result<()> {
                 "conditions": [ready("InfrastructureReady"), ready("ControlPlaneInitialized")],
             },
         }),
-        json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta1",
-            "kind": "Machine",
-            "metadata": {
-                "name": "second-1",
-                "namespace": NAMESPACE,
-                "labels": { "cluster.x-k8s.io/cluster-name": "second", "nodepool": "second" },
-            },
-            "spec": {
-                "clusterName": "second",
-                "bootstrap": { "dataSecretName": "none" },
-                "infrastructureRef": {
-                    "apiVersion": "infrastructure.example/v1",
-                    "kind": "PlainMachine",
-                    "name": "second-1",
-                },
-            },
-            "status": { "nodeRef": { "apiVersion": "v1", "kind": "Node", "name": "second-1" } },
-        }),
+        machine("second-1", "second", "second"),
     ] {
         apply(&w.stage.client, object).await?;
     }
