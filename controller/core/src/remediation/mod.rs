@@ -34,7 +34,7 @@ pub use policy::{
 };
 pub use reason::Because;
 pub use state::{AttemptRecord, HostRef, Mode, NodeMark, Phase, State, Step, TaintOwner};
-pub use step::{Command, Decision, Next, Note, Outcome, operation_id, outcome, step, would_begin};
+pub use step::{Command, Decision, Next, Note, Outcome, operation_id, outcome, step};
 pub use version::node_action;
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    AgentView, Because, NodeFacts, Observation, Policy, State, Step, Strategy, WorkloadView,
+    AgentView, Because, NodeFacts, Observation, Policy, State, Step, Strategy, Turn, WorkloadView,
 };
 
 /// One effect. Carrying it out twice is harmless: it is idempotent or named by data.
@@ -127,6 +127,9 @@ pub struct Decision {
     pub because: Because,
     /// Events, to be sent once the write has gone through.
     pub notes: Vec<Note>,
+    /// With this decision it takes its host, unless another remediation has the right of way (F6).
+    /// One that does not must hold up nobody.
+    pub begins: bool,
 }
 
 /// When to look again at what may change without an event of its own.
@@ -164,34 +167,22 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
     let fallback = Policy::default();
     let policy = o.request.policy.as_ref().unwrap_or(&fallback);
     let cx = Cx { o, policy, now };
-    let Some(state) = state else {
-        return cx.begin();
+    let (mut decision, begins) = match state {
+        // Before anything is written it stands where Pending does.
+        None => (cx.begin(), takes_host(&cx.pending(State::new(now)))),
+        Some(state) => {
+            let decision = cx.decide(state.clone());
+            let begins = Turn::of(Some(state)) == Turn::Ready && takes_host(&decision);
+            (decision, begins)
+        }
     };
-    let s = state.clone();
-    match s.step {
-        Step::Pending | Step::Retrying => cx.pending(s),
-        Step::Holding => cx.holding(s),
-        Step::PoweringOff | Step::AwaitingConfirmation => cx.powering_off(s),
-        Step::ConfirmingOff => cx.confirming_off(s),
-        Step::Tainting => cx.tainting(s),
-        Step::Draining => cx.draining(s),
-        Step::Fenced => cx.fenced(s),
-        Step::PoweringOn => cx.powering_on(s),
-        Step::Booting => cx.booting(s),
-        Step::Restoring => cx.restoring(s),
-        Step::Aborting => cx.aborting(s),
-        Step::Succeeded | Step::Escalated | Step::Blocked => cx.ended(s),
-    }
+    decision.begins = begins;
+    decision
 }
 
-/// Whether it would take its host now, going by an observation in which no other remediation stands
-/// in the way. One that would not must hold up nobody (F6).
-pub fn would_begin(o: &Observation, state: Option<&State>, now: Timestamp) -> bool {
-    let pending = State::new(now);
-    let before = state.unwrap_or(&pending);
-    let d = step(o, Some(before), now);
-    let begins = d.next == Next::Do(Command::AddFinalizer) || d.state.step == Step::Holding;
-    matches!(before.step, Step::Pending | Step::Retrying) && begins
+/// Whether a decision of Pending or Retrying leads to the hold, and not out or to a wait.
+fn takes_host(decision: &Decision) -> bool {
+    decision.next == Next::Do(Command::AddFinalizer) || decision.state.step == Step::Holding
 }
 
 /// A point in time after another; the end of time where it does not fit.
@@ -207,6 +198,23 @@ pub(super) struct Cx<'a> {
 }
 
 impl Cx<'_> {
+    fn decide(&self, s: State) -> Decision {
+        match s.step {
+            Step::Pending | Step::Retrying => self.pending(s),
+            Step::Holding => self.holding(s),
+            Step::PoweringOff | Step::AwaitingConfirmation => self.powering_off(s),
+            Step::ConfirmingOff => self.confirming_off(s),
+            Step::Tainting => self.tainting(s),
+            Step::Draining => self.draining(s),
+            Step::Fenced => self.fenced(s),
+            Step::PoweringOn => self.powering_on(s),
+            Step::Booting => self.booting(s),
+            Step::Restoring => self.restoring(s),
+            Step::Aborting => self.aborting(s),
+            Step::Succeeded | Step::Escalated | Step::Blocked => self.ended(s),
+        }
+    }
+
     fn begin(&self) -> Decision {
         if self.o.request.deleting {
             let s = State::new(self.now);
@@ -231,6 +239,7 @@ impl Cx<'_> {
             next: Next::Write,
             because,
             notes: vec![note],
+            begins: false,
         }
     }
 
@@ -241,6 +250,7 @@ impl Cx<'_> {
             next: Next::Write,
             because,
             notes: Vec::new(),
+            begins: false,
         }
     }
 
@@ -250,6 +260,7 @@ impl Cx<'_> {
             next: Next::Do(command),
             because,
             notes: Vec::new(),
+            begins: false,
         }
     }
 
@@ -259,6 +270,7 @@ impl Cx<'_> {
             next: Next::Wait(until),
             because,
             notes: Vec::new(),
+            begins: false,
         }
     }
 
@@ -284,6 +296,7 @@ impl Cx<'_> {
             next: Next::Done(outcome),
             because,
             notes: Vec::new(),
+            begins: false,
         }
     }
 

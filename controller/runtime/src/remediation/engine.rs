@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Context, Interest, RequestId,
+    observe::Seen,
     operation::Tracked,
     record::{Recorded, Shown},
     tally::{Ended, Tally},
@@ -145,19 +146,19 @@ impl Engine {
         // Before the look, which may take seconds: what was read counts as of its beginning, and a
         // cluster that answers slowly cannot make every reading of the BMC too old.
         let now = Timestamp::now();
-        let observation = match self.observe().await? {
-            Ok(observation) => observation,
+        let seen = match self.observe().await? {
+            Ok(seen) => seen,
             Err(because) => {
                 self.show(&because, self.until, now).await?;
                 return Ok(Turn::Wait(None));
             }
         };
+        let (observation, decision) = self.decide(seen, now);
         self.until = self
             .recorded
             .state
             .as_ref()
             .and_then(|s| observation.step_until(s));
-        let decision = step(&observation, self.recorded.state.as_ref(), now);
         tracing::debug!(
             remediation = %self.id,
             step = decision.state.step.label(),
@@ -200,6 +201,20 @@ impl Engine {
                 Ok(Turn::Done)
             }
         }
+    }
+
+    /// One that would begin asks for the right of way (F6), and decides again where it has not got it.
+    fn decide(&self, seen: Seen, now: Timestamp) -> (Observation, Decision) {
+        let mut observation = seen.observation;
+        let state = self.recorded.state.as_ref();
+        let decision = step(&observation, state, now);
+        let refused = self.right_of_way(seen.me, decision.begins, seen.quorum);
+        if refused.is_none() || observation.conflict.is_some() {
+            return (observation, decision);
+        }
+        observation.conflict = refused;
+        let decision = step(&observation, state, now);
+        (observation, decision)
     }
 
     /// The state is in the object before anything is done because of it (F2).

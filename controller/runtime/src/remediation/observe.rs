@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
 use kube::{Client, api::DynamicObject};
 use rackhand_api::{
     names::{
@@ -15,8 +14,9 @@ use rackhand_api::{
     views::{BareMetalHostView, MachineView, Meta, find_condition},
 };
 use rackhand_core::remediation::{
-    AgentView, BareMetalHostFacts, Because, HostView, MachineView as MachineFacts, NodeAction,
-    Observation, RequestFacts, State, Step, Turn, WorkloadView, node_action, would_begin,
+    Active, AgentView, BareMetalHostFacts, Because, ControlPlane, HostView,
+    MachineView as MachineFacts, NodeAction, Observation, RequestFacts, State, Step, Turn,
+    WorkloadView, node_action,
 };
 
 use super::{
@@ -33,9 +33,18 @@ use crate::{
     object::{Key, Served, api},
 };
 
+/// What one look has found.
+pub(super) struct Seen {
+    /// Without the right of way: whether that is asked for depends on the decision.
+    pub(super) observation: Observation,
+    /// This remediation as others must know it.
+    pub(super) me: Active,
+    pub(super) quorum: Option<ControlPlane>,
+}
+
 impl Engine {
     /// Looks at everything. `Ok(Err(..))`: the object cannot be read; nothing is decided.
-    pub(super) async fn observe(&mut self) -> Result<Result<Observation, Because>, Setback> {
+    pub(super) async fn observe(&mut self) -> Result<Result<Seen, Because>, Setback> {
         let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
         let view = match &entry.view {
             Ok(view) => view.clone(),
@@ -132,7 +141,7 @@ impl Engine {
             found.as_ref(),
             state.as_ref(),
         );
-        let mut o = Observation {
+        let observation = Observation {
             request: request_facts(&self.context.index, config, &self.id, &view, &place),
             machine: machine_facts(&place),
             host,
@@ -146,11 +155,12 @@ impl Engine {
             node_action: wanted_node_action(&self.context.index, config, &view, &place),
             completed: self.completed.clone(),
         };
-        let able = would_begin(&o, state.as_ref(), Timestamp::now());
         let quorum = control_plane(&self.context.index, &place, guard);
-        let right = self.right_of_way(me, able, quorum);
-        o.conflict = o.conflict.or(right);
-        Ok(Ok(o))
+        Ok(Ok(Seen {
+            observation,
+            me,
+            quorum,
+        }))
     }
 
     /// A Machine of OpenShift is read where it is asked for, and not watched: few are. What has begun

@@ -1,7 +1,7 @@
 //! F6: who goes first.
 
 use super::{
-    super::{Active, Because, ControlPlane, EtcdGuard, State, Step, Turn, conflict, would_begin},
+    super::{Active, Because, ControlPlane, EtcdGuard, State, Step, Turn, conflict, step},
     build::{at, bmh, mk_observation, mk_state, node},
 };
 
@@ -186,9 +186,9 @@ fn f6_nothing_is_in_hand_before_and_between_attempts_and_only_there() {
 }
 
 #[test]
-fn f6_one_would_begin_unless_it_has_begun_or_something_else_is_in_its_way() {
+fn f6_a_decision_says_that_it_begins_unless_it_has_begun_or_something_is_in_its_way() {
     let mut o = mk_observation();
-    let begins = |o: &super::super::Observation, s: Option<&State>| would_begin(o, s, at(0));
+    let begins = |o: &super::super::Observation, s: Option<&State>| step(o, s, at(0)).begins;
     for finalizer in [false, true] {
         o.request.finalizer = finalizer;
         assert!(begins(&o, None));
