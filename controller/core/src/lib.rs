@@ -2,11 +2,13 @@
 //!
 //! Owns: which machine is unhealthy and what a check does about it ([`health`]; of Nodes alone
 //! [`nodes`]), the next step of a
-//! remediation ([`remediation`]), which host a machine is ([`hosts`]), who leads ([`lease`]). Must never: read a clock, do I/O, or know
+//! remediation ([`remediation`]), which host a machine is ([`hosts`]), whether two names are one machine
+//! ([`identity`]), who leads ([`lease`]). Must never: read a clock, do I/O, or know
 //! a client; no function here is `async`.
 
 pub mod health;
 pub mod hosts;
+pub mod identity;
 pub mod lease;
 pub mod nodes;
 pub mod remediation;

@@ -304,6 +304,8 @@ pub struct Observation {
     pub operation: Option<OperationView>,
     /// The latest reading.
     pub power: Option<PowerView>,
+    /// Since when this process has tried to hear the BMC and has not, see [`Observation::silence`].
+    pub silent_since: Option<Timestamp>,
     /// What keeps the Node, by its name: also while the Node object is gone, since its pods are not
     /// gone with it. `None`: not looked at, or it could not be listed.
     pub drain: Option<Drain>,
@@ -316,6 +318,55 @@ pub struct Observation {
 }
 
 impl Observation {
+    /// Since when this process has tried, without a break, to hear the host's BMC while the host is
+    /// switched off or has to stay off, and has heard neither on nor off; `None`: it answers, or nobody
+    /// has tried. `before` is what this was at the last look. A process that has just begun to lead has
+    /// not tried yet, whatever is written (F8).
+    pub fn silence(
+        &self,
+        s: Option<&State>,
+        before: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let step = s.map_or(Step::Pending, |s| s.step);
+        let listens = matches!(
+            step,
+            Step::PoweringOff
+                | Step::AwaitingConfirmation
+                | Step::ConfirmingOff
+                | Step::Tainting
+                | Step::Draining
+        );
+        if !listens {
+            return None;
+        }
+        let is_clear = |r: &PowerReading| {
+            matches!(
+                r.state,
+                PowerState::On | PowerState::Off | PowerState::PoweringOn
+            )
+        };
+        let heard = self.power.as_ref().and_then(|view| {
+            let clear = view.result.as_ref().is_ok_and(is_clear);
+            clear.then_some(view.answered)
+        });
+        let confirmed = matches!(
+            self.operation,
+            Some(OperationView::Finished {
+                outcome: OperationOutcome::Confirmed { .. },
+                ..
+            })
+        );
+        if confirmed {
+            return None;
+        }
+        let before = before.filter(|since| heard.is_none_or(|heard| heard <= *since));
+        let tries = self.agent != AgentView::Ready
+            || self.operation.is_some()
+            || self.power.is_some() && heard.is_none();
+        before.or(tries.then_some(now))
+    }
+
     /// When the time of this step is over, by the policy or, where that does not read, by the one that
     /// holds then; `None`: it ends when somebody ends it, and its [`Because`] says who.
     pub fn step_until(&self, s: &State) -> Option<Timestamp> {

@@ -219,8 +219,8 @@ pub struct State {
     /// A power-off may have been begun, so the agent may hold the host. Written before it is.
     #[serde(default)]
     pub agent_holds: bool,
-    /// The confirmation that stands on the object was taken already: a person's word counts for
-    /// the one time that it was given for.
+    /// The confirmation that stands on the object does not count: it was taken already, or it was
+    /// there before it was asked for. It counts again once it was seen to be gone.
     #[serde(default)]
     pub person_heard: bool,
     /// Why it is ended early, or why the attempt failed.

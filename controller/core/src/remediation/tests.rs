@@ -14,6 +14,7 @@ mod faults;
 mod fencing;
 mod identity;
 mod judge;
+mod persons_word;
 mod policies;
 mod silence;
 mod strategies;

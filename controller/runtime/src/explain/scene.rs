@@ -121,6 +121,7 @@ pub(super) fn scene(
         agent,
         operation,
         power,
+        silent_since: None,
         drain,
         node_action: wanted_node_action(index, config, &view, &place),
         completed: BTreeSet::new(),

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rackhand_core::remediation::{
-    Because, Command, Decision, Next, Outcome, PowerView, State, Step, step,
+    Because, Command, Decision, Next, Observation, Outcome, PowerView, State, Step, step,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +39,8 @@ pub(super) struct Engine {
     pub(super) recorded: Recorded,
     pub(super) operation: Option<Tracked>,
     pub(super) power: Option<PowerView>,
+    /// Since when this process has heard nothing from the BMC.
+    pub(super) silent_since: Option<Timestamp>,
     pub(super) completed: BTreeSet<Command>,
     /// Its Machine, Node and hold, as seen last: for the status and for handing over.
     pub(super) machine: Option<Key>,
@@ -80,6 +82,7 @@ impl Engine {
             recorded: Recorded::default(),
             operation: None,
             power: None,
+            silent_since: None,
             completed: BTreeSet::new(),
             tally: Tally::default(),
             until: None,
@@ -146,7 +149,7 @@ impl Engine {
         // Before the look, which may take seconds: what was read counts as of its beginning, and a
         // cluster that answers slowly cannot make every reading of the BMC too old.
         let now = Timestamp::now();
-        let seen = match self.observe().await? {
+        let seen = match self.observe(now).await? {
             Ok(seen) => seen,
             Err(because) => {
                 self.show(&because, self.until, now).await?;

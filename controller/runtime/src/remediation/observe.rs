@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use kube::{Client, api::DynamicObject};
 use rackhand_api::{
     names::{
@@ -44,7 +45,10 @@ pub(super) struct Seen {
 
 impl Engine {
     /// Looks at everything. `Ok(Err(..))`: the object cannot be read; nothing is decided.
-    pub(super) async fn observe(&mut self) -> Result<Result<Seen, Because>, Setback> {
+    pub(super) async fn observe(
+        &mut self,
+        now: Timestamp,
+    ) -> Result<Result<Seen, Because>, Setback> {
         let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
         let view = match &entry.view {
             Ok(view) => view.clone(),
@@ -141,7 +145,7 @@ impl Engine {
             found.as_ref(),
             state.as_ref(),
         );
-        let observation = Observation {
+        let mut observation = Observation {
             request: request_facts(&self.context.index, config, &self.id, &view, &place),
             machine: machine_facts(&place),
             host,
@@ -151,10 +155,13 @@ impl Engine {
             agent,
             operation,
             power: self.power.clone(),
+            silent_since: None,
             drain,
             node_action: wanted_node_action(&self.context.index, config, &view, &place),
             completed: self.completed.clone(),
         };
+        self.silent_since = observation.silence(state.as_ref(), self.silent_since, now);
+        observation.silent_since = self.silent_since;
         let quorum = control_plane(&self.context.index, &place, guard);
         Ok(Ok(Seen {
             observation,

@@ -134,6 +134,8 @@ impl Cx<'_> {
             return self.act(s, Because::Holding, Command::AddHold);
         }
         s.agent_holds = true;
+        // It was given for something else: nobody has asked for it in this attempt.
+        s.person_heard = self.person_confirms();
         self.to(s, Step::PoweringOff, Because::PowerOffRunning)
     }
 }

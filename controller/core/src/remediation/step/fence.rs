@@ -2,17 +2,22 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::{
     super::{
         Because, Mode, OffEvidence, OperationOutcome, OperationView, State, Step, confirmed_off,
     },
-    Command, Cx, Decision, after, operation_id,
+    Command, Cx, Decision, Next, after, operation_id,
     proof::Fresh,
 };
 
 /// What a power-off that was sent and not confirmed gets to take effect before power-on is asked
 /// for: a host that is still on would pass for switched on.
 const SETTLE: Duration = Duration::from_secs(15);
+
+/// Least time between two looks while a person's word waits for the BMC to have been tried.
+const WORD_POLL: Duration = Duration::from_secs(1);
 
 impl Cx<'_> {
     pub(super) fn powering_off(&self, s: State) -> Decision {
@@ -40,6 +45,16 @@ impl Cx<'_> {
         if let Some(d) = self.persons_word(&s) {
             return d;
         }
+        let waits_for_word = self.person_confirms() && !s.person_heard;
+        let mut d = self.try_off(s);
+        if let (Next::Wait(until), true, Some(at)) = (&d.next, waits_for_word, self.believed_at()) {
+            d.next = Next::Wait((*until).min(at.max(after(self.now, WORD_POLL))));
+        }
+        d
+    }
+
+    fn try_off(&self, s: State) -> Decision {
+        let o = self.o;
         if let Some(OperationView::Finished { outcome, .. }) = &o.operation {
             return self.off_finished(s, outcome);
         }
@@ -88,7 +103,8 @@ impl Cx<'_> {
 
     fn unconfirmed(&self, s: &State) -> Because {
         let used = if s.person_heard && self.person_confirms() {
-            "; the confirmation on this object has been used: remove it before confirming again"
+            "; the confirmation on this object does not count: it was given before it was asked for, \
+             or has been used. Remove it, make sure again, then confirm again"
         } else {
             ""
         };
@@ -126,6 +142,8 @@ impl Cx<'_> {
                     readings: readings.clone(),
                 });
                 s.lease_at_off = None;
+                // The BMC has its own word: a person's is not needed any more, nor kept for later.
+                s.person_heard = self.person_confirms();
                 self.to(s, Step::ConfirmingOff, Because::WaitingForQuietLease)
             }
             OperationOutcome::IdentityMismatch { why } => {
@@ -172,12 +190,13 @@ impl Cx<'_> {
         self.write(s, because)
     }
 
-    fn person_confirms(&self) -> bool {
+    pub(super) fn person_confirms(&self) -> bool {
         self.o.request.confirm_fenced.as_deref() == Some(self.o.request.uid.as_str())
     }
 
-    /// F8: a person's word, where the BMC has none of its own. It counts once: what it was given
-    /// for is over when the host has to be switched off again.
+    /// F8: a person's word, where the BMC has none of its own. It counts once, for the moment in which
+    /// it was asked for: a confirmed off, a new power-off and a new attempt use it up. It is believed
+    /// only after this process has tried for as long as a power-off may take to hear the BMC.
     fn persons_word(&self, s: &State) -> Option<Decision> {
         let mut s = s.clone();
         match (self.person_confirms(), s.person_heard) {
@@ -196,6 +215,11 @@ impl Cx<'_> {
                 Fresh::On(_) | Fresh::Off => return None,
                 Fresh::Unclear(_) | Fresh::Unreadable(_) => {}
             }
+        }
+        if self.believed_at().is_none_or(|at| at > self.now) {
+            return None;
+        }
+        if self.agent_down().is_none() {
             // A power-off that goes on would later fight our power-on.
             if matches!(
                 self.o.operation,
@@ -214,6 +238,12 @@ impl Cx<'_> {
         s.off = Some(OffEvidence::Person { at: self.now });
         s.lease_at_off = None;
         Some(self.to(s, Step::ConfirmingOff, Because::WaitingForQuietLease))
+    }
+
+    /// When the BMC has been silent for long enough to believe a person instead; `None`: it answers.
+    fn believed_at(&self) -> Option<Timestamp> {
+        let since = self.o.silent_since?;
+        Some(after(since, self.policy.power_off_timeout))
     }
 
     /// F11: the request is withdrawn, or the host is wanted off. What was sent decides.

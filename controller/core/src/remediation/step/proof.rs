@@ -78,6 +78,7 @@ impl Cx<'_> {
         s.lease_at_off = None;
         s.drained = None;
         s.fences = s.fences.saturating_add(1);
+        s.person_heard = self.person_confirms();
         self.to(s, Step::PoweringOff, because)
     }
 

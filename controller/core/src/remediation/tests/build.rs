@@ -118,6 +118,7 @@ pub(super) fn mk_observation() -> Observation {
         agent: AgentView::Ready,
         operation: None,
         power: None,
+        silent_since: None,
         drain: None,
         node_action: NodeAction::Taint,
         conflict: None,

@@ -58,6 +58,7 @@ pub(super) struct Run {
     pub(super) state: Option<State>,
     pub(super) completed: BTreeSet<Command>,
     pub(super) power: Option<PowerView>,
+    pub(super) silent: Option<Timestamp>,
     pub(super) lease: Option<(i64, i64)>,
     wake: Option<i64>,
     seen: Option<Events>,
@@ -88,6 +89,7 @@ impl Run {
             state: None,
             completed: BTreeSet::new(),
             power: None,
+            silent: None,
             lease: None,
             wake: Some(0),
             seen: None,
@@ -161,6 +163,7 @@ impl Run {
         self.world.log("*** the controller crashes");
         self.completed.clear();
         (self.power, self.lease, self.seen, self.last) = (None, None, None, None);
+        self.silent = None;
         self.wake = Some(self.world.now + self.world.rng.range(1, 8) * TICK);
     }
 

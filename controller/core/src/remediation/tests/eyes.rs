@@ -17,7 +17,7 @@ impl Run {
         }
     }
 
-    pub(super) fn observe(&self) -> Observation {
+    pub(super) fn observe(&mut self) -> Observation {
         let w = &self.world;
         let id = self.state.as_ref().and_then(|s| operation_id(UID, s));
         let workload = if w.workload_down {
@@ -62,7 +62,7 @@ impl Run {
                 .into_iter()
                 .collect(),
         };
-        Observation {
+        let mut o = Observation {
             request: w.request.clone(),
             machine: Some(MachineView {
                 health_check_succeeded: Some(w.healthy()),
@@ -87,6 +87,7 @@ impl Run {
                 .and_then(|id| w.ops.get(&id))
                 .map(Op::view),
             power: self.power.clone(),
+            silent_since: None,
             node_action: if w.plan.legacy {
                 NodeAction::Delete
             } else {
@@ -97,6 +98,9 @@ impl Run {
                 .conflict
                 .then(|| Because::OtherRemediation("another one".into())),
             completed: self.completed.clone(),
-        }
+        };
+        self.silent = o.silence(self.state.as_ref(), self.silent, time(self.world.now));
+        o.silent_since = self.silent;
+        o
     }
 }

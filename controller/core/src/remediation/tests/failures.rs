@@ -61,8 +61,9 @@ fn bmc_refuses_the_password_is_the_same_and_says_so() {
 }
 
 /// A dead BMC, and a person who says that the host is off.
-fn mk_person() -> (Observation, State) {
+pub(super) fn mk_person() -> (Observation, State) {
     let mut o = mk_held();
+    o.silent_since = Some(at(0));
     o.request.confirm_fenced = Some(UID.into());
     o.power = mk_no_power(600);
     let mut s = mk_state(Step::AwaitingConfirmation);
@@ -145,9 +146,7 @@ fn f8_a_persons_word_counts_once() {
     o.operation = None;
     let (because, _) = waits(&o, &s, 800);
     assert!(
-        because
-            .to_string()
-            .contains("has been used: remove it before"),
+        because.to_string().contains("or has been used. Remove it"),
         "{because}"
     );
     // Taken off and put on again it is a new word.
@@ -156,6 +155,7 @@ fn f8_a_persons_word_counts_once() {
     assert!(!s.person_heard);
     o.request.confirm_fenced = Some(UID.into());
     o.power = mk_no_power(801);
+    o.silent_since = Some(at(603));
     assert_eq!(writes(&o, &s, 802).0.step, Step::ConfirmingOff);
 }
 

@@ -157,6 +157,7 @@ fn random_observation(r: &mut Rng) -> Observation {
     }
     o.operation = random_operation(r);
     o.power = random_power(r);
+    o.silent_since = r.one_in(2).then(|| at(r.time()));
     o.drain = r.pick(&[
         None,
         Some(Drain::default()),
