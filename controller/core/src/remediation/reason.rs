@@ -35,6 +35,8 @@ pub enum Because {
     PowerOffRunning,
     FenceUnconfirmed(String),
     IdentityMismatch(String),
+    NodeReplaced(String),
+    NodeMismatch(String),
     LeaseRenewed(String),
     WaitingForQuietLease,
     WorkloadUnreachable(String),
@@ -97,6 +99,8 @@ impl Because {
             Self::PowerOffRunning => "PowerOffRunning",
             Self::FenceUnconfirmed(_) => "FenceUnconfirmed",
             Self::IdentityMismatch(_) => "IdentityMismatch",
+            Self::NodeReplaced(_) => "NodeReplaced",
+            Self::NodeMismatch(_) => "NodeMismatch",
             Self::LeaseRenewed(_) => "LeaseRenewed",
             Self::WaitingForQuietLease => "WaitingForQuietLease",
             Self::WorkloadUnreachable(_) => "WorkloadUnreachable",
@@ -143,6 +147,7 @@ impl Because {
                 | Self::Tainting
                 | Self::PowerOffRunning
                 | Self::WaitingForQuietLease
+                | Self::NodeReplaced(_)
                 | Self::Draining(_)
                 | Self::PowerOnRunning
                 | Self::PowerOnStaged(_)
@@ -250,6 +255,14 @@ impl fmt::Display for Because {
                 "the BMC belongs to another system: {why}. Correct the inventory or the \
                  BareMetalHost, then delete this object"
             ),
+            Self::NodeReplaced(node) => write!(
+                f,
+                "another Node object is called {node} now; making sure that its kubelet is silent \
+                 before it is tainted"
+            ),
+            Self::NodeMismatch(why) => {
+                write!(f, "nothing is tainted, and the host stays off: {why}")
+            }
             Self::LeaseRenewed(node) => write!(
                 f,
                 "the kubelet of node {node} is alive although this host was confirmed off: another \

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Because, NodeAction, OffEvidence, Strategy};
+use super::{Because, NodeAction, NodeFacts, OffEvidence, Strategy};
 
 /// Where a remediation stands (design: 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -95,6 +95,22 @@ pub struct NodeMark {
     pub boot_id: String,
     /// systemUUID: which hardware it is (F5).
     pub system_uuid: String,
+    /// It came under this name after the power-off was begun, and nothing tells which machine it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unproven: bool,
+}
+
+impl NodeMark {
+    /// As it is seen now.
+    pub(super) fn of(node: &NodeFacts) -> Self {
+        Self {
+            name: node.name.clone(),
+            uid: node.uid.clone(),
+            boot_id: node.boot_id.clone(),
+            system_uuid: node.system_uuid.clone(),
+            unproven: false,
+        }
+    }
 }
 
 /// Whose the out-of-service taint is (F9).

@@ -12,6 +12,7 @@ mod end;
 mod fence;
 mod fenced;
 mod proof;
+mod same_node;
 
 pub use end::outcome;
 

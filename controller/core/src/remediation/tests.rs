@@ -16,6 +16,7 @@ mod identity;
 mod judge;
 mod persons_word;
 mod policies;
+mod same_node;
 mod silence;
 mod strategies;
 mod table;

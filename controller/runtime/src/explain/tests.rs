@@ -27,6 +27,7 @@ fn state(step: Step) -> State {
         uid: "n7".into(),
         boot_id: "b".into(),
         system_uuid: "x".into(),
+        unproven: false,
     });
     let reading = |second| PowerReading {
         state: PowerState::Off,

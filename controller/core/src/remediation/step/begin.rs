@@ -111,12 +111,7 @@ impl Cx<'_> {
 
     pub(super) fn mark_node(&self, s: &mut State) {
         if let Some(node) = self.node() {
-            s.node = Some(NodeMark {
-                name: node.name.clone(),
-                uid: node.uid.clone(),
-                boot_id: node.boot_id.clone(),
-                system_uuid: node.system_uuid.clone(),
-            });
+            s.node = Some(NodeMark::of(node));
         }
     }
 

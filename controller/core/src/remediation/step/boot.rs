@@ -11,6 +11,7 @@ use super::{
     },
     Command, Cx, Decision, Outcome, RECHECK, after, operation_id,
     proof::Fresh,
+    same_node::{contradiction_with_mark, is_unproven},
 };
 
 /// What a Node still gets to report after its API was out of reach beyond the boot timeout: a
@@ -175,7 +176,7 @@ impl Cx<'_> {
     fn other_host(&self, s: &State) -> Option<Decision> {
         let node = self
             .node()
-            .filter(|node| s.on.is_none() && Self::lease_moved(s, node))?;
+            .filter(|node| s.on.is_none() && Self::lease_moved(s, node) && !is_unproven(s))?;
         match self.power_now(s) {
             Fresh::Off if self.read_since_renewal(s, node) => {
                 Some(self.abort(s.clone(), Because::LeaseRenewed(node.name.clone())))
@@ -239,7 +240,11 @@ impl Cx<'_> {
     }
 
     fn alive(&self, s: &State) -> bool {
-        match (self.node(), &s.node) {
+        let node = self.node();
+        if node.is_some_and(|node| contradiction_with_mark(s, node).is_some()) {
+            return false;
+        }
+        match (node, &s.node) {
             (Some(node), Some(NodeMark { boot_id, .. })) => {
                 node.boot_id != *boot_id || Self::lease_moved(s, node)
             }
@@ -287,7 +292,10 @@ impl Cx<'_> {
         }
         let mut s = s;
         // One that nobody waited for may still look as it did before the power-off.
-        let recovered = self.recovered() && (self.withdrawn().is_none() || self.alive(&s));
+        let same = self
+            .node()
+            .is_none_or(|n| contradiction_with_mark(&s, n).is_none());
+        let recovered = self.recovered() && same && (self.withdrawn().is_none() || self.alive(&s));
         match self.withdrawn() {
             Some(why) if !recovered => return self.abort(s, why),
             None if s.ending == Some(Because::BootTimeout) => {

@@ -11,6 +11,7 @@ use super::{
     },
     Command, Cx, Decision, Next, after,
     proof::{Fresh, LAST_WORD, by_person},
+    same_node::is_pinned,
 };
 
 /// How often to look at a Lease that must stand still.
@@ -28,12 +29,13 @@ impl Cx<'_> {
             None if cycles => return self.cycling(s, None),
             None => return self.no_node_to_fence(s),
         };
-        if s.lease_at_off.is_none() {
+        if let Some(d) = self.other_machine(&s, node) {
+            return d;
+        }
+        if !is_pinned(&s, node) {
             // The boot that has just ended, not one that began after the last look: another
             // bootID than this one is a boot after the power-on.
-            self.mark_node(&mut s);
-            let renewed = node.lease.as_ref().map(|l| l.renewed.clone());
-            s.lease_at_off = Some(renewed.unwrap_or_default());
+            self.pin_node(&mut s, node);
             return self.quiet_write(s, Because::WaitingForQuietLease);
         }
         if let Some(d) = self.lease_renewed(&s, node) {
@@ -121,7 +123,10 @@ impl Cx<'_> {
         let Some(node) = self.node() else {
             return self.no_node_to_fence(s);
         };
-        if let Some(d) = self.lease_renewed(&s, node) {
+        if let Some(d) = self
+            .other_node(&s, node)
+            .or_else(|| self.lease_renewed(&s, node))
+        {
             return d;
         }
         if let Some(d) = self.not_off(&s, Because::Tainting) {

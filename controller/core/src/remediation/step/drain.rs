@@ -20,11 +20,14 @@ impl Cx<'_> {
             }
             WorkloadView::NotJoined | WorkloadView::Missing { .. } => {}
             WorkloadView::Present(node) => {
-                if let Some(d) = self.lease_renewed(&s, node) {
+                if let Some(d) = self
+                    .other_node(&s, node)
+                    .or_else(|| self.lease_renewed(&s, node))
+                {
                     return d;
                 }
                 if node.taint == Taint::Absent {
-                    // Taken off, or a new Node: through Tainting again, which proves off first.
+                    // Taken off: through Tainting again, which proves off first.
                     s.taint = Some(TaintOwner::Us);
                     return self.to(s, Step::Tainting, Because::Tainting);
                 }

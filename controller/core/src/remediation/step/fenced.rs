@@ -63,11 +63,14 @@ impl Cx<'_> {
     }
 
     fn fenced_node(&self, s: &State, node: &NodeFacts) -> Option<Decision> {
-        if let Some(d) = self.lease_renewed(s, node) {
+        if let Some(d) = self
+            .other_node(s, node)
+            .or_else(|| self.lease_renewed(s, node))
+        {
             return Some(d);
         }
         (node.taint == Taint::Absent).then(|| {
-            // Taken off, or a Node that came later: through Tainting, which proves off first.
+            // Taken off: through Tainting, which proves off first.
             let mut s = s.clone();
             s.taint = Some(TaintOwner::Us);
             self.to(s, Step::Tainting, Because::Tainting)

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::{
     super::{Because, LeaseFacts, NodeFacts, OffEvidence, PowerState, State, Step},
     Command, Cx, Decision, after,
+    same_node::{is_pinned, is_unproven},
 };
 
 /// Added to a quarter of the Lease's duration before a Lease counts as standing still: a renewal
@@ -121,8 +122,12 @@ impl Cx<'_> {
         }
     }
 
-    /// The kubelet has renewed its Lease since the confirmed off. A Lease that is gone has not.
+    /// The kubelet has renewed its Lease since the confirmed off. A Lease that is gone has not; nor has
+    /// that of a Node which came later.
     pub(super) fn lease_moved(s: &State, node: &NodeFacts) -> bool {
+        if !is_pinned(s, node) {
+            return false;
+        }
         match (&s.lease_at_off, &node.lease) {
             (Some(at_off), Some(lease)) => *at_off != lease.renewed,
             _ => false,
@@ -143,6 +148,15 @@ impl Cx<'_> {
             }
             // The BMC says off, or it said so last and cannot be asked now: both mean that the
             // machine that runs this kubelet is another one, or that nothing is proven any more.
+            // Whether this one ever was on the host that is off, nobody knows: nothing is undone for it.
+            Fresh::Off | Fresh::Ask | Fresh::Unreadable(_) if is_unproven(&s) => {
+                let why = format!(
+                    "node {} came under this name after the power-off was begun, and its kubelet is \
+                     alive although the host is off. Remove that Node, or give its machine another name",
+                    node.name
+                );
+                self.watch_hold(s, Because::NodeMismatch(why), None)
+            }
             Fresh::Off | Fresh::Ask | Fresh::Unreadable(_) => {
                 self.abort(s, Because::LeaseRenewed(node.name.clone()))
             }

@@ -62,7 +62,7 @@ pub(super) fn mk_node() -> NodeFacts {
         name: "node-7".into(),
         uid: "n7".into(),
         boot_id: "boot-1".into(),
-        system_uuid: "4c4c4544-0001".into(),
+        system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
         ready: false,
         ready_unknown: true,
         taint: Taint::Absent,
@@ -171,6 +171,7 @@ pub(super) fn mk_state(step: Step) -> State {
         uid: n.uid,
         boot_id: n.boot_id,
         system_uuid: n.system_uuid,
+        unproven: false,
     });
     s.agent_holds = step != Step::Holding;
     if matches!(

@@ -27,9 +27,9 @@ impl Run {
         } else if w.cluster.node {
             WorkloadView::Present(NodeFacts {
                 name: "node-7".into(),
-                uid: "n7".into(),
+                uid: format!("n7-{}", w.cluster.deleted),
                 boot_id: format!("boot-{}", w.cluster.boot_id),
-                system_uuid: "4c4c4544-0001".into(),
+                system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
                 ready: w.ready(),
                 ready_unknown: w.unknown(),
                 taint: w.cluster.taint,

@@ -22,7 +22,7 @@ fn a_failed_node_is_taken_through_all_steps_in_their_order() {
     let off = Command::PowerOff {
         id: format!("{UID}/1@1800000000/off/0.0"),
         command_after: secs(20),
-        system_uuid: "4c4c4544-0001".into(),
+        system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
         serial: "SN7".into(),
     };
     assert_eq!(does(&o, &s, 0), off);

@@ -161,7 +161,7 @@ fn f5_the_identity_of_node_and_host_goes_with_the_power_off() {
         } => {
             assert_eq!(
                 (system_uuid.as_str(), serial.as_str()),
-                ("4c4c4544-0001", "SN7")
+                ("4c4c4544-0042-3510-8054-c2c04f4e4e32", "SN7")
             );
         }
         other => panic!("{other:?}"),

@@ -16,6 +16,8 @@ impl Rng {
     }
 }
 
+const UUID: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
+
 const WORDS: [PowerState; 5] = [
     PowerState::On,
     PowerState::Off,
@@ -36,10 +38,13 @@ fn random_power(r: &mut Rng) -> Option<PowerView> {
         Some("09:00:00".to_owned()),
         Some("09:05:00".to_owned()),
     ]);
-    view.filter(|_| !r.one_in(5)).map(|view| PowerView {
-        answered: at(asked + r.range(0, 9)),
-        lease,
-        ..view
+    view.filter(|_| !r.one_in(5)).map(|mut view| {
+        view.answered = at(asked + r.range(0, 9));
+        view.lease = lease;
+        if let Ok(reading) = &mut view.result {
+            reading.identity = r.pick(&["", UUID, "SN7", "SN8"]).into();
+        }
+        view
     })
 }
 
@@ -72,6 +77,14 @@ fn random_workload(r: &mut Rng) -> WorkloadView {
     let mut node = mk_node();
     node.boot_id = r.pick(&["boot-1", "boot-2"]).into();
     (node.ready, node.ready_unknown) = r.pick(&[(true, false), (false, true), (false, false)]);
+    node.uid = r.pick(&["n7", "n7", "n8"]).into();
+    node.system_uuid = r
+        .pick(&[
+            "4c4c4544-0042-3510-8054-c2c04f4e4e32",
+            UUID,
+            "5c4c4544-0042-3510-8054-c2c04f4e4e33",
+        ])
+        .into();
     node.taint = r.pick(&[Taint::Absent, Taint::Ours, Taint::Other]);
     let lease = node.lease.as_mut().unwrap();
     lease.renewed = r.pick(&["09:00:00", "09:05:00"]).into();
@@ -201,6 +214,12 @@ fn random_state(r: &mut Rng) -> State {
     s.keep_off = r.pick(&[None, None, Some(Because::ExhaustedKeptOff(2))]);
     s.taint = r.pick(&[None, Some(TaintOwner::Us), Some(TaintOwner::Other)]);
     s.lease_at_off = r.pick(&[None, Some("09:00:00".to_owned()), Some(String::new())]);
+    if let Some(mark) = s.node.as_mut() {
+        mark.unproven = r.one_in(4);
+        mark.system_uuid = r
+            .pick(&["4c4c4544-0042-3510-8054-c2c04f4e4e32", UUID])
+            .into();
+    }
     s.drained = some_time(r);
     s.on = some_time(r);
     s.agent_holds = r.one_in(2);

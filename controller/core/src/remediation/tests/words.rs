@@ -28,6 +28,8 @@ fn all() -> Vec<Because> {
         Because::PowerOffRunning,
         Because::FenceUnconfirmed("no answer".into()),
         Because::IdentityMismatch("serial X, not Y".into()),
+        Because::NodeReplaced("node-7".into()),
+        Because::NodeMismatch("node-7 was registered anew".into()),
         Because::LeaseRenewed("node-7".into()),
         Because::WaitingForQuietLease,
         Because::WorkloadUnreachable("connection refused".into()),

@@ -34,6 +34,8 @@ pub(super) struct Host {
 #[derive(Debug, Clone)]
 pub(super) struct Cluster {
     pub(super) node: bool,
+    /// How often it was deleted: another UID each time.
+    pub(super) deleted: u32,
     pub(super) boot_id: u32,
     pub(super) lease: i64,
     pub(super) taint: Taint,
@@ -93,6 +95,7 @@ impl World {
             hosts: [host.clone(), host],
             cluster: Cluster {
                 node: true,
+                deleted: 0,
                 boot_id: 1,
                 lease: if plan.hung { -60_000 } else { 0 },
                 taint: Taint::Absent,
@@ -290,6 +293,7 @@ impl World {
 
     pub(super) fn forget_node(&mut self) {
         self.cluster.node = false;
+        self.cluster.deleted += 1;
         self.cluster.taint = Taint::Absent;
         self.cluster.node_gone_at = Some(self.now);
     }

@@ -250,6 +250,7 @@ fn a_machine_of_openshift_names_node_and_host_in_this_very_cluster() {
         uid: "n".into(),
         boot_id: "b".into(),
         system_uuid: "s".into(),
+        unproven: false,
     });
     let (_, place) = of_machine(&index, None, Some(&state));
     assert_eq!(place.node.as_deref(), Some("n1"));

@@ -16,6 +16,7 @@ fn state(step: Step) -> State {
         uid: "u".into(),
         boot_id: "b".into(),
         system_uuid: "x".into(),
+        unproven: false,
     });
     s
 }
