@@ -12,6 +12,9 @@ use crate::connect::{ConnectError, chain};
 /// The metadata key that tells refusals of one code apart.
 const REASON: &str = "rackhand-reason";
 
+/// The metadata key of the journal that does not know what was asked for.
+const JOURNAL: &str = "rackhand-journal";
+
 /// Why an agent refused, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
@@ -64,6 +67,15 @@ impl Refusal {
         status
     }
 
+    /// The same, naming the instance of the journal that was searched.
+    pub fn status_of_journal(self, message: impl Into<String>, instance: &str) -> Status {
+        let mut status = self.status(message);
+        if let Ok(instance) = MetadataValue::try_from(instance) {
+            status.metadata_mut().insert(JOURNAL, instance);
+        }
+        status
+    }
+
     /// The refusal that a status carries.
     pub fn of(status: &Status) -> Option<Self> {
         let label = status.metadata().get(REASON)?.to_str().ok()?;
@@ -71,6 +83,12 @@ impl Refusal {
             .into_iter()
             .find(|refusal| refusal.label() == label)
     }
+}
+
+/// The instance of the journal that a refusal names. `None`: it names none, as those of an agent
+/// that does not report it.
+pub fn journal_of(status: &Status) -> Option<&str> {
+    status.metadata().get(JOURNAL)?.to_str().ok()
 }
 
 /// What to do about a failed call.
@@ -193,6 +211,17 @@ mod tests {
             assert_eq!(error.kind, CallErrorKind::Refused(refusal));
             assert_eq!(error.message, "told so");
         }
+    }
+
+    #[test]
+    fn an_unknown_operation_names_the_journal_that_was_searched() {
+        let status = Refusal::UnknownOperation.status_of_journal("not known", "j-1");
+        assert_eq!(Refusal::of(&status), Some(Refusal::UnknownOperation));
+        assert_eq!(journal_of(&status), Some("j-1"));
+        assert_eq!(
+            journal_of(&Refusal::UnknownOperation.status("not known")),
+            None
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub mod convert;
 pub mod identity;
 pub mod tls;
 
-pub use call::{CallError, CallErrorKind, Refusal, classify};
+pub use call::{CallError, CallErrorKind, Refusal, classify, journal_of};
 pub use connect::{
     CONNECT_TIMEOUT, ConnectError, connect, connect_lazy, connect_lazy_over, connect_local,
 };

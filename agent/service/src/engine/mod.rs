@@ -145,6 +145,11 @@ impl Engine {
         engine
     }
 
+    /// Which journal stands behind every answer.
+    pub(crate) fn journal(&self) -> v1::Journal {
+        wire::journal_to_proto(self.shared.journal.identity())
+    }
+
     /// The configuration in force now.
     pub(crate) fn config(&self) -> Arc<Config> {
         self.shared.config.load_full()
@@ -194,10 +199,12 @@ impl Engine {
         found
             .map_err(|error| journal_status(&error))?
             .ok_or_else(|| {
-                Refusal::UnknownOperation.status(format!(
+                let message = format!(
                     "operation {id} is not known to this agent; it was never begun here, or it was \
-                 long ago. `operations list` shows the others"
-                ))
+                     long ago. `operations list` shows the others"
+                );
+                let instance = &self.shared.journal.identity().instance;
+                Refusal::UnknownOperation.status_of_journal(message, instance)
             })
     }
 

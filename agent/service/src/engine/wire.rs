@@ -11,7 +11,7 @@ use rackhand_proto::{
     v1::{self, await_response::Event},
 };
 
-use crate::journal::OperationRecord;
+use crate::journal::{IdentityRecord, OperationRecord};
 
 pub(crate) fn reading_to_proto(reading: &PowerReading, since_start: Duration) -> v1::PowerReading {
     v1::PowerReading {
@@ -77,6 +77,16 @@ pub(crate) fn detail(ending: &Ending) -> v1::OutcomeDetail {
         Ending::NotSent { .. } => v1::OutcomeDetail::NotSent,
         Ending::NeedsPower { .. } => v1::OutcomeDetail::NeedsPower,
         _ => v1::OutcomeDetail::Unspecified,
+    }
+}
+
+/// Which journal answers.
+pub(crate) fn journal_to_proto(identity: &IdentityRecord) -> v1::Journal {
+    let created = Timestamp::from_nanosecond(identity.created.into()).ok();
+    v1::Journal {
+        instance: identity.instance.clone(),
+        created: created.map(timestamp_to_proto),
+        origin: identity.origin,
     }
 }
 

@@ -80,6 +80,7 @@ impl Power for PowerService {
         Ok(Response::new(v1::ListHostsResponse {
             rack: self.engine.rack.to_string(),
             hosts: hosts.collect(),
+            journal: Some(self.engine.journal()),
         }))
     }
 
@@ -128,6 +129,7 @@ impl Power for PowerService {
             accepted: result.is_ok(),
             highest: result.unwrap_or_else(|known| known.number),
             instance: self.engine.instance.to_string(),
+            journal: Some(self.engine.journal()),
         }))
     }
 
@@ -141,6 +143,7 @@ impl Power for PowerService {
         Ok(Response::new(v1::BeginResponse {
             started,
             status: Some(status),
+            journal: Some(self.engine.journal()),
         }))
     }
 

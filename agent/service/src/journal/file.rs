@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use rackhand_proto::v1::JournalOrigin;
 use redb::ReadableTable;
 
 use super::{
-    JournalError,
+    JournalError, identity,
+    records::IdentityRecord,
     tables::{ENDED, HOLDS, META, OPERATIONS, RUNNING, SEQUENCES, TERMS},
     writer::Tx,
 };
@@ -14,13 +16,17 @@ pub(super) const SCHEMA: u64 = 1;
 
 /// Makes an empty journal under another name and gives it its own once it is whole: a crash in the
 /// middle would otherwise leave a file that no later start can read. Never replaces one.
-pub(super) fn make_if_missing(path: &Path, shown: &str) -> Result<(), JournalError> {
+pub(super) fn make_if_missing(path: &Path, shown: &str, now: i64) -> Result<(), JournalError> {
     if path.exists() {
         return Ok(());
     }
     let cannot = |error: std::io::Error| JournalError::Open {
         path: shown.to_owned(),
         reason: error.to_string(),
+    };
+    let origin = match identity::noted(path).map_err(cannot)? {
+        None => JournalOrigin::First,
+        Some(_) => JournalOrigin::Missing,
     };
     let fresh = path.with_extension(format!("redb.new-{}", std::process::id()));
     match std::fs::remove_file(&fresh) {
@@ -32,7 +38,7 @@ pub(super) fn make_if_missing(path: &Path, shown: &str) -> Result<(), JournalErr
         reason: error.to_string(),
     })?;
     let tx = Tx::begin(&db)?;
-    prepare(&tx, shown)?;
+    prepare(&tx, shown, origin, now)?;
     tx.commit()?;
     drop(db);
     match std::fs::hard_link(&fresh, path) {
@@ -49,7 +55,13 @@ pub(super) fn make_if_missing(path: &Path, shown: &str) -> Result<(), JournalErr
         .map_err(cannot)
 }
 
-pub(super) fn prepare(tx: &Tx, path: &str) -> Result<(), JournalError> {
+/// Checks the format, makes what is missing in it, and returns which journal it is.
+pub(super) fn prepare(
+    tx: &Tx,
+    path: &str,
+    origin: JournalOrigin,
+    now: i64,
+) -> Result<IdentityRecord, JournalError> {
     let mut meta = tx.open(META)?;
     let found = meta
         .get("schema")
@@ -73,5 +85,5 @@ pub(super) fn prepare(tx: &Tx, path: &str) -> Result<(), JournalError> {
     }
     tx.open(RUNNING)?;
     tx.open(ENDED)?;
-    Ok(())
+    identity::ensure(tx, origin, now)
 }

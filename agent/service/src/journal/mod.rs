@@ -6,6 +6,7 @@
 mod admit;
 mod ends;
 mod file;
+mod identity;
 mod list;
 mod records;
 mod tables;
@@ -23,7 +24,7 @@ pub(crate) use ends::{Keep, interrupted};
 use ends::{finish, interrupt_running, prune};
 use file::{SCHEMA, make_if_missing, prepare};
 pub(crate) use list::Asked;
-pub(crate) use records::{HoldRecord, OperationRecord, SequenceRecord, TermRecord};
+pub(crate) use records::{HoldRecord, IdentityRecord, OperationRecord, SequenceRecord, TermRecord};
 use tables::{HOLDS, OPERATIONS, TERMS, decode, get, put};
 use writer::{Tx, Writer};
 
@@ -68,6 +69,7 @@ impl JournalError {
 pub(crate) struct Journal {
     writer: Arc<Writer>,
     keep: Keep,
+    identity: Arc<IdentityRecord>,
 }
 
 impl Journal {
@@ -79,7 +81,7 @@ impl Journal {
         now: i64,
     ) -> Result<(Self, Vec<String>), JournalError> {
         let shown = path.display().to_string();
-        make_if_missing(path, &shown)?;
+        make_if_missing(path, &shown, now)?;
         let db = redb::Database::open(path).map_err(|error| match error {
             redb::DatabaseError::DatabaseAlreadyOpen => JournalError::InUse(shown.clone()),
             other => JournalError::Open {
@@ -88,14 +90,25 @@ impl Journal {
             },
         })?;
         let tx = Tx::begin(&db)?;
-        prepare(&tx, &shown)?;
+        let identity = prepare(&tx, &shown, v1::JournalOrigin::First, now)?;
         let interrupted = interrupt_running(&tx, now)?;
         tx.commit()?;
+        // Without the note a later loss of the file would look like a first start.
+        identity::write_note(path, &identity.instance).map_err(|error| JournalError::Open {
+            path: shown,
+            reason: format!("cannot note its instance beside it: {error}"),
+        })?;
         let journal = Self {
             writer: Arc::new(Writer::start(db)?),
             keep,
+            identity: Arc::new(identity),
         };
         Ok((journal, interrupted))
+    }
+
+    /// Which journal it is.
+    pub(crate) fn identity(&self) -> &IdentityRecord {
+        &self.identity
     }
 
     /// Closes the file, whoever still has a clone; they get `Closed` from then on. Blocks on the

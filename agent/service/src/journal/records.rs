@@ -2,6 +2,20 @@
 
 use rackhand_proto::v1;
 
+/// Which journal this is.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct IdentityRecord {
+    /// Random; chosen when the file was created.
+    #[prost(string, tag = "1")]
+    pub(crate) instance: String,
+    /// When the file was created, nanoseconds of the Unix epoch.
+    #[prost(int64, tag = "2")]
+    pub(crate) created: i64,
+    /// Why the file was created.
+    #[prost(enumeration = "v1::JournalOrigin", tag = "3")]
+    pub(crate) origin: i32,
+}
+
 /// The highest term of an election.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct TermRecord {

@@ -8,6 +8,8 @@ use super::{JournalError, writer::Tx};
 pub(super) type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 
 pub(super) const META: TableDefinition<'static, &'static str, u64> = TableDefinition::new("meta");
+/// Which journal this is; one record.
+pub(super) const IDENTITY: Table = TableDefinition::new("identity");
 pub(super) const TERMS: Table = TableDefinition::new("terms");
 pub(super) const SEQUENCES: Table = TableDefinition::new("sequences");
 pub(super) const HOLDS: Table = TableDefinition::new("holds");

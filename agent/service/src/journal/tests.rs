@@ -466,3 +466,40 @@ async fn operations_are_listed_by_host_and_by_whether_they_run_the_newest_first(
     };
     assert!(ids(none).await.is_empty());
 }
+
+#[tokio::test]
+async fn a_journal_keeps_its_instance_and_a_lost_one_is_replaced_by_another() {
+    let fixture = Fixture::new();
+    let first = fixture.open().0.identity().clone();
+    assert_eq!(first.origin(), v1::JournalOrigin::First);
+    assert_eq!(first.created, 1_000);
+    let again = fixture.open_keeping(Keep::default(), 2_000).0;
+    assert_eq!(*again.identity(), first);
+    drop(again);
+    std::fs::remove_file(fixture.dir.path().join("journal.redb")).unwrap();
+    let second = fixture.open_keeping(Keep::default(), 3_000).0;
+    assert_ne!(second.identity().instance, first.instance);
+    assert_eq!(second.identity().origin(), v1::JournalOrigin::Missing);
+    assert_eq!(second.identity().created, 3_000);
+}
+
+#[tokio::test]
+async fn a_journal_of_an_earlier_version_is_given_an_instance_and_keeps_what_it_knows() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 7).await.unwrap();
+    drop(journal);
+    let path = fixture.dir.path().join("journal.redb");
+    let db = redb::Database::open(&path).unwrap();
+    let tx = db.begin_write().unwrap();
+    assert!(tx.delete_table(super::tables::IDENTITY).unwrap());
+    tx.commit().unwrap();
+    drop(db);
+    std::fs::remove_file(path.with_extension("instance")).unwrap();
+    let (journal, _) = fixture.open();
+    assert_eq!(journal.identity().origin(), v1::JournalOrigin::First);
+    assert_eq!(claim(&journal, 6).await.unwrap_err().number, 7);
+    let given = journal.identity().clone();
+    drop(journal);
+    assert_eq!(*fixture.open().0.identity(), given);
+}
