@@ -67,6 +67,9 @@ pub mod kinds {
 pub const EVALUATE_ANNOTATION: &str = "rackhand.dev/evaluate";
 /// Pauses our work on the object that carries it; any value counts.
 pub const PAUSED_ANNOTATION: &str = "rackhand.dev/paused";
+/// On a remediation request: the check that made it, as `MachineHealthCheck/<name>/<UID>`. A request
+/// whose check does not stand behind it any more is withdrawn.
+pub const MADE_BY_ANNOTATION: &str = "rackhand.dev/made-by";
 /// On a health check: value `true` evaluates and shows, and changes nothing.
 pub const DRY_RUN_ANNOTATION: &str = "rackhand.dev/dry-run";
 /// On a remediation, with its UID as the value: a person has made sure that

@@ -283,6 +283,15 @@ impl Index {
             .collect()
     }
 
+    /// The checks of a namespace.
+    pub(crate) fn checks_in(&self, namespace: &str) -> Vec<Entry<MachineHealthCheckView>> {
+        let inner = self.inner.read();
+        let from = inner.checks.range(Key::new(namespace, "")..);
+        from.take_while(|(key, _)| key.namespace == namespace)
+            .map(|(_, entry)| entry.clone())
+            .collect()
+    }
+
     pub(crate) fn metal3_machine(&self, key: &Key) -> Option<Entry<Metal3MachineView>> {
         self.inner.read().metal3_machines.get(key).cloned()
     }

@@ -26,11 +26,14 @@ pub struct HealthConditionWrite {
 /// What must be written (machinehealthcheck.md 1.6), if anything.
 ///
 /// A healthy machine gets it wherever it does not carry it yet, with or without a request (\[Q11\]
-/// is not copied). An unhealthy one always does, because only the writer can compare the message. A
+/// is not copied). One that was not evaluated gets it only where it carries none: a False that was
+/// written for a cause must not become True because the Cluster is not ready for a moment, since its
+/// remediation would end halfway. An unhealthy one always does, because only the writer can compare the message. A
 /// machine that is suspect, unknown or skipped keeps what it has.
 pub fn health_condition(machine: &MachineFacts, verdict: &Verdict) -> Option<HealthConditionWrite> {
     match verdict {
         Verdict::Healthy if machine.health_condition != Some(true) => Some(succeeded()),
+        Verdict::NotEvaluated(_) if machine.health_condition.is_none() => Some(succeeded()),
         Verdict::Unhealthy { causes } => failed(causes),
         _ => None,
     }

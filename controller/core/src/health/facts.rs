@@ -78,10 +78,13 @@ pub enum NodeView {
         /// The name in the nodeRef.
         name: String,
     },
-    /// The workload cluster cannot be asked now: nothing is known, which is not unhealthy.
+    /// The workload cluster cannot be queried now: nothing is known, which is not unhealthy.
     Unreachable {
         /// Why, for people.
         why: String,
+        /// The Machine has a nodeRef. While the workload cluster is away nobody can set one, so that
+        /// a missing nodeRef does not show that the Node has not joined.
+        joined: bool,
     },
     /// The Node as last seen.
     Present(NodeFacts),

@@ -58,8 +58,8 @@ pub struct Wanted<'a> {
 pub struct Fleet {
     check: Check,
     cluster: ClusterFacts,
-    /// The view of every Node while the workload cluster cannot be asked.
-    unreachable: Option<NodeView>,
+    /// Why the workload cluster cannot be queried, while it cannot.
+    unreachable: Option<String>,
     now: Timestamp,
     members: BTreeMap<Arc<str>, Member>,
     counters: Counters,
@@ -80,7 +80,7 @@ impl Fleet {
         let mut fleet = Self {
             check,
             cluster,
-            unreachable: unreachable.map(|why| NodeView::Unreachable { why }),
+            unreachable,
             now,
             members: BTreeMap::new(),
             counters: Counters::default(),
@@ -153,9 +153,8 @@ impl Fleet {
     }
 
     /// The workload cluster cannot be asked (why), or can be again.
-    pub fn set_unreachable(&mut self, why: Option<String>, now: Timestamp) {
+    pub fn set_unreachable(&mut self, unreachable: Option<String>, now: Timestamp) {
         self.tick(now);
-        let unreachable = why.map(|why| NodeView::Unreachable { why });
         if self.unreachable != unreachable {
             self.unreachable = unreachable;
             self.judge_all(false);
@@ -307,10 +306,11 @@ impl Fleet {
     }
 
     fn judged(&self, target: &Target) -> Judgement {
-        let node = match (&self.unreachable, &target.node) {
-            (Some(_), NodeView::NotJoined) | (None, _) => &target.node,
-            (Some(unreachable), _) => unreachable,
-        };
+        let hidden = self.unreachable.as_ref().map(|why| NodeView::Unreachable {
+            why: why.clone(),
+            joined: target.node != NodeView::NotJoined,
+        });
+        let node = hidden.as_ref().unwrap_or(&target.node);
         judge(&self.check, &self.cluster, &target.machine, node, self.now)
     }
 

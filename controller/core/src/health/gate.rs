@@ -29,7 +29,7 @@ pub struct Gate {
 pub struct Tally {
     /// Targets: machines that are not skipped.
     pub expected: u32,
-    /// Those judged healthy now.
+    /// Those judged healthy now, or counted as healthy ([`Verdict::NotEvaluated`]).
     pub healthy: u32,
     /// Those judged unhealthy now.
     pub unhealthy: u32,
@@ -38,23 +38,19 @@ pub struct Tally {
 }
 
 /// Whether a machine counts against the limit. Every target does, except for
+/// a healthy one (or one that was not evaluated and counts as healthy) without a remediation: it counts
+/// until its request is gone, not only until its Node looks well, or each reboot would let the next one
+/// start (F10).
 ///
-/// - a healthy one without a remediation: it counts until its request is gone, not only until its
-///   Node looks well, or each reboot would let the next one start (F10);
-/// - one that is only coming up, so that a scale-up does not block the remediation of machines that
-///   are really broken (\[Q5\] of machinehealthcheck.md is not copied).
-///
-/// A machine of which nothing is known counts: it is never acted on, but it must not open the gate.
+/// Machines that are starting count, as in Cluster API (\[Q5\] of machinehealthcheck.md): in a mass
+/// failure the replacements that do not come up must close the limit. So do machines of which nothing is
+/// known: they are never acted on, and must not open the gate.
 pub fn counts_against_limit(verdict: &Verdict, request: &RequestView) -> bool {
     let under_remediation = matches!(request, RequestView::Open | RequestView::Deleting);
     match verdict {
         Verdict::Skipped(_) => false,
-        Verdict::Healthy | Verdict::Suspect { starting: true, .. } => under_remediation,
-        Verdict::Suspect {
-            starting: false, ..
-        }
-        | Verdict::Unhealthy { .. }
-        | Verdict::Unknown(_) => true,
+        Verdict::Healthy | Verdict::NotEvaluated(_) => under_remediation,
+        Verdict::Suspect { .. } | Verdict::Unhealthy { .. } | Verdict::Unknown(_) => true,
     }
 }
 
@@ -81,7 +77,7 @@ impl Tally {
         }
         change(&mut self.expected);
         match verdict {
-            Verdict::Healthy => change(&mut self.healthy),
+            Verdict::Healthy | Verdict::NotEvaluated(_) => change(&mut self.healthy),
             Verdict::Unhealthy { .. } => change(&mut self.unhealthy),
             _ => {}
         }

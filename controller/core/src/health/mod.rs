@@ -22,6 +22,7 @@ mod facts;
 mod fleet;
 mod gate;
 mod openshift;
+mod orphan;
 mod overlap;
 mod plan;
 mod rules;
@@ -41,6 +42,7 @@ pub use openshift::{
     judge_openshift, mark_carrier, most_unhealthy, onsets_openshift, openshift_action,
     plan_openshift,
 };
+pub use orphan::{CheckState, Orphan, orphaned};
 pub use overlap::{Claim, acting};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
 pub use rules::{Check, ConditionRule, IntOrPercent, Limit};

@@ -5,6 +5,7 @@ mod conditions;
 mod fleet;
 mod gate;
 mod openshift;
+mod orphan;
 mod overlap;
 mod plan;
 mod props;
@@ -124,6 +125,15 @@ fn mk_starting(name: &str) -> Target {
 fn unreachable() -> NodeView {
     NodeView::Unreachable {
         why: "connection refused".into(),
+        joined: true,
+    }
+}
+
+/// A Machine without a nodeRef, whose workload cluster cannot be queried.
+fn never_seen() -> NodeView {
+    NodeView::Unreachable {
+        why: "connection refused".into(),
+        joined: false,
     }
 }
 

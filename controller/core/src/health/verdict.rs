@@ -87,13 +87,16 @@ pub enum Verdict {
     Skipped(SkipReason),
     /// A Node is there and no rule matches.
     Healthy,
+    /// No rule was applied, and the Node is there. Cluster API counts such a machine as healthy, and
+    /// so does this check; nothing else follows from it.
+    NotEvaluated(UnknownReason),
     /// A rule matches but not for long enough yet, or its Node has not joined yet.
     Suspect {
         /// The earliest time at which the verdict may become Unhealthy.
         until: Timestamp,
         /// What will have made it so.
         causes: Vec<Cause>,
-        /// Only the startup timeout runs: a machine that is still coming up.
+        /// Only the startup timeout runs: a machine that is still starting.
         starting: bool,
     },
     /// To be remediated.
@@ -134,9 +137,10 @@ pub fn verdict(
 /// - A deadline fires at its instant (`<=`), not a second later, and keeps fractions of a second.
 /// - `status.failureReason` and `failureMessage` count, wherever a Machine still carries them, and
 ///   before the state of the cluster is asked, as they did in Cluster API up to v1.10.
-/// - What was not evaluated is [`Verdict::Unknown`], never healthy (\[Q4\] is not copied).
-/// - An unreachable workload cluster hides the Node only: causes and timers that the management
-///   cluster alone shows still count.
+/// - What was not evaluated is counted as Cluster API counts it (\[Q4\]), and is still told apart from
+///   healthy: no request is withdrawn because of it, and no False condition becomes True.
+/// - An unreachable workload cluster hides the Node, and whether there is one: causes and timers that
+///   the management cluster alone shows still count, the startup timeout does not.
 /// - A time that lies ahead is believed, as there, and told of.
 pub fn judge(
     check: &Check,
@@ -163,7 +167,17 @@ pub fn judge(
         });
     }
     if let Some(reason) = not_evaluated(cluster, machine) {
-        return findings.conclude(machine, Verdict::Unknown(reason));
+        // Cluster API reads Nodes only once the control plane is initialized.
+        let counted =
+            matches!(node, NodeView::Present(_)) && cluster.control_plane_initialized.is_some();
+        return findings.conclude(
+            machine,
+            if counted {
+                Verdict::NotEvaluated(reason)
+            } else {
+                Verdict::Unknown(reason)
+            },
+        );
     }
 
     findings.match_rules(
@@ -178,10 +192,10 @@ pub fn judge(
                 .push(Cause::NodeDeleted { name: name.clone() });
             Verdict::Unknown(UnknownReason::NoNode)
         }
-        NodeView::Unreachable { why } => {
+        NodeView::Unreachable { why, joined } if !may_be_starting(cluster, *joined) => {
             Verdict::Unknown(UnknownReason::WorkloadUnreachable { why: why.clone() })
         }
-        NodeView::NotJoined => {
+        NodeView::NotJoined | NodeView::Unreachable { .. } => {
             if let Some(timeout) = check.startup_timeout.filter(|timeout| !timeout.is_zero()) {
                 findings.time(
                     Cause::NodeStartupTimeout { timeout },
@@ -208,6 +222,13 @@ fn not_evaluated(cluster: &ClusterFacts, machine: &MachineFacts) -> Option<Unkno
     } else {
         None
     }
+}
+
+/// Whether the startup timeout runs although the workload cluster cannot be queried: only before its
+/// control plane is initialized, when there is no API yet that could know a Node
+/// (machinehealthcheck.md 2.2, 5). That is how a first control-plane machine that never starts is found.
+pub(super) fn may_be_starting(cluster: &ClusterFacts, joined: bool) -> bool {
+    !joined && cluster.control_plane_initialized.is_none()
 }
 
 /// Since when the startup timeout runs (machinehealthcheck.md 2.3, 5b).

@@ -145,6 +145,7 @@ impl Verdict {
         match self {
             Self::Skipped(_) => "skipped",
             Self::Healthy => "healthy",
+            Self::NotEvaluated(_) => "not_evaluated",
             Self::Suspect { .. } => "suspect",
             Self::Unhealthy { .. } => "unhealthy",
             Self::Unknown(_) => "unknown",
@@ -162,6 +163,7 @@ impl fmt::Display for Verdict {
         match self {
             Self::Skipped(reason) => write!(f, "skipped: {reason}"),
             Self::Healthy => f.write_str("healthy"),
+            Self::NotEvaluated(reason) => write!(f, "not evaluated: {reason}"),
             Self::Suspect { until, causes, .. } => {
                 write!(f, "suspect until {until}: {}", joined(causes))
             }

@@ -88,7 +88,8 @@ pub struct MachineView {
     pub health_check_succeeded: Option<bool>,
     /// `OwnerRemediated` is False in both lists.
     pub owner_remediated_false: bool,
-    /// Paused or to be skipped: its health condition may be out of date.
+    /// No live health check judges it (there is none, or it is paused, or the Machine is paused or to be
+    /// skipped): its health condition may be out of date.
     pub not_checked: bool,
 }
 

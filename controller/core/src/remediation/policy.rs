@@ -156,6 +156,10 @@ impl Default for Policy {
     }
 }
 
+/// How long a health check has to evaluate a Node that is Ready again, before a request that waited is
+/// begun all the same.
+pub(super) const HEALTH_GRACE: Duration = Duration::from_secs(15);
+
 impl Policy {
     /// When the time of the present step is over; `None`: it has none. What follows is the step's to
     /// say; where nothing else may follow, it is called overdue and goes on.
@@ -189,8 +193,8 @@ impl Policy {
             Step::Booting | Step::Restoring => {
                 since(s.on.unwrap_or(s.since), self.boot_timeout).max(s.retry_at)
             }
-            Step::Pending
-            | Step::Holding
+            Step::Pending => s.node_back.and_then(|at| since(at, HEALTH_GRACE)),
+            Step::Holding
             | Step::Fenced
             | Step::Retrying
             | Step::Aborting

@@ -239,6 +239,13 @@ pub struct State {
     /// there before it was asked for. It counts again once it was seen to be gone.
     #[serde(default)]
     pub person_heard: bool,
+    /// The Node was seen not Ready since the request came. If it is Ready before anything was begun, the
+    /// reason for the request may be gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub node_was_down: bool,
+    /// Since when it has been Ready again, before anything was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_back: Option<Timestamp>,
     /// Why it is ended early, or why the attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Because>,
@@ -276,6 +283,8 @@ impl State {
             on: None,
             agent_holds: false,
             person_heard: false,
+            node_was_down: false,
+            node_back: None,
             ending: None,
             attempts: Vec::new(),
         }

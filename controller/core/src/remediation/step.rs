@@ -170,7 +170,7 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
     let cx = Cx { o, policy, now };
     let (mut decision, begins) = match state {
         // Before anything is written it stands where Pending does.
-        None => (cx.begin(), takes_host(&cx.pending(State::new(now)))),
+        None => (cx.begin(), takes_host(&cx.pending(cx.first_state()))),
         Some(state) => {
             let decision = cx.decide(state.clone());
             let begins = Turn::of(Some(state)) == Turn::Ready && takes_host(&decision);
@@ -221,8 +221,13 @@ impl Cx<'_> {
             let s = State::new(self.now);
             return self.leave(s, Because::Withdrawn, Outcome::Withdrawn);
         }
-        let s = State::new(self.now);
-        self.write(s, Because::Started)
+        self.write(self.first_state(), Because::Started)
+    }
+
+    fn first_state(&self) -> State {
+        let mut s = State::new(self.now);
+        s.node_was_down = self.node().is_some_and(|n| !n.ready);
+        s
     }
 
     pub(super) fn write(&self, state: State, because: Because) -> Decision {

@@ -3,6 +3,7 @@
 mod bmc;
 mod booting;
 mod build;
+mod came_back;
 mod chaos;
 mod conflict;
 mod crash;

@@ -219,7 +219,7 @@ pub(super) fn rank(verdict: &str) -> u8 {
         "unhealthy" => 0,
         "suspect" => 1,
         "unknown" => 2,
-        "healthy" => 3,
+        "healthy" | "not_evaluated" => 3,
         _ => 4,
     }
 }
@@ -317,7 +317,7 @@ fn since(
             .and_then(began),
         Verdict::Healthy => written(true),
         Verdict::Unknown(UnknownReason::Deleting) => view.meta.deleted,
-        Verdict::Unknown(_) | Verdict::Skipped(_) => {
+        Verdict::Unknown(_) | Verdict::NotEvaluated(_) | Verdict::Skipped(_) => {
             let waits = matches!(target.node, NodeView::NotJoined);
             waits.then_some(target.machine.created)
         }

@@ -195,6 +195,7 @@ pub(super) fn missing_nodes<'a>(
             missing += 1;
             *node = NodeView::Unreachable {
                 why: format!("Node {name} is not in the files"),
+                joined: true,
             };
         }
     }

@@ -18,7 +18,7 @@ fn check() -> Value {
         "metadata": { "name": "workers", "namespace": "metal3", "uid": "c-1" },
         "spec": {
             "clusterName": "demo",
-            "maxUnhealthy": "40%",
+            "maxUnhealthy": "60%",
             "selector": { "matchLabels": { "pool": "a" } },
             "unhealthyConditions": [{ "type": "Ready", "status": "Unknown", "timeout": "300s" }],
             "remediationTemplate": {
@@ -154,7 +154,7 @@ fn each_machine_has_its_verdict_cause_and_times() {
     let new = row(&e, "e-new");
     assert_eq!(
         (new.verdict, new.until, new.counts),
-        ("suspect", Some(at("2026-08-01T02:15:00Z")), false)
+        ("suspect", Some(at("2026-08-01T02:15:00Z")), true)
     );
 }
 
@@ -164,9 +164,9 @@ fn the_arithmetic_the_action_and_what_comes_next_are_told_in_words() {
     assert!(e.acts && e.limit.allowed, "{e}");
     assert_eq!(
         e.limit.words,
-        "5 machines: 2 healthy, 1 unhealthy, 2 suspect. 2 count against the limit: \
-         a-dead (unhealthy), b-soon (suspect). 1 only coming up, which does not count. \
-         The limit is 40% of 5, rounded down 2. 2 is not more than 2: remediation is allowed; \
+        "5 machines: 2 healthy, 1 unhealthy, 2 suspect. 3 count against the limit: \
+         a-dead (unhealthy), b-soon (suspect), e-new (suspect). \
+         The limit is 60% of 5, rounded down 3. 3 is not more than 3: remediation is allowed; \
          0 more may fail before it stops."
     );
     assert_eq!(e.due, ["creates Metal3Remediation a-dead"]);
@@ -209,7 +209,7 @@ fn a_closed_limit_says_so_and_a_request_under_way_too() {
     assert!(
         e.limit
             .words
-            .ends_with("The limit is 1. 3 is more than 1: remediation is NOT allowed."),
+            .ends_with("The limit is 1. 4 is more than 1: remediation is NOT allowed."),
         "{}",
         e.limit.words
     );

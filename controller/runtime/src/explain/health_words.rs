@@ -69,7 +69,7 @@ pub(super) fn why(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Healthy => String::new(),
         Verdict::Skipped(reason) => reason.to_string(),
-        Verdict::Unknown(reason) => reason.to_string(),
+        Verdict::Unknown(reason) | Verdict::NotEvaluated(reason) => reason.to_string(),
         Verdict::Suspect { causes, .. } | Verdict::Unhealthy { causes } => causes
             .iter()
             .map(ToString::to_string)
@@ -203,19 +203,12 @@ pub(super) fn counted(expected: u32, n: u32, machines: &[MachineExplanation]) ->
             (verdict, _) => format!("{} ({verdict})", m.machine),
         })
         .collect();
-    let starting = machines
-        .iter()
-        .filter(|m| m.verdict == "suspect" && !m.counts)
-        .count();
     let does = if n == 1 { "counts" } else { "count" };
     let _ = write!(text, " {n} {does} against the limit");
     if !counting.is_empty() {
         let _ = write!(text, ": {}", listed(&counting));
     }
     text.push('.');
-    if starting > 0 {
-        let _ = write!(text, " {starting} only coming up, which does not count.");
-    }
     text
 }
 
@@ -228,15 +221,19 @@ fn count(n: u32, what: &str) -> String {
 }
 
 fn buckets(machines: &[MachineExplanation]) -> String {
-    let parts: Vec<String> = ["healthy", "unhealthy", "suspect", "unknown", "skipped"]
+    let labels = [
+        ("healthy", "healthy"),
+        ("not_evaluated", "not evaluated and counted as healthy"),
+        ("unhealthy", "unhealthy"),
+        ("suspect", "suspect"),
+        ("unknown", "unknown"),
+        ("skipped", "skipped and left out"),
+    ];
+    let parts: Vec<String> = labels
         .into_iter()
-        .filter_map(|verdict| {
-            let n = machines.iter().filter(|m| m.verdict == verdict).count();
-            let left_out = match verdict {
-                "skipped" => " and left out",
-                _ => "",
-            };
-            (n > 0).then(|| format!("{n} {verdict}{left_out}"))
+        .filter_map(|(label, words)| {
+            let n = machines.iter().filter(|m| m.verdict == label).count();
+            (n > 0).then(|| format!("{n} {words}"))
         })
         .collect();
     match parts.is_empty() {

@@ -113,7 +113,7 @@ pub(super) fn scene(
     let drain = drain(workload, &place, state.as_ref(), &mut assumed);
     let mut observation = Observation {
         request: request_facts(index, config, id, &view, &place),
-        machine: machine_facts(&place),
+        machine: machine_facts(index, &place),
         host: found,
         conflict: rival(&uid, bmh.as_ref()),
         bmh,

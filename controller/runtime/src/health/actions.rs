@@ -9,7 +9,7 @@ use kube::{
 use rackhand_api::{
     names::{
         CLONED_FROM_GROUPKIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CLUSTER_NAME_LABEL,
-        NODE_ACTION_ANNOTATION, OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION,
+        MADE_BY_ANNOTATION, NODE_ACTION_ANNOTATION, OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION,
         OPENSHIFT_CLONED_FROM_NAME_ANNOTATION, groups, kinds, request_kind,
     },
     views::{MachineView, RemediationTemplateView, TemplateRef, group_of},
@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Context,
     recipe::{Read, Unusable, text},
+    withdrawal::made_by,
 };
 use crate::{
     api::{ApiError, optional},
@@ -47,10 +48,12 @@ pub(super) fn carried_out(kind: &str, api_version: &str) -> Option<Kind> {
         .find(|known| known.kind() == kind && known.group() == group)
 }
 
-/// Makes the request of a Machine, of Cluster API or of OpenShift, as it is known now.
+/// Makes the request of a Machine, of Cluster API or of OpenShift, as it is known now. `maker`: the UID
+/// of the check.
 pub(super) async fn create(
     context: &Context,
     check: &Key,
+    maker: &str,
     machine: &Key,
     known: Option<Entry<MachineView>>,
     uid: &str,
@@ -71,7 +74,7 @@ pub(super) async fn create(
     if view.meta.uid != uid {
         return Err(gone());
     }
-    let body = request_body(&recipe.reference, &recipe.template, view, check);
+    let body = request_body(&recipe.reference, &recipe.template, view, check, maker);
     let requests = api(&context.client, &recipe.resource, &check.namespace);
     let what = format!("{} {}/{}", recipe.kind, check.namespace, machine.name);
     let made = context
@@ -103,6 +106,7 @@ fn request_body(
     template: &RemediationTemplateView,
     machine: &MachineView,
     check: &Key,
+    maker: &str,
 ) -> DynamicObject {
     let of_template = template.meta.annotations.get(NODE_ACTION_ANNOTATION);
     let template = &template.template;
@@ -137,6 +141,10 @@ fn request_body(
     };
     let group = group_of(&reference.api_version);
     annotations.insert(from_name.into(), reference.name.clone().into());
+    annotations.insert(
+        MADE_BY_ANNOTATION.into(),
+        made_by(&check.name, maker).into(),
+    );
     annotations.insert(
         from_kind.into(),
         format!("{}.{group}", reference.kind).into(),
@@ -173,11 +181,22 @@ pub(super) async fn delete(
     request: &Key,
     uid: String,
 ) -> Result<Acted, ApiError> {
-    let kind = reference.request_kind();
+    let (version, kind) = (&reference.api_version, reference.request_kind());
+    delete_of(context, version, kind, request, uid).await
+}
+
+/// The same, of a kind.
+pub(super) async fn delete_of(
+    context: &Context,
+    api_version: &str,
+    kind: &str,
+    request: &Key,
+    uid: String,
+) -> Result<Acted, ApiError> {
     let what = format!("{kind} {request}");
     let Some(resource) = context
         .served
-        .resource_of(&context.client, &reference.api_version, kind)
+        .resource_of(&context.client, api_version, kind)
         .await?
     else {
         return Ok(Acted::Withdrawn);
@@ -200,7 +219,7 @@ pub(super) async fn delete(
                 .map(|answer| answer.left())
         })
         .await;
-    let known = carried_out(kind, &reference.api_version);
+    let known = carried_out(kind, api_version);
     match (optional(deleted), known) {
         // Its remediator holds it.
         (Ok(Some(Some(object))), Some(kind)) => context.index.apply(kind, object),
@@ -267,6 +286,7 @@ mod tests {
             &template,
             &machine(),
             &Key::new("ns", "check"),
+            "cu",
         );
         let body = serde_json::to_value(body).unwrap();
         assert_eq!(
@@ -280,6 +300,7 @@ mod tests {
                     "labels": { "a": "b", "cluster.x-k8s.io/cluster-name": "c1" },
                     "annotations": {
                         "cluster.x-k8s.io/cloned-from-name": "t",
+                        "rackhand.dev/made-by": "MachineHealthCheck/check/cu",
                         "rackhand.dev/node-action": "taint",
                         "cluster.x-k8s.io/cloned-from-groupkind":
                             "Metal3RemediationTemplate.infrastructure.cluster.x-k8s.io",
@@ -303,12 +324,13 @@ mod tests {
         machine.cluster_name = None;
         let template = template(&json!({ "spec": {} }));
         let key = Key::new("ns", "check");
-        let body = request_body(&reference(), &template, &machine, &key);
+        let body = request_body(&reference(), &template, &machine, &key, "cu");
         let metadata = serde_json::to_value(&body.metadata).unwrap();
         assert_eq!(
             metadata["annotations"],
             json!({
                 "machine.openshift.io/cloned-from-name": "t",
+                "rackhand.dev/made-by": "MachineHealthCheck/check/cu",
                 "rackhand.dev/node-action": "taint",
                 "machine.openshift.io/cloned-from-groupkind":
                     "Metal3RemediationTemplate.infrastructure.cluster.x-k8s.io",
@@ -334,6 +356,7 @@ mod tests {
             &template,
             &machine(),
             &Key::new("ns", "check"),
+            "cu",
         );
         let types = body.types.unwrap();
         assert_eq!(

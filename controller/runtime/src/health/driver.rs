@@ -7,6 +7,7 @@
 mod carry;
 mod share;
 mod touch;
+mod withdraw;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -28,6 +29,7 @@ use super::{
     recipe::Unusable,
     shared::Shared,
     watched::Watched,
+    withdrawal::Made,
 };
 use crate::{index::Inbox, object::Key};
 use carry::{Done, UnderWay};
@@ -64,6 +66,9 @@ pub(super) struct Driver {
     others: Arc<Others>,
     /// Checks that wait until the requests of their kind are known.
     waiting: BTreeMap<Key, OtherKind>,
+    /// Requests that are being withdrawn, by UID, and when to look at one again.
+    withdrawing: BTreeSet<String>,
+    withdraw_again: BTreeSet<(Instant, Made)>,
     watching: BTreeMap<OtherKind, CancellationToken>,
     watches: JoinSet<()>,
     news: mpsc::UnboundedSender<News>,
@@ -94,6 +99,8 @@ impl Driver {
             shared: Shared::default(),
             others: Arc::default(),
             waiting: BTreeMap::new(),
+            withdrawing: BTreeSet::new(),
+            withdraw_again: BTreeSet::new(),
             watching: BTreeMap::new(),
             watches: JoinSet::new(),
             news: mpsc::unbounded_channel().0,
@@ -108,6 +115,7 @@ impl Driver {
         for (key, _) in self.context.index.checks() {
             self.refresh(&key);
         }
+        self.examine_requests(|_| true);
         loop {
             self.dispatch();
             let next = self.next();
@@ -153,6 +161,7 @@ impl Driver {
             deadline,
             self.statuses.first().map(|(at, _)| *at),
             self.looks.first().map(|(at, _)| *at),
+            self.withdraw_again.first().map(|(at, _)| *at),
             self.queue.next_retry(),
         ]
         .into_iter()
@@ -193,6 +202,7 @@ impl Driver {
                 self.refresh(&key);
             }
         }
+        self.withdraw_due(now);
         for item in self.queue.due(now) {
             self.held.remove(&item);
             self.creating.remove(&item);

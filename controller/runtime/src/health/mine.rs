@@ -97,8 +97,7 @@ impl Mine {
     /// Whether our evaluation of it is paused. Beside the controller of its project, its pause is
     /// what keeps *that* one off, and does not count for us.
     pub(crate) fn paused(&self, check: &Meta) -> bool {
-        check.has_annotation(PAUSED_ANNOTATION)
-            || (check.has_annotation(CAPI_PAUSED_ANNOTATION) && !Self::beside(check))
+        paused(check)
     }
 
     /// Whether the controller of its project is kept off this check by its pause. It still says so
@@ -106,6 +105,12 @@ impl Mine {
     pub(crate) fn beside(check: &Meta) -> bool {
         check.has_annotation(CAPI_PAUSED_ANNOTATION) && check.is_annotated_true(EVALUATE_ANNOTATION)
     }
+}
+
+/// See [`Mine::paused`].
+pub(super) fn paused(check: &Meta) -> bool {
+    check.has_annotation(PAUSED_ANNOTATION)
+        || (check.has_annotation(CAPI_PAUSED_ANNOTATION) && !Mine::beside(check))
 }
 
 /// Whether a CRD is the one that we ship.

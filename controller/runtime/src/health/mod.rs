@@ -25,6 +25,7 @@ mod status;
 #[cfg(test)]
 mod table;
 mod watched;
+mod withdrawal;
 
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ pub(crate) use openshift::{
 };
 pub(crate) use seen::{Seen, cluster_facts, is_of, rules};
 pub(crate) use shared::told as acting_words;
+pub(crate) use withdrawal::is_judged;
 
 use crate::{
     events::Events,

@@ -17,11 +17,11 @@ use kube::{
     runtime::watcher::Event,
 };
 use parking_lot::RwLock;
-use rackhand_api::views::TemplateRef;
+use rackhand_api::{names::MADE_BY_ANNOTATION, views::TemplateRef};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Context;
+use super::{Context, withdrawal::Made};
 use crate::{
     object::Key,
     watch::{events, pause},
@@ -47,6 +47,8 @@ pub(super) struct Seen {
     /// Kind, name and UID of its owners.
     pub(super) owners: Vec<(String, String, String)>,
     pub(super) deleting: bool,
+    /// Which check made it, as its annotation says.
+    pub(super) made_by: Option<String>,
 }
 
 /// What has changed.
@@ -82,6 +84,17 @@ impl OtherKind {
     }
 }
 
+// === impl Seen ===
+
+impl Seen {
+    /// `None`: no check made it, or it is being deleted already.
+    pub(super) fn made(&self, kind: &OtherKind, key: &Key) -> Option<Made> {
+        let made_by = self.made_by.as_ref().filter(|_| !self.deleting)?;
+        let (version, kind) = (&kind.api_version, &kind.kind);
+        Made::of(version, kind, key.clone(), &self.uid, made_by)
+    }
+}
+
 // === impl Others ===
 
 impl Others {
@@ -92,6 +105,16 @@ impl Others {
 
     pub(super) fn get(&self, kind: &OtherKind, key: &Key) -> Option<Seen> {
         self.known.read().get(kind)?.requests.get(key).cloned()
+    }
+
+    /// Those that a check made and nobody deletes yet.
+    pub(super) fn made(&self) -> Vec<Made> {
+        let known = self.known.read();
+        let all = known
+            .iter()
+            .flat_map(|(kind, known)| known.requests.iter().map(move |seen| (kind, seen)));
+        all.filter_map(|(kind, (key, seen))| seen.made(kind, key))
+            .collect()
     }
 
     /// Takes in a version of a request; `None`: it is gone. Returns whether that is news.
@@ -201,6 +224,10 @@ fn seen(object: &Meta) -> (Key, Seen) {
             .map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone()))
             .collect(),
         deleting: meta.deletion_timestamp.is_some(),
+        made_by: meta
+            .annotations
+            .as_ref()
+            .and_then(|a| a.get(MADE_BY_ANNOTATION).cloned()),
     };
     (key, seen)
 }

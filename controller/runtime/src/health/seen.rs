@@ -107,12 +107,15 @@ impl Seen {
 
     /// The Node of a Machine.
     pub(super) fn node(&self, name: Option<&str>) -> NodeView {
+        if let Some(why) = &self.down {
+            return NodeView::Unreachable {
+                why: why.clone(),
+                joined: name.is_some(),
+            };
+        }
         let Some(name) = name else {
             return NodeView::NotJoined;
         };
-        if let Some(why) = &self.down {
-            return NodeView::Unreachable { why: why.clone() };
-        }
         match self.nodes.iter().find(|node| node.name_any() == name) {
             Some(node) => NodeView::Present(node_facts(node)),
             None => NodeView::Missing {

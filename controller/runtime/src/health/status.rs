@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use rackhand_api::{
     names::{CLUSTER_NAME_LABEL, conditions::REMEDIATION_ALLOWED, kinds},
-    views::{ClusterView, MachineHealthCheckView, Shape},
+    views::{ClusterView, MachineHealthCheckView, Meta, Shape},
 };
 use rackhand_core::health::Gate;
 use serde_json::{Value, json};
@@ -139,7 +139,7 @@ pub(super) async fn check_status(
             .events
             .send(object, true, "RemediationRestricted", message);
     }
-    belongs(context, &latest, view, &cluster).await
+    belongs(context, &latest, &cluster).await
 }
 
 /// The counts; `None`: they stand there already.
@@ -176,16 +176,24 @@ fn counts(view: &MachineHealthCheckView, summary: &Summary) -> Option<Value> {
     Some(counts)
 }
 
+fn is_tied(check: &Meta, cluster: &ClusterView) -> bool {
+    check.labels.get(CLUSTER_NAME_LABEL) == Some(&cluster.meta.name)
+        && check.owners.iter().any(|o| o.uid == cluster.meta.uid)
+}
+
+/// The Cluster that a check names, whether or not the rest of the check can be read.
+pub(super) fn cluster_name(check: &DynamicObject) -> Option<&str> {
+    let name = check.data.pointer("/spec/clusterName")?.as_str()?;
+    (!name.is_empty()).then_some(name)
+}
+
 /// Label and ownerReference that tie a check to its Cluster.
 async fn belongs(
     context: &Context,
     object: &DynamicObject,
-    view: &MachineHealthCheckView,
     cluster: &ClusterView,
 ) -> Result<(), ApiError> {
-    let labelled = view.meta.labels.get(CLUSTER_NAME_LABEL) == Some(&cluster.meta.name);
-    let owned = view.meta.owners.iter().any(|o| o.uid == cluster.meta.uid);
-    if labelled && owned {
+    if is_tied(&Meta::of(object), cluster) {
         return Ok(());
     }
     let mut owners = object.metadata.owner_references.clone().unwrap_or_default();
@@ -229,7 +237,8 @@ async fn belongs(
     }
 }
 
-/// A check that cannot be evaluated says so on itself, and the others go on.
+/// A check that cannot be evaluated reports that on itself, and is tied to its Cluster all the same: it
+/// is deleted and moved with the Cluster (machinehealthcheck.md 2.2, 4).
 pub(super) async fn report_invalid(
     context: &Context,
     object: &DynamicObject,
@@ -261,22 +270,24 @@ pub(super) async fn report_invalid(
         &[],
         Timestamp::now(),
     );
-    let Some(body) = body else { return Ok(()) };
-    context.events.send(object, true, reason, message);
-    match patch_status(
-        context,
-        Lane::Words,
-        Kind::MachineHealthCheck,
-        &Key::of(object),
-        body,
-    )
-    .await
-    {
-        Ok(object) => {
-            context.index.apply(Kind::MachineHealthCheck, object);
-            Ok(())
+    let key = Key::of(object);
+    let mut latest = object.clone();
+    if let Some(body) = body {
+        context.events.send(object, true, reason, message);
+        match patch_status(context, Lane::Words, Kind::MachineHealthCheck, &key, body).await {
+            Ok(object) => {
+                let index = &context.index;
+                index.apply(Kind::MachineHealthCheck, object.clone());
+                latest = object;
+            }
+            // Changed meanwhile: the watch brings it back here.
+            Err(error) if error.is_conflict() || error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
         }
-        Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
-        Err(error) => Err(error),
+    }
+    let cluster = cluster_name(&latest).map(|name| Key::new(&key.namespace, name));
+    match cluster.and_then(|cluster| context.index.cluster(&cluster)?.view.ok()) {
+        Some(cluster) => belongs(context, &latest, &cluster).await,
+        None => Ok(()),
     }
 }

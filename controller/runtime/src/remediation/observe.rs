@@ -30,6 +30,7 @@ use crate::{
     api::{call, optional, words},
     cluster::node_facts,
     config::Config,
+    health::is_judged,
     index::{Connection, Index},
     object::{Key, Served, api},
 };
@@ -147,7 +148,7 @@ impl Engine {
         );
         let mut observation = Observation {
             request: request_facts(&self.context.index, config, &self.id, &view, &place),
-            machine: machine_facts(&place),
+            machine: machine_facts(&self.context.index, &place),
             host,
             conflict: rival(&self.uid, bmh.as_ref()),
             bmh,
@@ -340,12 +341,15 @@ pub(crate) fn wanted_node_action(
     node_action(asked, version)
 }
 
-/// The Machine's word, where there is a Machine. A request by Node hears the Node's only.
-pub(crate) fn machine_facts(place: &Place) -> Option<MachineFacts> {
+/// The conditions of the Machine, where there is one. For a request by Node only the Node's count, and
+/// where no live check judges the Machine, too: nobody would take a False back.
+pub(crate) fn machine_facts(index: &Index, place: &Place) -> Option<MachineFacts> {
     match place.machine() {
         Some(_) if place.openshift.is_some() => Some(MachineFacts::not_asked()),
         Some(machine) => Some(MachineFacts {
-            not_checked: place.by_node || machine_view_facts(machine).not_checked,
+            not_checked: place.by_node
+                || machine_view_facts(machine).not_checked
+                || !is_judged(index, machine),
             ..machine_view_facts(machine)
         }),
         None if place.by_node => Some(MachineFacts::not_asked()),

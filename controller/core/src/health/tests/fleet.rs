@@ -85,10 +85,11 @@ impl World {
     fn plan(&self) -> Plan {
         let seen = |target: &Target| {
             let mut target = target.clone();
-            if let Some(why) = &self.unreachable
-                && target.node != NodeView::NotJoined
-            {
-                target.node = NodeView::Unreachable { why: why.clone() };
+            if let Some(why) = &self.unreachable {
+                target.node = NodeView::Unreachable {
+                    why: why.clone(),
+                    joined: target.node != NodeView::NotJoined,
+                };
             }
             target
         };

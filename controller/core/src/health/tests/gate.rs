@@ -219,16 +219,56 @@ fn f10_a_limit_of_zero_or_less_only_observes() {
 }
 
 #[test]
-fn q5_machines_that_come_up_do_not_block_the_remediation_of_broken_ones() {
+fn q5_f10_machines_that_are_starting_close_the_limit_as_in_cluster_api() {
     let mut fleet: Vec<_> = (0..8).map(|i| mk_starting(&format!("new-{i}"))).collect();
     fleet.extend([mk_healthy("old-0"), mk_unhealthy("old-1")]);
-    let check = Check {
-        limit: percent(20),
-        ..mk_check()
+    let of = |limit| {
+        let check = Check {
+            limit,
+            ..mk_check()
+        };
+        plan(&check, &mk_cluster(), &fleet, at(300))
     };
-    let plan = plan(&check, &mk_cluster(), &fleet, at(300));
-    assert_eq!((plan.gate.open, plan.gate.not_healthy), (true, 1));
-    assert_eq!(plan.actions, [create("old-1")]);
+    let closed = of(percent(80));
+    assert_eq!(
+        (
+            closed.gate.open,
+            closed.gate.not_healthy,
+            closed.status.healthy
+        ),
+        (false, 9, 1)
+    );
+    assert_eq!(closed.actions, []);
+    assert!(
+        closed.gate.message.contains("not healthy: new-0"),
+        "they are named"
+    );
+    let open = of(percent(90));
+    assert_eq!((open.gate.open, open.gate.remediations_allowed), (true, 0));
+    assert_eq!(open.actions, [create("old-1")]);
+}
+
+#[test]
+fn q4_machines_of_a_cluster_whose_infrastructure_is_not_ready_are_counted_as_in_cluster_api() {
+    let cluster = ClusterFacts {
+        infrastructure_ready: None,
+        ..mk_cluster()
+    };
+    let mut new = mk_healthy("new");
+    new.machine.health_condition = None;
+    let mut marked = with_request(mk_unhealthy("marked"), RequestView::Open);
+    marked.machine.health_condition = Some(false);
+    let fleet = [mk_unhealthy("a"), new, marked, mk_starting("none")];
+    let plan = plan(&mk_check(), &cluster, &fleet, at(300));
+    assert_eq!((plan.status.expected, plan.status.healthy), (4, 3));
+    assert_eq!(
+        plan.gate.not_healthy, 2,
+        "the one without a Node, and the one under remediation"
+    );
+    assert_eq!(plan.actions, [], "nothing is created, nothing withdrawn");
+    let written: Vec<&str> = plan.conditions.keys().map(String::as_str).collect();
+    assert_eq!(written, ["new"], "a False stays until the cause is gone");
+    assert!(plan.conditions["new"].succeeded);
 }
 
 #[test]

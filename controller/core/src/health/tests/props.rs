@@ -85,6 +85,7 @@ pub(super) fn any_node() -> impl Strategy<Value = NodeView> {
         2 => Just(NodeView::NotJoined),
         1 => Just(NodeView::Missing { name: "node".into() }),
         1 => Just(unreachable()),
+        1 => Just(never_seen()),
         6 => any_conditions().prop_map(|conditions| {
             NodeView::Present(NodeFacts { name: "node".into(), conditions })
         }),

@@ -223,7 +223,7 @@ fn a_failed_machine_is_unhealthy_whatever_the_cluster_is_like() {
 }
 
 #[test]
-fn q4_what_was_not_evaluated_is_unknown_and_never_healthy() {
+fn q4_what_was_not_evaluated_is_neither_healthy_nor_unhealthy() {
     let (check, node) = (mk_check(), mk_node("True", at(0)));
     let no_control_plane = ClusterFacts {
         control_plane_initialized: None,
@@ -245,8 +245,10 @@ fn q4_what_was_not_evaluated_is_unknown_and_never_healthy() {
     );
     assert_eq!(of(&no_control_plane, &control_plane), Verdict::Healthy);
     for machine in [&worker, &control_plane] {
-        let reason = unknown(of(&no_infrastructure, machine));
-        assert_eq!(reason, UnknownReason::InfrastructureNotReady);
+        assert_eq!(
+            of(&no_infrastructure, machine),
+            Verdict::NotEvaluated(UnknownReason::InfrastructureNotReady)
+        );
     }
 }
 
@@ -259,12 +261,15 @@ fn the_node_is_not_asked_for_before_the_cluster_is_ready() {
     let missing = NodeView::Missing {
         name: "node".into(),
     };
-    for node in [missing, NodeView::NotJoined, mk_node("False", at(0))] {
+    let unknown = Verdict::Unknown(UnknownReason::InfrastructureNotReady);
+    let counted = Verdict::NotEvaluated(UnknownReason::InfrastructureNotReady);
+    for (node, verdict) in [
+        (missing, &unknown),
+        (NodeView::NotJoined, &unknown),
+        (mk_node("False", at(0)), &counted),
+    ] {
         let judgement = judge(&mk_check(), &cluster, &mk_machine("m"), &node, at(9999));
-        assert_eq!(
-            unknown(judgement.verdict),
-            UnknownReason::InfrastructureNotReady
-        );
+        assert_eq!(judgement.verdict, *verdict);
         assert_eq!(judgement.changes_at, None);
     }
 }
@@ -317,6 +322,40 @@ fn a_machine_without_a_node_is_starting_until_its_timeout() {
     );
     let then = judged(&check, &machine, &NodeView::NotJoined, at(600));
     assert_eq!(failing(&then), ["node_startup_timeout"]);
+}
+
+#[test]
+fn a_machine_without_a_node_is_not_late_while_its_workload_cluster_cannot_be_queried() {
+    let mut control_plane = mk_machine("cp");
+    control_plane.control_plane = true;
+    for machine in [mk_machine("w"), control_plane] {
+        let judgement = judge(
+            &mk_check(),
+            &mk_cluster(),
+            &machine,
+            &never_seen(),
+            at(99_999),
+        );
+        let why = "connection refused".into();
+        assert_eq!(
+            unknown(judgement.verdict),
+            UnknownReason::WorkloadUnreachable { why }
+        );
+        assert_eq!(judgement.changes_at, None);
+    }
+}
+
+#[test]
+fn a_control_plane_machine_is_late_before_there_is_a_workload_cluster_to_query() {
+    let cluster = ClusterFacts {
+        control_plane_initialized: None,
+        ..mk_cluster()
+    };
+    let mut machine = mk_machine("cp");
+    machine.control_plane = true;
+    let of = |node: &NodeView| verdict(&mk_check(), &cluster, &machine, node, at(600));
+    assert_eq!(failing(&of(&never_seen())), ["node_startup_timeout"]);
+    assert!(matches!(of(&unreachable()), Verdict::Unknown(_)));
 }
 
 #[test]

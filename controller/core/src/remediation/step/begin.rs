@@ -1,13 +1,21 @@
 //! From the request to a host that is held: nothing is switched here.
 
 use super::{
-    super::{Because, HostView, Mode, NodeGone, NodeMark, State, Step, WorkloadView},
-    Command, Cx, Decision, Outcome,
+    super::{
+        Because, HostView, Mode, NodeGone, NodeMark, State, Step, WorkloadView,
+        policy::HEALTH_GRACE,
+    },
+    Command, Cx, Decision, Next, Outcome, after,
 };
 
 impl Cx<'_> {
     /// Everything that must hold before anything is touched (A1).
-    pub(super) fn pending(&self, mut s: State) -> Decision {
+    pub(super) fn pending(&self, s: State) -> Decision {
+        let d = self.pending_next(s);
+        self.keep_node_down(d)
+    }
+
+    fn pending_next(&self, mut s: State) -> Decision {
         let o = self.o;
         match self.withdrawn() {
             Some(why @ Because::Withdrawn) if s.step == Step::Pending => {
@@ -19,6 +27,12 @@ impl Cx<'_> {
         if s.step == Step::Retrying && self.recovered() {
             s.record_attempt(Because::Recovered, self.now);
             return self.to(s, Step::Succeeded, Because::Recovered);
+        }
+        if s.step == Step::Pending
+            && !o.request.paused
+            && let Some(d) = self.node_came_back(&s)
+        {
+            return d;
         }
         if let Some(d) = self.no_node(&s) {
             return d;
@@ -40,6 +54,46 @@ impl Cx<'_> {
         s.host = Some(host);
         self.mark_node(&mut s);
         self.to(s, Step::Holding, Because::Started)
+    }
+
+    /// F11: a request may wait for long, and its Node may come back by itself or through another
+    /// remediation of the same host. A Node that was Ready all the time is cycled as asked: somebody wants
+    /// that for another reason.
+    fn node_came_back(&self, s: &State) -> Option<Decision> {
+        let ready = self.node().is_some_and(|n| n.ready);
+        if !ready || !s.node_was_down {
+            return None;
+        }
+        let mut s = s.clone();
+        if self.recovered() {
+            return Some(self.to(s, Step::Succeeded, Because::Recovered));
+        }
+        // Its health check still reports it as unhealthy, perhaps only because it has not evaluated the
+        // Node yet. If it has another cause, that remains.
+        let Some(since) = s.node_back else {
+            s.node_back = Some(self.now);
+            return Some(self.quiet_write(s, Because::WaitingForHealth));
+        };
+        let until = after(since, HEALTH_GRACE);
+        if self.now < until {
+            return Some(self.wait(s, Because::WaitingForHealth, until));
+        }
+        s.node_was_down = false;
+        s.node_back = None;
+        Some(self.quiet_write(s, Because::Working))
+    }
+
+    /// What a request that waits keeps of its Node, see [`Self::node_came_back`].
+    fn keep_node_down(&self, d: Decision) -> Decision {
+        let down = self.node().is_some_and(|n| !n.ready);
+        let known = d.state.node_was_down && d.state.node_back.is_none();
+        if !down || known || !matches!(d.next, Next::Wait(_)) || d.state.step != Step::Pending {
+            return d;
+        }
+        let mut s = d.state;
+        s.node_was_down = true;
+        s.node_back = None;
+        self.quiet_write(s, d.because)
     }
 
     /// The Node is gone before anything was done: there may be nothing to do.

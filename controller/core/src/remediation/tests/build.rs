@@ -160,6 +160,7 @@ pub(super) fn policy(o: &mut Observation) -> &mut Policy {
 pub(super) fn mk_state(step: Step) -> State {
     let mut s = State::new(at(0));
     s.step = step;
+    s.node_was_down = true;
     if step == Step::Pending {
         return s;
     }

@@ -224,7 +224,13 @@ fn f6_a_decision_says_that_it_begins_unless_it_has_begun_or_something_is_in_its_
     (n.ready, n.ready_unknown) = (true, false);
     o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
     assert!(!begins(&o, Some(&mk_state(Step::Retrying))));
-    assert!(begins(&o, Some(&mk_state(Step::Pending))));
+    // F11: before the first one too, unless it was Ready all the time.
+    assert!(!begins(&o, Some(&mk_state(Step::Pending))));
+    let ready = State {
+        node_was_down: false,
+        ..mk_state(Step::Pending)
+    };
+    assert!(begins(&o, Some(&ready)));
 }
 
 #[test]

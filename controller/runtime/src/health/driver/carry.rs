@@ -17,6 +17,7 @@ use crate::{
         queue::Item,
         recipe::{self, Read, Unusable},
         status::{check_status, report_invalid},
+        withdrawal::Made,
     },
     object::Key,
 };
@@ -33,6 +34,7 @@ pub(super) enum UnderWay {
     Recipe(Key),
     Status(Key),
     Report(Key),
+    Withdrawal(Made),
 }
 
 /// What a task came to.
@@ -42,6 +44,7 @@ pub(super) enum Done {
     Recipe(Key, Result<Read, ApiError>),
     Status(Key, Result<(), ApiError>),
     Report(Key, Result<(), ApiError>),
+    Withdrawn(Made, Result<bool, ApiError>),
 }
 
 impl Driver {
@@ -52,7 +55,11 @@ impl Driver {
         }
     }
 
-    fn spawn(&mut self, what: UnderWay, task: impl Future<Output = Done> + Send + 'static) {
+    pub(super) fn spawn(
+        &mut self,
+        what: UnderWay,
+        task: impl Future<Output = Done> + Send + 'static,
+    ) {
         let id = self.tasks.spawn(task).id();
         self.under_way.insert(id, what);
     }
@@ -161,10 +168,12 @@ impl Driver {
             .set_request(&item.machine, RequestView::Open, now);
         self.queue.begin(item.clone());
         let check = item.check.clone();
+        let maker = watched.spec.view.meta.uid.clone();
         self.spawn(UnderWay::Machine(item.clone()), async move {
             let key = item.key();
             let known = context.index.machine(&key);
-            let made = actions::create(&context, &item.check, &key, known, &uid, read).await;
+            let check = &item.check;
+            let made = actions::create(&context, check, &maker, &key, known, &uid, read).await;
             Done::Acted(item, made)
         });
         self.settle(&check);
@@ -203,6 +212,7 @@ impl Driver {
                 );
                 self.status_written(&check, whole.is_ok(), now);
             }
+            Done::Withdrawn(made, result) => self.withdrawn(made, &result, now),
             Done::Report(check, result) => {
                 if let Err(error) = result {
                     tracing::warn!(%check, %error, "a health check was not told what is wrong with it; trying again");
@@ -221,6 +231,7 @@ impl Driver {
             UnderWay::Recipe(check) => self.recipe(&check, Err(why()), now),
             UnderWay::Status(check) => self.status_written(&check, false, now),
             UnderWay::Report(check) => self.look_again(&check, now + LOOK_AGAIN),
+            UnderWay::Withdrawal(made) => self.withdrawn(made, &Err(why()), now),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The driver against an API server of a few lines: what is asked of it, how often, and in what
 //! order.
 
+mod orphans;
 mod shared;
 mod upstream;
 
@@ -46,6 +47,13 @@ struct Told {
     said: BTreeMap<String, Value>,
     /// Checks beside the first, and Machines that are not as the others.
     others: BTreeMap<String, Value>,
+    /// Metadata of checks, as they were written last.
+    metadata: BTreeMap<String, Value>,
+    /// Checks that are deleted, and requests that were.
+    gone: Vec<String>,
+    deleted: Vec<String>,
+    /// Objects that were read one by one.
+    read: Vec<String>,
     templates: u32,
     /// How many more tries fail for this one.
     failing: Option<(String, u32)>,
@@ -156,6 +164,36 @@ impl Server {
                 body["status"].as_object().cloned(),
             ) {
                 status.extend(new);
+            }
+            return (StatusCode::OK, object);
+        }
+        if *method == Method::DELETE {
+            told.deleted.push(last);
+            return (
+                StatusCode::OK,
+                json!({ "kind": "Status", "status": "Success" }),
+            );
+        }
+        if *method == Method::GET && told.gone.contains(&last) {
+            return failure(StatusCode::NOT_FOUND);
+        }
+        for (resource, object) in [
+            ("/machinehealthchecks/", check(&told.limit, 1)),
+            ("/machines/", machine(&last, 1)),
+        ] {
+            if *method == Method::GET && path.contains(resource) {
+                told.read.push(path.to_owned());
+                return (
+                    StatusCode::OK,
+                    told.others.get(&last).cloned().unwrap_or(object),
+                );
+            }
+        }
+        if *method == Method::PATCH && path.contains("/machinehealthchecks/") {
+            told.metadata.insert(last.clone(), body["metadata"].clone());
+            let mut object = told.others.get(&last).cloned().unwrap_or_default();
+            for (field, value) in body["metadata"].as_object().into_iter().flatten() {
+                object["metadata"][field] = value.clone();
             }
             return (StatusCode::OK, object);
         }

@@ -16,6 +16,7 @@ use crate::{
         others::{News, OtherKind},
         queue::Item,
         source::Source,
+        status::cluster_name,
         watched::{Spec, Unread, Watched},
     },
     index::Change,
@@ -42,9 +43,13 @@ impl Driver {
                         self.refresh(&check);
                     }
                 }
-                Change::Object(Kind::Machine, key) => self.machine_touched(&key),
+                Change::Object(Kind::Machine, key) => {
+                    self.machine_touched(&key);
+                    self.examine_machine(&key);
+                }
                 Change::Object(kind, key) if Kind::REQUESTS.contains(&kind) => {
                     self.request_touched(&Source::Index(kind), &key);
+                    self.examine_machine(&key);
                 }
                 Change::Node(cluster, node) => self.node_touched(&cluster, &node),
                 Change::Object(..) | Change::Workload(_) | Change::Agent => {}
@@ -164,10 +169,10 @@ impl Driver {
         if entry.is_some() {
             self.look_again(key, Instant::now() + LOOK);
         }
-        let named = entry
-            .and_then(|e| e.view.ok())
-            .and_then(|v| v.cluster_name.clone())
-            .map(|name| Key::new(&key.namespace, name));
+        let named = entry.and_then(|e| {
+            let name = cluster_name(&e.object)?;
+            Some(Key::new(&key.namespace, name))
+        });
         self.rename(key, named);
         match spec {
             Ok(spec) => self.watch(key, spec),
@@ -177,6 +182,8 @@ impl Driver {
                 self.report(key, reason, message);
             }
         }
+        // Before the watch of its kind of requests ends.
+        self.examine_requests(|made| made.check() == *key);
         self.tend_watches();
     }
 
@@ -313,6 +320,10 @@ impl Driver {
         match news {
             News::Changed(kind, key) => {
                 self.request_touched(&Source::Other(kind.clone()), key);
+                let seen = self.others.get(kind, key);
+                if let Some(made) = seen.and_then(|seen| seen.made(kind, key)) {
+                    self.examine(made);
+                }
             }
             News::Synced(kind) => {
                 let waiting = self.waiting.iter().filter(|(_, k)| *k == kind);

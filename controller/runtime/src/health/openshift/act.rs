@@ -110,7 +110,8 @@ impl Job {
         };
         let read = recipe::read(context, &check.namespace, template).await?;
         let known = context.index.openshift_machine(key);
-        let acted = actions::create(context, check, key, known, uid, read).await?;
+        let maker = &self.view.meta.uid;
+        let acted = actions::create(context, check, maker, key, known, uid, read).await?;
         Ok(match acted {
             Acted::NotRequested(unusable) => Outcome::NotRequested(unusable),
             _ => Outcome::Done,

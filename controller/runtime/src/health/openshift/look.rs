@@ -285,8 +285,11 @@ pub(super) fn machine(view: &MachineView) -> OpenShiftMachine {
 
 fn node(index: &Index, view: &MachineView, away: Option<&str>) -> NodeView {
     match (away, &view.node_name) {
-        (Some(why), Some(_)) => NodeView::Unreachable { why: why.into() },
-        (_, name) => facts::node(index, &Key::local(), name.as_deref()),
+        (Some(why), name) => NodeView::Unreachable {
+            why: why.into(),
+            joined: name.is_some(),
+        },
+        (None, name) => facts::node(index, &Key::local(), name.as_deref()),
     }
 }
 

@@ -143,6 +143,29 @@ async fn bad_objects_are_told_of_and_hold_up_nobody() {
 }
 
 #[tokio::test]
+async fn a_check_whose_limit_does_not_read_belongs_to_its_cluster_all_the_same() {
+    let world = World::start(1, "100%").await;
+    healthy(&world, 1).await;
+    tell(&world, "backwards", |object| {
+        object["metadata"]["creationTimestamp"] = "2026-02-01T00:00:00Z".into();
+        object["metadata"]["ownerReferences"] = json!([]);
+        object["spec"]["remediation"]["triggerIf"] = json!({ "unhealthyInRange": "[3-1]" });
+    });
+    let owned = |told: &Told| {
+        let owner = &told.metadata.get("backwards")?["ownerReferences"][0];
+        (owner["kind"] == "Cluster" && owner["uid"] == "cluster").then_some(())
+    };
+    world
+        .until("its ownerReference", |told| owned(told).is_some())
+        .await;
+    let told = world.server.0.lock();
+    assert_eq!(
+        said(&told, "backwards", "RemediationAllowed")["reason"],
+        "InvalidSpec"
+    );
+}
+
+#[tokio::test]
 async fn a_condition_from_the_future_is_said_on_its_check_until_it_is_mended() {
     let world = World::start(3, "100%").await;
     healthy(&world, 3).await;

@@ -1,0 +1,75 @@
+//! F11: requests of a check that does not stand behind them any more.
+
+use super::*;
+
+/// A world in which one machine has failed and has its request.
+async fn requested() -> World {
+    let world = World::start(2, "100%").await;
+    let all = |told: &Told| told.written.len() == 3;
+    world.until("all are told healthy", all).await;
+    world.fail(0);
+    let made = |told: &Told| told.made == [name(0)];
+    world.until("its request", made).await;
+    world
+}
+
+/// Changes the check at the API server and in the index.
+fn change(world: &World, change: impl FnOnce(&mut Value)) {
+    let mut object = check("100%", 1_000_000);
+    change(&mut object);
+    let mut told = world.server.0.lock();
+    told.others.insert("check".into(), object.clone());
+    told.version = told.version.max(1_000_000);
+    drop(told);
+    let object = serde_json::from_value(object).unwrap();
+    world.index.apply(Kind::MachineHealthCheck, object);
+}
+
+async fn withdrawn(world: &World, why: &str) {
+    let deleted = |told: &Told| told.deleted == [name(0)];
+    world.until(why, deleted).await;
+    let said = |told: &Told| told.events.iter().any(|e| e == "RemediationWithdrawn");
+    world.until("the Event", said).await;
+}
+
+#[tokio::test]
+async fn f11_the_requests_of_a_deleted_check_are_withdrawn() {
+    let world = requested().await;
+    world.server.0.lock().gone.push("check".into());
+    let key = Key::new("ns", "check");
+    world.index.delete(Kind::MachineHealthCheck, &key);
+    withdrawn(&world, "deleted").await;
+}
+
+#[tokio::test]
+async fn f12_a_check_that_only_the_index_lacks_keeps_its_requests() {
+    let world = requested().await;
+    let key = Key::new("ns", "check");
+    world.index.delete(Kind::MachineHealthCheck, &key);
+    let object = serde_json::from_value(check("100%", 1_000_000)).unwrap();
+    let reads = |told: &Told| told.read.iter().any(|path| path.ends_with("/check"));
+    world.until("the check is read", reads).await;
+    world.index.apply(Kind::MachineHealthCheck, object);
+    world.fail(1);
+    let both = |told: &Told| told.made.len() == 2;
+    world.until("it goes on", both).await;
+    assert_eq!(world.server.0.lock().deleted, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn f11_the_requests_of_a_check_that_is_paused_away_are_withdrawn() {
+    let world = requested().await;
+    change(&world, |check| {
+        check["metadata"]["annotations"] = json!({ "cluster.x-k8s.io/paused": "" });
+    });
+    withdrawn(&world, "paused").await;
+}
+
+#[tokio::test]
+async fn f11_the_requests_of_a_check_that_is_narrowed_are_withdrawn() {
+    let world = requested().await;
+    change(&world, |check| {
+        check["spec"]["selector"]["matchLabels"]["zone"] = "a".into();
+    });
+    withdrawn(&world, "narrowed").await;
+}
