@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::class::Class;
 use super::facts::{NodeFacts, Request, RequestId};
+use super::lease::HeldLease;
 use super::memory::{Flag, Memory, Phase, Tried};
 use super::quorum::ControlPlane;
 use super::rules::{Check, Step};
@@ -30,6 +31,8 @@ pub enum Action {
         control_plane: bool,
         /// For how long the Lease is taken.
         lease: Duration,
+        /// Nothing was tried yet for this failure: the Lease is acquired anew, even where it is ours.
+        anew: bool,
         /// It is the first one of a Node of the control plane: OpenShift's guard of etcd has a say.
         asks_guard: bool,
     },
@@ -131,8 +134,9 @@ pub struct Outside {
     pub elsewhere: BTreeMap<String, String>,
     /// Nodes for which nothing is made before then: why.
     pub blocked: BTreeMap<String, (Timestamp, String)>,
-    /// When the Lease of a Node was renewed for this check; absent: nobody knows.
-    pub leases: BTreeMap<String, Timestamp>,
+    /// The Leases of Nodes, as they read now, whoever holds them; absent: there is none, or it is not
+    /// known.
+    pub leases: BTreeMap<String, HeldLease>,
 }
 
 /// What a check does now.

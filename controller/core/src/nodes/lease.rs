@@ -13,6 +13,8 @@ use super::class::later;
 pub struct HeldLease {
     /// `spec.holderIdentity`.
     pub holder: Option<String>,
+    /// `spec.acquireTime`.
+    pub acquired: Option<Timestamp>,
     /// `spec.renewTime`.
     pub renewed: Option<Timestamp>,
     /// `spec.leaseDurationSeconds`.
@@ -38,6 +40,34 @@ pub enum LeaseStep {
         /// Who.
         holder: String,
     },
+}
+
+/// The holder identity of a check.
+pub fn lease_holder(check: &str) -> String {
+    format!("NodeHealthCheck-{check}")
+}
+
+// === impl HeldLease ===
+
+impl HeldLease {
+    pub(super) fn is_held_by(&self, who: &str) -> bool {
+        self.holder.as_deref() == Some(who)
+    }
+
+    /// When it has to be looked at again: to be renewed where it is held by `me` for `lasts`, taken over
+    /// where its holder's time is over. `None`: now. A time in the future counts for nothing.
+    pub(super) fn due(&self, me: &str, lasts: Duration, now: Timestamp) -> Option<Timestamp> {
+        let renewed = self.renewed.filter(|at| *at <= now)?;
+        let due = if self.is_held_by(me) {
+            later(renewed, self.duration.min(lasts) / 2)
+        } else if let LeaseStep::Taken { .. } = lease_step(Some(self), me, now) {
+            // Its last moment counts.
+            later(renewed, self.duration + Duration::from_millis(1))
+        } else {
+            return None;
+        };
+        (now < due).then_some(due)
+    }
 }
 
 /// Decides. A Lease whose renewal lies in the future says nothing.

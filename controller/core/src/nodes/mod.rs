@@ -33,7 +33,7 @@ pub use class::{Cause, Class, Onset, classify, onsets};
 pub use decide::{Action, Disabled, Event, Finished, Outside, Plan};
 pub use facts::{Exclusion, NodeFacts, Request, RequestId};
 pub use fleet::Fleet;
-pub use lease::{HeldLease, LeaseStep, lease_step};
+pub use lease::{HeldLease, LeaseStep, lease_holder, lease_step};
 pub use memory::{Entry, Flag, Memory, Phase, Tried};
 pub use openshift::{Beside, MachineCheck, beside, unsupported};
 pub use plan::plan;

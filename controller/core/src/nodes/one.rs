@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::class::{Cause, later};
 use super::decide::{Action, Decision, Event, Look};
 use super::facts::{Exclusion, NodeFacts, Request};
+use super::lease::lease_holder;
 use super::memory::Tried;
 use super::rules::{CLASSIC, Delay, Step};
 
@@ -209,10 +210,13 @@ impl Decision<'_> {
             if request.deleting {
                 return;
             }
+            let overdue = self.lease_overdue(name, &step);
             let until = match step.timeout {
-                Some(timeout) => later(request.created, timeout),
-                // Three times what its Lease was taken for (nodehealthcheck.md 2, overdue lease).
-                None => later(request.created, CLASSIC * 3),
+                Some(timeout) => {
+                    let own = later(request.created, timeout);
+                    overdue.map_or(own, |overdue| overdue.min(own))
+                }
+                None => overdue.unwrap_or_else(|| later(request.created, CLASSIC * 3)),
             };
             let failed = step.timeout.is_some() && request.succeeded == Some(false);
             if self.now <= until && !failed {
@@ -231,6 +235,11 @@ impl Decision<'_> {
         let why = format!("no template is left for Node {name}");
         self.plan.skipped.insert(name.clone(), why.clone());
         self.say(Event::warning("NoTemplateLeft", why));
+    }
+
+    fn nothing_tried(&self, node: &str) -> bool {
+        let entry = self.plan.memory.nodes.get(node);
+        entry.is_none_or(|entry| entry.tried.is_empty())
     }
 
     fn timed_out(&self, node: &str, step: &Step) -> bool {
@@ -278,18 +287,30 @@ impl Decision<'_> {
 
     fn renew(&mut self, node: &str, step: &Step) {
         let lease = lease(step);
-        let due = self
-            .outside
-            .leases
-            .get(node)
-            .map(|renewed| later(*renewed, lease / 2));
-        match due.filter(|due| self.now < *due) {
+        let me = lease_holder(&self.check.name);
+        let held = self.outside.leases.get(node);
+        match held.and_then(|held| held.due(&me, lease, self.now)) {
             Some(due) => self.wake(due),
             None => self.plan.actions.push(Action::RenewLease {
                 node: node.to_owned(),
                 lease,
             }),
         }
+    }
+
+    /// When the remediation of a step is overdue by the Lease of its Node: three times its own time, and
+    /// that of the steps before it, after the Lease was acquired (nodehealthcheck.md 2, overdue lease).
+    fn lease_overdue(&self, node: &str, step: &Step) -> Option<Timestamp> {
+        let me = lease_holder(&self.check.name);
+        let held = self.outside.leases.get(node)?;
+        let acquired = held.acquired.filter(|at| *at <= self.now)?;
+        let steps = self.check.steps.iter();
+        let earlier: Duration = steps
+            .take_while(|earlier| *earlier != step)
+            .map(Step::lasts)
+            .sum();
+        held.is_held_by(&me)
+            .then(|| later(acquired, step.lasts() * 3 + earlier))
     }
 
     fn begin(&mut self, node: &NodeFacts, look: &Look<'_>, step: &Step) {
@@ -349,6 +370,7 @@ impl Decision<'_> {
             step: step.clone(),
             control_plane: node.control_plane,
             lease: lease(step),
+            anew: look.requests.is_empty() && self.nothing_tried(name),
             asks_guard: first,
         });
     }

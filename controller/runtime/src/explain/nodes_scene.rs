@@ -22,7 +22,7 @@ use crate::{
     config::HealthChecks,
     health::is_of,
     nodes::{
-        Fact, KnownNode, NODE_CHECK_CRD, OpenShift, WireNode, held, holder, lease_name, memory_of,
+        Fact, KnownNode, NODE_CHECK_CRD, OpenShift, WireNode, held, lease_name, memory_of,
         misnamed, name_of, not_found, request_of, rules_of, template, templates_of, usable,
     },
     object::Key,
@@ -231,7 +231,7 @@ fn leases(
     now: Timestamp,
     outside: &mut Outside,
 ) {
-    let me = holder(&rules.name);
+    let me = rackhand_core::nodes::lease_holder(&rules.name);
     for object in around.of("coordination.k8s.io", "Lease") {
         if object.namespace().as_deref() != Some(MEDIK8S_LEASE_NAMESPACE) {
             continue;
@@ -249,7 +249,7 @@ fn leases(
             continue;
         };
         if lease.holder.as_deref() == Some(&me) {
-            outside.leases.insert(node.clone(), renewed);
+            outside.leases.insert(node.clone(), lease);
             continue;
         }
         let step = rackhand_core::nodes::lease_step(Some(&lease), &me, now);

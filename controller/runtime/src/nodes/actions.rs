@@ -17,10 +17,16 @@ use rackhand_api::{
     },
     views::NodeTemplateRef,
 };
-use rackhand_core::nodes::{Action, Check, Disabled, RequestId, Step};
+use rackhand_core::nodes::{Action, Check, Disabled, HeldLease, RequestId, Step};
 use serde_json::{Value, json};
 
-use super::{Context, leases::NodeLease, rules::template, templates, watches::objects};
+use super::{
+    Context,
+    leases::{NodeLease, Taken, held},
+    rules::template,
+    templates,
+    watches::objects,
+};
 use crate::{
     api::{ApiError, call, optional},
     object::{Key, Kind},
@@ -50,8 +56,8 @@ pub(super) struct Outcome {
     pub(super) gone: Vec<RequestId>,
     /// One was made.
     pub(super) created: Option<RequestId>,
-    /// The Lease is ours since now.
-    pub(super) leased: bool,
+    /// The Lease of the Node as it reads now; `Some(None)`: it is gone.
+    pub(super) lease: Option<Option<HeldLease>>,
     /// Why nothing was made, and when to try again.
     pub(super) refused: Option<(Duration, String)>,
     /// Its templates cannot be used any more.
@@ -80,6 +86,25 @@ impl Errand {
         }
     }
 
+    /// Takes or renews the Lease. Returns who else holds it, if somebody does.
+    async fn take_lease(
+        &self,
+        lasts: Duration,
+        anew: bool,
+        outcome: &mut Outcome,
+    ) -> Result<Option<String>, ApiError> {
+        match self.lease().take(lasts, anew).await? {
+            Taken::Ours(lease) => {
+                outcome.lease = Some(Some(held(&lease)));
+                Ok(None)
+            }
+            Taken::Refused(holder, lease) => {
+                outcome.lease = lease.map(|lease| Some(held(&lease)));
+                Ok(Some(holder))
+            }
+        }
+    }
+
     /// Carries them out in their order; the first that fails ends it.
     pub(super) async fn run(&self, actions: Vec<Action>) -> (Outcome, Result<(), ApiError>) {
         let mut outcome = Outcome::default();
@@ -97,6 +122,7 @@ impl Errand {
                 step,
                 control_plane,
                 lease,
+                anew,
                 asks_guard,
                 ..
             } => {
@@ -104,7 +130,8 @@ impl Errand {
                     outcome.refused = Some((GUARDED, why));
                     return Ok(());
                 }
-                self.create(&step, control_plane, lease, outcome).await
+                self.create(&step, control_plane, (lease, anew), outcome)
+                    .await
             }
             Action::Delete { request, uid, .. } => self.delete(request, uid, outcome).await,
             Action::Delay { request, since, .. } => {
@@ -125,10 +152,13 @@ impl Errand {
             }
             Action::RenewLease { lease, .. } => {
                 // Whoever took it over meanwhile keeps it; ours runs on until it is taken away.
-                outcome.leased = true;
-                self.lease().take(lease).await.map(drop)
+                self.take_lease(lease, false, outcome).await.map(drop)
             }
-            Action::ReleaseLease { .. } => self.lease().release().await,
+            Action::ReleaseLease { .. } => {
+                self.lease().release().await?;
+                outcome.lease = Some(None);
+                Ok(())
+            }
             Action::Unconfirm { .. } => self.unconfirm().await,
         }
     }
@@ -169,7 +199,7 @@ impl Errand {
         &self,
         step: &Step,
         control_plane: bool,
-        lease: Duration,
+        (lease, anew): (Duration, bool),
         outcome: &mut Outcome,
     ) -> Result<(), ApiError> {
         let of = &step.template;
@@ -185,11 +215,10 @@ impl Errand {
                 }
             };
         let machine = self.machine_owner(&of.namespace).await?;
-        if let Some(holder) = self.lease().take(lease).await? {
+        if let Some(holder) = self.take_lease(lease, anew, outcome).await? {
             outcome.refused = Some((LEASED, format!("its Lease is held by {holder}")));
             return Ok(());
         }
-        outcome.leased = true;
         let body = recipe.remediation(&self.check, of, &self.node, control_plane, machine);
         let name = body.metadata.name.clone().unwrap_or_default();
         let what = format!("{} {}/{name}", of.request_kind, of.namespace);
@@ -212,7 +241,7 @@ impl Errand {
             Err(error) if matches!(error.label(), "invalid" | "forbidden" | "not_found") => {
                 outcome.refused = Some((REFUSED, error.to_string()));
                 self.lease().release().await?;
-                outcome.leased = false;
+                outcome.lease = Some(None);
             }
             Err(error) => return Err(error),
         }

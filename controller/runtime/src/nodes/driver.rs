@@ -15,12 +15,15 @@ use std::{
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use rackhand_api::views::{LabelSelector, NodeTemplateRef};
-use rackhand_core::nodes::{Action, Check, Disabled, Fleet, Memory, Outside, Request, RequestId};
+use rackhand_core::nodes::{
+    Action, Check, Disabled, Fleet, HeldLease, Memory, Outside, Request, RequestId,
+};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Context,
+    leases::lease_name,
     openshift::OpenShift,
     seen::KnownNode,
     status,
@@ -48,8 +51,9 @@ struct Watched {
     /// Whether its templates can be used; `None`: nobody has looked yet.
     disabled: Option<Option<Disabled>>,
     looking: bool,
+    /// A template changed while the templates were being read.
+    look_again: bool,
     blocked: BTreeMap<String, (Timestamp, String)>,
-    leases: BTreeMap<String, Timestamp>,
     armed: Option<Timestamp>,
     writing: bool,
     not_before: Instant,
@@ -84,6 +88,10 @@ pub(super) struct Driver {
     openshift: OpenShift,
     requests: BTreeMap<RequestId, (Request, Option<u64>)>,
     kinds: BTreeMap<Requests, KindWatch>,
+    /// Leases of Nodes by their names, as they read now.
+    leases: BTreeMap<String, HeldLease>,
+    /// Kinds of templates that are watched.
+    templates: BTreeMap<Requests, CancellationToken>,
     /// Nodes whose remediation is being made: for which check.
     creating: BTreeMap<String, String>,
     busy: BTreeSet<Item>,
@@ -118,6 +126,8 @@ impl Driver {
             openshift: OpenShift::default(),
             requests: BTreeMap::new(),
             kinds: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            templates: BTreeMap::new(),
             creating: BTreeMap::new(),
             busy: BTreeSet::new(),
             held: BTreeSet::new(),
@@ -231,8 +241,18 @@ impl Driver {
                 .map(|(node, check)| (node.clone(), check.clone()))
                 .collect(),
             blocked: watched.blocked.clone(),
-            leases: watched.leases.clone(),
+            leases: self.leases_of(watched),
         }
+    }
+
+    /// The Leases of the Nodes for which a check has something in hand.
+    fn leases_of(&self, watched: &Watched) -> BTreeMap<String, HeldLease> {
+        let nodes = watched.memory.nodes.keys();
+        let held = |node: &String| {
+            let lease = self.leases.get(&lease_name(node))?;
+            Some((node.clone(), lease.clone()))
+        };
+        nodes.filter_map(held).collect()
     }
 
     /// Whether everything is known that a decision needs.
@@ -290,9 +310,6 @@ impl Driver {
             let events = &self.context.events;
             events.send(&watched.object, event.warning, event.reason, &message);
         }
-        watched
-            .leases
-            .retain(|node, _| plan.memory.nodes.contains_key(node));
         watched.memory = plan.memory;
         if !watched.writing && status::differs(&watched.object, &watched.memory) {
             let at = watched.not_before;

@@ -14,7 +14,7 @@ use kube::{
     api::{DeleteParams, PostParams, Preconditions},
 };
 use rackhand_api::names::MEDIK8S_LEASE_NAMESPACE;
-use rackhand_core::nodes::{HeldLease, LeaseStep, lease_step};
+use rackhand_core::nodes::{HeldLease, LeaseStep, lease_holder, lease_step};
 
 use super::Context;
 use crate::api::{ApiError, call, optional};
@@ -27,12 +27,21 @@ pub(super) struct NodeLease<'a> {
     pub(super) check: &'a str,
 }
 
+/// What came of taking it.
+pub(super) enum Taken {
+    /// It is ours, and reads so now.
+    Ours(Lease),
+    /// Somebody else holds it: who, and how it reads where that is known.
+    Refused(String, Option<Lease>),
+}
+
 /// What it says.
 pub(crate) fn held(lease: &Lease) -> HeldLease {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds;
     HeldLease {
         holder: spec.holder_identity,
+        acquired: spec.acquire_time.map(|t| t.0),
         renewed: spec.renew_time.map(|t| t.0),
         duration: Duration::from_secs(seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0)),
         transitions: spec.lease_transitions.unwrap_or(0),
@@ -42,11 +51,6 @@ pub(crate) fn held(lease: &Lease) -> HeldLease {
 /// The Lease of a Node.
 pub(crate) fn lease_name(node: &str) -> String {
     format!("node-{}", node.to_lowercase())
-}
-
-/// Under what name a check holds it.
-pub(crate) fn holder(check: &str) -> String {
-    format!("NodeHealthCheck-{check}")
 }
 
 // === impl NodeLease ===
@@ -61,15 +65,15 @@ impl NodeLease<'_> {
     }
 
     fn holder(&self) -> String {
-        holder(self.check)
+        lease_holder(self.check)
     }
 
     fn what(&self) -> String {
         format!("Lease {MEDIK8S_LEASE_NAMESPACE}/{}", self.name())
     }
 
-    /// Takes or renews it. Returns who else holds it, if somebody does.
-    pub(super) async fn take(&self, lasts: Duration) -> Result<Option<String>, ApiError> {
+    /// Takes or renews it; `anew`: its acquireTime begins now, even where it is ours already.
+    pub(super) async fn take(&self, lasts: Duration, anew: bool) -> Result<Taken, ApiError> {
         let now = Timestamp::now();
         let (name, me) = (self.name(), self.holder());
         let found = optional(call(self.what(), self.api().get(&name)).await)?;
@@ -79,7 +83,10 @@ impl NodeLease<'_> {
             .and_then(|l| l.spec.clone())
             .unwrap_or_default();
         match step {
-            LeaseStep::Taken { holder } => return Ok(Some(holder)),
+            LeaseStep::Taken { holder } => return Ok(Taken::Refused(holder, found)),
+            LeaseStep::Renew if anew => {
+                spec = self.fresh(&me, spec.lease_transitions.unwrap_or(0), now);
+            }
             LeaseStep::Renew => {}
             LeaseStep::Create => spec = self.fresh(&me, 0, now),
             LeaseStep::Take { transitions } => spec = self.fresh(&me, transitions, now),
@@ -115,9 +122,11 @@ impl NodeLease<'_> {
             writer.write("node_lease", self.what(), create).await
         };
         match written {
-            Ok(_) => Ok(None),
-            // Somebody was quicker.
-            Err(error) if error.is_conflict() => Ok(Some("somebody who was quicker".to_owned())),
+            Ok(lease) => Ok(Taken::Ours(lease)),
+            Err(error) if error.is_conflict() => {
+                let who = "somebody who was quicker".to_owned();
+                Ok(Taken::Refused(who, None))
+            }
             Err(error) if error.is_not_found() => Err(ApiError::other(
                 self.what(),
                 "the namespace is missing; apply deploy/kustomize/node-health-checks",

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use leases::{held, holder, lease_name};
+pub(crate) use leases::{held, lease_name};
 pub(crate) use metrics::NodeMetrics;
 pub(crate) use openshift::{Fact, OpenShift};
 pub(crate) use rules::{

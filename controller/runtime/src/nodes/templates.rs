@@ -154,8 +154,15 @@ pub(crate) fn usable(
     let what = name_of(reference);
     let body = found.data.pointer("/spec/template").cloned();
     let Some(Value::Object(body)) = body else {
-        return Err(invalid(format!("{what} has no spec.template")));
+        return Err(invalid(format!(
+            "{what} has no spec.template that is an object"
+        )));
     };
+    if body.get("spec").is_some_and(|spec| !spec.is_object()) {
+        return Err(invalid(format!(
+            "spec.template.spec of {what} is not an object"
+        )));
+    }
     let several = Meta::of(found).has_annotation(MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION);
     let shared = check.shares_a_kind(&template(reference));
     // Ours are told apart by the Node's annotation, whatever they are called.
@@ -168,6 +175,18 @@ pub(crate) fn usable(
         )));
     }
     Ok((body, several || shared))
+}
+
+/// The spec that remediations get from a `spec.template`: its inner `spec` or, where it has none, itself.
+fn spec_of(body: &Map<String, Value>) -> Option<Value> {
+    if let Some(spec) = body.get("spec") {
+        return Some(spec.clone());
+    }
+    let mut rest = body.clone();
+    for field in ["apiVersion", "kind", "metadata"] {
+        rest.remove(field);
+    }
+    (!rest.is_empty()).then_some(Value::Object(rest))
 }
 
 /// FNV-1a: the name of a remediation must be the same after a restart.
@@ -229,8 +248,8 @@ impl Recipe {
             "ownerReferences": owners,
         });
         let mut data = Map::new();
-        if let Some(spec) = self.body.get("spec") {
-            data.insert("spec".to_owned(), spec.clone());
+        if let Some(spec) = spec_of(&self.body) {
+            data.insert("spec".to_owned(), spec);
         }
         DynamicObject {
             types: Some(TypeMeta {
@@ -320,6 +339,44 @@ mod tests {
                 "spec": { "how": "well" },
             })
         );
+    }
+
+    #[test]
+    fn a_template_without_an_inner_spec_is_the_spec_itself() {
+        let made = |template: Value| {
+            let recipe = Recipe {
+                body: template.as_object().unwrap().clone(),
+                ..recipe(false)
+            };
+            let made = recipe.remediation(&check(), &of(), "n1", false, None);
+            serde_json::to_value(made).unwrap()
+        };
+        let bare = made(json!({ "size": 42, "metadata": { "labels": { "a": "b" } } }));
+        assert_eq!(bare["spec"], json!({ "size": 42 }));
+        assert_eq!(bare["metadata"]["labels"]["a"], "b");
+        assert_eq!(made(json!({ "spec": {}, "size": 42 }))["spec"], json!({}));
+        assert_eq!(made(json!({})).get("spec"), None);
+    }
+
+    #[test]
+    fn a_template_of_the_wrong_shape_is_invalid() {
+        let usable = |template: Value| {
+            let object = json!({ "metadata": { "name": "t" }, "spec": { "template": template } });
+            let object: DynamicObject = serde_json::from_value(object).unwrap();
+            let reference = NodeTemplateRef {
+                api_version: "x.y/v1".into(),
+                kind: "XRemediationTemplate".into(),
+                namespace: "ns".into(),
+                name: "t".into(),
+            };
+            usable(&check(), &reference, &object)
+        };
+        for wrong in [json!("x"), json!([]), json!(null), json!({ "spec": "x" })] {
+            let why = usable(wrong.clone()).unwrap_err();
+            assert_eq!(why.reason, "RemediationTemplateInvalid", "{wrong}");
+        }
+        assert!(usable(json!({ "size": 42 })).is_ok());
+        assert!(usable(json!({})).is_ok());
     }
 
     #[test]

@@ -6,17 +6,20 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, pin_mut};
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api, Resource,
     api::DynamicObject,
     runtime::watcher::{self, Event},
 };
-use rackhand_api::names::{groups, kinds};
+use rackhand_api::names::{MEDIK8S_LEASE_NAMESPACE, groups, kinds};
+use rackhand_core::nodes::HeldLease;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Context,
+    leases::held,
     openshift::Fact,
     seen::{KnownNode, WireNode},
 };
@@ -51,6 +54,12 @@ pub(super) enum News {
     Request(Box<DynamicObject>),
     RequestGone(Requests, Key),
     RequestList(Requests, BTreeSet<Key>),
+    /// A template of this kind has come, changed or gone.
+    Template(Requests),
+    /// The Lease of a Node, by its name.
+    Lease(String, HeldLease),
+    LeaseGone(String),
+    Leases(BTreeSet<Key>),
     Fact(Fact, Box<DynamicObject>),
     FactGone(Fact, Key),
     Facts(Fact, BTreeSet<Key>),
@@ -154,6 +163,70 @@ pub(super) async fn nodes(context: Arc<Context>, news: Sender, cancel: Cancellat
             News::Nodes,
         )
         .await;
+        if pause(&cancel, RETRY).await {
+            return;
+        }
+    }
+}
+
+/// Every Lease of a Node, until `cancel`: a Lease may be changed by whoever shares it.
+pub(super) async fn leases(context: Arc<Context>, news: Sender, cancel: CancellationToken) {
+    while !cancel.is_cancelled() {
+        let objects: Api<Lease> = Api::namespaced(context.client.clone(), MEDIK8S_LEASE_NAMESPACE);
+        let put = |lease: Lease| {
+            let name = lease.metadata.name.clone().unwrap_or_default();
+            News::Lease(name, held(&lease))
+        };
+        let gone = |key: Key| News::LeaseGone(key.name);
+        follow(
+            events(objects),
+            "Lease",
+            &cancel,
+            &news,
+            put,
+            gone,
+            News::Leases,
+        )
+        .await;
+        if pause(&cancel, RETRY).await {
+            return;
+        }
+    }
+}
+
+/// That templates of a kind change, until `cancel`.
+pub(super) async fn templates(
+    context: Arc<Context>,
+    of: Requests,
+    news: Sender,
+    cancel: CancellationToken,
+) {
+    loop {
+        match context
+            .served
+            .resource_of(&context.client, &of.api_version, &of.kind)
+            .await
+        {
+            Ok(Some(resource)) => {
+                let objects: Api<Slim> = match of.namespace.as_str() {
+                    "" => Api::all_with(context.client.clone(), &resource),
+                    namespace => Api::namespaced_with(context.client.clone(), namespace, &resource),
+                };
+                let changed = || News::Template(of.clone());
+                follow(
+                    events(objects),
+                    &of.kind,
+                    &cancel,
+                    &news,
+                    |_| changed(),
+                    |_| changed(),
+                    |_| changed(),
+                )
+                .await;
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "cannot ask for the kind"),
+        }
         if pause(&cancel, RETRY).await {
             return;
         }

@@ -4,7 +4,7 @@ fn scene(delay: Delay) -> Scene {
     let mut scene = Scene::new(Check { delay, ..check() }, vec![good("x"), bad("n")]);
     scene.look(at(301));
     scene.requests.push(request("n", "t", at(301)));
-    scene.outside.leases.insert("n".into(), at(301));
+    scene.outside.leases.insert("n".into(), renewed(at(301)));
     *scene.node("n") = good("n");
     scene
 }

@@ -105,7 +105,7 @@ fn outsides() -> impl Strategy<Value = Outside> {
                     .into_iter()
                     .collect(),
                 blocked: BTreeMap::new(),
-                leases: BTreeMap::from([(leased, at(10))]),
+                leases: BTreeMap::from([(leased, renewed(at(10)))]),
             },
         )
 }

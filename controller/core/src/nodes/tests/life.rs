@@ -24,7 +24,7 @@ fn unhealthy_a_remediation_is_made_healthy_it_goes() {
     assert!(created(&scene.look(at(302))).is_empty());
     scene.outside.creating.clear();
     scene.requests.push(request("b", "t", at(302)));
-    scene.outside.leases.insert("b".into(), at(302));
+    scene.outside.leases.insert("b".into(), renewed(at(302)));
     let there = scene.look(at(303));
     assert!(there.actions.is_empty() && there.events.is_empty());
     assert_eq!(there.memory.phase, Some(Phase::Remediating));

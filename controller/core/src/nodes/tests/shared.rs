@@ -143,7 +143,7 @@ fn the_lease_is_renewed_at_half_its_time() {
         std::slice::from_ref(&renewal),
         "nobody knows when"
     );
-    scene.outside.leases.insert("n".into(), at(302));
+    scene.outside.leases.insert("n".into(), renewed(at(302)));
     let plan = scene.look(at(303));
     assert!(plan.actions.is_empty());
     assert_eq!(plan.wake_at, Some(at(302 + 330)));

@@ -17,6 +17,7 @@ use crate::{
     nodes::{
         NODE_CHECK_CRD,
         actions::{Errand, Outcome},
+        leases::lease_name,
         seen::KnownNode,
         status, templates,
     },
@@ -203,6 +204,10 @@ impl Driver {
             return;
         };
         watched.looking = false;
+        if std::mem::take(&mut watched.look_again) {
+            self.look_at_templates(name);
+            return;
+        }
         let after = match found {
             Ok(disabled) => {
                 let after = if disabled.is_some() {
@@ -240,15 +245,17 @@ impl Driver {
         for id in &outcome.gone {
             self.drop_request(id);
         }
+        match outcome.lease {
+            Some(Some(lease)) => drop(self.leases.insert(lease_name(node), lease)),
+            Some(None) => drop(self.leases.remove(&lease_name(node))),
+            None => {}
+        }
         if self.creating.get(node) == Some(check) {
             self.creating.remove(node);
             // Others may have waited for it.
             self.dirty.extend(self.watched.keys().cloned());
         }
         if let Some(watched) = self.watched.get_mut(check) {
-            if outcome.leased {
-                watched.leases.insert(node.clone(), Timestamp::now());
-            }
             if let Some((after, why)) = outcome.refused {
                 let after = SignedDuration::try_from(after).unwrap_or_default();
                 let until = Timestamp::now().checked_add(after);

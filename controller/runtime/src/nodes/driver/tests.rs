@@ -540,6 +540,84 @@ async fn templates_and_openshift_disable_and_enable_again() {
     assert_eq!(rig.server.created(), 1);
 }
 
+/// The status of `Disabled`, and its reason.
+fn disabled(rig: &Rig) -> (Value, Value) {
+    let status = rig.server.0.lock().statuses.last().cloned().unwrap();
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let found = conditions.find(|c| c["type"] == "Disabled");
+    let found = found.cloned().unwrap_or_default();
+    (found["status"].clone(), found["reason"].clone())
+}
+
+#[tokio::test]
+async fn a_template_that_goes_bad_while_remediating_disables_and_touches_nothing() {
+    let mut rig = Rig::with_check(&[("b", "False")]).await;
+    rig.settle().await;
+    assert_eq!(rig.server.created(), 1);
+    let at = format!("{TEMPLATES}t");
+    let good = rig.server.0.lock().objects[&at].clone();
+    let mut odd = good.clone();
+    odd["spec"]["template"] = json!("not an object");
+    let of = Requests {
+        api_version: "x.y/v1".into(),
+        kind: "XRemediationTemplate".into(),
+        namespace: "ns".into(),
+    };
+    for (template, reason) in [
+        (Some(odd), "RemediationTemplateInvalid"),
+        (None, "RemediationTemplateNotFound"),
+    ] {
+        let writes = rig.server.0.lock().writes.len();
+        {
+            let mut told = rig.server.0.lock();
+            match template {
+                Some(template) => told.objects.insert(at.clone(), template),
+                None => told.objects.remove(&at),
+            };
+        }
+        rig.driver.hear(News::Template(of.clone()));
+        rig.settle().await;
+        assert_eq!(disabled(&rig), (json!("True"), json!(reason)));
+        let told = rig.server.0.lock();
+        assert_eq!(told.writes.len(), writes, "{:?}", told.writes);
+        let status = told.statuses.last().unwrap();
+        assert!(status["unhealthyNodes"][0]["remediations"][0].is_object());
+        assert_eq!(status["phase"], "Disabled");
+    }
+    // Recovered meanwhile: its remediation stays until the check is enabled again.
+    rig.put_node("b", "True");
+    rig.settle().await;
+    assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b")), 0);
+    rig.server.0.lock().objects.insert(at, good);
+    rig.driver.hear(News::Template(of));
+    rig.settle().await;
+    assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b")), 1);
+}
+
+#[tokio::test]
+async fn a_lease_that_somebody_changed_is_renewed_by_what_it_says() {
+    let mut rig = Rig::with_check(&[("b", "False")]).await;
+    rig.settle().await;
+    let put = format!("PUT {LEASES}/node-b");
+    assert_eq!(rig.server.count(&put), 0);
+    let at = format!("{LEASES}/node-b");
+    let mut lease = rig.server.0.lock().objects[&at].clone();
+    let old = "2026-01-01T00:00:00.000000Z";
+    lease["spec"]["renewTime"] = old.into();
+    rig.server
+        .0
+        .lock()
+        .objects
+        .insert(at.clone(), lease.clone());
+    let read = serde_json::from_value(lease).unwrap();
+    let held = super::super::leases::held(&read);
+    rig.driver.hear(News::Lease("node-b".into(), held));
+    rig.settle().await;
+    assert_eq!(rig.server.count(&put), 1, "once");
+    let renewed = rig.server.0.lock().objects[&at]["spec"]["renewTime"].clone();
+    assert_ne!(renewed, old);
+}
+
 #[tokio::test]
 async fn a_new_driver_goes_on_from_what_the_status_and_the_objects_say() {
     let mut rig = Rig::new(&[("b", "False")]).await;

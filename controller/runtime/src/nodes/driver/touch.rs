@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use rackhand_api::{
-    names::DRY_RUN_ANNOTATION,
+    names::{DRY_RUN_ANNOTATION, MEDIK8S_LEASE_NAMESPACE},
     views::{NodeHealthCheckView, NodeTemplateRef},
 };
 use rackhand_core::nodes::{Check, Fleet, Memory, RequestId};
@@ -18,6 +18,7 @@ use super::{Driver, KindWatch, Timer, Watched};
 use crate::{
     health::evaluates,
     nodes::{
+        leases::lease_name,
         openshift::{Fact, OpenShift},
         rules, seen,
         seen::KnownNode,
@@ -34,6 +35,15 @@ pub(super) fn requests_of(template: &NodeTemplateRef) -> Requests {
     Requests {
         api_version: template.api_version.clone(),
         kind: template.request_kind().to_owned(),
+        namespace: template.namespace.clone(),
+    }
+}
+
+/// The kind of a template, where it is.
+fn templates_of(template: &NodeTemplateRef) -> Requests {
+    Requests {
+        api_version: template.api_version.clone(),
+        kind: template.kind.clone(),
         namespace: template.namespace.clone(),
     }
 }
@@ -89,9 +99,54 @@ impl Driver {
             News::Request(object) => self.put_request(&object),
             News::RequestGone(of, key) => self.drop_request(&id(&of, key)),
             News::RequestList(of, keys) => self.requests_listed(&of, &keys),
+            News::Lease(name, lease) => {
+                if self.leases.get(&name) != Some(&lease) {
+                    self.leases.insert(name.clone(), lease);
+                    self.lease_changed(&name);
+                }
+            }
+            News::LeaseGone(name) => {
+                if self.leases.remove(&name).is_some() {
+                    self.lease_changed(&name);
+                }
+            }
+            News::Leases(keys) => {
+                let gone = |name: &&String| {
+                    !keys.contains(&Key::new(MEDIK8S_LEASE_NAMESPACE, name.as_str()))
+                };
+                let gone: Vec<String> = self.leases.keys().filter(gone).cloned().collect();
+                for name in gone {
+                    self.leases.remove(&name);
+                    self.lease_changed(&name);
+                }
+            }
+            News::Template(of) => self.template_changed(&of),
             News::Fact(fact, object) => self.learn(|known| known.put(fact, *object)),
             News::FactGone(fact, key) => self.learn(|known| known.remove(fact, key)),
             News::Facts(fact, keys) => self.learn(|known| known.listed(fact, &keys)),
+        }
+    }
+
+    /// The checks that have something in hand for the Node of a Lease look at it.
+    fn lease_changed(&mut self, lease: &str) {
+        for (name, watched) in &self.watched {
+            let mut nodes = watched.memory.nodes.keys();
+            if nodes.any(|node| lease_name(node) == lease) {
+                self.dirty.insert(name.clone());
+            }
+        }
+    }
+
+    /// A template of a kind has come, changed or gone.
+    fn template_changed(&mut self, of: &Requests) {
+        let names = |watched: &&Watched| watched.references.iter().any(|r| templates_of(r) == *of);
+        let checks = self.watched.iter().filter(|(_, w)| names(w));
+        let checks: Vec<String> = checks.map(|(name, _)| name.clone()).collect();
+        for check in checks {
+            if let Some(watched) = self.watched.get_mut(&check) {
+                watched.look_again = watched.looking;
+            }
+            self.look_at_templates(&check);
         }
     }
 
@@ -190,7 +245,6 @@ impl Driver {
         if let Some(armed) = old.as_ref().and_then(|w| w.armed) {
             self.wakes.remove(&(armed, name.to_owned()));
         }
-        let leases = old.as_ref().map(|w| w.leases.clone());
         let watched = Watched {
             object,
             selector: view.selector.clone(),
@@ -201,8 +255,8 @@ impl Driver {
             dry_run,
             disabled: None,
             looking: false,
+            look_again: false,
             blocked: BTreeMap::new(),
-            leases: leases.unwrap_or_default(),
             armed: None,
             writing: old.as_ref().is_some_and(|w| w.writing),
             not_before: old.as_ref().map_or_else(Instant::now, |w| w.not_before),
@@ -213,6 +267,9 @@ impl Driver {
             let (context, news) = (self.context.clone(), self.news.clone());
             self.watches
                 .spawn(watches::nodes(context, news, self.stop.clone()));
+            let (context, news) = (self.context.clone(), self.news.clone());
+            self.watches
+                .spawn(watches::leases(context, news, self.stop.clone()));
             for fact in Fact::ALL {
                 let (context, news) = (self.context.clone(), self.news.clone());
                 self.watches
@@ -221,6 +278,7 @@ impl Driver {
             self.later(LEARNS, Timer::Facts);
         }
         self.watch_kinds();
+        self.watch_templates();
         self.look_at_templates(name);
     }
 
@@ -233,6 +291,7 @@ impl Driver {
         }
         self.pending.retain(|(check, _), _| check != name);
         self.watch_kinds();
+        self.watch_templates();
     }
 
     /// Watches the kinds that checks name, and no others.
@@ -260,6 +319,29 @@ impl Driver {
             ));
             let synced = false;
             self.kinds.insert(kind, KindWatch { synced, cancel });
+        }
+    }
+
+    /// Watches the kinds of templates that checks name, and no others.
+    fn watch_templates(&mut self) {
+        let references = self.watched.values().flat_map(|w| w.references.iter());
+        let wanted: BTreeSet<Requests> = references.map(templates_of).collect();
+        self.templates.retain(|of, cancel| {
+            let keep = wanted.contains(of);
+            if !keep {
+                cancel.cancel();
+            }
+            keep
+        });
+        for of in wanted {
+            if self.templates.contains_key(&of) {
+                continue;
+            }
+            let cancel = self.stop.child_token();
+            self.templates.insert(of.clone(), cancel.clone());
+            let (context, news) = (self.context.clone(), self.news.clone());
+            self.watches
+                .spawn(watches::templates(context, of, news, cancel));
         }
     }
 
