@@ -77,6 +77,8 @@ pub const DRY_RUN_ANNOTATION: &str = "rackhand.dev/dry-run";
 pub const CONFIRM_FENCED_ANNOTATION: &str = "rackhand.dev/confirm-fenced";
 /// On a Metal3Remediation: our state that its schema has no place for, as JSON.
 pub const STATE_ANNOTATION: &str = "rackhand.dev/state";
+/// On a Metal3Remediation: why nothing is done beside a state that does not read.
+pub const BLOCKED_ANNOTATION: &str = "rackhand.dev/blocked";
 /// On a remediation (its template may put it there) or on a Cluster: how Nodes are told that
 /// their host is off; see [`NODE_ACTION_DELETE`].
 pub const NODE_ACTION_ANNOTATION: &str = "rackhand.dev/node-action";

@@ -12,6 +12,7 @@
 mod admin;
 mod agents;
 mod api;
+mod clock;
 mod cluster;
 mod config;
 mod events;
@@ -27,6 +28,7 @@ mod nodes;
 mod object;
 mod remediation;
 mod run;
+mod steady;
 mod watch;
 mod webhook;
 mod writer;

@@ -2,10 +2,12 @@
 //!
 //! Must never accept less than the BMC's exact word, or a person's.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Policy, PowerReading, PowerState};
+use super::{Policy, PowerReading, PowerState, PowerView};
 
 /// The proof.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -32,6 +34,39 @@ impl OffEvidence {
             Self::Bmc { at, .. } | Self::Person { at } => *at,
         }
     }
+}
+
+/// How old the BMC's last word may be at the moment in which the Node is changed. The decision asks for
+/// less; this bounds what may lie between the two, however long the process or the API stood still. No
+/// server that is switched on runs its kubelet before that.
+const LAST_WORD_AT_WRITE: Duration = Duration::from_secs(15);
+
+/// F1: whether the BMC's last word still stands behind a taint that is about to be written. `now` is by
+/// a clock that cannot be set, the one that the reading was stamped by.
+///
+/// # Errors
+/// Says why not; the decision is made anew then.
+pub fn last_word_stands(
+    off: Option<&OffEvidence>,
+    power: Option<&PowerView>,
+    now: Timestamp,
+) -> Result<(), String> {
+    let power = match (off, power) {
+        (None, _) => return Err("the host is not confirmed off".into()),
+        (Some(OffEvidence::Person { .. }), _) => return Ok(()),
+        (Some(OffEvidence::Bmc { .. }), None) => return Err("the BMC was not asked".into()),
+        (Some(OffEvidence::Bmc { .. }), Some(power)) => power,
+    };
+    if !matches!(&power.result, Ok(r) if r.state == PowerState::Off) {
+        return Err("the last word of the BMC is not off".into());
+    }
+    let until = power.answered.checked_add(LAST_WORD_AT_WRITE);
+    if power.answered > now || until.is_ok_and(|until| until < now) {
+        return Err(format!(
+            "the last word of the BMC is older than {LAST_WORD_AT_WRITE:?}; it is read again"
+        ));
+    }
+    Ok(())
 }
 
 /// F1 knows no proof by a single reading, whatever a policy says.

@@ -23,9 +23,9 @@ mod step;
 mod version;
 
 pub use conflict::{Active, ControlPlane, EtcdGuard, RightOfWay, Turn, conflict};
-pub use evidence::{OffEvidence, confirmed_off};
+pub use evidence::{OffEvidence, confirmed_off, last_word_stands};
 pub use observation::{
-    AgentView, BareMetalHostFacts, Drain, HostView, LeaseFacts, MachineView, NodeFacts,
+    AgentView, BareMetalHostFacts, BmcAccess, Drain, HostView, LeaseFacts, MachineView, NodeFacts,
     Observation, OperationOutcome, OperationView, PowerReading, PowerState, PowerView,
     RequestFacts, Taint, WorkloadView,
 };

@@ -195,6 +195,11 @@ pub enum WorkloadView {
     },
     /// The Machine has never had a Node.
     NotJoined,
+    /// The Cluster object is gone, by a live read, and what ran there with it.
+    ClusterGone {
+        /// `namespace/name`.
+        name: String,
+    },
     /// The Node is gone.
     Missing {
         /// Its name.
@@ -222,6 +227,23 @@ pub enum AgentView {
     /// Not now.
     Unreachable {
         /// Why.
+        why: String,
+    },
+}
+
+/// Whether the agent can be told how to reach the host's BMC.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum BmcAccess {
+    /// The inventory knows it, or the BareMetalHost and its Secret do, as far as was looked.
+    Known,
+    /// The BareMetalHost is gone, by a live read, and the address of the BMC with it.
+    HostGone {
+        /// `namespace/name`.
+        name: String,
+    },
+    /// The address or the credentials are missing, by a live read.
+    Missing {
+        /// What is missing.
         why: String,
     },
 }
@@ -301,6 +323,8 @@ pub struct Observation {
     pub workload: WorkloadView,
     /// The agent.
     pub agent: AgentView,
+    /// What the agent needs to reach the BMC.
+    pub access: BmcAccess,
     /// The operation with [`super::operation_id`] of the present state.
     pub operation: Option<OperationView>,
     /// The latest reading.
@@ -363,6 +387,7 @@ impl Observation {
         }
         let before = before.filter(|since| heard.is_none_or(|heard| heard <= *since));
         let tries = self.agent != AgentView::Ready
+            || self.access != BmcAccess::Known
             || self.operation.is_some()
             || self.power.is_some() && heard.is_none();
         before.or(tries.then_some(now))

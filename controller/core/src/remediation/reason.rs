@@ -32,6 +32,10 @@ pub enum Because {
     RivalController(String),
     ControlPlaneQuorum(String),
     AgentUnreachable(String),
+    BmcAccessMissing(String),
+    ClusterGone(String),
+    HostGone(String),
+    StateLost(String),
     PowerOffRunning,
     FenceUnconfirmed(String),
     IdentityMismatch(String),
@@ -96,6 +100,10 @@ impl Because {
             Self::RivalController(_) => "RivalController",
             Self::ControlPlaneQuorum(_) => "ControlPlaneQuorum",
             Self::AgentUnreachable(_) => "AgentUnreachable",
+            Self::BmcAccessMissing(_) => "BmcAccessMissing",
+            Self::ClusterGone(_) => "ClusterGone",
+            Self::HostGone(_) => "HostGone",
+            Self::StateLost(_) => "StateLost",
             Self::PowerOffRunning => "PowerOffRunning",
             Self::FenceUnconfirmed(_) => "FenceUnconfirmed",
             Self::IdentityMismatch(_) => "IdentityMismatch",
@@ -243,6 +251,26 @@ impl fmt::Display for Because {
                 "switching off this control-plane machine could cost etcd its quorum: {why}"
             ),
             Self::AgentUnreachable(why) => write!(f, "no agent to reach the BMC through: {why}"),
+            Self::BmcAccessMissing(what) => write!(
+                f,
+                "the BMC cannot be reached: {what}. Create it again, or delete this object: the host is \
+                 then left as it is"
+            ),
+            Self::ClusterGone(cluster) => write!(
+                f,
+                "Cluster {cluster} is gone; its hosts are not remediated any more, and this one is left \
+                 to its owner"
+            ),
+            Self::HostGone(host) => write!(
+                f,
+                "BareMetalHost {host} is gone; the power of the host is left to its owner"
+            ),
+            Self::StateLost(what) => write!(
+                f,
+                "the state of this remediation was removed from the object, and {what}. Nothing is \
+                 switched. Make sure that the host is off or its workload is gone, take the \
+                 out-of-service taint off, and switch the host on: then this goes on by itself"
+            ),
             Self::PowerOffRunning => write!(f, "switching the host off; not confirmed off yet"),
             Self::FenceUnconfirmed(why) => write!(
                 f,

@@ -11,6 +11,7 @@ mod drain;
 mod end;
 mod fence;
 mod fenced;
+mod orphan;
 mod proof;
 mod same_node;
 
@@ -21,7 +22,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    AgentView, Because, NodeFacts, Observation, Policy, State, Step, Strategy, Turn, WorkloadView,
+    AgentView, Because, BmcAccess, NodeFacts, Observation, Policy, State, Step, Strategy, Turn,
+    WorkloadView,
 };
 
 /// One effect. Carrying it out twice is harmless: it is idempotent or named by data.
@@ -170,7 +172,11 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
     let cx = Cx { o, policy, now };
     let (mut decision, begins) = match state {
         // Before anything is written it stands where Pending does.
-        None => (cx.begin(), takes_host(&cx.pending(cx.first_state()))),
+        None => {
+            let decision = cx.begin();
+            let begins = decision.next == Next::Write && takes_host(&cx.pending(cx.first_state()));
+            (decision, begins)
+        }
         Some(state) => {
             let decision = cx.decide(state.clone());
             let begins = Turn::of(Some(state)) == Turn::Ready && takes_host(&decision);
@@ -200,6 +206,9 @@ pub(super) struct Cx<'a> {
 
 impl Cx<'_> {
     fn decide(&self, s: State) -> Decision {
+        if let Some(d) = self.orphaned(&s) {
+            return d;
+        }
         match s.step {
             Step::Pending | Step::Retrying => self.pending(s),
             Step::Holding => self.holding(s),
@@ -217,6 +226,9 @@ impl Cx<'_> {
     }
 
     fn begin(&self) -> Decision {
+        if let Some(why) = self.state_lost() {
+            return self.recheck(State::new(self.now), why);
+        }
         if self.o.request.deleting {
             let s = State::new(self.now);
             return self.leave(s, Because::Withdrawn, Outcome::Withdrawn);
@@ -324,6 +336,21 @@ impl Cx<'_> {
             AgentView::Ready => None,
             AgentView::Unreachable { why } => Some(why),
         }
+    }
+
+    /// Why the BMC cannot be asked or switched just now.
+    pub(super) fn bmc_down(&self) -> Option<Because> {
+        if let Some(why) = self.agent_down() {
+            return Some(Because::AgentUnreachable(why.to_owned()));
+        }
+        let what = match &self.o.access {
+            BmcAccess::Known => return None,
+            BmcAccess::HostGone { name } => format!(
+                "BareMetalHost {name} is gone, and the address and the credentials of its BMC with it"
+            ),
+            BmcAccess::Missing { why } => why.clone(),
+        };
+        Some(Because::BmcAccessMissing(what))
     }
 
     /// Our key is on the BareMetalHost.

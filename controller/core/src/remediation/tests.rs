@@ -15,6 +15,7 @@ mod faults;
 mod fencing;
 mod identity;
 mod judge;
+mod orphan;
 mod persons_word;
 mod policies;
 mod same_node;

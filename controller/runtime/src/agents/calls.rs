@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use rackhand_core::remediation::{
     HostRef, OperationOutcome, OperationView, PowerReading, PowerState, PowerView,
 };
@@ -14,6 +13,7 @@ use rackhand_proto::{
 use tokio::sync::mpsc;
 
 use super::{Agents, CALL, Client};
+use crate::steady;
 
 /// A call that did not do what it should.
 #[derive(Debug)]
@@ -193,7 +193,7 @@ impl Agents {
         endpoint: Option<v1::BmcEndpoint>,
         timeout: Duration,
     ) -> PowerView {
-        let asked = Timestamp::now();
+        let asked = steady::now();
         let result = async {
             let (mut client, _) = self.of_rack(&host.rack)?;
             let mut request = tonic::Request::new(v1::ReadPowerRequest {
@@ -216,7 +216,7 @@ impl Agents {
         let result = result.await;
         PowerView {
             asked,
-            answered: Timestamp::now(),
+            answered: steady::now(),
             lease: None,
             result,
         }

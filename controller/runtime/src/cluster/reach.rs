@@ -16,7 +16,6 @@ use futures::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
-use jiff::Timestamp;
 use k8s_openapi::api::{
     core::v1::{Node, Pod},
     storage::v1::VolumeAttachment,
@@ -27,7 +26,10 @@ use rackhand_core::remediation::{Drain, LeaseFacts};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{LeaseMemory, facts::node_lease, pods::left_on};
-use crate::api::{ApiError, CALL_TIMEOUT, call, optional};
+use crate::{
+    api::{ApiError, CALL_TIMEOUT, call, optional},
+    steady,
+};
 
 /// Looks at one cluster at one time; each is up to two calls.
 const LOOKS: usize = 24;
@@ -117,7 +119,7 @@ impl Reach {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let (node, lease) = tokio::join!(
             call(what, nodes.get(name)),
-            node_lease(&self.client, name, memory, Timestamp::now),
+            node_lease(&self.client, name, memory, steady::now),
         );
         self.heard(&node);
         let Some(node) = optional(node)? else {

@@ -14,8 +14,8 @@ use k8s_openapi::api::{
 };
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_core::remediation::{
-    Because, Drain, EtcdGuard, HostView, Observation, OperationView, PowerReading, PowerState,
-    PowerView, State, Step, Taint, Turn, WorkloadView, conflict,
+    Because, BmcAccess, Drain, EtcdGuard, HostView, Observation, OperationView, PowerReading,
+    PowerState, PowerView, State, Step, Taint, Turn, WorkloadView, conflict,
 };
 use serde_json::Value;
 
@@ -119,6 +119,7 @@ pub(super) fn scene(
         bmh,
         workload: seen_workload,
         agent,
+        access: BmcAccess::Known,
         operation,
         power,
         silent_since: None,
@@ -320,6 +321,7 @@ fn seen(place: &Place, o: &Observation) -> Vec<(String, String)> {
             line("node", format!("{}: {ready}{taint}", node.name));
         }
         WorkloadView::Missing { name } => line("node", format!("{name}: gone")),
+        WorkloadView::ClusterGone { name } => line("node", format!("Cluster {name} is gone")),
         WorkloadView::NotJoined => line("node", "never joined".into()),
         WorkloadView::Unreachable { why } => line("node", format!("not seen: {why}")),
     }

@@ -13,6 +13,7 @@ use kube::{
 use rackhand_api::names::{self, HOLD_ANNOTATION_VALUE};
 use rackhand_core::remediation::{
     Command, HostRef, HostView, NodeFacts, Observation, Policy, PowerView, WorkloadView,
+    last_word_stands,
 };
 use serde_json::{Value, json};
 
@@ -25,6 +26,7 @@ use crate::{
     agents::{CallFailure, OffRequest, Wanted},
     api::{ApiError, call},
     object::{Key, Kind, api},
+    steady,
 };
 
 /// A Node of a workload cluster, and the way to it.
@@ -80,7 +82,8 @@ impl Engine {
             }
             Command::Release => {
                 let host = self.host_of(host)?;
-                let endpoint = self.endpoint(&host).await?;
+                // A hold is found by the name of its host, too: what is gone keeps nobody held.
+                let endpoint = self.endpoint(&host).await?.unwrap_or_default();
                 let released = self
                     .context
                     .agents
@@ -90,7 +93,9 @@ impl Engine {
             }
             Command::ReadPower => {
                 let host = self.host_of(host)?;
-                let endpoint = self.endpoint(&host).await?;
+                let Some(endpoint) = self.needed_endpoint(&host).await? else {
+                    return Ok(());
+                };
                 let view = self
                     .context
                     .agents
@@ -205,7 +210,9 @@ impl Engine {
         off: OffRequest,
         deadline: Duration,
     ) -> Result<(), Setback> {
-        let endpoint = self.endpoint(host).await?;
+        let Some(endpoint) = self.needed_endpoint(host).await? else {
+            return Ok(());
+        };
         let owner = self.uid.clone();
         let wanted = Wanted {
             host,
@@ -219,7 +226,9 @@ impl Engine {
     }
 
     async fn power_on(&mut self, host: &HostRef, id: &str, policy: &Policy) -> Result<(), Setback> {
-        let endpoint = self.endpoint(host).await?;
+        let Some(endpoint) = self.needed_endpoint(host).await? else {
+            return Ok(());
+        };
         let owner = self.uid.clone();
         let deadline = policy.power_on_timeout;
         let wanted = Wanted {
@@ -295,6 +304,16 @@ impl Engine {
         })
     }
 
+    /// Checks the age of the BMC's last word (F1) at the moment in which it is called.
+    pub(super) fn last_word(&self) -> impl FnOnce() -> Result<(), kube::Error> + Send + use<> {
+        let off = self.recorded.state.as_ref().and_then(|s| s.off.clone());
+        let power = self.power.clone();
+        move || {
+            let stands = last_word_stands(off.as_ref(), power.as_ref(), steady::now());
+            stands.map_err(|why| kube::Error::Service(why.into()))
+        }
+    }
+
     async fn taint(&self, o: &Observation, on: bool) -> Result<(), Setback> {
         let OneNode {
             facts,
@@ -314,6 +333,7 @@ impl Engine {
             "metadata": { "resourceVersion": node.resource_version() },
             "spec": { "taints": taints(&old, on, now) },
         });
+        let last_word = self.last_word();
         let patched = self
             .context
             .writer
@@ -321,6 +341,9 @@ impl Engine {
                 if on { "taint" } else { "untaint" },
                 what,
                 move || async move {
+                    if on {
+                        last_word()?;
+                    }
                     nodes
                         .patch(&name, &PatchParams::default(), &Patch::Merge(body))
                         .await

@@ -4,67 +4,128 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use rackhand_api::names::{BMC_SECRET_PASSWORD, BMC_SECRET_USERNAME};
-use rackhand_core::remediation::HostRef;
+use rackhand_api::{
+    names::{BMC_SECRET_PASSWORD, BMC_SECRET_USERNAME},
+    views::BareMetalHostView,
+};
+use rackhand_core::remediation::{BmcAccess, HostRef};
 use rackhand_proto::v1;
 
 use super::engine::{Engine, Setback};
 use crate::{
-    api::{ApiError, call},
-    object::Key,
+    api::{ApiError, call, optional},
+    object::{Key, Kind},
 };
+
+/// What is sent with a command: nothing where the inventory knows the BMC. The error is what is
+/// missing.
+pub(super) type Endpoint = Result<Option<v1::BmcEndpoint>, BmcAccess>;
 
 impl Engine {
     /// How to reach the BMC, where the agent's inventory does not know: read when it is needed, sent
-    /// with the command, kept nowhere.
-    pub(super) async fn endpoint(
-        &self,
-        host: &HostRef,
-    ) -> Result<Option<v1::BmcEndpoint>, Setback> {
-        let known = self.context.agents.has_host(&host.rack, &host.host);
-        let Some(bmh) = host.bmh.as_deref().filter(|_| !known) else {
-            return Ok(None);
+    /// with the command, kept nowhere. What is missing by a live read is an observation, and no failure.
+    pub(super) async fn endpoint(&self, host: &HostRef) -> Result<Endpoint, Setback> {
+        let Some(key) = self.bmh_of(host) else {
+            return Ok(Ok(None));
         };
-        let key = Key::parse(bmh);
-        let what = format!("BareMetalHost {key}");
-        let entry = self
-            .context
-            .index
-            .host(&key)
-            .ok_or_else(|| ApiError::other(&what, "does not exist"))?;
-        let view = entry.view.map_err(|e| ApiError::other(&what, e))?;
-        let bmc = view
-            .bmc
-            .as_ref()
-            .ok_or_else(|| ApiError::other(&what, "spec.bmc is not set"))?;
-        let address = bmc
-            .address
-            .clone()
-            .ok_or_else(|| ApiError::other(&what, "spec.bmc.address is not set"))?;
-        let name = bmc
-            .credentials_name
-            .clone()
-            .ok_or_else(|| ApiError::other(&what, "spec.bmc.credentialsName is not set"))?;
+        let missing = |why: String| Ok(Err(BmcAccess::Missing { why }));
+        let name = key.to_string();
+        let entry = match self.context.index.host(&key) {
+            Some(entry) => entry,
+            None if self.is_absent(Kind::BareMetalHost, &key).await? => {
+                return Ok(Err(BmcAccess::HostGone { name }));
+            }
+            None => {
+                let why = "the watch has not told of it yet";
+                return Err(ApiError::other(format!("BareMetalHost {name}"), why).into());
+            }
+        };
+        let view = match &entry.view {
+            Ok(view) => view,
+            Err(error) => return missing(error.to_string()),
+        };
+        let (address, secret_name) = match address(&name, view) {
+            Ok(found) => found,
+            Err(why) => return missing(why),
+        };
         let secrets: Api<Secret> = Api::namespaced(self.context.client.clone(), &key.namespace);
-        let what = format!("Secret {}/{name}", key.namespace);
-        let secret = call(&what, secrets.get(&name)).await?;
-        let field = |field: &str| -> Result<String, Setback> {
+        let what = format!("Secret {}/{secret_name}", key.namespace);
+        let Some(secret) = optional(call(&what, secrets.get(&secret_name)).await)? else {
+            return missing(format!("{what} with its credentials does not exist"));
+        };
+        let field = |field: &str| -> Result<String, String> {
             let bytes = secret.data.as_ref().and_then(|d| d.get(field));
             let text = bytes
                 .and_then(|b| std::str::from_utf8(&b.0).ok())
                 .map(str::trim);
-            match text.filter(|t| !t.is_empty()) {
-                Some(text) => Ok(text.to_owned()),
-                None => {
-                    Err(ApiError::other(&what, format!("key {field:?} is missing or empty")).into())
-                }
-            }
+            let text = text.filter(|t| !t.is_empty()).map(str::to_owned);
+            text.ok_or_else(|| format!("key {field:?} of {what} is missing or empty"))
         };
-        Ok(Some(v1::BmcEndpoint {
-            address,
-            username: field(BMC_SECRET_USERNAME)?,
-            password: field(BMC_SECRET_PASSWORD)?,
-            insecure_skip_verify: bmc.disable_certificate_verification,
-        }))
+        match (field(BMC_SECRET_USERNAME), field(BMC_SECRET_PASSWORD)) {
+            (Ok(username), Ok(password)) => Ok(Ok(Some(v1::BmcEndpoint {
+                address,
+                username,
+                password,
+                insecure_skip_verify: view
+                    .bmc
+                    .as_ref()
+                    .is_some_and(|b| b.disable_certificate_verification),
+            }))),
+            (Err(why), _) | (_, Err(why)) => missing(why),
+        }
     }
+
+    /// The same for a command that cannot do without; `None`: something is missing, and the next look
+    /// takes that in.
+    pub(super) async fn needed_endpoint(
+        &mut self,
+        host: &HostRef,
+    ) -> Result<Option<Option<v1::BmcEndpoint>>, Setback> {
+        match self.endpoint(host).await? {
+            Ok(endpoint) => {
+                self.access = BmcAccess::Known;
+                Ok(Some(endpoint))
+            }
+            Err(access) => {
+                self.access = access;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether the way to the BMC is known. What was missing once, or is not in the index, is looked for
+    /// again; a Secret that nobody has missed is read with the next command.
+    pub(super) async fn bmc_access(
+        &mut self,
+        host: Option<&HostRef>,
+    ) -> Result<BmcAccess, Setback> {
+        let Some(host) = host else {
+            self.access = BmcAccess::Known;
+            return Ok(BmcAccess::Known);
+        };
+        let unseen = self
+            .bmh_of(host)
+            .is_some_and(|key| self.context.index.host(&key).is_none());
+        if unseen || self.access != BmcAccess::Known {
+            self.needed_endpoint(host).await?;
+        }
+        Ok(self.access.clone())
+    }
+
+    /// The BareMetalHost that names the BMC; `None`: an inventory does.
+    fn bmh_of(&self, host: &HostRef) -> Option<Key> {
+        let known = self.context.agents.has_host(&host.rack, &host.host);
+        host.bmh.as_deref().filter(|_| !known).map(Key::parse)
+    }
+}
+
+fn address(host: &str, view: &BareMetalHostView) -> Result<(String, String), String> {
+    let of = |what: &str| format!("{what} of BareMetalHost {host} is not set");
+    let bmc = view.bmc.as_ref().ok_or_else(|| of("spec.bmc"))?;
+    let address = bmc.address.clone();
+    let secret = bmc.credentials_name.clone();
+    Ok((
+        address.ok_or_else(|| of("spec.bmc.address"))?,
+        secret.ok_or_else(|| of("spec.bmc.credentialsName"))?,
+    ))
 }

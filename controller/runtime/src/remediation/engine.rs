@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rackhand_core::remediation::{
-    Because, Command, Decision, Next, Observation, Outcome, PowerView, State, Step, step,
+    Because, BmcAccess, Command, Decision, Next, Observation, Outcome, PowerView, State, Step, step,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ use super::{
     record::{Recorded, Shown},
     tally::{Ended, Tally},
 };
-use crate::{api::ApiError, object::Key, watch::pause};
+use crate::{api::ApiError, object::Key, steady, watch::pause};
 
 /// However quiet everything is, look again after this.
 const RESYNC: Duration = Duration::from_secs(10);
@@ -39,6 +39,8 @@ pub(super) struct Engine {
     pub(super) recorded: Recorded,
     pub(super) operation: Option<Tracked>,
     pub(super) power: Option<PowerView>,
+    /// What was missing the last time that the BMC was to be reached.
+    pub(super) access: BmcAccess,
     /// Since when this process has heard nothing from the BMC.
     pub(super) silent_since: Option<Timestamp>,
     pub(super) completed: BTreeSet<Command>,
@@ -82,6 +84,7 @@ impl Engine {
             recorded: Recorded::default(),
             operation: None,
             power: None,
+            access: BmcAccess::Known,
             silent_since: None,
             completed: BTreeSet::new(),
             tally: Tally::default(),
@@ -148,7 +151,8 @@ impl Engine {
         self.load()?;
         // Before the look, which may take seconds: what was read counts as of its beginning, and a
         // cluster that answers slowly cannot make every reading of the BMC too old.
-        let now = Timestamp::now();
+        let now = steady::now();
+        self.restore(now).await?;
         let seen = match self.observe(now).await? {
             Ok(seen) => seen,
             Err(because) => {
@@ -310,7 +314,7 @@ impl Engine {
 
     /// L1: what cannot be carried out is in the object, as far as that can be written.
     async fn cannot(&mut self, error: &ApiError) {
-        let now = Timestamp::now();
+        let now = steady::now();
         let because = match self.load() {
             Err(Setback::Gone) => return,
             // What stands there is the only trace of what was done: it is not written over.
@@ -358,7 +362,7 @@ impl Engine {
     async fn sleep(&mut self, until: Option<Timestamp>, stop: &CancellationToken) -> bool {
         let left = until.map_or(RESYNC, |t| {
             Duration::try_from(
-                Timestamp::now()
+                steady::now()
                     .until(t)
                     .map(jiff::SignedDuration::try_from)
                     .ok()

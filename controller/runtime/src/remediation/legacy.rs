@@ -46,10 +46,12 @@ impl Engine {
         };
         let nodes = one.nodes.clone();
         let (asked, what) = (name.clone(), one.what.clone());
+        let last_word = self.last_word();
         let deleted = self
             .context
             .writer
             .write("delete_node", what, move || async move {
+                last_word()?;
                 nodes.delete(&asked, &only).await.map(drop)
             })
             .await;

@@ -27,12 +27,12 @@ use super::{
     rivals::{active, control_plane, rival},
 };
 use crate::{
-    api::{call, optional, words},
+    api::{ApiError, call, optional, words},
     cluster::node_facts,
     config::Config,
     health::is_judged,
     index::{Connection, Index},
-    object::{Key, Served, api},
+    object::{Key, Kind, Served, api},
 };
 
 /// What one look has found.
@@ -136,6 +136,7 @@ impl Engine {
             },
             _ => (workload, None),
         };
+        let access = self.bmc_access(found.as_ref()).await?;
         let guard = self.etcd_guard(&place, state.as_ref()).await;
         let config = &self.context.config;
         let me = active(
@@ -154,6 +155,7 @@ impl Engine {
             bmh,
             workload,
             agent,
+            access,
             operation,
             power: self.power.clone(),
             silent_since: None,
@@ -202,6 +204,11 @@ impl Engine {
         };
         let index = &self.context.index;
         if let Connection::Down(why) = index.connection(cluster) {
+            let unseen = *cluster != Key::local() && index.cluster(cluster).is_none();
+            if unseen && matches!(self.is_absent(Kind::Cluster, cluster).await, Ok(true)) {
+                let name = cluster.to_string();
+                return WorkloadView::ClusterGone { name };
+            }
             return WorkloadView::Unreachable {
                 why: format!("cluster {cluster}: {why}"),
             };
@@ -228,6 +235,17 @@ impl Engine {
                 why: format!("cluster {cluster}: {error}"),
             },
         }
+    }
+
+    /// F12: by a live read. Of a kind that is not served nothing is known.
+    pub(super) async fn is_absent(&self, kind: Kind, key: &Key) -> Result<bool, ApiError> {
+        let what = format!("{} {key}", kind.kind());
+        let Some(resource) = self.context.served.known(kind) else {
+            return Ok(false);
+        };
+        let objects = api(&self.context.client, &resource, &key.namespace);
+        let found = optional(call(what, objects.get(&key.name)).await)?;
+        Ok(found.is_none())
     }
 
     /// A host that nobody knows may be one of an agent that has not spoken yet.

@@ -174,7 +174,8 @@ fn provider_id(node: &Node) -> Option<&str> {
     id.filter(|id| !id.is_empty())
 }
 
-/// Which host it is, and its BareMetalHost. Once chosen it stays: the state names it.
+/// Which host it is, and its BareMetalHost. Once chosen it stays: the state names it. Between two
+/// attempts a Node may have been registered anew by another machine, so its host is found anew.
 pub(crate) fn host(
     index: &Index,
     racks: &BTreeMap<String, Rack>,
@@ -183,7 +184,11 @@ pub(crate) fn host(
     state: Option<&State>,
 ) -> (HostView, Option<Key>) {
     if let Some(host) = state
-        .filter(|s| s.step != Step::Pending)
+        .filter(|s| match s.step {
+            Step::Pending => false,
+            Step::Retrying => !place.by_node,
+            _ => true,
+        })
         .and_then(|s| s.host.clone())
     {
         let bmh = host.bmh.as_deref().map(Key::parse);

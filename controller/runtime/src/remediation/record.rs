@@ -9,8 +9,11 @@ use kube::{
     ResourceExt,
     api::{DynamicObject, Patch, PatchParams},
 };
-use rackhand_api::{kinds::power_remediation::PowerRemediationStatus, names::STATE_ANNOTATION};
-use rackhand_core::remediation::{Because, State};
+use rackhand_api::{
+    kinds::power_remediation::PowerRemediationStatus,
+    names::{BLOCKED_ANNOTATION, STATE_ANNOTATION},
+};
+use rackhand_core::remediation::{Because, Phase, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -103,9 +106,32 @@ impl Engine {
         if self.recorded.loaded {
             return Ok(());
         }
-        self.recorded.state = stored_state(self.id.kind, &entry.object)
-            .map_err(|why| ApiError::other(self.id.to_string(), why))?;
+        match stored_state(self.id.kind, &entry.object) {
+            Ok(Some(state)) => self.recorded.state = Some(state),
+            // What this process wrote itself is written again, see `restore`.
+            _ if self.recorded.state.is_some() => {}
+            Ok(None) => {}
+            Err(why) => return Err(ApiError::other(self.id.to_string(), why).into()),
+        }
         self.recorded.loaded = true;
+        Ok(())
+    }
+
+    /// Writes the state again where somebody has removed or damaged it: this process leads, and knows
+    /// what it wrote.
+    pub(super) async fn restore(&mut self, now: Timestamp) -> Result<(), Setback> {
+        let Some(state) = self.recorded.state.clone() else {
+            return Ok(());
+        };
+        let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
+        if matches!(stored_state(self.id.kind, &entry.object), Ok(Some(_))) {
+            return Ok(());
+        }
+        self.recorded.status = None;
+        self.record(Some(&state), &Because::Working, None, now)
+            .await?;
+        let message = "the state of this remediation was removed or damaged; it was written again";
+        self.tell(true, "StateRestored", message);
         Ok(())
     }
 
@@ -139,6 +165,11 @@ impl Engine {
         match state {
             Some(state) if self.id.kind == Kind::Metal3Remediation => {
                 self.record_phase(state).await
+            }
+            None if self.id.kind == Kind::Metal3Remediation
+                && matches!(because, Because::StateLost(_)) =>
+            {
+                self.record_failed().await
             }
             _ => Ok(()),
         }
@@ -183,6 +214,10 @@ impl Engine {
             .metrics
             .blocked(&self.uid, Some(because.label()));
         if self.id.kind != Kind::PowerRemediation {
+            let text = format!("{}: {because}", because.label());
+            let patch = json!({ "metadata": { "annotations": { BLOCKED_ANNOTATION: text } } });
+            self.patch("remediation_state", patch, false).await.ok();
+            self.record_failed().await.ok();
             return;
         }
         let there = entry.object.data.get("status").cloned();
@@ -204,11 +239,26 @@ impl Engine {
         let text =
             serde_json::to_string(&annotation).map_err(|e| ApiError::other(STATE_ANNOTATION, e))?;
         let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
-        let patch = json!({ "metadata": {
+        let mut patch = json!({ "metadata": {
             "resourceVersion": entry.object.metadata.resource_version,
             "annotations": { STATE_ANNOTATION: text },
         }});
+        if entry.object.annotations().contains_key(BLOCKED_ANNOTATION) {
+            patch["metadata"]["annotations"][BLOCKED_ANNOTATION] = Value::Null;
+        }
         self.patch("remediation_state", patch, false).await
+    }
+
+    /// Nobody knows what was done, and nothing goes on: whoever looks at the phase must see it.
+    async fn record_failed(&mut self) -> Result<(), Setback> {
+        let status = json!({ "phase": Phase::Failed.as_str() });
+        if self.recorded.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let patch = json!({ "status": status.clone() });
+        self.patch("remediation_status", patch, true).await?;
+        self.recorded.status = Some(status);
+        Ok(())
     }
 
     async fn record_phase(&mut self, state: &State) -> Result<(), Setback> {

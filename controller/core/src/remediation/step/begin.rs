@@ -123,6 +123,9 @@ impl Cx<'_> {
         if o.request.paused {
             return Err(Because::Paused);
         }
+        if let Some(why) = self.cluster_gone() {
+            return Err(why);
+        }
         if o.machine.is_none() {
             return Err(Because::MachineNotFound("the Machine is gone".into()));
         }
@@ -133,8 +136,8 @@ impl Cx<'_> {
         if let Some(why) = self.offline().or_else(|| self.host_not_fit()) {
             return Err(why);
         }
-        match self.agent_down() {
-            Some(why) => Err(Because::AgentUnreachable(why.into())),
+        match self.bmc_down() {
+            Some(why) => Err(why),
             None => Ok(host),
         }
     }

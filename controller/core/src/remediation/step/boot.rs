@@ -84,6 +84,14 @@ impl Cx<'_> {
 
     fn begin_on(&self, s: State) -> Decision {
         let because = self.on_because(&s);
+        if let Some(why) = self.bmc_down() {
+            // Nobody waits for this host any more: say so and let the object go (L1).
+            return if self.o.request.deleting {
+                self.abort(s, why)
+            } else {
+                self.recheck(s, why)
+            };
+        }
         if let Some(at) = s.retry_at.filter(|at| *at > self.now) {
             return self.wait(s, because, at);
         }
@@ -102,17 +110,6 @@ impl Cx<'_> {
         s.failure
             .clone()
             .map_or(Because::PowerOnRunning, Because::PowerOnUnconfirmed)
-    }
-
-    /// Withdrawn with its Machine: baremetal-operator takes the host back, and its power with it.
-    fn given_back(&self) -> Option<Because> {
-        let bmh = self.o.bmh.as_ref().filter(|b| !b.detached)?;
-        let name = bmh.name.clone();
-        match (self.o.request.deleting, bmh.deleting, bmh.provisioned) {
-            (true, true, _) => Some(Because::HostDeleting(name)),
-            (true, false, false) => Some(Because::HostNotProvisioned(name)),
-            _ => None,
-        }
     }
 
     /// A7: our key goes first, and whoever else wants the host off or is at work on it goes before
@@ -340,7 +337,9 @@ impl Cx<'_> {
             WorkloadView::Unreachable { why } => {
                 Some(self.recheck(s.clone(), Because::WorkloadUnreachable(why.clone())))
             }
-            WorkloadView::NotJoined | WorkloadView::Missing { .. } => None,
+            WorkloadView::NotJoined
+            | WorkloadView::Missing { .. }
+            | WorkloadView::ClusterGone { .. } => None,
         }
     }
 

@@ -44,7 +44,7 @@ impl Cx<'_> {
                 self.wait(s, why, due.min(until))
             };
         }
-        match self.agent_down() {
+        match self.bmc_down() {
             None => self.act(s, why, Command::ReadPower),
             Some(_) => self.wait(s, why, until),
         }

@@ -20,7 +20,7 @@ const LEASE_POLL: Duration = Duration::from_secs(1);
 impl Cx<'_> {
     /// F5: the Lease must stand still. Only then does off mean that this Node is off.
     pub(super) fn confirming_off(&self, mut s: State) -> Decision {
-        if let Some(d) = self.hold_lost(&s).or_else(|| self.untainted_end(&s)) {
+        if let Some(d) = self.leave_hold(&s) {
             return d;
         }
         let cycles = self.only_cycles(&s);
@@ -117,7 +117,7 @@ impl Cx<'_> {
 
     /// F1: off is read once more right before the taint, and recorded as ours before it is set (F9).
     pub(super) fn tainting(&self, mut s: State) -> Decision {
-        if let Some(d) = self.hold_lost(&s).or_else(|| self.untainted_end(&s)) {
+        if let Some(d) = self.leave_hold(&s) {
             return d;
         }
         let Some(node) = self.node() else {
@@ -181,18 +181,24 @@ impl Cx<'_> {
         if s.off.is_none() {
             return Some(self.violated(s, "in a state that nobody has proven"));
         }
-        match (self.power_within(&s, LAST_WORD), self.agent_down()) {
+        match (self.power_within(&s, LAST_WORD), self.bmc_down()) {
             (Fresh::Off, _) => None,
             (Fresh::On(seen) | Fresh::Unclear(seen), _) => Some(self.violated(s, &seen)),
             (Fresh::Ask, None) => Some(self.act(s, because, Command::ReadPower)),
             (Fresh::Ask | Fresh::Unreadable(_), _) if by_person(&s) => None,
-            (Fresh::Ask, Some(why)) => {
-                Some(self.recheck(s, Because::AgentUnreachable(why.to_owned())))
-            }
+            (Fresh::Ask, Some(why)) => Some(self.recheck(s, why)),
             (Fresh::Unreadable(why), _) => {
                 Some(self.watch_hold(s, Because::PowerUnreadable(why), None))
             }
         }
+    }
+
+    /// Why it does not go on from a confirmed off: it is not held any more, nobody wants it any more, or
+    /// the BMC has been silent for too long.
+    pub(super) fn leave_hold(&self, s: &State) -> Option<Decision> {
+        self.hold_lost(s)
+            .or_else(|| self.untainted_end(s))
+            .or_else(|| self.silent_too_long(s))
     }
 
     /// Withdrawn, or wanted off, and no taint of ours stands: nothing to drain.

@@ -10,7 +10,7 @@ impl Cx<'_> {
     /// Off until no pod and no volume is left. A Node that is gone has left its pods behind: they
     /// are waited for as well.
     pub(super) fn draining(&self, mut s: State) -> Decision {
-        if let Some(d) = self.hold_lost(&s).or_else(|| self.untainted_end(&s)) {
+        if let Some(d) = self.leave_hold(&s) {
             return d;
         }
         match &self.o.workload {
@@ -18,7 +18,9 @@ impl Cx<'_> {
                 let because = Because::WorkloadUnreachable(why.clone());
                 return self.watch_hold(s, because, None);
             }
-            WorkloadView::NotJoined | WorkloadView::Missing { .. } => {}
+            WorkloadView::NotJoined
+            | WorkloadView::Missing { .. }
+            | WorkloadView::ClusterGone { .. } => {}
             WorkloadView::Present(node) => {
                 if let Some(d) = self
                     .other_node(&s, node)

@@ -88,9 +88,11 @@ impl Cx<'_> {
                 return Some(self.recheck(s, because.clone()));
             }
             None => {
-                if let Some(why) = self.agent_down() {
-                    let why = Because::AgentUnreachable(why.to_owned());
-                    return Some(self.recheck(s, why));
+                match self.bmc_down() {
+                    // Nobody can, and nobody waits for it any more.
+                    Some(Because::BmcAccessMissing(_)) if self.o.request.deleting => return None,
+                    Some(why) => return Some(self.recheck(s, why)),
+                    None => {}
                 }
                 if let Some(at) = s.retry_at.filter(|at| *at > self.now) {
                     let failure = s.failure.clone().unwrap_or_default();

@@ -58,8 +58,15 @@ impl Cx<'_> {
         if let Some(OperationView::Finished { outcome, .. }) = &o.operation {
             return self.off_finished(s, outcome);
         }
-        if let Some(why) = self.agent_down() {
-            return self.agent_lost(s, why);
+        let down = match &o.operation {
+            // What runs at the agent needs no more from us.
+            Some(_) => self
+                .agent_down()
+                .map(|why| Because::AgentUnreachable(why.to_owned())),
+            None => self.bmc_down(),
+        };
+        if let Some(why) = down {
+            return self.bmc_lost(s, why);
         }
         match &o.operation {
             Some(OperationView::Rejected { why }) => self.off_failed(s, why, None),
@@ -117,17 +124,17 @@ impl Cx<'_> {
         }
     }
 
-    fn agent_lost(&self, mut s: State, why: &str) -> Decision {
+    fn bmc_lost(&self, mut s: State, why: Because) -> Decision {
         if s.step == Step::AwaitingConfirmation {
             let because = self.unconfirmed(&s);
             return self.recheck(s, because);
         }
         let limit = after(s.since, self.policy.power_off_timeout);
         if limit > self.now {
-            return self.wait(s, Because::AgentUnreachable(why.into()), limit);
+            return self.wait(s, why, limit);
         }
-        s.failure = Some(Because::AgentUnreachable(why.into()).to_string());
-        self.await_person(s)
+        s.failure = Some(why.to_string());
+        self.await_person(s, after(self.now, self.policy.unconfirmed_interval))
     }
 
     fn off_finished(&self, mut s: State, outcome: &OperationOutcome) -> Decision {
@@ -165,7 +172,7 @@ impl Cx<'_> {
         s.tries = s.tries.saturating_add(1);
         s.failure = Some(why.to_owned());
         if s.step == Step::PoweringOff && s.tries >= self.policy.power_off_tries {
-            return self.await_person(s);
+            return self.await_person(s, after(self.now, self.policy.unconfirmed_interval));
         }
         let pause = match s.step {
             Step::AwaitingConfirmation => self.policy.unconfirmed_interval,
@@ -182,10 +189,10 @@ impl Cx<'_> {
     }
 
     /// F8. Tries and failure are kept: the operation's id must not be used again.
-    fn await_person(&self, mut s: State) -> Decision {
+    pub(super) fn await_person(&self, mut s: State, retry_at: Timestamp) -> Decision {
         s.step = Step::AwaitingConfirmation;
         s.since = self.now;
-        s.retry_at = Some(after(self.now, self.policy.unconfirmed_interval));
+        s.retry_at = Some(retry_at);
         let because = self.unconfirmed(&s);
         self.write(s, because)
     }
@@ -209,7 +216,7 @@ impl Cx<'_> {
             _ => return None,
         }
         let because = self.unconfirmed(&s);
-        if self.agent_down().is_none() {
+        if self.bmc_down().is_none() {
             match self.power_now(&s) {
                 Fresh::Ask => return Some(self.act(s, because, Command::ReadPower)),
                 Fresh::On(_) | Fresh::Off => return None,
@@ -262,9 +269,10 @@ impl Cx<'_> {
                 return self.stop_off(s, because, finishing);
             }
             (None, None) if finishing && offline.is_none() => {
-                return match self.hold_missing() {
-                    Some(_) => self.act(s, because, Command::AddHold),
-                    None => self.begin_off(s),
+                return match (self.hold_missing(), self.bmc_down()) {
+                    (Some(_), _) => self.act(s, because, Command::AddHold),
+                    (None, Some(why)) => self.recheck(s, why),
+                    (None, None) => self.begin_off(s),
                 };
             }
             (
@@ -305,8 +313,16 @@ impl Cx<'_> {
     }
 
     fn stop_off(&self, s: State, because: Because, finishing: bool) -> Decision {
+        if finishing {
+            return self.recheck(s, because);
+        }
+        self.stop_operation(s, because)
+    }
+
+    /// Cancels what runs at the agent for this step, and waits for its end.
+    pub(super) fn stop_operation(&self, s: State, because: Because) -> Decision {
         let cancel = operation_id(&self.o.request.uid, &s).map(|id| Command::Cancel { id });
-        match cancel.filter(|cancel| !finishing && !self.done(cancel)) {
+        match cancel.filter(|cancel| !self.done(cancel)) {
             Some(cancel) => self.act(s, because, cancel),
             None => self.recheck(s, because),
         }

@@ -52,7 +52,7 @@ impl Cx<'_> {
             .is_none_or(|view| self.older_than(view.answered, FENCED_WATCH));
         match self.power_within(&s, FENCED_WATCH) {
             Fresh::On(seen) | Fresh::Unclear(seen) => self.violated(s, &seen),
-            fresh if (due || matches!(fresh, Fresh::Ask)) && self.agent_down().is_none() => {
+            fresh if (due || matches!(fresh, Fresh::Ask)) && self.bmc_down().is_none() => {
                 self.act(s, because, Command::ReadPower)
             }
             _ => {

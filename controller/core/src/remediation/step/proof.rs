@@ -47,7 +47,10 @@ impl Cx<'_> {
         let Some(view) = &self.o.power else {
             return Fresh::Ask;
         };
-        if self.older_than(view.answered, age) || proven.is_some_and(|p| view.asked < p) {
+        // A clock that was set back makes neither an old reading young nor a new one old: a proof of the
+        // future was written by another process, before this one could read anything.
+        let older_than_proof = proven.is_some_and(|p| p <= self.now && view.asked < p);
+        if self.older_than(view.answered, age) || older_than_proof {
             return Fresh::Ask;
         }
         let fresh = match &view.result {
@@ -65,8 +68,32 @@ impl Cx<'_> {
         }
     }
 
-    pub(super) fn older_than(&self, asked: Timestamp, age: Duration) -> bool {
-        after(asked, age) <= self.now
+    /// A reading of the future is of no known age: the clock was set back since.
+    pub(super) fn older_than(&self, answered: Timestamp, age: Duration) -> bool {
+        after(answered, age) <= self.now || answered > self.now
+    }
+
+    /// F1, L1: a BMC that has been silent for as long as a power-off may take proves nothing any more.
+    /// It is switched off again, and a person is asked for their word. What a person vouches for may
+    /// be silent.
+    pub(super) fn silent_too_long(&self, s: &State) -> Option<Decision> {
+        let limit = after(self.o.silent_since?, self.policy.power_off_timeout);
+        if limit > self.now || by_person(s) {
+            return None;
+        }
+        let why = match (self.bmc_down(), &self.o.power) {
+            (Some(why), _) => why.to_string(),
+            (None, Some(view)) => match &view.result {
+                Ok(reading) => format!("the BMC reports {:?}", reading.raw),
+                Err(why) => why.clone(),
+            },
+            (None, None) => "the BMC does not answer".into(),
+        };
+        let mut s = self.fence_again(s.clone(), Because::Working).state;
+        s.failure = Some(format!(
+            "the BMC fell silent while the host had to stay off: {why}"
+        ));
+        Some(self.await_person(s, self.now))
     }
 
     /// F3: seen on while it had to stay off. Off again and confirmed again; the taint stays.
@@ -111,7 +138,7 @@ impl Cx<'_> {
                     let until = poll.map_or(due, |poll| due.min(after(self.now, poll)));
                     return self.wait(s, why, until);
                 }
-                match self.agent_down() {
+                match self.bmc_down() {
                     None => self.act(s, why, Command::ReadPower),
                     Some(_) => {
                         let poll = poll.map_or(watch, |poll| poll.min(watch));
@@ -143,7 +170,7 @@ impl Cx<'_> {
         let in_time = self.read_since_renewal(&s, node);
         Some(match self.power_now(&s) {
             Fresh::On(word) | Fresh::Unclear(word) => self.violated(s, &word),
-            fresh if self.agent_down().is_none() && (!in_time || matches!(fresh, Fresh::Ask)) => {
+            fresh if self.bmc_down().is_none() && (!in_time || matches!(fresh, Fresh::Ask)) => {
                 self.act(s, Because::WaitingForQuietLease, Command::ReadPower)
             }
             // The BMC says off, or it said so last and cannot be asked now: both mean that the

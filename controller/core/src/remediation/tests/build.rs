@@ -116,6 +116,7 @@ pub(super) fn mk_observation() -> Observation {
         bmh: Some(mk_bmh()),
         workload: WorkloadView::Present(mk_node()),
         agent: AgentView::Ready,
+        access: BmcAccess::Known,
         operation: None,
         power: None,
         silent_since: None,

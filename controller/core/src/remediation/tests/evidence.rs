@@ -66,3 +66,30 @@ fn f1_no_policy_makes_a_single_reading_a_proof() {
     };
     assert!(confirmed_off(&mk_proof(), &three).is_err());
 }
+
+#[test]
+fn f1_a_taint_is_not_written_on_a_word_that_grew_old_on_the_way() {
+    let bmc = OffEvidence::Bmc {
+        at: at(0),
+        readings: mk_proof(),
+    };
+    let person = OffEvidence::Person { at: at(0) };
+    let off = mk_power(10, PowerState::Off);
+    let stands = |evidence: Option<&OffEvidence>, power: &Option<PowerView>, now: i64| {
+        last_word_stands(evidence, power.as_ref(), at(now)).is_ok()
+    };
+    for (now, stands_then) in [(10, true), (25, true), (26, false), (9000, false)] {
+        assert_eq!(stands(Some(&bmc), &off, now), stands_then, "{now}");
+    }
+    assert!(!stands(Some(&bmc), &off, 9), "a clock that was set back");
+    assert!(!stands(Some(&bmc), &None, 10));
+    assert!(!stands(None, &off, 10));
+    for other in [PowerState::On, PowerState::PoweringOff, PowerState::Unknown] {
+        assert!(!stands(Some(&bmc), &mk_power(10, other), 10), "{other:?}");
+    }
+    assert!(!stands(Some(&bmc), &mk_no_power(10), 10));
+    assert!(
+        stands(Some(&person), &None, 9000),
+        "a person vouches for it"
+    );
+}

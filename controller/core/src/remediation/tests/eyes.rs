@@ -82,6 +82,7 @@ impl Run {
                     why: "rack r1 is dark".into(),
                 }
             },
+            access: BmcAccess::Known,
             operation: id
                 .filter(|_| w.agent_up)
                 .and_then(|id| w.ops.get(&id))

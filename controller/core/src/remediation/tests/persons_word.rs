@@ -22,6 +22,7 @@ fn f8_a_word_is_used_up_by_a_confirmed_off() {
 fn f8_a_word_for_an_earlier_power_off_does_not_count_when_the_host_is_seen_on_again() {
     let (mut o, mut s) = mk_answered();
     o.power = mk_power(602, PowerState::On);
+    o.silent_since = None;
     s.lease_at_off = Some("09:00:00".into());
     s.step = Step::Tainting;
     s.person_heard = false;

@@ -98,6 +98,7 @@ fn random_workload(r: &mut Rng) -> WorkloadView {
         WorkloadView::Present(node),
         WorkloadView::NotJoined,
         WorkloadView::Missing { name: name() },
+        WorkloadView::ClusterGone { name: name() },
         WorkloadView::Unreachable { why: name() },
     ])
 }
@@ -168,6 +169,16 @@ fn random_observation(r: &mut Rng) -> Observation {
     if r.one_in(4) {
         o.agent = AgentView::Unreachable { why: "dark".into() };
     }
+    o.access = r.pick(&[
+        BmcAccess::Known,
+        BmcAccess::Known,
+        BmcAccess::HostGone {
+            name: "metal/host-7".into(),
+        },
+        BmcAccess::Missing {
+            why: "Secret metal/bmc-7 does not exist".into(),
+        },
+    ]);
     o.operation = random_operation(r);
     o.power = random_power(r);
     o.silent_since = r.one_in(2).then(|| at(r.time()));

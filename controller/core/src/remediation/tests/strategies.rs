@@ -160,9 +160,10 @@ fn f1_f5_a_power_cycle_waits_for_its_hold_the_quiet_lease_and_the_last_word() {
 fn a_power_cycle_does_not_wait_for_a_workload_api_that_is_down() {
     let mut o = mk_held();
     o.workload = WorkloadView::Unreachable { why: "x".into() };
-    o.power = mk_power(6, PowerState::Off);
     let s = mk_cycle(Step::ConfirmingOff);
+    o.power = mk_power(1, PowerState::Off);
     assert_eq!(waits(&o, &s, 1).0, Because::Cycling);
+    o.power = mk_power(6, PowerState::Off);
     assert_eq!(writes(&o, &s, 6).0.step, Step::PoweringOn);
 }
 
@@ -254,6 +255,7 @@ fn a_drain_that_is_given_up_leaves_the_host_off_and_hands_the_machine_over() {
     policy(&mut o).drain_blocked = DrainBlocked::GiveUp;
     policy(&mut o).on_exhausted = OnExhausted::Escalate;
     let s = mk_state(Step::Draining);
+    o.power = mk_power(599, PowerState::Off);
     assert_eq!(waits(&o, &s, 599).0.label(), "Draining");
     let (s, because) = writes(&o, &s, 600);
     assert_eq!((s.step, because.label()), (Step::Fenced, "DrainGivenUp"));

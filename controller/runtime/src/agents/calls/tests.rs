@@ -1,3 +1,5 @@
+use jiff::Timestamp;
+
 use super::*;
 
 fn proto(state: v1::PowerState) -> v1::PowerReading {

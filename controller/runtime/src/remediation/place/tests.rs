@@ -287,3 +287,35 @@ fn f5_a_machine_of_openshift_that_came_later_or_whose_host_is_anothers_is_none()
     let odd = linked_host(&index, &place).unwrap_err().to_string();
     assert!(odd.contains("not namespace/name"), "{odd}");
 }
+
+#[test]
+fn f5_a_further_attempt_on_a_node_finds_its_host_anew() {
+    let index = index();
+    let labels = json!({ "name": "n1", "labels": { "metal3.io/uuid": "u8" } });
+    index.apply_node(&Key::local(), node(&labels, ""));
+    index.apply(Kind::BareMetalHost, bmh("h8", "u8", &json!({})));
+    let racks = BTreeMap::from([("r1".to_owned(), Rack::default())]);
+    let place = by_node(&index);
+    let mut state = State::new(jiff::Timestamp::UNIX_EPOCH);
+    state.host = Some(rackhand_core::remediation::HostRef {
+        rack: "r1".into(),
+        host: "ns/h7".into(),
+        bmh: Some("ns/h7".into()),
+        bmc: "192.0.2.7".into(),
+    });
+    let chosen = |state: &State| match host(&index, &racks, &place, None, Some(state)).0 {
+        HostView::Found(host) => host.bmh,
+        HostView::NotFound(why) => Some(why.to_string()),
+    };
+    state.step = Step::Retrying;
+    assert_eq!(chosen(&state).as_deref(), Some("ns/h8"));
+    for step in [
+        Step::Holding,
+        Step::PoweringOff,
+        Step::Booting,
+        Step::Aborting,
+    ] {
+        state.step = step;
+        assert_eq!(chosen(&state).as_deref(), Some("ns/h7"), "{step:?}");
+    }
+}
