@@ -37,6 +37,8 @@
     unreachable_pub
 )]
 
+#[path = "failure_table/deleted.rs"]
+mod deleted;
 #[path = "failure_table/members.rs"]
 mod members;
 #[path = "failure_table/nodes.rs"]
@@ -55,6 +57,7 @@ use rackhand_tests::{
 };
 use serde_json::json;
 
+use deleted::{host_deleted, node_replaced, secret_deleted};
 use members::{member_paused, one_member_at_a_time, quorum_first};
 use nodes::{drain_blocked, never_joined, node_deleted, two_checks, workload_down};
 use power::{clocks_ahead_and_behind, hold_removed, off_again, on_refused, one_bmc, still_on};
@@ -77,6 +80,8 @@ fn racks() -> Vec<RackSpec> {
         by_hand("new", 1, HostLink::Managed),
         by_hand("gone", 1, HostLink::Managed),
         by_hand("twin", 2, HostLink::Managed),
+        by_hand("lost", 2, HostLink::Managed),
+        by_hand("name", 1, HostLink::Managed),
         by_hand("five", 5, HostLink::Inventory),
         by_hand("three", 3, HostLink::Inventory),
         by_hand("trio", 3, HostLink::Inventory),
@@ -150,6 +155,18 @@ async fn every_row_of_the_failure_table_comes_out_as_specified() {
     all.add(
         "clocks_ahead_and_behind_change_nothing",
         clocks_ahead_and_behind(w),
+    );
+    all.add(
+        "f8_a_person_is_heard_when_the_credentials_are_gone",
+        secret_deleted(w),
+    );
+    all.add(
+        "f9_a_request_ends_cleanly_when_its_host_is_gone",
+        host_deleted(w),
+    );
+    all.add(
+        "f5_a_node_of_another_machine_is_not_tainted",
+        node_replaced(w),
     );
     let outcome = all.run().await;
     let outcome = outcome.and_then(|()| {
