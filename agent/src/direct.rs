@@ -92,12 +92,12 @@ impl Direct {
         config.remote = None;
         config.admin = None;
         config.times.shutdown_grace = Duration::ZERO;
-        let agent = match Agent::start(config.clone(), Arc::new(Hardware)).await {
+        let agent = match Agent::start_on_copy(config.clone(), Arc::new(Hardware)).await {
             // It was copied while an agent wrote it; who forces does without.
             Err(StartError::Journal(error)) if copied && common.force => {
                 eprintln!("holds of remediations are not known: {error}");
                 std::fs::remove_file(dir.path().join(JOURNAL))?;
-                Agent::start(config.clone(), Arc::new(Hardware)).await
+                Agent::start_on_copy(config.clone(), Arc::new(Hardware)).await
             }
             started => started,
         };

@@ -13,7 +13,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// What it tells.
 pub(crate) trait Told: Send + Sync + 'static {
     /// Why the agent takes no commands; `None`: it does.
-    fn not_ready(&self) -> Option<&'static str>;
+    fn not_ready(&self) -> Option<String>;
 
     /// All metrics as text.
     fn metrics(&self) -> String;
@@ -30,8 +30,8 @@ pub(crate) async fn serve(listener: TcpListener, told: Arc<dyn Told>, stop: Canc
                 let not_ready = ready.not_ready();
                 async move {
                     match not_ready {
-                        None => (StatusCode::OK, "ok\n"),
-                        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+                        None => (StatusCode::OK, "ok\n".to_owned()),
+                        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
                     }
                 }
             }),

@@ -134,10 +134,8 @@ impl Reloader {
 }
 
 impl Told for Reloader {
-    fn not_ready(&self) -> Option<&'static str> {
-        self.engine
-            .is_closing()
-            .then_some("the agent is stopping\n")
+    fn not_ready(&self) -> Option<String> {
+        self.engine.not_ready()
     }
 
     fn metrics(&self) -> String {
@@ -146,6 +144,7 @@ impl Told for Reloader {
             hosts: self.engine.config().inventory.hosts.len(),
             running,
             waiting,
+            journal: self.engine.journal_state(),
             ..Sampled::default()
         };
         if let Some(tls) = &self.tls {

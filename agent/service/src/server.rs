@@ -29,7 +29,7 @@ use crate::{
     driver::Driver,
     engine::{Changes, Engine},
     grpc::PowerService,
-    journal::{Journal, JournalError, Keep},
+    journal::{IfDamaged, Journal, JournalError, Keep, wall_clock},
     metrics::Metrics,
     refused::Refused,
     reload::{ReloadError, Reloader},
@@ -80,8 +80,27 @@ struct Addresses {
 }
 
 impl Agent {
-    /// Starts. When this returns, all listeners take connections.
+    /// Starts. When this returns, all listeners take connections. A journal that is damaged is
+    /// kept under another name, and a new one is begun: the agent says so in its log, its metrics
+    /// and to the controller.
     pub async fn start(config: Config, driver: Arc<dyn Driver>) -> Result<Self, StartError> {
+        Self::start_with(config, driver, IfDamaged::Replace).await
+    }
+
+    /// The same for one command on a copy of the journal: where that is damaged, nobody knows
+    /// which hosts are held, and the agent does not start.
+    pub async fn start_on_copy(
+        config: Config,
+        driver: Arc<dyn Driver>,
+    ) -> Result<Self, StartError> {
+        Self::start_with(config, driver, IfDamaged::Refuse).await
+    }
+
+    async fn start_with(
+        config: Config,
+        driver: Arc<dyn Driver>,
+        if_damaged: IfDamaged,
+    ) -> Result<Self, StartError> {
         let (remote, tls) = match &config.remote {
             Some(remote) => {
                 let (listener, tls) = bind(remote, &config.rack).await?;
@@ -93,7 +112,7 @@ impl Agent {
             Some(address) => Some(listen(address).await?),
             None => None,
         };
-        let (journal, interrupted) = open_journal(&config.state).await?;
+        let (journal, interrupted) = open_journal(&config.state, if_damaged).await?;
         let metrics = Arc::new(Metrics::new());
         let (socket, rack) = (config.socket.clone(), config.rack.clone());
         let (path, sources) = (config.path.clone(), config.sources.clone());
@@ -191,10 +210,15 @@ impl Agent {
         self.reloader.reload().await
     }
 
-    /// Returns when a part of the agent has ended by itself, which none should.
+    /// Returns when a part of the agent has ended by itself, which none should, or when its
+    /// journal is lost: only a new process can go on then.
     pub async fn failed(&mut self) {
-        if self.servers.join_next().await.is_none() {
-            std::future::pending::<()>().await;
+        let lost = self.engine.journal_lost();
+        tokio::select! {
+            () = lost.cancelled() => {}
+            ended = self.servers.join_next() => if ended.is_none() {
+                std::future::pending::<()>().await;
+            },
         }
     }
 
@@ -253,18 +277,21 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
         .map_err(failed(format!("cannot listen on {address}")))
 }
 
-async fn open_journal(state: &Path) -> Result<(Journal, Vec<String>), StartError> {
+async fn open_journal(
+    state: &Path,
+    if_damaged: IfDamaged,
+) -> Result<(Journal, Vec<String>), StartError> {
     let state = state.to_owned();
     let opened = tokio::task::spawn_blocking(move || {
         std::fs::create_dir_all(&state).map_err(failed(format!(
             "cannot create state directory {}",
             state.display()
         )))?;
-        let now = i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
         Ok(Journal::open(
             &state.join("journal.redb"),
+            if_damaged,
             Keep::default(),
-            now,
+            wall_clock(),
         )?)
     });
     opened

@@ -215,12 +215,8 @@ impl Shared {
     }
 
     async fn held(&self, target: &Target) -> Result<Option<HoldRecord>, Status> {
-        let holds = self.journal.holds().await;
-        let holds = holds.map_err(|error| journal_status(&error))?;
-        let mut held = holds.into_iter();
-        Ok(held
-            .find(|(key, _)| *key == target.key)
-            .map(|(_, hold)| hold))
+        let hold = self.journal.hold(target.key.clone()).await;
+        hold.map_err(|error| journal_status(&error))
     }
 }
 

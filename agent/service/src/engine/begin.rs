@@ -14,9 +14,8 @@ use super::{
     lane::{Place, Rank},
     record_status,
     run::Run,
-    run::wall_clock,
 };
-use crate::journal::{Admission, Admitted, HoldRecord};
+use crate::journal::{Admission, Admitted, HoldRecord, wall_clock};
 
 impl Engine {
     /// Starts an operation, or tells how the one of this id stands.

@@ -7,7 +7,7 @@ use tonic::Status;
 use tracing::{info, warn};
 
 use super::{Engine, Target, journal_status};
-use crate::journal::{Authority, HoldRecord, TermRecord};
+use crate::journal::{Authority, HoldRecord, JournalError, TermRecord};
 
 impl Engine {
     pub(crate) async fn claim(
@@ -16,6 +16,10 @@ impl Engine {
         number: u64,
         holder: String,
     ) -> Result<Result<u64, TermRecord>, Status> {
+        // A leader must learn that this agent can take no command, also where the term is known.
+        if let Some(trouble) = self.shared.journal.trouble() {
+            return Err(journal_status(&JournalError::Storage(trouble)));
+        }
         let asked = TermRecord {
             number,
             holder: holder.clone(),

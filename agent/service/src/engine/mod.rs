@@ -40,7 +40,7 @@ use crate::{
     config::Config,
     driver::Driver,
     journal::{self, Action, Authority, Journal, JournalError, OperationRecord, TermRecord},
-    metrics::Metrics,
+    metrics::{JournalState, Metrics},
 };
 pub(crate) use aside::Change;
 use clients::Clients;
@@ -148,6 +148,37 @@ impl Engine {
     /// Which journal stands behind every answer.
     pub(crate) fn journal(&self) -> v1::Journal {
         wire::journal_to_proto(self.shared.journal.identity())
+    }
+
+    /// How the journal stands, for metrics.
+    pub(crate) fn journal_state(&self) -> JournalState {
+        let journal = &self.shared.journal;
+        JournalState {
+            writable: journal.trouble().is_none(),
+            reopened: journal.reopened(),
+            created: journal.identity().created / 1_000_000_000,
+            origin: match journal.identity().origin() {
+                v1::JournalOrigin::Unspecified | v1::JournalOrigin::First => "first",
+                v1::JournalOrigin::Missing => "missing",
+                v1::JournalOrigin::Damaged => "damaged",
+            },
+        }
+    }
+
+    /// Why the agent takes no commands; `None`: it does.
+    pub(crate) fn not_ready(&self) -> Option<String> {
+        if self.closing.is_cancelled() {
+            return Some("the agent is stopping".to_owned());
+        }
+        let trouble = self.shared.journal.trouble()?;
+        Some(format!(
+            "the journal cannot be written, so no command is taken: {trouble}"
+        ))
+    }
+
+    /// Is cancelled when only a new process can go on with the journal.
+    pub(crate) fn journal_lost(&self) -> CancellationToken {
+        self.shared.journal.lost()
     }
 
     /// The configuration in force now.

@@ -3,7 +3,6 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use rackhand_bmc::{
     BmcError, PowerCommand,
     operation::{Asked, Ending, Failed, Next, Operation, Proof, Seen},
@@ -20,7 +19,7 @@ use super::{
     target::Target,
     wire::{self, failure_to_proto},
 };
-use crate::journal::interrupted;
+use crate::journal::{interrupted, wall_clock};
 
 /// Readings that an outcome carries when it is not a confirmation.
 const EVIDENCE: usize = 3;
@@ -361,9 +360,4 @@ fn outcome_word(code: v1::OutcomeCode) -> &'static str {
         v1::OutcomeCode::Cancelled => "cancelled",
         v1::OutcomeCode::Interrupted => "interrupted",
     }
-}
-
-/// For the journal: nanoseconds of the Unix epoch.
-pub(super) fn wall_clock() -> i64 {
-    i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX)
 }

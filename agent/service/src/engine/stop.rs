@@ -53,11 +53,6 @@ impl Engine {
             .ok();
     }
 
-    /// Whether it takes nothing new.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.closing.is_cancelled()
-    }
-
     /// Ends everything at once, as a crash would.
     pub(crate) async fn abort(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock());

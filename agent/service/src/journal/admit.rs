@@ -10,7 +10,7 @@ use rackhand_proto::Refusal;
 
 use super::{
     HoldRecord, JournalError, OperationRecord, SequenceRecord, TermRecord,
-    tables::{HOLDS, OPERATIONS, RUNNING, SEQUENCES, TERMS, get, put},
+    tables::{HOLDS, Lookup, OPERATIONS, RUNNING, SEQUENCES, TERMS, get, put},
     writer::Tx,
 };
 
@@ -278,7 +278,7 @@ fn remove_hold(tx: &Tx, key: &str) -> Result<(), JournalError> {
 }
 
 pub(super) fn check_term(
-    tx: &Tx,
+    tx: &impl Lookup,
     authority: &Authority,
 ) -> Result<Result<(), Refused>, JournalError> {
     let Authority::Controller {

@@ -1,5 +1,11 @@
 //! How operations end in the journal, and for how long it remembers them.
 
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
 use rackhand_proto::v1;
 use redb::ReadableTable;
 
@@ -27,18 +33,87 @@ impl Default for Keep {
     }
 }
 
+/// Operations of this process, for a file that missed something of them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Running(Arc<Mutex<Operations>>);
+
+#[derive(Debug, Default)]
+struct Operations {
+    /// Begun and not over.
+    live: BTreeSet<String>,
+    /// Over, but not written down: when, and how.
+    unwritten: Unwritten,
+}
+
+pub(super) type Unwritten = BTreeMap<String, (i64, v1::Outcome)>;
+
+impl Running {
+    pub(super) fn begun(&self, id: &str) {
+        self.0.lock().live.insert(id.to_owned());
+    }
+
+    /// It is over, which the file must be told.
+    pub(super) fn over(&self, id: &str, at: i64, outcome: v1::Outcome) {
+        let mut operations = self.0.lock();
+        operations.unwritten.insert(id.to_owned(), (at, outcome));
+        operations.live.remove(id);
+    }
+
+    pub(super) fn unwritten(&self) -> Unwritten {
+        self.0.lock().unwritten.clone()
+    }
+
+    /// The file has the outcomes of these.
+    pub(super) fn written<'a>(&self, ids: impl Iterator<Item = &'a String>) {
+        let mut operations = self.0.lock();
+        for id in ids {
+            operations.unwritten.remove(id);
+        }
+    }
+
+    fn is_live(&self, id: &str) -> bool {
+        self.0.lock().live.contains(id)
+    }
+}
+
+/// Writes the outcomes that the file missed, and ends what it took for begun although the caller
+/// was told otherwise.
+pub(super) fn settle(
+    tx: &Tx,
+    running: &Running,
+    outcomes: &Unwritten,
+    now: i64,
+) -> Result<(), JournalError> {
+    for (id, (at, outcome)) in outcomes {
+        finish(tx, id, *at, outcome.clone())?;
+    }
+    for id in running_ids(tx)? {
+        if !running.is_live(&id) {
+            interrupt(tx, &id, now)?;
+        }
+    }
+    Ok(())
+}
+
+/// Ends what an earlier process left running, and returns the ids.
 pub(super) fn interrupt_running(tx: &Tx, now: i64) -> Result<Vec<String>, JournalError> {
-    let running: Vec<String> = {
-        let table = tx.open(RUNNING)?;
-        let ids = table.iter().map_err(JournalError::storage)?;
-        ids.map(|entry| Ok(entry.map_err(JournalError::storage)?.0.value().to_owned()))
-            .collect::<Result<_, JournalError>>()?
-    };
+    let running = running_ids(tx)?;
     for id in &running {
-        let sent = get::<OperationRecord>(tx, OPERATIONS, id)?.map_or(0, |r| r.sending.len());
-        finish(tx, id, now, interrupted(sent))?;
+        interrupt(tx, id, now)?;
     }
     Ok(running)
+}
+
+fn running_ids(tx: &Tx) -> Result<Vec<String>, JournalError> {
+    let table = tx.open(RUNNING)?;
+    let ids = table.iter().map_err(JournalError::storage)?;
+    ids.map(|entry| Ok(entry.map_err(JournalError::storage)?.0.value().to_owned()))
+        .collect()
+}
+
+fn interrupt(tx: &Tx, id: &str, now: i64) -> Result<(), JournalError> {
+    let sent = get::<OperationRecord>(tx, OPERATIONS, id)?.map_or(0, |r| r.sending.len());
+    finish(tx, id, now, interrupted(sent))
 }
 
 /// The outcome of an operation that the agent itself did not survive.

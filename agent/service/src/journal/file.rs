@@ -1,9 +1,14 @@
-//! The file of the journal: made whole or not at all, and only of a format that we know.
+//! The file of the journal: made whole or not at all, only of a format that we know, and never
+//! replaced in silence.
 
-use std::path::Path;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use rackhand_proto::v1::JournalOrigin;
-use redb::ReadableTable;
+use redb::{Database, DatabaseError, ReadableTable, StorageError};
+use tracing::error;
 
 use super::{
     JournalError, identity,
@@ -14,45 +19,146 @@ use super::{
 
 pub(super) const SCHEMA: u64 = 1;
 
+/// What to do with a journal that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfDamaged {
+    /// Keep its file under another name, and begin a new one.
+    Replace,
+    /// Do not start.
+    Refuse,
+}
+
+/// So many damaged files are kept: the first ones, which tell most, and the last.
+const KEPT: u32 = 3;
+
+/// Opens the journal, and begins a new one where there is none to open.
+pub(super) fn open_or_create(
+    path: &Path,
+    if_damaged: IfDamaged,
+    now: i64,
+) -> Result<Database, JournalError> {
+    match open(path) {
+        Err(JournalError::Missing(_)) => {
+            let origin = match identity::noted(path).map_err(|error| cannot(path, &error))? {
+                None => JournalOrigin::First,
+                Some(_) => JournalOrigin::Missing,
+            };
+            create(path, origin, now)?;
+            open(path)
+        }
+        Err(JournalError::Damaged { reason, .. }) if if_damaged == IfDamaged::Replace => {
+            let kept = set_aside(path)?;
+            error!(
+                journal = %path.display(), kept = %kept.display(), reason,
+                "the journal is damaged; its file is kept"
+            );
+            create(path, JournalOrigin::Damaged, now)?;
+            open(path)
+        }
+        opened => opened,
+    }
+}
+
+/// Opens a journal that must be there, and checks every page of it.
+pub(super) fn open(path: &Path) -> Result<Database, JournalError> {
+    let damaged = |reason: String| JournalError::Damaged {
+        path: path.display().to_string(),
+        reason,
+    };
+    match std::fs::metadata(path) {
+        Ok(file) if file.len() == 0 => return Err(damaged("the file is empty".to_owned())),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(JournalError::Missing(path.display().to_string()));
+        }
+        Err(error) => return Err(cannot(path, &error)),
+    }
+    checked(path, || {
+        let mut builder = Database::builder();
+        builder.set_check_integrity_on_open(true);
+        builder.open(path)
+    })
+}
+
+/// Runs what opens a database, and tells damage from a disk that does not work.
+pub(super) fn checked(
+    path: &Path,
+    open: impl FnOnce() -> Result<Database, DatabaseError>,
+) -> Result<Database, JournalError> {
+    let shown = path.display().to_string();
+    let damaged = |reason: String| JournalError::Damaged {
+        path: shown.clone(),
+        reason,
+    };
+    // The storage engine may panic on bytes that it never wrote.
+    let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(open));
+    let Ok(opened) = opened else {
+        return Err(damaged("the storage engine gave up on it".to_owned()));
+    };
+    opened.map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => JournalError::InUse(shown.clone()),
+        DatabaseError::Storage(StorageError::Corrupted(reason)) => damaged(reason),
+        DatabaseError::Storage(StorageError::Io(error))
+            if matches!(
+                error.kind(),
+                io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+            ) =>
+        {
+            damaged(error.to_string())
+        }
+        other => JournalError::Open {
+            path: shown.clone(),
+            reason: other.to_string(),
+        },
+    })
+}
+
+fn cannot(path: &Path, error: &io::Error) -> JournalError {
+    JournalError::Open {
+        path: path.display().to_string(),
+        reason: error.to_string(),
+    }
+}
+
+/// Gives a damaged file another name, and returns that.
+fn set_aside(path: &Path) -> Result<PathBuf, JournalError> {
+    let kept = |number: u32| path.with_extension(format!("redb.damaged-{number}"));
+    let free = (1..KEPT).map(kept).find(|name| !name.exists());
+    let name = free.unwrap_or_else(|| kept(KEPT));
+    std::fs::rename(path, &name).map_err(|error| cannot(path, &error))?;
+    Ok(name)
+}
+
 /// Makes an empty journal under another name and gives it its own once it is whole: a crash in the
 /// middle would otherwise leave a file that no later start can read. Never replaces one.
-pub(super) fn make_if_missing(path: &Path, shown: &str, now: i64) -> Result<(), JournalError> {
-    if path.exists() {
-        return Ok(());
-    }
-    let cannot = |error: std::io::Error| JournalError::Open {
-        path: shown.to_owned(),
-        reason: error.to_string(),
-    };
-    let origin = match identity::noted(path).map_err(cannot)? {
-        None => JournalOrigin::First,
-        Some(_) => JournalOrigin::Missing,
-    };
+fn create(path: &Path, origin: JournalOrigin, now: i64) -> Result<(), JournalError> {
+    let shown = path.display().to_string();
     let fresh = path.with_extension(format!("redb.new-{}", std::process::id()));
     match std::fs::remove_file(&fresh) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(cannot(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(cannot(path, &error));
+        }
         _ => {}
     }
-    let db = redb::Database::create(&fresh).map_err(|error| JournalError::Open {
-        path: shown.to_owned(),
+    let db = Database::create(&fresh).map_err(|error| JournalError::Open {
+        path: shown.clone(),
         reason: error.to_string(),
     })?;
     let tx = Tx::begin(&db)?;
-    prepare(&tx, shown, origin, now)?;
+    prepare(&tx, &shown, origin, now)?;
     tx.commit()?;
     drop(db);
     match std::fs::hard_link(&fresh, path) {
         // Another agent was quicker: its journal is the one.
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(cannot(error));
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(cannot(path, &error));
         }
         _ => {}
     }
-    std::fs::remove_file(&fresh).map_err(cannot)?;
     let dir = path.parent().unwrap_or(Path::new("."));
-    std::fs::File::open(dir)
-        .and_then(|dir| dir.sync_all())
-        .map_err(cannot)
+    std::fs::remove_file(&fresh)
+        .and_then(|()| std::fs::File::open(dir)?.sync_all())
+        .map_err(|error| cannot(path, &error))
 }
 
 /// Checks the format, makes what is missing in it, and returns which journal it is.
@@ -86,4 +192,10 @@ pub(super) fn prepare(
     tx.open(RUNNING)?;
     tx.open(ENDED)?;
     identity::ensure(tx, origin, now)
+}
+
+/// A whole and empty journal.
+#[cfg(test)]
+pub(super) fn create_for_tests(path: &Path) -> Result<(), JournalError> {
+    create(path, JournalOrigin::First, 1)
 }

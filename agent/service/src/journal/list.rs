@@ -4,8 +4,8 @@ use redb::ReadableTable;
 
 use super::{
     JournalError, OperationRecord,
+    store::ReadTx,
     tables::{OPERATIONS, RUNNING, decode, get},
-    writer::Tx,
 };
 
 /// Which operations; what is `None` does not matter.
@@ -23,7 +23,7 @@ pub(crate) struct Asked {
 
 /// The newest first. The journal keeps some thousand operations; a list reads them all unless it
 /// is asked for one, or for those that run.
-pub(super) fn operations(tx: &Tx, asked: &Asked) -> Result<Vec<OperationRecord>, JournalError> {
+pub(super) fn operations(tx: &ReadTx, asked: &Asked) -> Result<Vec<OperationRecord>, JournalError> {
     let mut found: Vec<OperationRecord> = Vec::new();
     if let Some(id) = &asked.id {
         found.extend(get(tx, OPERATIONS, id)?);

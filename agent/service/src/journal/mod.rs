@@ -5,10 +5,13 @@
 
 mod admit;
 mod ends;
+#[cfg(test)]
+mod faults;
 mod file;
 mod identity;
 mod list;
 mod records;
+mod store;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -16,15 +19,20 @@ mod writer;
 
 use std::{path::Path, sync::Arc};
 
+use jiff::Timestamp;
 use rackhand_proto::v1;
 use redb::ReadableTable;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
 
 pub(crate) use admit::{Action, Admission, Admitted, Authority, Refused};
 pub(crate) use ends::{Keep, interrupted};
-use ends::{finish, interrupt_running, prune};
-use file::{SCHEMA, make_if_missing, prepare};
+use ends::{Running, finish, interrupt_running, prune};
+pub(crate) use file::IfDamaged;
+use file::{SCHEMA, open_or_create, prepare};
 pub(crate) use list::Asked;
 pub(crate) use records::{HoldRecord, IdentityRecord, OperationRecord, SequenceRecord, TermRecord};
+use store::{OnDisk, ReadTx, Source, Store};
 use tables::{HOLDS, OPERATIONS, TERMS, decode, get, put};
 use writer::{Tx, Writer};
 
@@ -50,9 +58,31 @@ pub enum JournalError {
         /// Why.
         reason: String,
     },
+    /// The file is not there.
+    #[error("journal {0} is missing")]
+    Missing(String),
+    /// The file is there and cannot be read as a journal.
+    #[error("journal {path} is damaged: {reason}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// Another file has taken its place while the agent ran.
+    #[error("journal {path} was replaced by another one ({instance}) while the agent ran")]
+    Other {
+        /// The file.
+        path: String,
+        /// The instance of the other one.
+        instance: String,
+    },
     /// A write or a read failed.
     #[error("journal: {0}")]
     Storage(String),
+    /// A record does not read; the file as such is good.
+    #[error("journal: a record is damaged: {0}")]
+    Record(String),
     /// The writer is gone: the agent is stopping.
     #[error("journal is closed")]
     Closed,
@@ -62,14 +92,23 @@ impl JournalError {
     fn storage(error: impl Into<redb::Error>) -> Self {
         Self::Storage(error.into().to_string())
     }
+
+    /// Whether what was written down is lost to this process, however often it tries.
+    fn is_loss(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing(_) | Self::Damaged { .. } | Self::Other { .. } | Self::Newer { .. }
+        )
+    }
 }
 
 /// The journal. Cloning shares it; it closes with the last clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Journal {
+    store: Arc<Store>,
     writer: Arc<Writer>,
+    running: Running,
     keep: Keep,
-    identity: Arc<IdentityRecord>,
 }
 
 impl Journal {
@@ -77,44 +116,95 @@ impl Journal {
     /// Returns those. Blocks on the disk.
     pub(crate) fn open(
         path: &Path,
+        if_damaged: IfDamaged,
+        keep: Keep,
+        now: i64,
+    ) -> Result<(Self, Vec<String>), JournalError> {
+        let db = open_or_create(path, if_damaged, now)?;
+        Self::start(Box::new(OnDisk(path.to_owned())), path, db, keep, now)
+    }
+
+    fn start(
+        source: Box<dyn Source>,
+        path: &Path,
+        db: redb::Database,
         keep: Keep,
         now: i64,
     ) -> Result<(Self, Vec<String>), JournalError> {
         let shown = path.display().to_string();
-        make_if_missing(path, &shown, now)?;
-        let db = redb::Database::open(path).map_err(|error| match error {
-            redb::DatabaseError::DatabaseAlreadyOpen => JournalError::InUse(shown.clone()),
-            other => JournalError::Open {
-                path: shown.clone(),
-                reason: other.to_string(),
-            },
-        })?;
         let tx = Tx::begin(&db)?;
         let identity = prepare(&tx, &shown, v1::JournalOrigin::First, now)?;
         let interrupted = interrupt_running(&tx, now)?;
         tx.commit()?;
+        let before = identity::noted(path).ok().flatten();
+        report_identity(&shown, &identity, before.as_deref());
         // Without the note a later loss of the file would look like a first start.
         identity::write_note(path, &identity.instance).map_err(|error| JournalError::Open {
-            path: shown,
+            path: shown.clone(),
             reason: format!("cannot note its instance beside it: {error}"),
         })?;
+        let running = Running::default();
+        let store = Arc::new(Store::new(source, shown, identity, db, running.clone()));
         let journal = Self {
-            writer: Arc::new(Writer::start(db)?),
+            writer: Arc::new(Writer::start(store.clone())?),
+            store,
+            running,
             keep,
-            identity: Arc::new(identity),
         };
         Ok((journal, interrupted))
     }
 
     /// Which journal it is.
     pub(crate) fn identity(&self) -> &IdentityRecord {
-        &self.identity
+        self.store.identity()
+    }
+
+    /// Why nothing can be written just now; `None`: it can.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.store.trouble()
+    }
+
+    /// Is cancelled when this process cannot go on with its journal: the file is gone, damaged or
+    /// another one.
+    pub(crate) fn lost(&self) -> CancellationToken {
+        self.store.lost()
+    }
+
+    /// How often it was opened again after an error.
+    pub(crate) fn reopened(&self) -> u64 {
+        self.store.reopened()
     }
 
     /// Closes the file, whoever still has a clone; they get `Closed` from then on. Blocks on the
     /// disk.
     pub(crate) fn close(&self) {
         self.writer.close();
+    }
+
+    /// Reads a snapshot, beside whatever is being written. After an error of the disk it tries
+    /// once more with the file opened anew.
+    async fn read<T, F>(&self, read: F) -> Result<T, JournalError>
+    where
+        T: Send + 'static,
+        F: Fn(&ReadTx) -> Result<T, JournalError> + Send + Sync + 'static,
+    {
+        let read = Arc::new(read);
+        let once = || {
+            let (store, read) = (self.store.clone(), read.clone());
+            async move {
+                tokio::task::spawn_blocking(move || store.read(|tx| read(tx)))
+                    .await
+                    .unwrap_or(Err(JournalError::Closed))
+            }
+        };
+        let result = once().await;
+        match &result {
+            Err(error) if self.store.note(error) => {
+                self.writer.reopen().await;
+                once().await
+            }
+            _ => result,
+        }
     }
 
     /// Makes a term known. `Err(highest)` where a newer one is, or another holder has this one.
@@ -139,7 +229,12 @@ impl Journal {
 
     /// Decides about a new operation and writes it down, in one step.
     pub(crate) async fn admit(&self, admission: Admission) -> Result<Admitted, JournalError> {
-        self.writer.write(move |tx| admission.run(tx)).await
+        let id = admission.id.clone();
+        let admitted = self.writer.write(move |tx| admission.run(tx)).await?;
+        if matches!(admitted, Admitted::Started { .. }) {
+            self.running.begun(&id);
+        }
+        Ok(admitted)
     }
 
     /// Lifts a hold, if the caller may. `Ok(None)`: there was none.
@@ -159,9 +254,7 @@ impl Journal {
         &self,
         authority: Authority,
     ) -> Result<Result<(), Refused>, JournalError> {
-        self.writer
-            .write(move |tx| admit::check_term(tx, &authority))
-            .await
+        self.read(move |tx| admit::check_term(tx, &authority)).await
     }
 
     /// A command is about to leave.
@@ -176,7 +269,8 @@ impl Journal {
         self.writer.write(mark).await
     }
 
-    /// An operation is over.
+    /// An operation is over. Where that cannot be written now, it is as soon as the file can be
+    /// written again.
     pub(crate) async fn finish(
         &self,
         id: String,
@@ -184,11 +278,17 @@ impl Journal {
         outcome: v1::Outcome,
     ) -> Result<(), JournalError> {
         let keep = self.keep;
+        self.running.over(&id, at, outcome.clone());
+        let over = id.clone();
         let finish = move |tx: &Tx| {
-            finish(tx, &id, at, outcome)?;
+            finish(tx, &over, at, outcome)?;
             prune(tx, at, keep)
         };
-        self.writer.write(finish).await
+        let written = self.writer.write(finish).await;
+        if written.is_ok() {
+            self.running.written(std::iter::once(&id));
+        }
+        written
     }
 
     /// What the BMC says after an interrupted operation.
@@ -215,7 +315,7 @@ impl Journal {
         &self,
         id: String,
     ) -> Result<Option<OperationRecord>, JournalError> {
-        self.writer.write(move |tx| get(tx, OPERATIONS, &id)).await
+        self.read(move |tx| get(tx, OPERATIONS, &id)).await
     }
 
     /// Operations that were asked for, the newest first.
@@ -223,14 +323,12 @@ impl Journal {
         &self,
         asked: Asked,
     ) -> Result<Vec<OperationRecord>, JournalError> {
-        self.writer
-            .write(move |tx| list::operations(tx, &asked))
-            .await
+        self.read(move |tx| list::operations(tx, &asked)).await
     }
 
     /// All holds, by host key.
     pub(crate) async fn holds(&self) -> Result<Vec<(String, HoldRecord)>, JournalError> {
-        let read = |tx: &Tx| {
+        let read = |tx: &ReadTx| {
             let table = tx.open(HOLDS)?;
             let mut holds = Vec::new();
             for entry in table.iter().map_err(JournalError::storage)? {
@@ -239,6 +337,38 @@ impl Journal {
             }
             Ok(holds)
         };
-        self.writer.write(read).await
+        self.read(read).await
     }
+
+    /// The hold on one host.
+    pub(crate) async fn hold(&self, key: String) -> Result<Option<HoldRecord>, JournalError> {
+        self.read(move |tx| get(tx, HOLDS, &key)).await
+    }
+}
+
+/// Says at start which journal it is, loudly where an earlier one is lost.
+fn report_identity(shown: &str, identity: &IdentityRecord, before: Option<&str>) {
+    let instance = identity.instance.as_str();
+    if before == Some(instance) {
+        info!(journal = shown, instance, "journal opened");
+        return;
+    }
+    match (identity.origin(), before) {
+        (v1::JournalOrigin::Unspecified | v1::JournalOrigin::First, None) => {
+            info!(journal = shown, instance, "journal created");
+        }
+        (origin, before) => warn!(
+            journal = shown,
+            instance,
+            before,
+            origin = origin.as_str_name(),
+            "this is not the journal of the last start: terms, holds and operations of before are \
+             not known. Look at the hosts that were held off (power status) before switching any"
+        ),
+    }
+}
+
+/// For the journal: nanoseconds of the Unix epoch.
+pub(crate) fn wall_clock() -> i64 {
+    i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX)
 }

@@ -3,7 +3,7 @@
 use prost::Message;
 use redb::{ReadableTable, TableDefinition};
 
-use super::{JournalError, writer::Tx};
+use super::{JournalError, store::ReadTx, writer::Tx};
 
 pub(super) type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 
@@ -21,18 +21,39 @@ pub(super) const RUNNING: TableDefinition<'static, &'static str, ()> =
 pub(super) const ENDED: TableDefinition<'static, (i64, &'static str), ()> =
     TableDefinition::new("ended");
 
+/// A transaction that can be read from.
+pub(super) trait Lookup {
+    /// The bytes under a key.
+    fn bytes(&self, table: Table, key: &str) -> Result<Option<Vec<u8>>, JournalError>;
+}
+
+impl Lookup for Tx {
+    fn bytes(&self, table: Table, key: &str) -> Result<Option<Vec<u8>>, JournalError> {
+        let table = self.open(table)?;
+        let found = table.get(key).map_err(JournalError::storage)?;
+        Ok(found.map(|value| value.value().to_vec()))
+    }
+}
+
+impl Lookup for ReadTx {
+    fn bytes(&self, table: Table, key: &str) -> Result<Option<Vec<u8>>, JournalError> {
+        let table = self.open(table)?;
+        let found = table.get(key).map_err(JournalError::storage)?;
+        Ok(found.map(|value| value.value().to_vec()))
+    }
+}
+
 pub(super) fn decode<T: Message + Default>(bytes: &[u8]) -> Result<T, JournalError> {
-    T::decode(bytes).map_err(|error| JournalError::Storage(format!("a record is damaged: {error}")))
+    T::decode(bytes).map_err(|error| JournalError::Record(error.to_string()))
 }
 
 pub(super) fn get<T: Message + Default>(
-    tx: &Tx,
+    tx: &impl Lookup,
     table: Table,
     key: &str,
 ) -> Result<Option<T>, JournalError> {
-    let table = tx.open(table)?;
-    let found = table.get(key).map_err(JournalError::storage)?;
-    found.map(|value| decode(value.value())).transpose()
+    let found = tx.bytes(table, key)?;
+    found.map(|bytes| decode(&bytes)).transpose()
 }
 
 pub(super) fn put(

@@ -22,7 +22,7 @@ impl Fixture {
     }
 
     fn open_keeping(&self, keep: Keep, now: i64) -> (Journal, Vec<String>) {
-        Journal::open(&self.dir.path().join("journal.redb"), keep, now).unwrap()
+        Journal::open(&self.dir.path().join("journal.redb"), IfDamaged::Replace, keep, now).unwrap()
     }
 }
 
@@ -330,7 +330,7 @@ fn a_second_agent_on_the_same_directory_is_told_so() {
     let fixture = Fixture::new();
     let _first = fixture.open();
     let path = fixture.dir.path().join("journal.redb");
-    let error = Journal::open(&path, Keep::default(), 0).unwrap_err();
+    let error = Journal::open(&path, IfDamaged::Replace, Keep::default(), 0).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -349,7 +349,7 @@ fn a_newer_format_is_not_touched() {
     tx.open(META).unwrap().insert("schema", SCHEMA + 1).unwrap();
     tx.commit().unwrap();
     drop(db);
-    let error = Journal::open(&path, Keep::default(), 0).unwrap_err();
+    let error = Journal::open(&path, IfDamaged::Replace, Keep::default(), 0).unwrap_err();
     assert!(
         error
             .to_string()

@@ -1,12 +1,16 @@
 //! One thread that writes: what has come in while the disk was busy goes into one commit.
 
-use std::{sync::mpsc, thread};
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
 use redb::{Database, Key, TableDefinition, Value, WriteTransaction};
 use tokio::sync::oneshot;
 
-use super::JournalError;
+use super::{JournalError, store::Store, wall_clock};
 
 /// A transaction under way.
 pub(super) struct Tx(WriteTransaction);
@@ -30,8 +34,8 @@ impl Tx {
 
 /// One change, and who waits for it.
 trait Job: Send {
-    /// Makes the change; false if it failed, and then nothing of the batch may stand.
-    fn apply(&mut self, tx: &Tx) -> bool;
+    /// Makes the change; where it fails nothing of the batch may stand.
+    fn apply(&mut self, tx: &Tx) -> Result<(), JournalError>;
     /// Tells how it went. An error of the batch stands above what `apply` has found.
     fn answer(self: Box<Self>, batch: Result<(), JournalError>);
 }
@@ -47,11 +51,11 @@ where
     F: FnMut(&Tx) -> Result<T, JournalError> + Send,
     T: Send,
 {
-    fn apply(&mut self, tx: &Tx) -> bool {
+    fn apply(&mut self, tx: &Tx) -> Result<(), JournalError> {
         let result = (self.change)(tx);
-        let good = result.is_ok();
+        let applied = result.as_ref().map(|_| ()).map_err(Clone::clone);
         self.result = Some(result);
-        good
+        applied
     }
 
     fn answer(self: Box<Self>, batch: Result<(), JournalError>) {
@@ -64,31 +68,45 @@ where
     }
 }
 
+/// What the thread is told.
+enum Order {
+    Write(Box<dyn Job>),
+    /// A read has failed; whoever waits is told when the file was opened again, or not.
+    Reopen(oneshot::Sender<()>),
+}
+
 /// The thread, and the way to it.
 #[derive(Debug)]
 pub(super) struct Writer {
-    jobs: Mutex<Option<mpsc::Sender<Box<dyn Job>>>>,
+    orders: Mutex<Option<mpsc::Sender<Order>>>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
 /// A batch is committed at this size at the latest, so that nobody waits for a long queue.
 const BATCH: usize = 256;
 
+/// Time between two attempts to open a file that failed. What comes in between is refused at once.
+const REOPEN: Duration = Duration::from_millis(500);
+
 impl Writer {
-    pub(super) fn start(db: Database) -> Result<Self, JournalError> {
-        let (jobs, inbox) = mpsc::channel();
+    pub(super) fn start(store: Arc<Store>) -> Result<Self, JournalError> {
+        let (orders, inbox) = mpsc::channel();
+        let worker = Worker {
+            store,
+            failed: None,
+        };
         let thread = thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || run(db, &inbox))
+            .spawn(move || worker.run(&inbox))
             .map_err(|error| JournalError::Storage(error.to_string()))?;
         Ok(Self {
-            jobs: Mutex::new(Some(jobs)),
+            orders: Mutex::new(Some(orders)),
             thread: Mutex::new(Some(thread)),
         })
     }
 
-    /// Returns when the disk has it. The change may be made more than once: when the disk fails
-    /// for a batch, each of its changes is tried alone.
+    /// Returns when the disk has it. The change may be made more than once: after an error of the
+    /// disk the file is opened again and each of the batch is tried again.
     pub(super) async fn write<T, F>(&self, mut change: F) -> Result<T, JournalError>
     where
         T: Send + 'static,
@@ -104,17 +122,27 @@ impl Writer {
             result: None,
             answer,
         };
-        let jobs = self.jobs.lock().clone().ok_or(JournalError::Closed)?;
-        jobs.send(Box::new(job)).map_err(|_| JournalError::Closed)?;
-        drop(jobs);
+        self.order(Order::Write(Box::new(job)))?;
         answered.await.map_err(|_| JournalError::Closed)?
     }
-}
 
-impl Writer {
+    /// Opens the file again if it still fails; returns after the attempt.
+    pub(super) async fn reopen(&self) {
+        let (done, waiting) = oneshot::channel();
+        // Closed: there is nothing to open.
+        if self.order(Order::Reopen(done)).is_ok() {
+            waiting.await.ok();
+        }
+    }
+
+    fn order(&self, order: Order) -> Result<(), JournalError> {
+        let orders = self.orders.lock().clone().ok_or(JournalError::Closed)?;
+        orders.send(order).map_err(|_| JournalError::Closed)
+    }
+
     /// Writes what was handed in, and closes the file. Blocks on the disk.
     pub(super) fn close(&self) {
-        drop(self.jobs.lock().take());
+        drop(self.orders.lock().take());
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             thread.join().ok();
@@ -128,35 +156,95 @@ impl Drop for Writer {
     }
 }
 
-#[allow(
-    clippy::needless_pass_by_value,
-    reason = "the thread owns the file, to close it"
-)]
-fn run(db: Database, inbox: &mpsc::Receiver<Box<dyn Job>>) {
-    while let Ok(first) = inbox.recv() {
-        let mut batch = vec![first];
-        batch.extend(inbox.try_iter().take(BATCH - 1));
-        let result = commit(&db, &mut batch);
+/// The thread that writes.
+struct Worker {
+    store: Arc<Store>,
+    /// When the file failed last, and was not opened again since.
+    failed: Option<Instant>,
+}
+
+impl Worker {
+    fn run(mut self, inbox: &mpsc::Receiver<Order>) {
+        loop {
+            let order = match self.failed {
+                None => inbox.recv().map_err(mpsc::RecvTimeoutError::from),
+                Some(_) => inbox.recv_timeout(REOPEN),
+            };
+            match order {
+                Ok(Order::Write(first)) => {
+                    let mut batch = vec![first];
+                    let mut readers = Vec::new();
+                    for order in inbox.try_iter().take(BATCH - 1) {
+                        match order {
+                            Order::Write(job) => batch.push(job),
+                            Order::Reopen(done) => readers.push(done),
+                        }
+                    }
+                    self.write(batch);
+                    readers.into_iter().for_each(|done| self.reopen_for(done));
+                }
+                Ok(Order::Reopen(done)) => self.reopen_for(done),
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    self.reopen();
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.store.close();
+    }
+
+    fn write(&mut self, mut batch: Vec<Box<dyn Job>>) {
+        if self.failed.is_some_and(|at| at.elapsed() >= REOPEN) {
+            self.reopen();
+        }
+        let result = self.commit(&mut batch);
         if result.is_ok() || batch.len() == 1 {
             batch.into_iter().for_each(|job| job.answer(result.clone()));
-            continue;
+            return;
         }
         // One of them cannot be written: the others shall not suffer.
         for job in batch {
             let mut alone = [job];
-            let result = commit(&db, &mut alone);
+            let result = self.commit(&mut alone);
             let [job] = alone;
             job.answer(result);
         }
     }
-}
 
-fn commit(db: &Database, batch: &mut [Box<dyn Job>]) -> Result<(), JournalError> {
-    let tx = Tx::begin(db)?;
-    for job in batch {
-        if !job.apply(&tx) {
-            return Err(JournalError::Storage("a change failed".to_owned()));
+    /// Commits; where the file fails, once more after it was opened again.
+    fn commit(&mut self, batch: &mut [Box<dyn Job>]) -> Result<(), JournalError> {
+        let result = self.commit_once(batch);
+        match &result {
+            Err(error) if self.failed.is_none() && self.store.note(error) => {
+                if self.reopen() {
+                    return self.commit_once(batch);
+                }
+                result
+            }
+            _ => result,
         }
     }
-    tx.commit()
+
+    fn commit_once(&self, batch: &mut [Box<dyn Job>]) -> Result<(), JournalError> {
+        self.store.write(|tx| {
+            for job in batch {
+                job.apply(tx)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// For a read that failed, unless the file was opened again or tried just now.
+    fn reopen_for(&mut self, done: oneshot::Sender<()>) {
+        if self.failed.is_none() && self.store.trouble().is_some() {
+            self.reopen();
+        }
+        done.send(()).ok();
+    }
+
+    fn reopen(&mut self) -> bool {
+        let reopened = self.store.reopen(wall_clock()).is_ok();
+        self.failed = (!reopened).then(Instant::now);
+        reopened
+    }
 }

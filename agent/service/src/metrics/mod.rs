@@ -61,7 +61,24 @@ struct ResultLabels {
     result: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OriginLabels {
+    origin: &'static str,
+}
+
 type Seconds<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// How the journal stands.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct JournalState {
+    pub(crate) writable: bool,
+    /// How often it was opened again after an error.
+    pub(crate) reopened: u64,
+    /// When its file was created, seconds of the Unix epoch.
+    pub(crate) created: i64,
+    /// Why: `first`, `missing` or `damaged`.
+    pub(crate) origin: &'static str,
+}
 
 /// What is measured when somebody looks.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,6 +86,7 @@ pub(crate) struct Sampled {
     pub(crate) hosts: usize,
     pub(crate) running: usize,
     pub(crate) waiting: usize,
+    pub(crate) journal: JournalState,
     /// Seconds of the Unix epoch; 0: there is no certificate.
     pub(crate) certificate_until: i64,
     pub(crate) connections_accepted: u64,
@@ -90,6 +108,9 @@ pub(crate) struct Metrics {
     current: Gauge,
     overridden: Counter,
     journal_errors: Counter,
+    journal_writable: Gauge,
+    journal_reopened: Counter,
+    journal_created: Family<OriginLabels, Gauge>,
     hosts: Gauge,
     running: Gauge,
     waiting: Gauge,
@@ -99,6 +120,7 @@ pub(crate) struct Metrics {
     /// What the two above have been told of.
     told: Mutex<BTreeMap<&'static str, u64>>,
     accepted_told: AtomicU64,
+    reopened_told: AtomicU64,
     memory: Gauge,
     descriptors: Gauge,
     most_descriptors: Gauge,
@@ -129,6 +151,9 @@ impl Metrics {
             current: Gauge::default(),
             overridden: Counter::default(),
             journal_errors: Counter::default(),
+            journal_writable: Gauge::default(),
+            journal_reopened: Counter::default(),
+            journal_created: Family::default(),
             hosts: Gauge::default(),
             running: Gauge::default(),
             waiting: Gauge::default(),
@@ -137,6 +162,7 @@ impl Metrics {
             handshakes: Family::default(),
             told: Mutex::default(),
             accepted_told: AtomicU64::new(0),
+            reopened_told: AtomicU64::new(0),
             memory: Gauge::default(),
             descriptors: Gauge::default(),
             most_descriptors: Gauge::default(),
@@ -203,6 +229,16 @@ impl Metrics {
         self.running.set(count(now.running));
         self.waiting.set(count(now.waiting));
         self.certificate.set(now.certificate_until);
+        self.journal_writable.set(i64::from(now.journal.writable));
+        let reopened = now.journal.reopened;
+        let before = self.reopened_told.swap(reopened, Ordering::Relaxed);
+        self.journal_reopened
+            .inc_by(reopened.saturating_sub(before));
+        let origin = OriginLabels {
+            origin: now.journal.origin,
+        };
+        let created = self.journal_created.get_or_create(&origin);
+        created.set(now.journal.created);
         let before = self
             .accepted_told
             .swap(now.connections_accepted, Ordering::Relaxed);

@@ -53,6 +53,23 @@ impl Metrics {
             m.journal_errors.clone(),
         );
         r.register(
+            "journal_writable",
+            "1: the journal can be written; 0: it cannot, and no command is taken",
+            m.journal_writable.clone(),
+        );
+        r.register(
+            "journal_reopened",
+            "How often the journal was opened again after an error",
+            m.journal_reopened.clone(),
+        );
+        r.register_with_unit(
+            "journal_created_timestamp",
+            "When the journal was created, and why: first, or because the earlier one was missing \
+             or damaged",
+            Unit::Seconds,
+            m.journal_created.clone(),
+        );
+        r.register(
             "reloads",
             "Reloads of the configuration: taken, or refused because of a mistake",
             m.reloads.clone(),

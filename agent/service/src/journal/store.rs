@@ -1,0 +1,202 @@
+//! The open database: read by whoever asks, written by one thread, and opened again after an error.
+//!
+//! The storage engine refuses all work after its first I/O error until the file is opened anew, so
+//! one full disk would disable the agent for good. Must never: create a file, or go on with a file
+//! that is not the one it began with.
+
+use std::{fmt, path::PathBuf};
+
+use parking_lot::{Mutex, RwLock};
+use redb::{Database, Key, ReadTransaction, ReadableDatabase, TableDefinition, Value};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::{
+    JournalError,
+    ends::{Running, settle},
+    file::{self, prepare},
+    records::IdentityRecord,
+    writer::Tx,
+};
+
+/// How the file is opened; tests put a failing disk in between.
+pub(super) trait Source: fmt::Debug + Send + Sync {
+    /// Opens the file, which must be there.
+    fn open(&self) -> Result<Database, JournalError>;
+}
+
+/// The file on the disk.
+#[derive(Debug)]
+pub(super) struct OnDisk(pub(super) PathBuf);
+
+impl Source for OnDisk {
+    fn open(&self) -> Result<Database, JournalError> {
+        file::open(&self.0)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Store {
+    source: Box<dyn Source>,
+    shown: String,
+    identity: IdentityRecord,
+    /// `None`: closed, or it could not be opened again yet.
+    db: RwLock<Option<Database>>,
+    /// Why nothing can be written just now.
+    trouble: Mutex<Option<String>>,
+    /// What the file has to be told once it can be written again.
+    running: Running,
+    /// The file is gone, damaged or another one: only a new process can go on.
+    lost: CancellationToken,
+    reopened: Mutex<u64>,
+}
+
+/// A snapshot.
+pub(super) struct ReadTx(ReadTransaction);
+
+impl ReadTx {
+    pub(super) fn open<K: Key + 'static, V: Value + 'static>(
+        &self,
+        table: TableDefinition<'static, K, V>,
+    ) -> Result<redb::ReadOnlyTable<K, V>, JournalError> {
+        self.0.open_table(table).map_err(JournalError::storage)
+    }
+}
+
+impl Store {
+    pub(super) fn new(
+        source: Box<dyn Source>,
+        shown: String,
+        identity: IdentityRecord,
+        db: Database,
+        running: Running,
+    ) -> Self {
+        Self {
+            source,
+            shown,
+            identity,
+            db: RwLock::new(Some(db)),
+            trouble: Mutex::default(),
+            running,
+            lost: CancellationToken::new(),
+            reopened: Mutex::default(),
+        }
+    }
+
+    pub(super) fn identity(&self) -> &IdentityRecord {
+        &self.identity
+    }
+
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().clone()
+    }
+
+    pub(super) fn lost(&self) -> CancellationToken {
+        self.lost.clone()
+    }
+
+    pub(super) fn reopened(&self) -> u64 {
+        *self.reopened.lock()
+    }
+
+    /// Reads a snapshot; what is being written meanwhile neither holds it up nor shows in it.
+    /// Blocks on the disk.
+    pub(super) fn read<T>(
+        &self,
+        read: impl FnOnce(&ReadTx) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        let db = self.db.read();
+        let db = db.as_ref().ok_or_else(|| self.unavailable())?;
+        let tx = db.begin_read().map_err(JournalError::storage)?;
+        read(&ReadTx(tx))
+    }
+
+    /// Changes the file; nothing stands unless this returns `Ok`. Blocks on the disk.
+    pub(super) fn write<T>(
+        &self,
+        change: impl FnOnce(&Tx) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        let db = self.db.read();
+        let db = db.as_ref().ok_or_else(|| self.unavailable())?;
+        let tx = Tx::begin(db)?;
+        let done = change(&tx)?;
+        tx.commit()?;
+        Ok(done)
+    }
+
+    fn unavailable(&self) -> JournalError {
+        match self.trouble() {
+            Some(trouble) => JournalError::Storage(trouble),
+            None => JournalError::Closed,
+        }
+    }
+
+    /// Notes an error of the file; true if the file must be opened again before anything else is
+    /// tried.
+    pub(super) fn note(&self, error: &JournalError) -> bool {
+        let JournalError::Storage(reason) = error else {
+            return false;
+        };
+        let mut trouble = self.trouble.lock();
+        if trouble.is_none() {
+            error!(journal = %self.shown, reason, "the journal failed: it is opened again");
+            *trouble = Some(reason.clone());
+        }
+        true
+    }
+
+    /// Opens the file again after an error, and writes what it had to miss. Blocks on the disk.
+    pub(super) fn reopen(&self, now: i64) -> Result<(), JournalError> {
+        let mut db = self.db.write();
+        // The lock of the file goes with it.
+        drop(db.take());
+        let opened = self.source.open().and_then(|db| {
+            let settled = self.check_and_settle(&db, now)?;
+            Ok((db, settled))
+        });
+        match opened {
+            Ok((opened, settled)) => {
+                *db = Some(opened);
+                *self.trouble.lock() = None;
+                *self.reopened.lock() += 1;
+                info!(journal = %self.shown, settled, "the journal is written again");
+                Ok(())
+            }
+            Err(error) => {
+                let mut trouble = self.trouble.lock();
+                let reason = error.to_string();
+                if trouble.as_ref() != Some(&reason) {
+                    warn!(journal = %self.shown, reason, "the journal cannot be opened again yet");
+                    *trouble = Some(reason);
+                }
+                if error.is_loss() && !self.lost.is_cancelled() {
+                    error!(journal = %self.shown, %error, "the journal is lost: the agent must start anew");
+                    self.lost.cancel();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn check_and_settle(&self, db: &Database, now: i64) -> Result<usize, JournalError> {
+        let tx = Tx::begin(db)?;
+        let found = prepare(&tx, &self.shown, self.identity.origin(), now)?;
+        if found.instance != self.identity.instance {
+            return Err(JournalError::Other {
+                path: self.shown.clone(),
+                instance: found.instance,
+            });
+        }
+        let outcomes = self.running.unwritten();
+        settle(&tx, &self.running, &outcomes, now)?;
+        tx.commit()?;
+        self.running.written(outcomes.keys());
+        Ok(outcomes.len())
+    }
+
+    /// Closes the file. Blocks on the disk.
+    pub(super) fn close(&self) {
+        drop(self.db.write().take());
+    }
+}
+
