@@ -13,10 +13,10 @@ use tracing::{info, warn};
 
 use super::{
     Engine, Shared, Target,
+    bmc_queue::{Class, Place, Rank},
     clients::Asked,
     handle::Handle,
     journal_status,
-    lane::{Place, Rank},
 };
 use crate::journal::{HoldRecord, Refused};
 
@@ -45,14 +45,14 @@ impl Engine {
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync,
     ) -> Result<T, BmcError> {
         let clients = &self.shared.clients;
-        let lane = clients.lane(target);
+        let queue = clients.queue(target);
         let mut made_way = false;
         let reading = async {
             loop {
-                let _call = lane.call().await;
+                let turn = queue.call(Class::Reader).await;
                 tokio::select! {
                     biased;
-                    () = lane.wanted() => made_way = true,
+                    () = turn.wanted() => made_way = true,
                     result = clients.ask(target, limit, Asked::Look, &call) => return result,
                 }
             }
@@ -164,12 +164,12 @@ impl Shared {
         let expected = target.expected(None)?;
         let id = format!("change-{}", uuid::Uuid::new_v4());
         let handle = Handle::new(id, target.host.clone(), target.key.clone(), "change");
-        let lane = self.clients.lane(target);
+        let queue = self.clients.queue(target);
         let begun = tokio::time::Instant::now();
-        let (place, _) = Place::take(lane.clone(), Rank::Soft, handle.clone());
+        let (place, _) = Place::take(queue.clone(), Rank::Other, handle.clone());
         let in_its_turn = async {
             place.turn().await;
-            lane.call().await
+            queue.call(Class::Operation).await
         };
         let _call = tokio::select! {
             call = timeout(limit, in_its_turn) => match call {
@@ -188,7 +188,7 @@ impl Shared {
                 return Err(Status::unavailable("the agent is stopping; nothing was changed"));
             }
         };
-        place.hold_firmly();
+        place.hold_turn();
         if change.minds_holds
             && let Some(hold) = self.held(target).await?
             && hold.owner != change.owner

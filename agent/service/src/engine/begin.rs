@@ -9,9 +9,9 @@ use tracing::{info, warn};
 
 use super::{
     Engine, REMEMBERED, Wish,
+    bmc_queue::{Place, Rank},
     handle::Handle,
     journal_status,
-    lane::{Place, Rank},
     record_status,
     run::Run,
 };
@@ -107,8 +107,8 @@ impl Engine {
         }
         handle.set_admitted(true);
         // In the order of asking, so before the task.
-        let lane = self.shared.clients.lane(&wish.target);
-        let (place, overtaken) = Place::take(lane, Rank::of(wish.action), handle.clone());
+        let queue = self.shared.clients.queue(&wish.target);
+        let (place, overtaken) = Place::take(queue, Rank::of(wish.action), handle.clone());
         for other in overtaken {
             info!(operation = %other.id, host = %other.host, by = %wish.id, "operation is overtaken");
             other.overtake(&wish.id);

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::{
-    lane::{Lane, Lanes},
+    bmc_queue::{BmcQueue, BmcQueues, Class},
     target::{Access, Target},
 };
 use crate::{
@@ -106,7 +106,7 @@ fn patience(times: u32) -> Duration {
 pub(crate) struct Clients {
     driver: Arc<dyn Driver>,
     metrics: Arc<Metrics>,
-    lanes: Mutex<Lanes>,
+    queues: Mutex<BmcQueues>,
     cache: Mutex<HashMap<String, Entry>>,
     rejected: Mutex<HashMap<String, Rejected>>,
 }
@@ -120,28 +120,28 @@ impl Clients {
         Self {
             driver,
             metrics,
-            lanes: Mutex::new(Lanes::new(inventory)),
+            queues: Mutex::new(BmcQueues::new(inventory)),
             cache: Mutex::default(),
             rejected: Mutex::default(),
         }
     }
 
-    pub(crate) fn lane(&self, target: &Target) -> Arc<Lane> {
-        self.lanes.lock().of(target.address.endpoint())
+    pub(crate) fn queue(&self, target: &Target) -> Arc<BmcQueue> {
+        self.queues.lock().of(target.address.endpoint())
     }
 
     /// Goes by another inventory from now on, and then `taken` is called, before anybody takes
-    /// another lane.
+    /// another queue.
     ///
     /// # Errors
-    /// Endpoints that would have to share a lane while both are in use.
+    /// Endpoints that would have to share a queue while both are in use.
     pub(crate) fn change(
         &self,
         inventory: &Inventory,
         taken: impl FnOnce(),
     ) -> Result<(), Vec<String>> {
-        let mut lanes = self.lanes.lock();
-        lanes.change(inventory)?;
+        let mut queues = self.queues.lock();
+        queues.change(inventory)?;
         taken();
         Ok(())
     }
@@ -152,9 +152,9 @@ impl Clients {
         target: &Target,
         limit: Duration,
     ) -> Result<PowerReading, BmcError> {
-        let lane = self.lane(target);
+        let queue = self.queue(target);
         let reading = async {
-            let _permit = lane.call().await;
+            let _call = queue.call(Class::Reader).await;
             self.read_now(target).await
         };
         match timeout(limit, reading).await {
@@ -163,13 +163,13 @@ impl Clients {
         }
     }
 
-    /// Reads power; the caller holds the lane.
+    /// Reads power; the caller has the BMC's turn.
     pub(crate) async fn read_now(&self, target: &Target) -> Result<PowerReading, BmcError> {
         self.ask(target, wall(&target.config), Asked::Read, |bmc| bmc.power())
             .await
     }
 
-    /// Sends a command; the caller holds the lane and has written down that it does.
+    /// Sends a command; the caller has the BMC's turn and has written down that it does.
     pub(crate) async fn command(
         &self,
         target: &Target,
@@ -182,7 +182,7 @@ impl Clients {
         .await
     }
 
-    /// Any call; the caller holds the lane. `limit` is for a driver that does not come back.
+    /// Any call; the caller has the BMC's turn. `limit` is for a driver that does not come back.
     pub(crate) async fn ask<T>(
         &self,
         target: &Target,
@@ -328,7 +328,7 @@ impl Clients {
         };
         let closing = idle.into_iter().map(|entry| close(entry.bmc));
         futures::future::join_all(closing).await;
-        self.lanes.lock().sweep();
+        self.queues.lock().sweep();
     }
 }
 

@@ -1,15 +1,15 @@
 //! Every operation of this agent, each a task of its own.
 //!
 //! Owns: the running operations, their order on each BMC, and the clients of the BMCs. Must
-//! never: end an operation because a caller has gone, run two on one BMC, let one BMC wait for
-//! another, or start anything that the journal has not taken.
+//! never: end an operation because a caller has gone, run two on one host, send two calls to one
+//! BMC at once, let one BMC wait for another, or start anything that the journal has not taken.
 
 mod aside;
 mod begin;
+mod bmc_queue;
 mod claims;
 mod clients;
 mod handle;
-mod lane;
 mod probe;
 mod recover;
 mod reload;

@@ -14,7 +14,11 @@ use rackhand_proto::v1::Check;
 use tokio::{net::TcpStream, time::Instant, time::timeout};
 use tonic::Status;
 
-use super::{Engine, Target, clients::Way, lane::Lane};
+use super::{
+    Engine, Target,
+    bmc_queue::{BmcQueue, Class},
+    clients::Way,
+};
 use crate::{
     checkup::{Seen, judge},
     config::Config,
@@ -33,13 +37,13 @@ impl Engine {
             Ok(ways) => ways,
             Err(error) => return Ok(Err(error)),
         };
-        let lane = clients.lane(target);
+        let queue = clients.queue(target);
         let until = Instant::now() + limit;
         let mut checks = Vec::new();
         for way in ways {
             let mut seen = first_look(&way, &target.config, &expected).await;
             if seen.forbidden.is_none() && seen.name.is_ok() && !matches!(seen.tcp, Some(Err(_))) {
-                look(&way, &lane, until, &mut seen).await;
+                look(&way, &queue, until, &mut seen).await;
             }
             way.close().await;
             checks.extend(judge(&seen));
@@ -94,7 +98,7 @@ async fn first_look(way: &Way, config: &Config, expected: &Expected) -> Seen {
 }
 
 /// Power, identity and facts, as far as each lets the next be asked.
-async fn look(way: &Way, lane: &Lane, until: Instant, seen: &mut Seen) {
+async fn look(way: &Way, queue: &BmcQueue, until: Instant, seen: &mut Seen) {
     let bmc = match &way.bmc {
         Ok(bmc) => bmc,
         Err(error) => {
@@ -102,14 +106,14 @@ async fn look(way: &Way, lane: &Lane, until: Instant, seen: &mut Seen) {
             return;
         }
     };
-    let power = in_between(way, lane, until, bmc, |bmc| bmc.power()).await;
+    let power = in_between(way, queue, until, bmc, |bmc| bmc.power()).await;
     let answered = power.is_ok();
     seen.power = Some(power);
     if answered {
         let identity: Result<SystemIdentity, BmcError> =
-            in_between(way, lane, until, bmc, |bmc| bmc.identity()).await;
+            in_between(way, queue, until, bmc, |bmc| bmc.identity()).await;
         seen.identity = Some(identity);
-        seen.facts = Some(in_between(way, lane, until, bmc, |bmc| bmc.facts()).await);
+        seen.facts = Some(in_between(way, queue, until, bmc, |bmc| bmc.facts()).await);
         seen.now = Timestamp::now();
     }
 }
@@ -117,17 +121,17 @@ async fn look(way: &Way, lane: &Lane, until: Instant, seen: &mut Seen) {
 /// One reading between the calls of operations.
 async fn in_between<T: Send>(
     way: &Way,
-    lane: &Lane,
+    queue: &BmcQueue,
     until: Instant,
     bmc: &Arc<dyn Bmc>,
     call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync,
 ) -> Result<T, BmcError> {
     let reading = async {
         loop {
-            let _call = lane.call().await;
+            let turn = queue.call(Class::Reader).await;
             tokio::select! {
                 biased;
-                () = lane.wanted() => {}
+                () = turn.wanted() => {}
                 result = call(bmc.as_ref()) => return result,
             }
         }

@@ -1,7 +1,7 @@
 //! Another configuration, taken whole or not at all.
 //!
 //! What goes on ends under the configuration with which it began. Must never: cut an operation, or
-//! let two of them use one BMC because its lanes were put together.
+//! let two of them use one BMC because its queues were put together.
 
 use std::{collections::BTreeSet, sync::Arc};
 

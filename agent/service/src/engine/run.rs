@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use rackhand_bmc::{
     BmcError, PowerCommand,
-    operation::{Asked, Ending, Failed, Next, Operation, Proof, Seen},
+    operation::{Asked, Ending, Failed, Goal, Next, Operation, Proof, Seen},
 };
 use rackhand_proto::v1::{self, await_response::Event};
 use tokio::time::sleep_until;
@@ -13,8 +13,8 @@ use tracing::{info, warn};
 
 use super::{
     Shared,
+    bmc_queue::{Call, Class, Place},
     handle::Handle,
-    lane::Place,
     staged::Granted,
     target::Target,
     wire::{self, failure_to_proto},
@@ -102,39 +102,74 @@ impl Run {
             if self.handle.cancel.is_cancelled() {
                 op.cancel();
             }
-            if !op.is_soft() {
-                place.hold_firmly();
+            if self.forces(&op) {
+                place.hold_turn();
             }
             let stopped = match op.next(self.now()) {
                 Next::Done(ending) => return self.ended(&ending, evidence),
                 Next::Wait(until) => self.wait(until).await,
                 Next::Send(PowerCommand::On) if !granted.is_valid() => {
-                    self.pdu_turn(&place, &mut op, &mut granted).await
+                    self.pdu_turn(&mut op, &mut granted).await
                 }
-                next => {
+                Next::Read | Next::Send(_) => {
+                    let class = match self.forces(&op) {
+                        true => Class::Fence,
+                        false => Class::Operation,
+                    };
                     let call = tokio::select! {
-                        call = place.lane().urgent() => call,
+                        call = place.queue().call(class) => call,
                         () = sleep_until(self.handle.begun + op.deadline()) => continue,
                         () = self.handle.cancel.cancelled() => continue,
                         () = self.shared.stop.cancelled() => {
                             return self.stopped(Stop::Agent, evidence);
                         }
                     };
-                    let stopped = if next == Next::Read {
-                        self.read(&mut op, &mut evidence).await
-                    } else {
-                        if next == Next::Send(PowerCommand::On) {
-                            granted = Granted::default();
-                        }
-                        self.send(&mut op, &mut evidence).await
-                    };
+                    let done = self.exchange(&call, &mut op, &mut evidence, &mut granted);
+                    let done = done.await;
                     drop(call);
-                    stopped
+                    done
                 }
             };
             if let Err(stop) = stopped {
                 return self.stopped(stop, evidence);
             }
+        }
+    }
+
+    /// Whether it forces the host off, so that nothing may end it in favour of a hard power-off.
+    fn forces(&self, op: &Operation) -> bool {
+        match self.asked.goal {
+            Goal::Off { .. } => true,
+            Goal::SoftOff { .. } => !op.is_soft(),
+            Goal::On | Goal::Cycle { .. } | Goal::Reset | Goal::Nmi => false,
+        }
+    }
+
+    /// Reads, and sends what the reading asks for, in one turn at the BMC: a command goes out only
+    /// on a fresh reading, which behind the calls of others would be too old on a slow BMC. Only a
+    /// fence comes in between.
+    async fn exchange(
+        &self,
+        call: &Call<'_>,
+        op: &mut Operation,
+        evidence: &mut Evidence,
+        granted: &mut Granted,
+    ) -> Result<(), Stop> {
+        if op.next(self.now()) == Next::Read {
+            self.read(op, evidence).await?;
+        }
+        if self.handle.cancel.is_cancelled() || call.must_yield() {
+            return Ok(());
+        }
+        match op.next(self.now()) {
+            Next::Send(PowerCommand::On) if !granted.is_valid() => Ok(()),
+            Next::Send(command) => {
+                if command == PowerCommand::On {
+                    *granted = Granted::default();
+                }
+                self.send(op, evidence).await
+            }
+            Next::Read | Next::Wait(_) | Next::Done(_) => Ok(()),
         }
     }
 
@@ -182,7 +217,6 @@ impl Run {
     }
 
     async fn send(&self, op: &mut Operation, evidence: &mut Evidence) -> Result<(), Stop> {
-        // The reading may have become too old while the lane was busy.
         let Next::Send(command) = op.next(self.now()) else {
             return Ok(());
         };
@@ -297,8 +331,7 @@ impl Run {
         v1::Outcome {
             code: v1::OutcomeCode::Unconfirmed.into(),
             message: format!(
-                "host {}: another operation on its BMC went on until the deadline; nothing was \
-                 sent",
+                "host {}: another operation on it went on until the deadline; nothing was sent",
                 self.target.host
             ),
             detail: v1::OutcomeDetail::NotSent.into(),

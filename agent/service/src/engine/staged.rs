@@ -19,7 +19,6 @@ use tokio::{
 use tracing::info;
 
 use super::{
-    lane::Place,
     run::{Run, Stop},
     turns::{Feeds, Turn},
 };
@@ -81,11 +80,9 @@ impl Drop for Number<'_> {
 }
 
 impl Run {
-    /// Waits until the host's PDU may take one more. Meanwhile a hard power-off overtakes the
-    /// operation, as one that waits for a host to shut down.
+    /// Waits until the host's PDU may take one more, without a turn at the BMC.
     pub(super) async fn pdu_turn(
         &self,
-        place: &Place,
         op: &mut Operation,
         granted: &mut Granted,
     ) -> Result<(), Stop> {
@@ -98,7 +95,6 @@ impl Run {
         let number = turns.feeds.lock().join(pdu);
         let number = Number { turns, pdu, number };
         let (begun, mut told) = (Instant::now(), None);
-        place.stand_aside();
         let result = loop {
             moved.mark_unchanged();
             let interval = self.shared.config.load().staging.of(pdu);

@@ -1,8 +1,11 @@
 //! BMCs that do what the test says, and count what is done to them.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use rackhand_agent_service::{BmcSpec, Driver};
@@ -47,6 +50,8 @@ pub(crate) struct FakeBmc {
     pub(crate) slow: watch::Sender<bool>,
     /// How often reading its sensors was begun.
     pub(crate) sensed: watch::Sender<u32>,
+    /// How long it takes for each call.
+    pub(crate) delay: Mutex<Duration>,
     busy: AtomicU32,
     pub(crate) most_at_once: AtomicU32,
 }
@@ -78,6 +83,7 @@ impl FakeBmc {
             no_timer: Mutex::new(false),
             slow: watch::channel(false).0,
             sensed: watch::channel(0).0,
+            delay: Mutex::default(),
             busy: AtomicU32::new(0),
             most_at_once: AtomicU32::new(0),
         }
@@ -138,6 +144,8 @@ impl FakeBmc {
         let now = self.busy.fetch_add(1, Ordering::SeqCst) + 1;
         let _busy = Busy(&self.busy);
         self.most_at_once.fetch_max(now, Ordering::SeqCst);
+        let delay = *self.delay.lock().unwrap();
+        tokio::time::sleep(delay).await;
         tokio::task::yield_now().await;
         self.dead.subscribe().wait_for(|dead| !dead).await.unwrap();
         done()
@@ -194,6 +202,11 @@ impl Driver for FakeRack {
         let spec = specs.first().unwrap();
         let host = spec.address.host();
         let last: usize = host.rsplit('.').next().unwrap().parse().unwrap();
+        let address = spec.address.to_string();
+        // The further systems of a chassis stand behind one address.
+        let system = address.rsplit_once("/Systems/").map(|(_, id)| id);
+        let system = system.and_then(|id| id.parse().ok()).unwrap_or(1);
+        let last = last.max(system);
         Ok(Arc::new(FakeClient {
             address: spec.address.to_string(),
             password: spec.password.expose_secret().to_owned(),

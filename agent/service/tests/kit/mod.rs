@@ -37,6 +37,8 @@ pub(crate) struct Site {
     pub(crate) extra: String,
     /// Lines of each host.
     pub(crate) of_host: String,
+    /// All hosts are systems of one BMC.
+    pub(crate) is_chassis: bool,
 }
 
 impl Site {
@@ -48,6 +50,7 @@ impl Site {
             bmcs: FakeRack::new(hosts),
             extra: String::new(),
             of_host: String::new(),
+            is_chassis: false,
         };
         std::fs::write(site.dir.path().join("password"), "secret").unwrap();
         std::fs::create_dir(site.dir.path().join("tls")).unwrap();
@@ -66,9 +69,10 @@ impl Site {
             }
         );
         for n in 1..=self.bmcs.len() {
+            let (bmc, system) = if self.is_chassis { (1, n) } else { (n, 1) };
             text.push_str(&format!(
                 "[[hosts]]\nname = 'node-{n}'\nnode_name = 'worker-{n}'\n\
-                 bmc.address = 'redfish://10.0.0.{n}/redfish/v1/Systems/1'\n\
+                 bmc.address = 'redfish://10.0.0.{bmc}/redfish/v1/Systems/{system}'\n\
                  bmc.username = 'ops'\nbmc.password_file = 'password'\n{}",
                 self.of_host
             ));

@@ -124,7 +124,7 @@ async fn a_refused_password_is_tried_rarely_until_it_is_changed() {
 }
 
 #[test]
-fn f6_hosts_behind_one_endpoint_share_a_lane() {
+fn f6_hosts_behind_one_endpoint_share_a_queue() {
     let host = |name: &str, first: &str, second: &str| {
         let rest = "username = 'u', password_file = 'p'";
         format!(
@@ -149,14 +149,14 @@ fn f6_hosts_behind_one_endpoint_share_a_lane() {
     let config = Config::parse(Path::new("/x/agent.toml"), &text, None).unwrap();
     let config = Arc::new(config);
     let clients = clients(Arc::new(Strict::default()), &config.inventory);
-    let lanes: Vec<Arc<Lane>> = config
+    let queues: Vec<Arc<BmcQueue>> = config
         .inventory
         .hosts
         .iter()
-        .map(|host| clients.lane(&Target::of(&config, host)))
+        .map(|host| clients.queue(&Target::of(&config, host)))
         .collect();
-    assert!(Arc::ptr_eq(&lanes[0], &lanes[1]));
-    assert!(!Arc::ptr_eq(&lanes[0], &lanes[2]));
+    assert!(Arc::ptr_eq(&queues[0], &queues[1]));
+    assert!(!Arc::ptr_eq(&queues[0], &queues[2]));
 }
 
 /// A configuration with one host for each list of addresses.
@@ -176,30 +176,30 @@ fn sharing(hosts: &[&[&str]]) -> Config {
 }
 
 #[test]
-fn f6_a_lane_in_use_stays_that_of_its_endpoints_through_a_reload() {
+fn f6_a_queue_in_use_stays_that_of_its_endpoints_through_a_reload() {
     let (a, b) = ("redfish://10.0.0.1", "ipmi://10.0.0.2");
     let old = Arc::new(sharing(&[&[a], &[b]]));
     let clients = clients(Arc::new(Strict::default()), &old.inventory);
     let target = |n: usize| Target::of(&old, &old.inventory.hosts[n]);
-    let used = clients.lane(&target(1));
+    let used = clients.queue(&target(1));
     // Alone in use: whatever shares with it goes there.
     let new = Arc::new(sharing(&[&[a, b]]));
     clients.change(&new.inventory, || ()).unwrap();
     let host = Target::of(&new, &new.inventory.hosts[0]);
-    assert!(Arc::ptr_eq(&clients.lane(&host), &used));
+    assert!(Arc::ptr_eq(&clients.queue(&host), &used));
     // It leaves the inventory and is still in use.
     let without = sharing(&[&[a]]);
     clients.change(&without.inventory, || ()).unwrap();
-    assert!(Arc::ptr_eq(&clients.lane(&target(1)), &used));
+    assert!(Arc::ptr_eq(&clients.queue(&target(1)), &used));
 }
 
 #[test]
-fn f6_two_lanes_in_use_do_not_become_one() {
+fn f6_two_queues_in_use_do_not_become_one() {
     let (a, b) = ("redfish://10.0.0.1", "ipmi://10.0.0.2");
     let old = Arc::new(sharing(&[&[a], &[b]]));
     let clients = clients(Arc::new(Strict::default()), &old.inventory);
     let target = |n: usize| Target::of(&old, &old.inventory.hosts[n]);
-    let used = [clients.lane(&target(0)), clients.lane(&target(1))];
+    let used = [clients.queue(&target(0)), clients.queue(&target(1))];
     let together = sharing(&[&[a, b]]);
     let refused = clients.change(&together.inventory, || panic!("taken"));
     assert_eq!(
@@ -207,13 +207,13 @@ fn f6_two_lanes_in_use_do_not_become_one() {
         ["ipmi://10.0.0.2:623", "redfish://10.0.0.1:443"]
     );
     assert!(!Arc::ptr_eq(
-        &clients.lane(&target(0)),
-        &clients.lane(&target(1))
+        &clients.queue(&target(0)),
+        &clients.queue(&target(1))
     ));
     drop(used);
     clients.change(&together.inventory, || ()).unwrap();
     assert!(Arc::ptr_eq(
-        &clients.lane(&target(0)),
-        &clients.lane(&target(1))
+        &clients.queue(&target(0)),
+        &clients.queue(&target(1))
     ));
 }

@@ -1,0 +1,201 @@
+//! The order at one BMC, in tables and at random.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A queue of these on host `a`; nothing is overtaken.
+fn queue(ranks: &[Rank]) -> (State, Vec<u64>) {
+    let mut state = State::default();
+    let numbers = ranks.iter().map(|rank| {
+        let (number, overtaken) = state.join("a", *rank);
+        assert!(overtaken.is_empty(), "{overtaken:?}");
+        number
+    });
+    let numbers = numbers.collect();
+    (state, numbers)
+}
+
+/// The operations of a host in their order.
+fn order(state: &State, host: &str) -> Vec<u64> {
+    let entries = state.hosts.get(host).into_iter().flatten();
+    entries.map(|entry| entry.number).collect()
+}
+
+#[test]
+fn operations_of_one_host_wait_in_the_order_of_the_requests() {
+    let (mut state, numbers) = queue(&[Rank::HardOff, Rank::HardOff, Rank::Other, Rank::Other]);
+    for number in &numbers {
+        assert!(state.has_turn("a", *number));
+        let others = numbers.iter().filter(|other| *other != number);
+        assert!(others.clone().all(|other| !state.has_turn("a", *other)));
+        state.leave("a", *number);
+    }
+    assert_eq!(state.hosts, BTreeMap::new());
+}
+
+#[test]
+fn f3_a_hard_off_ends_what_waits_so_that_no_older_on_comes_after_it() {
+    let (mut state, numbers) = queue(&[Rank::HardOff, Rank::Other, Rank::Other]);
+    let (fence, overtaken) = state.join("a", Rank::HardOff);
+    assert_eq!(overtaken, numbers[1..], "the on and the cycle that waited");
+    assert_eq!(order(&state, "a"), [numbers[0], fence]);
+    let (later, overtaken) = state.join("a", Rank::Other);
+    assert!(overtaken.is_empty());
+    assert_eq!(order(&state, "a"), [numbers[0], fence, later]);
+}
+
+#[test]
+fn a_hard_off_ends_what_has_the_turn_and_waits_until_it_has_left() {
+    let (mut state, numbers) = queue(&[Rank::Other, Rank::Other]);
+    let (fence, overtaken) = state.join("a", Rank::HardOff);
+    assert_eq!(overtaken, numbers);
+    assert!(state.has_turn("a", numbers[0]), "its command may be under way");
+    let (second, overtaken) = state.join("a", Rank::HardOff);
+    assert!(overtaken.is_empty(), "it is overtaken once");
+    state.leave("a", numbers[0]);
+    assert!(state.has_turn("a", fence));
+    state.leave("a", fence);
+    assert!(state.has_turn("a", second));
+}
+
+#[test]
+fn one_that_forces_already_is_not_overtaken() {
+    let (mut state, numbers) = queue(&[Rank::Other, Rank::Other]);
+    state.hold_turn("a", numbers[0]);
+    let (fence, overtaken) = state.join("a", Rank::HardOff);
+    assert_eq!(overtaken, [numbers[1]]);
+    assert_eq!(order(&state, "a"), [numbers[0], fence]);
+}
+
+#[test]
+fn f6_hosts_behind_one_bmc_take_turns_for_themselves() {
+    let (mut state, numbers) = queue(&[Rank::Other, Rank::Other]);
+    let (neighbour, overtaken) = state.join("b", Rank::HardOff);
+    assert!(overtaken.is_empty(), "a fence ends nothing of its neighbours");
+    assert!(state.has_turn("a", numbers[0]) && state.has_turn("b", neighbour));
+}
+
+#[test]
+fn calls_go_by_class_and_then_by_age() {
+    let mut state = State::default();
+    let classes = [
+        Class::Reader,
+        Class::Operation,
+        Class::Reader,
+        Class::Fence,
+        Class::Operation,
+        Class::Fence,
+    ];
+    let calls: Vec<u64> = classes.iter().map(|class| state.request_call(*class)).collect();
+    let mut went = Vec::new();
+    while let Some(next) = calls.iter().position(|call| state.take_call(*call)) {
+        assert_eq!(calls.iter().filter(|call| state.take_call(**call)).count(), 1);
+        went.push(next);
+        state.end_call(calls[next]);
+    }
+    assert_eq!(went, [3, 5, 1, 4, 0, 2]);
+}
+
+#[test]
+fn only_a_higher_class_interrupts_a_call() {
+    for (class, waits, yields) in [
+        (Class::Reader, Class::Reader, false),
+        (Class::Reader, Class::Operation, true),
+        (Class::Operation, Class::Operation, false),
+        (Class::Operation, Class::Reader, false),
+        (Class::Operation, Class::Fence, true),
+        (Class::Fence, Class::Fence, false),
+    ] {
+        let mut state = State::default();
+        let call = state.request_call(class);
+        assert!(state.take_call(call));
+        let other = state.request_call(waits);
+        assert_eq!(state.must_yield(call), yields, "{class:?} {waits:?}");
+        assert!(!state.must_yield(other), "it has nothing to yield");
+        state.end_call(other);
+        assert!(!state.must_yield(call), "it has gone");
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Join(usize, Rank),
+    Leave(usize),
+    Call(Class),
+    End(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let rank = prop_oneof![Just(Rank::HardOff), Just(Rank::Other)];
+    let class = prop_oneof![
+        Just(Class::Fence),
+        Just(Class::Operation),
+        Just(Class::Reader)
+    ];
+    let step = prop_oneof![
+        (0_usize..3, rank).prop_map(|(host, rank)| Step::Join(host, rank)),
+        (0_usize..8).prop_map(Step::Leave),
+        class.prop_map(Step::Call),
+        (0_usize..8).prop_map(Step::End),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+proptest! {
+    /// However operations and calls come and go: one turn per host, one call per BMC, a fence is
+    /// never behind what is no fence, and everything that stays comes to its turn.
+    #[test]
+    fn f6_one_turn_per_host_one_call_per_bmc_and_fences_first(steps in steps()) {
+        const HOSTS: [&str; 3] = ["a", "b", "c"];
+        let mut state = State::default();
+        let mut operations: Vec<(&str, u64, Rank)> = Vec::new();
+        let mut calls: Vec<(Class, u64)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Join(host, rank) => {
+                    let host = HOSTS[host];
+                    let (number, overtaken) = state.join(host, rank);
+                    for other in &overtaken {
+                        let known = operations.iter().find(|(_, n, _)| n == other);
+                        prop_assert!(known.is_some_and(|(h, _, r)| *h == host && *r == Rank::Other));
+                    }
+                    if rank == Rank::HardOff {
+                        // Whoever was overtaken and has not the turn is out; the others leave.
+                        for other in overtaken.iter().filter(|n| !state.has_turn(host, **n)) {
+                            operations.retain(|(_, number, _)| number != other);
+                        }
+                        let behind = order(&state, host);
+                        let first = behind.first().copied();
+                        let soft = operations.iter().any(|(h, n, r)| {
+                            *h == host && *r == Rank::Other && Some(*n) != first
+                        });
+                        prop_assert!(!soft, "something waits that is no hard off");
+                    }
+                    operations.push((host, number, rank));
+                }
+                Step::Leave(at) if at < operations.len() => {
+                    let (host, number, _) = operations.remove(at);
+                    state.leave(host, number);
+                }
+                Step::Call(class) => calls.push((class, state.request_call(class))),
+                Step::End(at) if at < calls.len() => {
+                    let (_, number) = calls.remove(at);
+                    state.end_call(number);
+                }
+                Step::Leave(_) | Step::End(_) => {}
+            }
+            let idle = state.calling.is_none();
+            let took: Vec<(Class, u64)> = calls.iter().copied().filter(|(_, n)| state.take_call(*n)).collect();
+            prop_assert!(took.len() <= 1, "{took:?}");
+            if let (true, Some(took)) = (idle, took.first()) {
+                prop_assert_eq!(Some(took), calls.iter().min());
+            }
+            for host in HOSTS {
+                let mine = operations.iter().filter(|(h, ..)| *h == host);
+                let turns = mine.clone().filter(|(h, n, _)| state.has_turn(h, *n)).count();
+                prop_assert_eq!(turns, usize::from(mine.count() > 0));
+            }
+        }
+    }
+}
