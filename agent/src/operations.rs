@@ -31,6 +31,17 @@ struct Row {
     commands: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     message: String,
+    /// What a change sets.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    detail: String,
+    /// It was requested with force.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    force: bool,
+    /// Whose hold it overrode.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    overrode: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    cancelled_by: String,
     /// What the BMC said at its end.
     readings: Vec<String>,
 }
@@ -57,11 +68,26 @@ impl Row {
                 .as_ref()
                 .map(|outcome| outcome.message.clone())
                 .unwrap_or_default(),
+            detail: info.detail,
+            force: info.force,
+            overrode: info.overrode,
+            cancelled_by: info.cancelled_by,
             operation: info.operation_id,
             host: info.host,
             action: info.action,
             by: info.by,
             owner: info.owner,
+        }
+    }
+}
+
+impl Row {
+    /// Whether it was forced, and over whose hold.
+    fn shown_force(&self) -> String {
+        match (self.force, self.overrode.as_str()) {
+            (false, _) => String::new(),
+            (true, "") => "yes".to_owned(),
+            (true, owner) => format!("over the hold of {owner}"),
         }
     }
 }
@@ -78,6 +104,8 @@ impl Shown for Row {
         "COMMANDS",
         "OWNER",
         "MESSAGE",
+        "FORCE",
+        "CANCELLED",
     ];
     const SHORT: usize = 6;
 
@@ -93,6 +121,8 @@ impl Shown for Row {
             self.commands.len().to_string(),
             self.owner.clone(),
             self.message.clone(),
+            self.shown_force(),
+            self.cancelled_by.clone(),
         ]
     }
 
@@ -131,6 +161,7 @@ pub(crate) async fn operations(args: OperationsArgs) -> anyhow::Result<ExitCode>
             let mut client = connect(&args.common).await?;
             let mut request = Request::new(v1::CancelRequest {
                 operation_id: args.operation.clone(),
+                force: args.common.force,
                 term: None,
             });
             request.set_timeout(PATIENT);

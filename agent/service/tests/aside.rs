@@ -75,6 +75,7 @@ async fn busy(client: &mut Client, site: &Site, id: &str) {
 async fn cancel(client: &mut Client, id: &str) {
     let request = v1::CancelRequest {
         operation_id: id.into(),
+        force: false,
         term: None,
     };
     client.cancel(request).await.unwrap();

@@ -76,6 +76,7 @@ async fn f7_a_deposed_leader_is_refused_also_after_a_restart() {
         assert_eq!(refusal(&stale), Refusal::StaleTerm);
         let cancel = v1::CancelRequest {
             operation_id: "a".into(),
+            force: false,
             term: term(6),
         };
         assert_eq!(
@@ -245,6 +246,7 @@ async fn each_role_may_do_its_own_and_no_more() {
     begin(&mut operator, off("theirs", "node-1")).await.unwrap();
     let cancel = v1::CancelRequest {
         operation_id: "theirs".into(),
+        force: false,
         term: term(1),
     };
     let cancel = controller.cancel(cancel).await.unwrap_err();

@@ -82,7 +82,9 @@ async fn f3_an_on_and_a_cycle_that_wait_do_not_come_after_a_fence() {
     begin(&mut operator, off("first", "node-1")).await.unwrap();
     site.bmcs.of(1).commanded_times(1).await;
     begin(&mut operator, on("on", "node-1")).await.unwrap();
-    begin(&mut operator, cycle("cycle", "node-1")).await.unwrap();
+    begin(&mut operator, cycle("cycle", "node-1"))
+        .await
+        .unwrap();
     let fence = by_leader(off("fence", "node-1"), 1, 1);
     begin(&mut client, fence).await.unwrap();
     for id in ["on", "cycle"] {
@@ -110,7 +112,9 @@ async fn f3_a_fence_ends_a_cycle_that_is_under_way() {
     let mut client = site.controller(&agent).await;
     let mut operator = site.local().await;
     claim(&mut client, 1).await;
-    begin(&mut operator, cycle("cycle", "node-1")).await.unwrap();
+    begin(&mut operator, cycle("cycle", "node-1"))
+        .await
+        .unwrap();
     site.bmcs.of(1).commanded_times(1).await;
     let fence = by_leader(off("fence", "node-1"), 1, 1);
     begin(&mut client, fence).await.unwrap();

@@ -202,6 +202,7 @@ async fn a_command_under_way_is_not_cut_by_cancel_or_stop() {
     site.bmcs.of(1).commanded_times(1).await;
     let cancel = v1::CancelRequest {
         operation_id: "a".into(),
+        force: false,
         term: None,
     };
     client.cancel(cancel).await.unwrap();
@@ -410,6 +411,7 @@ async fn cancel_stops_before_the_next_command() {
     site.bmcs.of(1).read_times(1).await;
     let request = v1::CancelRequest {
         operation_id: "a".into(),
+        force: false,
         term: None,
     };
     client.cancel(request).await.unwrap();

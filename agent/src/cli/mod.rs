@@ -157,7 +157,8 @@ pub(crate) struct Common {
     /// Directory with your tls.crt, tls.key and ca.crt.
     #[arg(long, env = "RACKHAND_TLS_DIR")]
     pub(crate) tls_dir: Option<PathBuf>,
-    /// Act although a remediation holds the host off; with --direct, although an agent runs.
+    /// Act although a remediation holds the host off, or cancel its operation; with --direct,
+    /// although an agent runs.
     #[arg(long)]
     pub(crate) force: bool,
     /// Go straight to the BMCs, without a running agent. Nothing is written down.

@@ -16,7 +16,8 @@ pub(crate) enum OperationsAction {
     List(OperationsListArgs),
     /// One operation, whole.
     Show(OperationArgs),
-    /// Stop one before its next command to the BMC. What was sent stays sent.
+    /// Stop one before its next command to the BMC. What was sent stays sent. One of a remediation
+    /// needs --force.
     Cancel(OperationArgs),
 }
 

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind, Identify};
+use rackhand_proto::v1;
 use tokio::{sync::oneshot, time::timeout};
 use tonic::Status;
 use tracing::{info, warn};
@@ -17,8 +18,9 @@ use super::{
     clients::Asked,
     handle::Handle,
     journal_status,
+    wire::failure_to_proto,
 };
-use crate::journal::{HoldRecord, Refused};
+use crate::journal::{HoldRecord, OperationRecord, Refused, wall_clock};
 
 /// Time for a change whose turn came late.
 const LEAST: Duration = Duration::from_secs(2);
@@ -28,12 +30,16 @@ const PUT_OUT: Duration = Duration::from_secs(60);
 
 /// A change that is not one of power.
 pub(crate) struct Change {
-    /// In words, for the log: `set boot device pxe`.
+    /// The word for it in the list of operations: `boot-device`.
+    pub(crate) action: &'static str,
+    /// In words, for the log and the journal: `set boot device pxe`.
     pub(crate) what: String,
     /// Who asked, as holds name it.
     pub(crate) owner: String,
-    /// A hold of somebody else stands in its way.
+    /// A hold of somebody else stands in its way, unless it is forced.
     pub(crate) minds_holds: bool,
+    /// It was requested with force.
+    pub(crate) force: bool,
 }
 
 impl Engine {
@@ -120,9 +126,11 @@ impl Engine {
         self.spawn(async move {
             timeout(time, shared.stop.cancelled()).await.ok();
             let change = Change {
+                action: "identify",
                 what: "identify LED out again".to_owned(),
                 owner,
                 minds_holds: false,
+                force: false,
             };
             let host = target.host.clone();
             let limit = LEAST.max(time.min(PUT_OUT));
@@ -149,7 +157,7 @@ impl Shared {
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
     ) -> Result<Result<Accepted, BmcError>, Status> {
         if self.stop.is_cancelled() {
-            return Ok(self.clients.ask(target, LEAST, Asked::Change, call).await);
+            return self.apply(target, LEAST, change, None, call).await;
         }
         self.change(target, limit, change, call).await
     }
@@ -162,8 +170,13 @@ impl Shared {
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
     ) -> Result<Result<Accepted, BmcError>, Status> {
         let expected = target.expected(None)?;
-        let id = format!("change-{}", uuid::Uuid::new_v4());
-        let handle = Handle::new(id, target.host.clone(), target.key.clone(), "change");
+        // It stands in the queue only; the journal has it once it is made.
+        let handle = Handle::new(
+            String::new(),
+            target.host.clone(),
+            target.key.clone(),
+            "change",
+        );
         let queue = self.clients.queue(target);
         let begun = tokio::time::Instant::now();
         let (place, _) = Place::take(queue.clone(), Rank::Other, handle.clone());
@@ -189,11 +202,15 @@ impl Shared {
             }
         };
         place.hold_turn();
+        let mut overrode = None;
         if change.minds_holds
             && let Some(hold) = self.held(target).await?
             && hold.owner != change.owner
         {
-            return Err(Refused::Held(hold).status());
+            if !change.force {
+                return Err(Refused::Held(hold).status());
+            }
+            overrode = Some(hold.owner);
         }
         // A LED that is lit at the wrong host sends somebody to pull the wrong cable.
         if expected.system_uuid.is_some() || expected.serial.is_some() {
@@ -211,12 +228,81 @@ impl Shared {
             }
         }
         let left = limit.saturating_sub(begun.elapsed()).max(LEAST);
-        Ok(self.clients.ask(target, left, Asked::Change, call).await)
+        self.apply(target, left, change, overrode, call).await
+    }
+
+    /// Writes down what is to be changed and by whom, changes it, and writes down what came of it.
+    ///
+    /// # Errors
+    /// The outer: it could not be written down, and nothing was changed.
+    async fn apply(
+        &self,
+        target: &Target,
+        limit: Duration,
+        change: &Change,
+        overrode: Option<String>,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
+    ) -> Result<Result<Accepted, BmcError>, Status> {
+        let id = format!("{}-{}", change.action, uuid::Uuid::new_v4());
+        let begun = wall_clock();
+        let record = OperationRecord {
+            id: id.clone(),
+            key: target.key.clone(),
+            host: target.host.clone(),
+            action: change.action.to_owned(),
+            owner: change.owner.clone(),
+            by: change.owner.clone(),
+            detail: change.what.clone(),
+            force: change.force,
+            overrode: overrode.unwrap_or_default(),
+            begun,
+            sending: vec![begun],
+            ..OperationRecord::default()
+        };
+        let written = self.journal.begin_change(record).await;
+        written.map_err(|error| journal_status(&error))?;
+        let result = self.clients.ask(target, limit, Asked::Change, call).await;
+        let outcome = outcome_of_change(target, change, &result);
+        if let Err(error) = self.journal.finish(id, wall_clock(), outcome).await {
+            self.metrics.journal_error();
+            warn!(host = %target.host, %error, "cannot write down what came of a change");
+        }
+        Ok(result)
     }
 
     async fn held(&self, target: &Target) -> Result<Option<HoldRecord>, Status> {
         let hold = self.journal.hold(target.key.clone()).await;
         hold.map_err(|error| journal_status(&error))
+    }
+}
+
+fn outcome_of_change(
+    target: &Target,
+    change: &Change,
+    result: &Result<Accepted, BmcError>,
+) -> v1::Outcome {
+    let (host, what) = (&target.host, &change.what);
+    let (code, message, failure) = match result {
+        Ok(accepted) => (
+            v1::OutcomeCode::Confirmed,
+            format!("host {host}: {what}: {}", accepted.answer),
+            None,
+        ),
+        Err(error) => (
+            match error.maybe_sent {
+                true => v1::OutcomeCode::Unconfirmed,
+                false => v1::OutcomeCode::Failed,
+            },
+            format!("host {host}: {what}: {error}"),
+            Some(failure_to_proto(host, error)),
+        ),
+    };
+    v1::Outcome {
+        code: code.into(),
+        message,
+        commands_sent: 1,
+        failure,
+        ..v1::Outcome::default()
     }
 }
 

@@ -11,8 +11,7 @@ use super::{
     Engine, REMEMBERED, Wish,
     bmc_queue::{Place, Rank},
     handle::Handle,
-    journal_status,
-    record_status,
+    journal_status, record_status,
     run::Run,
 };
 use crate::journal::{Admission, Admitted, HoldRecord, wall_clock};

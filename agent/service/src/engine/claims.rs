@@ -7,7 +7,7 @@ use tonic::Status;
 use tracing::{info, warn};
 
 use super::{Engine, Target, journal_status};
-use crate::journal::{Authority, HoldRecord, JournalError, TermRecord};
+use crate::journal::{Authority, HoldRecord, JournalError, Release, TermRecord, wall_clock};
 
 impl Engine {
     pub(crate) async fn claim(
@@ -78,11 +78,15 @@ impl Engine {
                 held.ok_or(status)?.0
             }
         };
-        let result = self
-            .shared
-            .journal
-            .release(key, authority.clone(), owner, force)
-            .await;
+        let release = Release {
+            id: format!("release-{}", uuid::Uuid::new_v4()),
+            key,
+            authority: authority.clone(),
+            owner,
+            force,
+            now: wall_clock(),
+        };
+        let result = self.shared.journal.release(release).await;
         let lifted = result
             .map_err(|error| journal_status(&error))?
             .map_err(|refused| refused.status())?;

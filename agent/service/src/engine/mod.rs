@@ -17,6 +17,8 @@ mod run;
 mod staged;
 mod stop;
 mod target;
+#[cfg(test)]
+mod tests;
 mod turns;
 pub(crate) mod wire;
 
@@ -239,32 +241,50 @@ impl Engine {
             })
     }
 
-    /// Asks an operation to stop before its next command.
+    /// Asks an operation to stop before its next command, and writes down who asked.
     pub(crate) async fn cancel(
         &self,
         id: &str,
         authority: Authority,
+        force: bool,
     ) -> Result<v1::OperationStatus, Status> {
         let record = self.record(id).await?;
-        if let Authority::Controller { election, .. } = &authority {
-            if record.election != *election {
-                return Err(Status::permission_denied(format!(
-                    "operation {id} was begun by {}; a controller may cancel only those of its \
-                     own election",
-                    record.by
+        let is_over = record.outcome.is_some();
+        match &authority {
+            Authority::Controller { election, .. } => {
+                if record.election != *election {
+                    return Err(Status::permission_denied(format!(
+                        "operation {id} was begun by {}; a controller may cancel only those of \
+                         its own election",
+                        record.by
+                    )));
+                }
+                let checked = self.shared.journal.check_term(authority.clone()).await;
+                checked
+                    .map_err(|error| journal_status(&error))?
+                    .map_err(|refused| refused.status())?;
+            }
+            Authority::Operator { .. } if !is_over && !force && !record.election.is_empty() => {
+                return Err(Refusal::Held.status(format!(
+                    "operation {id} on host {} was begun by {} for {}; cancelling it stops a \
+                     remediation half way. Wait for it, or use force (--force) to cancel it all \
+                     the same",
+                    record.host, record.by, record.owner
                 )));
             }
-            let checked = self.shared.journal.check_term(authority.clone()).await;
-            checked
-                .map_err(|error| journal_status(&error))?
-                .map_err(|refused| refused.status())?;
+            Authority::Operator { .. } => {}
         }
         let handle = self.handles.lock().by_id.get(id).cloned();
         let Some(handle) = handle else {
             return Ok(record_status(&record));
         };
-        if handle.outcome().is_none() {
-            info!(operation = id, host = %handle.host, by = %authority, "operation is asked to stop");
+        if handle.outcome().is_none() && !handle.cancel.is_cancelled() {
+            let cancelled = self
+                .shared
+                .journal
+                .cancelled(id.to_owned(), authority.to_string());
+            cancelled.await.map_err(|error| journal_status(&error))?;
+            info!(operation = id, host = %handle.host, by = %authority, force, "operation is asked to stop");
             handle.cancel.cancel();
         }
         Ok(handle.status())

@@ -110,6 +110,10 @@ pub(crate) fn record_to_proto(record: OperationRecord) -> v1::OperationInfo {
         owner: record.owner,
         by: record.by,
         outcome: record.outcome,
+        detail: record.detail,
+        force: record.force,
+        overrode: record.overrode,
+        cancelled_by: record.cancelled_by,
     }
 }
 

@@ -56,9 +56,11 @@ impl PowerService {
         let limit = self.limit(request.timeout.as_ref(), 1)?;
         let boot = boot_from_proto(request.boot)?;
         let change = Change {
+            action: "boot-device",
             what: format!("boot override {boot:?}"),
             owner,
-            minds_holds: !request.force,
+            minds_holds: true,
+            force: request.force,
         };
         let host = target.host.clone();
         let set = self
@@ -95,9 +97,11 @@ impl PowerService {
         };
         let set = |wanted: Identify| {
             let change = Change {
+                action: "identify",
                 what: format!("identify LED {wanted:?}"),
                 owner: owner.clone(),
                 minds_holds: false,
+                force: false,
             };
             let engine = &self.engine;
             engine.change(target.clone(), limit, change, move |bmc| {
@@ -178,9 +182,11 @@ impl PowerService {
         let target = self.target(&caller, request.target)?;
         let limit = self.limit(request.timeout.as_ref(), 1)?;
         let change = Change {
+            action: "clear-events",
             what: "event log cleared".to_owned(),
             owner,
-            minds_holds: !request.force,
+            minds_holds: true,
+            force: request.force,
         };
         let host = target.host.clone();
         let cleared = self

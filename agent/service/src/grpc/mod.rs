@@ -185,7 +185,7 @@ impl Power for PowerService {
         let request = request.into_inner();
         let id = operation_id(request.operation_id)?;
         let authority = caller.authority(request.term, None)?;
-        let status = self.engine.cancel(&id, authority).await?;
+        let status = self.engine.cancel(&id, authority, request.force).await?;
         Ok(Response::new(v1::CancelResponse {
             status: Some(status),
         }))

@@ -10,7 +10,8 @@ use rackhand_proto::Refusal;
 
 use super::{
     HoldRecord, JournalError, OperationRecord, SequenceRecord, TermRecord,
-    tables::{HOLDS, Lookup, OPERATIONS, RUNNING, SEQUENCES, TERMS, get, put},
+    changes::begin,
+    tables::{HOLDS, Lookup, OPERATIONS, SEQUENCES, TERMS, get, put},
     writer::Tx,
 };
 
@@ -205,11 +206,11 @@ impl Admission {
         {
             return Ok(Admitted::Refused(Refused::Held(hold.clone())));
         }
-        self.write(tx)?;
+        self.write(tx, others.as_ref())?;
         Ok(Admitted::Started { overridden: others })
     }
 
-    fn write(&self, tx: &Tx) -> Result<(), JournalError> {
+    fn write(&self, tx: &Tx, overridden: Option<&HoldRecord>) -> Result<(), JournalError> {
         take_sequence(tx, &self.authority, &self.key)?;
         match self.action {
             Action::Off { hold: true } => {
@@ -237,42 +238,17 @@ impl Admission {
             by: self.authority.to_string(),
             election,
             begun: self.now,
+            force: self.force,
+            overrode: overridden
+                .map(|hold| hold.owner.clone())
+                .unwrap_or_default(),
             ..OperationRecord::default()
         };
-        put(tx, OPERATIONS, &self.id, &record)?;
-        tx.open(RUNNING)?
-            .insert(self.id.as_str(), ())
-            .map_err(JournalError::storage)?;
-        Ok(())
+        begin(tx, &record)
     }
 }
 
-pub(super) fn release(
-    tx: &Tx,
-    key: &str,
-    authority: &Authority,
-    owner: &str,
-    force: bool,
-) -> Result<Result<Option<HoldRecord>, Refused>, JournalError> {
-    if let Err(refused) = check_term(tx, authority)? {
-        return Ok(Err(refused));
-    }
-    let hold = get::<HoldRecord>(tx, HOLDS, key)?;
-    let host = hold.as_ref().map_or(key, |hold| hold.host.as_str());
-    if let Some(refused) = check_sequence(tx, authority, key, host)? {
-        return Ok(Err(refused));
-    }
-    match hold {
-        Some(hold) if hold.owner != owner && !force => Ok(Err(Refused::Held(hold))),
-        hold => {
-            take_sequence(tx, authority, key)?;
-            remove_hold(tx, key)?;
-            Ok(Ok(hold))
-        }
-    }
-}
-
-fn remove_hold(tx: &Tx, key: &str) -> Result<(), JournalError> {
+pub(super) fn remove_hold(tx: &Tx, key: &str) -> Result<(), JournalError> {
     tx.open(HOLDS)?.remove(key).map_err(JournalError::storage)?;
     Ok(())
 }
@@ -316,7 +292,7 @@ fn sequence_key(election: &str, key: &str) -> String {
     format!("{election}\n{key}")
 }
 
-fn check_sequence(
+pub(super) fn check_sequence(
     tx: &Tx,
     authority: &Authority,
     key: &str,
@@ -345,7 +321,7 @@ fn check_sequence(
         }))
 }
 
-fn take_sequence(tx: &Tx, authority: &Authority, key: &str) -> Result<(), JournalError> {
+pub(super) fn take_sequence(tx: &Tx, authority: &Authority, key: &str) -> Result<(), JournalError> {
     let Authority::Controller {
         election,
         term,

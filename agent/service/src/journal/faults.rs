@@ -18,7 +18,7 @@ use super::{
 
 /// What a disk refuses to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub(crate) enum Fault {
     None,
     /// ENOSPC.
     Full,
@@ -47,7 +47,7 @@ impl Fault {
 }
 
 #[derive(Debug, Clone)]
-struct Disk {
+pub(crate) struct Disk {
     path: PathBuf,
     fault: Arc<Mutex<Fault>>,
 }
@@ -57,7 +57,7 @@ impl Disk {
         *self.fault.lock()
     }
 
-    fn set(&self, fault: Fault) {
+    pub(crate) fn set(&self, fault: Fault) {
         *self.fault.lock() = fault;
     }
 }
@@ -120,7 +120,7 @@ fn path(dir: &TempDir) -> PathBuf {
 }
 
 /// A journal on a disk that works until it is told otherwise.
-fn journal_on_a_disk(dir: &TempDir) -> (Journal, Disk) {
+pub(crate) fn journal_on_a_disk(dir: &TempDir) -> (Journal, Disk) {
     create_for_tests(&path(dir)).unwrap();
     let disk = Disk {
         path: path(dir),
@@ -284,7 +284,11 @@ async fn f12_a_truncated_journal_is_replaced_by_another_instance_and_its_file_is
         let new = journal.identity().clone();
         assert_ne!(new.instance, identity.instance, "{length}");
         assert_eq!(new.origin(), v1::JournalOrigin::Damaged);
-        assert_eq!(claim(&journal, 1).await.unwrap(), Ok(1), "it takes commands");
+        assert_eq!(
+            claim(&journal, 1).await.unwrap(),
+            Ok(1),
+            "it takes commands"
+        );
         drop(journal);
         let kept = (1..=3).map(|n| path(&dir).with_extension(format!("redb.damaged-{n}")));
         let kept = kept.filter_map(|file| std::fs::read(file).ok());

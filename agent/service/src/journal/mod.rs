@@ -4,9 +4,10 @@
 //! Must never: say "done" before the disk has it, keep a secret, or decide who may do what.
 
 mod admit;
+mod changes;
 mod ends;
 #[cfg(test)]
-mod faults;
+pub(crate) mod faults;
 mod file;
 mod identity;
 mod list;
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub(crate) use admit::{Action, Admission, Admitted, Authority, Refused};
+pub(crate) use changes::Release;
 pub(crate) use ends::{Keep, interrupted};
 use ends::{Running, finish, interrupt_running, prune};
 pub(crate) use file::IfDamaged;
@@ -240,13 +242,26 @@ impl Journal {
     /// Lifts a hold, if the caller may. `Ok(None)`: there was none.
     pub(crate) async fn release(
         &self,
-        key: String,
-        authority: Authority,
-        owner: String,
-        force: bool,
+        release: Release,
     ) -> Result<Result<Option<HoldRecord>, Refused>, JournalError> {
-        let release = move |tx: &Tx| admit::release(tx, &key, &authority, &owner, force);
-        self.writer.write(release).await
+        self.writer.write(move |tx| release.run(tx)).await
+    }
+
+    /// A change beside power is about to be made; `finish` ends it.
+    pub(crate) async fn begin_change(&self, record: OperationRecord) -> Result<(), JournalError> {
+        let id = record.id.clone();
+        self.writer
+            .write(move |tx| changes::begin(tx, &record))
+            .await?;
+        self.running.begun(&id);
+        Ok(())
+    }
+
+    /// An operation is about to be cancelled.
+    pub(crate) async fn cancelled(&self, id: String, by: String) -> Result<(), JournalError> {
+        self.writer
+            .write(move |tx| changes::cancelled(tx, &id, &by))
+            .await
     }
 
     /// Whether a controller's term may still stop things.

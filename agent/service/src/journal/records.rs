@@ -67,7 +67,7 @@ pub(crate) struct OperationRecord {
     /// The host's name.
     #[prost(string, tag = "3")]
     pub(crate) host: String,
-    /// `off`, `on`, `soft-off`, `cycle`, `reset` or `nmi`.
+    /// `off`, `on`, `soft-off`, `cycle`, `reset` or `nmi`; or a change beside power.
     #[prost(string, tag = "4")]
     pub(crate) action: String,
     /// On whose behalf.
@@ -91,4 +91,16 @@ pub(crate) struct OperationRecord {
     /// When it ended.
     #[prost(int64, tag = "11")]
     pub(crate) ended: i64,
+    /// What a change beside power sets, in words.
+    #[prost(string, tag = "12")]
+    pub(crate) detail: String,
+    /// Requested with force.
+    #[prost(bool, tag = "13")]
+    pub(crate) force: bool,
+    /// Whose hold it overrode.
+    #[prost(string, tag = "14")]
+    pub(crate) overrode: String,
+    /// Who cancelled it.
+    #[prost(string, tag = "15")]
+    pub(crate) cancelled_by: String,
 }

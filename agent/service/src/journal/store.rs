@@ -199,4 +199,3 @@ impl Store {
         drop(self.db.write().take());
     }
 }
-

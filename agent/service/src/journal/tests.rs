@@ -22,7 +22,13 @@ impl Fixture {
     }
 
     fn open_keeping(&self, keep: Keep, now: i64) -> (Journal, Vec<String>) {
-        Journal::open(&self.dir.path().join("journal.redb"), IfDamaged::Replace, keep, now).unwrap()
+        Journal::open(
+            &self.dir.path().join("journal.redb"),
+            IfDamaged::Replace,
+            keep,
+            now,
+        )
+        .unwrap()
     }
 }
 
@@ -218,7 +224,14 @@ async fn the_owner_lifts_its_hold_by_switching_on_or_by_release() {
     assert_eq!(journal.holds().await.unwrap(), []);
     started(&journal, off("c", leader(7, 3), "rem-1")).await;
     let release = |authority, owner: &str, force| {
-        journal.release("bmc-7".into(), authority, owner.into(), force)
+        journal.release(Release {
+            id: "release-1".into(),
+            key: "bmc-7".into(),
+            authority,
+            owner: owner.into(),
+            force,
+            now: 9,
+        })
     };
     let refused = release(ann(), "operator ann", false).await.unwrap();
     assert!(matches!(refused, Err(Refused::Held(_))));
@@ -226,6 +239,13 @@ async fn the_owner_lifts_its_hold_by_switching_on_or_by_release() {
     assert!(matches!(stale, Err(Refused::StaleSequence { .. })));
     let lifted = release(leader(7, 4), "rem-1", false).await.unwrap();
     assert_eq!(lifted.unwrap().unwrap().owner, "rem-1");
+    let record = journal
+        .operation("release-1".into())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(record.by, leader(7, 4).to_string());
+    assert_eq!((record.host.as_str(), record.ended), ("node-7", 9));
     assert_eq!(
         release(ann(), "operator ann", false).await.unwrap(),
         Ok(None)

@@ -163,6 +163,7 @@ impl Agents {
         let mut request = tonic::Request::new(v1::CancelRequest {
             operation_id: id.to_owned(),
             term: Some(term),
+            force: false,
         });
         request.set_timeout(CALL);
         self.taken(client.cancel(request)).await

@@ -123,7 +123,9 @@ impl Place {
         let host = handle.key.clone();
         let mut inner = queue.inner.lock();
         let (number, overtaken) = inner.state.join(&host, rank);
-        let overtaken = overtaken.iter().filter_map(|other| inner.operations.get(other).cloned());
+        let overtaken = overtaken
+            .iter()
+            .filter_map(|other| inner.operations.get(other).cloned());
         let overtaken = overtaken.collect();
         inner.operations.insert(number, handle);
         drop(inner);

@@ -60,7 +60,11 @@ impl State {
         let entries = self.hosts.entry(host.to_owned()).or_default();
         let mut overtaken = Vec::new();
         if rank == Rank::HardOff {
-            overtaken = entries.iter().filter(|e| e.gives_way).map(|e| e.number).collect();
+            overtaken = entries
+                .iter()
+                .filter(|e| e.gives_way)
+                .map(|e| e.number)
+                .collect();
             let turn = entries.first().map(|entry| entry.number);
             entries.retain(|entry| !entry.gives_way || Some(entry.number) == turn);
             // It is overtaken once.
@@ -76,7 +80,9 @@ impl State {
     /// Whether it is the turn of this operation. One that has lost its place never has it.
     pub(super) fn has_turn(&self, host: &str, number: u64) -> bool {
         let entries = self.hosts.get(host);
-        entries.and_then(|entries| entries.first()).is_some_and(|first| first.number == number)
+        entries
+            .and_then(|entries| entries.first())
+            .is_some_and(|first| first.number == number)
     }
 
     /// From now on it is not overtaken any more.
@@ -107,7 +113,12 @@ impl State {
     /// Takes the BMC if it is the turn of this call: no other is under way, and of those that wait
     /// it is of the first class, and the oldest of that.
     pub(super) fn take_call(&mut self, number: u64) -> bool {
-        if self.calling.is_none() && self.waiting.first().is_some_and(|(_, next)| *next == number) {
+        if self.calling.is_none()
+            && self
+                .waiting
+                .first()
+                .is_some_and(|(_, next)| *next == number)
+        {
             self.calling = self.waiting.pop_first();
         }
         self.calling.is_some_and(|(_, calling)| calling == number)

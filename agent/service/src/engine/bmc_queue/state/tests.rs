@@ -50,7 +50,10 @@ fn a_hard_off_ends_what_has_the_turn_and_waits_until_it_has_left() {
     let (mut state, numbers) = queue(&[Rank::Other, Rank::Other]);
     let (fence, overtaken) = state.join("a", Rank::HardOff);
     assert_eq!(overtaken, numbers);
-    assert!(state.has_turn("a", numbers[0]), "its command may be under way");
+    assert!(
+        state.has_turn("a", numbers[0]),
+        "its command may be under way"
+    );
     let (second, overtaken) = state.join("a", Rank::HardOff);
     assert!(overtaken.is_empty(), "it is overtaken once");
     state.leave("a", numbers[0]);
@@ -72,7 +75,10 @@ fn one_that_forces_already_is_not_overtaken() {
 fn f6_hosts_behind_one_bmc_take_turns_for_themselves() {
     let (mut state, numbers) = queue(&[Rank::Other, Rank::Other]);
     let (neighbour, overtaken) = state.join("b", Rank::HardOff);
-    assert!(overtaken.is_empty(), "a fence ends nothing of its neighbours");
+    assert!(
+        overtaken.is_empty(),
+        "a fence ends nothing of its neighbours"
+    );
     assert!(state.has_turn("a", numbers[0]) && state.has_turn("b", neighbour));
 }
 
@@ -87,10 +93,16 @@ fn calls_go_by_class_and_then_by_age() {
         Class::Operation,
         Class::Fence,
     ];
-    let calls: Vec<u64> = classes.iter().map(|class| state.request_call(*class)).collect();
+    let calls: Vec<u64> = classes
+        .iter()
+        .map(|class| state.request_call(*class))
+        .collect();
     let mut went = Vec::new();
     while let Some(next) = calls.iter().position(|call| state.take_call(*call)) {
-        assert_eq!(calls.iter().filter(|call| state.take_call(**call)).count(), 1);
+        assert_eq!(
+            calls.iter().filter(|call| state.take_call(**call)).count(),
+            1
+        );
         went.push(next);
         state.end_call(calls[next]);
     }
