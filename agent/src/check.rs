@@ -25,7 +25,8 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<ExitCode> {
         None => println!("listen:   local socket only"),
         Some(remote) => {
             println!("listen:   {} (mTLS)", remote.listen);
-            match ServerTls::load(TlsFiles::in_dir(&remote.tls), &config.rack) {
+            let tls = ServerTls::load(TlsFiles::in_dir(&remote.tls), &config.rack);
+            match tls.and_then(|tls| tls.check_validity().map(|()| tls)) {
                 Ok(tls) => println!("tls:      valid until {}", tls.not_after()),
                 Err(error) => {
                     eprintln!("error: {error}");

@@ -5,6 +5,7 @@
 //! allowed networks.
 
 mod admin;
+mod admission;
 mod checkup;
 pub mod config;
 mod driver;

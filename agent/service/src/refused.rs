@@ -89,10 +89,7 @@ fn peer<A>(request: &Request<A>) -> String {
     let extensions = request.extensions();
     if let Some(peer) = extensions.get::<PeerInfo>() {
         let from = peer.addr.map_or_else(String::new, |addr| addr.to_string());
-        return match &peer.identity {
-            Ok(identity) => format!("{identity} at {from}"),
-            Err(_) => from,
-        };
+        return format!("{} at {from}", peer.identity);
     }
     let local = extensions.get::<UdsConnectInfo>();
     let user = local.and_then(|local| local.peer_cred.as_ref());

@@ -151,7 +151,7 @@ impl Told for Reloader {
             sampled.certificate_until = tls.not_after().as_second();
             sampled.connections_accepted = tls.counts().accepted();
             let refused = tls.counts().refused();
-            sampled.connections_refused = refused.map(|(why, count)| (why.label(), count));
+            sampled.connections_refused = refused.map(|(why, count)| (why.label(), count)).into();
         }
         self.metrics.render(&sampled)
     }

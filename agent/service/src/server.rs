@@ -9,7 +9,7 @@ use std::{
 
 use rackhand_proto::{
     FILE_DESCRIPTOR_SET, ServerTls, TlsError, TlsFiles,
-    tls::{AcceptLimits, RELOAD_INTERVAL, incoming},
+    tls::{AcceptLimits, CONNECTION_AGE, RELOAD_INTERVAL, incoming},
     v1::power_server::PowerServer,
 };
 use tokio::{
@@ -21,10 +21,11 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Server, server::TcpIncoming};
 use tonic_health::server::HealthReporter;
 use tower::layer::util::{Identity, Stack};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::{
     admin,
+    admission::{Admission, CALLS_PER_IDENTITY},
     config::{Config, Remote},
     driver::Driver,
     engine::{Changes, Engine},
@@ -133,13 +134,14 @@ impl Agent {
         ));
         servers.spawn(reloader.clone().watch());
 
+        let admission = Admission::new(CALLS_PER_IDENTITY);
         let local = listen_local(&socket).await?;
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .build_v1()
             .map_err(|error| StartError::Reflection(error.to_string()))?;
-        let router = server(&metrics)
+        let router = server(&metrics, &admission)
             .add_service(health_service.clone())
             .add_service(reflection)
             .add_service(service.clone());
@@ -163,7 +165,8 @@ impl Agent {
             servers.spawn(tls.watch(RELOAD_INTERVAL));
             let tcp = TcpIncoming::from(listener).with_nodelay(Some(true));
             let connections = incoming(tcp, tls, AcceptLimits::default());
-            let router = server(&metrics)
+            let router = server(&metrics, &admission)
+                .max_connection_age(CONNECTION_AGE)
                 .add_service(health_service)
                 .add_service(service);
             let stopped = stop.clone().cancelled_owned();
@@ -246,15 +249,20 @@ impl Agent {
     }
 }
 
-fn server(metrics: &Arc<Metrics>) -> Server<Stack<Refused, Identity>> {
+fn server(
+    metrics: &Arc<Metrics>,
+    admission: &Admission,
+) -> Server<Stack<Admission, Stack<Refused, Identity>>> {
     Server::builder()
         // Above the longest that a reading may take; streams are not cut by it.
         .timeout(Duration::from_secs(75))
-        // A person asks for all hosts of a rack at once, dead ones too.
-        .concurrency_limit_per_connection(8192)
+        // A person asks for all hosts of a rack at once, dead ones too. One connection may use all
+        // that its caller may have under way.
+        .max_concurrent_streams(u32::try_from(CALLS_PER_IDENTITY).unwrap_or(u32::MAX))
         .http2_keepalive_interval(Some(Duration::from_secs(15)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .layer(Refused(metrics.clone()))
+        .layer(admission.clone())
 }
 
 fn report(what: &str, result: Result<(), tonic::transport::Error>) {
@@ -268,6 +276,11 @@ async fn bind(remote: &Remote, rack: &str) -> Result<(TcpListener, ServerTls), S
     let tls = tokio::task::spawn_blocking(move || ServerTls::load(files, &rack))
         .await
         .map_err(|error| failed("certificate")(io::Error::other(error)))??;
+    if let Err(error) = tls.check_validity() {
+        error!(
+            "{error}; until then no caller from afar trusts this agent, and only the local socket can be used"
+        );
+    }
     Ok((listen(remote.listen).await?, tls))
 }
 

@@ -147,3 +147,31 @@ async fn the_certificate_must_be_the_one_of_the_rack() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn the_local_socket_works_while_the_certificate_is_expired() {
+    let site = Site::new(1);
+    let tls = site.dir.path().join("tls");
+    site.ca.write_with(&tls, RACK, |params| {
+        params.not_after = rcgen::date_time_ymd(2020, 1, 2);
+    });
+    let agent = site.start().await;
+    let listed = site.local().await.list_hosts(v1::ListHostsRequest {}).await;
+    assert_eq!(listed.unwrap().into_inner().hosts.len(), 1);
+    let address = agent.remote_addr().unwrap().to_string();
+    let controller = ClientTls::controller(site.files(CONTROLLER)).unwrap();
+    let error = rackhand_proto::connect(&address, "r1", &controller)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ConnectError::Untrusted { .. }), "{error}");
+
+    // A renewed one is taken up without a restart.
+    site.ca.write(&tls, RACK);
+    assert!(agent.tls().unwrap().reload().unwrap());
+    let mut controller = site.controller(&agent).await;
+    controller
+        .list_hosts(v1::ListHostsRequest {})
+        .await
+        .unwrap();
+    agent.shutdown().await;
+}

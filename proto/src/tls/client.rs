@@ -18,7 +18,10 @@ use rustls::{
     sign::SingleCertAndKey,
 };
 
-use super::{Store, TlsError, TlsFiles, Want, provider};
+use super::{
+    Store, TlsError, TlsFiles, Want, provider,
+    revocation::{Revocations, Side},
+};
 use crate::identity::{Identity, SpiffeId};
 
 /// TLS of a caller. Cloning shares it.
@@ -54,7 +57,7 @@ impl ClientTls {
 
     /// Until when our certificate is valid.
     pub fn not_after(&self) -> Timestamp {
-        self.0.current.load().not_after
+        self.0.current.load().validity.not_after
     }
 
     /// For one connection to the agent of `rack`. Made anew for each, so that the newest files
@@ -63,6 +66,7 @@ impl ClientTls {
         let material = self.0.current.load();
         let verifier = RackVerifier {
             roots: material.roots.clone(),
+            revocations: material.revocations.clone(),
             provider: provider(),
             expected: SpiffeId {
                 trust_domain: material.id.trust_domain.clone(),
@@ -101,6 +105,7 @@ impl std::error::Error for WrongPeer {}
 #[derive(Debug)]
 struct RackVerifier {
     roots: Arc<RootCertStore>,
+    revocations: Arc<Revocations>,
     provider: Arc<CryptoProvider>,
     expected: SpiffeId,
 }
@@ -132,6 +137,9 @@ impl ServerCertVerifier for RackVerifier {
             now,
             algorithms.all,
         )?;
+        let chain = (end_entity, intermediates);
+        self.revocations
+            .check(chain, Side::Server, &self.roots, &self.provider, now)?;
         match SpiffeId::from_certificate(end_entity) {
             Ok(id) if id == self.expected => Ok(ServerCertVerified::assertion()),
             Ok(id) => Err(self.wrong(format!("is for {id}"))),

@@ -7,6 +7,8 @@ use std::{
 
 use rustls::{CertificateError, Error};
 
+use super::caller::WrongCaller;
+
 /// Why a connection did not come to a good handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refused {
@@ -16,22 +18,34 @@ pub enum Refused {
     Expired,
     /// Its certificate is not signed by our CA, or is none.
     Untrusted,
+    /// Its certificate is on a revocation list.
+    Revoked,
+    /// Its certificate names neither a controller nor an operator.
+    WrongRole,
+    /// Its certificate is another site's.
+    WrongTrustDomain,
     /// It did not finish in time.
     Slow,
-    /// It had to make way for others, or there are too many connections already.
+    /// It had to make way for others.
     Displaced,
+    /// Its identity, or all operators together, have as many connections as they may.
+    TooMany,
     /// It does not speak our TLS, or went away.
     Garbage,
 }
 
 impl Refused {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 10] = [
         Self::NoCertificate,
         Self::Expired,
         Self::Untrusted,
+        Self::Revoked,
+        Self::WrongRole,
+        Self::WrongTrustDomain,
         Self::Slow,
         Self::Displaced,
+        Self::TooMany,
         Self::Garbage,
     ];
 
@@ -41,8 +55,12 @@ impl Refused {
             Self::NoCertificate => "no-certificate",
             Self::Expired => "expired",
             Self::Untrusted => "untrusted",
+            Self::Revoked => "revoked",
+            Self::WrongRole => "wrong-role",
+            Self::WrongTrustDomain => "wrong-trust-domain",
             Self::Slow => "slow",
             Self::Displaced => "displaced",
+            Self::TooMany => "too-many",
             Self::Garbage => "garbage",
         }
     }
@@ -57,6 +75,14 @@ impl Refused {
                 | CertificateError::NotValidYet
                 | CertificateError::NotValidYetContext { .. },
             )) => Self::Expired,
+            Some(Error::InvalidCertificate(CertificateError::Revoked)) => Self::Revoked,
+            Some(Error::InvalidCertificate(CertificateError::Other(other))) => {
+                match other.0.downcast_ref::<WrongCaller>() {
+                    Some(WrongCaller::Nobody(_) | WrongCaller::Role(_)) => Self::WrongRole,
+                    Some(WrongCaller::TrustDomain { .. }) => Self::WrongTrustDomain,
+                    None => Self::Untrusted,
+                }
+            }
             Some(Error::InvalidCertificate(_)) => Self::Untrusted,
             _ => Self::Garbage,
         }

@@ -16,7 +16,7 @@ use rustls::{
 use secrecy::{ExposeSecret, SecretSlice};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{in_dir, provider};
+use super::{in_dir, provider, revocation::Revocations};
 use crate::identity::{IdentityError, SpiffeId};
 
 /// Where certificate, key and CA are.
@@ -28,10 +28,12 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// Who may sign a peer's certificate, PEM.
     pub ca: PathBuf,
+    /// Revocation lists of those CAs, PEM. The file need not exist, and an empty one is none.
+    pub crl: PathBuf,
 }
 
 impl TlsFiles {
-    /// `tls.crt`, `tls.key` and `ca.crt` of one directory.
+    /// `tls.crt`, `tls.key`, `ca.crt` and, where there is one, `crl.pem` of one directory.
     pub fn in_dir(dir: impl Into<PathBuf>) -> Self {
         in_dir(&dir.into())
     }
@@ -41,7 +43,16 @@ impl TlsFiles {
             cert: read(&self.cert)?,
             key: read(&self.key)?.into(),
             ca: read(&self.ca)?,
+            crl: read_crl(&self.crl)?,
         })
+    }
+}
+
+fn read_crl(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
+    match read(path) {
+        Ok(pem) => Ok(Some(pem).filter(|pem| !pem.trim_ascii().is_empty())),
+        Err(TlsError::Read { why, .. }) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -104,6 +115,22 @@ pub enum TlsError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A revocation list that cannot be used.
+    #[error("revocation list {path}: {reason}")]
+    Crl {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The revocation list is no longer there.
+    #[error(
+        "revocation list {path}: it is gone or empty; write a list that names nobody to revoke nobody"
+    )]
+    CrlGone {
+        /// Which file.
+        path: PathBuf,
+    },
     /// Certificate without a role.
     #[error("certificate {path}: {why}")]
     Identity {
@@ -132,17 +159,19 @@ pub enum TlsError {
     },
 }
 
-/// The bytes of the three files, to see whether they changed.
+/// The bytes of the files, to see whether they changed.
 pub(super) struct Contents {
     cert: Vec<u8>,
     key: SecretSlice<u8>,
     ca: Vec<u8>,
+    pub(super) crl: Option<Vec<u8>>,
 }
 
 impl PartialEq for Contents {
     fn eq(&self, other: &Self) -> bool {
         self.cert == other.cert
             && self.ca == other.ca
+            && self.crl == other.crl
             && self.key.expose_secret() == other.key.expose_secret()
     }
 }
@@ -152,8 +181,9 @@ pub(super) struct Material {
     pub(super) contents: Contents,
     pub(super) key: Arc<CertifiedKey>,
     pub(super) roots: Arc<RootCertStore>,
+    pub(super) revocations: Arc<Revocations>,
     pub(super) id: SpiffeId,
-    pub(super) not_after: Timestamp,
+    pub(super) validity: Validity,
     pub(super) server: Option<Arc<rustls::ServerConfig>>,
 }
 
@@ -161,22 +191,15 @@ impl fmt::Debug for Material {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Material")
             .field("id", &self.id)
-            .field("not_after", &self.not_after)
+            .field("validity", &self.validity)
             .finish_non_exhaustive()
     }
 }
 
 impl Material {
-    pub(super) fn new(
-        files: &TlsFiles,
-        contents: Contents,
-        now: SystemTime,
-    ) -> Result<Self, TlsError> {
-        let (key, not_after) = pair(
-            (&files.cert, &contents.cert),
-            (&files.key, &contents.key),
-            now,
-        )?;
+    /// Checks that the files fit together, but not whether the certificate is valid now.
+    pub(super) fn new(files: &TlsFiles, contents: Contents) -> Result<Self, TlsError> {
+        let (key, validity) = pair((&files.cert, &contents.cert), (&files.key, &contents.key))?;
         let leaf = key.cert.first().ok_or_else(|| no_pem(&files.cert))?;
         let id = SpiffeId::from_certificate(leaf).map_err(|why| TlsError::Identity {
             path: files.cert.clone(),
@@ -189,12 +212,17 @@ impl Material {
                 reason: error.to_string(),
             })?;
         }
+        let revocations = match &contents.crl {
+            Some(pem) => Revocations::parse(&files.crl, pem)?,
+            None => Revocations::default(),
+        };
         let mut material = Self {
             contents,
             key: Arc::new(key),
             roots: Arc::new(roots),
+            revocations: Arc::new(revocations),
             id,
-            not_after,
+            validity,
             server: None,
         };
         if matches!(material.id.identity, crate::Identity::Rack(_)) {
@@ -204,15 +232,14 @@ impl Material {
     }
 }
 
-/// A certificate that is valid now with the key that belongs to it, and until when that is so.
+/// A certificate with the key that belongs to it, and when it is valid.
 pub(super) fn pair(
     (cert_path, cert): (&Path, &[u8]),
     (key_path, key): (&Path, &SecretSlice<u8>),
-    now: SystemTime,
-) -> Result<(CertifiedKey, Timestamp), TlsError> {
+) -> Result<(CertifiedKey, Validity), TlsError> {
     let chain = certificates(cert_path, cert)?;
     let leaf = chain.first().ok_or_else(|| no_pem(cert_path))?;
-    let not_after = check_validity(cert_path, leaf, now)?;
+    let validity = Validity::of(leaf).ok_or_else(|| no_pem(cert_path))?;
     let key = PrivateKeyDer::from_pem_slice(key.expose_secret()).map_err(|_| TlsError::Pem {
         path: key_path.to_owned(),
         expected: "private key",
@@ -227,7 +254,7 @@ pub(super) fn pair(
             reason: other.to_string(),
         },
     })?;
-    Ok((key, not_after))
+    Ok((key, validity))
 }
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
@@ -252,25 +279,43 @@ fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
         .ok_or_else(|| no_pem(path))
 }
 
-fn check_validity(path: &Path, leaf: &[u8], now: SystemTime) -> Result<Timestamp, TlsError> {
-    let (_, cert) = X509Certificate::from_der(leaf).map_err(|_| no_pem(path))?;
-    let validity = cert.validity();
-    let at = |time: x509_parser::time::ASN1Time| {
-        Timestamp::from_second(time.timestamp()).map_err(|_| no_pem(path))
-    };
-    let (not_before, not_after) = (at(validity.not_before)?, at(validity.not_after)?);
-    let now = Timestamp::try_from(now).map_err(|_| no_pem(path))?;
-    if now > not_after {
-        return Err(TlsError::Expired {
-            path: path.to_owned(),
-            at: not_after,
-        });
+/// When a certificate is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Validity {
+    not_before: Timestamp,
+    pub(super) not_after: Timestamp,
+}
+
+impl Validity {
+    fn of(leaf: &[u8]) -> Option<Self> {
+        let (_, cert) = X509Certificate::from_der(leaf).ok()?;
+        let validity = cert.validity();
+        Some(Self {
+            not_before: Timestamp::from_second(validity.not_before.timestamp()).ok()?,
+            not_after: Timestamp::from_second(validity.not_after.timestamp()).ok()?,
+        })
     }
-    if now < not_before {
-        return Err(TlsError::NotYetValid {
-            path: path.to_owned(),
-            at: not_before,
-        });
+
+    /// Whether it is valid now; `path` is where the certificate was read.
+    pub(super) fn check(&self, path: &Path, now: SystemTime) -> Result<(), TlsError> {
+        let now = Timestamp::try_from(now).map_err(|_| no_pem(path))?;
+        if now > self.not_after {
+            return Err(TlsError::Expired {
+                path: path.to_owned(),
+                at: self.not_after,
+            });
+        }
+        if now < self.not_before {
+            return Err(TlsError::NotYetValid {
+                path: path.to_owned(),
+                at: self.not_before,
+            });
+        }
+        Ok(())
     }
-    Ok(not_after)
+}
+
+/// End of a certificate's validity.
+pub(super) fn not_after(leaf: &[u8]) -> Option<Timestamp> {
+    Some(Validity::of(leaf)?.not_after)
 }

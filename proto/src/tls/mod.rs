@@ -4,15 +4,23 @@
 //! and channels, and the rule whom a client takes for the agent of a rack. Must never: go on with
 //! half of a new set (a broken new file leaves the old set in use), or show a key.
 
+mod caller;
 mod client;
 mod counts;
 mod files;
+mod places;
 mod queue;
 mod refusals;
+mod revocation;
 mod server;
+mod stream;
 mod web;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use arc_swap::ArcSwap;
 use rustls::crypto::CryptoProvider;
@@ -21,9 +29,10 @@ use tracing::{info, warn};
 pub use client::ClientTls;
 pub(crate) use client::WrongPeer;
 pub use counts::{Counts, Refused};
-use files::{Contents, Material};
+use files::Material;
 pub use files::{TlsError, TlsFiles};
-pub use server::{AcceptLimits, Incoming, PeerInfo, PeerStream, ServerTls, incoming};
+pub use server::{AcceptLimits, CONNECTION_AGE, Incoming, ServerTls, incoming};
+pub use stream::{PeerInfo, PeerStream, RemoteAddr};
 pub use web::WebTls;
 
 use crate::identity::{Identity, SpiffeId};
@@ -74,7 +83,15 @@ struct Store {
 
 impl Store {
     fn load(files: TlsFiles, want: Want) -> Result<Self, TlsError> {
-        let material = Self::check(&files, &want, files.read()?)?;
+        let store = Self::load_any_validity(files, want)?;
+        store.check_validity(SystemTime::now())?;
+        Ok(store)
+    }
+
+    /// The same, also where the certificate is not valid now.
+    fn load_any_validity(files: TlsFiles, want: Want) -> Result<Self, TlsError> {
+        let material = Material::new(&files, files.read()?)?;
+        want.check(&files, &material.id)?;
         Ok(Self {
             files,
             want,
@@ -82,21 +99,29 @@ impl Store {
         })
     }
 
-    fn check(files: &TlsFiles, want: &Want, contents: Contents) -> Result<Material, TlsError> {
-        let now = std::time::SystemTime::now();
-        let material = Material::new(files, contents, now)?;
-        want.check(files, &material.id)?;
-        Ok(material)
+    fn check_validity(&self, now: SystemTime) -> Result<(), TlsError> {
+        self.current.load().validity.check(&self.files.cert, now)
     }
 
     /// Whether something new was taken.
     fn reload(&self) -> Result<bool, TlsError> {
         let contents = self.files.read()?;
-        if self.current.load().contents == contents {
+        let current = self.current.load();
+        if current.contents == contents {
             return Ok(false);
         }
-        let material = Self::check(&self.files, &self.want, contents)?;
-        info!(identity = %material.id, not_after = %material.not_after, "TLS files changed: the new certificate is in use");
+        // A file that is lost must not make revoked certificates good again.
+        if current.contents.crl.is_some() && contents.crl.is_none() {
+            return Err(TlsError::CrlGone {
+                path: self.files.crl.clone(),
+            });
+        }
+        let material = Material::new(&self.files, contents)?;
+        material
+            .validity
+            .check(&self.files.cert, SystemTime::now())?;
+        self.want.check(&self.files, &material.id)?;
+        info!(identity = %material.id, not_after = %material.validity.not_after, "TLS files changed: the new ones are in use");
         self.current.store(Arc::new(material));
         Ok(true)
     }
@@ -135,8 +160,11 @@ pub(crate) fn in_dir(dir: &Path) -> TlsFiles {
         cert: dir.join("tls.crt"),
         key: dir.join("tls.key"),
         ca: dir.join("ca.crt"),
+        crl: dir.join("crl.pem"),
     }
 }
 
+#[cfg(test)]
+mod connection_tests;
 #[cfg(test)]
 mod tests;

@@ -6,44 +6,74 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc},
+    io::{AsyncRead, AsyncWrite},
+    sync::{Notify, Semaphore, mpsc},
     task::JoinSet,
     time::Instant,
 };
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tonic::transport::server::Connected;
-use tracing::warn;
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, warn};
 
 use super::{
-    Counts, Material, Refused, Store, TlsError, TlsFiles, Want, provider, queue::Queue,
+    Counts, Material, Refused, Store, TlsError, TlsFiles, Want,
+    caller::{self, CallerVerifier},
+    files::not_after,
+    places::Places,
+    provider,
+    queue::Queue,
     refusals::Refusals,
+    stream::{Authorisation, Observed, PeerInfo, PeerStream, RemoteAddr, Terms},
 };
-use crate::identity::{Identity, SpiffeId};
+
+/// Age at which a connection is closed once its calls are done: a new handshake then judges its
+/// certificate by the CA and the revocation list of that time.
+pub const CONNECTION_AGE: Duration = Duration::from_secs(3600);
+/// How much longer its calls may take.
+const CONNECTION_GRACE: Duration = Duration::from_secs(300);
 
 /// TLS of an agent: what it shows, and whose clients it takes.
 #[derive(Debug)]
 pub struct ServerTls {
-    store: Arc<Store>,
+    pub(super) store: Arc<Store>,
     counts: Counts,
+    /// The wall clock; tests set their own.
+    pub(super) clock: fn() -> SystemTime,
 }
 
 impl ServerTls {
-    /// Reads the files. The certificate must be the one of this rack.
+    /// Reads the files. The certificate must be the one of this rack. One that is not valid now is
+    /// taken all the same, see [`Self::check_validity`]: no caller will trust it, and a new one is
+    /// taken up as soon as it is there.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the files do not fit together.
     pub fn load(files: TlsFiles, rack: &str) -> Result<Self, TlsError> {
-        let store = Store::load(files, Want::Rack(rack.to_owned()))?;
+        let store = Store::load_any_validity(files, Want::Rack(rack.to_owned()))?;
         Ok(Self {
             store: Arc::new(store),
             counts: Counts::default(),
+            clock: SystemTime::now,
         })
+    }
+
+    /// Whether our own certificate is valid now.
+    ///
+    /// # Errors
+    /// It has expired, or is not valid yet.
+    pub fn check_validity(&self) -> Result<(), TlsError> {
+        self.store.check_validity((self.clock)())
+    }
+
+    /// The wall clock as this listener sees it.
+    pub(super) fn now(&self) -> Timestamp {
+        Timestamp::try_from((self.clock)()).unwrap_or(Timestamp::MAX)
     }
 
     /// Looks at the files now. True: they had changed, and the next connection uses them.
@@ -59,7 +89,7 @@ impl ServerTls {
 
     /// Until when our certificate is valid.
     pub fn not_after(&self) -> Timestamp {
-        self.store.current.load().not_after
+        self.store.current.load().validity.not_after
     }
 
     /// What has become of the connections of its listener.
@@ -67,10 +97,10 @@ impl ServerTls {
         &self.counts
     }
 
-    pub(super) fn accept(&self) -> Option<(TlsAcceptor, String)> {
-        let material = self.store.current.load();
+    pub(super) fn accept(&self) -> Option<(TlsAcceptor, Arc<Material>)> {
+        let material = self.store.current.load_full();
         let config = material.server.clone()?;
-        Some((TlsAcceptor::from(config), material.id.trust_domain.clone()))
+        Some((TlsAcceptor::from(config), material))
     }
 }
 
@@ -79,9 +109,15 @@ pub(super) fn config(files: &TlsFiles, material: &Material) -> Result<Arc<Server
         path: files.cert.clone(),
         reason,
     };
-    let clients = WebPkiClientVerifier::builder_with_provider(material.roots.clone(), provider())
+    let chain = WebPkiClientVerifier::builder_with_provider(material.roots.clone(), provider())
         .build()
         .map_err(|error| wrong(error.to_string()))?;
+    let clients = Arc::new(CallerVerifier {
+        chain,
+        revocations: material.revocations.clone(),
+        roots: material.roots.clone(),
+        trust_domain: material.id.trust_domain.clone(),
+    });
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| wrong(error.to_string()))?
@@ -103,8 +139,15 @@ pub struct AcceptLimits {
     pub handshakes: usize,
     /// How long one may take.
     pub timeout: Duration,
-    /// Connections whose handshake is done; more are closed.
+    /// Connections of all operators whose handshake is done; more are closed.
     pub connections: usize,
+    /// Connections of one identity: one operator, or all controllers together.
+    pub per_identity: usize,
+    /// Age at which a connection is cut, whatever it does.
+    pub max_age: Duration,
+    /// How often a connection is checked for an end of its certificate's validity, for
+    /// revocation and for its age.
+    pub check_every: Duration,
 }
 
 impl Default for AcceptLimits {
@@ -113,6 +156,9 @@ impl Default for AcceptLimits {
             handshakes: 512,
             timeout: Duration::from_secs(5),
             connections: 1024,
+            per_identity: 64,
+            max_age: CONNECTION_AGE + CONNECTION_GRACE,
+            check_every: Duration::from_secs(1),
         }
     }
 }
@@ -167,7 +213,7 @@ async fn accept_all<IO>(
         ready,
         begun: Instant::now(),
         refusals: Mutex::default(),
-        connections: Arc::new(Semaphore::new(limits.connections)),
+        places: Places::new(limits.connections, limits.per_identity),
         queue: Mutex::new(Queue::new(limits.handshakes)),
     });
     let mut handshakes = JoinSet::new();
@@ -211,7 +257,7 @@ struct Door<IO> {
     ready: mpsc::Sender<PeerStream<IO>>,
     begun: Instant,
     refusals: Mutex<Refusals>,
-    connections: Arc<Semaphore>,
+    places: Arc<Places>,
     queue: Mutex<Queue<Arc<Notify>>>,
 }
 
@@ -221,21 +267,31 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Door<IO> {
     }
 
     async fn welcome(&self, stream: IO, addr: Option<SocketAddr>, number: u64, displaced: &Notify) {
+        let shaking = handshake(stream, addr, &self.tls, &self.limits);
         let shaken = tokio::select! {
-            shaken = tokio::time::timeout(self.limits.timeout, handshake(stream, addr, &self.tls)) => shaken.map_err(|_| Refused::Slow),
+            shaken = tokio::time::timeout(self.limits.timeout, shaking) => shaken.map_err(|_| Refused::Slow),
             () = displaced.notified() => Err(Refused::Displaced),
         };
         self.queue().leave(number);
         match shaken {
-            Ok(Ok(mut stream)) => match self.connections.clone().try_acquire_owned() {
-                Ok(place) => {
+            Ok(Ok(mut stream)) => match self.places.take(&stream.peer.identity) {
+                Some(place) => {
                     self.tls.counts.accept();
-                    stream._place = Some(place);
+                    stream.place = Some(place);
                     self.ready.send(stream).await.ok();
                 }
-                Err(_) => self.refuse(addr, Refused::Displaced, "too many connections"),
+                None => {
+                    let who = &stream.peer.identity;
+                    let error =
+                        format!("{who} has too many connections open, or all operators have");
+                    self.refuse(addr, Refused::TooMany, &error);
+                }
             },
-            Ok(Err(error)) => self.refuse(addr, Refused::of(&error), &error.to_string()),
+            Ok(Err(NoPeer::Refused(error))) => {
+                self.refuse(addr, Refused::of(&error), &error.to_string());
+            }
+            // A load balancer or a probe that looks whether the port is open.
+            Ok(Err(NoPeer::Silent)) => debug!(?addr, "connection closed without a handshake"),
             Err(why) => self.refuse(addr, why, "no handshake came about"),
         }
     }
@@ -251,101 +307,59 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Door<IO> {
     }
 }
 
+/// Why a connection has no peer.
+enum NoPeer {
+    /// It ended before it had sent anything.
+    Silent,
+    Refused(io::Error),
+}
+
 async fn handshake<IO>(
     stream: IO,
     addr: Option<SocketAddr>,
-    tls: &ServerTls,
-) -> io::Result<PeerStream<IO>>
+    tls: &Arc<ServerTls>,
+    limits: &AcceptLimits,
+) -> Result<PeerStream<IO>, NoPeer>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let Some((acceptor, trust_domain)) = tls.accept() else {
-        return Err(io::Error::other("no server configuration"));
+    let failed = |reason: &str| NoPeer::Refused(io::Error::other(reason.to_owned()));
+    let Some((acceptor, material)) = tls.accept() else {
+        return Err(failed("no server configuration"));
     };
-    let stream = acceptor.accept(stream).await?;
-    let leaf = stream
+    let accepting = acceptor.accept(Observed::new(stream)).into_fallible();
+    let stream = accepting.await.map_err(|(error, stream)| {
+        if stream.has_received() {
+            NoPeer::Refused(error)
+        } else {
+            NoPeer::Silent
+        }
+    })?;
+    let chain: Vec<_> = stream
         .get_ref()
         .1
         .peer_certificates()
-        .and_then(<[_]>::first);
-    let id = match leaf.map(|leaf| SpiffeId::from_certificate(leaf)) {
-        None => Err("no client certificate".to_owned()),
-        Some(Err(error)) => Err(format!("the client certificate {error}")),
-        Some(Ok(id)) if id.trust_domain != trust_domain => Err(format!(
-            "the client certificate is of trust domain {}, this agent's is {trust_domain}",
-            id.trust_domain
-        )),
-        Some(Ok(id)) => Ok(id.identity),
+        .unwrap_or_default()
+        .iter()
+        .map(|certificate| certificate.clone().into_owned())
+        .collect();
+    let Some(leaf) = chain.first() else {
+        return Err(failed("no client certificate"));
     };
-    Ok(PeerStream {
-        stream,
-        peer: PeerInfo { addr, identity: id },
-        _place: None,
-    })
-}
-
-/// Who is at the other end; found in the extensions of each request.
-#[derive(Debug, Clone)]
-pub struct PeerInfo {
-    /// Where it connects from.
-    pub addr: Option<SocketAddr>,
-    /// Who it is by its certificate, whose chain is verified; or why it is nobody.
-    pub identity: Result<Identity, String>,
-}
-
-/// A connection after its handshake.
-#[derive(Debug)]
-pub struct PeerStream<IO> {
-    stream: TlsStream<IO>,
-    peer: PeerInfo,
-    /// Among the connections that there may be.
-    _place: Option<OwnedSemaphorePermit>,
-}
-
-impl<IO> Connected for PeerStream<IO> {
-    type ConnectInfo = PeerInfo;
-
-    fn connect_info(&self) -> PeerInfo {
-        self.peer.clone()
-    }
-}
-
-/// The peer's address, as far as the transport has one.
-pub trait RemoteAddr {
-    /// The address.
-    fn remote_addr(&self) -> Option<SocketAddr>;
-}
-
-impl RemoteAddr for TcpStream {
-    fn remote_addr(&self) -> Option<SocketAddr> {
-        self.peer_addr().ok()
-    }
-}
-
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for PeerStream<IO> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PeerStream<IO> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
+    // The handshake has judged it already, by the same function.
+    let identity = caller::caller(leaf, &material.id.trust_domain)
+        .map_err(|error| failed(&error.to_string()))?;
+    let until = not_after(leaf).ok_or_else(|| failed("the client certificate has no end"))?;
+    let terms = Terms {
+        peer_until: until,
+        own_until: material.validity.not_after,
+        max_age: limits.max_age,
+    };
+    let peer = PeerInfo {
+        addr,
+        identity,
+        not_after: until,
+    };
+    let authorisation = Authorisation::new(tls.clone(), material, chain, terms, limits.check_every);
+    Ok(PeerStream::new(stream, peer, authorisation))
 }

@@ -11,13 +11,13 @@ use tokio_stream::wrappers::TcpListenerStream;
 use super::*;
 use crate::{ConnectError, Identity};
 
-struct Ca {
-    issuer: Issuer<'static, KeyPair>,
-    pem: String,
+pub(super) struct Ca {
+    pub(super) issuer: Issuer<'static, KeyPair>,
+    pub(super) pem: String,
 }
 
 impl Ca {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -43,11 +43,11 @@ impl Ca {
         (cert.pem(), key.serialize_pem())
     }
 
-    fn write(&self, dir: &Path, uri: &str) -> TlsFiles {
+    pub(super) fn write(&self, dir: &Path, uri: &str) -> TlsFiles {
         self.write_with(dir, uri, |_| {})
     }
 
-    fn write_with(
+    pub(super) fn write_with(
         &self,
         dir: &Path,
         uri: &str,
@@ -62,11 +62,12 @@ impl Ca {
     }
 }
 
-const RACK: &str = "spiffe://dc1/rack/r1";
-const CONTROLLER: &str = "spiffe://dc1/controller";
+pub(super) const RACK: &str = "spiffe://dc1/rack/r1";
+pub(super) const CONTROLLER: &str = "spiffe://dc1/controller";
 
 fn message(result: Result<ServerTls, TlsError>, dir: &TempDir) -> String {
     let dir = dir.path().display().to_string();
+    let result = result.and_then(|tls| tls.check_validity());
     result.unwrap_err().to_string().replace(&dir, "/tls")
 }
 
@@ -89,6 +90,11 @@ fn an_expired_certificate_is_refused_with_its_date() {
         message(ServerTls::load(files, "r1"), &dir),
         "certificate /tls/tls.crt: expired on 2020-01-02T00:00:00Z; renew it"
     );
+    let files = Ca::new().write_with(dir.path(), CONTROLLER, |params| {
+        params.not_after = rcgen::date_time_ymd(2020, 1, 2);
+    });
+    let refused = ClientTls::controller(files).unwrap_err();
+    assert!(matches!(refused, TlsError::Expired { .. }), "{refused}");
 }
 
 #[test]
@@ -193,7 +199,7 @@ async fn server(
     )
 }
 
-async fn peer_of(incoming: &mut Incoming<tokio::net::TcpStream>) -> Result<Identity, String> {
+async fn peer_of(incoming: &mut Incoming<tokio::net::TcpStream>) -> Identity {
     use tonic::transport::server::Connected;
     incoming
         .next()
@@ -211,15 +217,15 @@ async fn the_agent_learns_who_calls() {
     let (address, mut incoming) =
         server(ca.write(server_dir.path(), RACK), AcceptLimits::default()).await;
     for (uri, expected) in [
-        (CONTROLLER, Ok(Identity::Controller)),
+        (CONTROLLER, Identity::Controller),
         (
             "spiffe://dc1/operator/ann",
-            Ok(Identity::Operator("ann".into())),
+            Identity::Operator("ann".into()),
         ),
     ] {
         let files = ca.write(client_dir.path(), uri);
         let tls = match &expected {
-            Ok(Identity::Controller) => ClientTls::controller(files).unwrap(),
+            Identity::Controller => ClientTls::controller(files).unwrap(),
             _ => ClientTls::operator(files).unwrap(),
         };
         let channel = crate::connect(&address, "r1", &tls);
@@ -298,7 +304,7 @@ async fn a_silent_peer_does_not_stop_the_others() {
     let (channel, peer) =
         tokio::join!(crate::connect(&address, "r1", &tls), peer_of(&mut incoming));
     channel.unwrap();
-    assert_eq!(peer, Ok(Identity::Controller));
+    assert_eq!(peer, Identity::Controller);
 }
 
 #[tokio::test]
@@ -316,7 +322,7 @@ async fn silent_peers_are_dropped_when_they_fill_all_places() {
     let (channel, peer) =
         tokio::join!(crate::connect(&address, "r1", &tls), peer_of(&mut incoming));
     channel.unwrap();
-    assert_eq!(peer, Ok(Identity::Controller));
+    assert_eq!(peer, Identity::Controller);
 }
 
 #[tokio::test]

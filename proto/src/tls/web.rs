@@ -110,8 +110,8 @@ impl Current {
     fn read(cert_path: &Path, key_path: &Path) -> Result<Self, TlsError> {
         let cert = files::read(cert_path)?;
         let key: SecretSlice<u8> = files::read(key_path)?.into();
-        let now = SystemTime::now();
-        let (pair, not_after) = files::pair((cert_path, &cert), (key_path, &key), now)?;
+        let (pair, validity) = files::pair((cert_path, &cert), (key_path, &key))?;
+        validity.check(cert_path, SystemTime::now())?;
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::Config {
@@ -125,7 +125,7 @@ impl Current {
             cert,
             key,
             config: Arc::new(config),
-            not_after,
+            not_after: validity.not_after,
         })
     }
 }

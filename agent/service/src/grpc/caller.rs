@@ -17,12 +17,12 @@ impl Caller {
     pub(super) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
         if let Some(peer) = request.extensions().get::<PeerInfo>() {
             return match &peer.identity {
-                Ok(Identity::Controller) => Ok(Self::Controller),
-                Ok(Identity::Operator(name)) => Ok(Self::Operator(name.clone())),
-                Ok(rack @ Identity::Rack(_)) => Err(Status::permission_denied(format!(
+                Identity::Controller => Ok(Self::Controller),
+                Identity::Operator(name) => Ok(Self::Operator(name.clone())),
+                // The handshake refuses it already.
+                rack @ Identity::Rack(_) => Err(Status::permission_denied(format!(
                     "{rack} may not use this service: it is for controllers and operators"
                 ))),
-                Err(why) => Err(Status::permission_denied(why.clone())),
             };
         }
         if let Some(peer) = request.extensions().get::<UdsConnectInfo>() {

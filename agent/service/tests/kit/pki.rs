@@ -26,6 +26,15 @@ impl Ca {
 
     /// Writes `tls.crt`, `tls.key` and `ca.crt`.
     pub(crate) fn write(&self, dir: &Path, uri: &str) -> TlsFiles {
+        self.write_with(dir, uri, |_| {})
+    }
+
+    pub(crate) fn write_with(
+        &self,
+        dir: &Path,
+        uri: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> TlsFiles {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
@@ -33,6 +42,7 @@ impl Ca {
             ExtendedKeyUsagePurpose::ServerAuth,
             ExtendedKeyUsagePurpose::ClientAuth,
         ];
+        change(&mut params);
         let files = TlsFiles::in_dir(dir);
         let cert = params.signed_by(&key, &self.issuer).unwrap().pem();
         std::fs::write(&files.cert, cert).unwrap();

@@ -1,0 +1,212 @@
+//! What a caller may have under way at once, and that its certificate is still valid.
+//!
+//! A request counts until its answer has been sent, a stream until it has ended. Must never: let one
+//! caller use up what the others need.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use http::{Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use rackhand_proto::tls::PeerInfo;
+use tonic::{Status, body::Body, transport::server::UdsConnectInfo};
+use tower::{Layer, Service};
+
+/// Requests and streams of one identity. A controller may follow an operation of each of several
+/// thousand hosts.
+pub(crate) const CALLS_PER_IDENTITY: usize = 4096;
+
+/// Calls under way, by caller.
+#[derive(Debug, Clone)]
+pub(crate) struct Admission {
+    most: usize,
+    calls: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+impl Admission {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most,
+            calls: Arc::default(),
+        }
+    }
+
+    /// A place for one more call of this caller.
+    fn take(&self, caller: &str) -> Result<Call, Status> {
+        let mut calls = self.calls.lock();
+        let count = calls.get(caller).copied().unwrap_or(0);
+        if count >= self.most {
+            return Err(Status::resource_exhausted(format!(
+                "{caller} has {count} calls under way, which is the most for one caller: wait until some have ended"
+            )));
+        }
+        calls.insert(caller.to_owned(), count + 1);
+        Ok(Call {
+            admission: self.clone(),
+            caller: caller.to_owned(),
+        })
+    }
+}
+
+/// A call that counts; dropping it ends it.
+#[derive(Debug)]
+struct Call {
+    admission: Admission,
+    caller: String,
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let mut calls = self.admission.calls.lock();
+        if let Some(count) = calls.get_mut(&self.caller) {
+            *count -= 1;
+            if *count == 0 {
+                calls.remove(&self.caller);
+            }
+        }
+    }
+}
+
+/// Refuses a caller whose certificate has expired since its handshake.
+fn check_validity(peer: &PeerInfo, now: Timestamp) -> Result<(), Status> {
+    if now <= peer.not_after {
+        return Ok(());
+    }
+    Err(Status::unauthenticated(format!(
+        "the certificate of {} expired on {}: renew it and connect again",
+        peer.identity, peer.not_after
+    )))
+}
+
+/// Who calls, for counting.
+fn caller<A>(request: &Request<A>) -> String {
+    let extensions = request.extensions();
+    if let Some(peer) = extensions.get::<PeerInfo>() {
+        return peer.identity.to_string();
+    }
+    let local = extensions.get::<UdsConnectInfo>();
+    let user = local.and_then(|local| local.peer_cred.as_ref());
+    user.map_or_else(
+        || "an unknown local user".to_owned(),
+        |user| format!("local user {}", user.uid()),
+    )
+}
+
+impl<S> Layer<S> for Admission {
+    type Service = Admitted<S>;
+
+    fn layer(&self, inner: S) -> Admitted<S> {
+        let admission = self.clone();
+        Admitted { inner, admission }
+    }
+}
+
+/// The service behind the admission.
+#[derive(Debug, Clone)]
+pub(crate) struct Admitted<S> {
+    inner: S,
+    admission: Admission,
+}
+
+impl<S, A> Service<Request<A>> for Admitted<S>
+where
+    S: Service<Request<A>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        let peer = request.extensions().get::<PeerInfo>();
+        let valid = peer.map_or(Ok(()), |peer| check_validity(peer, Timestamp::now()));
+        let admitted = valid.and_then(|()| self.admission.take(&caller(&request)));
+        let call = match admitted {
+            Ok(call) => call,
+            Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
+        };
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await?;
+            Ok(answer.map(|body| Body::new(Counted { body, _call: call })))
+        })
+    }
+}
+
+/// The body of an answer, which counts until it has been sent.
+#[derive(Debug)]
+struct Counted {
+    body: Body,
+    _call: Call,
+}
+
+impl HttpBody for Counted {
+    type Data = <Body as HttpBody>::Data;
+    type Error = <Body as HttpBody>::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rackhand_proto::Identity;
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn one_caller_cannot_use_up_the_calls_of_the_others() {
+        let admission = Admission::new(2);
+        let first = admission.take("operator ann").unwrap();
+        let _second = admission.take("operator ann").unwrap();
+        let refused = admission.take("operator ann").unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        assert!(refused.message().contains("operator ann has 2 calls"));
+        let controller = admission.take("controller").unwrap();
+        drop(first);
+        let third = admission.take("operator ann").unwrap();
+        drop((controller, third, _second));
+        assert!(admission.calls.lock().is_empty(), "nothing is remembered");
+    }
+
+    #[test]
+    fn a_request_after_the_end_of_the_certificate_is_refused() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let peer = PeerInfo {
+            addr: None,
+            identity: Identity::Controller,
+            not_after: at(100),
+        };
+        assert!(check_validity(&peer, at(100)).is_ok());
+        let refused = check_validity(&peer, at(101)).unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated);
+        assert_eq!(
+            refused.message(),
+            "the certificate of controller expired on 1970-01-01T00:01:40Z: renew it and connect again"
+        );
+    }
+}

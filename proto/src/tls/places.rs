@@ -1,0 +1,116 @@
+//! How many connections each caller may have.
+//!
+//! Plain data. A controller's are its own: no number of operators keeps it out.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::identity::Identity;
+
+/// Connections that are open.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// Of all operators together.
+    total: usize,
+    /// Of one identity.
+    each: usize,
+    taken: Mutex<HashMap<Identity, usize>>,
+}
+
+impl Places {
+    pub(super) fn new(total: usize, each: usize) -> Arc<Self> {
+        Arc::new(Self {
+            total,
+            each,
+            taken: Mutex::default(),
+        })
+    }
+
+    /// A place for one more connection; none where this identity, or all operators, have as many
+    /// as they may.
+    pub(super) fn take(self: &Arc<Self>, identity: &Identity) -> Option<Place> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = taken.get(identity).copied().unwrap_or(0);
+        let counts = taken
+            .iter()
+            .filter(|(who, _)| **who != Identity::Controller);
+        let all: usize = counts.map(|(_, count)| count).sum();
+        let is_full = *identity != Identity::Controller && all >= self.total;
+        if own >= self.each || is_full {
+            return None;
+        }
+        taken.insert(identity.clone(), own + 1);
+        Some(Place {
+            places: self.clone(),
+            identity: identity.clone(),
+        })
+    }
+}
+
+/// A place that is taken; dropping it frees it.
+#[derive(Debug)]
+pub(super) struct Place {
+    places: Arc<Places>,
+    identity: Identity,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self
+            .places
+            .taken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = taken.get_mut(&self.identity) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.identity);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operator(name: &str) -> Identity {
+        Identity::Operator(name.to_owned())
+    }
+
+    #[test]
+    fn one_identity_cannot_take_the_places_of_the_others() {
+        let places = Places::new(5, 2);
+        let ann: Vec<_> = (0..9)
+            .filter_map(|_| places.take(&operator("ann")))
+            .collect();
+        assert_eq!(ann.len(), 2);
+        assert!(places.take(&operator("bob")).is_some());
+        drop(ann);
+        assert!(places.take(&operator("ann")).is_some(), "given back");
+        assert_eq!(
+            places.taken.lock().unwrap().len(),
+            0,
+            "nothing is remembered"
+        );
+    }
+
+    #[test]
+    fn operators_together_cannot_keep_a_controller_out() {
+        let places = Places::new(3, 2);
+        let crowd: Vec<_> = ["a", "a", "b", "b", "c"]
+            .iter()
+            .filter_map(|name| places.take(&operator(name)))
+            .collect();
+        assert_eq!(crowd.len(), 3);
+        assert!(places.take(&operator("c")).is_none());
+        let controllers: Vec<_> = (0..9)
+            .filter_map(|_| places.take(&Identity::Controller))
+            .collect();
+        assert_eq!(controllers.len(), 2);
+        drop(crowd);
+        assert!(places.take(&operator("c")).is_some());
+    }
+}
