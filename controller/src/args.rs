@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, io::IsTerminal, net::SocketAddr, path::PathBuf,
 use clap::{Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use rackhand_runtime::{
-    Config, DrainBlocked, HealthChecks, NodeAction, NodeGone, WebhookConfig, WorkloadDown,
+    Config, DrainBlocked, HealthChecks, MetricsConfig, NodeAction, NodeGone, WebhookConfig,
+    WorkloadDown,
 };
 use tracing_subscriber::EnvFilter;
 
@@ -50,9 +51,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", default_value = "/etc/rackhand/tls")]
     agent_tls_dir: PathBuf,
 
-    /// Where /livez, /readyz and /metrics are served.
+    /// Where /livez and /readyz are served in plain HTTP; /metrics too, if it is a loopback address.
     #[arg(long, default_value = "127.0.0.1:8080")]
     admin_address: SocketAddr,
+
+    /// Where /metrics is served over HTTPS to callers whose bearer token the Kubernetes API server lets
+    /// `get` /metrics; without it only a loopback --admin-address gives metrics.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_address: Option<SocketAddr>,
+
+    /// Directory with tls.crt and tls.key of the metrics; read again when it changes. Without it a
+    /// self-signed certificate is made at each start.
+    #[arg(long, value_name = "DIR", requires = "metrics_address")]
+    metrics_tls_dir: Option<PathBuf>,
 
     /// Where admission webhooks for MachineHealthChecks are served; without it none are. For clusters
     /// without Cluster API's own; every replica serves them.
@@ -375,6 +386,10 @@ impl Args {
             replica: self.replica,
             agent_tls_dir: self.agent_tls_dir,
             admin_address: self.admin_address,
+            metrics: self.metrics_address.map(|address| MetricsConfig {
+                address,
+                tls_dir: self.metrics_tls_dir,
+            }),
             webhook: self.webhook_address.map(|address| WebhookConfig {
                 address,
                 tls_dir: self.webhook_tls_dir,

@@ -22,3 +22,5 @@ mod crowds;
 mod secrets;
 #[path = "agent_daemon/site.rs"]
 mod site;
+#[path = "agent_daemon/users.rs"]
+mod users;

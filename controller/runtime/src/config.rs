@@ -28,6 +28,18 @@ pub struct WebhookConfig {
     pub tls_dir: PathBuf,
 }
 
+/// Path of the metrics, and what a caller must be allowed to `get`.
+pub(crate) const METRICS_PATH: &str = "/metrics";
+
+/// Where metrics are served over HTTPS to callers that the API server lets read them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricsConfig {
+    /// The address.
+    pub address: SocketAddr,
+    /// `tls.crt` and `tls.key`; `None`: a self-signed certificate is made at each start.
+    pub tls_dir: Option<PathBuf>,
+}
+
 /// The settings.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -45,8 +57,10 @@ pub struct Config {
     pub replica: String,
     /// `tls.crt`, `tls.key`, `ca.crt` for the agents.
     pub agent_tls_dir: PathBuf,
-    /// Where /livez, /readyz and /metrics are served.
+    /// Where /livez and /readyz are served, and /metrics too if it is a loopback address.
     pub admin_address: SocketAddr,
+    /// Authenticated metrics; `None`: none are served.
+    pub metrics: Option<MetricsConfig>,
     /// Admission webhooks; `None`: none are served.
     pub webhook: Option<WebhookConfig>,
     /// Which checks are ours.
@@ -89,6 +103,7 @@ impl Default for Config {
             replica: "rackhand-controller".into(),
             agent_tls_dir: "/etc/rackhand/tls".into(),
             admin_address: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            metrics: None,
             webhook: None,
             health_checks: HealthChecks::Auto,
             watch_filter: None,

@@ -21,6 +21,7 @@ mod explain;
 mod fake_api;
 mod gulps;
 mod health;
+mod https;
 mod index;
 mod leader;
 mod metrics;
@@ -28,12 +29,13 @@ mod nodes;
 mod object;
 mod remediation;
 mod run;
+mod secure_metrics;
 mod steady;
 mod watch;
 mod webhook;
 mod writer;
 
-pub use config::{Config, HealthChecks, WebhookConfig};
+pub use config::{Config, HealthChecks, MetricsConfig, WebhookConfig};
 pub use explain::{
     CauseExplanation, CheckExplanation, CheckGroup, ExplainError, Explanation, LimitExplanation,
     MachineExplanation, NextOfNodes, NextStep, NextVerdict, NodeExplanation, NodesExplanation,

@@ -25,7 +25,7 @@ use crate::{
     metrics::Metrics,
     nodes,
     object::{Kind, Served},
-    remediation,
+    remediation, secure_metrics,
     watch::watch_kind,
     webhook,
     writer::{Lane, Writer},
@@ -48,6 +48,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
         .with_context(|| format!("agent TLS directory {}", config.agent_tls_dir.display()))?;
     let webhook = match &config.webhook {
         Some(config) => Some(webhook::bind(config).await?),
+        None => None,
+    };
+    let secure_metrics = match &config.metrics {
+        Some(config) => Some(secure_metrics::bind(config).await?),
         None => None,
     };
     let client = management_client(config.kubeconfig.as_deref())
@@ -93,6 +97,14 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
         readers.spawn(async move {
             tokio::select! { () = watching => {}, () = cancel.cancelled() => {} }
             "certificate watch"
+        });
+    }
+    if let Some(https) = secure_metrics {
+        let (client, metrics) = (client.clone(), metrics.clone());
+        let cancel = reading.clone();
+        readers.spawn(async move {
+            secure_metrics::run(https, client, metrics, cancel).await;
+            "metrics server"
         });
     }
     if let Some(webhook) = webhook {

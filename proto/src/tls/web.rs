@@ -10,6 +10,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
+use rcgen::{CertificateParams, KeyPair};
 use rustls::{ServerConfig, sign::SingleCertAndKey};
 use secrecy::{ExposeSecret, SecretSlice};
 use tracing::{info, warn};
@@ -18,8 +19,8 @@ use super::{TlsError, files, provider};
 
 /// A certificate and its key, taken up anew when the files change.
 pub struct WebTls {
-    cert: PathBuf,
-    key: PathBuf,
+    /// Certificate and key; none for one that was made here.
+    files: Option<(PathBuf, PathBuf)>,
     current: ArcSwap<Current>,
 }
 
@@ -40,8 +41,28 @@ impl WebTls {
         let (cert, key) = (dir.join("tls.crt"), dir.join("tls.key"));
         let current = Current::read(&cert, &key)?;
         Ok(Self {
-            cert,
-            key,
+            files: Some((cert, key)),
+            current: ArcSwap::from_pointee(current),
+        })
+    }
+
+    /// Makes a certificate for this name, which nobody has signed.
+    ///
+    /// # Errors
+    /// There is no random source.
+    pub fn self_signed(name: &str) -> Result<Self, TlsError> {
+        let wrong = |error: rcgen::Error| TlsError::Config {
+            path: PathBuf::from("self-signed certificate"),
+            reason: error.to_string(),
+        };
+        let key = KeyPair::generate().map_err(wrong)?;
+        let params = CertificateParams::new(vec![name.to_owned()]).map_err(wrong)?;
+        let cert = params.self_signed(&key).map_err(wrong)?.pem();
+        let key = key.serialize_pem().into_bytes().into();
+        let here = Path::new("self-signed certificate");
+        let current = Current::parse((here, cert.into_bytes()), (here, key))?;
+        Ok(Self {
+            files: None,
             current: ArcSwap::from_pointee(current),
         })
     }
@@ -61,13 +82,16 @@ impl WebTls {
     /// # Errors
     /// The new files cannot be used; the old ones stay in use.
     pub fn reload(&self) -> Result<bool, TlsError> {
-        let new = Current::read(&self.cert, &self.key)?;
+        let Some((cert, key)) = &self.files else {
+            return Ok(false);
+        };
+        let new = Current::read(cert, key)?;
         let old = self.current.load();
         let same_key = new.key.expose_secret() == old.key.expose_secret();
         if new.cert == old.cert && same_key {
             return Ok(false);
         }
-        info!(not_after = %new.not_after, path = %self.cert.display(), "TLS files changed: the new certificate is in use");
+        info!(not_after = %new.not_after, path = %cert.display(), "TLS files changed: the new certificate is in use");
         self.current.store(Arc::new(new));
         Ok(true)
     }
@@ -100,7 +124,7 @@ impl WebTls {
 impl fmt::Debug for WebTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WebTls")
-            .field("cert", &self.cert)
+            .field("files", &self.files)
             .field("not_after", &self.not_after())
             .finish_non_exhaustive()
     }
@@ -110,6 +134,13 @@ impl Current {
     fn read(cert_path: &Path, key_path: &Path) -> Result<Self, TlsError> {
         let cert = files::read(cert_path)?;
         let key: SecretSlice<u8> = files::read(key_path)?.into();
+        Self::parse((cert_path, cert), (key_path, key))
+    }
+
+    fn parse(
+        (cert_path, cert): (&Path, Vec<u8>),
+        (key_path, key): (&Path, SecretSlice<u8>),
+    ) -> Result<Self, TlsError> {
         let (pair, validity) = files::pair((cert_path, &cert), (key_path, &key))?;
         validity.check(cert_path, SystemTime::now())?;
         let mut config = ServerConfig::builder_with_provider(provider())
@@ -132,9 +163,6 @@ impl Current {
 
 #[cfg(test)]
 mod tests {
-
-    use rcgen::{CertificateParams, KeyPair};
-
     use super::*;
 
     fn issue(dir: &Path, name: &str) {
@@ -172,6 +200,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let error = WebTls::in_dir(dir.path()).unwrap_err().to_string();
         assert!(error.contains("tls.crt"), "{error}");
+    }
+
+    #[test]
+    fn a_certificate_of_its_own_needs_no_files() {
+        let tls = WebTls::self_signed("metrics").unwrap();
+        let first = tls.config();
+        assert!(!tls.reload().unwrap());
+        assert!(Arc::ptr_eq(&first, &tls.config()));
+        assert!(tls.not_after() > Timestamp::now());
+        assert!(!format!("{tls:?}").contains("PRIVATE"));
     }
 
     #[test]

@@ -23,6 +23,16 @@ pub fn shipped(folder: &str) -> Result<Vec<Value>> {
 /// # Errors
 /// There is no kubectl, or it refuses the folder.
 pub fn rendered(path: &str) -> Result<Vec<Value>> {
+    let mut objects = rendered_whole(path)?;
+    objects.retain(|object| object["kind"] != "Deployment");
+    Ok(objects)
+}
+
+/// All that a kustomization renders.
+///
+/// # Errors
+/// As [`rendered`].
+pub fn rendered_whole(path: &str) -> Result<Vec<Value>> {
     let output = Command::new("kubectl")
         .args(["kustomize", path])
         .output()
@@ -32,7 +42,5 @@ pub fn rendered(path: &str) -> Result<Vec<Value>> {
         "kubectl kustomize {path}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let mut objects = parse_yaml(&String::from_utf8(output.stdout)?)?;
-    objects.retain(|object| object["kind"] != "Deployment");
-    Ok(objects)
+    parse_yaml(&String::from_utf8(output.stdout)?)
 }

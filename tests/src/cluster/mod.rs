@@ -4,6 +4,7 @@
 //! a file of anybody else.
 
 mod assets;
+mod audit;
 mod kustomize;
 mod manifests;
 
@@ -21,7 +22,8 @@ use kube::{Api, Client, Config, api::PostParams, config::Kubeconfig};
 use serde_json::json;
 
 pub use assets::Assets;
-pub use kustomize::{rendered, shipped};
+pub use audit::{Audit, Right, shipped_rights};
+pub use kustomize::{rendered, rendered_whole, shipped};
 pub use manifests::{apply, apply_file, apply_yaml, parse_yaml};
 
 use crate::process::{Process, free_port};
@@ -59,13 +61,21 @@ impl ControlPlane {
     /// # Errors
     /// A binary is missing (`hack/setup` says what to do), or a part does not become ready.
     pub async fn start(dir: &Path, parts: Parts) -> Result<Self> {
+        Self::start_with(dir, parts, &[]).await
+    }
+
+    /// The same, with an audit log of what these accounts do.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_with(dir: &Path, parts: Parts, audited: &[&str]) -> Result<Self> {
         let assets = Assets::find()?;
         std::fs::create_dir_all(dir)?;
         let (etcd, etcd_url) = start_etcd(&assets, dir)?;
         let port = free_port()?;
         let url = format!("https://127.0.0.1:{port}");
         let ca = write_keys(dir)?;
-        let api_server = start_api_server(&assets, dir, &etcd_url, port)?;
+        let api_server = start_api_server(&assets, dir, &etcd_url, port, audited)?;
         let mut plane = Self {
             scheduler: None,
             controller_manager: None,
@@ -106,6 +116,14 @@ impl ControlPlane {
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.join("admin.kubeconfig")
+    }
+
+    /// What the audited accounts have done so far.
+    ///
+    /// # Errors
+    /// Nothing is audited, or the log does not read.
+    pub fn audit(&self) -> Result<Audit> {
+        Audit::read(&self.dir.join("audit.log"))
     }
 
     /// The API server's process, to be stopped and continued by a test.
@@ -284,9 +302,15 @@ fn write_keys(dir: &Path) -> Result<String> {
     Ok(ca_cert.pem())
 }
 
-fn start_api_server(assets: &Assets, dir: &Path, etcd: &str, port: u16) -> Result<Process> {
+fn start_api_server(
+    assets: &Assets,
+    dir: &Path,
+    etcd: &str,
+    port: u16,
+    audited: &[&str],
+) -> Result<Process> {
     let file = |name: &str| dir.join(name).display().to_string();
-    let command = vec![
+    let mut command = vec![
         assets.path("kube-apiserver"),
         format!("--etcd-servers={etcd}"),
         "--bind-address=127.0.0.1".into(),
@@ -306,6 +330,12 @@ fn start_api_server(assets: &Assets, dir: &Path, etcd: &str, port: u16) -> Resul
         "--watch-cache=true".into(),
         "-v=0".into(),
     ];
+    if !audited.is_empty() {
+        let policy = serde_json::to_string(&audit::policy(audited))?;
+        std::fs::write(dir.join("audit-policy.yaml"), policy)?;
+        command.push(format!("--audit-policy-file={}", file("audit-policy.yaml")));
+        command.push(format!("--audit-log-path={}", file("audit.log")));
+    }
     Process::start("kube-apiserver", &command, &[], dir)
 }
 

@@ -135,6 +135,8 @@ pub struct StageConfig {
     pub plain: bool,
     /// Boot timeouts below CAPM3's 100 s are taken, so that attempts can be used up.
     pub brief_boots: bool,
+    /// What our accounts do is kept in the API server's audit log.
+    pub audited: bool,
 }
 
 impl StageConfig {
@@ -189,6 +191,7 @@ impl StageConfig {
             crowd: false,
             plain: false,
             brief_boots: false,
+            audited: false,
         }
     }
 }

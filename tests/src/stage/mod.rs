@@ -61,6 +61,10 @@ pub const NAMESPACE: &str = "metal3";
 pub const CLUSTER: &str = "demo";
 /// The namespace of the controller.
 pub const SYSTEM: &str = "rackhand-system";
+/// The account that controllers run as.
+pub const CONTROLLER_ACCOUNT: &str = "system:serviceaccount:rackhand-system:rackhand-controller";
+/// The account by which controllers use a workload cluster.
+pub const WORKLOAD_ACCOUNT: &str = "system:serviceaccount:kube-system:rackhand";
 /// The user name at the BMCs.
 pub const BMC_USER: &str = "rackhand";
 
@@ -102,7 +106,12 @@ impl Stage {
         } else {
             Parts::Whole
         };
-        let plane = ControlPlane::start(&dir.join("control-plane"), parts).await?;
+        let audited: &[&str] = if config.audited {
+            &[CONTROLLER_ACCOUNT, WORKLOAD_ACCOUNT]
+        } else {
+            &[]
+        };
+        let plane = ControlPlane::start_with(&dir.join("control-plane"), parts, audited).await?;
         let client = plane.client().await?;
         install::rackhand(&client, &config).await?;
         let pki = Pki::new(dir.join("pki"))?;

@@ -96,7 +96,13 @@ impl Site {
 
     /// Starts the agent and waits until it is ready.
     pub async fn start(&mut self) {
-        let command = [
+        self.start_under(&[]).await;
+    }
+
+    /// The same, with a program and its arguments before the agent's own.
+    pub async fn start_under(&mut self, prefix: &[&str]) {
+        let mut command: Vec<String> = prefix.iter().map(|&word| word.to_owned()).collect();
+        command.extend([
             binaries()
                 .unwrap()
                 .join("rackhand-agent")
@@ -104,7 +110,7 @@ impl Site {
                 .to_string(),
             "serve".to_owned(),
             format!("--config={}", self.config().display()),
-        ];
+        ]);
         let env = [
             ("RACKHAND_LOG".to_owned(), "debug".to_owned()),
             ("NO_COLOR".to_owned(), "1".to_owned()),

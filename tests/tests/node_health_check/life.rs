@@ -12,7 +12,7 @@ use rackhand_tests::{
 };
 use serde_json::json;
 
-use crate::world::{World, template, unhealthy};
+use super::world::{World, template, unhealthy};
 
 const CONFIRMED: &str = "remediation.medik8s.io/manually-confirmed-healthy";
 

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::world::{World, template, unhealthy};
+use super::world::{World, template, unhealthy};
 
 pub(crate) async fn pause(w: &World) -> Result<()> {
     for node in ["pause-1", "pause-2", "pause-3"] {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use crate::world::{World, template};
+use super::world::{World, template};
 
 pub(crate) async fn refused(w: &World) -> Result<()> {
     let ours = || template("group-x");

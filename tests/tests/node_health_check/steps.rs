@@ -12,7 +12,7 @@ use rackhand_tests::{
 };
 use serde_json::json;
 
-use crate::world::{World, template};
+use super::world::{World, template};
 
 pub(crate) async fn escalation(w: &World) -> Result<()> {
     for node in ["escalation-1", "escalation-2"] {

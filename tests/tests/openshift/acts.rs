@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use rackhand_tests::{cluster::apply_yaml, stage::NAMESPACE};
 use serde_json::json;
 
-use crate::world::{TEMPLATE, World, condition, machine_of, status_of, wait};
+use super::world::{TEMPLATE, World, condition, machine_of, status_of, wait};
 
 pub async fn owner(w: &World) -> Result<()> {
     let failed = json!({ "phase": "Failed", "errorMessage": "no such image" });

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use rackhand_tests::{cluster::apply, stage::NAMESPACE};
 use serde_json::{Value, json};
 
-use crate::world::{MARK, STRATEGY, World, machine_of, status_of, wait};
+use super::world::{MARK, STRATEGY, World, machine_of, status_of, wait};
 
 async fn marked(w: &World, host: &str) -> Result<()> {
     let named =

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use rackhand_tests::stage::NAMESPACE;
 use serde_json::{Value, json};
 
-use crate::world::{PAUSED, POOL, World, condition};
+use super::world::{PAUSED, POOL, World, condition};
 
 /// Of checks made within one second the first by name is the older one.
 const OLDER: &str = "shared";

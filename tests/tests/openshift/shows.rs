@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::world::{PAUSED, POOL, World, condition, status_of};
+use super::world::{PAUSED, POOL, World, condition, status_of};
 
 pub async fn shown(w: &World) -> Result<()> {
     w.machine("shown-1", "shown", json!({}), status_of("plain-1"))

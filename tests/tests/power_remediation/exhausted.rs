@@ -8,7 +8,7 @@ use rackhand_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::world::{HOLD, World, condition, step};
+use super::world::{HOLD, World, condition, step};
 
 pub async fn failed(w: &World, host: &str) -> Result<Value> {
     let object = w

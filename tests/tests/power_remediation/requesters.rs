@@ -12,7 +12,7 @@ use rackhand_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::world::{HOLD, NODE_NAME, TIMED_OUT, World, condition};
+use super::world::{HOLD, NODE_NAME, TIMED_OUT, World, condition};
 
 const CHECK: &str = r#"
 apiVersion: rackhand.dev/v1alpha1

@@ -8,7 +8,7 @@ use rackhand_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::world::{FOREIGN, HOLD, World, condition};
+use super::world::{FOREIGN, HOLD, World, condition};
 
 pub async fn power_off(w: &World) -> Result<()> {
     let host = w.stage.host("off-1")?;

@@ -1,0 +1,125 @@
+//! An HTTPS server for callers inside the cluster.
+//!
+//! Owns its connections: at most so many, each with its deadlines. Must never let a slow or broken
+//! caller hold up another one.
+
+use std::{io, sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use rackhand_proto::{WebTls, tls::RELOAD_INTERVAL};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+/// Connections at one time: API servers and scrapers keep a few each.
+const CONNECTIONS: usize = 128;
+/// How long a handshake, or the head of a request, may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a connection may last; the next request comes over another.
+const LIFETIME: Duration = Duration::from_secs(120);
+
+/// A bound listener with its certificate.
+pub(crate) struct Https {
+    /// For the log.
+    pub(crate) name: &'static str,
+    pub(crate) listener: TcpListener,
+    pub(crate) tls: Arc<WebTls>,
+}
+
+impl Https {
+    /// Serves until `cancel`, with the newest certificate.
+    pub(crate) async fn run(self, app: Router, cancel: CancellationToken) {
+        let watching = self.tls.clone().watch(RELOAD_INTERVAL);
+        tokio::select! {
+            () = self.serve(app, cancel) => {}
+            () = watching => {}
+        }
+    }
+
+    async fn serve(self, app: Router, cancel: CancellationToken) {
+        let slots = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            while connections.try_join_next().is_some() {}
+            let accepted = tokio::select! {
+                () = cancel.cancelled() => break,
+                accepted = accept(&self.listener, &slots) => accepted,
+            };
+            let (stream, slot) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, say: it must not end the service.
+                    tracing::warn!(%error, server = self.name, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let acceptor = TlsAcceptor::from(self.tls.config());
+            let (app, cancel, name) = (app.clone(), cancel.clone(), self.name);
+            connections.spawn(async move {
+                connection(name, stream, &acceptor, app, &cancel).await;
+                drop(slot);
+            });
+        }
+        // A caller that keeps a connection open must not keep the process alive.
+        let end = async { while connections.join_next().await.is_some() {} };
+        timeout(Duration::from_secs(1), end).await.ok();
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let slot = slots
+        .clone()
+        .acquire_owned()
+        .await
+        .map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, slot))
+}
+
+async fn connection(
+    server: &str,
+    stream: TcpStream,
+    acceptor: &TlsAcceptor,
+    app: Router,
+    cancel: &CancellationToken,
+) {
+    let stream = match timeout(PATIENCE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, server, "TLS handshake refused");
+            return;
+        }
+        Err(_) => return,
+    };
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+    tokio::pin!(served);
+    tokio::select! {
+        result = &mut served => {
+            if let Err(error) = result {
+                tracing::debug!(%error, server, "a connection ended");
+            }
+            return;
+        }
+        () = cancel.cancelled() => {}
+        () = tokio::time::sleep(LIFETIME) => {}
+    }
+    served.as_mut().graceful_shutdown();
+    timeout(PATIENCE, served).await.ok();
+}

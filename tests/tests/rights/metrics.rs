@@ -1,0 +1,75 @@
+//! Metrics over HTTPS, by the tokens of real accounts.
+
+use anyhow::{Context as _, Result, ensure};
+use rackhand_tests::{
+    cluster::apply,
+    stage::{Stage, wait_until},
+};
+use serde_json::json;
+
+use super::LONG;
+
+/// An account and a token of it.
+async fn account(stage: &Stage, name: &str) -> Result<String> {
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": { "name": name, "namespace": "default" },
+    });
+    apply(&stage.client, account).await?;
+    let kubeconfig = stage.plane().kubeconfig_of("default", name).await?;
+    let text = std::fs::read_to_string(kubeconfig)?;
+    let config: serde_json::Value = serde_json::from_str(&text)?;
+    let token = config["users"][0]["user"]["token"].as_str();
+    Ok(token.context("no token")?.to_owned())
+}
+
+pub async fn secure(stage: &Stage, port: u16) -> Result<()> {
+    let scraper = account(stage, "scraper").await?;
+    let stranger = account(stage, "stranger").await?;
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": { "name": "scraper" },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+            "name": "rackhand-metrics-reader",
+        },
+        "subjects": [{ "kind": "ServiceAccount", "name": "scraper", "namespace": "default" }],
+    });
+    apply(&stage.client, binding).await?;
+    // Its certificate is its own, and new at each start.
+    let client = reqwest::Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .build()?;
+    let url = format!("https://127.0.0.1:{port}/metrics");
+    let get = |token: Option<String>| {
+        let request = client.get(&url);
+        let request = match token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        async move {
+            let answer = request.send().await?;
+            anyhow::Ok((answer.status().as_u16(), answer.text().await?))
+        }
+    };
+    for (token, status) in [
+        (None, 401),
+        (Some("nonsense".to_owned()), 401),
+        (Some(stranger), 403),
+    ] {
+        let answer = get(token).await?;
+        ensure!(answer.0 == status, "{answer:?}");
+        ensure!(!answer.1.contains("rackhand_"), "{answer:?}");
+    }
+    // The API server notices the binding a moment after it was written, and a refusal counts for 10 s.
+    wait_until("metrics are given", LONG, || async {
+        let (status, text) = get(Some(scraper.clone())).await?;
+        let has = status == 200 && text.contains("rackhand_leader");
+        Ok(if has {
+            Ok(())
+        } else {
+            Err(format!("{status}: {text}"))
+        })
+    })
+    .await
+}
