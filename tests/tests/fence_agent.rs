@@ -39,7 +39,8 @@ async fn every_action_by_every_way_by_arguments_and_by_lines() {
                 ("status", 2, "Status: OFF"),
                 ("STATUS", 2, "Status: OFF"),
                 ("monitor", 0, ""),
-                ("off", 0, "Success: Already OFF"),
+                // It was commanded all the same (F1).
+                ("off", 0, "Success: Powered OFF"),
                 ("on", 0, "Success: Powered ON"),
                 ("status", 0, "Status: ON"),
                 ("reboot", 0, "Success: Rebooted"),
@@ -134,6 +135,23 @@ async fn what_cannot_be_confirmed_has_failed() {
         assert_eq!((code, out.as_str()), (1, ""), "{action}: {err}");
     }
     site.host.clear_fault(lie);
+    // F1: off as it is read does not do, with a BMC that takes no command.
+    let off = site.host.lie_off();
+    let refusal = Action::Status {
+        status: 503,
+        body: None,
+        headers: BTreeMap::default(),
+    };
+    let busy = site
+        .host
+        .inject(Rule::always(refusal).on_reset(ResetType::ForceOff));
+    for action in ["off", "reboot"] {
+        let (code, out, err) = ran(call(action).await);
+        assert_eq!((code, out.as_str()), (1, ""), "{action}: {err}");
+        assert!(err.contains("took no power-off"), "{err}");
+    }
+    site.host.clear_fault(off);
+    site.host.clear_fault(busy);
     let state = site.host.report("PoweringOff");
     assert_eq!(ran(call("status").await).0, 1, "neither on nor off");
     site.host.clear_fault(state);

@@ -49,7 +49,7 @@ use rackhand_tests::stage::{HostLink, RackSpec, Scenarios, Stage, StageConfig, W
 use identity::{foreign, lie, swapped};
 use limit::{limit_forty, limit_zero};
 use order::{drained_first, held_first, recovered_agentless, switched_on};
-use unconfirmed::{agentless, ignoring, persons_word, refused, silent, stuck};
+use unconfirmed::{agentless, ignoring, lost_state, persons_word, refused, silent, stuck};
 use withdrawn::{
     withdrawn_booting, withdrawn_draining, withdrawn_off, withdrawn_powering_off,
     withdrawn_powering_on,
@@ -65,7 +65,7 @@ fn racks() -> Vec<RackSpec> {
         known(
             "many",
             &[
-                "fine-1", "bmc-1", "bmc-2", "bmc-3", "bmc-4", "bmc-5", "word-1", "lie-1",
+                "fine-1", "bmc-1", "bmc-2", "bmc-3", "bmc-4", "bmc-5", "bmc-6", "word-1", "lie-1",
                 "drain-1", "drain-2",
             ],
         ),
@@ -100,6 +100,10 @@ async fn what_is_not_confirmed_off_is_never_taken_for_off_and_what_was_added_goe
     all.add("f8_a_bmc_that_refuses_the_password_is_not_off", refused(w));
     all.add("f5_a_bmc_of_another_system_is_not_commanded", foreign(w));
     all.add("f1_a_bmc_that_ignores_commands_is_not_off", ignoring(w));
+    all.add(
+        "f1_a_bmc_that_reports_off_for_a_host_that_runs_is_commanded_before_it_is_believed",
+        lost_state(w),
+    );
     all.add("f8_without_an_agent_nothing_is_tainted", agentless(w));
     all.add(
         "f8_the_right_persons_word_counts_and_no_other",

@@ -115,3 +115,21 @@ pub struct Accepted {
     /// What was answered, in short, for example `204`, or `409: already off`.
     pub answer: String,
 }
+
+/// The command of an [`Accepted`] for which nothing was sent.
+const NOT_SENT: &str = "none";
+
+impl Accepted {
+    /// Nothing was sent, because the host is there already; says so in `answer`.
+    pub fn not_needed(answer: impl Into<String>) -> Self {
+        Self {
+            command: NOT_SENT.to_owned(),
+            answer: answer.into(),
+        }
+    }
+
+    /// Whether a command went to the BMC.
+    pub fn was_sent(&self) -> bool {
+        self.command != NOT_SENT
+    }
+}

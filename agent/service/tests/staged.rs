@@ -131,8 +131,8 @@ async fn a_power_off_waits_for_no_pdu_and_overtakes_one_that_does() {
     );
     assert_eq!(
         site.bmcs.of(2).commands(),
-        (0, 0),
-        "off already, and never on"
+        (1, 0),
+        "commanded off although it read off (F1), and never on"
     );
     stop(agent).await;
 }

@@ -248,7 +248,7 @@ pub(crate) async fn one(
         Ok(_) => {
             let patience = Patience::new(timeout.saturating_add(LATE));
             match follow(&mut client, &operation, &host, patience, live).await {
-                Ok(outcome) => settle(&mut row, outcome),
+                Ok(outcome) => settle(&mut row, to, outcome),
                 Err(error) => {
                     row.result = "not-confirmed";
                     row.message = format!(
@@ -263,9 +263,24 @@ pub(crate) async fn one(
     row
 }
 
-fn settle(row: &mut Row, outcome: v1::Outcome) {
+/// F1: off is confirmed only by what was read after the BMC had taken a power-off.
+fn is_proven(to: To, outcome: &v1::Outcome) -> bool {
+    let is_off = matches!(to, To::Off | To::SoftOff { .. } | To::Cycle { .. });
+    !is_off || outcome.power_off_taken.is_some()
+}
+
+fn settle(row: &mut Row, to: To, outcome: v1::Outcome) {
     row.result = outcome_word(&outcome);
     row.end = match (outcome.code(), &outcome.failure) {
+        (v1::OutcomeCode::Confirmed, _) if !is_proven(to, &outcome) => {
+            row.result = "not-confirmed";
+            row.commands_sent = outcome.commands_sent;
+            row.message = "the agent does not say that the BMC took a power-off command: update \
+                           rackhand-agent"
+                .to_owned();
+            row.end = End::Failed;
+            return;
+        }
         (v1::OutcomeCode::Confirmed, _) => End::Done,
         (_, Some(failure)) => End::of_failure(failure.kind()),
         _ => End::Failed,

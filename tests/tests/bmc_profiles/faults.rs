@@ -102,6 +102,42 @@ async fn an_off_whose_answer_is_lost_ends_confirmed() {
 }
 
 #[tokio::test]
+async fn f1_a_bmc_that_has_lost_the_state_of_a_running_host_is_commanded_before_it_is_believed() {
+    for vendor in Vendor::ALL {
+        let sim = stepped(vendor).await;
+        let (host, bmc) = (&sim.host, client(&sim));
+        host.off_until_commanded();
+        assert_eq!(bmc.power().await.unwrap().state, PowerState::Off);
+        assert_eq!(host.real_power(), Real::On, "{vendor:?}");
+        let report = operate(bmc.as_ref(), host, off()).await;
+        assert_eq!(report.ending, OFF, "{vendor:?}: {report:?}");
+        assert_eq!(host.real_power(), Real::Off, "{vendor:?}");
+        assert_eq!(host.counters().offs, 1, "{vendor:?}");
+    }
+}
+
+#[tokio::test]
+async fn f1_a_chassis_that_goes_off_later_than_its_system_is_waited_for() {
+    let sim = stepped(Vendor::Idrac9).await;
+    let (host, bmc) = (&sim.host, client(&sim));
+    host.inject(
+        Rule::always(Action::State {
+            state: "On".to_owned(),
+        })
+        .on("GET", "/redfish/v1/Chassis/*")
+        .times(2),
+    );
+    host.switch(ResetType::ForceOff, "a person");
+    host.advance(SETTLED);
+    let reading = bmc.power().await.unwrap();
+    assert_eq!(reading.state, PowerState::Unknown, "{reading:?}");
+    assert_eq!(reading.raw, "Off, but chassis System.Embedded.1 On");
+    let report = operate(bmc.as_ref(), host, off()).await;
+    assert_eq!(report.ending, OFF, "{report:?}");
+    assert_eq!(host.faults()[0].rule.remaining, Some(0), "it was read");
+}
+
+#[tokio::test]
 async fn a_reset_connection_costs_a_reading_a_try_and_a_command_its_certainty() {
     for action in [Action::Reset, Action::Drop] {
         let sim = stepped(Vendor::Generic).await;

@@ -50,6 +50,16 @@ pub async fn ignoring(w: &World) -> Result<()> {
         .await
 }
 
+/// As OpenBMC does after a reset of its own, when the host hangs and answers nothing.
+pub async fn lost_state(w: &World) -> Result<()> {
+    let host = w.host("bmc-6")?;
+    host.off_until_commanded();
+    w.lose("bmc-6", false).await?;
+    w.comes_back("bmc-6").await?;
+    ensure!(host.counters().offs == 1, "switched off once");
+    Ok(())
+}
+
 pub async fn agentless(w: &World) -> Result<()> {
     let pod = w.lose("gone-1", false).await?;
     w.stage.wait_blocked("gone-1", "AgentUnreachable").await?;

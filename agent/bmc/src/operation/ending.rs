@@ -80,6 +80,9 @@ pub enum Ending {
         /// What was read after it.
         state: Option<PowerState>,
     },
+    /// The BMC reports off and took no power-off command of this operation. That proves nothing
+    /// (F1): after a reset of its own a BMC may report off for a host that runs.
+    NotTaken,
     /// No answer came to a command that is not sent twice. Nobody knows whether it was carried
     /// out.
     Unknown {
@@ -149,7 +152,13 @@ impl fmt::Display for Ending {
             }
             Self::Forced => f.write_str("confirmed off, by force: the host did not shut down"),
             Self::Cycled { was_off: false } => f.write_str("was off, and is confirmed on again"),
-            Self::Cycled { was_off: true } => f.write_str("was off already, and is confirmed on"),
+            Self::Cycled { was_off: true } => {
+                f.write_str("was off already, was switched off once more, and is confirmed on")
+            }
+            Self::NotTaken => f.write_str(
+                "off is not confirmed: the BMC reports off, but took no power-off command of this \
+                 operation; next: power off",
+            ),
             Self::Taken { command, state } => {
                 write!(f, "the BMC took the {}; {}", command.words(), Last(*state))
             }

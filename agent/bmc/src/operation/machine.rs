@@ -6,7 +6,7 @@ mod verdict;
 use std::time::Duration;
 
 use super::{Asked, Ending, Failed, Goal, Next, Seen};
-use crate::{ErrorKind, PowerCommand, PowerState, Protocol};
+use crate::{Accepted, ErrorKind, PowerCommand, PowerState, Protocol};
 
 /// Which part of the goal is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,6 +70,8 @@ pub struct Operation {
     patient_since: Option<Duration>,
     /// Whether a cycle found the host on.
     was_on: bool,
+    /// Whether the BMC has taken a power-off of this operation, hard or soft (F1).
+    off_taken: bool,
     /// Not before this is the next command sent.
     next_send: Duration,
     /// When the last command of this phase was sent.
@@ -103,6 +105,7 @@ impl Operation {
             once: Once::NotSent,
             patient_since: None,
             was_on: false,
+            off_taken: false,
             next_send: Duration::ZERO,
             sent_at: None,
             auth_failures: 0,
@@ -227,6 +230,7 @@ impl Operation {
         }
         self.poll = self.asked.pace.poll_first;
         self.next_read = now.saturating_add(self.poll);
+        self.off_taken |= result.is_ok() && matches!(self.phase, Phase::Soft | Phase::Off);
         match (self.phase, result) {
             (Phase::Soft | Phase::Once(_), Ok(())) => self.once = Once::Taken,
             (_, Ok(())) => self.next_send = now.saturating_add(self.asked.pace.resend_after),
@@ -245,6 +249,19 @@ impl Operation {
                 }
                 self.permanent(now, &failed);
             }
+        }
+    }
+
+    /// The command was taken, or the driver found that none was needed and sent nothing.
+    pub fn answered(&mut self, now: Duration, accepted: &Accepted) {
+        if accepted.was_sent() {
+            return self.sent(now, Ok(()));
+        }
+        let off_taken = self.off_taken;
+        self.sent(now, Ok(()));
+        self.off_taken = off_taken;
+        if self.phase == Phase::Soft {
+            self.once = Once::NotTaken;
         }
     }
 

@@ -27,7 +27,8 @@ pub use runner::{Observer, Report, run};
 ///
 /// Off is confirmed by so many readings of exactly off, one after the other, at least the interval
 /// apart from the end of one to the begin of the next, and all by one protocol: twice the word of
-/// one witness, not once that of two (F1).
+/// one witness, not once that of two (F1). They count only after the BMC has taken a power-off
+/// command of this operation, which is sent also to a host that reads off already.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Goal {
     /// Hard off, confirmed.
@@ -36,13 +37,15 @@ pub enum Goal {
         confirmations: u32,
         /// Time between them.
         confirm_interval: Duration,
-        /// Only look until then: someone else was asked to switch off.
+        /// Only look until then, or until the host reads off: someone else was asked to switch
+        /// off.
         command_after: Duration,
     },
     /// On, read once.
     On,
     /// Off by the host's own operating system, confirmed. It is asked once, ever, and only while
-    /// the host is exactly on.
+    /// the host is exactly on. A host that reads off without having been asked gets a hard off
+    /// where that is allowed, and is else not confirmed.
     SoftOff {
         /// How long the host may take to shut down, counted from the asking.
         limit: Duration,
@@ -53,8 +56,7 @@ pub enum Goal {
         /// Time between them.
         confirm_interval: Duration,
     },
-    /// Hard off, confirmed, off for a while, and on again. A host that is off already is only
-    /// switched on.
+    /// Hard off, confirmed, off for a while, and on again.
     Cycle {
         /// How long it stays off once that is confirmed.
         hold_off: Duration,

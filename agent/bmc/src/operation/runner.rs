@@ -70,10 +70,15 @@ pub async fn run(bmc: &dyn Bmc, asked: Asked, observer: &mut dyn Observer) -> Re
                 operation.sending(begun.elapsed());
                 observer.sending(command);
                 let result = bmc.command(command).await;
-                operation.sent(begun.elapsed(), outcome(&result));
                 match result {
-                    Ok(accepted) => observer.accepted(&accepted),
-                    Err(error) => evidence.fail(error, observer),
+                    Ok(accepted) => {
+                        operation.answered(begun.elapsed(), &accepted);
+                        observer.accepted(&accepted);
+                    }
+                    Err(error) => {
+                        operation.sent(begun.elapsed(), Err(Failed::from(&error)));
+                        evidence.fail(error, observer);
+                    }
                 }
             }
         }
@@ -132,13 +137,6 @@ impl Evidence {
     fn fail(&mut self, error: BmcError, observer: &mut dyn Observer) {
         observer.failed(&error);
         self.error = Some(error);
-    }
-}
-
-fn outcome(result: &Result<Accepted, BmcError>) -> Result<(), Failed> {
-    match result {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Failed::from(error)),
     }
 }
 

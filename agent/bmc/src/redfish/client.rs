@@ -78,12 +78,13 @@ impl Redfish {
     }
 
     async fn read(&self, call: &Call) -> Result<PowerReading, BmcError> {
-        let system = self.locator.read(&self.access, call).await?.system;
+        let found = self.locator.read(&self.access, call).await?;
+        let (state, raw) = self.host_power(call, &found).await?;
         Ok(PowerReading {
-            state: system.state,
-            raw: system.raw,
+            state,
+            raw,
             protocol: Protocol::Redfish,
-            identity: system.identity,
+            identity: found.system.identity,
             at: Timestamp::now(),
             bmc: self.address().to_owned(),
         })

@@ -41,9 +41,7 @@ impl Redfish {
         let word = match action::choose(command, facts) {
             Choice::Send(word) => word,
             Choice::Already => {
-                let answer = format!("already {}", aim(command));
-                let command = "none".to_owned();
-                return Ok(Accepted { command, answer });
+                return Ok(Accepted::not_needed(format!("already {}", aim(command))));
             }
             other => return Err(self.not_sent(command, other, &system, allowed.as_deref())),
         };
@@ -137,8 +135,13 @@ impl Redfish {
     ) -> Result<String, BmcError> {
         let code = answer.status.as_u16();
         let words = command.words();
+        let messages = answer.messages();
+        // What is refused for another reason is no "already", whatever the state.
+        let is_other = [Cause::NotReady, Cause::Unsupported, Cause::Privilege]
+            .iter()
+            .any(|cause| messages.has(*cause));
         let now = match self.locator.read(&self.access, call).await {
-            Ok(found) if Some(found.system.state) == command.leads_to() => {
+            Ok(found) if !is_other && Some(found.system.state) == command.leads_to() => {
                 return Ok(format!("{code}: already {}", aim(command)));
             }
             Ok(found) => format!(
@@ -147,7 +150,6 @@ impl Redfish {
             ),
             Err(_) => "power state unreadable".to_owned(),
         };
-        let messages = answer.messages();
         let error = |kind, wait| BmcError {
             retry_after: answer.retry_after().or(wait),
             ..self.error(kind, format!("{words} refused ({code}, {now}){says}"))

@@ -202,7 +202,7 @@ impl System {
 
 /// The exact words of `Resource.PowerState`, and nothing like them, are states (F1). A missing
 /// one has the raw text "", anything but a string its JSON.
-fn power_state(value: Option<&Value>) -> (PowerState, String) {
+pub(super) fn power_state(value: Option<&Value>) -> (PowerState, String) {
     let raw = match value {
         None => String::new(),
         Some(Value::String(word)) => word.clone(),

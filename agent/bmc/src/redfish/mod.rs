@@ -10,6 +10,7 @@ mod auth;
 mod boot;
 mod call;
 mod change;
+mod chassis;
 mod client;
 mod command;
 mod config;

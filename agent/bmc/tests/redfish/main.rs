@@ -6,6 +6,7 @@
 mod actions;
 mod bmc;
 mod boot;
+mod chassis;
 mod commands;
 mod cost;
 mod discovery;

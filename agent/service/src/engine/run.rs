@@ -42,6 +42,8 @@ struct Evidence {
     /// Whether nothing else has happened since that failure was told.
     told: bool,
     commands: u32,
+    /// The first power-off that the BMC took (F1).
+    off_taken: Option<v1::CommandTaken>,
 }
 
 /// Why a run ends other than by decision.
@@ -243,7 +245,14 @@ impl Run {
         // Once begun it is not cut: half a command is worse than a late one.
         match self.shared.clients.command(&self.target, command).await {
             Ok(accepted) => {
-                op.sent(self.now(), Ok(()));
+                op.answered(self.now(), &accepted);
+                let is_off = matches!(command, PowerCommand::Off | PowerCommand::SoftOff);
+                if is_off && accepted.was_sent() {
+                    let since_start = self.shared.since_start();
+                    evidence
+                        .off_taken
+                        .get_or_insert_with(|| wire::taken_to_proto(&accepted, since_start));
+                }
                 self.handle.event(Event::CommandSent(v1::CommandSent {
                     command: accepted.command,
                     answer: accepted.answer,
@@ -280,6 +289,7 @@ impl Run {
             Ending::Unconfirmed { .. }
             | Ending::Unknown { .. }
             | Ending::NotShutDown { .. }
+            | Ending::NotTaken
             | Ending::NotSent { .. } => v1::OutcomeCode::Unconfirmed,
             Ending::Failed(_) | Ending::NeedsPower { .. } => v1::OutcomeCode::Failed,
             Ending::IdentityMismatch(_) => v1::OutcomeCode::IdentityMismatch,
@@ -324,6 +334,7 @@ impl Run {
             commands_sent: evidence.commands,
             failure,
             detail: wire::detail(ending).into(),
+            power_off_taken: evidence.off_taken,
         }
     }
 
@@ -356,6 +367,7 @@ impl Run {
         };
         outcome.readings = evidence.recent.into();
         outcome.failure = evidence.failure;
+        outcome.power_off_taken = evidence.off_taken;
         outcome
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rackhand_bmc::{
-    BmcError, ErrorKind, PowerReading, PowerState, Protocol, SystemIdentity, operation::Ending,
+    Accepted, BmcError, ErrorKind, PowerReading, PowerState, Protocol, SystemIdentity,
+    operation::Ending,
 };
 use rackhand_proto::{
     convert::{duration_to_proto, timestamp_to_proto},
@@ -26,6 +27,14 @@ pub(crate) fn reading_to_proto(reading: &PowerReading, since_start: Duration) ->
         at: Some(timestamp_to_proto(reading.at)),
         since_start: Some(duration_to_proto(since_start)),
         bmc: reading.bmc.clone(),
+    }
+}
+
+pub(crate) fn taken_to_proto(accepted: &Accepted, since_start: Duration) -> v1::CommandTaken {
+    v1::CommandTaken {
+        command: accepted.command.clone(),
+        answer: accepted.answer.clone(),
+        since_start: Some(duration_to_proto(since_start)),
     }
 }
 
@@ -76,6 +85,7 @@ pub(crate) fn detail(ending: &Ending) -> v1::OutcomeDetail {
         Ending::Unknown { .. } => v1::OutcomeDetail::Unknown,
         Ending::NotSent { .. } => v1::OutcomeDetail::NotSent,
         Ending::NeedsPower { .. } => v1::OutcomeDetail::NeedsPower,
+        Ending::NotTaken => v1::OutcomeDetail::NotTaken,
         _ => v1::OutcomeDetail::Unspecified,
     }
 }

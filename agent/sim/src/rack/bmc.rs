@@ -69,6 +69,11 @@ impl Bmc {
         self.faults.lock().decide(asked)
     }
 
+    /// A power-off command was taken.
+    pub(super) fn power_off_taken(&self) {
+        self.faults.lock().power_off_taken();
+    }
+
     pub(super) fn decide_on_accept(&self) -> OnAccept {
         self.faults.lock().decide_on_accept()
     }
@@ -125,6 +130,11 @@ impl SimHost {
     /// Reports `Off`, whatever is so.
     pub fn lie_off(&self) -> FaultId {
         self.report("Off")
+    }
+
+    /// Reports `Off` until a power-off command was taken, as after a reset of the BMC.
+    pub fn off_until_commanded(&self) -> FaultId {
+        self.inject(Rule::always(Action::OffUntilCommanded))
     }
 
     /// Reports this power state, whatever is so.

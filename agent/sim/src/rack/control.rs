@@ -42,7 +42,7 @@ pub const HELP: &str = r#"Control port (plain HTTP on the loopback):
   GET  /overlaps                    identities that ran twice at once
 
 A rule is {"fault": NAME}, with NAME one of
-  lie_off silent refuse_auth session_table_full foreign_uuid anonymous
+  lie_off off_until_commanded silent refuse_auth session_table_full foreign_uuid anonymous
   ignore_commands freeze_report stale lose_next_answer stuck_powering_off
   not_stuck never_boots boots bmc_dead bmc_alive
 or, in full (only action is needed; rules apply in order, the first one counts):
@@ -57,6 +57,7 @@ ACTION is one of
   "drop"  "hang"  "reset"  "reset_reused"  "reset_on_accept"
   "cut_body"  "truncate"  {"huge": {"bytes": 1000000}}  {"merge": {"body": {}}}
   {"state": {"state": "Paused"}}       report this power state
+  "off_until_commanded"                report Off until a power-off was taken
   {"stale": {"age": "60s"}}            report what was so then
   {"cached": {"refresh": "60s"}}       read the state anew only so often
   {"powering_off": {"takes": "9s"}}    report PoweringOff so long after off
@@ -69,6 +70,7 @@ ACTION is one of
 #[serde(rename_all = "snake_case")]
 enum Named {
     LieOff,
+    OffUntilCommanded,
     Silent,
     RefuseAuth,
     SessionTableFull,
@@ -221,6 +223,7 @@ async fn inject(
 async fn inject_named(host: &SimHost, fault: Named) -> Result<Option<FaultId>> {
     let rule = match fault {
         Named::LieOff => host.lie_off(),
+        Named::OffUntilCommanded => host.off_until_commanded(),
         Named::Silent => host.silent(),
         Named::RefuseAuth => host.refuse_auth(),
         Named::SessionTableFull => host.session_table_full(),

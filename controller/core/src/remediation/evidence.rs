@@ -9,6 +9,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{Policy, PowerReading, PowerState, PowerView};
 
+/// A power-off command that the BMC took, as the agent reports it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandTaken {
+    /// As sent, for example `ForceOff`.
+    pub command: String,
+    /// What the BMC answered, in short, for example `204` or `409: already off`.
+    pub answer: String,
+    /// When, by the agent's monotonic clock, as in [`PowerReading`].
+    pub since_start_ms: u64,
+}
+
 /// The proof.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -19,6 +31,10 @@ pub enum OffEvidence {
         at: Timestamp,
         /// The readings, oldest first.
         readings: Vec<PowerReading>,
+        /// The power-off that the BMC took before them; `None` only in what an earlier version
+        /// has written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        taken: Option<CommandTaken>,
     },
     /// A person said so by `rackhand.dev/confirm-fenced` (F8).
     Person {
@@ -72,13 +88,24 @@ pub fn last_word_stands(
 /// F1 knows no proof by a single reading, whatever a policy says.
 const LEAST_CONFIRMATIONS: u32 = 2;
 
-/// F1: the last readings must all be exactly off, at least `confirmations` of them and never less
-/// than two, all of one BMC, the first and the last at least `confirm_interval` apart by the
-/// agent's monotonic clock.
+/// F1: the BMC took a power-off command of this operation, and the readings after it are all
+/// exactly off, at least `confirmations` of them and never less than two, all of one BMC, the
+/// first and the last at least `confirm_interval` apart by the agent's monotonic clock.
 ///
 /// # Errors
 /// Says what is missing.
-pub fn confirmed_off(readings: &[PowerReading], policy: &Policy) -> Result<(), String> {
+pub fn confirmed_off(
+    taken: Option<&CommandTaken>,
+    readings: &[PowerReading],
+    policy: &Policy,
+) -> Result<(), String> {
+    let Some(taken) = taken else {
+        return Err(
+            "the BMC took no power-off command, or rackhand-agent is too old to report it: \
+             update the agent"
+                .into(),
+        );
+    };
     let wanted = policy.confirmations.max(LEAST_CONFIRMATIONS) as usize;
     if let Some(other) = readings.iter().find(|r| r.state != PowerState::Off) {
         return Err(format!("a reading says {:?}, which is not off", other.raw));
@@ -89,6 +116,9 @@ pub fn confirmed_off(readings: &[PowerReading], policy: &Policy) -> Result<(), S
     let (Some(first), Some(last)) = (readings.first(), readings.last()) else {
         return Err("no reading".into());
     };
+    if first.since_start_ms < taken.since_start_ms {
+        return Err("a reading is from before the BMC took the power-off".into());
+    }
     if readings.iter().any(|r| r.bmc != first.bmc) {
         return Err("the readings are of different BMCs".into());
     }

@@ -23,7 +23,7 @@ mod step;
 mod version;
 
 pub use conflict::{Active, ControlPlane, EtcdGuard, RightOfWay, Turn, conflict};
-pub use evidence::{OffEvidence, confirmed_off, last_word_stands};
+pub use evidence::{CommandTaken, OffEvidence, confirmed_off, last_word_stands};
 pub use observation::{
     AgentView, BareMetalHostFacts, BmcAccess, Drain, HostView, LeaseFacts, MachineView, NodeFacts,
     Observation, OperationOutcome, OperationView, PowerReading, PowerState, PowerView,

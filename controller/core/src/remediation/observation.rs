@@ -7,7 +7,9 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Because, Command, HostRef, NodeAction, Policy, PolicyError, State, Step};
+use super::{
+    Because, Command, CommandTaken, HostRef, NodeAction, Policy, PolicyError, State, Step,
+};
 
 /// What a BMC said about power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -255,6 +257,8 @@ pub enum OperationOutcome {
     Confirmed {
         /// The readings that prove it.
         readings: Vec<PowerReading>,
+        /// Of a power-off: the command that the BMC took before them.
+        taken: Option<CommandTaken>,
     },
     /// Its deadline passed.
     Unconfirmed {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use rackhand_core::remediation::{
-    HostRef, OperationOutcome, OperationView, PowerReading, PowerState, PowerView,
+    CommandTaken, HostRef, OperationOutcome, OperationView, PowerReading, PowerState, PowerView,
 };
 use rackhand_proto::{
     CallErrorKind, Refusal, classify,
@@ -323,7 +323,10 @@ fn finished(outcome: &v1::Outcome) -> OperationView {
                 .map(reading)
                 .collect::<Result<Vec<_>, _>>()
             {
-                Ok(readings) => OperationOutcome::Confirmed { readings },
+                Ok(readings) => OperationOutcome::Confirmed {
+                    readings,
+                    taken: outcome.power_off_taken.as_ref().and_then(taken),
+                },
                 Err(why) => OperationOutcome::Unconfirmed { why },
             }
         }
@@ -339,6 +342,16 @@ fn finished(outcome: &v1::Outcome) -> OperationView {
         outcome: result,
         commands_sent: outcome.commands_sent,
     }
+}
+
+/// F1: a command whose time does not read proves nothing.
+fn taken(taken: &v1::CommandTaken) -> Option<CommandTaken> {
+    let since = duration_from_proto(taken.since_start.as_ref()?).ok()?;
+    Some(CommandTaken {
+        command: taken.command.clone(),
+        answer: taken.answer.clone(),
+        since_start_ms: u64::try_from(since.as_millis()).ok()?,
+    })
 }
 
 fn identity(i: &v1::SystemIdentity) -> String {

@@ -1,6 +1,6 @@
 use rackhand_core::remediation::{
-    Because, HostRef, Mode, NodeMark, OffEvidence, PowerReading, PowerState, State, Step,
-    TaintOwner,
+    Because, CommandTaken, HostRef, Mode, NodeMark, OffEvidence, PowerReading, PowerState, State,
+    Step, TaintOwner,
 };
 use serde_json::{Value, json};
 
@@ -41,6 +41,11 @@ fn state(step: Step) -> State {
     s.off = Some(OffEvidence::Bmc {
         at: at(15),
         readings: vec![reading(12), reading(14)],
+        taken: Some(CommandTaken {
+            command: "ForceOff".into(),
+            answer: "204".into(),
+            since_start_ms: 0,
+        }),
     });
     s.taint = Some(TaintOwner::Us);
     s.agent_holds = true;

@@ -143,14 +143,22 @@ pub(super) fn history(state: Option<&State>) -> Vec<String> {
         })
         .collect();
     match &state.off {
-        Some(OffEvidence::Bmc { at, readings }) => {
+        Some(OffEvidence::Bmc {
+            at,
+            readings,
+            taken,
+        }) => {
             let said: Vec<String> = readings
                 .iter()
                 .map(|r| format!("{} {:?} at {}", r.protocol, r.raw, clock(r.at)))
                 .collect();
             lines.push(format!(
-                "confirmed off at {} by the BMC: {}",
+                "confirmed off at {} by the BMC{}: {}",
                 clock(*at),
+                taken
+                    .as_ref()
+                    .map(|taken| format!(", which answered {} to {}", taken.answer, taken.command))
+                    .unwrap_or_default(),
                 said.join(", ")
             ));
         }

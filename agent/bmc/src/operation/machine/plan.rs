@@ -25,7 +25,7 @@ impl Operation {
 
     fn grace_end(&self) -> Option<Duration> {
         match self.asked.goal {
-            Goal::Off { command_after, .. } if self.sends == 0 => Some(command_after),
+            Goal::Off { command_after, .. } if !self.off_taken => Some(command_after),
             _ => None,
         }
     }
@@ -64,6 +64,10 @@ impl Operation {
             Phase::Once(command) => matches!(state, PowerState::On | PowerState::PoweringOn)
                 .then_some((self.next_send, command)),
             Phase::Off => {
+                // F1: some BMCs report off for a host that runs, after a reset of their own.
+                if state == PowerState::Off {
+                    return (!self.off_taken).then_some((self.next_send, PowerCommand::Off));
+                }
                 let due = self.repeat_at(state, PowerState::Off)?;
                 let due = due.max(self.grace_end().unwrap_or_default());
                 Some((due, PowerCommand::Off))

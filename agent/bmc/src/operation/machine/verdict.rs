@@ -12,7 +12,12 @@ impl Operation {
     /// What a good reading means to the phase.
     pub(super) fn judge(&mut self, begun: Duration, now: Duration, seen: &Seen) {
         match self.phase {
-            Phase::Off if self.is_off_already(seen.state) => self.enter(Phase::On, now),
+            // F1: what is read before the BMC took a power-off proves nothing.
+            Phase::Off if !self.off_taken => self.confirmed = None,
+            // The limit is for a host that is still up.
+            Phase::Soft if !self.off_taken && seen.state == PowerState::Off && self.may_force() => {
+                self.enter(Phase::Off, now);
+            }
             Phase::Soft | Phase::Off => {
                 let (needed, interval) = self.asked.goal.proof();
                 if self.count(begun, now, seen, PowerState::Off, interval) >= needed {
@@ -37,13 +42,19 @@ impl Operation {
         }
     }
 
-    /// A cycle of a host that is off without our doing has nothing to switch off.
-    fn is_off_already(&self, state: PowerState) -> bool {
-        matches!(self.asked.goal, Goal::Cycle { .. }) && self.sends == 0 && state == PowerState::Off
+    fn may_force(&self) -> bool {
+        matches!(
+            self.asked.goal,
+            Goal::SoftOff {
+                then_force: true,
+                ..
+            }
+        )
     }
 
     fn is_off(&mut self, now: Duration) {
         match self.asked.goal {
+            _ if !self.off_taken => self.ended = Some(Ending::NotTaken),
             Goal::Cycle { hold_off, .. } => {
                 self.enter(Phase::Hold(now.saturating_add(hold_off)), now);
             }
@@ -137,6 +148,9 @@ impl Operation {
                     command: PowerCommand::Nmi,
                     state: None,
                 };
+            }
+            (Phase::Soft | Phase::Off, _) if !self.off_taken && last == Some(PowerState::Off) => {
+                return Ending::NotTaken;
             }
             (Phase::Soft | Phase::Off, _) => PowerState::Off,
             (Phase::Hold(_) | Phase::On | Phase::Once(_), _) => PowerState::On,

@@ -6,6 +6,8 @@ mod property;
 mod runner;
 mod soft;
 
+use std::cell::Cell;
+
 use super::*;
 
 fn s(seconds: u64) -> Duration {
@@ -138,7 +140,7 @@ fn always(state: PowerState) -> impl World {
 
 /// Follows a command after `delay`, saying `meanwhile` until then.
 fn follows(from: PowerState, meanwhile: PowerState, to: PowerState, delay: Duration) -> impl World {
-    let commanded = std::rc::Rc::new(std::cell::Cell::new(None::<Duration>));
+    let commanded = std::rc::Rc::new(Cell::new(None::<Duration>));
     let told = commanded.clone();
     (
         move |now| {
@@ -179,14 +181,66 @@ fn off_is_commanded_once_and_confirmed_by_two_readings_two_seconds_apart() {
 }
 
 #[test]
-fn off_already_needs_no_command() {
+fn f1_a_host_that_reads_off_already_is_commanded_and_only_readings_after_that_count() {
     let ran = run(off(), always(Off));
-    assert_eq!(
-        ran.ending().to_string(),
-        "confirmed off; no command was needed"
+    assert_eq!(ran.ending().to_string(), "confirmed off");
+    assert_eq!(ran.commands, [PowerCommand::Off]);
+    let after = ran.reads.iter().filter(|at| **at > ran.sends[0]);
+    assert_eq!((ran.reads.len(), after.count()), (3, 2));
+    assert!(ran.at() < s(3), "{:?}", ran.at());
+}
+
+#[test]
+fn f1_a_bmc_that_reports_off_for_a_host_that_runs_is_not_believed() {
+    // As after a reset of the BMC, until a power-off was taken; the host needs 3 s then.
+    let taken = Cell::new(None::<Duration>);
+    let world = (
+        |now| match taken.get() {
+            Some(at) if now < at + s(3) => seen(On),
+            _ => seen(Off),
+        },
+        |now, command| {
+            assert_eq!(command, PowerCommand::Off);
+            taken.set(taken.get().or(Some(now)));
+            Ok(())
+        },
     );
-    assert!(ran.sends.is_empty());
-    assert_eq!(ran.reads.len(), 2);
+    let ran = run(off(), world);
+    assert_eq!(ran.ending().to_string(), "confirmed off");
+    assert!(ran.at() >= taken.get().unwrap() + s(5), "{:?}", ran.at());
+}
+
+#[test]
+fn f1_off_that_is_read_is_no_proof_while_the_bmc_takes_no_command() {
+    for kind in [ErrorKind::Refused, ErrorKind::Busy, ErrorKind::Timeout] {
+        let refused = Failed {
+            maybe_sent: kind == ErrorKind::Timeout,
+            ..failed(kind)
+        };
+        let ran = run(off(), (|_| seen(Off), |_, _| Err(refused.clone())));
+        assert_eq!(*ran.ending(), Ending::NotTaken);
+        assert!(!ran.ending().is_done());
+        assert!(ran.sends.len() > 10, "it is tried until the deadline");
+    }
+}
+
+#[test]
+fn f1_a_second_command_that_is_refused_takes_nothing_back() {
+    let sends = Cell::new(0);
+    let world = (
+        |now| seen(if now < s(12) { On } else { Off }),
+        |_, _| {
+            sends.set(sends.get() + 1);
+            if sends.get() == 1 {
+                Ok(())
+            } else {
+                Err(failed(ErrorKind::Refused))
+            }
+        },
+    );
+    let ran = run(off(), world);
+    assert!(sends.get() > 1);
+    assert_eq!(ran.ending().to_string(), "confirmed off");
 }
 
 #[test]
@@ -228,10 +282,18 @@ fn f1_unknown_is_not_off_and_not_on() {
     }
 }
 
+/// A power-off whose command was taken before second 0.
+fn commanded() -> Operation {
+    let mut op = Operation::new(off());
+    op.sending(s(0));
+    op.sent(s(0), Ok(()));
+    op
+}
+
 #[test]
 fn f1_any_other_answer_between_starts_the_count_anew() {
     for other in [On, PoweringOff, PoweringOn, Unknown] {
-        let mut op = Operation::new(off());
+        let mut op = commanded();
         op.read(s(0), s(0), seen(Off));
         op.read(s(2), s(2), seen(other));
         op.read(s(4), s(4), seen(Off));
@@ -246,7 +308,7 @@ fn f1_any_other_answer_between_starts_the_count_anew() {
 
 #[test]
 fn f1_an_error_between_starts_the_count_anew() {
-    let mut op = Operation::new(off());
+    let mut op = commanded();
     op.read(s(0), s(0), seen(Off));
     op.read(s(2), s(2), Err(failed(ErrorKind::Timeout)));
     op.read(s(3), s(3), seen(Off));
@@ -255,7 +317,7 @@ fn f1_an_error_between_starts_the_count_anew() {
 
 #[test]
 fn f1_a_reading_that_began_too_soon_does_not_count() {
-    let mut op = Operation::new(off());
+    let mut op = commanded();
     op.read(s(0), s(1), seen(Off));
     // Complete more than 2 s after the first one was begun, but begun less than 2 s after its end.
     op.read(ms(2900), s(9), seen(Off));
@@ -272,7 +334,7 @@ fn f1_two_protocols_with_one_reading_each_prove_nothing() {
         })
     };
     let (redfish, ipmi) = (Protocol::Redfish, Protocol::Ipmi);
-    let mut op = Operation::new(off());
+    let mut op = commanded();
     assert_eq!(op.read(s(0), s(0), by(redfish)), Proof::First);
     assert_eq!(op.read(s(2), s(2), by(ipmi)), Proof::First);
     assert_eq!(op.read(s(4), s(4), by(redfish)), Proof::First);
@@ -386,20 +448,21 @@ fn nothing_is_sent_within_the_grace_and_at_once_after_it() {
 }
 
 #[test]
-fn a_host_that_goes_off_within_the_grace_gets_no_command() {
+fn f1_a_host_that_goes_off_within_the_grace_gets_our_command_all_the_same() {
     let world = (
         |now| seen(if now < s(5) { On } else { Off }),
-        |_, _| panic!("no command is needed"),
+        |now, _| {
+            assert!(now >= s(5), "it has its grace");
+            Ok(())
+        },
     );
     let ran = run(off_after(s(20)), world);
-    assert!(matches!(
-        ran.ending(),
-        Ending::Confirmed {
-            commanded: false,
-            ..
-        }
-    ));
-    assert!(ran.at() < s(10));
+    assert_eq!(ran.commands, [PowerCommand::Off]);
+    assert_eq!(ran.ending().to_string(), "confirmed off");
+    assert!(
+        ran.at() < s(10),
+        "the grace is over when the host reads off"
+    );
 }
 
 #[test]
@@ -414,8 +477,8 @@ fn a_host_that_stays_on_is_commanded_again_but_not_hammered() {
 
 #[test]
 fn a_refused_on_is_tried_again_while_the_bmc_settles() {
-    let calls = std::cell::Cell::new(0);
-    let accepted = std::cell::Cell::new(false);
+    let calls = Cell::new(0);
+    let accepted = Cell::new(false);
     let world = (
         |_| seen(if accepted.get() { On } else { Off }),
         |_, _| {
@@ -436,7 +499,7 @@ fn a_refused_on_is_tried_again_while_the_bmc_settles() {
 
 #[test]
 fn retry_after_is_obeyed() {
-    let calls = std::cell::Cell::new(0);
+    let calls = Cell::new(0);
     let world = (
         |_| seen(On),
         |_, _| {
@@ -471,7 +534,7 @@ fn resting(rest: Duration) -> Failed {
 
 #[test]
 fn a_password_that_rests_is_waited_for_and_costs_no_try() {
-    let asked = std::cell::Cell::new(0);
+    let asked = Cell::new(0);
     let world = (
         |now| {
             if now < s(40) {

@@ -80,10 +80,19 @@ fn any_step() -> impl Strategy<Value = Step> {
 type Sent = (PowerCommand, Duration, Result<(), Failed>);
 
 /// What may be sent after what, whatever the BMC says.
-fn may_send(goal: &Goal, sent: &[Sent], command: PowerCommand, now: Duration) -> bool {
+fn may_send(
+    goal: &Goal,
+    sent: &[Sent],
+    command: PowerCommand,
+    now: Duration,
+    last: Option<PowerState>,
+) -> bool {
     let count = |wanted| sent.iter().filter(|(c, ..)| *c == wanted).count();
     match goal {
-        Goal::Off { command_after, .. } => command == PowerCommand::Off && now >= *command_after,
+        Goal::Off { command_after, .. } => {
+            let in_time = now >= *command_after || last == Some(Off) || off_taken(sent);
+            command == PowerCommand::Off && in_time
+        }
         Goal::On => command == PowerCommand::On,
         Goal::Reset => command == PowerCommand::Reset && sent.is_empty(),
         Goal::Nmi => command == PowerCommand::Nmi && sent.is_empty(),
@@ -107,11 +116,18 @@ fn may_send(goal: &Goal, sent: &[Sent], command: PowerCommand, now: Duration) ->
                     }
                     Some((_, at, _)) => now >= *at + *limit,
                 };
-                *then_force && in_time
+                *then_force && (in_time || last == Some(Off) || count(PowerCommand::Off) > 0)
             }
             _ => false,
         },
     }
+}
+
+/// Whether the BMC took a power-off.
+fn off_taken(sent: &[Sent]) -> bool {
+    sent.iter().any(|(command, _, answer)| {
+        matches!(command, PowerCommand::Off | PowerCommand::SoftOff) && answer.is_ok()
+    })
 }
 
 proptest! {
@@ -175,9 +191,13 @@ proptest! {
                 }
                 Next::Send(command) => {
                     prop_assert!(!cancelled && !mismatched && now < s(60));
-                    prop_assert!(may_send(&goal, &sent, command, now), "{:?} after {:?}", command, sent);
+                    prop_assert!(may_send(&goal, &sent, command, now, last_read), "{:?} after {:?}", command, sent);
                     let on_what = last_read;
-                    prop_assert!(on_what.is_some_and(|state| command.leads_to() != Some(state)));
+                    // F1: a power-off goes also to a host that reads off, until one is taken.
+                    let needed = command == PowerCommand::Off && !off_taken(&sent);
+                    prop_assert!(
+                        on_what.is_some_and(|state| needed || command.leads_to() != Some(state))
+                    );
                     if !command.is_idempotent() {
                         prop_assert!(matches!(on_what, Some(On | PoweringOn)));
                     }
@@ -210,12 +230,12 @@ proptest! {
         let hard = |command| sent.iter().any(|(c, ..)| *c == command);
         match ending {
             Ending::Confirmed { state: Off, commanded } => {
-                prop_assert!(proven_off(&streak));
-                prop_assert_eq!(commanded, !sent.is_empty());
+                // The streak begins anew with each command.
+                prop_assert!(proven_off(&streak) && off_taken(&sent) && commanded);
                 prop_assert!(now <= s(60));
             }
             Ending::Forced => {
-                prop_assert!(proven_off(&streak));
+                prop_assert!(proven_off(&streak) && off_taken(&sent));
                 let asked_to = matches!(goal, Goal::SoftOff { then_force: true, .. });
                 prop_assert!(asked_to && hard(PowerCommand::Off));
             }
@@ -225,7 +245,9 @@ proptest! {
             }
             Ending::Cycled { was_off } => {
                 prop_assert_eq!(last, Some(On));
-                prop_assert!(!was_off || !hard(PowerCommand::Off));
+                let first = sent.first().map(|(command, ..)| *command);
+                prop_assert!(off_taken(&sent) && first == Some(PowerCommand::Off));
+                prop_assert!(!was_off || hard(PowerCommand::Off));
             }
             Ending::Taken { command, state } => {
                 prop_assert!(sent.len() == 1 && sent[0].2.is_ok());
@@ -238,6 +260,7 @@ proptest! {
             Ending::Unknown { .. } => {
                 prop_assert!(sent.len() == 1 && sent[0].2.as_ref().is_err_and(|f| f.maybe_sent));
             }
+            Ending::NotTaken => prop_assert!(!off_taken(&sent)),
             Ending::NeedsPower { .. } => prop_assert!(sent.is_empty() && last == Some(Off)),
             Ending::NotSent { .. } => prop_assert!(sent.is_empty() && now >= s(60)),
             Ending::NotShutDown { limit, .. } => {

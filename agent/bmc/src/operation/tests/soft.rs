@@ -145,13 +145,24 @@ fn no_answer_to_the_asking_is_settled_by_reading() {
     );
     let ran = run(soft(s(180), false), world);
     assert_eq!(ran.commands, [SoftOff]);
-    assert_eq!(
-        *ran.ending(),
-        Ending::Confirmed {
-            state: Off,
-            commanded: true
-        }
+    assert_eq!(*ran.ending(), Ending::NotTaken, "nobody took a command");
+}
+
+#[test]
+fn f1_a_host_that_goes_off_after_an_asking_without_an_answer_is_switched_off_where_it_may_be() {
+    let world = (
+        |now| seen(if now < s(30) { On } else { Off }),
+        |_, command| match command {
+            SoftOff => Err(Failed {
+                maybe_sent: true,
+                ..failed(ErrorKind::Timeout)
+            }),
+            _ => Ok(()),
+        },
     );
+    let ran = run(soft(s(180), true), world);
+    assert_eq!(ran.commands, [SoftOff, HardOff]);
+    assert!(ran.ending().is_done() && ran.at() < s(36), "{ran:?}");
 }
 
 #[test]
@@ -161,9 +172,17 @@ fn only_a_host_that_is_exactly_on_is_asked() {
         assert!(ran.commands.is_empty(), "{state:?}");
         assert!(matches!(ran.ending(), Ending::NotShutDown { .. }));
     }
+}
+
+#[test]
+fn f1_a_host_that_reads_off_before_it_was_asked_is_not_confirmed_off_by_that() {
     let ran = run(soft(s(60), false), always(Off));
-    assert!(ran.commands.is_empty());
-    assert!(ran.ending().is_done());
+    assert!(ran.commands.is_empty(), "a push of the button starts some");
+    assert_eq!(*ran.ending(), Ending::NotTaken);
+    let ran = run(soft(s(60), true), always(Off));
+    assert_eq!(ran.commands, [HardOff]);
+    assert_eq!(*ran.ending(), Ending::Forced);
+    assert!(ran.at() < s(3), "{:?}", ran.at());
 }
 
 #[test]

@@ -3,12 +3,14 @@
 //! Owns: message identifiers, names and habits that stand in no specification. Must never: do
 //! anything; the rest of the client reads it and has no vendor's name anywhere else.
 
+mod chassis;
 mod logs;
 mod messages;
 mod sensors;
 mod settings;
 mod systems;
 
+pub(super) use chassis::{is_board_chassis, is_constant_chassis};
 pub(super) use logs::{LogRank, log_rank};
 pub(super) use messages::{Cause, NOT_READY_WAIT, SETTLING_WAIT, cause};
 pub(super) use sensors::{Source, role};

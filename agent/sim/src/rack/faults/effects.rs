@@ -111,6 +111,7 @@ impl Effects {
                 true
             }
             Action::State { state } => fill(&mut self.report, Report::Fixed(state.clone())),
+            Action::OffUntilCommanded => fill(&mut self.report, Report::Fixed("Off".to_owned())),
             Action::Stale { age } => fill(&mut self.report, Report::Stale(*age)),
             Action::Cached { refresh } => fill(&mut self.report, Report::Cached(*refresh)),
             Action::PoweringOff { takes } => fill(&mut self.report, Report::Lingering(*takes)),

@@ -86,6 +86,9 @@ pub enum Action {
         /// Any text: `Off`, `On`, `PoweringOff`, or one that Redfish does not know.
         state: String,
     },
+    /// Report `Off` until a power-off command was taken, as a BMC does that has lost the state of
+    /// a running host with a reset of its own.
+    OffUntilCommanded,
     /// Report the power state as it was this long ago.
     Stale {
         /// How old.
@@ -310,6 +313,15 @@ impl RuleBook {
     /// Removes all.
     pub fn clear(&mut self) {
         self.rules.clear();
+    }
+
+    /// A power-off command was taken: what was reported until then is over.
+    pub fn power_off_taken(&mut self) {
+        for named in &mut self.rules {
+            if named.rule.action == Action::OffUntilCommanded {
+                named.rule.remaining = Some(0);
+            }
+        }
     }
 
     /// The rules, in order, those that have run out included.

@@ -82,7 +82,7 @@ pub struct Bmc {
     pub(super) counters: Counters,
     pub(super) stores: Stores,
     pub(super) started: Instant,
-    rules: RuleBook,
+    pub(super) rules: RuleBook,
     later: BTreeMap<(Instant, u64), Later>,
     order: u64,
     down_until: Option<Instant>,

@@ -83,6 +83,9 @@ pub enum Action {
         /// Whether it is on.
         on: bool,
     },
+    /// Says that the power is off until a power-down was taken, as a BMC does that has lost the
+    /// state of a running host with a reset of its own.
+    OffUntilCommanded,
     /// Says of the power what was so this long ago.
     StalePower {
         /// How old.
@@ -228,6 +231,9 @@ impl Effects {
             Action::ReportPower { on } => {
                 self.report.get_or_insert(Report::Fixed(on));
             }
+            Action::OffUntilCommanded => {
+                self.report.get_or_insert(Report::Fixed(false));
+            }
             Action::StalePower { age } => {
                 self.report.get_or_insert(Report::Stale(age));
             }
@@ -272,6 +278,15 @@ impl RuleBook {
 
     pub(super) fn clear(&mut self) {
         self.rules.clear();
+    }
+
+    /// A power-down was taken: what was reported until then is over.
+    pub(super) fn power_off_taken(&mut self) {
+        for (_, rule) in &mut self.rules {
+            if rule.action == Action::OffUntilCommanded {
+                rule.remaining = Some(0);
+            }
+        }
     }
 
     pub(super) fn decide(&mut self, arrived: Target) -> Effects {

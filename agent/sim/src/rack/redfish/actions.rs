@@ -57,7 +57,12 @@ fn reset(call: &Call<'_>, user: &User) -> Answer {
         call.host.swallow(wanted, &user.name);
         return busy(profile);
     }
-    match call.host.switch(wanted, &user.name) {
+    let answer = call.host.switch(wanted, &user.name);
+    let is_off = matches!(wanted, ResetType::ForceOff | ResetType::GracefulShutdown);
+    if is_off && matches!(answer, power::Answer::Accepted | power::Answer::Already) {
+        call.host.bmc().power_off_taken();
+    }
+    match answer {
         power::Answer::Accepted => taken(call, "Reset"),
         power::Answer::Already => already(call, wanted),
         power::Answer::WrongState => {

@@ -159,6 +159,7 @@ fn ilo5() -> Profile {
             R::PushPowerButton,
             R::GracefulRestart,
         ],
+        chassis_power: false,
         already: Already::BadRequest,
         accepted: Accepted::OkMessage,
         tags: TagKind::Weak,

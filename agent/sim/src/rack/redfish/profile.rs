@@ -189,6 +189,8 @@ pub struct Profile {
     pub manager_id: String,
     /// `Id` of the Chassis.
     pub chassis_id: String,
+    /// Whether the Chassis reports the power, which is that of the System.
+    pub chassis_power: bool,
     /// What `ComputerSystem.Reset` takes.
     pub reset_types: Vec<ResetType>,
     /// Where that is said.
@@ -259,6 +261,7 @@ impl Default for Profile {
             system_id: "1".to_owned(),
             manager_id: "1".to_owned(),
             chassis_id: "1".to_owned(),
+            chassis_power: true,
             reset_types: ResetType::ALL.to_vec(),
             allowable: Allowable::Inline,
             already: Already::NoContent,

@@ -10,7 +10,7 @@ use super::{
         WorkloadDown, WorkloadView,
     },
     Command, Cx, Decision, Next, after,
-    proof::{Fresh, LAST_WORD, by_person},
+    proof::{Fresh, LAST_WORD, by_person, no_command_taken},
     same_node::is_pinned,
 };
 
@@ -22,6 +22,9 @@ impl Cx<'_> {
     pub(super) fn confirming_off(&self, mut s: State) -> Decision {
         if let Some(d) = self.leave_hold(&s) {
             return d;
+        }
+        if no_command_taken(&s) {
+            return self.fence_again(s, Because::PowerOffRunning);
         }
         let cycles = self.only_cycles(&s);
         let node = match self.node() {
@@ -119,6 +122,9 @@ impl Cx<'_> {
     pub(super) fn tainting(&self, mut s: State) -> Decision {
         if let Some(d) = self.leave_hold(&s) {
             return d;
+        }
+        if s.taint.is_none() && no_command_taken(&s) {
+            return self.fence_again(s, Because::PowerOffRunning);
         }
         let Some(node) = self.node() else {
             return self.no_node_to_fence(s);

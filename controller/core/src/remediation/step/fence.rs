@@ -139,14 +139,15 @@ impl Cx<'_> {
 
     fn off_finished(&self, mut s: State, outcome: &OperationOutcome) -> Decision {
         match outcome {
-            OperationOutcome::Confirmed { readings } => {
-                if let Err(why) = confirmed_off(readings, self.policy) {
+            OperationOutcome::Confirmed { readings, taken } => {
+                if let Err(why) = confirmed_off(taken.as_ref(), readings, self.policy) {
                     let why = format!("the agent's proof is not enough: {why}");
                     return self.off_failed(s, &why, None);
                 }
                 s.off = Some(OffEvidence::Bmc {
                     at: self.now,
                     readings: readings.clone(),
+                    taken: taken.clone(),
                 });
                 s.lease_at_off = None;
                 // The BMC has its own word: a person's is not needed any more, nor kept for later.

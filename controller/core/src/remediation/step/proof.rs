@@ -219,6 +219,11 @@ impl Cx<'_> {
     }
 }
 
+/// F1: a proof of an earlier version, which did not ask whether the BMC had taken a command.
+pub(super) fn no_command_taken(s: &State) -> bool {
+    matches!(s.off, Some(OffEvidence::Bmc { taken: None, .. }))
+}
+
 /// Off by a person's word, not by the BMC's.
 pub(super) fn by_person(s: &State) -> bool {
     matches!(s.off, Some(OffEvidence::Person { .. }))

@@ -13,6 +13,7 @@ pub(super) struct Op {
     look_until: i64,
     readings: Vec<i64>,
     sent: Vec<i64>,
+    taken: Option<i64>,
     pub(super) cancel: bool,
     pub(super) outcome: Option<OperationOutcome>,
 }
@@ -26,6 +27,7 @@ impl Op {
             look_until: now + look,
             readings: Vec::new(),
             sent: Vec::new(),
+            taken: None,
             cancel: false,
             outcome: None,
         }
@@ -85,9 +87,11 @@ impl World {
                 PowerState::Off
             };
             let read = self.read_bmc();
+            // F1: off is commanded in any case, and what was read before counts for nothing.
+            let commanded = op.on || op.taken.is_some();
             let spaced = op.readings.last().is_none_or(|t| now - t >= 2000);
             match &read {
-                Ok(state) if *state == wanted && spaced => op.readings.push(now),
+                Ok(state) if *state == wanted && spaced && commanded => op.readings.push(now),
                 Ok(state) if *state == wanted => {}
                 _ => op.readings.clear(),
             }
@@ -100,16 +104,25 @@ impl World {
                     .iter()
                     .map(|t| self.reading(wanted, *t))
                     .collect();
-                op.outcome = Some(OperationOutcome::Confirmed { readings });
+                let taken = op.taken.map(|at| CommandTaken {
+                    command: "ForceOff".into(),
+                    answer: "204".into(),
+                    since_start_ms: u64::try_from(at).unwrap(),
+                });
+                op.outcome = Some(OperationOutcome::Confirmed { readings, taken });
             } else if now >= op.deadline {
                 let why = read.map_or_else(|e| e, |s| format!("it still says {s:?}"));
                 op.outcome = Some(OperationOutcome::Unconfirmed { why });
-            } else if matches!(read, Ok(s) if s != wanted)
-                && now >= op.look_until
+            } else if read
+                .is_ok_and(|s| !commanded && s == wanted || s != wanted && now >= op.look_until)
                 && op.sent.last().is_none_or(|t| now - t >= 10_000)
                 && self.command_bmc(op.on)
             {
                 op.sent.push(now);
+                op.readings.clear();
+                if !op.on {
+                    op.taken.get_or_insert(now);
+                }
             }
         }
         self.ops.insert(id.to_owned(), op);

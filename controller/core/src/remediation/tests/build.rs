@@ -39,6 +39,14 @@ pub(super) fn mk_proof() -> Vec<PowerReading> {
     ]
 }
 
+pub(super) fn mk_taken() -> CommandTaken {
+    CommandTaken {
+        command: "ForceOff".into(),
+        answer: "204".into(),
+        since_start_ms: 9000,
+    }
+}
+
 pub(super) fn mk_power(asked: i64, state: PowerState) -> Option<PowerView> {
     Some(PowerView {
         asked: at(asked),
@@ -189,6 +197,7 @@ pub(super) fn mk_state(step: Step) -> State {
         s.off = Some(OffEvidence::Bmc {
             at: at(0),
             readings: mk_proof(),
+            taken: Some(mk_taken()),
         });
         s.lease_at_off = Some("09:00:00".into());
     }
@@ -231,6 +240,7 @@ pub(super) fn finished(outcome: OperationOutcome) -> Option<OperationView> {
 pub(super) fn confirmed() -> Option<OperationView> {
     finished(OperationOutcome::Confirmed {
         readings: mk_proof(),
+        taken: Some(mk_taken()),
     })
 }
 

@@ -4,7 +4,14 @@ use super::{super::*, build::*};
 
 fn proof(readings: &[(PowerState, u64)]) -> Result<(), String> {
     let readings: Vec<_> = readings.iter().map(|(s, ms)| mk_reading(*s, *ms)).collect();
-    confirmed_off(&readings, &Policy::default())
+    confirmed_off(Some(&taken_at(0)), &readings, &Policy::default())
+}
+
+fn taken_at(since_start_ms: u64) -> CommandTaken {
+    CommandTaken {
+        since_start_ms,
+        ..mk_taken()
+    }
 }
 
 #[test]
@@ -48,7 +55,7 @@ fn f1_nothing_but_off_is_off() {
 fn f1_readings_of_two_bmcs_prove_nothing() {
     let mut readings = mk_proof();
     readings[1].bmc = "10.0.0.8".into();
-    let why = confirmed_off(&readings, &Policy::default()).unwrap_err();
+    let why = confirmed_off(Some(&mk_taken()), &readings, &Policy::default()).unwrap_err();
     assert_eq!(why, "the readings are of different BMCs");
 }
 
@@ -59,12 +66,64 @@ fn f1_no_policy_makes_a_single_reading_a_proof() {
         confirm_interval: secs(0),
         ..Policy::default()
     };
-    assert!(confirmed_off(&[mk_reading(PowerState::Off, 0)], &policy).is_err());
+    assert!(
+        confirmed_off(
+            Some(&taken_at(0)),
+            &[mk_reading(PowerState::Off, 0)],
+            &policy
+        )
+        .is_err()
+    );
     let three = Policy {
         confirmations: 3,
         ..Policy::default()
     };
-    assert!(confirmed_off(&mk_proof(), &three).is_err());
+    assert!(confirmed_off(Some(&mk_taken()), &mk_proof(), &three).is_err());
+}
+
+#[test]
+fn f1_without_a_power_off_that_the_bmc_took_no_reading_proves_anything() {
+    let why = confirmed_off(None, &mk_proof(), &Policy::default()).unwrap_err();
+    assert!(why.contains("took no power-off command"), "{why}");
+}
+
+#[test]
+fn f1_readings_from_before_the_command_prove_nothing() {
+    let prove =
+        |at| confirmed_off(Some(&taken_at(at)), &mk_proof(), &Policy::default()).map_err(|_| ());
+    assert_eq!(prove(10_000), Ok(()));
+    assert_eq!(prove(10_001), Err(()));
+}
+
+#[test]
+fn f1_an_outcome_without_a_command_taken_is_tried_again_and_taints_nothing() {
+    let mut o = mk_held();
+    o.operation = Some(OperationView::Finished {
+        outcome: OperationOutcome::Confirmed {
+            readings: mk_proof(),
+            taken: None,
+        },
+        commands_sent: 0,
+    });
+    let (s, because) = writes(&o, &mk_state(Step::PoweringOff), 5);
+    assert_eq!((s.step, s.off, s.tries), (Step::PoweringOff, None, 1));
+    assert_eq!(because.label(), "FenceUnconfirmed");
+}
+
+#[test]
+fn f1_a_proof_of_an_earlier_version_is_made_anew_before_the_taint() {
+    let mut o = mk_held();
+    o.power = mk_power(1, PowerState::Off);
+    for step in [Step::ConfirmingOff, Step::Tainting] {
+        let mut s = mk_state(step);
+        s.off = Some(OffEvidence::Bmc {
+            at: at(0),
+            readings: mk_proof(),
+            taken: None,
+        });
+        let (s, _) = writes(&o, &s, 2);
+        assert_eq!((s.step, s.off, s.fences), (Step::PoweringOff, None, 1));
+    }
 }
 
 #[test]

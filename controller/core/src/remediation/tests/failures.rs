@@ -189,10 +189,13 @@ fn bmc_still_says_on_is_unconfirmed_and_never_tainted() {
 fn powering_off_for_minutes_is_not_off() {
     let mut o = mk_held();
     let readings = vec![
-        mk_reading(PowerState::PoweringOff, 0),
-        mk_reading(PowerState::Off, 9000),
+        mk_reading(PowerState::PoweringOff, 9000),
+        mk_reading(PowerState::Off, 18_000),
     ];
-    o.operation = finished(OperationOutcome::Confirmed { readings });
+    o.operation = finished(OperationOutcome::Confirmed {
+        readings,
+        taken: Some(mk_taken()),
+    });
     let (s, because) = writes(&o, &mk_state(Step::PoweringOff), 180);
     assert_eq!((s.step, s.off), (Step::PoweringOff, None));
     assert!(

@@ -39,7 +39,10 @@ fn f5_a_lease_renewed_after_the_confirmed_off_undoes_everything() {
                 id: format!("{UID}/1@1800000000/undo/0.0")
             }
         );
-        o.operation = finished(OperationOutcome::Confirmed { readings: vec![] });
+        o.operation = finished(OperationOutcome::Confirmed {
+            readings: vec![],
+            taken: None,
+        });
         (s, _) = writes(&o, &s, 7);
         assert_eq!(
             (s.step, s.ending.clone()),

@@ -53,8 +53,12 @@ fn random_operation(r: &mut Rng) -> Option<OperationView> {
     let outcome = r.pick(&[
         OperationOutcome::Confirmed {
             readings: mk_proof(),
+            taken: Some(mk_taken()),
         },
-        OperationOutcome::Confirmed { readings: vec![] },
+        OperationOutcome::Confirmed {
+            readings: mk_proof(),
+            taken: None,
+        },
         OperationOutcome::Unconfirmed { why: why() },
         OperationOutcome::Failed { why: why() },
         OperationOutcome::IdentityMismatch { why: why() },

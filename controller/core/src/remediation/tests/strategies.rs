@@ -132,6 +132,7 @@ fn f1_f5_a_power_cycle_waits_for_its_hold_the_quiet_lease_and_the_last_word() {
     s.off = Some(OffEvidence::Bmc {
         at: at(0),
         readings: mk_proof(),
+        taken: Some(mk_taken()),
     });
     o.power = mk_power(1, PowerState::Off);
     assert_eq!(waits(&o, &s, 1).0, Because::Cycling);

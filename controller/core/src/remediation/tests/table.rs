@@ -33,7 +33,10 @@ fn the_clocks_of_bmcs_and_agents_decide_nothing() {
         for reading in &mut readings {
             reading.at = wrong;
         }
-        o.operation = finished(OperationOutcome::Confirmed { readings });
+        o.operation = finished(OperationOutcome::Confirmed {
+            readings,
+            taken: Some(mk_taken()),
+        });
         let (s, _) = writes(&o, &mk_state(Step::PoweringOff), 5);
         assert_eq!(s.step, Step::ConfirmingOff);
         assert_eq!(s.off.as_ref().map(OffEvidence::at), Some(at(5)));

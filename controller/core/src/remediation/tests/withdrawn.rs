@@ -127,6 +127,7 @@ fn f11_what_baremetal_operator_may_have_switched_off_at_our_word_is_switched_on_
     o.operation = Some(OperationView::Finished {
         outcome: OperationOutcome::Confirmed {
             readings: mk_proof(),
+            taken: Some(mk_taken()),
         },
         commands_sent: 0,
     });

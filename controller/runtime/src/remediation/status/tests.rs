@@ -34,6 +34,7 @@ fn off() -> OffEvidence {
     OffEvidence::Bmc {
         at: at(10),
         readings: vec![reading.clone(), reading],
+        taken: None,
     }
 }
 

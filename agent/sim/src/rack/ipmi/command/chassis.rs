@@ -152,6 +152,10 @@ impl Bmc {
             session: rights.session,
             answer,
         });
+        let is_off = matches!(control, ChassisControl::Down | ChassisControl::Soft);
+        if is_off && matches!(answer, Some(Answer::Accepted | Answer::Already)) {
+            self.rules.power_off_taken();
+        }
         let last = self.config.behaviour.boot_flags_last;
         match answer {
             None => {}

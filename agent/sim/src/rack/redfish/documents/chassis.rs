@@ -10,9 +10,8 @@ pub(super) fn chassis(profile: &Profile, shown: &Shown) -> Value {
     let id = &profile.chassis_id;
     // A Chassis has fewer power states than a fault may report.
     let known = ["On", "Off", "PoweringOn", "PoweringOff", "Paused"];
-    let power = known
-        .contains(&shown.power.as_str())
-        .then_some(&shown.power);
+    let is_known = known.contains(&shown.power.as_str());
+    let power = is_known.then_some(&shown.power);
     let mut chassis = json!({
         "@odata.id": at(&format!("Chassis/{id}")),
         "@odata.type": "#Chassis.v1_23_0.Chassis",
@@ -29,6 +28,11 @@ pub(super) fn chassis(profile: &Profile, shown: &Shown) -> Value {
             "ManagedBy": [link(&format!("Managers/{}", profile.manager_id))],
         },
     });
+    if !profile.chassis_power
+        && let Some(chassis) = chassis.as_object_mut()
+    {
+        chassis.remove("PowerState");
+    }
     let (old, new) = (
         ["Power", "Thermal"],
         [

@@ -1,0 +1,152 @@
+//! Power of the chassis that a system stands in.
+//!
+//! Owns: which chassis counts, and what it means for a system that reports off (F1). Must never:
+//! make a host off that does not report it, or take a chassis that could not be read for one that
+//! reports nothing.
+
+use reqwest::StatusCode;
+use serde_json::Value;
+
+use super::{
+    call::Call,
+    client::Redfish,
+    discovery::Found,
+    document::{self, last_part, links, text},
+    failure, vendor,
+};
+use crate::{BmcError, ErrorKind, PowerState};
+
+/// More chassis than any system is linked to.
+const MAX_CHASSIS: usize = 32;
+
+/// What a chassis reports about its power, in its own word; `None` where it reports nothing that
+/// counts for one host: no power state, the one of an enclosure with several systems, or one that
+/// never changes.
+fn reported(chassis: &Value) -> Option<(PowerState, String)> {
+    chassis.get("PowerState").filter(|word| !word.is_null())?;
+    let holds_several = links(chassis, &["Links", "ComputerSystems"]).len() > 1;
+    let (maker, model) = (text(chassis, "Manufacturer"), text(chassis, "Model"));
+    if holds_several || vendor::is_constant_chassis(maker.as_deref(), model.as_deref()) {
+        return None;
+    }
+    Some(document::power_state(chassis.get("PowerState")))
+}
+
+/// The power state of a system that reports off, with the word of one of its chassis.
+fn combined(system: &str, name: &str, chassis: PowerState, word: &str) -> (PowerState, String) {
+    let state = match chassis {
+        PowerState::Off => PowerState::Off,
+        PowerState::PoweringOff => PowerState::PoweringOff,
+        PowerState::On | PowerState::PoweringOn | PowerState::Unknown => PowerState::Unknown,
+    };
+    (state, format!("{system}, but chassis {name} {word}"))
+}
+
+impl Redfish {
+    /// The power state of the host and its raw text: off only if every chassis of the system that
+    /// reports its power is off, too.
+    ///
+    /// # Errors
+    /// A chassis could not be read: nobody knows what it would report.
+    pub(super) async fn host_power(
+        &self,
+        call: &Call,
+        found: &Found,
+    ) -> Result<(PowerState, String), BmcError> {
+        let system = &found.system;
+        let own = (system.state, system.raw.clone());
+        if system.state != PowerState::Off {
+            return Ok(own);
+        }
+        let chassis = links(&found.body, &["Links", "Chassis"]);
+        if chassis.len() > MAX_CHASSIS {
+            let message = format!(
+                "the system is linked to {} chassis; at most {MAX_CHASSIS} are read",
+                chassis.len()
+            );
+            return Err(self.error(ErrorKind::Protocol, message));
+        }
+        for link in &chassis {
+            let name = last_part(link);
+            if vendor::is_board_chassis(name) {
+                continue;
+            }
+            let Some(body) = self.chassis(call, link).await? else {
+                continue;
+            };
+            match reported(&body) {
+                None | Some((PowerState::Off, _)) => {}
+                Some((state, word)) => {
+                    let name = self.access.http.reporter.quote(name);
+                    return Ok(combined(&system.raw, &name, state, &word));
+                }
+            }
+        }
+        Ok(own)
+    }
+
+    /// A chassis; `None`: the BMC has none there, or not for this user.
+    async fn chassis(&self, call: &Call, link: &str) -> Result<Option<Value>, BmcError> {
+        const DOING: &str = "reading the chassis";
+        let url = self.access.http.resolve(link)?;
+        let answer = self.access.get(call, &url).await?;
+        let absent = [
+            StatusCode::FORBIDDEN,
+            StatusCode::NOT_FOUND,
+            StatusCode::GONE,
+            StatusCode::METHOD_NOT_ALLOWED,
+            StatusCode::NOT_IMPLEMENTED,
+        ];
+        if absent.contains(&answer.status) {
+            return Ok(None);
+        }
+        failure::document(&self.access.http.reporter, DOING, answer).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn chassis(power: &Value, systems: usize) -> Value {
+        let systems: Vec<_> = (0..systems)
+            .map(|number| json!({"@odata.id": format!("/redfish/v1/Systems/{number}")}))
+            .collect();
+        json!({"PowerState": power, "Links": {"ComputerSystems": systems}})
+    }
+
+    #[test]
+    fn f1_a_chassis_of_one_system_counts_and_an_enclosure_of_several_does_not() {
+        for systems in [0, 1] {
+            let (state, word) = reported(&chassis(&json!("On"), systems)).unwrap();
+            assert_eq!((state, word.as_str()), (PowerState::On, "On"));
+        }
+        assert_eq!(reported(&chassis(&json!("On"), 2)), None);
+    }
+
+    #[test]
+    fn f1_a_chassis_that_reports_no_power_does_not_matter_and_an_odd_word_does() {
+        assert_eq!(reported(&json!({})), None);
+        assert_eq!(reported(&chassis(&Value::Null, 1)), None);
+        for word in [json!("off"), json!(1), json!("Paused"), json!("")] {
+            let (state, _) = reported(&chassis(&word, 1)).unwrap();
+            assert_eq!(state, PowerState::Unknown, "{word}");
+        }
+    }
+
+    #[test]
+    fn f1_nothing_but_off_of_the_chassis_leaves_off() {
+        for state in [
+            PowerState::On,
+            PowerState::PoweringOn,
+            PowerState::PoweringOff,
+            PowerState::Unknown,
+        ] {
+            let (combined, raw) = combined("Off", "1", state, "x");
+            assert_ne!(combined, PowerState::Off);
+            assert_eq!(raw, "Off, but chassis 1 x");
+        }
+    }
+}

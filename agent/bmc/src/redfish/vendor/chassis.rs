@@ -1,0 +1,34 @@
+//! Chassis whose power state is not that of the host.
+
+/// Chassis of boards with a power supply of their own, by the begin of their name. NVIDIA's HGX
+/// boards stay in standby while the host is off, and cannot be read then.
+const BOARDS: &[&str] = &["HGX_"];
+
+/// Chassis that report one power state for ever, by maker and model: sushy-tools' template.
+const CONSTANT: &[(&str, &str)] = &[("Contoso", "3500RX")];
+
+/// Whether a chassis is a board with a power supply of its own, by its name.
+pub(in crate::redfish) fn is_board_chassis(name: &str) -> bool {
+    BOARDS.iter().any(|board| name.starts_with(board))
+}
+
+/// Whether a chassis of this maker and model reports the same power state whatever is so.
+pub(in crate::redfish) fn is_constant_chassis(maker: Option<&str>, model: Option<&str>) -> bool {
+    CONSTANT
+        .iter()
+        .any(|(of, name)| maker == Some(*of) && model == Some(*name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_board_is_known_by_its_name_and_a_constant_one_by_maker_and_model() {
+        assert!(is_board_chassis("HGX_Chassis_0"));
+        assert!(!is_board_chassis("Chassis_0"));
+        assert!(is_constant_chassis(Some("Contoso"), Some("3500RX")));
+        assert!(!is_constant_chassis(Some("Contoso"), None));
+        assert!(!is_constant_chassis(None, Some("3500RX")));
+    }
+}

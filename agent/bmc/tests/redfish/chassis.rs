@@ -1,0 +1,122 @@
+//! Power of the chassis beside that of its system.
+
+use rackhand_bmc::{
+    ErrorKind, PowerCommand, PowerState,
+    operation::{Asked, Ending, Expected, Goal, Pace, run},
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use crate::bmc::{RESET, Reply, SYSTEM, TestBmc};
+
+const CHASSIS: &str = "/redfish/v1/Chassis/1";
+
+/// A system that reports off, in a chassis.
+async fn in_chassis(chassis: Option<Value>) -> TestBmc {
+    let bmc = TestBmc::start().await;
+    bmc.add_to_system(&json!({"Links": {"Chassis": [{"@odata.id": CHASSIS}]}}));
+    bmc.world(|world| world.power = json!("Off"));
+    if let Some(chassis) = chassis {
+        bmc.put(CHASSIS, chassis);
+    }
+    bmc
+}
+
+fn of_systems(power: &Value, systems: &[&str]) -> Value {
+    let systems: Vec<_> = systems
+        .iter()
+        .map(|link| json!({"@odata.id": link}))
+        .collect();
+    json!({
+        "@odata.type": "#Chassis.v1_23_0.Chassis", "PowerState": power,
+        "Links": {"ComputerSystems": systems},
+    })
+}
+
+#[tokio::test]
+async fn f1_a_system_that_reports_off_in_a_chassis_that_is_not_off_is_not_off() {
+    for (word, state) in [
+        (json!("On"), PowerState::Unknown),
+        (json!("PoweringOff"), PowerState::PoweringOff),
+        (json!("off"), PowerState::Unknown),
+        (json!("Off"), PowerState::Off),
+        (Value::Null, PowerState::Off),
+    ] {
+        let bmc = in_chassis(Some(of_systems(&word, &[SYSTEM]))).await;
+        let reading = bmc.client().power().await.unwrap();
+        assert_eq!(reading.state, state, "{word}");
+        if state != PowerState::Off {
+            let word = word.as_str().unwrap();
+            assert_eq!(reading.raw, format!("Off, but chassis 1 {word}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn f1_an_enclosure_of_several_systems_stays_on_and_does_not_count() {
+    let enclosure = of_systems(&json!("On"), &[SYSTEM, "/redfish/v1/Systems/2"]);
+    let bmc = in_chassis(Some(enclosure)).await;
+    let reading = bmc.client().power().await.unwrap();
+    assert_eq!(
+        (reading.state, reading.raw.as_str()),
+        (PowerState::Off, "Off")
+    );
+}
+
+#[tokio::test]
+async fn f1_a_chassis_that_cannot_be_read_just_now_leaves_the_power_unknown() {
+    let bmc = TestBmc::with(|seen, _| (seen.path == CHASSIS).then(|| Reply::status(503))).await;
+    bmc.add_to_system(&json!({"Links": {"Chassis": [{"@odata.id": CHASSIS}]}}));
+    bmc.world(|world| world.power = json!("Off"));
+    let error = bmc.client().power().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Busy);
+}
+
+#[tokio::test]
+async fn a_chassis_that_is_not_there_does_not_matter_and_one_of_a_host_that_is_on_is_not_read() {
+    let bmc = in_chassis(None).await;
+    assert_eq!(bmc.client().power().await.unwrap().state, PowerState::Off);
+    assert_eq!(bmc.count("GET", CHASSIS), 1);
+    bmc.world(|world| world.power = json!("On"));
+    assert_eq!(bmc.client().power().await.unwrap().state, PowerState::On);
+    assert_eq!(bmc.count("GET", CHASSIS), 1);
+}
+
+#[tokio::test]
+async fn f1_a_refusal_for_another_reason_is_no_already_off() {
+    for (status, id, kind) in [
+        (400, "IDRAC.2.8.SWC0700", ErrorKind::Busy),
+        (409, "Base.1.8.ResourceInUse", ErrorKind::Busy),
+        (400, "Base.1.8.ActionNotSupported", ErrorKind::Unsupported),
+    ] {
+        let bmc = TestBmc::with(move |seen, _| {
+            seen.is("POST", RESET)
+                .then(|| Reply::message(status, id, "not now"))
+        })
+        .await;
+        bmc.world(|world| world.power = json!("Off"));
+        let error = bmc.client().command(PowerCommand::Off).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{id}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn f1_a_chassis_that_stays_on_is_never_confirmed_off() {
+    let bmc = in_chassis(Some(of_systems(&json!("On"), &[SYSTEM]))).await;
+    let asked = Asked {
+        goal: Goal::Off {
+            confirmations: 2,
+            confirm_interval: Duration::from_millis(50),
+            command_after: Duration::ZERO,
+        },
+        deadline: Duration::from_secs(2),
+        expected: Expected::default(),
+        pace: Pace::default(),
+    };
+    let report = run(bmc.client().as_ref(), asked, &mut ()).await;
+    assert!(
+        matches!(report.ending, Ending::Unconfirmed { .. }),
+        "{report:?}"
+    );
+    assert!(report.commands > 0);
+}
