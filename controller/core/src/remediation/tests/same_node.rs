@@ -94,6 +94,7 @@ fn f5_the_identity_in_the_bmcs_readings_is_compared_when_the_node_becomes_known(
         Some(OffEvidence::Bmc {
             at: at(0),
             readings,
+            taken: Some(mk_taken()),
         })
     };
     for (identity, uuid, serial, tainted) in [
