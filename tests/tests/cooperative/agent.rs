@@ -24,7 +24,8 @@ pub async fn let_go(w: &World) -> Result<()> {
     w.annotate("det-2", DETACHED, Some("")).await?;
     w.operational("det-2", "detached").await?;
     w.stage.let_pod_go("det-2").await?;
-    w.back_by("det-2", &[(IRONIC, OFF), (AGENT, ON)]).await
+    w.back_by("det-2", &[(IRONIC, OFF), (AGENT, OFF), (AGENT, ON)])
+        .await
 }
 
 pub async fn alone(w: &World) -> Result<()> {

@@ -10,14 +10,16 @@ use rackhand_tests::{
 
 use crate::world::{AGENT, GRACE, HOLD, IRONIC, OFF, ON, SOMEBODY, World};
 
-/// The hold comes before any off and goes after the drain; the agent only looks.
+/// The hold comes before any off and goes after the drain; the agent sends its own off when the host
+/// reads off already (F1).
 pub async fn path(w: &World) -> Result<()> {
     w.stage.bind_pod("path-1", false).await?;
     w.host("path-1")?
         .wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
         .await?;
     w.hang("path-1")?;
-    w.back_by("path-1", &[(IRONIC, OFF), (IRONIC, ON)]).await?;
+    w.back_by("path-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+        .await?;
     let holds = w.witness.holds("path-1", HOLD);
     ensure!(holds.len() == 2, "came and went once: {holds:?}");
     let (off, on) = (
@@ -54,7 +56,8 @@ pub async fn synced(w: &World) -> Result<()> {
     ensure!((sent.ons, sent.forced_ons) == (0, 0), "{sent:?}");
     ensure!(w.stage.tainted("sync-1").await?, "tainted all the while");
     w.stage.let_pod_go("sync-1").await?;
-    w.back_by("sync-1", &[(IRONIC, OFF), (IRONIC, ON)]).await
+    w.back_by("sync-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+        .await
 }
 
 pub async fn foreign(w: &World) -> Result<()> {
@@ -72,7 +75,8 @@ pub async fn foreign(w: &World) -> Result<()> {
     let kept = bmh.metadata.annotations.unwrap_or_default();
     ensure!(kept.contains_key(SOMEBODY), "not ours to take");
     w.annotate("foreign-1", SOMEBODY, None).await?;
-    w.back_by("foreign-1", &[(IRONIC, OFF), (IRONIC, ON)]).await
+    w.back_by("foreign-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+        .await
 }
 
 /// A person asks for a reboot while we hold: the operator sees the host off and takes that for its
@@ -94,7 +98,8 @@ pub async fn plain(w: &World) -> Result<()> {
     let host = w.host("plain-1")?;
     ensure!(host.real_power() == PowerState::Off, "we hold it still");
     w.stage.let_pod_go("plain-1").await?;
-    w.back_by("plain-1", &[(IRONIC, OFF), (IRONIC, ON)]).await
+    w.back_by("plain-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+        .await
 }
 
 pub async fn backing_off(w: &World) -> Result<()> {
@@ -130,7 +135,8 @@ pub async fn slow(w: &World) -> Result<()> {
     // After the last look but one, and early enough for the node to report within the grace.
     tokio::time::sleep(Duration::from_millis(6500)).await;
     w.slow.start_operator();
-    w.back_by("slow-1", &[(IRONIC, OFF), (IRONIC, ON)]).await?;
+    w.back_by("slow-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+        .await?;
     let steps = w.witness.steps("slow-1");
     let aborted = steps.iter().any(|(_, step)| step == "Aborting");
     ensure!(!aborted, "{steps:?} {:?}", w.witness.reasons("slow-1"));

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use rackhand_tests::rack::PowerState;
 use serde_json::json;
 
-use crate::world::{IRONIC, OFF, ON, PAUSED, World};
+use crate::world::{AGENT, IRONIC, OFF, ON, PAUSED, World};
 
 pub async fn offline(w: &World) -> Result<()> {
     w.draining("offline-1").await?;
@@ -27,7 +27,8 @@ pub async fn offline(w: &World) -> Result<()> {
     let host = w.host("offline-1")?;
     ensure!(host.real_power() == PowerState::Off, "left off");
     w.patch("offline-1", json!({ "online": true })).await?;
-    w.back_by("offline-1", &[(IRONIC, OFF), (IRONIC, ON)]).await
+    w.back_by("offline-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+        .await
 }
 
 pub async fn paused(w: &World) -> Result<()> {

@@ -191,6 +191,7 @@ impl World {
         let holds = self.witness.holds(host, HOLD);
         ensure!(holds.is_empty(), "{host} was held: {holds:?}");
         cleared.await?;
-        self.back_by(host, &[(IRONIC, OFF), (IRONIC, ON)]).await
+        self.back_by(host, &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+            .await
     }
 }
