@@ -131,6 +131,7 @@ fn f1_a_taint_is_not_written_on_a_word_that_grew_old_on_the_way() {
     let bmc = OffEvidence::Bmc {
         at: at(0),
         readings: mk_proof(),
+        taken: Some(mk_taken()),
     };
     let person = OffEvidence::Person { at: at(0) };
     let off = mk_power(10, PowerState::Off);

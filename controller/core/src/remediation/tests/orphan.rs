@@ -293,6 +293,7 @@ fn f1_a_clock_that_was_set_back_makes_no_old_reading_fresh() {
     s.off = Some(OffEvidence::Bmc {
         at: at(0),
         readings: mk_proof(),
+        taken: Some(mk_taken()),
     });
     // Read at 900 by the clock of then; the clock says 10 now.
     o.power = mk_power(900, PowerState::Off);
@@ -309,6 +310,7 @@ fn f1_a_clock_that_was_set_back_makes_no_old_reading_fresh() {
     s.off = Some(OffEvidence::Bmc {
         at: at(900),
         readings: mk_proof(),
+        taken: Some(mk_taken()),
     });
     node(&mut o).taint = Taint::Absent;
     o.power = mk_power(10, PowerState::Off);
