@@ -18,6 +18,8 @@ mod agents;
 mod checks;
 #[path = "input/remediations.rs"]
 mod remediations;
+#[path = "input/state.rs"]
+mod state;
 #[path = "input/world.rs"]
 mod world;
 
@@ -41,6 +43,7 @@ async fn bad_input_is_answered_clearly_and_holds_up_nobody_else() {
     let dir = tempfile::tempdir().unwrap();
     let racks = vec![
         RackSpec::new("good", 4, HostLink::Inventory),
+        RackSpec::new("cut", 3, HostLink::Inventory).in_pool("by-hand"),
         RackSpec::new("lost", 1, HostLink::Inventory).in_pool("lost"),
         RackSpec::new("rogue", 1, HostLink::Inventory),
     ];
@@ -93,6 +96,12 @@ async fn bad_input_is_answered_clearly_and_holds_up_nobody_else() {
     all.add("an_agent_of_another_rack_is_not_trusted", other_rack(w));
     all.add("a_broken_inventory_is_told_whole", broken_inventory(w));
     all.add("an_expired_certificate_of_a_controller_is_said", expired(w));
+    all.add(
+        "a_state_that_was_removed_is_written_again",
+        state::removed(w),
+    );
+    all.add("f9_a_taint_of_a_lost_state_is_nobody_elses", state::lost(w));
+    all.add("a_damaged_state_is_said_in_the_object", state::damaged(w));
     let outcome = all.run().await;
     let outcome = match outcome {
         Ok(()) => admin(w).await.and_then(|()| rights(w)),

@@ -45,7 +45,7 @@ impl Cx<'_> {
         if let Some(d) = self.persons_word(&s) {
             return d;
         }
-        let waits_for_word = self.person_confirms() && !s.person_heard;
+        let waits_for_word = self.word_waits(&s);
         let mut d = self.try_off(s);
         if let (Next::Wait(until), true, Some(at)) = (&d.next, waits_for_word, self.believed_at()) {
             d.next = Next::Wait((*until).min(at.max(after(self.now, WORD_POLL))));
@@ -109,11 +109,16 @@ impl Cx<'_> {
     }
 
     fn unconfirmed(&self, s: &State) -> Because {
-        let used = if s.person_heard && self.person_confirms() {
-            "; the confirmation on this object does not count: it was given before it was asked for, \
-             or has been used. Remove it, make sure again, then confirm again"
-        } else {
-            ""
+        let used = match (self.person_confirms(), s.person_heard) {
+            (true, true) => {
+                "; the confirmation on this object does not count: it was given before it was asked \
+                 for, or has been used. Remove it, make sure again, then confirm again"
+            }
+            (true, false) => {
+                "; the confirmation on this object is taken once the BMC was tried for as long as a \
+                 power-off may take"
+            }
+            (false, _) => "",
         };
         match (&s.step, &s.failure) {
             (_, Some(why)) => Because::FenceUnconfirmed(format!("{why}{used}")),
@@ -246,6 +251,10 @@ impl Cx<'_> {
         s.off = Some(OffEvidence::Person { at: self.now });
         s.lease_at_off = None;
         Some(self.to(s, Step::ConfirmingOff, Because::WaitingForQuietLease))
+    }
+
+    fn word_waits(&self, s: &State) -> bool {
+        self.person_confirms() && !s.person_heard
     }
 
     /// When the BMC has been silent for long enough to believe a person instead; `None`: it answers.

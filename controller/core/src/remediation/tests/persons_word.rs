@@ -66,6 +66,7 @@ fn f8_a_new_leader_tries_for_itself_before_it_believes_a_person() {
             let (because, until) = waits(&o, &s, 601);
             assert_eq!(because.label(), "FenceUnconfirmed");
             assert!(until <= 660, "{until}");
+            assert!(because.to_string().contains("is taken once"), "{because}");
         }
         o.silent_since = Some(at(601 - 180));
         assert_eq!(writes(&o, &s, 601).0.step, Step::ConfirmingOff);
