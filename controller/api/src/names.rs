@@ -279,6 +279,8 @@ pub mod conditions {
     pub const OVERLAPPING: &str = "Overlapping";
     /// On a MachineHealthCheck: a condition that it looks at is said to hold since a time that lies ahead.
     pub const CLOCK_SKEW: &str = "ClockSkew";
+    /// True: a live read of the fleet of a check fails, and nothing is remediated.
+    pub const STALE_VIEW: &str = "StaleView";
     /// On a Cluster API object: it is paused, and by what.
     pub const PAUSED: &str = "Paused";
     /// On a MachineHealthCheck, v1beta1 list: its template was found.

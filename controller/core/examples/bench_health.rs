@@ -77,6 +77,7 @@ fn machine(i: usize) -> Target {
             failure: None,
             health_condition: Some(true),
             owner_remediated: None,
+            awaits_owner: false,
         },
         node: node(i, "True", at(0)),
         request: RequestView::None,

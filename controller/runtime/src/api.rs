@@ -5,17 +5,10 @@
 use std::{future::Future, path::Path, time::Duration};
 
 use http::header::{HeaderValue, USER_AGENT};
-use hyper_timeout::TimeoutConnector;
-use hyper_util::{client::legacy, rt::TokioExecutor};
 use kube::{
     Client, Config,
-    client::ConfigExt,
     config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
-
-use tower::{BoxError, ServiceBuilder};
-
-use crate::gulps::Gulps;
 
 /// How long one call may take: less than a leader's renewal leaves.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -173,7 +166,7 @@ fn inferred(error: &InferConfigError) -> String {
     }
 }
 
-/// The library's own client, but for how connections are read, and without its retries.
+/// The library's client without its retries.
 fn tuned(mut config: Config) -> Result<Client, ClientError> {
     // kube's own retries would hold a lease renewal, or a taint, back for minutes.
     config.default_retry = false;
@@ -182,24 +175,7 @@ fn tuned(mut config: Config) -> Result<Client, ClientError> {
     let agent = concat!("rackhand-controller/", env!("CARGO_PKG_VERSION"));
     let agent = HeaderValue::from_static(agent);
     config.headers.push((USER_AGENT, agent));
-    // What a proxy needs, the library knows, or says that it is not built in.
-    if config.proxy_url.is_some() {
-        return Ok(Client::try_from(config)?);
-    }
-    let mut connector = legacy::connect::HttpConnector::new();
-    connector.enforce_http(false);
-    let connector = config.rustls_https_connector_with_connector(Gulps::of(connector))?;
-    let mut connector = TimeoutConnector::new(connector);
-    connector.set_connect_timeout(config.connect_timeout);
-    connector.set_read_timeout(config.read_timeout);
-    connector.set_write_timeout(config.write_timeout);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
-        .service(legacy::Client::builder(TokioExecutor::new()).build(connector));
-    Ok(Client::new(service, config.default_namespace))
+    Ok(Client::try_from(config)?)
 }
 
 /// The management cluster.

@@ -11,7 +11,7 @@ mod node;
 mod openshift;
 mod pack;
 mod trim;
-mod wire_time;
+mod versions;
 mod workloads;
 
 use std::{
@@ -25,7 +25,9 @@ use rackhand_api::views::{
     BareMetalHostView, ClusterView, MachineHealthCheckView, Metal3MachineView, ViewError,
 };
 
-use gone::Gone;
+use tokio::sync::Notify;
+
+pub(crate) use gone::Gone;
 pub(crate) use inbox::{Change, Inbox};
 pub(crate) use node::SeenNode;
 use pack::{Frames, Packed};
@@ -65,6 +67,8 @@ struct Workload {
     /// Major and minor, as its API server says them.
     version: Option<(String, String)>,
     nodes: BTreeMap<String, Slot>,
+    /// Names under which a live read found no Node, and the watch has shown none since.
+    absent: BTreeSet<String>,
 }
 
 /// A packed object, and the version of its stored state, which is not worth a change.
@@ -100,9 +104,14 @@ struct Link {
 }
 
 /// The index.
+///
+/// A change is announced under the lock that makes it, so that whoever has seen the index reach a
+/// state finds every change that led there in the inboxes.
 pub(crate) struct Index {
     inner: RwLock<Inner>,
     inboxes: Vec<Arc<Inbox>>,
+    /// Wakes those who wait until the index has reached a state.
+    moved: Notify,
 }
 
 /// The API server numbers the versions of an object in order.
@@ -144,6 +153,7 @@ impl Index {
         Self {
             inner: RwLock::default(),
             inboxes,
+            moved: Notify::new(),
         }
     }
 
@@ -207,6 +217,7 @@ impl Index {
         if taken {
             self.announce(&Change::Object(kind, key));
         }
+        self.moved.notify_waiters();
     }
 
     /// A watch tells that it was deleted.
@@ -218,47 +229,52 @@ impl Index {
     }
 
     pub(crate) fn delete(&self, kind: Kind, key: &Key) {
-        {
-            let mut inner = self.inner.write();
-            match kind {
-                Kind::Cluster => drop(inner.clusters.remove(key)),
-                Kind::Machine => {
-                    inner.unlink(key);
-                    inner.machines.remove(key);
-                }
-                Kind::MachineHealthCheck => drop(inner.checks.remove(key)),
-                Kind::Metal3Machine => drop(inner.metal3_machines.remove(key)),
-                Kind::BareMetalHost => drop(inner.hosts.remove(key)),
-                Kind::Metal3Remediation | Kind::PowerRemediation => {
-                    drop(inner.requests.remove(&RequestId::new(kind, key.clone())));
-                }
-                Kind::RackAgent => drop(inner.rack_agents.remove(key)),
-                Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.remove(kind, key),
+        let mut inner = self.inner.write();
+        match kind {
+            Kind::Cluster => drop(inner.clusters.remove(key)),
+            Kind::Machine => {
+                inner.unlink(key);
+                inner.machines.remove(key);
             }
+            Kind::MachineHealthCheck => drop(inner.checks.remove(key)),
+            Kind::Metal3Machine => drop(inner.metal3_machines.remove(key)),
+            Kind::BareMetalHost => drop(inner.hosts.remove(key)),
+            Kind::Metal3Remediation | Kind::PowerRemediation => {
+                drop(inner.requests.remove(&RequestId::new(kind, key.clone())));
+            }
+            Kind::RackAgent => drop(inner.rack_agents.remove(key)),
+            Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.remove(kind, key),
+        }
+        if matches!(kind, Kind::Machine | Kind::OpenShiftMachine) {
+            inner.prune_absent();
         }
         self.announce(&Change::Object(kind, key.clone()));
+        self.moved.notify_waiters();
     }
 
     /// Drops what a fresh list does not name.
     pub(crate) fn retain(&self, kind: Kind, listed: &BTreeSet<Key>) {
-        let known: Vec<Key> = {
-            let inner = self.inner.read();
-            match kind {
-                Kind::Cluster => inner.clusters.keys().cloned().collect(),
-                Kind::Machine => inner.machines.keys().cloned().collect(),
-                Kind::MachineHealthCheck => inner.checks.keys().cloned().collect(),
-                Kind::Metal3Machine => inner.metal3_machines.keys().cloned().collect(),
-                Kind::BareMetalHost => inner.hosts.keys().cloned().collect(),
-                Kind::Metal3Remediation | Kind::PowerRemediation => {
-                    let requests = inner.requests.keys().filter(|id| id.kind == kind);
-                    requests.map(|id| id.key.clone()).collect()
-                }
-                Kind::RackAgent => inner.rack_agents.keys().cloned().collect(),
-                Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.keys(kind),
-            }
-        };
+        let known = self.keys(kind);
         for key in known.iter().filter(|k| !listed.contains(k)) {
             self.delete(kind, key);
+        }
+    }
+
+    /// The names of all objects of a kind.
+    pub(crate) fn keys(&self, kind: Kind) -> Vec<Key> {
+        let inner = self.inner.read();
+        match kind {
+            Kind::Cluster => inner.clusters.keys().cloned().collect(),
+            Kind::Machine => inner.machines.keys().cloned().collect(),
+            Kind::MachineHealthCheck => inner.checks.keys().cloned().collect(),
+            Kind::Metal3Machine => inner.metal3_machines.keys().cloned().collect(),
+            Kind::BareMetalHost => inner.hosts.keys().cloned().collect(),
+            Kind::Metal3Remediation | Kind::PowerRemediation => {
+                let requests = inner.requests.keys().filter(|id| id.kind == kind);
+                requests.map(|id| id.key.clone()).collect()
+            }
+            Kind::RackAgent => inner.rack_agents.keys().cloned().collect(),
+            Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.keys(kind),
         }
     }
 

@@ -19,7 +19,6 @@ mod events;
 mod explain;
 #[cfg(test)]
 mod fake_api;
-mod gulps;
 mod health;
 mod https;
 mod index;
@@ -31,6 +30,7 @@ mod remediation;
 mod run;
 mod secure_metrics;
 mod steady;
+mod sync;
 mod watch;
 mod webhook;
 mod writer;

@@ -2,8 +2,6 @@
 //!
 //! Owns the discovery of the version in which a kind is served here.
 
-mod slim;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -20,8 +18,6 @@ use kube::{
 use parking_lot::RwLock;
 use rackhand_api::names::{GROUP, groups, kinds};
 use tokio::sync::Semaphore;
-
-pub(crate) use slim::Slim;
 
 use crate::api::{ApiError, words};
 

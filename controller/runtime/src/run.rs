@@ -16,7 +16,7 @@ use crate::{
     admin,
     agents::{AgentStatus, Agents},
     api::{call, management_client},
-    cluster::Workloads,
+    cluster::{Workloads, absence},
     config::Config,
     events::Events,
     health,
@@ -26,6 +26,7 @@ use crate::{
     nodes,
     object::{Kind, Served},
     remediation, secure_metrics,
+    sync::Syncs,
     watch::watch_kind,
     webhook,
     writer::{Lane, Writer},
@@ -73,12 +74,14 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     let (changes_health, changes_remediation) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
     let (changes_clusters, changes_agents) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
     let changes_openshift = Arc::new(Inbox::only(health::openshift::concerns));
+    let changes_absence = Arc::new(Inbox::only(absence::concerns));
     let index = Arc::new(Index::new(vec![
         changes_openshift.clone(),
         changes_health.clone(),
         changes_remediation.clone(),
         changes_clusters.clone(),
         changes_agents.clone(),
+        changes_absence.clone(),
     ]));
     let served = Arc::new(Served::default());
 
@@ -163,6 +166,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
             changes_openshift,
             changes_remediation,
             changes_agents,
+            changes_absence,
         ],
         stop: stop.clone(),
     })
@@ -188,7 +192,7 @@ struct Parts {
     workloads: Arc<Workloads>,
     synced: Vec<(Kind, watch::Receiver<bool>)>,
     ready: watch::Sender<bool>,
-    inboxes: [Arc<Inbox>; 4],
+    inboxes: [Arc<Inbox>; 5],
     stop: CancellationToken,
 }
 
@@ -271,8 +275,17 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         changes_openshift,
         changes_remediation,
         changes_agents,
+        changes_absence,
     ] = parts.inboxes.clone();
     let mut actors = JoinSet::new();
+    {
+        let (workloads, index) = (parts.workloads.clone(), index.clone());
+        let cancel = cancel.clone();
+        actors.spawn(async move {
+            absence::run(workloads, index, changes_absence, cancel).await;
+            "live reads of Nodes"
+        });
+    }
     let (writer, writing) = Writer::new(leader, metrics.clone(), Lane::Remediation);
     // These three end when nobody is left who could ask them for anything.
     actors.spawn(async move {
@@ -349,6 +362,17 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         nodes::run(of_nodes, cancelled).await;
         "health checks of Nodes"
     });
+    let (syncs, reading) = Syncs::new(
+        client.clone(),
+        served.clone(),
+        parts.workloads.clone(),
+        index.clone(),
+        cancel.clone(),
+    );
+    actors.spawn(async move {
+        reading.await;
+        "live reads of fleets"
+    });
     let checks = |mine| {
         Arc::new(health::Context {
             client: client.clone(),
@@ -358,6 +382,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
             events: events.clone(),
             metrics: metrics.clone(),
             mine,
+            syncs: syncs.clone(),
         })
     };
     let (of_cluster_api, cancelled) = (checks(mine), cancel.clone());

@@ -8,6 +8,7 @@ use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 use futures::{Stream, StreamExt, pin_mut};
 use kube::{
     Api, Client, Resource,
+    api::DynamicObject,
     runtime::{
         WatchStreamExt,
         utils::Backoff,
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api::words,
     index::Index,
-    object::{Key, Kind, Served, Slim},
+    object::{Key, Kind, Served},
 };
 
 /// How long to wait before a kind that is not served is looked for again.
@@ -110,7 +111,7 @@ pub(crate) async fn watch_kind(
             .as_deref()
             .filter(|_| kind.namespaced())
             .unwrap_or_default();
-        let objects: Api<Slim> = match namespace {
+        let objects: Api<DynamicObject> = match namespace {
             "" => Api::all_with(client.clone(), &resource),
             namespace => Api::namespaced_with(client.clone(), namespace, &resource),
         };
@@ -124,7 +125,7 @@ pub(crate) async fn watch_kind(
             };
             match event {
                 Some(Ok(Event::Init)) => listed.clear(),
-                Some(Ok(Event::InitApply(Slim(object)))) => {
+                Some(Ok(Event::InitApply(object))) => {
                     listed.insert(Key::of(&object));
                     index.apply(kind, object);
                 }
@@ -132,8 +133,8 @@ pub(crate) async fn watch_kind(
                     index.retain(kind, &listed);
                     synced.send_replace(true);
                 }
-                Some(Ok(Event::Apply(Slim(object)))) => index.apply(kind, object),
-                Some(Ok(Event::Delete(Slim(object)))) => index.deleted(kind, &object),
+                Some(Ok(Event::Apply(object))) => index.apply(kind, object),
+                Some(Ok(Event::Delete(object))) => index.deleted(kind, &object),
                 Some(Err(error)) => {
                     tracing::warn!(kind = kind.kind(), %error, "watch interrupted; it is taken up again");
                 }

@@ -57,6 +57,9 @@ pub struct MachineFacts {
     pub health_condition: Option<bool>,
     /// The status of its `OwnerRemediated` as it stands.
     pub owner_remediated: Option<bool>,
+    /// Its `OwnerRemediated` is as a health check sets it: False, `WaitingForRemediation`. Its owner has
+    /// not answered yet.
+    pub awaits_owner: bool,
 }
 
 /// One Node of a workload cluster.
@@ -73,8 +76,14 @@ pub struct NodeFacts {
 pub enum NodeView {
     /// The Machine has no nodeRef yet.
     NotJoined,
-    /// The Machine has a nodeRef, and the workload cluster says that there is no such Node.
+    /// The Machine has a nodeRef, and a live read of the workload cluster found no such Node (F12).
     Missing {
+        /// The name in the nodeRef.
+        name: String,
+    },
+    /// The Machine has a nodeRef, and the watch shows no such Node. No live read of the workload
+    /// cluster has confirmed yet that the Node is gone (F12).
+    Unconfirmed {
         /// The name in the nodeRef.
         name: String,
     },

@@ -128,6 +128,16 @@ impl Gate {
     }
 }
 
+// === impl Check ===
+
+impl Check {
+    /// Whether the limit forbids remediation once all of `expected` members fail. Where it does not, a
+    /// burst need not be waited for (F13).
+    pub fn can_close(&self, expected: u32) -> bool {
+        expected > 0 && self.limit.allowance(expected, expected).is_none()
+    }
+}
+
 fn allowance(check: &Check, tally: &Tally) -> Option<u32> {
     match tally.expected {
         0 => Some(0),

@@ -242,6 +242,7 @@ fn asked(
         failure: machine.failed.clone(),
         health_condition: None,
         owner_remediated: None,
+        awaits_owner: false,
     };
     (rules, cluster, facts)
 }

@@ -46,6 +46,11 @@ pub enum Action {
         /// Its name.
         machine: String,
     },
+    /// Take `OwnerRemediated=False/WaitingForRemediation` back: the Machine is healthy again.
+    UnmarkOwnerRemediated {
+        /// Its name.
+        machine: String,
+    },
     /// A request of that name belongs to another Machine: say so on this one.
     ReportForeignRequest {
         /// Its name.
@@ -151,6 +156,10 @@ pub fn action(check: &Check, target: &Target, verdict: &Verdict, open: bool) -> 
         (Verdict::Healthy, RequestView::Open) if check.external => {
             Some(Action::DeleteRequest { machine })
         }
+        // What a check has set it takes back; what the owner has answered is the owner's.
+        (Verdict::Healthy, _) if !check.external && facts.awaits_owner && !facts.deleting => {
+            Some(Action::UnmarkOwnerRemediated { machine })
+        }
         (Verdict::Unhealthy { .. }, _) if !open || facts.deleting => None,
         (Verdict::Unhealthy { .. }, request) if check.external => match request {
             RequestView::None => Some(Action::CreateRequest {
@@ -174,12 +183,24 @@ pub fn action(check: &Check, target: &Target, verdict: &Verdict, open: bool) -> 
 // === impl Action ===
 
 impl Action {
+    /// Whether it hands an unhealthy machine over to remediation. Such an action waits until the view of
+    /// the fleet is whole (F13).
+    pub fn hands_over(&self) -> bool {
+        match self {
+            Self::CreateRequest { .. } | Self::MarkOwnerRemediated { .. } => true,
+            Self::DeleteRequest { .. }
+            | Self::UnmarkOwnerRemediated { .. }
+            | Self::ReportForeignRequest { .. } => false,
+        }
+    }
+
     /// The Machine that it is about.
     pub fn machine(&self) -> &str {
         match self {
             Self::CreateRequest { machine, .. }
             | Self::DeleteRequest { machine }
             | Self::MarkOwnerRemediated { machine }
+            | Self::UnmarkOwnerRemediated { machine }
             | Self::ReportForeignRequest { machine, .. } => machine,
         }
     }
@@ -190,6 +211,7 @@ impl Action {
             Self::CreateRequest { .. } => "create_request",
             Self::DeleteRequest { .. } => "delete_request",
             Self::MarkOwnerRemediated { .. } => "mark_owner_remediated",
+            Self::UnmarkOwnerRemediated { .. } => "unmark_owner_remediated",
             Self::ReportForeignRequest { .. } => "report_foreign_request",
         }
     }

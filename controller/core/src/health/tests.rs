@@ -88,6 +88,7 @@ fn mk_machine(name: &str) -> MachineFacts {
         failure: None,
         health_condition: Some(true),
         owner_remediated: None,
+        awaits_owner: false,
     }
 }
 

@@ -70,6 +70,11 @@ pub enum UnknownReason {
         /// Why.
         why: String,
     },
+    /// The watch does not show the Node, and no live read has confirmed that it is gone (F12).
+    NodeUnconfirmed {
+        /// The name in the nodeRef.
+        name: String,
+    },
     /// The Cluster's infrastructure is not ready.
     InfrastructureNotReady,
     /// The control plane is not initialized and this is a worker.
@@ -191,6 +196,9 @@ pub fn judge(
                 .failed
                 .push(Cause::NodeDeleted { name: name.clone() });
             Verdict::Unknown(UnknownReason::NoNode)
+        }
+        NodeView::Unconfirmed { name } => {
+            Verdict::Unknown(UnknownReason::NodeUnconfirmed { name: name.clone() })
         }
         NodeView::Unreachable { why, joined } if !may_be_starting(cluster, *joined) => {
             Verdict::Unknown(UnknownReason::WorkloadUnreachable { why: why.clone() })

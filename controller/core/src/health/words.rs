@@ -125,6 +125,10 @@ impl fmt::Display for UnknownReason {
             Self::WorkloadUnreachable { why } => {
                 write!(f, "the workload cluster cannot be asked: {why}")
             }
+            Self::NodeUnconfirmed { name } => write!(
+                f,
+                "the watch does not show Node {name}, and a live read has not confirmed that it is gone"
+            ),
             Self::InfrastructureNotReady => {
                 f.write_str("the infrastructure of the Cluster is not ready")
             }

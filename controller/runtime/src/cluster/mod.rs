@@ -3,6 +3,7 @@
 //! Owns one task per Cluster. Must never let a dead one cost the others anything, or call a Node
 //! unhealthy because its API server is silent.
 
+pub(crate) mod absence;
 mod facts;
 mod pods;
 mod reach;
@@ -54,6 +55,13 @@ impl Workloads {
     /// The client of a cluster that is connected.
     pub(crate) fn client(&self, cluster: &Key) -> Option<Client> {
         Some(self.reach(cluster)?.client.clone())
+    }
+
+    /// A cluster that is connected.
+    #[cfg(test)]
+    pub(crate) fn connect(&self, cluster: &Key, client: Client) {
+        let reach = Arc::new(Reach::new(client));
+        self.clusters.write().insert(cluster.clone(), reach);
     }
 
     /// Keeps a task per Cluster of the index until `cancel`.
@@ -169,7 +177,7 @@ impl Workloads {
                         index.set_connection(key, Connection::Up);
                     }
                     Some(Ok(Event::Apply(node))) => index.apply_seen_node(key, node),
-                    Some(Ok(Event::Delete(node))) => index.delete_node(key, &node.name_any()),
+                    Some(Ok(Event::Delete(node))) => index.deleted_node(key, &node),
                     Some(Err(error)) => {
                         last_error = error.to_string();
                         // Before the first list nobody knows the Nodes: most often a right is missing.

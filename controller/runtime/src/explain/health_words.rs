@@ -111,6 +111,9 @@ pub(super) fn action(action: &Action, view: &MachineHealthCheckView) -> String {
         Action::MarkOwnerRemediated { machine } => {
             format!("sets OwnerRemediated=False on Machine {machine}: its owner shall replace it")
         }
+        Action::UnmarkOwnerRemediated { machine } => {
+            format!("takes OwnerRemediated off Machine {machine}: the machine is healthy again")
+        }
         Action::ReportForeignRequest { machine, owner } => {
             format!("says on Machine {machine} that {kind} {machine} belongs to {owner}")
         }

@@ -38,6 +38,8 @@ pub(super) enum Acted {
     Withdrawn,
     /// The owner shall remediate.
     ForOwner,
+    /// The owner need not remediate any more.
+    TakenBack,
 }
 
 /// The kind of requests that are carried out here, and so are watched.

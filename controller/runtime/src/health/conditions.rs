@@ -10,15 +10,13 @@ use rackhand_api::names::conditions::{
 use rackhand_core::health::HealthConditionWrite;
 use serde_json::Value;
 
-use super::{Context, actions::Acted};
+use super::{Context, actions::Acted, facts::WAITING_FOR_REMEDIATION as WAITING};
 use crate::{
     api::ApiError,
     object::{Key, Kind, api},
     remediation::{NewCondition, both_lists},
     writer::Lane,
 };
-
-const WAITING: &str = "WaitingForRemediation";
 
 /// What a Machine shall show.
 pub(super) struct Shown {
@@ -96,6 +94,7 @@ pub(super) async fn machine_conditions(
                 });
             }
         }
+        Some(Acted::TakenBack) => gone.push(OWNER_REMEDIATED),
         Some(Acted::Withdrawn) | None => {}
     }
     // A recovered Machine waits for nobody any more.
@@ -111,7 +110,7 @@ pub(super) async fn machine_conditions(
         .is_none_or(|c| !c.is_false());
     // What its owner acts upon is not only said.
     let lane = match acted {
-        Some(Acted::ForOwner) => Lane::Requests,
+        Some(Acted::ForOwner | Acted::TakenBack) => Lane::Requests,
         _ => Lane::Words,
     };
     let object = patch_status(context, lane, Kind::Machine, key, body).await?;

@@ -5,6 +5,7 @@
 //! closed meanwhile stays closed (F10).
 
 mod carry;
+mod handover;
 mod share;
 mod touch;
 mod withdraw;
@@ -17,7 +18,7 @@ use std::{
 
 use jiff::Timestamp;
 use rackhand_api::names::conditions::EXTERNALLY_REMEDIATED;
-use rackhand_core::health::Verdict;
+use rackhand_core::health::{Action, Verdict};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -61,6 +62,14 @@ pub(super) struct Driver {
     parked: BTreeSet<Item>,
     /// What came of an action, until the Machine shows it.
     acted: BTreeMap<Item, Acted>,
+    /// Checks with machines that wait to be handed over (F13).
+    settling: BTreeSet<Key>,
+    /// When one of them is due.
+    settled_at: Option<Instant>,
+    /// The number of the last live read.
+    reads: u64,
+    /// From when the time of handing over is counted.
+    started: Instant,
     /// Machines that several checks select.
     shared: Shared,
     others: Arc<Others>,
@@ -96,6 +105,10 @@ impl Driver {
             unmade: BTreeMap::new(),
             parked: BTreeSet::new(),
             acted: BTreeMap::new(),
+            settling: BTreeSet::new(),
+            settled_at: None,
+            reads: 0,
+            started: Instant::now(),
             shared: Shared::default(),
             others: Arc::default(),
             waiting: BTreeMap::new(),
@@ -118,6 +131,7 @@ impl Driver {
         self.examine_requests(|_| true);
         loop {
             self.dispatch();
+            self.begin_reads();
             let next = self.next();
             tokio::select! {
                 () = cancel.cancelled() => break,
@@ -131,6 +145,10 @@ impl Driver {
                 Some(done) = self.tasks.join_next_with_id() => match done {
                     Ok((id, done)) => {
                         self.under_way.remove(&id);
+                        if matches!(done, Done::Synced(..)) {
+                            // What the index has reached is taken in before anybody acts on it.
+                            self.touch(inbox.drain());
+                        }
                         self.finish(done);
                     }
                     Err(error) => {
@@ -163,6 +181,7 @@ impl Driver {
             self.looks.first().map(|(at, _)| *at),
             self.withdraw_again.first().map(|(at, _)| *at),
             self.queue.next_retry(),
+            self.settled_at,
         ]
         .into_iter()
         .flatten()
@@ -256,13 +275,17 @@ impl Driver {
 
     /// Puts a machine into the queue if there may be something to do for it.
     fn reconsider(&mut self, item: &Item) {
-        let Some(watched) = self.checks.get(&item.check) else {
+        let Some(watched) = self.checks.get_mut(&item.check) else {
             return;
         };
         let Some(wanted) = watched.fleet.wanted(&item.machine) else {
+            watched.handover.withdraw(&item.machine);
             return;
         };
         let acts = wanted.action.is_some() && !self.held.contains(item);
+        if !wanted.action.as_ref().is_some_and(Action::hands_over) {
+            watched.handover.withdraw(&item.machine);
+        }
         // A recovered Machine waits for nobody any more.
         let waits = || {
             *wanted.verdict == Verdict::Healthy

@@ -24,6 +24,9 @@ use crate::{
     object::Key,
 };
 
+/// The reason with which a Machine waits for whoever remediates it.
+pub(super) const WAITING_FOR_REMEDIATION: &str = "WaitingForRemediation";
+
 /// Cluster API's and OpenShift's default, where a check does not say how long a Machine may be without a Node.
 pub(super) const DEFAULT_STARTUP_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -117,10 +120,14 @@ pub(super) fn machine(view: &MachineView) -> MachineFacts {
         failure: (!failure.is_empty()).then(|| failure.join(": ")),
         health_condition: status(HEALTH_CHECK_SUCCEEDED),
         owner_remediated: status(OWNER_REMEDIATED),
+        awaits_owner: view
+            .condition(OWNER_REMEDIATED)
+            .is_some_and(|c| c.is_false() && c.reason.as_deref() == Some(WAITING_FOR_REMEDIATION)),
     }
 }
 
-/// What is known of a Machine's Node, whether or not its cluster can be asked now.
+/// What is known of a Machine's Node, whether or not its cluster can be asked now. A Node that the
+/// watch does not show is missing only after a live read said so (F12).
 pub(super) fn node(index: &Index, cluster: &Key, name: Option<&str>) -> NodeView {
     let Some(name) = name else {
         return NodeView::NotJoined;
@@ -138,7 +145,10 @@ pub(super) fn node(index: &Index, cluster: &Key, name: Option<&str>) -> NodeView
                 })
                 .collect(),
         }),
-        None => NodeView::Missing {
+        None if index.is_absent(cluster, name) => NodeView::Missing {
+            name: name.to_owned(),
+        },
+        None => NodeView::Unconfirmed {
             name: name.to_owned(),
         },
     }

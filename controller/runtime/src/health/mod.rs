@@ -47,6 +47,7 @@ use crate::{
     index::{Inbox, Index},
     metrics::Metrics,
     object::Served,
+    sync::Syncs,
     writer::Writer,
 };
 
@@ -59,6 +60,7 @@ pub(crate) struct Context {
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) mine: Arc<Mine>,
+    pub(crate) syncs: Syncs,
 }
 
 /// Evaluates every check until `cancel`. What was known before is read anew from the index.

@@ -18,12 +18,15 @@ use kube::{
 };
 use parking_lot::RwLock;
 use rackhand_api::{names::MADE_BY_ANNOTATION, views::TemplateRef};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, withdrawal::Made};
 use crate::{
+    api::ApiError,
+    index::Gone,
     object::Key,
+    sync::{SyncError, View, live_listing, object_name, reach},
     watch::{events, pause},
 };
 
@@ -49,6 +52,8 @@ pub(super) struct Seen {
     pub(super) deleting: bool,
     /// Which check made it, as its annotation says.
     pub(super) made_by: Option<String>,
+    /// The number of its resourceVersion.
+    pub(super) version: Option<u64>,
 }
 
 /// What has changed.
@@ -64,12 +69,20 @@ pub(super) enum News {
 struct Known {
     synced: bool,
     requests: BTreeMap<Key, Seen>,
+    deleted: Gone,
 }
 
 /// What is known of such requests.
 #[derive(Default)]
 pub(super) struct Others {
     known: RwLock<BTreeMap<OtherKind, Known>>,
+    moved: Notify,
+}
+
+/// What is known of one kind, to be compared with a live read.
+struct KindView<'a> {
+    others: &'a Others,
+    kind: &'a OtherKind,
 }
 
 // === impl OtherKind ===
@@ -122,9 +135,34 @@ impl Others {
         let mut known = self.known.write();
         let requests = &mut known.entry(kind.clone()).or_default().requests;
         match seen {
-            Some(seen) => requests.insert(key, seen.clone()) != Some(seen),
+            Some(seen) => {
+                let version = seen.version;
+                let new = seen.clone();
+                let old = requests.insert(key, seen);
+                old.map(|old| Seen { version, ..old }) != Some(new)
+            }
             None => requests.remove(&key).is_some(),
         }
+    }
+
+    /// Waits until what is known of a kind has reached the state of the API server (F13).
+    pub(super) async fn reach(&self, context: &Context, kind: &OtherKind) -> Result<(), SyncError> {
+        let not_read = |error: ApiError| SyncError::Read(error.to_string());
+        let served = &context.served;
+        let found = served.resource_of(&context.client, &kind.api_version, &kind.kind);
+        // What is not served has no objects.
+        let Some(resource) = found.await.map_err(not_read)? else {
+            return Ok(());
+        };
+        let listing = live_listing(&context.client, &resource, &kind.namespace).await;
+        let what = format!("{}s in {}", kind.kind, kind.namespace);
+        let others = self;
+        reach(
+            &what,
+            listing.map_err(not_read)?,
+            &KindView { others, kind },
+        )
+        .await
     }
 
     fn sync(&self, kind: &OtherKind, listed: &BTreeSet<Key>) {
@@ -186,9 +224,13 @@ impl Others {
         let mut listed = BTreeSet::new();
         let tell = |object: &Meta, gone: bool| {
             let (key, seen) = seen(object);
+            if gone && let Some(known) = self.known.write().get_mut(kind) {
+                known.deleted.put(&seen.uid);
+            }
             if self.put(kind, key.clone(), (!gone).then_some(seen)) {
                 news.send(News::Changed(kind.clone(), key)).ok();
             }
+            self.moved.notify_waiters();
         };
         while let Some(event) = stream.next().await {
             match event {
@@ -200,6 +242,7 @@ impl Others {
                 Ok(Event::InitDone) => {
                     self.sync(kind, &listed);
                     news.send(News::Synced(kind.clone())).ok();
+                    self.moved.notify_waiters();
                 }
                 Ok(Event::Apply(object)) => tell(&object, false),
                 Ok(Event::Delete(object)) => tell(&object, true),
@@ -228,8 +271,35 @@ fn seen(object: &Meta) -> (Key, Seen) {
             .annotations
             .as_ref()
             .and_then(|a| a.get(MADE_BY_ANNOTATION).cloned()),
+        version: meta.resource_version.as_ref().and_then(|v| v.parse().ok()),
     };
     (key, seen)
+}
+
+// === impl KindView ===
+
+impl View for KindView<'_> {
+    fn names(&self) -> Vec<String> {
+        let known = self.others.known.read();
+        let requests = known.get(self.kind).map(|known| known.requests.keys());
+        let keys = requests.into_iter().flatten();
+        keys.map(|key| object_name(&key.namespace, &key.name))
+            .collect()
+    }
+
+    fn version(&self, name: &str) -> Option<u64> {
+        self.others.get(self.kind, &Key::parse(name))?.version
+    }
+
+    fn is_deleted(&self, uid: &str) -> bool {
+        let known = self.others.known.read();
+        let of_kind = known.get(self.kind);
+        of_kind.is_some_and(|known| known.deleted.holds(Some(uid)))
+    }
+
+    fn moved(&self) -> &Notify {
+        &self.others.moved
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use rackhand_api::{
         CAPI_PAUSED_ANNOTATION, PAUSED_ANNOTATION,
         conditions::{
             CLOCK_SKEW, EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
-            EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE, OVERLAPPING, PAUSED,
+            EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE, OVERLAPPING, PAUSED, STALE_VIEW,
         },
     },
     views::{ClusterView, Meta},
@@ -28,6 +28,14 @@ const OTHER_ACTS: &str = "OtherCheckActs";
 /// ahead.
 const IN_FUTURE: &str = "ConditionInFuture";
 
+/// Reason and Event of a check whose fleet cannot be read live.
+const NOT_READ: &str = "LiveReadFailed";
+
+/// The message of the condition `StaleView`.
+pub(super) fn stale_view(why: &str) -> String {
+    format!("Unhealthy machines are not remediated until a live read of the fleet succeeds: {why}")
+}
+
 /// What a check says as long as it holds, and takes back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Asides {
@@ -35,6 +43,8 @@ pub(super) struct Asides {
     pub(super) shared: Option<String>,
     /// Which times lie ahead.
     pub(super) ahead: Option<String>,
+    /// Why machines that are due are not remediated: the view of the fleet is not whole (F13).
+    pub(super) stale: Option<String>,
 }
 
 // === impl Asides ===
@@ -58,6 +68,7 @@ impl Asides {
         let all = [
             (OVERLAPPING, OTHER_ACTS, &self.shared),
             (CLOCK_SKEW, IN_FUTURE, &self.ahead),
+            (STALE_VIEW, NOT_READ, &self.stale),
         ];
         all.into_iter().map(|(type_, reason, words)| {
             let said = words.as_deref().map(|message| NewCondition {
@@ -190,11 +201,12 @@ mod tests {
 
     #[test]
     fn what_a_check_says_aside_is_taken_back_when_it_holds_no_more() {
-        let asides = |shared: Option<&str>, ahead: Option<&str>| Asides {
+        let asides = |shared: Option<&str>, ahead: Option<&str>, stale: Option<&str>| Asides {
             shared: shared.map(str::to_owned),
             ahead: ahead.map(str::to_owned),
+            stale: stale.map(str::to_owned),
         };
-        let both = asides(Some("who"), Some("when"));
+        let both = asides(Some("who"), Some("when"), Some("why"));
         let said = both.said();
         let said: Vec<_> = said
             .iter()
@@ -205,12 +217,13 @@ mod tests {
             [
                 ("Overlapping", "True", "OtherCheckActs", "who"),
                 ("ClockSkew", "True", "ConditionInFuture", "when"),
+                ("StaleView", "True", "LiveReadFailed", "why"),
             ]
         );
         assert!(both.gone(|_| true).is_empty());
-        let one = asides(Some("who"), None);
+        let one = asides(Some("who"), None, None);
         assert_eq!(one.said().len(), 1);
-        assert_eq!(one.gone(|_| true), ["ClockSkew"]);
+        assert_eq!(one.gone(|_| true), ["ClockSkew", "StaleView"]);
         assert!(Asides::default().gone(|_| false).is_empty());
     }
 

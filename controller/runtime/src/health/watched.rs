@@ -10,7 +10,10 @@ use rackhand_api::{
     names::{CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION},
     views::{MachineHealthCheckView, MachineView, Meta},
 };
-use rackhand_core::health::{Check, ClusterFacts, Fleet, RequestView, Target, clock_skew};
+use rackhand_core::{
+    handover::Handover,
+    health::{Check, ClusterFacts, Fleet, RequestView, Target, clock_skew},
+};
 
 use super::{
     Context, facts, others::Others, recipe::Shelf, shown::Asides, source::Source, status::Summary,
@@ -55,6 +58,10 @@ pub(super) struct Watched {
     /// The deadline that stands in the queue.
     pub(super) armed: Option<Timestamp>,
     pub(super) pace: Pace,
+    /// The machines that wait to be handed over.
+    pub(super) handover: Handover,
+    /// The number of the live read that they wait for.
+    pub(super) read: u64,
     /// The names of its targets may read otherwise than before.
     pub(super) names: bool,
 }
@@ -174,6 +181,8 @@ impl Watched {
                 not_before: Instant::now(),
                 failures: 0,
             },
+            handover: Handover::default(),
+            read: 0,
             names: true,
         }
     }
@@ -192,6 +201,7 @@ impl Watched {
             failed: None,
             asides: Asides {
                 shared: None,
+                stale: None,
                 ahead: clock_skew(self.fleet.ahead()),
             },
         }

@@ -10,13 +10,13 @@ const REMEMBERED: usize = 1024;
 
 /// The last objects that were deleted.
 #[derive(Default)]
-pub(super) struct Gone {
+pub(crate) struct Gone {
     uids: BTreeSet<String>,
     order: VecDeque<String>,
 }
 
 impl Gone {
-    pub(super) fn put(&mut self, uid: &str) {
+    pub(crate) fn put(&mut self, uid: &str) {
         if !self.uids.insert(uid.to_owned()) {
             return;
         }
@@ -29,7 +29,7 @@ impl Gone {
     }
 
     /// Whether this object was deleted.
-    pub(super) fn holds(&self, uid: Option<&str>) -> bool {
+    pub(crate) fn holds(&self, uid: Option<&str>) -> bool {
         uid.is_some_and(|uid| self.uids.contains(uid))
     }
 }

@@ -75,6 +75,11 @@ impl Inbox {
         }
     }
 
+    /// What waits now, if anything does.
+    pub(crate) fn drain(&self) -> BTreeSet<Change> {
+        self.take_now().changes
+    }
+
     fn take_now(&self) -> Waiting {
         std::mem::take(&mut *self.waiting.lock())
     }

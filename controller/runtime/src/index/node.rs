@@ -22,8 +22,6 @@ use serde::{
     de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
 
-use super::wire_time::WireTime;
-
 /// Labels that tell the control plane, OpenShift and a BareMetalHost; the first is a prefix.
 const LABELS: [&str; 3] = [
     "node-role.kubernetes.io/",
@@ -70,7 +68,7 @@ struct Status {
 #[serde(rename_all = "camelCase")]
 struct Condition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    last_transition_time: Option<WireTime>,
+    last_transition_time: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(default)]
@@ -264,7 +262,7 @@ impl From<Node> for SeenNode {
                         type_: c.type_,
                         status: c.status,
                         reason: c.reason,
-                        last_transition_time: c.last_transition_time.map(WireTime::from),
+                        last_transition_time: c.last_transition_time,
                     };
                     list.into_iter().map(seen).collect()
                 }),
@@ -295,7 +293,7 @@ impl SeenNode {
     pub(crate) fn into_conditions(self) -> impl Iterator<Item = NodeCondition> {
         let list = self.status.conditions.unwrap_or_default();
         list.into_iter().map(|c| {
-            let since = c.last_transition_time.and_then(|t| t.timestamp());
+            let since = c.last_transition_time.map(|t| t.0);
             (c.type_, c.status, c.reason, since)
         })
     }

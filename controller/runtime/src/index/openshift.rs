@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use kube::api::DynamicObject;
 use rackhand_api::views::{MachineView, OpenShiftHealthCheckView};
 
-use super::{Change, Entry, Index, put};
+use super::{Change, Entry, Index, put, versions::object_version};
 use crate::object::{Key, Kind};
 
 /// What is known of OpenShift's kinds.
@@ -36,6 +36,21 @@ impl Kept {
         } else {
             self.machines.remove(key);
         }
+    }
+
+    pub(super) fn version(&self, kind: Kind, key: &Key) -> Option<String> {
+        let object = if kind == Kind::OpenShiftCheck {
+            self.checks.get(key).map(|entry| &entry.object)
+        } else {
+            self.machines.get(key).map(|entry| &entry.object)
+        };
+        object_version(object?)
+    }
+
+    /// The Nodes that Machines name.
+    pub(super) fn node_names(&self) -> impl Iterator<Item = String> + '_ {
+        let views = self.machines.values().filter_map(|e| e.view.as_ref().ok());
+        views.filter_map(|view| view.node_name.clone())
     }
 
     pub(super) fn keys(&self, kind: Kind) -> Vec<Key> {

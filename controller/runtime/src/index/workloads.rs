@@ -28,15 +28,64 @@ impl Index {
     }
 
     pub(crate) fn set_connection(&self, cluster: &Key, connection: Connection) {
-        {
-            let mut inner = self.inner.write();
-            inner
-                .workloads
-                .entry(cluster.clone())
-                .or_default()
-                .connection = Some(connection);
+        let mut inner = self.inner.write();
+        let workload = inner.workloads.entry(cluster.clone()).or_default();
+        if matches!(connection, Connection::Down(_)) {
+            // Nodes may come and go unseen from now on.
+            workload.absent.clear();
         }
+        workload.connection = Some(connection);
         self.announce(&Change::Workload(cluster.clone()));
+    }
+
+    /// Whether a live read found no such Node, and the watch has shown none since (F12).
+    pub(crate) fn is_absent(&self, cluster: &Key, node: &str) -> bool {
+        let inner = self.inner.read();
+        let workload = inner.workloads.get(cluster);
+        workload.is_some_and(|w| w.absent.contains(node))
+    }
+
+    /// Whether the watch of a connected cluster shows no such Node, and no live read has confirmed
+    /// that there is none.
+    pub(crate) fn is_unconfirmed(&self, cluster: &Key, node: &str) -> bool {
+        let inner = self.inner.read();
+        inner.workloads.get(cluster).is_some_and(|w| {
+            matches!(w.connection, Some(Connection::Up))
+                && !w.nodes.contains_key(node)
+                && !w.absent.contains(node)
+        })
+    }
+
+    /// A live read found no such Node.
+    pub(crate) fn confirm_absent(&self, cluster: &Key, node: &str) {
+        let mut inner = self.inner.write();
+        if let Some(workload) = inner.workloads.get_mut(cluster)
+            && !workload.nodes.contains_key(node)
+            && workload.absent.insert(node.to_owned())
+        {
+            self.announce(&Change::Node(cluster.clone(), node.to_owned()));
+        }
+    }
+
+    /// Whether a Machine names this Node.
+    pub(crate) fn is_named(&self, cluster: &Key, node: &str) -> bool {
+        let inner = self.inner.read();
+        inner.names_node(cluster, node)
+    }
+
+    /// The Nodes of a cluster that Machines name.
+    pub(crate) fn named_nodes(&self, cluster: &Key) -> BTreeSet<String> {
+        let inner = self.inner.read();
+        let of_cluster_api = inner
+            .by_node
+            .iter()
+            .filter(|(_, links)| links.iter().any(|link| link.cluster == *cluster))
+            .map(|(node, _)| node.to_string());
+        let mut names: BTreeSet<String> = of_cluster_api.collect();
+        if *cluster == Key::local() {
+            names.extend(inner.openshift.node_names());
+        }
+        names
     }
 
     pub(crate) fn version(&self, cluster: &Key) -> Option<(String, String)> {
@@ -105,23 +154,28 @@ impl Index {
         let name = node.name_any();
         let uid = node.uid();
         let version = node.take_version();
-        let changed = {
-            let mut inner = self.inner.write();
-            inner.put_node(cluster, &name, &node, uid.as_deref(), version)
-        };
-        if changed {
+        let mut inner = self.inner.write();
+        if inner.put_node(cluster, &name, &node, uid.as_deref(), version) {
             self.announce(&Change::Node(cluster.clone(), name));
         }
+        self.moved.notify_waiters();
+    }
+
+    /// The watch tells that a Node was deleted.
+    pub(crate) fn deleted_node(&self, cluster: &Key, node: &SeenNode) {
+        if let Some(uid) = node.uid() {
+            self.inner.write().gone.put(&uid);
+        }
+        self.delete_node(cluster, &node.name_any());
     }
 
     pub(crate) fn delete_node(&self, cluster: &Key, name: &str) {
-        {
-            let mut inner = self.inner.write();
-            if let Some(workload) = inner.workloads.get_mut(cluster) {
-                workload.nodes.remove(name);
-            }
+        let mut inner = self.inner.write();
+        if let Some(workload) = inner.workloads.get_mut(cluster) {
+            workload.nodes.remove(name);
         }
         self.announce(&Change::Node(cluster.clone(), name.to_owned()));
+        self.moved.notify_waiters();
     }
 
     pub(crate) fn retain_nodes(&self, cluster: &Key, listed: &BTreeSet<String>) {
@@ -140,6 +194,29 @@ impl Index {
 }
 
 impl Inner {
+    fn names_node(&self, cluster: &Key, node: &str) -> bool {
+        let links = self.by_node.get(node).into_iter().flatten();
+        links.into_iter().any(|link| link.cluster == *cluster)
+            || *cluster == Key::local() && self.openshift.node_names().any(|name| name == node)
+    }
+
+    /// Forgets the Nodes that were confirmed to be gone and that no Machine names any more.
+    pub(super) fn prune_absent(&mut self) {
+        let mut kept = Vec::new();
+        for (cluster, workload) in &self.workloads {
+            let named = |node: &&String| self.names_node(cluster, node);
+            let absent: BTreeSet<String> = workload.absent.iter().filter(named).cloned().collect();
+            if absent.len() < workload.absent.len() {
+                kept.push((cluster.clone(), absent));
+            }
+        }
+        for (cluster, absent) in kept {
+            if let Some(workload) = self.workloads.get_mut(&cluster) {
+                workload.absent = absent;
+            }
+        }
+    }
+
     /// Returns whether anything has changed but the version.
     fn put_node(
         &mut self,
@@ -159,6 +236,7 @@ impl Inner {
         let Some(workload) = self.workloads.get_mut(cluster) else {
             return false;
         };
+        workload.absent.remove(name);
         let old = workload.nodes.get_mut(name);
         let late = old
             .as_ref()

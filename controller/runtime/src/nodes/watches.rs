@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     api::words,
-    object::{Key, Slim, api},
+    object::{Key, api},
     watch::{events, pause},
 };
 
@@ -124,8 +124,8 @@ pub(super) async fn checks(context: Arc<Context>, news: Sender, cancel: Cancella
         let asked = context.served.find(&context.client, groups::MEDIK8S, kind);
         match asked.await {
             Ok(Some(resource)) => {
-                let objects: Api<Slim> = Api::all_with(context.client.clone(), &resource);
-                let put = |Slim(object)| News::Check(Box::new(object));
+                let objects: Api<DynamicObject> = Api::all_with(context.client.clone(), &resource);
+                let put = |object| News::Check(Box::new(object));
                 let gone = |key: Key| News::CheckGone(key.name);
                 follow(
                     events(objects),
@@ -208,7 +208,7 @@ pub(super) async fn templates(
             .await
         {
             Ok(Some(resource)) => {
-                let objects: Api<Slim> = match of.namespace.as_str() {
+                let objects: Api<DynamicObject> = match of.namespace.as_str() {
                     "" => Api::all_with(context.client.clone(), &resource),
                     namespace => Api::namespaced_with(context.client.clone(), namespace, &resource),
                 };
@@ -247,11 +247,11 @@ pub(super) async fn requests(
             .await
         {
             Ok(Some(resource)) => {
-                let objects: Api<Slim> = match of.namespace.as_str() {
+                let objects: Api<DynamicObject> = match of.namespace.as_str() {
                     "" => Api::all_with(context.client.clone(), &resource),
                     namespace => Api::namespaced_with(context.client.clone(), namespace, &resource),
                 };
-                let put = |Slim(object)| News::Request(Box::new(object));
+                let put = |object| News::Request(Box::new(object));
                 let gone = |key| News::RequestGone(of.clone(), key);
                 let all = |keys| News::RequestList(of.clone(), keys);
                 follow(events(objects), &of.kind, &cancel, &news, put, gone, all).await;
@@ -282,8 +282,8 @@ pub(super) async fn facts(
             .find(&context.client, fact.group(), fact.kind());
         match asked.await {
             Ok(Some(resource)) => {
-                let objects: Api<Slim> = Api::all_with(context.client.clone(), &resource);
-                let put = |Slim(object)| News::Fact(fact, Box::new(object));
+                let objects: Api<DynamicObject> = Api::all_with(context.client.clone(), &resource);
+                let put = |object| News::Fact(fact, Box::new(object));
                 let gone = |key| News::FactGone(fact, key);
                 let all = |keys| News::Facts(fact, keys);
                 follow(events(objects), fact.kind(), &cancel, &news, put, gone, all).await;

@@ -165,6 +165,7 @@ impl World {
                             self.set_request(fleet, &machine, RequestView::None);
                         }
                         Action::MarkOwnerRemediated { .. }
+                        | Action::UnmarkOwnerRemediated { .. }
                         | Action::ReportForeignRequest { .. } => {}
                     }
                 }

@@ -16,10 +16,12 @@ use crate::{
         conditions::{Shown, machine_conditions},
         queue::Item,
         recipe::{self, Read, Unusable},
+        shown::stale_view,
         status::{check_status, report_invalid},
         withdrawal::Made,
     },
     object::Key,
+    sync::SyncError,
 };
 
 /// When to look again for what could not be requested: a missing template sends no event when it
@@ -35,6 +37,7 @@ pub(super) enum UnderWay {
     Status(Key),
     Report(Key),
     Withdrawal(Made),
+    Sync(Key, u64),
 }
 
 /// What a task came to.
@@ -45,6 +48,7 @@ pub(super) enum Done {
     Status(Key, Result<(), ApiError>),
     Report(Key, Result<(), ApiError>),
     Withdrawn(Made, Result<bool, ApiError>),
+    Synced(Key, u64, Result<(), SyncError>),
 }
 
 impl Driver {
@@ -101,7 +105,8 @@ impl Driver {
         if !is_due && self.unmade.remove(&item).is_some() {
             self.status_due(&item.check);
         }
-        match action {
+        let waits = action.as_ref().is_some_and(Action::hands_over) && !self.is_cleared(&item);
+        match action.filter(|_| !waits) {
             None => self.show(item, shown),
             Some(Action::CreateRequest { uid, .. }) => self.create(item, uid),
             Some(Action::DeleteRequest { .. }) => self.delete(item),
@@ -109,6 +114,13 @@ impl Driver {
                 item,
                 Shown {
                     acted: Some(Acted::ForOwner),
+                    ..shown
+                },
+            ),
+            Some(Action::UnmarkOwnerRemediated { .. }) => self.show(
+                item,
+                Shown {
+                    acted: Some(Acted::TakenBack),
                     ..shown
                 },
             ),
@@ -131,7 +143,9 @@ impl Driver {
     }
 
     fn show(&mut self, item: Item, mut shown: Shown) {
-        shown.acted = self.acted.remove(&item).or(shown.acted);
+        let earlier = self.acted.remove(&item);
+        // A machine that has recovered meanwhile shows nothing of what was done before.
+        shown.acted = earlier.filter(|_| !shown.healthy).or(shown.acted);
         let context = self.context.clone();
         self.queue.begin(item.clone());
         self.spawn(UnderWay::Machine(item.clone()), async move {
@@ -213,6 +227,7 @@ impl Driver {
                 self.status_written(&check, whole.is_ok(), now);
             }
             Done::Withdrawn(made, result) => self.withdrawn(made, &result, now),
+            Done::Synced(check, read, result) => self.synced(&check, read, result),
             Done::Report(check, result) => {
                 if let Err(error) = result {
                     tracing::warn!(%check, %error, "a health check was not told what is wrong with it; trying again");
@@ -232,6 +247,13 @@ impl Driver {
             UnderWay::Status(check) => self.status_written(&check, false, now),
             UnderWay::Report(check) => self.look_again(&check, now + LOOK_AGAIN),
             UnderWay::Withdrawal(made) => self.withdrawn(made, &Err(why()), now),
+            UnderWay::Sync(check, read) => {
+                self.synced(
+                    &check,
+                    read,
+                    Err(SyncError::Read("the read ended badly".into())),
+                );
+            }
         }
     }
 
@@ -305,7 +327,11 @@ impl Driver {
         match result {
             Ok(()) => self.queue.succeeded(item),
             Err(error) => {
-                if let Some(acted) = acted.filter(|_| self.checks.contains_key(&item.check)) {
+                // What the owner is told follows from the verdict of the next turn.
+                let kept = |acted: &Acted| !matches!(acted, Acted::ForOwner | Acted::TakenBack);
+                if let Some(acted) = acted.filter(kept)
+                    && self.checks.contains_key(&item.check)
+                {
                     self.acted.insert(item.clone(), acted);
                 }
                 // Somebody else wrote to the same Machine: the watch brings it back here.
@@ -378,6 +404,7 @@ impl Driver {
         let mut summary = watched.summary();
         summary.failed = failed;
         summary.asides.shared = shared;
+        summary.asides.stale = watched.handover.failure().map(stale_view);
         self.spawn(UnderWay::Status(check.clone()), async move {
             let written = check_status(&context, &check, &summary).await;
             Done::Status(check, written)

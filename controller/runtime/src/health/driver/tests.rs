@@ -1,6 +1,7 @@
 //! The driver against an API server of a few lines: what is asked of it, how often, and in what
 //! order.
 
+mod handover;
 mod orphans;
 mod shared;
 mod upstream;
@@ -27,6 +28,7 @@ use crate::{
     index::{Connection, Inbox, Index},
     metrics::Metrics,
     object::{Key, Kind, Served},
+    sync::{SyncError, Syncs},
 };
 
 const MACHINES: &str = "cluster.x-k8s.io/v1beta2";
@@ -65,6 +67,8 @@ struct Told {
     limit: String,
     /// Reasons of the Events that were sent.
     events: Vec<String>,
+    /// How many more statuses of Machines that speak of `OwnerRemediated` are refused.
+    refusing: u32,
 }
 
 #[derive(Clone, Default)]
@@ -147,6 +151,10 @@ impl Server {
             told.from.insert(name.clone(), from);
             told.made.push(name);
             return (StatusCode::CREATED, body);
+        }
+        if told.refusing > 0 && body["status"].to_string().contains("OwnerRemediated") {
+            told.refusing -= 1;
+            return failure(StatusCode::INTERNAL_SERVER_ERROR);
         }
         if *method == Method::PATCH && path.ends_with("/status") {
             let mut parts = path.rsplit('/').skip(1);
@@ -255,6 +263,8 @@ struct World {
     server: Server,
     index: Arc<Index>,
     metrics: Arc<Metrics>,
+    /// What live reads of the fleet come to, and how many there were.
+    reads: Arc<Mutex<(Result<(), SyncError>, usize)>>,
     cancel: CancellationToken,
 }
 
@@ -300,7 +310,9 @@ impl World {
             let gvk = GroupVersionKind::gvk(kind.group(), "v1beta2", kind.kind());
             served.put(kind, ApiResource::from_gvk(&gvk));
         }
+        let reads = Arc::new(Mutex::new((Ok(()), 0)));
         let context = Arc::new(Context {
+            syncs: Syncs::fixed(reads.clone()),
             client,
             served,
             index: index.clone(),
@@ -315,8 +327,14 @@ impl World {
             server,
             index,
             metrics,
+            reads,
             cancel,
         }
+    }
+
+    fn recover(&self, i: usize) {
+        let node = serde_json::from_value(node(&name(i), "True")).unwrap();
+        self.index.apply_seen_node(&Key::new("ns", "c"), node);
     }
 
     fn fail(&self, i: usize) {

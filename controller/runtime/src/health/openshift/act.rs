@@ -303,6 +303,18 @@ impl Act {
         })
     }
 
+    /// It hands an unhealthy Machine over, as the limit allows.
+    pub(super) fn hands_over(&self) -> bool {
+        matches!(
+            self,
+            Self::Plan(
+                OpenShiftAction::CreateRequest { .. }
+                    | OpenShiftAction::MarkExternal { .. }
+                    | OpenShiftAction::DeleteMachine { .. }
+            )
+        )
+    }
+
     /// A request may be there from when it is begun.
     pub(super) fn creates(&self) -> bool {
         matches!(

@@ -3,6 +3,7 @@
 //! Owns when to look: after changes, a burst of them at one time, and at the nearest deadline. What
 //! waits for its turn is looked up in the last look when its turn comes (F10).
 
+mod handover;
 mod tell;
 mod turn;
 
@@ -30,7 +31,8 @@ use super::{
     look::{Read, Spec, share},
     status,
 };
-use crate::{api::ApiError, index::Inbox, object::Key};
+use crate::{api::ApiError, index::Inbox, object::Key, sync::SyncError};
+use handover::Waiting;
 
 /// Time between two looks, however many changes come.
 const PACE: Duration = Duration::from_millis(100);
@@ -46,16 +48,19 @@ const LONGEST: Duration = Duration::from_secs(60);
 struct Looked {
     spec: Spec,
     acts: BTreeMap<Arc<str>, Act>,
+    expected: u32,
 }
 
 enum Done {
     Acted(Item, Result<Outcome, ApiError>),
     Status(Key, Result<(), ApiError>),
+    Synced(Key, u64, Result<(), SyncError>),
 }
 
 enum UnderWay {
     Machine(Item),
     Status(Key),
+    Sync(Key, u64),
 }
 
 /// The checks, and what is under way.
@@ -77,6 +82,14 @@ pub(super) struct Driver {
     /// Machines whose request is being made, or may have been made by a call without an answer.
     creating: BTreeSet<Item>,
     unmade: BTreeMap<Item, Unusable>,
+    /// The Machines of each check that wait to be handed over (F13).
+    handovers: BTreeMap<Key, Waiting>,
+    /// When one of them is due.
+    settled_at: Option<Instant>,
+    /// The number of the last live read.
+    reads: u64,
+    /// From when the time of handing over is counted.
+    started: Instant,
     writing: BTreeSet<Key>,
     /// Statuses that were not written, and when to try again.
     later: BTreeMap<Key, Instant>,
@@ -107,6 +120,10 @@ impl Driver {
             held: BTreeSet::new(),
             creating: BTreeSet::new(),
             unmade: BTreeMap::new(),
+            handovers: BTreeMap::new(),
+            settled_at: None,
+            reads: 0,
+            started: Instant::now(),
             writing: BTreeSet::new(),
             later: BTreeMap::new(),
             unread: BTreeMap::new(),
@@ -140,6 +157,10 @@ impl Driver {
                         match self.under_way.remove(&error.id()) {
                             Some(UnderWay::Machine(item)) => self.acted(&item, Err(why())),
                             Some(UnderWay::Status(check)) => self.written(check, Err(why())),
+                            Some(UnderWay::Sync(check, read)) => {
+                                let why = SyncError::Read("the read ended badly".into());
+                                self.synced(&check, read, Err(why));
+                            }
                             None => {}
                         }
                     }
@@ -166,6 +187,7 @@ impl Driver {
             self.changed.then_some(self.not_before),
             deadline,
             self.queue.next_retry(),
+            self.settled_at,
             self.later.values().min().copied(),
             some.then(|| self.not_before + LOOK),
         ]
@@ -193,11 +215,13 @@ impl Driver {
         self.not_before = now + PACE;
         self.changed = false;
         self.look();
+        self.settle();
         if let Some(event) = self.event.take() {
             let metrics = &self.context.metrics;
             metrics.evaluated(now.elapsed(), event.elapsed());
         }
         self.dispatch();
+        self.begin_reads();
     }
 
     /// The checks that are evaluated.
@@ -254,11 +278,20 @@ impl Driver {
             let asides = Asides {
                 shared: shared.words(&key),
                 ahead: clock_skew(&looked.plan.ahead),
+                stale: self.stale(&key),
             };
             self.tell(&key, &spec, &looked, &asides);
             self.show(&key, &spec, &looked, asides, now);
+            let expected = looked.plan.expected;
             let acts = looked.acts;
-            self.checks.insert(key, Looked { spec, acts });
+            self.checks.insert(
+                key,
+                Looked {
+                    spec,
+                    acts,
+                    expected,
+                },
+            );
         }
         for (key, why) in unread
             .iter()

@@ -236,6 +236,7 @@ mod tests {
     #[test]
     fn it_says_who_acts_in_its_place_and_what_lies_ahead_as_long_as_that_is_so() {
         let asides = Asides {
+            stale: None,
             shared: Some("who".into()),
             ahead: Some("when".into()),
         };

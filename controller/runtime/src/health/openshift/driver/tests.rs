@@ -22,6 +22,7 @@ use crate::{
     index::{Connection, Inbox, Index},
     metrics::Metrics,
     object::{Key, Kind, Served},
+    sync::{SyncError, Syncs},
 };
 
 const GROUP: &str = "machine.openshift.io/v1beta1";
@@ -144,6 +145,8 @@ struct World {
     server: Server,
     index: Arc<Index>,
     metrics: Arc<Metrics>,
+    /// What live reads of the fleet come to, and how many there were.
+    reads: Arc<Mutex<(Result<(), SyncError>, usize)>>,
     cancel: CancellationToken,
 }
 
@@ -169,7 +172,9 @@ impl World {
             metrics,
             cancel,
         } = Leading::start(&client).await;
+        let reads = Arc::new(Mutex::new((Ok(()), 0)));
         let context = Arc::new(Context {
+            syncs: Syncs::fixed(reads.clone()),
             client,
             served,
             index: index.clone(),
@@ -182,6 +187,7 @@ impl World {
             server,
             index,
             metrics,
+            reads,
             cancel,
         };
         for (kind, object) in objects {
@@ -639,4 +645,56 @@ async fn bad_objects_are_told_of_and_hold_up_nobody() {
     let told = world.server.0.lock();
     assert_eq!(told.wrote("DELETE machines/a"), 1);
     assert_eq!(told.wrote("PATCH machinehealthchecks/unreadable"), 1);
+}
+
+#[tokio::test]
+async fn f13_while_the_fleet_cannot_be_read_live_no_machine_is_deleted_and_the_check_says_why() {
+    let world = World::start(vec![
+        machine("a", |_| {}),
+        machine("b", |_| {}),
+        check("check", &json!({}), &json!({})),
+    ])
+    .await;
+    world.reads.lock().0 = Err(SyncError::Read("connection refused".into()));
+    world.node("a", "True", LONG_AGO);
+    world.node("b", "Unknown", LONG_AGO);
+    world
+        .until("the check says why", |told| {
+            told.condition("check", "StaleView")["status"] == "True"
+        })
+        .await;
+    let deleted = "DELETE machines/b";
+    assert_eq!(world.server.0.lock().wrote(deleted), 0);
+    world.reads.lock().0 = Ok(());
+    world
+        .until("it is deleted", |told| told.wrote(deleted) == 1)
+        .await;
+}
+
+#[tokio::test]
+async fn f13_a_burst_that_exceeds_the_limit_of_openshift_deletes_no_machine() {
+    let world = World::start(vec![
+        machine("a", |_| {}),
+        machine("b", |_| {}),
+        machine("c", |_| {}),
+        check("check", &json!({}), &json!({ "maxUnhealthy": 1 })),
+    ])
+    .await;
+    for name in ["a", "b", "c"] {
+        world.node(name, "True", LONG_AGO);
+    }
+    world.until_shown("check", 3, 3).await;
+    world.node("a", "Unknown", LONG_AGO);
+    world.until_shown("check", 3, 2).await;
+    world.node("b", "Unknown", LONG_AGO);
+    world.until_shown("check", 3, 1).await;
+    assert_eq!(world.reads.lock().1, 0, "the burst is let arrive");
+    world.node("b", "True", "2026-01-02T00:00:00Z");
+    let deleted = |name: &str| format!("DELETE machines/{name}");
+    world
+        .until("as many as the limit permits", |told| {
+            told.wrote(&deleted("a")) == 1
+        })
+        .await;
+    assert_eq!(world.server.0.lock().wrote(&deleted("b")), 0);
 }

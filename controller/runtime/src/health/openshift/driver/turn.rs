@@ -38,6 +38,15 @@ impl Driver {
         if self.held.contains(&item) {
             return;
         }
+        if act.hands_over() && !self.is_cleared(&item) {
+            return;
+        }
+        let Some(looked) = self.checks.get(&item.check) else {
+            return;
+        };
+        let Some(act) = looked.acts.get(&item.machine) else {
+            return;
+        };
         let key = item.key();
         let spec = &looked.spec;
         let job = Job {
@@ -64,6 +73,7 @@ impl Driver {
         match done {
             Done::Acted(item, result) => self.acted(&item, result),
             Done::Status(check, result) => self.written(check, result),
+            Done::Synced(check, read, result) => self.synced(&check, read, result),
         }
     }
 

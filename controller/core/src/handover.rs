@@ -1,0 +1,127 @@
+//! When the unhealthy members of one check are handed over to remediation (F13).
+//!
+//! Owns the batches: the members that became due wait together until the burst that they are part of
+//! has arrived, then one live read shows whether the view of the fleet is behind, and only when the
+//! view has reached what the read showed are they cleared. Whether the limit allows it is asked anew
+//! for each of them after that; this decides only that the answer rests on the fleet as it is.
+//!
+//! `now` is monotonic: the time since any fixed moment of this process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time from the first verdict of a batch to its live read; with the read it stays below 1.5 s.
+pub const SETTLE: Duration = Duration::from_millis(1200);
+/// For how long a member stays cleared: the API server may take that long for a large batch.
+pub const CLEARED_FOR: Duration = Duration::from_secs(10);
+/// Wait after a live read that failed.
+pub const RETRY: Duration = Duration::from_secs(1);
+
+/// What to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Nothing waits, or a read is under way.
+    Idle,
+    /// Ask again at that time.
+    Wait(Duration),
+    /// Begin a live read; [`Handover::finish_read`] takes the result.
+    Read,
+}
+
+/// The members of one check that are due to be handed over.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Handover {
+    /// Members that wait for a read, since when.
+    waiting: BTreeMap<Arc<str>, Duration>,
+    /// Members whose read is under way, since when they wait.
+    reading: Option<BTreeMap<Arc<str>, Duration>>,
+    /// Members that may be handed over, until when.
+    cleared: BTreeMap<Arc<str>, Duration>,
+    retry_at: Option<Duration>,
+    failure: Option<String>,
+}
+
+// === impl Handover ===
+
+impl Handover {
+    /// A member is due. Returns whether it may be handed over now.
+    pub fn request(&mut self, member: &Arc<str>, now: Duration) -> bool {
+        if self.cleared.get(member).is_some_and(|until| now < *until) {
+            return true;
+        }
+        self.cleared.remove(member);
+        let in_reading = self
+            .reading
+            .as_ref()
+            .is_some_and(|r| r.contains_key(member));
+        if !in_reading {
+            self.waiting.entry(member.clone()).or_insert(now);
+        }
+        false
+    }
+
+    /// A member is not due any more: it was handed over, or has recovered.
+    pub fn withdraw(&mut self, member: &str) {
+        self.waiting.remove(member);
+        self.cleared.remove(member);
+        if let Some(reading) = &mut self.reading {
+            reading.remove(member);
+        }
+        if self.waiting.is_empty() && self.reading.is_none() {
+            self.failure = None;
+        }
+    }
+
+    /// What to do now. `settles`: one more failure could close the limit, so the rest of a burst is
+    /// let arrive; false where the limit would be open even if every member failed.
+    pub fn step(&mut self, settles: bool, now: Duration) -> Step {
+        self.cleared.retain(|_, until| now < *until);
+        if self.reading.is_some() {
+            return Step::Idle;
+        }
+        let Some(first) = self.waiting.values().min() else {
+            return Step::Idle;
+        };
+        let settled = if settles { *first + SETTLE } else { *first };
+        let at = self.retry_at.map_or(settled, |retry| retry.max(settled));
+        if now < at {
+            return Step::Wait(at);
+        }
+        self.reading = Some(std::mem::take(&mut self.waiting));
+        Step::Read
+    }
+
+    /// The live read that [`Step::Read`] asked for is over: the view has reached what it showed, or
+    /// why it has not. Returns the members that are cleared now.
+    pub fn finish_read(&mut self, result: Result<(), String>, now: Duration) -> BTreeSet<Arc<str>> {
+        let batch = self.reading.take().unwrap_or_default();
+        match result {
+            Ok(()) => {
+                (self.retry_at, self.failure) = (None, None);
+                let until = now + CLEARED_FOR;
+                let members: BTreeSet<Arc<str>> = batch.into_keys().collect();
+                self.cleared
+                    .extend(members.iter().map(|member| (member.clone(), until)));
+                members
+            }
+            Err(why) => {
+                for (member, since) in batch {
+                    let waits = self.waiting.entry(member).or_insert(since);
+                    *waits = since.min(*waits);
+                }
+                self.retry_at = Some(now + RETRY);
+                self.failure = (!self.waiting.is_empty()).then_some(why);
+                BTreeSet::new()
+            }
+        }
+    }
+
+    /// Why members that are due are not handed over, where the live read failed.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests;

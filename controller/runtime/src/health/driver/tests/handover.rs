@@ -1,0 +1,160 @@
+//! F12 and F13, and what a check takes back of what it has handed over.
+
+use super::*;
+
+/// The condition of a Machine or check as it was written last.
+fn said(told: &Told, object: &str, type_: &str) -> Option<Value> {
+    let status = told.said.get(object)?;
+    let list = status["conditions"].as_array()?;
+    list.iter().find(|c| c["type"] == type_).cloned()
+}
+
+fn is(told: &Told, object: &str, type_: &str, status: &str) -> bool {
+    said(told, object, type_).is_some_and(|c| c["status"] == status)
+}
+
+/// Lets the owners of Machines remediate.
+fn without_template(world: &World) {
+    let mut object = check("100%", 1_000_000);
+    let remediation = object["spec"]["remediation"].as_object_mut().unwrap();
+    remediation.remove("templateRef");
+    let mut told = world.server.0.lock();
+    told.others.insert("check".into(), object.clone());
+    told.version = told.version.max(1_000_000);
+    drop(told);
+    let object = serde_json::from_value(object).unwrap();
+    world.index.apply(Kind::MachineHealthCheck, object);
+}
+
+#[tokio::test]
+async fn f13_a_burst_that_exceeds_the_limit_hands_nobody_over() {
+    let world = World::start(20, "40%").await;
+    world
+        .until("all are told healthy", |told| told.written.len() == 21)
+        .await;
+    for i in 0..8 {
+        world.fail(i);
+    }
+    // The last one comes when the others have been judged and told.
+    world
+        .until("the first are judged", |told| {
+            (0..8).all(|i| is(told, &name(i), "HealthCheckSucceeded", "False"))
+        })
+        .await;
+    world.fail(8);
+    world
+        .until("the fleet is read", |_| world.reads.lock().1 > 0)
+        .await;
+    world
+        .until("the last is judged", |told| {
+            is(told, &name(8), "HealthCheckSucceeded", "False")
+        })
+        .await;
+    assert_eq!(world.server.0.lock().made, Vec::<String>::new());
+    world.recover(8);
+    world
+        .until("as many as the limit permits", |told| told.made.len() == 8)
+        .await;
+}
+
+#[tokio::test]
+async fn f13_while_the_fleet_cannot_be_read_live_nobody_is_handed_over_and_the_check_says_why() {
+    let world = World::start(3, "100%").await;
+    world.reads.lock().0 = Err(SyncError::Read("connection refused".into()));
+    world.fail(0);
+    world
+        .until("the check says why", |told| {
+            said(told, "check", "StaleView").is_some_and(|c| {
+                let message = c["message"].as_str().unwrap_or_default().to_owned();
+                c["status"] == "True" && message.ends_with("connection refused")
+            })
+        })
+        .await;
+    world
+        .until("another try", |_| world.reads.lock().1 > 5)
+        .await;
+    assert_eq!(world.server.0.lock().made, Vec::<String>::new());
+    world.reads.lock().0 = Ok(());
+    world
+        .until("it is made", |told| told.made == [name(0)])
+        .await;
+    world
+        .until("it is taken back", |told| {
+            said(told, "check", "StaleView").is_none()
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn f12_a_machine_whose_node_no_watch_shows_is_not_remediated_before_a_live_read() {
+    let world = World::start(2, "100%").await;
+    world
+        .until("all are told healthy", |told| told.written.len() == 3)
+        .await;
+    let cluster = Key::new("ns", "c");
+    let node = format!("node-{}", name(0));
+    world.index.delete_node(&cluster, &node);
+    world.fail(1);
+    world
+        .until("the other is made", |told| told.made == [name(1)])
+        .await;
+    assert!(!is(
+        &world.server.0.lock(),
+        &name(0),
+        "HealthCheckSucceeded",
+        "False"
+    ));
+    world.index.confirm_absent(&cluster, &node);
+    world
+        .until("it is made", |told| told.made == [name(1), name(0)])
+        .await;
+    let why = said(&world.server.0.lock(), &name(0), "HealthCheckSucceeded").unwrap();
+    assert_eq!(why["reason"], "NodeDeleted");
+}
+
+#[tokio::test]
+async fn what_an_owner_was_told_is_taken_back_once_the_machine_is_healthy() {
+    let world = World::start(2, "100%").await;
+    without_template(&world);
+    world.fail(0);
+    world
+        .until("it is handed over", |told| {
+            is(told, &name(0), "OwnerRemediated", "False")
+        })
+        .await;
+    world.recover(0);
+    world
+        .until("it is taken back", |told| {
+            is(told, &name(0), "HealthCheckSucceeded", "True")
+                && said(told, &name(0), "OwnerRemediated").is_none()
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn an_owner_is_not_told_of_a_machine_that_recovered_after_a_refused_write() {
+    let world = World::start(2, "100%").await;
+    without_template(&world);
+    world.server.0.lock().refusing = 1;
+    world.fail(0);
+    world
+        .until("a write is refused", |told| told.refusing == 0)
+        .await;
+    world.recover(0);
+    world
+        .until("it is healthy", |told| {
+            is(told, &name(0), "HealthCheckSucceeded", "True")
+        })
+        .await;
+    // The retry of what was refused comes before this one is handed over.
+    world.fail(1);
+    world
+        .until("another is handed over", |told| {
+            is(told, &name(1), "OwnerRemediated", "False")
+        })
+        .await;
+    assert_eq!(
+        said(&world.server.0.lock(), &name(0), "OwnerRemediated"),
+        None
+    );
+}
