@@ -397,7 +397,7 @@ proptest! {
         let mut writes = fleet_of(count, 0, 0, 0);
         writes.extend(fleet_of(count, failed, 1000, spread).into_iter().take(failed));
         let handed = run(&check, &writes, &order);
-        let most = usize::try_from(check.limit.allowance(count as u32, 0).unwrap_or(0)).unwrap();
+        let most = usize::try_from(check.limit.allowance(u32::try_from(count).unwrap(), 0).unwrap_or(0)).unwrap();
         prop_assert!(handed.len() <= most, "{} of {most}", handed.len());
         if failed <= most {
             prop_assert_eq!(handed.len(), failed, "liveness");
