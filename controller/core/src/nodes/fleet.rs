@@ -132,6 +132,11 @@ impl Fleet {
         Some(later(*at, Duration::from_millis(1)))
     }
 
+    /// The number of selected Nodes.
+    pub fn selected(&self) -> u32 {
+        self.selected
+    }
+
     /// What the check does now.
     pub fn decide(&mut self, outside: &Outside, memory: &Memory, now: Timestamp) -> Plan {
         self.advance(now);

@@ -38,7 +38,7 @@ pub use memory::{Entry, Flag, Memory, Phase, Tried};
 pub use openshift::{Beside, MachineCheck, beside, unsupported};
 pub use plan::plan;
 pub use rules::{Check, ConditionRule, Delay, Limit, Share, Step, Template};
-pub use threshold::{LimitError, fewest_healthy};
+pub use threshold::{LimitError, can_close, fewest_healthy};
 
 #[cfg(test)]
 mod tests;

@@ -33,6 +33,12 @@ impl Share {
     }
 }
 
+/// Whether the limit forbids remediation once all of so many selected Nodes fail. Where it does not, a
+/// burst need not be waited for (F13).
+pub fn can_close(limit: Limit, selected: u32) -> bool {
+    fewest_healthy(limit, selected).is_ok_and(|fewest| fewest > 0)
+}
+
 /// The fewest healthy Nodes, of so many selected ones, at which the check acts.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 //! asked anew after every change. Must never begin two things for one Node at one time.
 
 mod carry;
+mod handover;
 mod touch;
 
 use std::{
@@ -15,6 +16,7 @@ use std::{
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use rackhand_api::views::{LabelSelector, NodeTemplateRef};
+use rackhand_core::handover::Handover;
 use rackhand_core::nodes::{
     Action, Check, Disabled, Fleet, HeldLease, Memory, Outside, Request, RequestId,
 };
@@ -27,6 +29,7 @@ use super::{
     openshift::OpenShift,
     seen::KnownNode,
     status,
+    versions::Versions,
     watches::{self, News, Requests, Sender},
 };
 use carry::Done;
@@ -54,6 +57,11 @@ struct Watched {
     /// A template changed while the templates were being read.
     look_again: bool,
     blocked: BTreeMap<String, (Timestamp, String)>,
+    /// Nodes whose remediation is to be begun, and what still has to be read before.
+    due: BTreeSet<Arc<str>>,
+    handover: Handover,
+    /// The read that is under way for it.
+    read: u64,
     armed: Option<Timestamp>,
     writing: bool,
     not_before: Instant,
@@ -67,10 +75,12 @@ enum Timer {
     Templates(String),
     Status(String),
     Retry(Item),
+    Settled(String),
 }
 
 struct KindWatch {
     synced: bool,
+    versions: Arc<Versions>,
     cancel: CancellationToken,
 }
 
@@ -88,6 +98,12 @@ pub(super) struct Driver {
     openshift: OpenShift,
     requests: BTreeMap<RequestId, (Request, Option<u64>)>,
     kinds: BTreeMap<Requests, KindWatch>,
+    /// What was taken in of checks and Nodes.
+    check_versions: Arc<Versions>,
+    node_versions: Arc<Versions>,
+    /// Live reads that were begun, and since when times are counted.
+    reads: u64,
+    started: Instant,
     /// Leases of Nodes by their names, as they read now.
     leases: BTreeMap<String, HeldLease>,
     /// Kinds of templates that are watched.
@@ -126,6 +142,10 @@ impl Driver {
             openshift: OpenShift::default(),
             requests: BTreeMap::new(),
             kinds: BTreeMap::new(),
+            check_versions: Arc::default(),
+            node_versions: Arc::default(),
+            reads: 0,
+            started: Instant::now(),
             leases: BTreeMap::new(),
             templates: BTreeMap::new(),
             creating: BTreeMap::new(),
@@ -212,6 +232,7 @@ impl Driver {
                 }
                 Timer::Templates(check) => self.look_at_templates(&check),
                 Timer::Status(check) => self.write_status(&check),
+                Timer::Settled(check) => self.begin_read(&check),
                 Timer::Retry(item) => {
                     self.held.remove(&item);
                     self.dirty.insert(item.0);
@@ -315,8 +336,9 @@ impl Driver {
             let at = watched.not_before;
             self.timers.insert((at, Timer::Status(name.to_owned())));
         }
+        let actions = self.cleared(name, plan.actions);
         let mut groups: BTreeMap<String, Vec<Action>> = BTreeMap::new();
-        for action in plan.actions {
+        for action in actions {
             let node = action.node().to_owned();
             groups.entry(node).or_default().push(action);
         }

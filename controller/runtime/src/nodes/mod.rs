@@ -17,6 +17,7 @@ mod rules;
 mod seen;
 mod status;
 mod templates;
+mod versions;
 mod watches;
 
 use std::sync::Arc;

@@ -118,9 +118,11 @@ impl kube::Resource for WireNode {
 }
 
 /// A Node that is known.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct KnownNode {
     pub(crate) uid: String,
+    /// The number of its resourceVersion.
+    pub(crate) version: Option<u64>,
     pub(crate) labels: BTreeMap<String, String>,
     /// Its Machine of OpenShift.
     pub(crate) machine: Option<Key>,
@@ -158,6 +160,7 @@ impl From<WireNode> for KnownNode {
         };
         Self {
             uid: meta.uid.unwrap_or_default(),
+            version: meta.resource_version.and_then(|v| v.parse().ok()),
             machine: annotations
                 .get(OPENSHIFT_MACHINE_ANNOTATION)
                 .map(|named| Key::parse(named))
@@ -171,6 +174,14 @@ impl From<WireNode> for KnownNode {
 // === impl KnownNode ===
 
 impl KnownNode {
+    /// Nothing that matters differs; a heartbeat changes only the version.
+    pub(crate) fn reads_as(&self, other: &Self) -> bool {
+        self.uid == other.uid
+            && self.labels == other.labels
+            && self.machine == other.machine
+            && self.facts == other.facts
+    }
+
     /// OpenShift runs on it.
     pub(crate) fn is_of_openshift(&self) -> bool {
         self.labels.contains_key(OPENSHIFT_NODE_LABEL)

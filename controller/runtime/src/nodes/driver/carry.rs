@@ -21,6 +21,7 @@ use crate::{
         seen::KnownNode,
         status, templates,
     },
+    sync::SyncError,
 };
 
 /// Time between two looks at templates that can be used.
@@ -38,6 +39,7 @@ pub(super) enum UnderWay {
     Templates(String, Arc<Check>),
     Acts(Item),
     Status(String),
+    Sync(String, u64),
 }
 
 /// What a task came to.
@@ -46,6 +48,7 @@ pub(super) enum Done {
     Templates(String, Arc<Check>, Result<Option<Disabled>, ApiError>),
     Acted(Item, Vec<Action>, Outcome, Result<(), ApiError>),
     Status(String, Result<DynamicObject, ApiError>),
+    Synced(String, u64, Result<(), SyncError>),
 }
 
 /// What must happen although it is asked for only once.
@@ -57,7 +60,11 @@ fn is_one_shot(action: &Action) -> bool {
 }
 
 impl Driver {
-    fn spawn(&mut self, what: UnderWay, task: impl Future<Output = Done> + Send + 'static) {
+    pub(super) fn spawn(
+        &mut self,
+        what: UnderWay,
+        task: impl Future<Output = Done> + Send + 'static,
+    ) {
         let id = self.tasks.spawn(task).id();
         self.under_way.insert(id, what);
     }
@@ -161,6 +168,10 @@ impl Driver {
                         let done = Done::Acted(item, Vec::new(), Outcome::default(), Err(bad()));
                         self.finish(done);
                     }
+                    Some(UnderWay::Sync(check, read)) => {
+                        let bad = SyncError::Read(bad().to_string());
+                        self.finish(Done::Synced(check, read, Err(bad)));
+                    }
                     Some(UnderWay::Status(check)) => self.finish(Done::Status(check, Err(bad()))),
                     None => {}
                 }
@@ -174,6 +185,7 @@ impl Driver {
             Done::Templates(name, check, found) => self.templates(&name, &check, found),
             Done::Acted(item, once, outcome, result) => self.acted(item, once, outcome, result),
             Done::Status(check, written) => self.status_written(&check, written),
+            Done::Synced(check, read, result) => self.synced(&check, read, result),
         }
     }
 

@@ -40,6 +40,9 @@ struct Told {
     closed: bool,
     /// The list of Nodes is not answered while this is set.
     blind: bool,
+    /// How often the Nodes were listed.
+    node_lists: u32,
+    checks: BTreeMap<String, Value>,
 }
 
 #[derive(Clone, Default)]
@@ -107,7 +110,14 @@ impl Server {
                 let kinds = [("NodeHealthCheck", "nodehealthchecks", false)];
                 return ok(resources("remediation.medik8s.io/v1alpha1", &kinds));
             }
+            "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks" => {
+                let items: Vec<Value> = told.checks.values().cloned().collect();
+                return ok(
+                    json!({ "kind": "NodeHealthCheckList", "metadata": { "resourceVersion": "1" }, "items": items }),
+                );
+            }
             "/api/v1/nodes" => {
+                told.node_lists += 1;
                 let items: Vec<Value> = told.nodes.values().cloned().collect();
                 return ok(
                     json!({ "kind": "NodeList", "metadata": { "resourceVersion": "1" }, "items": items }),
@@ -134,7 +144,8 @@ impl Server {
         if path.ends_with("/status") {
             told.statuses.push(body["status"].clone());
             let name = path.rsplit('/').nth(1).unwrap_or_default();
-            let mut check = check(name, &json!({}));
+            let known = told.checks.get(name).cloned();
+            let mut check = known.unwrap_or_else(|| check(name, &json!({})));
             check["metadata"]["resourceVersion"] = version.into();
             check["status"] = body["status"].take();
             return ok(check);
@@ -205,7 +216,9 @@ fn check(name: &str, more: &Value) -> Value {
 fn node(name: &str, ready: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",
-        "metadata": { "name": name, "uid": name, "labels": { "pool": "p" } },
+        "metadata": {
+            "name": name, "uid": name, "resourceVersion": "1", "labels": { "pool": "p" },
+        },
         "status": { "conditions": [
             { "type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z" },
         ]},
@@ -266,7 +279,10 @@ impl Rig {
     }
 
     fn put_check(&mut self, name: &str, more: &Value) {
-        let object: DynamicObject = serde_json::from_value(check(name, more)).unwrap();
+        let object = check(name, more);
+        let told = &self.server.0;
+        told.lock().checks.insert(name.to_owned(), object.clone());
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
         self.driver.hear(News::Check(Box::new(object)));
     }
 
@@ -616,6 +632,63 @@ async fn a_lease_that_somebody_changed_is_renewed_by_what_it_says() {
     assert_eq!(rig.server.count(&put), 1, "once");
     let renewed = rig.server.0.lock().objects[&at]["spec"]["renewTime"].clone();
     assert_ne!(renewed, old);
+}
+
+/// 45 of 95 Nodes are unhealthy, which 49 % allows; the API server has 5 more of which the watch has not
+/// told, and which are told of once they were read.
+async fn lagging(ready: &str) -> usize {
+    let names: Vec<String> = (0..100).map(|i| format!("n-{i:03}")).collect();
+    let is = |i: usize| if i < 45 { "False" } else { "True" };
+    let known: Vec<(&str, &str)> = (0..95).map(|i| (names[i].as_str(), is(i))).collect();
+    let mut rig = Rig::new(&known).await;
+    rig.put_check("c", &json!({ "minHealthy": null, "maxUnhealthy": "49%" }));
+    while !rig.driver.nodes_known {
+        rig.turn().await;
+    }
+    for name in &names[95..] {
+        let mut told = rig.server.0.lock();
+        told.nodes.insert(name.clone(), node(name, ready));
+    }
+    rig.until("the live read", |s| s.0.lock().node_lists == 2)
+        .await;
+    for _ in 0..20 {
+        timeout(QUIET / 20, rig.turn()).await.ok();
+    }
+    assert_eq!(rig.server.created(), 0, "the watch is behind");
+    for name in &names[95..] {
+        rig.put_node(name, ready);
+    }
+    let deadline = tokio::time::Instant::now() + QUIET * 8;
+    while tokio::time::timeout_at(deadline, rig.turn()).await.is_ok() {}
+    rig.server.created()
+}
+
+#[tokio::test]
+async fn f13_nothing_is_begun_while_the_watch_of_nodes_is_behind() {
+    let (over, under) = tokio::join!(lagging("False"), lagging("True"));
+    assert_eq!((over, under), (0, 45), "50 of 100 are more than 49 %");
+}
+
+#[tokio::test]
+async fn f13_a_burst_that_closes_the_limit_is_let_arrive() {
+    let mut rig = Rig::new(&[("a", "False"), ("b", "True"), ("c", "True"), ("d", "True")]).await;
+    rig.put_check("c", &json!({ "minHealthy": 2 }));
+    while !rig.driver.nodes_known {
+        rig.turn().await;
+    }
+    rig.settle().await;
+    assert_eq!(rig.server.created(), 0, "the rest of the burst may follow");
+    rig.put_node("b", "False");
+    rig.put_node("c", "False");
+    let deadline = tokio::time::Instant::now() + QUIET * 6;
+    while tokio::time::timeout_at(deadline, rig.turn()).await.is_ok() {}
+    assert_eq!(
+        rig.server.created(),
+        0,
+        "1 of 4 is healthy, and 2 have to be"
+    );
+    rig.put_node("c", "True");
+    rig.until("both", |s| s.created() == 2).await;
 }
 
 #[tokio::test]

@@ -12,7 +12,10 @@ use rackhand_api::{
     names::{DRY_RUN_ANNOTATION, MEDIK8S_LEASE_NAMESPACE},
     views::{NodeHealthCheckView, NodeTemplateRef},
 };
-use rackhand_core::nodes::{Check, Fleet, Memory, RequestId};
+use rackhand_core::{
+    handover::Handover,
+    nodes::{Check, Fleet, Memory, RequestId},
+};
 
 use super::{Driver, KindWatch, Timer, Watched};
 use crate::{
@@ -25,6 +28,7 @@ use crate::{
         watches::{self, News, Requests},
     },
     object::Key,
+    sync::object_name,
 };
 
 /// What is not known of OpenShift after this time cannot be read.
@@ -74,6 +78,7 @@ impl Driver {
         match news {
             News::Check(object) => self.put_check(*object),
             News::CheckGone(name) => {
+                self.check_versions.remove(&name);
                 self.objects.remove(&name);
                 self.drop_check(&name);
             }
@@ -81,6 +86,7 @@ impl Driver {
                 let gone = |name: &&String| !keys.contains(&Key::new("", name.as_str()));
                 let gone: Vec<String> = self.objects.keys().filter(gone).cloned().collect();
                 for name in gone {
+                    self.check_versions.remove(&name);
                     self.objects.remove(&name);
                     self.drop_check(&name);
                 }
@@ -169,6 +175,9 @@ impl Driver {
         {
             return;
         }
+        let uid = object.metadata.uid.as_deref().unwrap_or_default();
+        let versions = &self.check_versions;
+        versions.put(name.clone(), uid, version(&object));
         let object = Arc::new(object);
         self.objects.insert(name.clone(), object);
         self.read_check(&name);
@@ -257,6 +266,9 @@ impl Driver {
             looking: false,
             look_again: false,
             blocked: BTreeMap::new(),
+            due: BTreeSet::new(),
+            handover: Handover::default(),
+            read: 0,
             armed: None,
             writing: old.as_ref().is_some_and(|w| w.writing),
             not_before: old.as_ref().map_or_else(Instant::now, |w| w.not_before),
@@ -317,8 +329,12 @@ impl Driver {
                 news,
                 cancel.clone(),
             ));
-            let synced = false;
-            self.kinds.insert(kind, KindWatch { synced, cancel });
+            let watch = KindWatch {
+                synced: false,
+                versions: Arc::default(),
+                cancel,
+            };
+            self.kinds.insert(kind, watch);
         }
     }
 
@@ -347,7 +363,9 @@ impl Driver {
 
     fn put_node(&mut self, node: KnownNode) {
         let name = node.facts.name.clone();
-        if self.nodes.get(&name) == Some(&node) {
+        self.node_versions
+            .put(name.clone(), &node.uid, node.version);
+        if self.nodes.get(&name).is_some_and(|n| n.reads_as(&node)) {
             return;
         }
         let now = Timestamp::now();
@@ -361,6 +379,7 @@ impl Driver {
     }
 
     fn drop_node(&mut self, name: &str) {
+        self.node_versions.remove(name);
         self.nodes.remove(name);
         let now = Timestamp::now();
         for watched in self.watched.values_mut() {
@@ -373,6 +392,10 @@ impl Driver {
     pub(super) fn put_request(&mut self, object: &DynamicObject) {
         let request = seen::request(object, Timestamp::now());
         let new = version(object);
+        if let Some(watch) = self.kinds.get(&kind_of(&request.id)) {
+            let name = object_name(&request.id.namespace, &request.id.name);
+            watch.versions.put(name, &request.uid, new);
+        }
         let known = self.requests.get(&request.id);
         if known.is_some_and(|(old, at)| old.uid == request.uid && new < *at) {
             return;
@@ -385,6 +408,10 @@ impl Driver {
     }
 
     pub(super) fn drop_request(&mut self, id: &RequestId) {
+        if let Some(watch) = self.kinds.get(&kind_of(id)) {
+            let name = object_name(&id.namespace, &id.name);
+            watch.versions.remove(&name);
+        }
         if self.requests.remove(id).is_none() {
             return;
         }
@@ -414,6 +441,15 @@ impl Driver {
         for id in gone {
             self.drop_request(&id);
         }
+    }
+}
+
+/// The kind of a remediation, where it is.
+fn kind_of(id: &RequestId) -> Requests {
+    Requests {
+        api_version: id.api_version.clone(),
+        kind: id.kind.clone(),
+        namespace: id.namespace.clone(),
     }
 }
 
