@@ -50,6 +50,9 @@ fn sense(command: &Command) -> Result<(), &'static str> {
         Command::Operations(_) => {
             return Err("operations are those of a running agent: leave out --direct");
         }
+        Command::Term(_) => {
+            return Err("terms are those of a running agent: leave out --direct");
+        }
         Command::Power(PowerArgs { action }) => action.switch().is_some_and(|args| args.no_wait),
         _ => false,
     };

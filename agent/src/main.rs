@@ -24,6 +24,7 @@ mod progress;
 mod select;
 mod serve;
 mod sim;
+mod term;
 mod trouble;
 
 use std::process::ExitCode;
@@ -87,6 +88,7 @@ async fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Sensors(args) => aside::sensors(args).await,
         Command::Events(args) => aside::events(args).await,
         Command::Operations(args) => operations::operations(args).await,
+        Command::Term(args) => term::term(args).await,
         Command::Enroll(args) => enroll::enroll(&args),
         Command::Sim(args) => sim::sim(args).await,
         Command::Completions(args) => Ok(pages::completions(args.shell)),

@@ -95,6 +95,41 @@ async fn f7_a_deposed_leader_is_refused_also_after_a_restart() {
 }
 
 #[tokio::test]
+async fn f7_a_term_is_set_back_by_hand_on_the_agents_own_machine_only() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut controller = site.controller(&agent).await;
+    assert!(claim(&mut controller, 7).await.accepted);
+    assert!(claim(&mut controller, 2_000_000_000).await.accepted);
+    assert!(!claim(&mut controller, 8).await.accepted);
+    let set_back = || v1::SetBackTermRequest {
+        election: ELECTION.into(),
+        to: 7,
+        reason: "a broken controller claimed it".into(),
+    };
+    for mut elsewhere in [controller.clone(), site.operator(&agent).await] {
+        let denied = elsewhere.set_back_term(set_back()).await.unwrap_err();
+        assert_eq!(denied.code(), Code::PermissionDenied, "{denied}");
+    }
+    let mut local = site.local().await;
+    let unsaid = v1::SetBackTermRequest {
+        reason: String::new(),
+        ..set_back()
+    };
+    let denied = local.set_back_term(unsaid).await.unwrap_err();
+    assert_eq!(denied.code(), Code::InvalidArgument);
+    let done = local.set_back_term(set_back()).await.unwrap().into_inner();
+    let term = done.term.unwrap();
+    assert_eq!((term.number, term.holder.as_str()), (7, ""));
+    assert!(term.set_back[0].by.starts_with("operator local:"));
+    assert!(!claim(&mut controller, 7).await.accepted);
+    assert!(claim(&mut controller, 8).await.accepted);
+    let listed = local.list_terms(v1::ListTermsRequest {}).await.unwrap();
+    assert_eq!(listed.into_inner().terms[0].number, 8);
+    agent.shutdown().await;
+}
+
+#[tokio::test]
 async fn f7_a_replayed_sequence_is_refused() {
     let site = Site::new(1);
     let agent = site.start().await;

@@ -6,6 +6,7 @@ mod host;
 mod inventory;
 mod operations;
 mod power;
+mod term;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ pub(crate) use host::{HostAction, HostArgs, HostCheckArgs};
 pub(crate) use inventory::{ImportArgs, InventoryAction, InventoryArgs};
 pub(crate) use operations::{OperationsAction, OperationsArgs};
 pub(crate) use power::{PowerAction, PowerArgs, SwitchArgs};
+pub(crate) use term::{TermAction, TermArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -77,6 +79,8 @@ pub(crate) enum Command {
     Events(EventsArgs),
     /// Show or stop what the running agent does.
     Operations(OperationsArgs),
+    /// Show the terms of controllers that the agent knows, or set one back by hand.
+    Term(TermArgs),
     /// Make the key of this agent, and print what a cluster needs to know it: a RackAgent and a
     /// certificate request.
     Enroll(EnrollArgs),
@@ -180,6 +184,7 @@ impl Command {
             Self::Sensors(args) => &mut args.long.common,
             Self::Events(EventsArgs { action }) => action.common_mut(),
             Self::Operations(OperationsArgs { action }) => action.common_mut(),
+            Self::Term(TermArgs { action }) => action.common_mut(),
             _ => return None,
         })
     }

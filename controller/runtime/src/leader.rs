@@ -16,7 +16,7 @@ use kube::{
 use parking_lot::Mutex;
 use rackhand_api::names::SETTINGS_ANNOTATION;
 use rackhand_core::lease::{
-    Decision, LeaseConfig, LeaseRecord, LeaseView, LeaseWrite, Lost, evaluate,
+    Decision, LeaseConfig, LeaseRecord, LeaseView, LeaseWrite, Lost, TermOutlier, evaluate,
 };
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -102,12 +102,19 @@ impl Leader {
         &self.0.me
     }
 
-    /// An agent knows a higher term: the next renewal goes above it.
-    pub(crate) fn raise_term(&self, highest: u64) {
-        if let Err(error) = self.0.view.lock().raise_term(highest) {
-            tracing::error!(%error, "an agent has promised itself to the last term there is");
-        }
+    /// An agent has refused the term `claimed` for a higher one: the next renewal goes above it.
+    ///
+    /// # Errors
+    /// The answer is not followed.
+    pub(crate) fn raise_term(
+        &self,
+        agent: &str,
+        claimed: u64,
+        highest: u64,
+    ) -> Result<(), TermOutlier> {
+        let raised = self.0.view.lock().raise_term(agent, claimed, highest);
         self.0.bell.notify_one();
+        raised
     }
 
     /// Takes part in the election until leadership is lost or `cancel`. `leads` tells others.

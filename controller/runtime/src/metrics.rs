@@ -108,6 +108,7 @@ pub(crate) struct Metrics {
     lateness: Histogram,
     leader: Gauge,
     agents: Gauge,
+    term_outliers: Gauge,
     mapi: Mapi,
     nodes: NodeMetrics,
 }
@@ -135,6 +136,7 @@ impl Metrics {
             lateness: Histogram::new(exponential_buckets(0.001, 2.0, 14)),
             leader: Gauge::default(),
             agents: Gauge::default(),
+            term_outliers: Gauge::default(),
             mapi: Mapi::new(),
             nodes: NodeMetrics::default(),
         };
@@ -219,6 +221,11 @@ impl Metrics {
             "agents_connected",
             "Rack agents that answer",
             m.agents.clone(),
+        );
+        r.register(
+            "agents_term_outliers",
+            "Rack agents that are not used because their term of this election is not followed",
+            m.term_outliers.clone(),
         );
         Arc::new(m)
     }
@@ -324,9 +331,9 @@ impl Metrics {
         self.leader.set(leads.into());
     }
 
-    pub(crate) fn set_agents(&self, connected: usize) {
-        self.agents
-            .set(i64::try_from(connected).unwrap_or(i64::MAX));
+    pub(crate) fn set_agents(&self, connected: i64, term_outliers: i64) {
+        self.agents.set(connected);
+        self.term_outliers.set(term_outliers);
     }
 
     /// Those under OpenShift's names.

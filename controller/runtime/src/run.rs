@@ -310,6 +310,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         index.clone(),
         metrics.clone(),
         status,
+        events.clone(),
     );
     {
         let (running, cancel) = (agents.clone(), cancel.clone());

@@ -7,7 +7,9 @@ use tonic::Status;
 use tracing::{info, warn};
 
 use super::{Engine, Target, journal_status};
-use crate::journal::{Authority, HoldRecord, JournalError, Release, TermRecord, wall_clock};
+use crate::journal::{
+    Authority, HoldRecord, JournalError, KnownTerm, Release, SetBack, TermRecord, wall_clock,
+};
 
 impl Engine {
     pub(crate) async fn claim(
@@ -57,6 +59,33 @@ impl Engine {
             }
         }
         Ok(result)
+    }
+
+    /// The terms of all elections.
+    pub(crate) async fn terms(&self) -> Result<Vec<KnownTerm>, Status> {
+        let terms = self.shared.journal.terms().await;
+        terms.map_err(|error| journal_status(&error))
+    }
+
+    /// Sets the term of an election back by hand.
+    pub(crate) async fn set_back_term(&self, asked: SetBack) -> Result<KnownTerm, Status> {
+        let election = asked.election.clone();
+        let (by, reason) = (asked.by.clone(), asked.reason.clone());
+        // A claim that is answered meanwhile goes by the journal.
+        self.shared.terms.lock().remove(&election);
+        let result = self.shared.journal.set_back_term(asked).await;
+        self.shared.terms.lock().remove(&election);
+        let known = result
+            .map_err(|error| journal_status(&error))?
+            .map_err(|refused| Status::failed_precondition(refused.to_string()))?;
+        warn!(
+            election,
+            term = known.term.number,
+            by,
+            reason,
+            "term set back by hand"
+        );
+        Ok(known)
     }
 
     /// Lifts a hold. The host may be known only by its hold.

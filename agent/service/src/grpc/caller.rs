@@ -35,6 +35,16 @@ impl Caller {
         ))
     }
 
+    /// Who calls from this machine, through the local socket.
+    pub(super) fn local<T>(request: &Request<T>) -> Result<String, Status> {
+        match Self::of(request)? {
+            Self::Operator(name) if request.extensions().get::<PeerInfo>().is_none() => Ok(name),
+            _ => Err(Status::permission_denied(
+                "only for operators on the agent's own machine: use its local socket",
+            )),
+        }
+    }
+
     pub(super) fn is_controller(&self) -> bool {
         *self == Self::Controller
     }

@@ -7,6 +7,7 @@ mod aside;
 mod caller;
 mod checkup;
 mod convert;
+mod terms;
 mod watch;
 mod wish;
 
@@ -131,6 +132,20 @@ impl Power for PowerService {
             instance: self.engine.instance.to_string(),
             journal: Some(self.engine.journal()),
         }))
+    }
+
+    async fn list_terms(
+        &self,
+        request: Request<v1::ListTermsRequest>,
+    ) -> Result<Response<v1::ListTermsResponse>, Status> {
+        self.terms(request).await
+    }
+
+    async fn set_back_term(
+        &self,
+        request: Request<v1::SetBackTermRequest>,
+    ) -> Result<Response<v1::SetBackTermResponse>, Status> {
+        self.term_set_back(request).await
     }
 
     async fn begin(

@@ -13,7 +13,7 @@ use tracing::error;
 use super::{
     JournalError, identity,
     records::IdentityRecord,
-    tables::{ENDED, HOLDS, META, OPERATIONS, RUNNING, SEQUENCES, TERMS},
+    tables::{ENDED, HOLDS, META, OPERATIONS, RUNNING, SEQUENCES, SET_BACK, TERMS},
     writer::Tx,
 };
 
@@ -191,6 +191,7 @@ pub(super) fn prepare(
     }
     tx.open(RUNNING)?;
     tx.open(ENDED)?;
+    tx.open(SET_BACK)?;
     identity::ensure(tx, origin, now)
 }
 

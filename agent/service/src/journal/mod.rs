@@ -14,6 +14,7 @@ mod list;
 mod records;
 mod store;
 mod tables;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -33,9 +34,12 @@ use ends::{Running, finish, interrupt_running, prune};
 pub(crate) use file::IfDamaged;
 use file::{SCHEMA, open_or_create, prepare};
 pub(crate) use list::Asked;
-pub(crate) use records::{HoldRecord, IdentityRecord, OperationRecord, SequenceRecord, TermRecord};
+pub(crate) use records::{
+    HoldRecord, IdentityRecord, OperationRecord, SequenceRecord, TermRecord, TermSetBackRecord,
+};
 use store::{OnDisk, ReadTx, Source, Store};
 use tables::{HOLDS, OPERATIONS, TERMS, decode, get, put};
+pub(crate) use terms::{KnownTerm, SetBack};
 use writer::{Tx, Writer};
 
 /// Why the journal does not work.

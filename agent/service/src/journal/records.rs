@@ -104,3 +104,26 @@ pub(crate) struct OperationRecord {
     #[prost(string, tag = "15")]
     pub(crate) cancelled_by: String,
 }
+
+/// A term that was set back by hand.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct TermSetBackRecord {
+    /// The election.
+    #[prost(string, tag = "1")]
+    pub(crate) election: String,
+    /// When, nanoseconds of the Unix epoch.
+    #[prost(int64, tag = "2")]
+    pub(crate) at: i64,
+    /// The term before.
+    #[prost(uint64, tag = "3")]
+    pub(crate) from: u64,
+    /// The term after.
+    #[prost(uint64, tag = "4")]
+    pub(crate) to: u64,
+    /// Who asked.
+    #[prost(string, tag = "5")]
+    pub(crate) by: String,
+    /// Why.
+    #[prost(string, tag = "6")]
+    pub(crate) reason: String,
+}

@@ -14,6 +14,9 @@ pub(super) const TERMS: Table = TableDefinition::new("terms");
 pub(super) const SEQUENCES: Table = TableDefinition::new("sequences");
 pub(super) const HOLDS: Table = TableDefinition::new("holds");
 pub(super) const OPERATIONS: Table = TableDefinition::new("operations");
+/// Terms that were set back by hand, by time and election.
+pub(super) const SET_BACK: TableDefinition<'static, (i64, &'static str), &'static [u8]> =
+    TableDefinition::new("terms-set-back");
 /// Ids of operations without an outcome.
 pub(super) const RUNNING: TableDefinition<'static, &'static str, ()> =
     TableDefinition::new("running");

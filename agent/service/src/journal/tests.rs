@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{tables::META, *};
+use super::{tables::META, terms::NotSetBack, *};
 
 struct Fixture {
     dir: TempDir,
@@ -485,6 +485,63 @@ async fn operations_are_listed_by_host_and_by_whether_they_run_the_newest_first(
         ..all
     };
     assert!(ids(none).await.is_empty());
+}
+
+fn set_back(to: u64) -> SetBack {
+    SetBack {
+        election: "prod/rackhand".into(),
+        to,
+        by: "operator local:0".into(),
+        reason: "a broken controller claimed it".into(),
+        now: 7,
+    }
+}
+
+#[tokio::test]
+async fn f7_a_term_set_back_by_hand_is_written_down_and_needs_a_new_claim() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 7).await.unwrap();
+    started(&journal, off("a", leader(7, 3), "rem-1")).await;
+    claim(&journal, 2_000_000_000).await.unwrap();
+    started(&journal, on("b", leader(2_000_000_000, 9), "rem-1")).await;
+    assert!(claim(&journal, 8).await.is_err());
+
+    let unknown = SetBack {
+        election: "other".into(),
+        ..set_back(1)
+    };
+    let refused = journal.set_back_term(unknown).await.unwrap().unwrap_err();
+    assert!(matches!(refused, NotSetBack::UnknownElection(_)));
+    for to in [2_000_000_000, u64::MAX] {
+        let refused = journal.set_back_term(set_back(to)).await.unwrap();
+        assert!(matches!(refused, Err(NotSetBack::NotLower { .. })));
+    }
+    let known = journal.set_back_term(set_back(7)).await.unwrap().unwrap();
+    assert_eq!(known.term.number, 7);
+
+    drop(journal);
+    let (journal, _) = fixture.open();
+    let [known] = &journal.terms().await.unwrap()[..] else {
+        panic!()
+    };
+    let TermSetBackRecord {
+        at, from, to, by, ..
+    } = &known.set_back[0];
+    assert_eq!((*at, *from, *to), (7, 2_000_000_000, 7));
+    assert_eq!(by, "operator local:0");
+    // Who led in term 7 before does not lead again, nor does the one with the huge term.
+    for old in [leader(7, 99), leader(2_000_000_000, 99)] {
+        refused_term(&journal, old).await;
+    }
+    assert!(claim(&journal, 7).await.is_err());
+    claim(&journal, 8).await.unwrap();
+    started(&journal, off("c", leader(8, 1), "rem-1")).await;
+}
+
+async fn refused_term(journal: &Journal, authority: Authority) {
+    let message = refused(journal, off("x", authority, "rem-1")).await;
+    assert!(message.contains("term"), "{message}");
 }
 
 #[tokio::test]

@@ -26,15 +26,19 @@
 //!
 //! Deleting the Lease by hand is outside of this argument: a candidate that has seen a holder waits
 //! for that one's time to pass, one that starts afterwards cannot know. The agents' memory of terms
-//! still holds; [`LeaseView::raise_term`] brings the new Lease above it.
+//! still holds; [`LeaseView::raise_term`] brings the new Lease above it,
+//! within the bounds of the module `raise`.
 
 mod config;
+mod raise;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 pub use config::{LeaseConfig, LeaseConfigError};
+use raise::Raises;
+pub use raise::{LONGEST_JUMP, RAISES_PER_AGENT, TermOutlier};
 
 /// The highest term: `leaseTransitions` is a signed number of 32 bits.
 pub const MAX_TERM: u64 = i32::MAX as u64;
@@ -91,6 +95,8 @@ pub struct LeaseView {
     highest_seen: u64,
     /// What agents ask of us: no write may have a lower term.
     lowest_term: u64,
+    /// Which answers of agents were followed.
+    raises: Raises,
     reign: Option<Reign>,
     /// When we stepped down last; what was sent until then no longer counts.
     stepped_down: Option<Duration>,
@@ -150,11 +156,6 @@ pub enum Decision {
     Exhausted,
 }
 
-/// A term that no Lease can hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("term {0} leaves no room for a higher one")]
-pub struct TermOutOfRange(pub u64);
-
 /// Decides what to do about the Lease now.
 pub fn evaluate(view: &LeaseView, config: &LeaseConfig, now: Duration) -> Decision {
     match &view.reign {
@@ -175,6 +176,7 @@ impl LeaseView {
             vanished: None,
             highest_seen: 0,
             lowest_term: 1,
+            raises: Raises::default(),
             reign: None,
             stepped_down: None,
         };
@@ -241,21 +243,29 @@ impl LeaseView {
                 .reign
                 .as_ref()
                 .map_or(sent, |reign| reign.sent.max(sent));
+            self.raises.lead(term);
             self.reign = Some(Reign { term, sent });
         }
         self.observe(Some(record), now);
     }
 
-    /// An agent has refused our term because it has promised itself to `highest`. The next write
-    /// goes above that; until then our own term stays as it is.
+    /// An agent has refused the term `claimed` because it has promised itself to `highest`. The next
+    /// write goes above that; until then our own term stays as it is.
     ///
     /// # Errors
     ///
-    /// `highest` leaves no room; nothing is changed.
-    pub fn raise_term(&mut self, highest: u64) -> Result<(), TermOutOfRange> {
-        if highest >= MAX_TERM {
-            return Err(TermOutOfRange(highest));
-        }
+    /// The answer is not followed, see [`TermOutlier`]; nothing is changed.
+    pub fn raise_term(
+        &mut self,
+        agent: &str,
+        claimed: u64,
+        highest: u64,
+    ) -> Result<(), TermOutlier> {
+        let lowest = match &self.reign {
+            Some(reign) => self.lowest_term.max(reign.term),
+            None => self.lowest_term.max(self.highest_seen),
+        };
+        self.raises.judge(agent, claimed, highest, lowest)?;
         self.lowest_term = self.lowest_term.max(highest.saturating_add(1));
         Ok(())
     }

@@ -286,7 +286,7 @@ fn a_release_ends_the_reign_and_frees_the_lease() {
 #[test]
 fn a_term_that_an_agent_has_seen_is_outbid_at_once() {
     let mut view = mk_leader();
-    view.raise_term(9).unwrap();
+    view.raise_term("a", 4, 9).unwrap();
     assert_eq!(
         view.term(&config(), secs(101)),
         Some(4),
@@ -304,7 +304,7 @@ fn a_term_that_an_agent_has_seen_is_outbid_at_once() {
         Decision::Hold { term: 10, .. }
     ));
 
-    view.raise_term(3).unwrap();
+    view.raise_term("a", 3, 3).unwrap();
     assert!(matches!(
         at(&view, secs(102)),
         Decision::Hold { term: 10, .. }
@@ -314,7 +314,7 @@ fn a_term_that_an_agent_has_seen_is_outbid_at_once() {
 #[test]
 fn a_raised_term_also_binds_the_next_acquisition() {
     let mut view = mk_view(None, secs(0));
-    view.raise_term(41).unwrap();
+    view.raise_term("a", 1, 41).unwrap();
     assert_eq!(acquires(at(&view, secs(0))).transitions, 42);
 }
 
@@ -323,12 +323,85 @@ fn terms_run_out_rather_than_being_used_twice() {
     let mut view = mk_view(Some(mk_record("", MAX_TERM - 1, 1)), secs(0));
     assert_eq!(acquires(at(&view, secs(0))).transitions, MAX_TERM);
     for above in [MAX_TERM, u64::MAX] {
-        assert_eq!(view.raise_term(above), Err(TermOutOfRange(above)));
+        let refused = view.raise_term("a", MAX_TERM - 1, above);
+        assert!(matches!(refused, Err(TermOutlier::TooHigh { highest, .. }) if highest == above));
     }
     for used in [MAX_TERM, u64::MAX] {
         let view = mk_view(Some(mk_record("", used, 1)), secs(0));
         assert_eq!(at(&view, secs(0)), Decision::Exhausted);
     }
+}
+
+#[test]
+fn f7_a_huge_term_of_one_agent_is_not_followed() {
+    for huge in [
+        4 + LONGEST_JUMP,
+        1_000_000,
+        MAX_TERM - 1,
+        MAX_TERM,
+        u64::MAX,
+    ] {
+        let mut view = mk_leader();
+        let outlier = view.raise_term("rogue", 4, huge).unwrap_err();
+        let expected = TermOutlier::TooHigh {
+            highest: huge,
+            limit: 4 + LONGEST_JUMP,
+        };
+        assert_eq!(outlier, expected);
+        assert!(outlier.to_string().contains("rackhand-agent term set-back"));
+        let hold = at(&view, secs(101));
+        assert!(matches!(hold, Decision::Hold { term: 4, .. }), "{hold:?}");
+        // The others are still followed.
+        view.raise_term("honest", 4, 9).unwrap();
+        let Decision::Renew { write, .. } = at(&view, secs(101)) else {
+            panic!()
+        };
+        assert_eq!(write.transitions, 10);
+    }
+}
+
+#[test]
+fn f7_the_jumps_of_all_agents_together_are_bounded() {
+    let mut view = mk_leader();
+    let mut term = 4;
+    for n in 0..10_000 {
+        // Each answer is a jump that would be followed if it were the only one.
+        if view
+            .raise_term(&format!("agent-{n}"), term, term + 999)
+            .is_ok()
+        {
+            term += 1000;
+            view.written(mk_record("me", term, n + 10), secs(100), secs(101));
+            assert_eq!(view.term(&config(), secs(101)), Some(term));
+        }
+    }
+    assert!(term <= 4 + LONGEST_JUMP, "{term}");
+}
+
+#[test]
+fn f7_an_agent_that_refuses_each_new_term_does_not_keep_the_term_moving() {
+    let mut view = mk_leader();
+    let mut term = 4;
+    for n in 0..RAISES_PER_AGENT {
+        view.raise_term("rogue", term, term).unwrap();
+        // The same answer once more, before the new term is written, counts no second time.
+        view.raise_term("rogue", term, term).unwrap();
+        term += 1;
+        let version = i64::from(n) + 10;
+        view.written(mk_record("me", term, version), secs(100), secs(101));
+    }
+    let refused = view.raise_term("rogue", term, term);
+    assert!(
+        matches!(refused, Err(TermOutlier::TooOften { times, .. }) if times == RAISES_PER_AGENT)
+    );
+    assert!(matches!(at(&view, secs(101)), Decision::Hold { .. }));
+    assert_eq!(
+        view.raise_term("other", term, term - 1),
+        Err(TermOutlier::Contradictory {
+            claimed: term,
+            highest: term - 1
+        })
+    );
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::{
 use kube::api::DynamicObject;
 use parking_lot::RwLock;
 use rackhand_api::kinds::rack_agent::RackAgentSpec;
-use rackhand_core::hosts::Rack;
+use rackhand_core::{hosts::Rack, lease::TermOutlier};
 use rackhand_proto::{ClientTls, classify, connect_lazy, v1};
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,7 @@ pub(crate) use calls::{CallFailure, Followed, OffRequest, Wanted};
 pub(crate) use status::AgentStatus;
 
 use crate::{
+    events::Events,
     index::{Change, Inbox, Index},
     leader::Leader,
     metrics::Metrics,
@@ -47,8 +48,35 @@ const CALL: Duration = Duration::from_secs(3);
 /// What is known of an agent.
 #[derive(Clone)]
 enum State {
-    Silent { why: String },
+    Silent { why: Silence },
     Ready { term: u64 },
+}
+
+/// Why an agent is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Silence {
+    /// It does not answer, or not as it should.
+    #[error("{0}")]
+    Unreachable(String),
+    /// It refuses our term, and its own is not followed.
+    #[error(transparent)]
+    TermOutlier(#[from] TermOutlier),
+}
+
+impl Silence {
+    /// The reason of the condition and of the Event.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "NotConnected",
+            Self::TermOutlier(_) => "TermOutlier",
+        }
+    }
+}
+
+impl From<String> for Silence {
+    fn from(why: String) -> Self {
+        Self::Unreachable(why)
+    }
 }
 
 struct Agent {
@@ -72,6 +100,7 @@ pub(crate) struct Agents {
     index: Arc<Index>,
     metrics: Arc<Metrics>,
     status: AgentStatus,
+    events: Events,
     bell: Notify,
 }
 
@@ -83,6 +112,7 @@ impl Agents {
         index: Arc<Index>,
         metrics: Arc<Metrics>,
         status: AgentStatus,
+        events: Events,
     ) -> Arc<Self> {
         Arc::new(Self {
             agents: RwLock::default(),
@@ -94,6 +124,7 @@ impl Agents {
             index,
             metrics,
             status,
+            events,
             bell: Notify::new(),
         })
     }
@@ -138,7 +169,7 @@ impl Agents {
                 Ok(spec) => spec,
                 Err(why) => {
                     self.remove(&key);
-                    self.status.silent(&key, &why);
+                    self.status.silent(&key, &why.into());
                     continue;
                 }
             };
@@ -150,7 +181,7 @@ impl Agents {
             let agent = Agent {
                 spec: spec.clone(),
                 state: State::Silent {
-                    why: "not connected yet".into(),
+                    why: "not connected yet".to_owned().into(),
                 },
                 client: None,
                 hosts: Vec::new(),
@@ -177,7 +208,7 @@ impl Agents {
         let mut client = match connect_lazy(&spec.endpoint, &spec.rack, &self.tls) {
             Ok(channel) => Client::new(channel),
             Err(error) => {
-                self.silent(key, &error.to_string());
+                self.silent(key, &error.to_string().into());
                 return;
             }
         };
@@ -203,9 +234,9 @@ impl Agents {
         client: &mut Client,
         key: &Key,
         spec: &RackAgentSpec,
-    ) -> Result<(), String> {
+    ) -> Result<(), Silence> {
         let Some(number) = self.leader.term() else {
-            return Err("this process does not lead".into());
+            return Err("this process does not lead".to_owned().into());
         };
         let mut claim = tonic::Request::new(v1::ClaimTermRequest {
             term: Some(self.term(number)),
@@ -213,20 +244,18 @@ impl Agents {
         claim.set_timeout(CALL);
         let claimed = within(client.claim_term(claim)).await?;
         if !claimed.accepted {
-            self.leader.raise_term(claimed.highest);
+            let highest = claimed.highest;
+            self.leader.raise_term(&key.to_string(), number, highest)?;
             return Err(format!(
-                "it has promised itself to term {} of this election; ours is {number} and goes up",
-                claimed.highest
-            ));
+                "it has promised itself to term {highest} of this election; ours is {number} and goes up"
+            )
+            .into());
         }
         let mut list = tonic::Request::new(v1::ListHostsRequest {});
         list.set_timeout(CALL);
         let listed = within(client.list_hosts(list)).await?;
         if listed.rack != spec.rack {
-            return Err(format!(
-                "it serves rack {:?}, not {:?}",
-                listed.rack, spec.rack
-            ));
+            return Err(format!("it serves rack {:?}, not {:?}", listed.rack, spec.rack).into());
         }
         self.ready(key, number, client, listed.hosts);
         Ok(())
@@ -255,35 +284,50 @@ impl Agents {
         self.count();
     }
 
-    fn silent(&self, key: &Key, why: &str) {
+    fn silent(&self, key: &Key, why: &Silence) {
         let news = {
             let mut agents = self.agents.write();
             let Some(agent) = agents.get_mut(key) else {
                 return;
             };
             let news = !matches!(&agent.state, State::Silent { why: w } if w == why);
-            agent.state = State::Silent {
-                why: why.to_owned(),
-            };
+            agent.state = State::Silent { why: why.clone() };
             agent.client = None;
             news
         };
         if news {
-            tracing::warn!(agent = %key, why, "rack agent does not answer");
+            tracing::warn!(agent = %key, %why, "rack agent is not used");
             self.status.silent(key, why);
+            if matches!(why, Silence::TermOutlier(_)) {
+                self.tell(key, why);
+            }
             self.index.announce(&Change::Agent);
         }
         self.count();
     }
 
+    fn tell(&self, key: &Key, why: &Silence) {
+        let objects = self.index.rack_agents().into_iter();
+        for (_, object) in objects.filter(|(k, _)| k == key) {
+            self.events
+                .send(&object, true, why.reason(), &why.to_string());
+        }
+    }
+
     fn count(&self) {
         let agents = self.agents.read();
-        let connected = agents
-            .values()
-            .filter(|a| matches!(a.state, State::Ready { .. }))
-            .count();
+        let (mut connected, mut outliers) = (0, 0);
+        for agent in agents.values() {
+            match &agent.state {
+                State::Ready { .. } => connected += 1,
+                State::Silent {
+                    why: Silence::TermOutlier(_),
+                } => outliers += 1,
+                State::Silent { .. } => {}
+            }
+        }
         drop(agents);
-        self.metrics.set_agents(connected);
+        self.metrics.set_agents(connected, outliers);
     }
 
     fn term(&self, number: u64) -> v1::Term {

@@ -13,6 +13,7 @@ use rackhand_proto::v1;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::Silence;
 use crate::{
     object::{Key, Kind, Served, api},
     writer::Writer,
@@ -79,8 +80,9 @@ impl AgentStatus {
         self.updates.send((key.clone(), status)).ok();
     }
 
-    pub(crate) fn silent(&self, key: &Key, why: &str) {
-        let status = json!({ "conditions": [condition("False", "NotConnected", why)] });
+    pub(crate) fn silent(&self, key: &Key, why: &Silence) {
+        let condition = condition("False", why.reason(), &why.to_string());
+        let status = json!({ "conditions": [condition] });
         self.updates.send((key.clone(), status)).ok();
     }
 }

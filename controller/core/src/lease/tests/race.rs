@@ -147,7 +147,10 @@ impl World {
         };
         match turn.kind {
             Kind::Read | Kind::Restart => self.ask(turn, Request::Read),
-            Kind::Raise(highest) => view.raise_term(highest).unwrap(),
+            Kind::Raise(highest) => {
+                // What is not followed changes nothing.
+                view.raise_term("agent", 0, highest).ok();
+            }
             Kind::Release => {
                 if let Some(write) = view.release(now) {
                     self.write(turn, write);
