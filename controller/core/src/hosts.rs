@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use crate::remediation::{Because, HostRef};
 
 /// A host of an agent's inventory.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InventoryHost {
     /// Its name there.
     pub name: String,
@@ -57,35 +57,130 @@ pub struct WantedBmh {
 
 /// Finds the host. The inventory wins over the BareMetalHost: its credentials never leave the rack.
 ///
+/// Three things say which rack a host is in: the inventory that names it, the label of its
+/// BareMetalHost, and the `bmcNetworks` that hold its BMC. None of them outweighs another: where they
+/// contradict each other, no host is chosen.
+///
 /// # Errors
-/// Says that there is none, or names all that fit.
+/// Says that there is none, or names all that fit and what contradicts what.
 pub fn resolve(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Because> {
-    let mut found: Vec<HostRef> = Vec::new();
+    let mut found: Vec<(&String, &InventoryHost)> = Vec::new();
     for (rack, served) in racks {
         for host in served.hosts.iter().filter(|h| fits(h, wanted)) {
-            found.push(HostRef {
-                rack: rack.clone(),
+            found.push((rack, host));
+        }
+    }
+    match found.as_slice() {
+        [] => by_bmh(wanted, racks),
+        [(rack, host)] => {
+            contradictions(wanted, racks, rack, Some(host))?;
+            Ok(HostRef {
+                rack: (*rack).clone(),
                 host: host.name.clone(),
                 bmh: wanted.bmh.as_ref().map(|b| b.name.clone()),
                 bmc: host.bmc.clone(),
+            })
+        }
+        several => {
+            let named = several.iter().map(|(rack, host)| {
+                let twice = several
+                    .iter()
+                    .filter(|(r, h)| r == rack && h.name == host.name);
+                if twice.count() > 1 {
+                    format!("{rack}/{} at {}", host.name, host.bmc)
+                } else {
+                    format!("{rack}/{}", host.name)
+                }
             });
+            let named = named.collect::<Vec<_>>().join(", ");
+            Err(Because::HostAmbiguous(named))
         }
     }
-    // Two agents may serve one rack with one inventory: one BMC is one host.
-    found.dedup_by(|a, b| a.rack == b.rack && a.host == b.host);
-    match found.len() {
-        0 => by_bmh(wanted, racks),
-        1 => found
-            .pop()
-            .ok_or_else(|| Because::HostNotFound("none".into())),
-        _ => Err(Because::HostAmbiguous(
-            found
-                .iter()
-                .map(|h| format!("{}/{}", h.rack, h.host))
-                .collect::<Vec<_>>()
-                .join(", "),
-        )),
+}
+
+/// Everything that speaks against this host in this rack.
+fn contradictions(
+    wanted: &Wanted,
+    racks: &BTreeMap<String, Rack>,
+    rack: &str,
+    host: Option<&InventoryHost>,
+) -> Result<(), Because> {
+    let mut against = Vec::new();
+    let choice = host.map_or_else(
+        || format!("the only candidate is rack {rack}"),
+        |host| format!("the inventory of rack {rack} names host {}", host.name),
+    );
+    let mut place = |what: String, address: &str, of_rack: bool| {
+        let serving = serving(address, racks);
+        if !serving.is_empty() && !serving.iter().any(|r| *r == rack) {
+            let others = names(&serving);
+            against.push(format!(
+                "{what} {address} lies in spec.bmcNetworks of rack {others}"
+            ));
+        } else if of_rack && serving.is_empty() && outside(address, racks.get(rack)) {
+            against.push(format!(
+                "{what} {address} lies in no spec.bmcNetworks of rack {rack}"
+            ));
+        }
+    };
+    if let Some(host) = host {
+        for address in host.bmc.split(", ") {
+            place("its BMC".into(), address, false);
+        }
     }
+    if let Some(bmh) = &wanted.bmh {
+        // What an inventory names need not lie in the networks of its own rack.
+        place(
+            format!("the BMC of BareMetalHost {}", bmh.name),
+            &bmh.address,
+            host.is_none(),
+        );
+        if let Some(label) = bmh.rack.as_ref().filter(|label| *label != rack) {
+            against.push(format!(
+                "BareMetalHost {} has rackhand.dev/rack={label}",
+                bmh.name
+            ));
+        }
+    }
+    if let (Some(host), Some(uuid)) = (host, &wanted.system_uuid)
+        && !host.system_uuid.is_empty()
+        && !same_uuid(uuid, &host.system_uuid)
+    {
+        against.push(format!(
+            "its system UUID is {} there, and the node reports {uuid}",
+            host.system_uuid
+        ));
+    }
+    if against.is_empty() {
+        return Ok(());
+    }
+    Err(Because::HostAmbiguous(format!(
+        "{choice}, but {}",
+        against.join(", and ")
+    )))
+}
+
+/// The racks whose networks hold the BMC at this address.
+fn serving<'a>(address: &str, racks: &'a BTreeMap<String, Rack>) -> Vec<&'a str> {
+    let Some(ip) = address_ip(address) else {
+        return Vec::new();
+    };
+    let holds = |rack: &Rack| rack.bmc_networks.iter().any(|n| contains(n, ip));
+    let serving = racks.iter().filter(|(_, rack)| holds(rack));
+    serving.map(|(name, _)| name.as_str()).collect()
+}
+
+/// Whether a rack says which networks it reaches, and none of them holds the address.
+fn outside(address: &str, rack: Option<&Rack>) -> bool {
+    let said = rack.filter(|rack| !rack.bmc_networks.is_empty());
+    match (address_ip(address), said) {
+        (Some(ip), Some(rack)) => !rack.bmc_networks.iter().any(|n| contains(n, ip)),
+        _ => false,
+    }
+}
+
+fn names(racks: &[&str]) -> String {
+    racks.join(", ")
 }
 
 fn fits(host: &InventoryHost, wanted: &Wanted) -> bool {
@@ -140,15 +235,18 @@ fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Be
             bmh.name
         )));
     }
-    let here = |rack: &str| HostRef {
-        rack: rack.to_owned(),
-        host: bmh.name.clone(),
-        bmh: Some(bmh.name.clone()),
-        bmc: bmh.address.clone(),
+    let here = |rack: &str| -> Result<HostRef, Because> {
+        contradictions(wanted, racks, rack, None)?;
+        Ok(HostRef {
+            rack: rack.to_owned(),
+            host: bmh.name.clone(),
+            bmh: Some(bmh.name.clone()),
+            bmc: bmh.address.clone(),
+        })
     };
     if let Some(rack) = &bmh.rack {
         return if racks.contains_key(rack) {
-            Ok(here(rack))
+            here(rack)
         } else {
             Err(Because::HostNotFound(format!(
                 "BareMetalHost {} names rack {rack}, and no RackAgent serves it",
@@ -156,19 +254,10 @@ fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Be
             )))
         };
     }
-    let ip = address_ip(&bmh.address);
-    let serving: Vec<&String> = racks
-        .iter()
-        .filter(|(_, r)| ip.is_some_and(|ip| r.bmc_networks.iter().any(|n| contains(n, ip))))
-        .map(|(name, _)| name)
-        .collect();
-    match (serving.as_slice(), racks.len()) {
-        ([rack], _) => Ok(here(rack)),
-        ([], 1) => racks
-            .keys()
-            .next()
-            .map(|r| here(r))
-            .ok_or_else(|| Because::HostNotFound("no rack".into())),
+    let only = || racks.keys().next().filter(|_| racks.len() == 1);
+    match (serving(&bmh.address, racks).as_slice(), only()) {
+        ([rack], _) => here(rack),
+        ([], Some(only)) if !outside(&bmh.address, racks.get(only)) => here(only),
         ([], _) => Err(Because::HostNotFound(format!(
             "no RackAgent's spec.bmcNetworks holds the BMC {} of BareMetalHost {}; or label the \
              BareMetalHost rackhand.dev/rack=<rack>",
@@ -178,11 +267,7 @@ fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Be
             "the BMC {} of BareMetalHost {} lies in spec.bmcNetworks of racks {}",
             bmh.address,
             bmh.name,
-            several
-                .iter()
-                .map(|s| s.as_str())
-                .collect::<Vec<_>>()
-                .join(", ")
+            names(several)
         ))),
     }
 }
@@ -228,196 +313,4 @@ fn contains(network: &str, ip: IpAddr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rack(hosts: &[(&str, &str, &str)]) -> Rack {
-        Rack {
-            hosts: hosts
-                .iter()
-                .map(|(name, node, uuid)| InventoryHost {
-                    name: (*name).into(),
-                    node_name: (*node).into(),
-                    system_uuid: (*uuid).into(),
-                    bmc: format!("bmc-of-{name}"),
-                    ..Default::default()
-                })
-                .collect(),
-            bmc_networks: vec![],
-        }
-    }
-
-    fn node(name: &str) -> Wanted {
-        Wanted {
-            node_name: Some(name.into()),
-            ..Default::default()
-        }
-    }
-
-    fn bmh(address: &str, rack: Option<&str>) -> Wanted {
-        Wanted {
-            bmh: Some(WantedBmh {
-                name: "ns/h".into(),
-                address: address.into(),
-                rack: rack.map(Into::into),
-            }),
-            ..Default::default()
-        }
-    }
-
-    #[test]
-    fn a_host_is_found_by_its_node_name_or_else_by_its_own() {
-        let racks = BTreeMap::from([("a".into(), rack(&[("h1", "n1", ""), ("n2", "", "")]))]);
-        assert_eq!(resolve(&node("n1"), &racks).unwrap().host, "h1");
-        assert_eq!(resolve(&node("n2"), &racks).unwrap().host, "n2");
-    }
-
-    #[test]
-    fn a_host_that_runs_another_node_is_not_found_by_its_own_name() {
-        let racks = BTreeMap::from([("a".into(), rack(&[("n2", "n1", "")]))]);
-        assert!(matches!(
-            resolve(&node("n2"), &racks),
-            Err(Because::HostNotFound(_))
-        ));
-    }
-
-    #[test]
-    fn f5_two_hosts_that_fit_are_named_and_none_is_chosen() {
-        let racks = BTreeMap::from([
-            ("a".into(), rack(&[("h1", "n1", "")])),
-            ("b".into(), rack(&[("h2", "", "0000-1")])),
-        ]);
-        let wanted = Wanted {
-            system_uuid: Some("0000-1".into()),
-            ..node("n1")
-        };
-        assert_eq!(
-            resolve(&wanted, &racks),
-            Err(Because::HostAmbiguous("a/h1, b/h2".into()))
-        );
-    }
-
-    #[test]
-    fn a_host_is_found_by_its_system_uuid_in_either_byte_order() {
-        let uuid = "00112233-4455-6677-8899-aabbccddeeff";
-        let racks = BTreeMap::from([("a".into(), rack(&[("h1", "other", uuid)]))]);
-        let by_uuid = |uuid: &str| {
-            let wanted = Wanted {
-                system_uuid: Some(uuid.into()),
-                ..node("n1")
-            };
-            resolve(&wanted, &racks).map(|host| host.host)
-        };
-        for same in [uuid, "33221100-5544-7766-8899-AABBCCDDEEFF"] {
-            assert_eq!(by_uuid(same), Ok("h1".into()), "{same}");
-        }
-        for other in ["33221100-5544-6677-8899-aabbccddeeff", "", "nonsense", "é"] {
-            assert!(by_uuid(other).is_err(), "{other}");
-        }
-    }
-
-    #[test]
-    fn a_host_is_found_by_its_provider_id_and_two_of_one_are_named() {
-        let by_provider = |hosts: &[(&str, &str)]| {
-            let mut all = rack(&[]);
-            for (name, provider) in hosts {
-                all.hosts.push(InventoryHost {
-                    name: (*name).into(),
-                    node_name: format!("node-on-{name}"),
-                    provider_id: (*provider).into(),
-                    ..Default::default()
-                });
-            }
-            let wanted = Wanted {
-                provider_id: Some("metal3://ns/h1/m1".into()),
-                ..node("n1")
-            };
-            resolve(&wanted, &BTreeMap::from([("a".into(), all)])).map(|host| host.host)
-        };
-        let (fits, other) = ("metal3://ns/h1/m1", "metal3://ns/h1");
-        assert_eq!(by_provider(&[("h1", fits), ("h2", other)]), Ok("h1".into()));
-        assert!(by_provider(&[("h2", other), ("h3", "")]).is_err());
-        assert_eq!(
-            by_provider(&[("h1", fits), ("h3", fits)]),
-            Err(Because::HostAmbiguous("a/h1, a/h3".into()))
-        );
-    }
-
-    #[test]
-    fn the_inventory_wins_over_the_bare_metal_host() {
-        let racks = BTreeMap::from([("a".into(), rack(&[("h1", "n1", "")]))]);
-        let wanted = Wanted {
-            node_name: Some("n1".into()),
-            ..bmh("ipmi://192.0.2.1", None)
-        };
-        let found = resolve(&wanted, &racks).unwrap();
-        assert_eq!(
-            (found.host.as_str(), found.bmc.as_str()),
-            ("h1", "bmc-of-h1")
-        );
-        assert_eq!(found.bmh.as_deref(), Some("ns/h"));
-    }
-
-    #[test]
-    fn a_bare_metal_host_goes_to_the_agent_whose_network_holds_its_bmc() {
-        let net = |n: &str| Rack {
-            bmc_networks: vec![n.into()],
-            ..Default::default()
-        };
-        let racks = BTreeMap::from([
-            ("a".into(), net("192.0.2.0/25")),
-            ("b".into(), net("192.0.2.128/25")),
-            ("c".into(), net("2001:db8::/32")),
-        ]);
-        for (address, expected) in [
-            ("redfish+https://192.0.2.7:8443/redfish/v1/Systems/1", "a"),
-            ("192.0.2.200", "b"),
-            (
-                "idrac-virtualmedia://[2001:db8::7]/redfish/v1/Systems/1",
-                "c",
-            ),
-        ] {
-            assert_eq!(
-                resolve(&bmh(address, None), &racks).unwrap().rack,
-                expected,
-                "{address}"
-            );
-        }
-        assert!(resolve(&bmh("redfish://198.51.100.1", None), &racks).is_err());
-        assert!(resolve(&bmh("redfish://bmc.example", None), &racks).is_err());
-        assert_eq!(
-            resolve(&bmh("redfish://bmc.example", Some("b")), &racks)
-                .unwrap()
-                .rack,
-            "b"
-        );
-        assert!(resolve(&bmh("redfish://bmc.example", Some("z")), &racks).is_err());
-    }
-
-    #[test]
-    fn without_a_host_the_message_says_what_to_do() {
-        let message = resolve(&node("n9"), &BTreeMap::new())
-            .unwrap_err()
-            .to_string();
-        assert!(
-            message.contains("n9") && message.contains("inventory"),
-            "{message}"
-        );
-    }
-
-    #[test]
-    fn odd_networks_hold_nothing_and_do_not_panic() {
-        let ip = IpAddr::from([192, 0, 2, 1]);
-        for network in [
-            "",
-            "/",
-            "192.0.2.0/33",
-            "192.0.2.0/x",
-            "::/0",
-            "192.0.2.0/-1",
-        ] {
-            assert!(!contains(network, ip), "{network}");
-        }
-        assert!(contains("0.0.0.0/0", ip) && contains("192.0.2.1", ip));
-    }
-}
+mod tests;

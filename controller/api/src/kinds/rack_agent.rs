@@ -70,7 +70,8 @@ pub struct RackAgentSpec {
     pub endpoint: String,
     /// Networks, in CIDR form, whose BMCs it reaches for hosts that its own inventory does not name.
     /// A BareMetalHost goes to the agent whose network holds its BMC, to the rack in its label
-    /// rackhand.dev/rack, or to the only agent there is.
+    /// rackhand.dev/rack, or to the only agent there is. Where label, networks and inventories
+    /// contradict each other, the host is not switched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 3, max = 43)))]
     pub bmc_networks: Vec<String>,

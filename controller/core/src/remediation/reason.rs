@@ -210,7 +210,10 @@ impl fmt::Display for Because {
                  BareMetalHost"
             ),
             Self::HostAmbiguous(what) => {
-                write!(f, "more than one host fits, so none is switched: {what}")
+                write!(
+                    f,
+                    "it is not clear which host this machine runs on, so none is switched: {what}"
+                )
             }
             Self::Paused => write!(f, "paused; nothing is switched until the pause ends"),
             Self::HostPaused(host) => write!(

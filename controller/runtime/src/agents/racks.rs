@@ -6,27 +6,27 @@ use rackhand_api::kinds::rack_agent::RackAgentSpec;
 use rackhand_core::hosts::{InventoryHost, Rack};
 use rackhand_proto::v1;
 
-/// What each rack serves, of what its agents say. Two agents of a rack may name one host: the first
-/// counts.
+/// What each rack serves, of what its agents say. Two agents of a rack may name one host. Where they say
+/// different things of it, both stay: whoever resolves it must not choose.
 pub(super) fn of<'a>(
     said: impl Iterator<Item = (&'a RackAgentSpec, &'a [v1::Host])>,
 ) -> BTreeMap<String, Rack> {
     let mut racks: BTreeMap<String, Rack> = BTreeMap::new();
-    let mut known: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut known: BTreeSet<(&str, InventoryHost)> = BTreeSet::new();
     for (spec, hosts) in said {
         let rack = racks.entry(spec.rack.clone()).or_default();
         rack.bmc_networks.extend(spec.bmc_networks.iter().cloned());
         for host in hosts {
-            if !known.insert((&spec.rack, &host.name)) {
-                continue;
-            }
-            rack.hosts.push(InventoryHost {
+            let host = InventoryHost {
                 name: host.name.clone(),
                 node_name: host.node_name.clone(),
                 provider_id: host.provider_id.clone(),
                 system_uuid: host.system_uuid.clone(),
                 bmc: host.bmc.clone(),
-            });
+            };
+            if known.insert((&spec.rack, host.clone())) {
+                rack.hosts.push(host);
+            }
         }
     }
     racks
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_agents_of_a_rack_are_one_rack_with_each_host_once() {
+    fn f5_two_agents_of_a_rack_are_one_rack_with_each_host_once_unless_they_disagree() {
         let spec = |rack: &str, network: &str| RackAgentSpec {
             rack: rack.into(),
             bmc_networks: vec![network.into()],
@@ -53,7 +53,8 @@ mod tests {
             spec("r", "10.1.0.0/16"),
             spec("s", ""),
         );
-        let (one, two) = ([host("h", "x"), host("i", "y")], [host("h", "z")]);
+        let one = [host("h", "x"), host("i", "y")];
+        let two = [host("i", "y"), host("h", "z")];
         let said = [(&a, &one[..]), (&b, &two[..]), (&c, &two[..])];
         let racks = of(said.into_iter());
         let hosts = |rack: &str| -> Vec<(String, String)> {
@@ -62,9 +63,16 @@ mod tests {
         };
         assert_eq!(
             hosts("r"),
-            [("h".into(), "x".into()), ("i".into(), "y".into())]
+            [
+                ("h".into(), "x".into()),
+                ("i".into(), "y".into()),
+                ("h".into(), "z".into())
+            ]
         );
-        assert_eq!(hosts("s"), [("h".into(), "z".into())]);
+        assert_eq!(
+            hosts("s"),
+            [("i".into(), "y".into()), ("h".into(), "z".into())]
+        );
         assert_eq!(racks["r"].bmc_networks, ["10.0.0.0/8", "10.1.0.0/16"]);
     }
 }

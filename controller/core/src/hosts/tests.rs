@@ -1,0 +1,313 @@
+//! Tests of the choice of a host.
+
+use super::*;
+
+fn rack(hosts: &[(&str, &str, &str)]) -> Rack {
+    Rack {
+        hosts: hosts
+            .iter()
+            .map(|(name, node, uuid)| InventoryHost {
+                name: (*name).into(),
+                node_name: (*node).into(),
+                system_uuid: (*uuid).into(),
+                bmc: format!("bmc-of-{name}"),
+                ..Default::default()
+            })
+            .collect(),
+        bmc_networks: vec![],
+    }
+}
+
+fn node(name: &str) -> Wanted {
+    Wanted {
+        node_name: Some(name.into()),
+        ..Default::default()
+    }
+}
+
+fn bmh(address: &str, rack: Option<&str>) -> Wanted {
+    Wanted {
+        bmh: Some(WantedBmh {
+            name: "ns/h".into(),
+            address: address.into(),
+            rack: rack.map(Into::into),
+        }),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn a_host_is_found_by_its_node_name_or_else_by_its_own() {
+    let racks = BTreeMap::from([("a".into(), rack(&[("h1", "n1", ""), ("n2", "", "")]))]);
+    assert_eq!(resolve(&node("n1"), &racks).unwrap().host, "h1");
+    assert_eq!(resolve(&node("n2"), &racks).unwrap().host, "n2");
+}
+
+#[test]
+fn a_host_that_runs_another_node_is_not_found_by_its_own_name() {
+    let racks = BTreeMap::from([("a".into(), rack(&[("n2", "n1", "")]))]);
+    assert!(matches!(
+        resolve(&node("n2"), &racks),
+        Err(Because::HostNotFound(_))
+    ));
+}
+
+#[test]
+fn f5_two_hosts_that_fit_are_named_and_none_is_chosen() {
+    let racks = BTreeMap::from([
+        ("a".into(), rack(&[("h1", "n1", "")])),
+        ("b".into(), rack(&[("h2", "", "0000-1")])),
+    ]);
+    let wanted = Wanted {
+        system_uuid: Some("0000-1".into()),
+        ..node("n1")
+    };
+    assert_eq!(
+        resolve(&wanted, &racks),
+        Err(Because::HostAmbiguous("a/h1, b/h2".into()))
+    );
+}
+
+#[test]
+fn a_host_is_found_by_its_system_uuid_in_either_byte_order() {
+    let uuid = "00112233-4455-6677-8899-aabbccddeeff";
+    let racks = BTreeMap::from([("a".into(), rack(&[("h1", "other", uuid)]))]);
+    let by_uuid = |uuid: &str| {
+        let wanted = Wanted {
+            system_uuid: Some(uuid.into()),
+            ..node("n1")
+        };
+        resolve(&wanted, &racks).map(|host| host.host)
+    };
+    for same in [uuid, "33221100-5544-7766-8899-AABBCCDDEEFF"] {
+        assert_eq!(by_uuid(same), Ok("h1".into()), "{same}");
+    }
+    for other in ["33221100-5544-6677-8899-aabbccddeeff", "", "nonsense", "é"] {
+        assert!(by_uuid(other).is_err(), "{other}");
+    }
+}
+
+#[test]
+fn a_host_is_found_by_its_provider_id_and_two_of_one_are_named() {
+    let by_provider = |hosts: &[(&str, &str)]| {
+        let mut all = rack(&[]);
+        for (name, provider) in hosts {
+            all.hosts.push(InventoryHost {
+                name: (*name).into(),
+                node_name: format!("node-on-{name}"),
+                provider_id: (*provider).into(),
+                ..Default::default()
+            });
+        }
+        let wanted = Wanted {
+            provider_id: Some("metal3://ns/h1/m1".into()),
+            ..node("n1")
+        };
+        resolve(&wanted, &BTreeMap::from([("a".into(), all)])).map(|host| host.host)
+    };
+    let (fits, other) = ("metal3://ns/h1/m1", "metal3://ns/h1");
+    assert_eq!(by_provider(&[("h1", fits), ("h2", other)]), Ok("h1".into()));
+    assert!(by_provider(&[("h2", other), ("h3", "")]).is_err());
+    assert_eq!(
+        by_provider(&[("h1", fits), ("h3", fits)]),
+        Err(Because::HostAmbiguous("a/h1, a/h3".into()))
+    );
+}
+
+#[test]
+fn the_inventory_wins_over_the_bare_metal_host() {
+    let racks = BTreeMap::from([("a".into(), rack(&[("h1", "n1", "")]))]);
+    let wanted = Wanted {
+        node_name: Some("n1".into()),
+        ..bmh("ipmi://192.0.2.1", None)
+    };
+    let found = resolve(&wanted, &racks).unwrap();
+    assert_eq!(
+        (found.host.as_str(), found.bmc.as_str()),
+        ("h1", "bmc-of-h1")
+    );
+    assert_eq!(found.bmh.as_deref(), Some("ns/h"));
+}
+
+#[test]
+fn a_bare_metal_host_goes_to_the_agent_whose_network_holds_its_bmc() {
+    let net = |n: &str| Rack {
+        bmc_networks: vec![n.into()],
+        ..Default::default()
+    };
+    let racks = BTreeMap::from([
+        ("a".into(), net("192.0.2.0/25")),
+        ("b".into(), net("192.0.2.128/25")),
+        ("c".into(), net("2001:db8::/32")),
+    ]);
+    for (address, expected) in [
+        ("redfish+https://192.0.2.7:8443/redfish/v1/Systems/1", "a"),
+        ("192.0.2.200", "b"),
+        (
+            "idrac-virtualmedia://[2001:db8::7]/redfish/v1/Systems/1",
+            "c",
+        ),
+    ] {
+        assert_eq!(
+            resolve(&bmh(address, None), &racks).unwrap().rack,
+            expected,
+            "{address}"
+        );
+    }
+    assert!(resolve(&bmh("redfish://198.51.100.1", None), &racks).is_err());
+    assert!(resolve(&bmh("redfish://bmc.example", None), &racks).is_err());
+    assert_eq!(
+        resolve(&bmh("redfish://bmc.example", Some("b")), &racks)
+            .unwrap()
+            .rack,
+        "b"
+    );
+    assert!(resolve(&bmh("redfish://bmc.example", Some("z")), &racks).is_err());
+}
+
+fn ambiguous(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> String {
+    match resolve(wanted, racks) {
+        Err(Because::HostAmbiguous(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn served(networks: &[&str], hosts: &[(&str, &str, &str)], bmc: &str) -> Rack {
+    let mut rack = rack(hosts);
+    rack.bmc_networks = networks.iter().map(|n| (*n).to_owned()).collect();
+    for host in &mut rack.hosts {
+        host.bmc = bmc.into();
+    }
+    rack
+}
+
+#[test]
+fn f5_an_inventory_does_not_claim_a_host_that_its_label_or_network_gives_to_another_rack() {
+    let racks = BTreeMap::from([
+        ("a".to_owned(), served(&["192.0.2.0/25"], &[], "")),
+        (
+            "b".to_owned(),
+            served(
+                &["192.0.2.128/25"],
+                &[("h1", "n1", "")],
+                "redfish://192.0.2.200",
+            ),
+        ),
+    ]);
+    let of_node = |address: &str, label: Option<&str>| Wanted {
+        node_name: Some("n1".into()),
+        ..bmh(address, label)
+    };
+    let labelled = ambiguous(&of_node("redfish://bmc.example", Some("a")), &racks);
+    assert_eq!(
+        labelled,
+        "the inventory of rack b names host h1, but BareMetalHost ns/h has rackhand.dev/rack=a"
+    );
+    let of_network = ambiguous(&of_node("redfish://192.0.2.7", None), &racks);
+    assert!(
+        of_network.contains("rack b names host h1")
+            && of_network.contains("192.0.2.7 lies in spec.bmcNetworks of rack a"),
+        "{of_network}"
+    );
+    // All three agree.
+    let found = resolve(&of_node("redfish://192.0.2.201", Some("b")), &racks).unwrap();
+    assert_eq!((found.rack.as_str(), found.host.as_str()), ("b", "h1"));
+    // The BMC that the inventory itself names is another rack's.
+    let mut stolen = racks.clone();
+    stolen.get_mut("b").unwrap().hosts[0].bmc = "ipmi://bmc-1, redfish://192.0.2.9".into();
+    let stolen = ambiguous(&node("n1"), &stolen);
+    assert!(stolen.contains("192.0.2.9"), "{stolen}");
+    assert!(resolve(&node("n1"), &racks).is_ok());
+}
+
+#[test]
+fn f5_a_label_that_contradicts_the_networks_chooses_nothing() {
+    let racks = BTreeMap::from([
+        ("a".to_owned(), served(&["192.0.2.0/25"], &[], "")),
+        ("b".to_owned(), served(&["192.0.2.128/25"], &[], "")),
+        ("c".to_owned(), served(&[], &[], "")),
+    ]);
+    for (address, label) in [
+        ("redfish://192.0.2.7", "b"),
+        ("redfish://192.0.2.7", "c"),
+        ("redfish://198.51.100.1", "a"),
+    ] {
+        let why = ambiguous(&bmh(address, Some(label)), &racks);
+        assert!(why.contains("bmcNetworks") && why.contains("rack"), "{why}");
+    }
+    for (address, label) in [
+        ("redfish://192.0.2.7", "a"),
+        ("redfish://198.51.100.1", "c"),
+        ("redfish://bmc.example", "b"),
+    ] {
+        let found = resolve(&bmh(address, Some(label)), &racks).unwrap();
+        assert_eq!(found.rack, label);
+    }
+}
+
+#[test]
+fn f5_the_only_rack_does_not_get_a_bmc_outside_of_its_networks() {
+    let racks = BTreeMap::from([("a".to_owned(), served(&["192.0.2.0/25"], &[], ""))]);
+    assert!(matches!(
+        resolve(&bmh("redfish://198.51.100.1", None), &racks),
+        Err(Because::HostNotFound(_))
+    ));
+    assert!(resolve(&bmh("redfish://bmc.example", None), &racks).is_ok());
+    let silent = BTreeMap::from([("a".to_owned(), served(&[], &[], ""))]);
+    assert!(resolve(&bmh("redfish://198.51.100.1", None), &silent).is_ok());
+}
+
+#[test]
+fn f5_an_inventory_with_another_system_uuid_than_the_nodes_is_not_believed() {
+    let (mine, other) = (
+        "00112233-4455-6677-8899-aabbccddeeff",
+        "99112233-4455-6677-8899-aabbccddeeff",
+    );
+    let wanted = Wanted {
+        system_uuid: Some(mine.into()),
+        ..node("n1")
+    };
+    let with = |uuid: &str| BTreeMap::from([("a".to_owned(), rack(&[("h1", "n1", uuid)]))]);
+    assert!(ambiguous(&wanted, &with(other)).contains(other));
+    for fine in ["", mine, "33221100-5544-7766-8899-aabbccddeeff"] {
+        assert!(resolve(&wanted, &with(fine)).is_ok(), "{fine}");
+    }
+}
+
+#[test]
+fn f5_two_agents_of_one_rack_that_disagree_about_a_host_are_named_with_its_bmcs() {
+    let mut one = rack(&[("h1", "n1", ""), ("h1", "n1", "")]);
+    one.hosts[1].bmc = "elsewhere".into();
+    let racks = BTreeMap::from([("a".to_owned(), one)]);
+    assert_eq!(
+        ambiguous(&node("n1"), &racks),
+        "a/h1 at bmc-of-h1, a/h1 at elsewhere"
+    );
+}
+
+#[test]
+fn without_a_host_the_message_says_what_to_do() {
+    let message = resolve(&node("n9"), &BTreeMap::new())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("n9") && message.contains("inventory"),
+        "{message}"
+    );
+}
+
+#[test]
+fn odd_networks_hold_nothing_and_do_not_panic() {
+    let ip = IpAddr::from([192, 0, 2, 1]);
+    for network in [
+        "",
+        "/",
+        "192.0.2.0/33",
+        "192.0.2.0/x",
+        "::/0",
+        "192.0.2.0/-1",
+    ] {
+        assert!(!contains(network, ip), "{network}");
+    }
+    assert!(contains("0.0.0.0/0", ip) && contains("192.0.2.1", ip));
+}
