@@ -30,16 +30,19 @@ pub enum Refusal {
     UnknownHost,
     /// No operation of this id is remembered.
     UnknownOperation,
+    /// Another agent of the rack serves this term: this one stands by.
+    Standby,
 }
 
 impl Refusal {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::StaleTerm,
         Self::UnclaimedTerm,
         Self::StaleSequence,
         Self::Held,
         Self::UnknownHost,
         Self::UnknownOperation,
+        Self::Standby,
     ];
 
     /// The word on the wire and in metrics.
@@ -51,6 +54,7 @@ impl Refusal {
             Self::Held => "held",
             Self::UnknownHost => "unknown-host",
             Self::UnknownOperation => "unknown-operation",
+            Self::Standby => "standby",
         }
     }
 

@@ -250,7 +250,10 @@ async fn each_role_may_do_its_own_and_no_more() {
     let mut local = site.local().await;
     for client in [&mut operator, &mut local] {
         let claim = client
-            .claim_term(v1::ClaimTermRequest { term: term(9) })
+            .claim_term(v1::ClaimTermRequest {
+                term: term(9),
+                ..v1::ClaimTermRequest::default()
+            })
             .await;
         assert_eq!(claim.unwrap_err().code(), Code::PermissionDenied);
         let termed = begin(client, by_leader(off("a", "node-1"), 1, 1))

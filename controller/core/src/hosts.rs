@@ -112,7 +112,7 @@ fn contradictions(
     );
     let mut place = |what: String, address: &str, of_rack: bool| {
         let serving = serving(address, racks);
-        if !serving.is_empty() && !serving.iter().any(|r| *r == rack) {
+        if !serving.is_empty() && !serving.contains(&rack) {
             let others = names(&serving);
             against.push(format!(
                 "{what} {address} lies in spec.bmcNetworks of rack {others}"

@@ -3,11 +3,16 @@
 use std::{collections::BTreeMap, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use anyhow::{Context, Result};
+use kube::{
+    Api,
+    api::DynamicObject,
+    core::{ApiResource, GroupVersionKind},
+};
 use rackhand_proto::v1::{ListHostsRequest, power_client::PowerClient};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
-use super::{BMC_USER, END, HostLink, KnownBy, RackSpec, Stage, wait_until};
+use super::{BMC_USER, END, HostLink, KnownBy, LONG, RackSpec, Stage, wait_until};
 use crate::{
     cluster::apply,
     pki::CertSpec,
@@ -28,13 +33,21 @@ impl Stage {
     /// # Errors
     /// It does not start.
     pub fn start_agent(&self, rack: &str) -> Result<()> {
-        let known = self.endpoints.lock().get(rack).copied();
+        self.start_agent_as(rack, rack)
+    }
+
+    /// The same for one of several agents of a rack: each has a name, a port and a state of its own.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_agent_as(&self, rack: &str, name: &str) -> Result<()> {
+        let known = self.endpoints.lock().get(name).copied();
         let port = match known {
             Some(port) => port,
             None => free_port()?,
         };
-        self.endpoints.lock().insert(rack.to_owned(), port);
-        let config = self.write_agent_config(rack, port)?;
+        self.endpoints.lock().insert(name.to_owned(), port);
+        let config = self.write_agent_config(rack, name, port)?;
         let command = vec![
             self.bins.join("rackhand-agent").display().to_string(),
             "serve".into(),
@@ -44,8 +57,8 @@ impl Stage {
             ("RACKHAND_LOG".to_owned(), self.config.log.clone()),
             ("NO_COLOR".to_owned(), "1".to_owned()),
         ];
-        let process = Process::start(&format!("agent-{rack}"), &command, &env, &self.dir)?;
-        self.agents.lock().insert(rack.to_owned(), process);
+        let process = Process::start(&format!("agent-{name}"), &command, &env, &self.dir)?;
+        self.agents.lock().insert(name.to_owned(), process);
         Ok(())
     }
 
@@ -66,10 +79,18 @@ impl Stage {
     /// # Errors
     /// The API server refuses the RackAgent.
     pub async fn apply_rack_agent(&self, rack: &str, endpoint: &str) -> Result<()> {
+        self.apply_rack_agent_as(rack, rack, endpoint).await
+    }
+
+    /// The same for one of several agents of a rack.
+    ///
+    /// # Errors
+    /// The API server refuses the RackAgent.
+    pub async fn apply_rack_agent_as(&self, rack: &str, name: &str, endpoint: &str) -> Result<()> {
         let object = json!({
             "apiVersion": "rackhand.dev/v1alpha1",
             "kind": "RackAgent",
-            "metadata": { "name": rack },
+            "metadata": { "name": name },
             "spec": { "rack": rack, "endpoint": endpoint },
         });
         apply(&self.client, object).await.map(drop)
@@ -85,6 +106,45 @@ impl Stage {
 
     fn take_agent(&self, rack: &str) -> Result<Process> {
         self.agents.lock().remove(rack).context("no such agent")
+    }
+
+    /// Empties the state directory of an agent that does not run.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn lose_agent_state(&self, name: &str) -> Result<()> {
+        let state = self.dir.join(format!("agent-{name}")).join("state");
+        std::fs::remove_dir_all(&state).with_context(|| state.display().to_string())
+    }
+
+    /// Status and reason of a RackAgent's condition Connected; empty while there is none.
+    ///
+    /// # Errors
+    /// There is no such RackAgent.
+    pub async fn connected(&self, name: &str) -> Result<(String, String)> {
+        let gvk = GroupVersionKind::gvk("rackhand.dev", "v1alpha1", "RackAgent");
+        let resource = ApiResource::from_gvk(&gvk);
+        let agents: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+        let agent = agents.get(name).await?;
+        let condition = &agent.data["status"]["conditions"][0];
+        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+        Ok((text("status"), text("reason")))
+    }
+
+    /// Waits for a reason of condition Connected.
+    ///
+    /// # Errors
+    /// It does not come.
+    pub async fn wait_connected(&self, name: &str, reason: &str) -> Result<()> {
+        wait_until(&format!("agent {name}: {reason}"), LONG, || async {
+            let (status, now) = self.connected(name).await?;
+            Ok(if now == reason {
+                Ok(())
+            } else {
+                Err(format!("{status} {now}"))
+            })
+        })
+        .await
     }
 
     /// Asks an agent to end.
@@ -142,9 +202,9 @@ impl Stage {
         self.dir.join(format!("agent-{rack}")).join("agent.sock")
     }
 
-    fn write_agent_config(&self, rack: &str, port: u16) -> Result<PathBuf> {
+    fn write_agent_config(&self, rack: &str, name: &str, port: u16) -> Result<PathBuf> {
         let spec = self.spec(rack)?;
-        let dir = self.dir.join(format!("agent-{rack}"));
+        let dir = self.dir.join(format!("agent-{name}"));
         std::fs::create_dir_all(&dir)?;
         let password = dir.join("bmc-password");
         std::fs::write(&password, self.config.bmc_password.expose_secret())?;
@@ -152,7 +212,7 @@ impl Stage {
         let tls = match self.agent_certificates.get(rack) {
             Some(dir) => dir.clone(),
             None => self.issue(&CertSpec::peer(
-                format!("agent-{rack}"),
+                format!("agent-{name}"),
                 format!("spiffe://rackhand/rack/{rack}"),
             ))?,
         };

@@ -62,7 +62,10 @@ async fn f7_whoever_may_not_command_is_refused_told_and_counted() {
     let controller = site.certificate("spiffe://rackhand/controller");
     let mut controller = site.remote(Some(&controller));
     for (number, accepted) in [(7, true), (6, false)] {
-        let claim = v1::ClaimTermRequest { term: term(number) };
+        let claim = v1::ClaimTermRequest {
+            term: term(number),
+            ..v1::ClaimTermRequest::default()
+        };
         let claimed = controller.claim_term(claim).await.unwrap().into_inner();
         assert_eq!(claimed.accepted, accepted, "{number}");
     }

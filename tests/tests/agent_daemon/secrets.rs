@@ -101,7 +101,10 @@ async fn no_secret_is_in_anything_that_an_agent_writes_or_shows() {
     let controller = site.certificate("spiffe://rackhand/controller");
     let mut controller = site.remote(Some(&controller));
     controller
-        .claim_term(v1::ClaimTermRequest { term: term(1) })
+        .claim_term(v1::ClaimTermRequest {
+            term: term(1),
+            ..v1::ClaimTermRequest::default()
+        })
         .await
         .unwrap();
     for username in ["u3", "nobody"] {

@@ -122,6 +122,7 @@ pub async fn higher_term(stage: &Stage, witness: &Witness) -> Result<()> {
                 number,
                 holder: "another".to_owned(),
             }),
+            ..ClaimTermRequest::default()
         })
         .await?
         .into_inner();

@@ -15,33 +15,30 @@ impl Engine {
     pub(crate) async fn claim(
         &self,
         election: String,
-        number: u64,
-        holder: String,
+        asked: TermRecord,
     ) -> Result<Result<u64, TermRecord>, Status> {
+        let (number, holder) = (asked.number, asked.holder.clone());
         // A leader must learn that this agent can take no command, also where the term is known.
         if let Some(trouble) = self.shared.journal.trouble() {
             return Err(journal_status(&JournalError::Storage(trouble)));
         }
-        let asked = TermRecord {
-            number,
-            holder: holder.clone(),
-        };
         if self.shared.terms.lock().get(&election) == Some(&asked) {
             return Ok(Ok(number));
         }
         let result = self
             .shared
             .journal
-            .claim(election.clone(), number, holder.clone())
+            .claim(election.clone(), asked.clone())
             .await;
         let result = result.map_err(|error| journal_status(&error))?;
         match &result {
             Ok(_) => {
-                info!(election, term = number, holder, "term claimed");
+                let standby = asked.standby;
+                info!(election, term = number, holder, standby, "term claimed");
                 let mut terms = self.shared.terms.lock();
                 if terms
                     .get(&election)
-                    .is_none_or(|known| known.number < number)
+                    .is_none_or(|known| known.number <= number)
                 {
                     terms.insert(election, asked);
                 }

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use tonic::Code;
 
 use super::Engine;
+use crate::journal::TermRecord;
 use crate::{
     config::Config,
     driver::{BmcSpec, Driver},
@@ -41,7 +42,14 @@ async fn an_agent_whose_journal_fails_is_not_ready_and_takes_commands_again_by_i
         Arc::new(NoHardware),
         Arc::new(Metrics::new()),
     );
-    let claim = async |term| engine.claim("prod".into(), term, "pod".into()).await;
+    let claim = async |number| {
+        let asked = TermRecord {
+            number,
+            holder: "pod".into(),
+            standby: false,
+        };
+        engine.claim("prod".into(), asked).await
+    };
     assert_eq!(claim(3).await.unwrap(), Ok(3));
     assert_eq!(engine.not_ready(), None);
 

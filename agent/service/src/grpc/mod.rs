@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status};
 use crate::{
     config::HostEntry,
     engine::{Engine, Target, resolve, wire},
-    journal::{Asked, HoldRecord},
+    journal::{Asked, HoldRecord, TermRecord},
 };
 use caller::{Caller, check_term, owner};
 use wish::{operation_id, time, wish};
@@ -82,6 +82,13 @@ impl Power for PowerService {
             rack: self.engine.rack.to_string(),
             hosts: hosts.collect(),
             journal: Some(self.engine.journal()),
+            holds: holds
+                .values()
+                .map(|hold| v1::Hold {
+                    host: hold.host.clone(),
+                    owner: hold.owner.clone(),
+                })
+                .collect(),
         }))
     }
 
@@ -121,11 +128,14 @@ impl Power for PowerService {
                 "only a controller has a leader term",
             ));
         }
-        let term = check_term(request.into_inner().term)?;
-        let result = self
-            .engine
-            .claim(term.election, term.number, term.holder)
-            .await?;
+        let v1::ClaimTermRequest { term, standby } = request.into_inner();
+        let term = check_term(term)?;
+        let asked = TermRecord {
+            number: term.number,
+            holder: term.holder,
+            standby,
+        };
+        let result = self.engine.claim(term.election, asked).await?;
         Ok(Response::new(v1::ClaimTermResponse {
             accepted: result.is_ok(),
             highest: result.unwrap_or_else(|known| known.number),

@@ -115,6 +115,10 @@ pub(crate) enum Refused {
         sent: SequenceRecord,
         known: SequenceRecord,
     },
+    Standby {
+        election: String,
+        term: u64,
+    },
     Held(HoldRecord),
     OtherOperation(Box<OperationRecord>),
 }
@@ -151,6 +155,11 @@ impl fmt::Display for Refused {
                  taken already",
                 sent.sequence, sent.term, known.sequence, known.term
             ),
+            Self::Standby { election, term } => write!(
+                f,
+                "another agent of this rack serves term {term} of election {election}, and this one \
+                 stands by; claim the term here without standby before beginning anything"
+            ),
             Self::Held(hold) => {
                 let since = Timestamp::from_nanosecond(hold.since.into()).unwrap_or_default();
                 write!(
@@ -175,6 +184,7 @@ impl Refused {
             Self::StaleTerm { .. } => Refusal::StaleTerm,
             Self::Unclaimed { .. } => Refusal::UnclaimedTerm,
             Self::StaleSequence { .. } => Refusal::StaleSequence,
+            Self::Standby { .. } => Refusal::Standby,
             Self::Held(_) => Refusal::Held,
             Self::OtherOperation(_) => return tonic::Status::invalid_argument(self.to_string()),
         };
@@ -192,7 +202,7 @@ impl Admission {
                 Admitted::Refused(Refused::OtherOperation(Box::new(known)))
             });
         }
-        let refused = match check_term(tx, &self.authority)? {
+        let refused = match check_serves(tx, &self.authority)? {
             Err(refused) => Some(refused),
             Ok(()) => check_sequence(tx, &self.authority, &self.key, &self.host)?,
         };
@@ -285,6 +295,25 @@ pub(super) fn check_term(
         }));
     }
     Ok(Ok(()))
+}
+
+/// The term is in force, and this agent serves the rack in it.
+fn check_serves(tx: &Tx, authority: &Authority) -> Result<Result<(), Refused>, JournalError> {
+    if let Err(refused) = check_term(tx, authority)? {
+        return Ok(Err(refused));
+    }
+    let Authority::Controller { election, term, .. } = authority else {
+        return Ok(Ok(()));
+    };
+    let standby = get::<TermRecord>(tx, TERMS, election)?.is_some_and(|known| known.standby);
+    Ok(if standby {
+        Err(Refused::Standby {
+            election: election.clone(),
+            term: *term,
+        })
+    } else {
+        Ok(())
+    })
 }
 
 /// Terms of two elections cannot be compared: each has its own sequences.

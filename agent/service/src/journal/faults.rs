@@ -133,7 +133,12 @@ pub(crate) fn journal_on_a_disk(dir: &TempDir) -> (Journal, Disk) {
 }
 
 async fn claim(journal: &Journal, term: u64) -> Result<Result<u64, TermRecord>, JournalError> {
-    journal.claim("prod".into(), term, "pod".into()).await
+    let asked = TermRecord {
+        number: term,
+        holder: "pod".into(),
+        standby: false,
+    };
+    journal.claim("prod".into(), asked).await
 }
 
 fn off(id: &str) -> Admission {

@@ -217,17 +217,18 @@ impl Journal {
     pub(crate) async fn claim(
         &self,
         election: String,
-        number: u64,
-        holder: String,
+        asked: TermRecord,
     ) -> Result<Result<u64, TermRecord>, JournalError> {
         let claim = move |tx: &Tx| {
             let known: Option<TermRecord> = get(tx, TERMS, &election)?;
+            let number = asked.number;
             if let Some(known) = known
-                && (known.number > number || (known.number == number && known.holder != holder))
+                && (known.number > number
+                    || (known.number == number && known.holder != asked.holder))
             {
                 return Ok(Err(known));
             }
-            put(tx, TERMS, &election, &TermRecord { number, holder })?;
+            put(tx, TERMS, &election, &asked)?;
             Ok(Ok(number))
         };
         self.writer.write(claim).await

@@ -25,6 +25,9 @@ pub(crate) struct TermRecord {
     /// Who claimed it.
     #[prost(string, tag = "2")]
     pub(crate) holder: String,
+    /// Another agent of the rack serves that term.
+    #[prost(bool, tag = "3")]
+    pub(crate) standby: bool,
 }
 
 /// The last command that one election had for one host.

@@ -115,6 +115,7 @@ fn set_back(tx: &Tx, asked: SetBack) -> Result<Result<KnownTerm, NotSetBack>, Jo
     let term = TermRecord {
         number: to,
         holder: String::new(),
+        standby: false,
     };
     put(tx, TERMS, &election, &term)?;
     forget_sequences(tx, &election, to)?;

@@ -65,9 +65,17 @@ fn on(id: &str, authority: Authority, owner: &str) -> Admission {
     }
 }
 
+fn claimed(term: u64, standby: bool) -> TermRecord {
+    TermRecord {
+        number: term,
+        holder: format!("pod-{term}"),
+        standby,
+    }
+}
+
 async fn claim(journal: &Journal, term: u64) -> Result<u64, TermRecord> {
     journal
-        .claim("prod/rackhand".into(), term, format!("pod-{term}"))
+        .claim("prod/rackhand".into(), claimed(term, false))
         .await
         .unwrap()
 }
@@ -133,12 +141,18 @@ async fn f7_one_term_has_one_holder() {
         "claiming again is harmless"
     );
     let other = journal
-        .claim("prod/rackhand".into(), 4, "impostor".into())
+        .claim(
+            "prod/rackhand".into(),
+            TermRecord {
+                holder: "impostor".into(),
+                ..claimed(4, false)
+            },
+        )
         .await
         .unwrap();
     assert_eq!(other.unwrap_err().holder, "pod-4");
     // Elections know nothing of each other.
-    let elsewhere = journal.claim("test/rackhand".into(), 1, "pod-x".into());
+    let elsewhere = journal.claim("test/rackhand".into(), claimed(1, false));
     assert_eq!(elsewhere.await.unwrap(), Ok(1));
 }
 
@@ -579,4 +593,34 @@ async fn a_journal_of_an_earlier_version_is_given_an_instance_and_keeps_what_it_
     let given = journal.identity().clone();
     drop(journal);
     assert_eq!(*fixture.open().0.identity(), given);
+}
+
+#[tokio::test]
+async fn f6_an_agent_that_stands_by_begins_nothing_until_it_is_claimed() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 7).await.unwrap();
+    started(&journal, off("a", leader(7, 1), "rem-1")).await;
+    let standby = |term| journal.claim("prod/rackhand".into(), claimed(term, true));
+    standby(7).await.unwrap().unwrap();
+    let message = refused(&journal, on("b", leader(7, 2), "rem-1")).await;
+    assert!(message.contains("stands by"), "{message}");
+    // What it began itself it still knows, and a person is not a controller.
+    let known = journal
+        .admit(off("a", leader(7, 3), "rem-1"))
+        .await
+        .unwrap();
+    assert!(matches!(known, Admitted::Known(_)));
+    let by_hand = Admission {
+        force: true,
+        ..off("c", ann(), "operator ann")
+    };
+    started(&journal, by_hand).await;
+    drop(journal);
+    // Also after a restart.
+    let (journal, _) = fixture.open();
+    let message = refused(&journal, on("b", leader(7, 4), "rem-1")).await;
+    assert!(message.contains("stands by"), "{message}");
+    claim(&journal, 7).await.unwrap();
+    started(&journal, on("b", leader(7, 5), "operator ann")).await;
 }

@@ -173,7 +173,10 @@ pub(crate) fn by_leader(
 }
 
 pub(crate) async fn claim(client: &mut Client, number: u64) -> v1::ClaimTermResponse {
-    let request = v1::ClaimTermRequest { term: term(number) };
+    let request = v1::ClaimTermRequest {
+        term: term(number),
+        ..v1::ClaimTermRequest::default()
+    };
     client.claim_term(request).await.unwrap().into_inner()
 }
 

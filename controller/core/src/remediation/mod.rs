@@ -37,5 +37,7 @@ pub use state::{AttemptRecord, HostRef, Mode, NodeMark, Phase, State, Step, Tain
 pub use step::{Command, Decision, Next, Note, Outcome, operation_id, outcome, step};
 pub use version::node_action;
 
+pub use state::{AgentId, AgentPin};
+
 #[cfg(test)]
 mod tests;

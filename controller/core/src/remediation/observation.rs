@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Because, Command, CommandTaken, HostRef, NodeAction, Policy, PolicyError, State, Step,
+    AgentId, Because, Command, CommandTaken, HostRef, NodeAction, Policy, PolicyError, State, Step,
 };
 
 /// What a BMC said about power.
@@ -310,7 +310,7 @@ pub enum OperationView {
 
 /// Longer than any rack's power supplies take to be switched on one after the other: a thousand
 /// hosts on one of them, a minute apart. A turn that is to come later is overdue (L1).
-const LONGEST_TURN: Duration = Duration::from_secs(17 * 3600);
+pub(super) const LONGEST_TURN: Duration = Duration::from_secs(17 * 3600);
 
 /// Everything that a step looks at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -329,6 +329,13 @@ pub struct Observation {
     pub agent: AgentView,
     /// What the agent needs to reach the BMC.
     pub access: BmcAccess,
+    /// The agent that would be commanded now; `None`: it is not known which.
+    pub agent_id: Option<AgentId>,
+    /// The agent that answered where the operation stands.
+    pub answered: Option<AgentId>,
+    /// The agent's journal has a hold in the name of this remediation. A sign that it was switched off;
+    /// its absence proves nothing.
+    pub held: bool,
     /// The operation with [`super::operation_id`] of the present state.
     pub operation: Option<OperationView>,
     /// The latest reading.

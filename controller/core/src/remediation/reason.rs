@@ -74,6 +74,8 @@ pub enum Because {
     ExhaustedTold(u32),
     ActionFailed(String),
     StateUnreadable(String),
+    OperationLost(String),
+    OtherAgentBusy(String),
 }
 
 impl Because {
@@ -142,6 +144,8 @@ impl Because {
             Self::ExhaustedTold(_) => "ExhaustedTold",
             Self::ActionFailed(_) => "ActionFailed",
             Self::StateUnreadable(_) => "StateUnreadable",
+            Self::OperationLost(_) => "OperationLost",
+            Self::OtherAgentBusy(_) => "OtherAgentBusy",
         }
     }
 
@@ -173,6 +177,7 @@ impl Because {
                 | Self::TimedOut
                 | Self::ExhaustedKeptOff(_)
                 | Self::ExhaustedTold(_)
+                | Self::OperationLost(_)
         )
     }
 }
@@ -407,6 +412,15 @@ impl fmt::Display for Because {
             Self::StateUnreadable(why) => write!(
                 f,
                 "what was done so far does not read, so nothing is done: {why}"
+            ),
+            Self::OperationLost(why) => write!(
+                f,
+                "withdrawn, and it is not known whether the host was switched off: {why}; switching it on"
+            ),
+            Self::OtherAgentBusy(which) => write!(
+                f,
+                "an operation on this host may still run at {which}; nothing is sent to its BMC through \
+                 another agent before"
             ),
             Self::Exhausted(attempts) => {
                 write!(

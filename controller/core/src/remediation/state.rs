@@ -83,6 +83,39 @@ pub struct HostRef {
     pub bmc: String,
 }
 
+/// An agent, and the journal in which it keeps what it did.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentId {
+    /// The name of its RackAgent.
+    pub agent: String,
+    /// The instance of its journal; empty: it does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub journal: String,
+}
+
+impl AgentId {
+    /// The same agent with the same journal, as far as both are known.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let known = !self.journal.is_empty() && !other.journal.is_empty();
+        self.agent == other.agent && (!known || self.journal == other.journal)
+    }
+}
+
+/// Where an operation was to be begun, written before it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentPin {
+    /// The agent.
+    #[serde(flatten)]
+    pub agent: AgentId,
+    /// The id of the operation.
+    pub operation: String,
+    /// Until when it may still command the BMC; `None`: it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
 /// The Node as it was when the host was found off, or before that.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -235,6 +268,9 @@ pub struct State {
     /// A power-off may have been begun, so the agent may hold the host. Written before it is.
     #[serde(default)]
     pub agent_holds: bool,
+    /// Where the latest operation was to be begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<AgentPin>,
     /// The confirmation that stands on the object does not count: it was taken already, or it was
     /// there before it was asked for. It counts again once it was seen to be gone.
     #[serde(default)]
@@ -282,6 +318,7 @@ impl State {
             drained: None,
             on: None,
             agent_holds: false,
+            pinned: None,
             person_heard: false,
             node_was_down: false,
             node_back: None,

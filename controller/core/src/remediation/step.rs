@@ -3,6 +3,7 @@
 //! Owns the order of effects. Must never let an effect happen whose reason is not in the state that
 //! was written before it.
 
+mod agent;
 mod begin;
 mod boot;
 mod boot_watch;
@@ -22,8 +23,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    AgentView, Because, BmcAccess, NodeFacts, Observation, Policy, State, Step, Strategy, Turn,
-    WorkloadView,
+    AgentPin, AgentView, Because, BmcAccess, NodeFacts, Observation, Policy, State, Step, Strategy,
+    Turn, WorkloadView,
 };
 
 /// One effect. Carrying it out twice is harmless: it is idempotent or named by data.
@@ -169,7 +170,13 @@ pub fn operation_id(uid: &str, state: &State) -> Option<String> {
 pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision {
     let fallback = Policy::default();
     let policy = o.request.policy.as_ref().unwrap_or(&fallback);
-    let cx = Cx { o, policy, now };
+    let cx = Cx {
+        o,
+        policy,
+        now,
+        operation: state.and_then(|s| operation_id(&o.request.uid, s)),
+        pinned: state.and_then(|s| s.pinned.as_ref()),
+    };
     let (mut decision, begins) = match state {
         // Before anything is written it stands where Pending does.
         None => {
@@ -202,6 +209,10 @@ pub(super) struct Cx<'a> {
     pub(super) o: &'a Observation,
     pub(super) policy: &'a Policy,
     pub(super) now: Timestamp,
+    /// The id of the operation that belongs to the state as it is written.
+    pub(super) operation: Option<String>,
+    /// The pin in the state as it is written.
+    pub(super) pinned: Option<&'a AgentPin>,
 }
 
 impl Cx<'_> {
@@ -231,6 +242,9 @@ impl Cx<'_> {
         }
         if self.o.request.deleting {
             let s = State::new(self.now);
+            if let Some(d) = self.held_from_before(&s) {
+                return d;
+            }
             return self.leave(s, Because::Withdrawn, Outcome::Withdrawn);
         }
         self.write(self.first_state(), Because::Started)
@@ -253,7 +267,7 @@ impl Cx<'_> {
             message: because.to_string(),
         };
         Decision {
-            state,
+            state: self.settled(state),
             next: Next::Write,
             because,
             notes: vec![note],
@@ -264,7 +278,7 @@ impl Cx<'_> {
     /// For what is worth keeping and not worth an Event.
     pub(super) fn quiet_write(&self, state: State, because: Because) -> Decision {
         Decision {
-            state,
+            state: self.settled(state),
             next: Next::Write,
             because,
             notes: Vec::new(),

@@ -28,3 +28,5 @@ mod ways_out;
 mod withdrawn;
 mod words;
 mod world;
+
+mod agents;

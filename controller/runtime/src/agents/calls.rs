@@ -3,16 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use rackhand_core::remediation::{
-    CommandTaken, HostRef, OperationOutcome, OperationView, PowerReading, PowerState, PowerView,
+    AgentId, CommandTaken, HostRef, OperationOutcome, OperationView, PowerReading, PowerState,
+    PowerView,
 };
 use rackhand_proto::{
     CallErrorKind, Refusal, classify,
     convert::{duration_from_proto, duration_to_proto, timestamp_from_proto},
+    journal_of,
     v1::{self, begin_request::Action},
 };
 use tokio::sync::mpsc;
 
-use super::{Agents, CALL, Client};
+use super::{Agents, CALL, Client, serving::Connected};
 use crate::steady;
 
 /// A call that did not do what it should.
@@ -29,6 +31,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) host: &'a HostRef,
     pub(crate) endpoint: Option<v1::BmcEndpoint>,
     pub(crate) id: &'a str,
+    /// The agent that is written as the one where it is begun.
+    pub(crate) at: Option<&'a str>,
     pub(crate) owner: &'a str,
     pub(crate) deadline: Duration,
 }
@@ -50,7 +54,10 @@ pub(crate) enum Followed {
     /// Where it stands.
     View(OperationView),
     /// The agent does not know it.
-    Unknown,
+    Unknown {
+        /// Which agent, with which journal.
+        by: AgentId,
+    },
     /// The connection broke; nothing is known.
     Lost(String),
 }
@@ -64,8 +71,8 @@ impl Agents {
     }
 
     /// The client and the term, if we lead at this very moment in the term that was claimed.
-    fn authority(&self, rack: &str) -> Result<(Client, v1::Term), CallFailure> {
-        let (client, claimed) = self.of_rack(rack).map_err(CallFailure::Later)?;
+    fn authority(&self, at: Connected) -> Result<(Client, v1::Term), CallFailure> {
+        let (client, claimed) = (at.client, at.term);
         match self.leader.term() {
             Some(number) if number == claimed => Ok((client, self.term(number))),
             Some(number) => {
@@ -87,7 +94,10 @@ impl Agents {
             }
             // Our own term: the connection's task claims it anew.
             CallErrorKind::Refused(
-                Refusal::StaleTerm | Refusal::UnclaimedTerm | Refusal::StaleSequence,
+                Refusal::StaleTerm
+                | Refusal::UnclaimedTerm
+                | Refusal::StaleSequence
+                | Refusal::Standby,
             ) => {
                 self.look_again();
                 CallFailure::Later(error.message)
@@ -116,7 +126,14 @@ impl Agents {
         action: Action,
         expect: Option<v1::SystemIdentity>,
     ) -> Result<(), CallFailure> {
-        let (mut client, term) = self.authority(&wanted.host.rack)?;
+        let at = self
+            .of_rack(&wanted.host.rack)
+            .map_err(CallFailure::Later)?;
+        if wanted.at.is_some_and(|pinned| *pinned != at.id.agent) {
+            // What is written names another one: it is decided anew.
+            return Err(CallFailure::Later("another agent has taken over".into()));
+        }
+        let (mut client, term) = self.authority(at)?;
         let mut request = tonic::Request::new(v1::BeginRequest {
             operation_id: wanted.id.to_owned(),
             target: Some(Self::target(wanted.host, wanted.endpoint)),
@@ -158,8 +175,18 @@ impl Agents {
             .await
     }
 
-    pub(crate) async fn cancel(&self, host: &HostRef, id: &str) -> Result<(), CallFailure> {
-        let (mut client, term) = self.authority(&host.rack)?;
+    /// Stops an operation, at the agent where it was begun if that one answers.
+    pub(crate) async fn cancel(
+        &self,
+        host: &HostRef,
+        at: Option<&str>,
+        id: &str,
+    ) -> Result<(), CallFailure> {
+        let at = match at.and_then(|name| self.of_name(name)) {
+            Some(at) => at,
+            None => self.of_rack(&host.rack).map_err(CallFailure::Later)?,
+        };
+        let (mut client, term) = self.authority(at)?;
         let mut request = tonic::Request::new(v1::CancelRequest {
             operation_id: id.to_owned(),
             term: Some(term),
@@ -175,7 +202,37 @@ impl Agents {
         endpoint: Option<v1::BmcEndpoint>,
         owner: &str,
     ) -> Result<(), CallFailure> {
-        let (mut client, term) = self.authority(&host.rack)?;
+        let at = self.of_rack(&host.rack).map_err(CallFailure::Later)?;
+        let serving = at.id.agent.clone();
+        self.release_at(at, host, endpoint.clone(), owner).await?;
+        self.release_others(host, endpoint, owner, Some(&serving))
+            .await
+    }
+
+    /// The same at agents of the rack that stand by and still hold the host in this name.
+    pub(crate) async fn release_others(
+        &self,
+        host: &HostRef,
+        endpoint: Option<v1::BmcEndpoint>,
+        owner: &str,
+        serving: Option<&str>,
+    ) -> Result<(), CallFailure> {
+        for at in self.holding(&host.rack, owner) {
+            if serving != Some(at.id.agent.as_str()) {
+                self.release_at(at, host, endpoint.clone(), owner).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn release_at(
+        &self,
+        at: Connected,
+        host: &HostRef,
+        endpoint: Option<v1::BmcEndpoint>,
+        owner: &str,
+    ) -> Result<(), CallFailure> {
+        let (mut client, term) = self.authority(at)?;
         let mut request = tonic::Request::new(v1::ReleaseRequest {
             target: Some(Self::target(host, endpoint)),
             term: Some(term),
@@ -196,7 +253,7 @@ impl Agents {
     ) -> PowerView {
         let asked = steady::now();
         let result = async {
-            let (mut client, _) = self.of_rack(&host.rack)?;
+            let mut client = self.of_rack(&host.rack)?.client;
             let mut request = tonic::Request::new(v1::ReadPowerRequest {
                 target: Some(Self::target(host, endpoint)),
                 timeout: Some(duration_to_proto(timeout)),
@@ -227,11 +284,13 @@ impl Agents {
     pub(crate) async fn follow(
         self: Arc<Self>,
         rack: String,
+        at: Option<String>,
         id: String,
         news: mpsc::UnboundedSender<Followed>,
     ) {
-        let mut client = match self.of_rack(&rack) {
-            Ok((client, _)) => client,
+        let pinned = at.and_then(|name| self.of_name(&name));
+        let (mut client, asked) = match pinned.map_or_else(|| self.of_rack(&rack), Ok) {
+            Ok(at) => (at.client, at.id),
             Err(why) => {
                 news.send(Followed::Lost(why)).ok();
                 return;
@@ -249,7 +308,9 @@ impl Agents {
             Ok(Err(status)) => {
                 return match classify(&status).kind {
                     CallErrorKind::Refused(Refusal::UnknownOperation) => {
-                        news.send(Followed::Unknown).ok();
+                        let journal = journal_of(&status).map_or(asked.journal, str::to_owned);
+                        let by = AgentId { journal, ..asked };
+                        news.send(Followed::Unknown { by }).ok();
                     }
                     _ => lost(classify(&status).message),
                 };

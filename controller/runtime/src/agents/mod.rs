@@ -5,6 +5,7 @@
 
 mod calls;
 mod racks;
+mod serving;
 mod status;
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
 };
 
 use kube::api::DynamicObject;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rackhand_api::kinds::rack_agent::RackAgentSpec;
 use rackhand_core::{hosts::Rack, lease::TermOutlier};
 use rackhand_proto::{ClientTls, classify, connect_lazy, v1};
@@ -46,10 +47,10 @@ const PROBE_SILENT: Duration = Duration::from_secs(1);
 const CALL: Duration = Duration::from_secs(3);
 
 /// What is known of an agent.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 enum State {
     Silent { why: Silence },
-    Ready { term: u64 },
+    Ready { term: u64, standby: bool },
 }
 
 /// Why an agent is not used.
@@ -84,13 +85,21 @@ struct Agent {
     state: State,
     client: Option<Client>,
     hosts: Vec<v1::Host>,
+    /// The instance of its journal; empty: it does not say.
+    journal: String,
+    /// In whose name its journal holds hosts off.
+    holders: BTreeSet<String>,
     seen: bool,
+    /// It was looked at, whatever came of it.
+    tried: bool,
     stop: CancellationToken,
 }
 
 /// All agents.
 pub(crate) struct Agents {
     agents: RwLock<BTreeMap<Key, Agent>>,
+    /// Which agent serves each rack: it is kept while it answers. Locked after `agents`.
+    serving: Mutex<BTreeMap<String, Key>>,
     /// What each rack serves, made anew when that changes and not whenever somebody asks.
     racks: RwLock<Arc<BTreeMap<String, Rack>>>,
     counter: AtomicU64,
@@ -116,6 +125,7 @@ impl Agents {
     ) -> Arc<Self> {
         Arc::new(Self {
             agents: RwLock::default(),
+            serving: Mutex::default(),
             racks: RwLock::default(),
             counter: AtomicU64::new(0),
             leader,
@@ -185,7 +195,10 @@ impl Agents {
                 },
                 client: None,
                 hosts: Vec::new(),
+                journal: String::new(),
+                holders: BTreeSet::new(),
                 seen: false,
+                tried: false,
                 stop: stop.clone(),
             };
             self.agents.write().insert(key.clone(), agent);
@@ -238,8 +251,10 @@ impl Agents {
         let Some(number) = self.leader.term() else {
             return Err("this process does not lead".to_owned().into());
         };
+        let standby = !self.serves(key, &spec.rack);
         let mut claim = tonic::Request::new(v1::ClaimTermRequest {
             term: Some(self.term(number)),
+            standby,
         });
         claim.set_timeout(CALL);
         let claimed = within(client.claim_term(claim)).await?;
@@ -257,27 +272,40 @@ impl Agents {
         if listed.rack != spec.rack {
             return Err(format!("it serves rack {:?}, not {:?}", listed.rack, spec.rack).into());
         }
-        self.ready(key, number, client, listed.hosts);
+        let state = State::Ready {
+            term: number,
+            standby,
+        };
+        self.ready(key, &state, client, listed);
         Ok(())
     }
 
-    fn ready(&self, key: &Key, term: u64, client: &Client, hosts: Vec<v1::Host>) {
+    fn ready(&self, key: &Key, state: &State, client: &Client, listed: v1::ListHostsResponse) {
         let news = {
             let mut agents = self.agents.write();
             let Some(agent) = agents.get_mut(key) else {
                 return;
             };
-            let was = matches!(agent.state, State::Ready { term: t } if t == term);
-            let news = !was || agent.hosts != hosts;
-            agent.state = State::Ready { term };
+            let journal = listed.journal.unwrap_or_default().instance;
+            let holders = listed.holds.into_iter().map(|hold| hold.owner).collect();
+            let news =
+                agent.state != *state || agent.hosts != listed.hosts || agent.journal != journal;
+            if !agent.journal.is_empty() && agent.journal != journal {
+                tracing::warn!(agent = %key, old = agent.journal, new = journal, "rack agent has another journal");
+            }
+            agent.state = state.clone();
             agent.client = Some(client.clone());
-            agent.hosts = hosts;
-            agent.seen = true;
+            agent.hosts = listed.hosts;
+            agent.journal = journal;
+            agent.holders = holders;
+            (agent.seen, agent.tried) = (true, true);
             news.then(|| (agent.spec.clone(), agent.hosts.clone()))
         };
         if let Some((spec, hosts)) = news {
-            tracing::info!(agent = %key, rack = spec.rack, hosts = hosts.len(), term, "rack agent connected");
-            self.status.ready(key, &spec.rack, term, &hosts);
+            if let State::Ready { term, standby } = *state {
+                tracing::info!(agent = %key, rack = spec.rack, hosts = hosts.len(), term, standby, "rack agent connected");
+                self.status.ready(key, &spec.rack, term, standby, &hosts);
+            }
             self.sum_up();
             self.index.announce(&Change::Agent);
         }
@@ -293,6 +321,7 @@ impl Agents {
             let news = !matches!(&agent.state, State::Silent { why: w } if w == why);
             agent.state = State::Silent { why: why.clone() };
             agent.client = None;
+            agent.tried = true;
             news
         };
         if news {
@@ -302,6 +331,8 @@ impl Agents {
                 self.tell(key, why);
             }
             self.index.announce(&Change::Agent);
+            // Another agent of the rack may take over.
+            self.look_again();
         }
         self.count();
     }
@@ -369,24 +400,6 @@ impl Agents {
                 State::Ready { .. } => format!("agent {key}"),
             })
             .collect()
-    }
-
-    /// A client for a rack, with our term claimed there.
-    pub(crate) fn of_rack(&self, rack: &str) -> Result<(Client, u64), String> {
-        let agents = self.agents.read();
-        let mut whys = Vec::new();
-        for (key, agent) in agents.iter().filter(|(_, a)| a.spec.rack == rack) {
-            match (&agent.state, &agent.client) {
-                (State::Ready { term }, Some(client)) => return Ok((client.clone(), *term)),
-                (State::Silent { why }, _) => whys.push(format!("agent {key}: {why}")),
-                _ => whys.push(format!("agent {key}: not connected yet")),
-            }
-        }
-        Err(if whys.is_empty() {
-            format!("no RackAgent serves rack {rack}")
-        } else {
-            whys.join("; ")
-        })
     }
 
     /// Look at all agents again now: a call to one has failed.

@@ -67,7 +67,24 @@ impl AgentStatus {
         (Self { updates }, task)
     }
 
-    pub(crate) fn ready(&self, key: &Key, rack: &str, term: u64, hosts: &[v1::Host]) {
+    pub(crate) fn ready(
+        &self,
+        key: &Key,
+        rack: &str,
+        term: u64,
+        standby: bool,
+        hosts: &[v1::Host],
+    ) {
+        let condition = if standby {
+            let message = "the agent answers, our term is claimed, and it stands by: another agent serves the rack";
+            condition("True", "Standby", message)
+        } else {
+            condition(
+                "True",
+                "Connected",
+                "the agent answers, and our term is claimed",
+            )
+        };
         let insecure = hosts.iter().filter(|h| h.insecure).count();
         let status = json!({
             "rack": rack,
@@ -75,7 +92,7 @@ impl AgentStatus {
             "insecureHosts": insecure,
             "term": term,
             "lastSeen": jiff::Timestamp::now().to_string(),
-            "conditions": [condition("True", "Connected", "the agent answers, and our term is claimed")],
+            "conditions": [condition],
         });
         self.updates.send((key.clone(), status)).ok();
     }

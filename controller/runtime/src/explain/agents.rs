@@ -38,14 +38,15 @@ fn status<'a>(agent: &'a DynamicObject, field: &str) -> Option<&'a Value> {
     agent.data.get("status")?.get(field)
 }
 
-/// Status and message of the condition that the controller keeps.
-fn connected(agent: &DynamicObject) -> Option<(&str, &str)> {
+/// Status, reason and message of the condition that the controller keeps.
+fn connected(agent: &DynamicObject) -> Option<(&str, &str, &str)> {
     let conditions = status(agent, "conditions")?.as_array()?;
     let connected = conditions
         .iter()
         .find(|c| c.get("type").and_then(Value::as_str) == Some(CONNECTED))?;
     let text = |field: &str| connected.get(field).and_then(Value::as_str);
-    Some((text("status")?, text("message").unwrap_or("not connected")))
+    let message = text("message").unwrap_or("not connected");
+    Some((text("status")?, text("reason").unwrap_or_default(), message))
 }
 
 /// The agent that a command would go through.
@@ -61,7 +62,7 @@ pub(super) fn view(index: &Index, rack: Option<&str>, assumed: &mut Vec<String>)
             continue;
         }
         match connected(&object) {
-            Some(("False", why)) => silent = Some(format!("agent {key}: {why}")),
+            Some(("False", _, why)) => silent = Some(format!("agent {key}: {why}")),
             _ => return AgentView::Ready,
         }
     }
@@ -115,8 +116,10 @@ pub(super) fn lines(index: &Index, rack: Option<&str>) -> Vec<(String, String)> 
         .filter(|(_, object)| of_rack(object))
         .map(|(key, object)| {
             let mut words = vec![match connected(&object) {
-                Some(("True", _)) => "connected".to_owned(),
-                Some(("False", why)) => format!("not reachable: {why}"),
+                Some(("True", "Standby", _)) => "connected, stands by".to_owned(),
+                Some(("True", ..)) => "connected".to_owned(),
+                Some(("False", "TermOutlier", why)) => format!("not used: {why}"),
+                Some(("False", _, why)) => format!("not reachable: {why}"),
                 _ => "nothing heard of it yet".to_owned(),
             }];
             if let Some(hosts) = status(&object, "hosts").and_then(Value::as_i64) {

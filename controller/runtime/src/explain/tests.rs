@@ -334,10 +334,20 @@ fn the_agents_say_what_they_say_and_what_they_do_not_is_named() {
     };
     objects.push(agent("r1-a", "False", "connection refused", 0));
     objects.push(agent("r1-b", "True", "ok", 12));
+    for (name, status, reason) in [
+        ("r1-c", "True", "Standby"),
+        ("r1-d", "False", "TermOutlier"),
+    ] {
+        let mut object = agent(name, status, "term outlier: 2000000000", 0);
+        object["status"]["conditions"][0]["reason"] = json!(reason);
+        objects.push(object);
+    }
     let text = explained(&objects, 5).to_string();
     for part in [
         "r1-a of rack r1: not reachable: connection refused",
         "r1-b of rack r1: connected, serves 12 host(s) of its own inventory",
+        "r1-c of rack r1: connected, stands by",
+        "r1-d of rack r1: not used: term outlier: 2000000000",
         "inventories of the agents r1-b (12) name only the controller is told",
         "counts more than its BareMetalHost",
     ] {

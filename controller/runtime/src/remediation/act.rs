@@ -54,7 +54,10 @@ impl Engine {
         let policy = o.request.policy.clone().unwrap_or_default();
         match command {
             Command::AddFinalizer => self.finalizer(true).await,
-            Command::RemoveFinalizer(_) => self.finalizer(false).await,
+            Command::RemoveFinalizer(_) => {
+                self.let_go_everywhere(host).await;
+                self.finalizer(false).await
+            }
             Command::AddHold => self.hold(&self.bmh_key(host)?, true).await,
             Command::RemoveHold => self.hold(&self.bmh_key(host)?, false).await,
             Command::PowerOff {
@@ -77,7 +80,12 @@ impl Engine {
             Command::PowerOn { id } => self.power_on(&self.host_of(host)?, id, &policy).await,
             Command::Cancel { id } => {
                 let host = self.host_of(host)?;
-                let cancelled = self.context.agents.cancel(&host, id).await;
+                let pinned = state.and_then(|s| s.pinned.as_ref());
+                let at = pinned
+                    .filter(|p| p.operation == *id)
+                    .map(|p| p.agent.agent.clone());
+                let agents = &self.context.agents;
+                let cancelled = agents.cancel(&host, at.as_deref(), id).await;
                 self.forgiving("cancel", cancelled)
             }
             Command::Release => {
@@ -121,6 +129,36 @@ impl Engine {
                 self.escalate(o, mark).await
             }
         }
+    }
+
+    /// F9: also an agent that no longer serves the rack holds nothing in our name, as far as it answers.
+    async fn let_go_everywhere(&self, host: Option<HostRef>) {
+        let Some(host) = host else {
+            return;
+        };
+        if self
+            .context
+            .agents
+            .holding(&host.rack, &self.uid)
+            .is_empty()
+        {
+            return;
+        }
+        let endpoint = self.endpoint(&host).await.ok();
+        let endpoint = endpoint.and_then(Result::ok).flatten();
+        let agents = &self.context.agents;
+        let released = agents
+            .release_others(&host, endpoint, &self.uid, None)
+            .await;
+        if let Err(error) = released {
+            tracing::warn!(remediation = %self.id, ?error, "a hold is left at an agent that stands by");
+        }
+    }
+
+    /// The agent at which the operation of the state is to be begun.
+    fn pinned_agent(&self) -> Option<String> {
+        let state = self.recorded.state.as_ref()?;
+        state.pinned.as_ref().map(|pin| pin.agent.agent.clone())
     }
 
     fn host_of(&self, host: Option<HostRef>) -> Result<HostRef, Setback> {
@@ -210,6 +248,7 @@ impl Engine {
         off: OffRequest,
         deadline: Duration,
     ) -> Result<(), Setback> {
+        let at = self.pinned_agent();
         let Some(endpoint) = self.needed_endpoint(host).await? else {
             return Ok(());
         };
@@ -218,6 +257,7 @@ impl Engine {
             host,
             endpoint,
             id,
+            at: at.as_deref(),
             owner: &owner,
             deadline,
         };
@@ -226,6 +266,7 @@ impl Engine {
     }
 
     async fn power_on(&mut self, host: &HostRef, id: &str, policy: &Policy) -> Result<(), Setback> {
+        let at = self.pinned_agent();
         let Some(endpoint) = self.needed_endpoint(host).await? else {
             return Ok(());
         };
@@ -235,6 +276,7 @@ impl Engine {
             host,
             endpoint,
             id,
+            at: at.as_deref(),
             owner: &owner,
             deadline,
         };

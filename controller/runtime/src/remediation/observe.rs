@@ -102,12 +102,16 @@ impl Engine {
         }
         let bmh = bmh_key.as_ref().and_then(|key| self.bare_metal_host(key));
         self.held = bmh.as_ref().is_some_and(|b| b.our_hold);
+        let mut agent_id = None;
         let mut agent = match &found {
             None => AgentView::Unreachable {
                 why: "the host is not known".into(),
             },
             Some(host) => match self.context.agents.of_rack(&host.rack) {
-                Ok(_) => AgentView::Ready,
+                Ok(at) => {
+                    agent_id = Some(at.id);
+                    AgentView::Ready
+                }
                 Err(why) => AgentView::Unreachable { why },
             },
         };
@@ -156,6 +160,12 @@ impl Engine {
             workload,
             agent,
             access,
+            agent_id,
+            answered: self.unknown_to(),
+            held: found.as_ref().is_some_and(|host| {
+                let agents = &self.context.agents;
+                !agents.holding(&host.rack, &self.uid).is_empty()
+            }),
             operation,
             power: self.power.clone(),
             silent_since: None,

@@ -2,7 +2,7 @@
 //!
 //! Must never take silence for an outcome.
 
-use rackhand_core::remediation::{HostRef, OperationView, operation_id};
+use rackhand_core::remediation::{AgentId, HostRef, OperationView, operation_id};
 use tokio::{sync::mpsc, task::AbortHandle};
 
 use super::engine::Engine;
@@ -12,6 +12,8 @@ use crate::agents::Followed;
 pub(super) struct Tracked {
     id: String,
     view: Option<OperationView>,
+    /// The agent that does not know it.
+    unknown_to: Option<AgentId>,
     /// The agent has been asked and has answered.
     known: bool,
     news: Option<mpsc::UnboundedReceiver<Followed>>,
@@ -45,6 +47,7 @@ impl Engine {
             self.operation = Some(Tracked {
                 id,
                 view: None,
+                unknown_to: None,
                 known: false,
                 news: None,
                 task: None,
@@ -68,6 +71,13 @@ impl Engine {
         } else {
             Err("the agent did not say where the operation stands".into())
         }
+    }
+
+    /// The agent that said that it does not know the operation of the present state.
+    pub(super) fn unknown_to(&self) -> Option<AgentId> {
+        let tracked = self.operation.as_ref()?;
+        let unknown = tracked.known && tracked.view.is_none();
+        tracked.unknown_to.clone().filter(|_| unknown)
     }
 
     /// Its outcome, where it has been told: that does not change when the agent falls silent.
@@ -95,7 +105,12 @@ impl Engine {
         }
         let (sender, news) = mpsc::unbounded_channel();
         let agents = self.context.agents.clone();
-        let following = agents.follow(host.rack.clone(), tracked.id.clone(), sender);
+        let state = self.recorded.state.as_ref();
+        let pinned = state
+            .and_then(|s| s.pinned.as_ref())
+            .filter(|pin| pin.operation == tracked.id)
+            .map(|pin| pin.agent.agent.clone());
+        let following = agents.follow(host.rack.clone(), pinned, tracked.id.clone(), sender);
         // Owned by `Tracked`: ends with it, or when it has told the outcome.
         tracked.task = Some(tokio::spawn(following).abort_handle());
         tracked.news = Some(news);
@@ -152,9 +167,10 @@ impl Engine {
                 tracked.known = true;
                 tracked.view = Some(view);
             }
-            Some(Followed::Unknown) => {
+            Some(Followed::Unknown { by }) => {
                 tracked.known = true;
                 tracked.view = None;
+                tracked.unknown_to = Some(by);
                 tracked.news = None;
             }
             // Told once it has an answer: the same command is announced before that, too.

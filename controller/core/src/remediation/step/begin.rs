@@ -1,5 +1,7 @@
 //! From the request to a host that is held: nothing is switched here.
 
+use std::time::Duration;
+
 use super::{
     super::{
         Because, HostView, Mode, NodeGone, NodeMark, State, Step, WorkloadView,
@@ -17,6 +19,11 @@ impl Cx<'_> {
 
     fn pending_next(&self, mut s: State) -> Decision {
         let o = self.o;
+        if self.withdrawn().is_some()
+            && let Some(d) = self.held_from_before(&s)
+        {
+            return d;
+        }
         match self.withdrawn() {
             Some(why @ Because::Withdrawn) if s.step == Step::Pending => {
                 return self.leave(s, why, Outcome::Withdrawn);
@@ -94,6 +101,16 @@ impl Cx<'_> {
         s.node_was_down = true;
         s.node_back = None;
         self.quiet_write(s, d.because)
+    }
+
+    /// Withdrawn before anything was done as far as is written, and the agent holds the host for us all
+    /// the same: what was written is lost.
+    pub(super) fn held_from_before(&self, s: &State) -> Option<Decision> {
+        let host_known = s.host.is_some() || matches!(self.o.host, HostView::Found(_));
+        if s.step != Step::Pending || !host_known || !self.o.request.finalizer {
+            return None;
+        }
+        self.finish_by_power_on(s, Duration::ZERO)
     }
 
     /// The Node is gone before anything was done: there may be nothing to do.
@@ -188,6 +205,12 @@ impl Cx<'_> {
         s.agent_holds = true;
         // It was given for something else: nobody has asked for it in this attempt.
         s.person_heard = self.person_confirms();
-        self.to(s, Step::PoweringOff, Because::PowerOffRunning)
+        let grace = match s.mode {
+            Mode::Cooperative => self.policy.cooperative_grace,
+            Mode::Direct => Duration::ZERO,
+        };
+        let limit = self.policy.power_off_timeout.saturating_add(grace);
+        let d = self.to(s, Step::PoweringOff, Because::PowerOffRunning);
+        self.pinned_with(d, limit)
     }
 }

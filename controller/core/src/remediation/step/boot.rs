@@ -33,7 +33,8 @@ enum BootClock {
 
 impl Cx<'_> {
     pub(super) fn power_on_next(&self, s: State, because: Because) -> Decision {
-        self.to(s, Step::PoweringOn, because)
+        let d = self.to(s, Step::PoweringOn, because);
+        self.pinned_with(d, self.policy.power_on_timeout)
     }
 
     /// The Node is Ready and its health check does not say otherwise.
@@ -72,13 +73,19 @@ impl Cx<'_> {
         match &self.o.operation {
             Some(OperationView::Rejected { why }) => self.on_failed(s, why, false),
             Some(OperationView::Staged { why, turn }) if *turn > self.now => {
-                self.recheck(s, Because::PowerOnStaged(why.clone()))
+                let because = Because::PowerOnStaged(why.clone());
+                let limit = self.policy.power_on_timeout;
+                self.extend_pin(&s, &because, *turn, limit)
+                    .unwrap_or_else(|| self.recheck(s, because))
             }
             Some(_) => {
                 let because = self.on_because(&s);
                 self.recheck(s, because)
             }
-            None => self.begin_on(s),
+            None => match self.operation_lost() {
+                Some(why) => self.on_failed(s, &why, true),
+                None => self.begin_on(s),
+            },
         }
     }
 
@@ -101,7 +108,10 @@ impl Cx<'_> {
             return d;
         }
         match operation_id(&self.o.request.uid, &s) {
-            Some(id) => self.act(s, because, Command::PowerOn { id }),
+            Some(id) => {
+                let command = Command::PowerOn { id: id.clone() };
+                self.begin_operation(s, because, id, self.policy.power_on_timeout, command)
+            }
             None => self.recheck(s, because),
         }
     }

@@ -84,9 +84,13 @@ impl Cx<'_> {
                 OperationOutcome::Interrupted => "the agent was restarted".into(),
             },
             Some(OperationView::Rejected { why }) => why.clone(),
-            Some(OperationView::Running | OperationView::Staged { .. }) => {
-                return Some(self.recheck(s, because.clone()));
+            Some(OperationView::Staged { turn, .. }) => {
+                let limit = self.policy.power_on_timeout;
+                let extended = self.extend_pin(&s, because, *turn, limit);
+                return Some(extended.unwrap_or_else(|| self.recheck(s, because.clone())));
             }
+            Some(OperationView::Running) => return Some(self.recheck(s, because.clone())),
+            None if self.operation_lost().is_some() => self.operation_lost().unwrap_or_default(),
             None => {
                 match self.bmc_down() {
                     // Nobody can, and nobody waits for it any more.
@@ -98,7 +102,9 @@ impl Cx<'_> {
                     let failure = s.failure.clone().unwrap_or_default();
                     return Some(self.wait(s, Because::PowerOnUnconfirmed(failure), at));
                 }
-                return Some(self.act(s, because.clone(), Command::PowerOn { id }));
+                let command = Command::PowerOn { id: id.clone() };
+                let limit = self.policy.power_on_timeout;
+                return Some(self.begin_operation(s, because.clone(), id, limit, command));
             }
         };
         s.tries = s.tries.saturating_add(1);

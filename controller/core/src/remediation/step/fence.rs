@@ -42,6 +42,9 @@ impl Cx<'_> {
         {
             return self.off_finished(s, outcome);
         }
+        if let Some(why) = self.operation_lost() {
+            return self.off_failed(s, &why, Some(Duration::ZERO));
+        }
         if let Some(d) = self.persons_word(&s) {
             return d;
         }
@@ -89,14 +92,15 @@ impl Cx<'_> {
         };
         // Only the first operation leaves baremetal-operator its time.
         let grace = s.mode == Mode::Cooperative && s.tries == 0 && s.fences == 0;
+        let grace = if grace {
+            self.policy.cooperative_grace
+        } else {
+            Duration::ZERO
+        };
         let node = s.node.as_ref();
         let command = Command::PowerOff {
-            id,
-            command_after: if grace {
-                self.policy.cooperative_grace
-            } else {
-                Duration::ZERO
-            },
+            id: id.clone(),
+            command_after: grace,
             system_uuid: node.map(|n| n.system_uuid.clone()).unwrap_or_default(),
             serial: self
                 .o
@@ -105,7 +109,8 @@ impl Cx<'_> {
                 .and_then(|b| b.serial.clone())
                 .unwrap_or_default(),
         };
-        self.act(s, because, command)
+        let limit = self.policy.power_off_timeout.saturating_add(grace);
+        self.begin_operation(s, because, id, limit, command)
     }
 
     fn unconfirmed(&self, s: &State) -> Because {
@@ -271,6 +276,12 @@ impl Cx<'_> {
         let agent_down = self
             .agent_down()
             .map(|why| Because::AgentUnreachable(why.to_owned()));
+        if !finishing
+            && offline.is_none()
+            && let Some(d) = self.finish_by_power_on(&s, SETTLE)
+        {
+            return d;
+        }
         let (sent, outcome) = match (&self.o.operation, agent_down) {
             (Some(OperationView::Running | OperationView::Staged { .. }) | None, Some(why)) => {
                 return self.recheck(s, why);

@@ -79,8 +79,9 @@ impl Cx<'_> {
             let what = format!("nobody knows whose the out-of-service taint on node {name} is");
             return Some(Because::StateLost(what));
         }
-        // Without baremetal-operator nobody else switches on what we may have switched off.
-        let alone = o.bmh.is_none() && !self.node().is_some_and(|node| node.ready);
+        // Without baremetal-operator nobody else switches on what we may have switched off. Where the
+        // agent holds the host for us, that is known, and done.
+        let alone = o.bmh.is_none() && !o.held && !self.node().is_some_and(|node| node.ready);
         (o.request.deleting && alone).then(|| {
             Because::StateLost("the host may be off, and nobody else switches it on".into())
         })

@@ -142,7 +142,7 @@ impl Run {
         );
         let id = self.state.as_ref().and_then(|s| operation_id(UID, s));
         let operation = id
-            .and_then(|id| w.ops.get(&id))
+            .and_then(|id| w.ops.get(&w.op_key(&id)))
             .map(|op| op.outcome.is_some());
         let c = &w.cluster;
         let node = !w.workload_down && c.node;
@@ -263,8 +263,9 @@ impl Run {
                 if agent {
                     let look = i64::try_from(command_after.as_millis()).unwrap();
                     w.agent_holds = true;
+                    w.alone();
                     let op = Op::new(false, w.now, look, 30_000);
-                    w.ops.entry(id.clone()).or_insert(op);
+                    w.ops.entry(w.op_key(id)).or_insert(op);
                 }
                 return agent;
             }
@@ -274,13 +275,15 @@ impl Run {
                 if agent {
                     w.agent_holds = false;
                     w.said_off.clear();
+                    w.alone();
                     let op = Op::new(true, w.now, 0, 30_000);
-                    w.ops.entry(id.clone()).or_insert(op);
+                    w.ops.entry(w.op_key(id)).or_insert(op);
                 }
                 return agent;
             }
             Command::Cancel { id } => {
-                if let Some(op) = w.ops.get_mut(id).filter(|_| agent) {
+                let key = w.op_key(id);
+                if let Some(op) = w.ops.get_mut(&key).filter(|_| agent) {
                     op.cancel = true;
                 }
                 return agent;

@@ -83,9 +83,12 @@ impl Run {
                 }
             },
             access: BmcAccess::Known,
+            agent_id: w.agent_up.then(|| w.agent_id()),
+            answered: id.as_ref().filter(|_| w.agent_up).map(|_| w.agent_id()),
+            held: w.agent_up && w.agent_holds,
             operation: id
                 .filter(|_| w.agent_up)
-                .and_then(|id| w.ops.get(&id))
+                .and_then(|id| w.ops.get(&w.op_key(&id)))
                 .map(Op::view),
             power: self.power.clone(),
             silent_since: None,

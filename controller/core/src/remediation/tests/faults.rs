@@ -31,6 +31,10 @@ impl Rng {
 pub(super) enum Fault {
     Agent(bool),
     AgentRestart,
+    /// The agent is started anew with an empty state directory.
+    JournalLost,
+    /// Another agent of the rack takes over; the first one is out of reach and goes on.
+    Takeover,
     Workload(bool),
     Bmc(bool),
     Operator(bool),
@@ -158,6 +162,11 @@ impl Plan {
         if plan.silent && r.one_in(2) {
             plan.faults.push((r.range(200, 600) * 500, Fault::Person));
         }
+        for fault in [Fault::JournalLost, Fault::Takeover] {
+            if r.one_in(6) {
+                plan.faults.push((r.range(2, 160) * 500, fault));
+            }
+        }
         plan
     }
 
@@ -215,6 +224,16 @@ impl World {
                 for op in self.ops.values_mut().filter(|op| op.outcome.is_none()) {
                     op.outcome = Some(OperationOutcome::Interrupted);
                 }
+            }
+            Fault::JournalLost => {
+                let mine = self.op_key("");
+                self.ops.retain(|key, _| !key.starts_with(&mine));
+                self.serving.1 += 1;
+                self.agent_holds = false;
+            }
+            Fault::Takeover => {
+                self.serving = (1, 100);
+                self.agent_holds = false;
             }
             Fault::Workload(down) => self.workload_down = down,
             Fault::Bmc(dead) => self.silent = dead || self.plan.silent,

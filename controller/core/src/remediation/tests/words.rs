@@ -67,6 +67,8 @@ fn all() -> Vec<Because> {
         Because::ExhaustedTold(2),
         Because::ActionFailed("BareMetalHost metal/host-7: 403".into()),
         Because::StateUnreadable("status.cursor: missing field".into()),
+        Because::OperationLost("agent a has another journal".into()),
+        Because::OtherAgentBusy("agent a until 10:00:00".into()),
     ]
 }
 

@@ -59,6 +59,8 @@ pub(super) struct World {
     pub(super) cluster: Cluster,
     pub(super) agent_up: bool,
     pub(super) agent_holds: bool,
+    /// Which agent serves the rack, and which journal it has.
+    pub(super) serving: (u32, u32),
     pub(super) ops: BTreeMap<String, Op>,
     /// The BareMetalHost, in cooperative mode.
     pub(super) bmh: Option<BareMetalHostFacts>,
@@ -108,6 +110,7 @@ impl World {
             },
             agent_up: true,
             agent_holds: false,
+            serving: (0, 0),
             ops: BTreeMap::new(),
             bmh,
             silent: plan.silent,
@@ -137,6 +140,29 @@ impl World {
     pub(super) fn log(&mut self, what: &str) {
         if self.trace.last().is_none_or(|last| !last.ends_with(what)) {
             self.trace.push(format!("{:>9} {what}", self.now));
+        }
+    }
+
+    /// The agent that serves the rack.
+    pub(super) fn agent_id(&self) -> AgentId {
+        AgentId {
+            agent: format!("agent-{}", self.serving.0),
+            journal: format!("journal-{}", self.serving.1),
+        }
+    }
+
+    /// An operation at the agent that serves the rack: another one does not know it.
+    pub(super) fn op_key(&self, id: &str) -> String {
+        format!("agent-{}: {id}", self.serving.0)
+    }
+
+    /// F6.
+    pub(super) fn alone(&self) {
+        let mine = self.op_key("");
+        let open = self.ops.iter().filter(|(_, op)| op.outcome.is_none());
+        let mut others = open.filter(|(key, _)| !key.starts_with(&mine));
+        if let Some((other, _)) = others.next() {
+            self.fail(&format!("F6: begun while {other} runs at another agent"));
         }
     }
 

@@ -1,0 +1,186 @@
+//! Which agent carries out an operation, and what an agent proves that does not know it (F6, F12).
+//!
+//! An operation is pinned in the state, with the agent and its journal, before it is begun. "Unknown
+//! operation" means "never begun" only from that journal. From any other one it means that nobody knows.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    super::{
+        AgentId, AgentPin, Because, HostView, Mode, OperationView, State, observation::LONGEST_TURN,
+    },
+    Command, Cx, Decision, after, operation_id,
+};
+
+/// What an operation gets beyond its own deadline: the way to the agent, and its last call to the BMC.
+const SLACK: Duration = Duration::from_secs(30);
+
+impl Cx<'_> {
+    /// Begins an operation, once it is pinned and no other agent may be at work on the host.
+    /// `limit`: its deadline.
+    pub(super) fn begin_operation(
+        &self,
+        mut s: State,
+        because: Because,
+        id: String,
+        limit: Duration,
+        command: Command,
+    ) -> Decision {
+        let Some(here) = &self.o.agent_id else {
+            return self.act(s, because, command);
+        };
+        if let Some((agent, until)) = self.busy_elsewhere(&s) {
+            let why = format!("agent {agent} until {until:.0}");
+            return self.wait(s, Because::OtherAgentBusy(why), until);
+        }
+        let enough = after(self.now, limit);
+        let is_pinned = |pin: &AgentPin| {
+            pin.operation == id && pin.agent == *here && pin.until.is_some_and(|t| t >= enough)
+        };
+        if s.pinned.as_ref().is_some_and(is_pinned) {
+            return self.act(s, because, command);
+        }
+        s.pinned = Some(self.pin(here, id, limit));
+        self.quiet_write(s, because)
+    }
+
+    /// Enters a step whose operation is begun next: the pin is written with the step.
+    pub(super) fn pinned_with(&self, mut d: Decision, limit: Duration) -> Decision {
+        let id = operation_id(&self.o.request.uid, &d.state);
+        if let (Some(here), Some(id)) = (&self.o.agent_id, id)
+            && self.busy_elsewhere(&d.state).is_none()
+        {
+            d.state.pinned = Some(self.pin(here, id, limit));
+        }
+        d
+    }
+
+    fn pin(&self, here: &AgentId, operation: String, limit: Duration) -> AgentPin {
+        AgentPin {
+            agent: here.clone(),
+            operation,
+            until: Some(after(after(self.now, limit), SLACK)),
+        }
+    }
+
+    /// Another agent than the one that serves the rack now may still carry out an operation on this
+    /// host (F6): which, and until when.
+    fn busy_elsewhere(&self, s: &State) -> Option<(String, Timestamp)> {
+        let pin = s.pinned.as_ref()?;
+        let until = pin.until.filter(|until| *until > self.now)?;
+        let here = self.o.agent_id.as_ref()?;
+        if here.agent == pin.agent.agent {
+            // One RackAgent is one process: with another journal, the earlier process has ended.
+            return None;
+        }
+        let pinned_one_answered = self.operation.as_ref() == Some(&pin.operation)
+            && self.o.operation.is_none()
+            && self
+                .o
+                .answered
+                .as_ref()
+                .is_some_and(|a| pin.agent.is_same(a));
+        (!pinned_one_answered).then(|| (pin.agent.agent.clone(), until))
+    }
+
+    /// The operation of this state is not known to the agent that was asked, and that proves nothing:
+    /// it was to be begun at another one, or the agent has another journal now.
+    pub(super) fn operation_lost(&self) -> Option<String> {
+        let (id, pin) = (self.operation.as_ref()?, self.pinned?);
+        let answered = self.o.answered.as_ref()?;
+        if self.o.operation.is_some() || pin.operation != *id || pin.agent.is_same(answered) {
+            return None;
+        }
+        let agent = &answered.agent;
+        Some(if *agent == pin.agent.agent {
+            format!(
+                "agent {agent} has another journal than when operation {id} was to be begun there"
+            )
+        } else {
+            format!(
+                "operation {id} was to be begun at agent {}, and agent {agent}, which answers now, does \
+                 not know it",
+                pin.agent.agent
+            )
+        })
+    }
+
+    /// The agent holds the host for us and does not know the operation that holds it.
+    pub(super) fn hold_unexplained(&self) -> Option<String> {
+        let here = self.o.agent_id.as_ref().filter(|_| self.o.held)?;
+        let unknown = self.o.operation.is_none();
+        unknown.then(|| {
+            format!(
+                "agent {} holds the host off for this remediation and does not know the power-off",
+                here.agent
+            )
+        })
+    }
+
+    /// Withdrawn, and nobody knows whether the host was switched off: it is switched on. `None`: that is
+    /// known.
+    pub(super) fn finish_by_power_on(&self, s: &State, settle: Duration) -> Option<Decision> {
+        if self.agent_down().is_some() {
+            return None;
+        }
+        let why = self.operation_lost().or_else(|| self.hold_unexplained())?;
+        let mut s = s.clone();
+        if s.host.is_none()
+            && let HostView::Found(host) = &self.o.host
+        {
+            s.host = Some(host.clone());
+            s.mode = match &self.o.bmh {
+                Some(bmh) if !bmh.detached => Mode::Cooperative,
+                _ => Mode::Direct,
+            };
+        }
+        s.agent_holds = true;
+        s.ending = Some(Because::WithdrawnAfterOff);
+        let mut d = self.power_on_next(s, Because::OperationLost(why));
+        // What was sent may take effect at any moment.
+        d.state.retry_at = Some(after(self.now, settle));
+        for note in &mut d.notes {
+            note.warning = true;
+            note.reason = d.because.label();
+        }
+        Some(d)
+    }
+
+    /// A power-on that waits for its turn may command the BMC for longer than was written.
+    pub(super) fn extend_pin(
+        &self,
+        s: &State,
+        because: &Because,
+        turn: Timestamp,
+        limit: Duration,
+    ) -> Option<Decision> {
+        let needed = after(turn.min(after(self.now, LONGEST_TURN)), limit);
+        let pin = s.pinned.as_ref()?;
+        if self.operation.as_ref() != Some(&pin.operation) || pin.until? >= needed {
+            return None;
+        }
+        let mut s = s.clone();
+        s.pinned = Some(AgentPin {
+            until: Some(after(needed, SLACK)),
+            ..pin.clone()
+        });
+        Some(self.quiet_write(s, because.clone()))
+    }
+
+    /// The state with what was seen of its operation: one that has ended commands nothing any more.
+    pub(super) fn settled(&self, mut next: State) -> State {
+        let ended = matches!(
+            self.o.operation,
+            Some(OperationView::Finished { .. } | OperationView::Rejected { .. })
+        );
+        if let Some(pin) = &mut next.pinned
+            && ended
+            && self.operation.as_ref() == Some(&pin.operation)
+        {
+            pin.until = None;
+        }
+        next
+    }
+}

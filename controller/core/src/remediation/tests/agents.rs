@@ -1,0 +1,194 @@
+//! Agents that are replaced, lost or two of one rack (F6, F12).
+
+use jiff::Timestamp;
+
+use super::{super::*, build::*};
+
+fn agent(name: &str, journal: &str) -> AgentId {
+    AgentId {
+        agent: name.into(),
+        journal: journal.into(),
+    }
+}
+
+/// What agent `name` with this journal answers: it does not know the operation.
+fn unknown_at(o: Observation, name: &str, journal: &str) -> Observation {
+    Observation {
+        agent_id: Some(agent(name, journal)),
+        answered: Some(agent(name, journal)),
+        operation: None,
+        ..o
+    }
+}
+
+fn deleted(mut o: Observation) -> Observation {
+    o.request.deleting = true;
+    o
+}
+
+/// Powering off, begun at agent `a` with journal `1`, which may command until second 90.
+fn mk_begun(step: Step) -> State {
+    let mut s = mk_direct_state(step);
+    s.pinned = Some(AgentPin {
+        agent: agent("a", "1"),
+        operation: operation_id(UID, &s).unwrap(),
+        until: Some(at(90)),
+    });
+    s
+}
+
+#[test]
+fn f12_where_an_operation_is_begun_is_written_before_it_is() {
+    let o = unknown_at(mk_direct(), "a", "1");
+    let s = mk_direct_state(Step::PoweringOff);
+    let d = step(&o, Some(&s), at(1));
+    assert_eq!(d.next, Next::Write);
+    let pin = d.state.pinned.clone().unwrap();
+    assert_eq!(pin.agent, agent("a", "1"));
+    assert_eq!(Some(&pin.operation), operation_id(UID, &s).as_ref());
+    assert!(pin.until.unwrap() > at(1) + Policy::default().power_off_timeout);
+    let d = step(&o, Some(&d.state), at(2));
+    assert!(matches!(d.next, Next::Do(Command::PowerOff { id, .. }) if id == pin.operation));
+}
+
+#[test]
+fn f12_a_power_off_that_a_new_journal_does_not_know_is_not_taken_for_never_begun() {
+    let s = mk_begun(Step::PoweringOff);
+    // The journal in which it was to be begun says no: it never was, and the host is let alone.
+    let known = step(&deleted(unknown_at(mk_direct(), "a", "1")), Some(&s), at(5));
+    assert_eq!(known.state.step, Step::Aborting);
+    for (name, journal) in [("a", "2"), ("b", "1")] {
+        let o = deleted(unknown_at(mk_direct(), name, journal));
+        let d = step(&o, Some(&s), at(5));
+        assert_eq!(
+            (d.next.clone(), d.state.step),
+            (Next::Write, Step::PoweringOn),
+            "{d:?}"
+        );
+        assert!(matches!(d.because, Because::OperationLost(_)));
+        assert_eq!(d.state.ending, Some(Because::WithdrawnAfterOff));
+        assert!(d.notes[0].warning && d.notes[0].reason == "OperationLost");
+        assert!(d.notes[0].message.contains(name), "{}", d.notes[0].message);
+    }
+}
+
+#[test]
+fn f12_a_hold_without_its_operation_is_finished_by_power_on() {
+    let s = mk_direct_state(Step::PoweringOff);
+    let held = Observation {
+        held: true,
+        ..deleted(unknown_at(mk_direct(), "a", "1"))
+    };
+    let d = step(&held, Some(&s), at(5));
+    assert_eq!(d.state.step, Step::PoweringOn, "{d:?}");
+    assert!(matches!(d.because, Because::OperationLost(_)));
+    // The written state is gone as well.
+    for lost in [None, Some(State::new(at(0)))] {
+        let d = step(&held, lost.as_ref(), at(5));
+        assert_eq!(d.state.step, Step::PoweringOn, "{d:?}");
+        assert!(d.state.agent_holds && d.state.host.is_some());
+        let mut unheld = Observation {
+            held: false,
+            ..held.clone()
+        };
+        node(&mut unheld).ready = true;
+        let d = step(&unheld, lost.as_ref(), at(5));
+        assert!(
+            matches!(d.next, Next::Do(Command::RemoveFinalizer(_))),
+            "{d:?}"
+        );
+    }
+}
+
+#[test]
+fn f6_nothing_is_begun_at_a_second_agent_while_the_first_may_still_be_at_work() {
+    for (step_of, at_second_agent) in [
+        (Step::PoweringOff, unknown_at(mk_direct(), "b", "9")),
+        (Step::PoweringOn, unknown_at(mk_direct(), "b", "9")),
+    ] {
+        let (mut s, mut now) = (mk_begun(step_of), 5);
+        let mut waited = false;
+        let begun = loop {
+            let d = step(&at_second_agent, Some(&s), at(now));
+            match d.next {
+                Next::Write => s = d.state,
+                Next::Wait(until) => {
+                    let busy = matches!(d.because, Because::OtherAgentBusy(_));
+                    waited |= busy;
+                    assert!(!busy || d.because.to_string().contains("agent a until"));
+                    now = until.as_second() - at(0).as_second();
+                }
+                Next::Do(Command::PowerOff { id, .. } | Command::PowerOn { id }) => break id,
+                Next::Do(_) | Next::Done(_) => panic!("{d:?}"),
+            }
+        };
+        assert!(waited && now >= 90, "{step_of:?}: begun at {now}");
+        let pin = s.pinned.unwrap();
+        assert_eq!((pin.agent, &pin.operation), (agent("b", "9"), &begun));
+        assert_ne!(Some(begun), operation_id(UID, &mk_begun(step_of)));
+    }
+}
+
+#[test]
+fn f6_what_has_ended_at_the_first_agent_does_not_keep_the_second_waiting() {
+    let s = mk_begun(Step::PoweringOff);
+    let mut o = unknown_at(mk_direct(), "a", "1");
+    o.operation = finished(OperationOutcome::Failed {
+        why: "no route".into(),
+    });
+    let d = step(&o, Some(&s), at(5));
+    assert_eq!(d.state.pinned.as_ref().unwrap().until, None);
+    let later = d.state.retry_at.unwrap();
+    let d = step(&unknown_at(mk_direct(), "b", "9"), Some(&d.state), later);
+    assert_eq!(
+        d.state.pinned.as_ref().unwrap().agent,
+        agent("b", "9"),
+        "{d:?}"
+    );
+    // Nor does an agent that answers, although it only stands by, that it never began it.
+    let mut o = unknown_at(mk_direct(), "a", "1");
+    o.agent_id = Some(agent("b", "9"));
+    let d = step(&o, Some(&s), at(5));
+    let pin = d.state.pinned.unwrap();
+    assert_eq!(
+        (pin.agent, Some(pin.operation)),
+        (agent("b", "9"), operation_id(UID, &s))
+    );
+}
+
+#[test]
+fn f6_a_power_on_that_waits_for_its_turn_is_waited_for_by_the_second_agent() {
+    let s = mk_begun(Step::PoweringOn);
+    let mut o = unknown_at(mk_direct(), "a", "1");
+    o.operation = Some(OperationView::Staged {
+        why: "waits".into(),
+        turn: at(3600),
+    });
+    let d = step(&o, Some(&s), at(5));
+    assert_eq!(d.next, Next::Write);
+    assert!(d.state.pinned.as_ref().unwrap().until.unwrap() > at(3600));
+    let d = step(&o, Some(&d.state), at(5));
+    assert!(matches!(d.next, Next::Wait(_)), "written once: {d:?}");
+    // However far away an agent says that it is.
+    o.operation = Some(OperationView::Staged {
+        why: "waits".into(),
+        turn: Timestamp::MAX,
+    });
+    let d = step(&o, Some(&d.state), at(5));
+    assert!(d.state.pinned.unwrap().until.unwrap() < at(24 * 3600));
+}
+
+#[test]
+fn f12_a_state_of_an_earlier_version_has_no_pin_and_still_reads() {
+    let s = mk_begun(Step::PoweringOff);
+    let mut stored = serde_json::to_value(&s).unwrap();
+    assert_eq!(stored["pinned"]["agent"], "a");
+    let read: State = serde_json::from_value(stored.clone()).unwrap();
+    assert_eq!(read, s);
+    stored.as_object_mut().unwrap().remove("pinned");
+    let read: State = serde_json::from_value(stored).unwrap();
+    assert_eq!(read.pinned, None);
+    // An agent of an earlier version does not name its journal: no contradiction.
+    let o = deleted(unknown_at(mk_direct(), "a", ""));
+    assert_eq!(step(&o, Some(&s), at(5)).state.step, Step::Aborting);
+}

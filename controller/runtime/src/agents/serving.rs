@@ -1,0 +1,145 @@
+//! Which agent of a rack serves it.
+//!
+//! Owns: one agent is chosen and kept while it answers (F6). Must never: command through an agent whose
+//! claim made it stand by.
+
+use rackhand_core::remediation::AgentId;
+
+use super::{Agent, Agents, Client, State};
+use crate::object::Key;
+
+/// An agent that answers.
+#[derive(Clone)]
+pub(crate) struct Connected {
+    pub(super) client: Client,
+    /// Our term, as it is claimed there.
+    pub(super) term: u64,
+    /// Which it is.
+    pub(crate) id: AgentId,
+}
+
+impl Agent {
+    fn connected(&self, key: &Key) -> Option<Connected> {
+        match (&self.state, &self.client) {
+            (State::Ready { term, .. }, Some(client)) => Some(Connected {
+                client: client.clone(),
+                term: *term,
+                id: AgentId {
+                    agent: key.name.clone(),
+                    journal: self.journal.clone(),
+                },
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// How the agent that serves a rack stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It was not looked at yet.
+    Untried,
+    Answers,
+    /// It does not answer, or is not of this rack any more.
+    Silent,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    /// It serves the rack already.
+    Serve,
+    StandBy,
+    TakeOver,
+}
+
+/// What an agent that is looked at now does for its rack.
+fn choose(me: &Key, serving: Option<(&Key, Standing)>) -> Choice {
+    match serving {
+        Some((current, _)) if current == me => Choice::Serve,
+        Some((_, Standing::Untried | Standing::Answers)) => Choice::StandBy,
+        Some((_, Standing::Silent)) | None => Choice::TakeOver,
+    }
+}
+
+impl Agents {
+    /// Whether this agent serves its rack: the one that did before is kept while it answers.
+    pub(super) fn serves(&self, key: &Key, rack: &str) -> bool {
+        let agents = self.agents.read();
+        let mut serving = self.serving.lock();
+        let standing = |current: &Key| match agents.get(current) {
+            Some(agent) if agent.spec.rack != rack => Standing::Silent,
+            Some(agent) if !agent.tried => Standing::Untried,
+            Some(agent) if matches!(agent.state, State::Ready { .. }) => Standing::Answers,
+            _ => Standing::Silent,
+        };
+        let current = serving.get(rack);
+        match choose(key, current.map(|current| (current, standing(current)))) {
+            Choice::Serve => true,
+            Choice::StandBy => false,
+            Choice::TakeOver => {
+                if let Some(before) = current {
+                    tracing::warn!(rack, %before, now = %key, "another agent takes over the rack");
+                }
+                serving.insert(rack.to_owned(), key.clone());
+                true
+            }
+        }
+    }
+
+    /// The agent that serves a rack, with our term claimed there.
+    pub(crate) fn of_rack(&self, rack: &str) -> Result<Connected, String> {
+        let agents = self.agents.read();
+        let serving = self.serving.lock().get(rack).cloned();
+        let mut whys = Vec::new();
+        for (key, agent) in agents.iter().filter(|(_, a)| a.spec.rack == rack) {
+            match (agent.connected(key), &agent.state) {
+                (Some(connected), State::Ready { standby: false, .. })
+                    if serving.as_ref() == Some(key) =>
+                {
+                    return Ok(connected);
+                }
+                (_, State::Silent { why }) => whys.push(format!("agent {key}: {why}")),
+                _ => whys.push(format!("agent {key}: it has not taken over the rack yet")),
+            }
+        }
+        Err(if whys.is_empty() {
+            format!("no RackAgent serves rack {rack}")
+        } else {
+            whys.join("; ")
+        })
+    }
+
+    /// The agent of this name, if it answers, also where it stands by.
+    pub(crate) fn of_name(&self, name: &str) -> Option<Connected> {
+        let agents = self.agents.read();
+        let key = Key::new("", name);
+        agents.get(&key)?.connected(&key)
+    }
+
+    /// All agents of a rack that answer and hold a host off in this name.
+    pub(crate) fn holding(&self, rack: &str, owner: &str) -> Vec<Connected> {
+        let agents = self.agents.read();
+        let of_rack = agents.iter().filter(|(_, a)| a.spec.rack == rack);
+        of_rack
+            .filter(|(_, agent)| agent.holders.contains(owner))
+            .filter_map(|(key, agent)| agent.connected(key))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f6_one_agent_of_a_rack_serves_and_is_kept_while_it_answers() {
+        let (a, b) = (Key::new("", "a"), Key::new("", "b"));
+        assert_eq!(choose(&a, None), Choice::TakeOver);
+        for standing in [Standing::Untried, Standing::Answers, Standing::Silent] {
+            assert_eq!(choose(&a, Some((&a, standing))), Choice::Serve);
+            let other = choose(&b, Some((&a, standing)));
+            let silent = standing == Standing::Silent;
+            assert_eq!(other == Choice::TakeOver, silent, "{standing:?}");
+        }
+    }
+}
