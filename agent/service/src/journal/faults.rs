@@ -22,6 +22,8 @@ pub(crate) enum Fault {
     None,
     /// ENOSPC.
     Full,
+    /// ENOSPC behind this much of the file.
+    FullBehind(u64),
     /// EROFS.
     ReadOnly,
     /// EIO, also to readers.
@@ -29,9 +31,11 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    fn writing(self) -> io::Result<()> {
+    fn writing(self, end: u64) -> io::Result<()> {
         match self {
             Self::None => Ok(()),
+            Self::FullBehind(most) if end <= most => Ok(()),
+            Self::FullBehind(_) => Err(io::Error::from(io::ErrorKind::StorageFull)),
             Self::Full => Err(io::Error::from(io::ErrorKind::StorageFull)),
             Self::ReadOnly => Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem)),
             Self::Broken => Err(io::Error::other("input/output error")),
@@ -40,7 +44,7 @@ impl Fault {
 
     fn reading(self) -> io::Result<()> {
         match self {
-            Self::Broken => self.writing(),
+            Self::Broken => self.writing(0),
             _ => Ok(()),
         }
     }
@@ -100,17 +104,21 @@ impl StorageBackend for Faulty {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.disk.fault().writing()?;
+        // A sparse file takes any length.
+        if !matches!(self.disk.fault(), Fault::FullBehind(_)) {
+            self.disk.fault().writing(len)?;
+        }
         self.file.set_len(len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.disk.fault().writing()?;
+        self.disk.fault().writing(0)?;
         self.file.sync_data()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.disk.fault().writing()?;
+        let end = offset.saturating_add(data.len().try_into().unwrap_or(u64::MAX));
+        self.disk.fault().writing(end)?;
         self.file.write(offset, data)
     }
 }
@@ -185,6 +193,26 @@ async fn f7_after_a_full_a_read_only_or_a_broken_disk_the_journal_goes_on_by_its
         assert_eq!(*journal.identity(), identity);
         assert!(journal.reopened() > 0);
     }
+}
+
+#[tokio::test]
+async fn a_disk_that_takes_only_what_fits_into_the_file_is_still_full() {
+    let dir = TempDir::new().unwrap();
+    let (journal, disk) = journal_on_a_disk(&dir);
+    disk.set(Fault::FullBehind(128 * 1024));
+    let mut n = 0;
+    while journal.admit(off(&format!("op-{n}"))).await.is_ok() {
+        n += 1;
+    }
+    for _ in 0..3 {
+        let reopened = journal.reopened();
+        assert!(journal.trouble().is_some(), "after {n} operations");
+        journal.admit(off("more")).await.unwrap_err();
+        assert_eq!(journal.reopened(), reopened, "it opens, but is not good");
+    }
+    disk.set(Fault::None);
+    mended(&journal).await;
+    journal.admit(off("more")).await.unwrap();
 }
 
 #[tokio::test]

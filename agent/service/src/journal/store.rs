@@ -16,8 +16,12 @@ use super::{
     ends::{Running, settle},
     file::{self, prepare},
     records::IdentityRecord,
+    tables::PROBE,
     writer::Tx,
 };
+
+/// Enough for the records of some hundred operations.
+const PROBE_SIZE: usize = 256 * 1024;
 
 /// How the file is opened; tests put a failing disk in between.
 pub(super) trait Source: fmt::Debug + Send + Sync {
@@ -152,6 +156,7 @@ impl Store {
         drop(db.take());
         let opened = self.source.open().and_then(|db| {
             let settled = self.check_and_settle(&db, now)?;
+            probe(&db)?;
             Ok((db, settled))
         });
         match opened {
@@ -198,4 +203,19 @@ impl Store {
     pub(super) fn close(&self) {
         drop(self.db.write().take());
     }
+}
+
+/// Writes more than the free pages of the file hold, and takes it back: on a full disk the file opens
+/// and takes what fits into it, but no more.
+fn probe(db: &Database) -> Result<(), JournalError> {
+    let tx = Tx::begin(db)?;
+    tx.open(PROBE)?
+        .insert("probe", vec![0_u8; PROBE_SIZE].as_slice())
+        .map_err(JournalError::storage)?;
+    tx.commit()?;
+    let tx = Tx::begin(db)?;
+    tx.open(PROBE)?
+        .remove("probe")
+        .map_err(JournalError::storage)?;
+    tx.commit()
 }

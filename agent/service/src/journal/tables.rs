@@ -10,6 +10,8 @@ pub(super) type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 pub(super) const META: TableDefinition<'static, &'static str, u64> = TableDefinition::new("meta");
 /// Which journal this is; one record.
 pub(super) const IDENTITY: Table = TableDefinition::new("identity");
+/// Empty; shows whether the file can be written.
+pub(super) const PROBE: Table = TableDefinition::new("probe");
 pub(super) const TERMS: Table = TableDefinition::new("terms");
 pub(super) const SEQUENCES: Table = TableDefinition::new("sequences");
 pub(super) const HOLDS: Table = TableDefinition::new("holds");

@@ -216,10 +216,14 @@ impl Worker {
         let result = self.commit_once(batch);
         match &result {
             Err(error) if self.failed.is_none() && self.store.note(error) => {
-                if self.reopen() {
-                    return self.commit_once(batch);
+                if !self.reopen() {
+                    return result;
                 }
-                result
+                let again = self.commit_once(batch);
+                if again.as_ref().is_err_and(|error| self.store.note(error)) {
+                    self.failed = Some(Instant::now());
+                }
+                again
             }
             _ => result,
         }
