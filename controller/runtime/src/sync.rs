@@ -70,7 +70,8 @@ pub(crate) trait View: Send + Sync {
 #[serde(rename_all = "camelCase")]
 struct WireList {
     metadata: WireListMeta,
-    items: Vec<WireItem>,
+    /// `null` where an API server has no object of a custom kind.
+    items: Option<Vec<WireItem>>,
 }
 
 #[derive(Deserialize)]
@@ -146,7 +147,7 @@ pub(crate) async fn live_listing(
         let list: WireList = call(&what, client.request(asked)).await?;
         // All pages are of the version of the first.
         listing.version = number(&what, &list.metadata.resource_version)?;
-        for WireItem { metadata } in list.items {
+        for WireItem { metadata } in list.items.into_iter().flatten() {
             let version = number(&what, &metadata.resource_version)?;
             let name = object_name(&metadata.namespace, &metadata.name);
             let uid = metadata.uid;
