@@ -79,6 +79,14 @@ async fn f13_a_round_ends_only_when_the_watch_has_shown_what_a_live_list_showed(
 }
 
 #[tokio::test(start_paused = true)]
+async fn f13_a_list_without_objects_is_read_although_its_items_are_null() {
+    let index = Arc::new(Index::new(vec![]));
+    let client = lists(10, Value::Null);
+    let feed = Feed::Objects(Kind::Machine, "ns".into());
+    assert!(feeds(&index, &client).round(&feed).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn f13_heartbeats_that_are_no_news_count_for_the_version_of_a_node() {
     let index = Arc::new(Index::new(vec![]));
     let cluster = Key::new("ns", "c");
