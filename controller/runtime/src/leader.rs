@@ -18,18 +18,22 @@ use rackhand_api::names::SETTINGS_ANNOTATION;
 use rackhand_core::lease::{
     Decision, LeaseConfig, LeaseRecord, LeaseView, LeaseWrite, Lost, TermOutlier, evaluate,
 };
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     api::{ApiError, call, optional},
+    clock::boottime,
     watch::pause,
 };
+
+/// Time since any origin. It must also run while the machine is suspended.
+type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
 struct Shared {
     view: Mutex<LeaseView>,
     config: LeaseConfig,
-    origin: Instant,
+    clock: Clock,
     me: String,
     /// What stands on the Lease beside the election.
     settings: String,
@@ -75,10 +79,19 @@ impl Leader {
         config: LeaseConfig,
         settings: &BTreeMap<String, String>,
     ) -> Self {
+        Self::with_clock(me, config, settings, Box::new(boottime))
+    }
+
+    fn with_clock(
+        me: String,
+        config: LeaseConfig,
+        settings: &BTreeMap<String, String>,
+        clock: Clock,
+    ) -> Self {
         Self(Arc::new(Shared {
-            view: Mutex::new(LeaseView::new(me.clone(), None, Duration::ZERO)),
+            view: Mutex::new(LeaseView::new(me.clone(), None, clock())),
             config,
-            origin: Instant::now(),
+            clock,
             me,
             settings: serde_json::to_string(settings).unwrap_or_default(),
             bell: Notify::new(),
@@ -86,7 +99,7 @@ impl Leader {
     }
 
     fn now(&self) -> Duration {
-        self.0.origin.elapsed()
+        (self.0.clock)()
     }
 
     /// The term in which this process may act at this moment; `None`: it does not lead.
@@ -268,3 +281,6 @@ impl Leader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
