@@ -7,6 +7,7 @@ mod call;
 mod connect;
 pub mod convert;
 pub mod identity;
+pub mod limits;
 pub mod tls;
 
 pub use call::{CallError, CallErrorKind, Refusal, classify, journal_of};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rackhand_bmc::operation::{self, Goal, Pace};
 use rackhand_proto::{
     convert::{TimeError, duration_if_set},
+    limits::{CONFIRMATIONS, check_deadline},
     v1::{self, begin_request::Action as Asked},
 };
 use tonic::Status;
@@ -15,8 +16,6 @@ use crate::{
     journal::{Action, Authority},
 };
 
-/// Longer operations are a mistake: nobody would wait for them, and they block their host.
-const LONGEST: Duration = Duration::from_secs(3600);
 /// Time for the BMC and the host beyond the waits that were asked for.
 const AMPLE: Duration = Duration::from_secs(60);
 /// For a host to shut down: Kubernetes' own limit for a pod is 30 s, and systemd's for a service
@@ -44,17 +43,7 @@ pub(super) fn wish(
     let deadline = time("deadline", request.deadline.as_ref())?;
     // Long enough for what was asked, where nobody says how long it may take.
     let deadline = deadline.unwrap_or(times.operation.max(goal.least().saturating_add(AMPLE)));
-    if deadline > LONGEST {
-        return Err(Status::invalid_argument(format!(
-            "deadline: longer than {LONGEST:?}"
-        )));
-    }
-    if goal.least() >= deadline {
-        return Err(Status::invalid_argument(format!(
-            "deadline: {deadline:?} leaves no time for what was asked, which takes at least {:?}",
-            goal.least()
-        )));
-    }
+    check_deadline(deadline, goal.least()).map_err(Status::invalid_argument)?;
     if action == (Action::Off { hold: true })
         && owner.trim().is_empty()
         && matches!(authority, Authority::Controller { .. })
@@ -140,8 +129,13 @@ fn proof(
                 "confirmations: one reading of off is not a confirmation; at least 2",
             ));
         }
-        n if n > 10 => return Err(Status::invalid_argument("confirmations: at most 10")),
-        n => n,
+        n if CONFIRMATIONS.contains(&n) => n,
+        _ => {
+            let most = CONFIRMATIONS.end();
+            return Err(Status::invalid_argument(format!(
+                "confirmations: at most {most}"
+            )));
+        }
     };
     let interval = time("confirm_interval", interval)?.unwrap_or(Duration::from_secs(2));
     Ok((confirmations, interval))

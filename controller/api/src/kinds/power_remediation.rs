@@ -221,7 +221,7 @@ pub struct StepTimeouts {
     /// PoweringOff: how long one try may take to switch off, until the BMC has
     /// confirmed it. After three tries a person is asked, and the tries go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 86400))]
+    #[schemars(range(min = 3, max = 3600))]
     pub power_off_seconds: Option<i32>,
     /// ConfirmingOff: how long it may take to make sure that the Node's kubelet
     /// is silent too. It goes on beyond that.
@@ -242,7 +242,7 @@ pub struct StepTimeouts {
     /// PoweringOn: how long one try may take to switch on. The tries go on until
     /// one is confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 86400))]
+    #[schemars(range(min = 1, max = 3600))]
     pub power_on_seconds: Option<i32>,
     /// Booting: how long the host may take from its confirmed power-on until
     /// its Node is ready. After it the attempt has failed.
