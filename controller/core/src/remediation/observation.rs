@@ -409,6 +409,18 @@ impl Observation {
     pub fn step_until(&self, s: &State) -> Option<Timestamp> {
         let fallback = Policy::default();
         let policy = self.request.policy.as_ref().unwrap_or(&fallback);
+        let running = matches!(
+            self.operation,
+            Some(OperationView::Running | OperationView::Staged { .. })
+        );
+        if s.step == Step::Aborting && running {
+            // A power-on that is cancelled, or that undoes a power-off: the agent ends it by then.
+            let at = s.retry_at.unwrap_or(s.since).max(s.since);
+            return Some(
+                at.checked_add(policy.power_on_timeout)
+                    .unwrap_or(Timestamp::MAX),
+            );
+        }
         let until = policy.step_until(s)?;
         match &self.operation {
             Some(OperationView::Staged { turn, .. }) if s.step == Step::PoweringOn => {

@@ -1,5 +1,6 @@
 //! The remediation of one host, tested rule by rule and in a simulated world.
 
+mod aborting;
 mod bmc;
 mod booting;
 mod build;

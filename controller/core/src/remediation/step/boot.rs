@@ -50,7 +50,7 @@ impl Cx<'_> {
     /// F4 holds here: the step is only reached drained, without a taint, or by policy.
     pub(super) fn powering_on(&self, s: State) -> Decision {
         if let Some(why) = self.offline().or_else(|| self.given_back()) {
-            return self.abort(s, why);
+            return self.abort_power_on(s, why);
         }
         if let Some(d) = self.let_go(&s) {
             return d;

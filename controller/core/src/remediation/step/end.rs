@@ -1,14 +1,46 @@
 //! Ways out: calling off, giving up, handing over.
 
 use super::{
-    super::{Because, OnExhausted, OperationOutcome, OperationView, State, Step},
-    Command, Cx, Decision, Next, Outcome, after, operation_id,
+    super::{Because, Mode, OnExhausted, OperationOutcome, OperationView, State, Step},
+    Command, Cx, Decision, Next, Note, Outcome, after, operation_id,
 };
 
 impl Cx<'_> {
     pub(super) fn abort(&self, mut s: State, because: Because) -> Decision {
         s.ending = Some(because.clone());
         self.to(s, Step::Aborting, because)
+    }
+
+    /// A power-on that is queued at the agent must not fire once nobody waits for it: it ends first.
+    pub(super) fn abort_power_on(&self, s: State, why: Because) -> Decision {
+        if let Some(d) = self.stop_power_on(&s, &why) {
+            return d;
+        }
+        // It may have been begun all the same.
+        if self.o.operation.is_none()
+            && let Some(down) = self.agent_down()
+        {
+            return self.recheck(s, Because::AgentUnreachable(down.to_owned()));
+        }
+        let came_on = matches!(
+            &self.o.operation,
+            Some(OperationView::Finished {
+                outcome: OperationOutcome::Confirmed { .. },
+                ..
+            })
+        );
+        let mut d = self.abort(s, why);
+        if came_on {
+            d.notes.push(Note {
+                warning: true,
+                reason: "PowerOnNotCancelled",
+                message:
+                    "the power-on had been carried out before it could be cancelled: the host \
+                          is on; switch it off by hand if it is to be off"
+                        .into(),
+            });
+        }
+        d
     }
 
     /// F9, and F5's "undo": what we added goes, an innocent host is switched on again. What is out of
@@ -25,11 +57,12 @@ impl Cx<'_> {
             return self.act(s, because, Command::RemoveHold);
         }
         // F5: another host was switched off in error. A host that F11 lets go was not.
-        let innocent = matches!(because, Because::LeaseRenewed(_)) && self.wanted_off().is_none();
-        let power = if innocent {
+        let innocent = matches!(because, Because::LeaseRenewed(_));
+        let power = if (innocent || self.left_off(&s)) && self.wanted_off().is_none() {
             self.undo(&s, &because)
         } else {
-            self.release(&s, &because)
+            self.stop_power_on(&s, &because)
+                .or_else(|| self.release(&s, &because))
         };
         match power.or(taint) {
             Some(d) => d,
@@ -57,6 +90,40 @@ impl Cx<'_> {
         }
         let keys: Vec<&str> = bmh.foreign_holds.iter().map(String::as_str).collect();
         (!keys.is_empty()).then(|| Because::HeldByOthers(keys.join(", ")))
+    }
+
+    /// baremetal-operator may have switched the host off at our word, and the host was detached
+    /// since: its owner wants it on, and nobody else switches it on again.
+    fn left_off(&self, s: &State) -> bool {
+        let detached = self
+            .o
+            .bmh
+            .as_ref()
+            .is_some_and(|b| b.detached && !b.deleting);
+        detached && s.mode == Mode::Cooperative && s.agent_holds
+    }
+
+    /// Cancels the power-on that is queued or running at the agent, and waits for its end; `None`:
+    /// none is known to be left.
+    pub(super) fn stop_power_on(&self, s: &State, because: &Because) -> Option<Decision> {
+        if !matches!(
+            self.o.operation,
+            Some(OperationView::Running | OperationView::Staged { .. })
+        ) {
+            return None;
+        }
+        if let Some(why) = self.agent_down() {
+            let why = Because::AgentUnreachable(why.to_owned());
+            return Some(self.recheck(s.clone(), why));
+        }
+        let cancel = Command::Cancel {
+            id: operation_id(&self.o.request.uid, s)?,
+        };
+        Some(if self.done(&cancel) {
+            self.recheck(s.clone(), because.clone())
+        } else {
+            self.act(s.clone(), because.clone(), cancel)
+        })
     }
 
     /// Where no power-off was begun there is nothing to let go of, and no agent to wait for.

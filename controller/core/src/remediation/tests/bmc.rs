@@ -33,6 +33,10 @@ impl Op {
         }
     }
 
+    pub(super) fn is_open_power_on(&self) -> bool {
+        self.on && self.outcome.is_none()
+    }
+
     pub(super) fn view(&self) -> OperationView {
         match &self.outcome {
             None => OperationView::Running,

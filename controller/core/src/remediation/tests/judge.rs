@@ -39,6 +39,10 @@ impl Run {
     }
 
     pub(super) fn judge(&mut self) {
+        let w = &self.world;
+        if self.outcome.is_some() && w.ops.values().any(super::bmc::Op::is_open_power_on) {
+            w.fail("F9: a power-on is left at the agent");
+        }
         // Whoever switches at our word gets the time to do it, and is let.
         let w = &mut self.world;
         // The kubelet has spoken since the last boot.
