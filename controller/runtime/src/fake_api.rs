@@ -1,9 +1,17 @@
 //! What tests of a driver begin with: a client of an API server of a few lines, and a leader.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use http::{Method, Request, Response, StatusCode};
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use rackhand_core::lease::LeaseConfig;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -50,6 +58,122 @@ where
     Client::new(service, "ns")
 }
 
+/// Objects by path, as an API server keeps them: a write with an old version is a conflict.
+#[derive(Clone, Default)]
+pub(crate) struct Objects {
+    inner: Arc<Mutex<BTreeMap<String, Value>>>,
+    version: Arc<AtomicU64>,
+    /// Paths of what was read, in order.
+    pub(crate) reads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Objects {
+    /// Puts an object there in a new version, and gives it back as it stands.
+    pub(crate) fn put(&self, path: &str, mut object: Value) -> Value {
+        let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
+        object["metadata"]["resourceVersion"] = version.to_string().into();
+        self.inner.lock().insert(path.to_owned(), object.clone());
+        object
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
+        self.inner.lock().get(path).cloned()
+    }
+
+    pub(crate) fn remove(&self, path: &str) {
+        self.inner.lock().remove(path);
+    }
+
+    /// Merges into an object, which gets a new version.
+    pub(crate) fn change(&self, path: &str, patch: &Value) -> Value {
+        let mut object = self.get(path).unwrap();
+        merge(&mut object, patch);
+        self.put(path, object)
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let objects = self.clone();
+        client(move |asked| {
+            let answer = objects.answer(&asked);
+            async move { answer }
+        })
+    }
+
+    fn answer(&self, asked: &Asked) -> (StatusCode, Value) {
+        let path = asked.path.trim_end_matches("/status");
+        let there = self.get(path);
+        let wanted = asked.body.pointer(match asked.method {
+            Method::DELETE => "/preconditions/resourceVersion",
+            _ => "/metadata/resourceVersion",
+        });
+        let stale = wanted.is_some_and(|v| {
+            there
+                .as_ref()
+                .is_some_and(|o| o.pointer("/metadata/resourceVersion") != Some(v))
+        });
+        match (&asked.method, there) {
+            (&Method::GET, there) => {
+                self.reads.lock().push(path.to_owned());
+                match there {
+                    Some(object) => (StatusCode::OK, object),
+                    None => self.list(path),
+                }
+            }
+            (&Method::POST, _) => {
+                let name = asked.body.pointer("/metadata/name").and_then(Value::as_str);
+                let path = format!("{path}/{}", name.unwrap_or("generated"));
+                (StatusCode::CREATED, self.put(&path, asked.body.clone()))
+            }
+            (_, None) => failure(StatusCode::NOT_FOUND),
+            (_, Some(_)) if stale => failure(StatusCode::CONFLICT),
+            (&Method::PUT, Some(_)) => (StatusCode::OK, self.put(path, asked.body.clone())),
+            (&Method::PATCH, Some(_)) => (StatusCode::OK, self.change(path, &asked.body)),
+            (_, Some(object)) => {
+                self.remove(path);
+                (StatusCode::OK, object)
+            }
+        }
+    }
+
+    /// What lies below a path; a path with nothing below is that of an object that does not exist.
+    fn list(&self, path: &str) -> (StatusCode, Value) {
+        let inner = self.inner.lock();
+        let below = inner.iter().filter(|(at, _)| {
+            at.strip_prefix(path)
+                .is_some_and(|rest| rest.starts_with('/'))
+        });
+        let items: Vec<Value> = below.map(|(_, object)| object.clone()).collect();
+        // `/apis/group/version/namespaces/name/kinds`
+        let is_collection = path.starts_with("/apis/") && path.split('/').count() == 7;
+        if items.is_empty() && !is_collection {
+            return failure(StatusCode::NOT_FOUND);
+        }
+        let version = self.version.load(Ordering::Relaxed).to_string();
+        let list = json!({
+            "apiVersion": "v1", "kind": "List",
+            "metadata": { "resourceVersion": version }, "items": items,
+        });
+        (StatusCode::OK, list)
+    }
+}
+
+fn merge(object: &mut Value, patch: &Value) {
+    let Some(fields) = patch.as_object() else {
+        *object = patch.clone();
+        return;
+    };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    for (name, value) in fields {
+        if value.is_null() {
+            object.as_object_mut().unwrap().remove(name);
+        } else {
+            merge(&mut object[name.as_str()], value);
+        }
+    }
+}
+
 /// A refusal.
 pub(crate) fn failure(code: StatusCode) -> (StatusCode, Value) {
     let reason = match code {
@@ -71,17 +195,23 @@ pub(crate) struct Leading {
     pub(crate) cancel: CancellationToken,
 }
 
+/// A leader by the Lease `ns/l` of that API server, and what ends its election.
+pub(crate) async fn leader(client: &Client) -> (Leader, CancellationToken) {
+    let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
+    let lease = LeaseConfig::new(long, long / 2, short).unwrap();
+    let leader = Leader::new("me".into(), lease, &BTreeMap::new());
+    let (leads, mut leading) = watch::channel(false);
+    let cancel = CancellationToken::new();
+    let (campaign, of_leader, stop) = (leader.clone(), client.clone(), cancel.clone());
+    tokio::spawn(async move { campaign.run(&of_leader, "ns", "l", leads, stop).await });
+    leading.wait_for(|leads| *leads).await.unwrap();
+    (leader, cancel)
+}
+
 impl Leading {
     /// By the Lease `ns/l` of that API server.
     pub(crate) async fn start(client: &Client) -> Self {
-        let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
-        let lease = LeaseConfig::new(long, long / 2, short).unwrap();
-        let leader = Leader::new("me".into(), lease, &BTreeMap::new());
-        let (leads, mut leading) = watch::channel(false);
-        let cancel = CancellationToken::new();
-        let (campaign, of_leader, stop) = (leader.clone(), client.clone(), cancel.clone());
-        tokio::spawn(async move { campaign.run(&of_leader, "ns", "l", leads, stop).await });
-        leading.wait_for(|leads| *leads).await.unwrap();
+        let (leader, cancel) = leader(client).await;
         let metrics = Metrics::new();
         let (writer, writing) = Writer::new(&leader, metrics.clone(), Lane::Requests);
         tokio::spawn(writing);

@@ -95,6 +95,7 @@ pub(crate) struct Metrics {
     notes: Family<ReasonLabels, Counter>,
     violations: Family<ReasonLabels, Counter>,
     unconfirmed: Counter,
+    panics: Counter,
     blocked: Family<ReasonLabels, Gauge>,
     /// Why each remediation is blocked now, by UID: never a label.
     blocked_now: Mutex<BTreeMap<String, &'static str>>,
@@ -123,6 +124,7 @@ impl Metrics {
             notes: Family::default(),
             violations: Family::default(),
             unconfirmed: Counter::default(),
+            panics: Counter::default(),
             blocked: Family::default(),
             blocked_now: Mutex::default(),
             targets: Family::default(),
@@ -170,6 +172,11 @@ impl Metrics {
             "fences_unconfirmed",
             "Power-offs that nobody confirmed in time, so that a person is asked",
             m.unconfirmed.clone(),
+        );
+        r.register(
+            "remediation_panics",
+            "Tasks of remediations that panicked and were started again",
+            m.panics.clone(),
         );
         r.register(
             "remediations_blocked",
@@ -256,6 +263,10 @@ impl Metrics {
 
     pub(crate) fn fence_unconfirmed(&self) {
         self.unconfirmed.inc();
+    }
+
+    pub(crate) fn remediation_panicked(&self) {
+        self.panics.inc();
     }
 
     /// Why a remediation is blocked now; `None`: it is not, or not any more.

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::{Because, State, Step};
+use super::{Because, Mode, State, Step};
 
 /// How far a remediation has come in taking its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,6 +62,8 @@ pub struct ControlPlane {
     pub healthy_others: u32,
     /// OpenShift's own guard of etcd, where there is one.
     pub guard: Option<Result<EtcdGuard, String>>,
+    /// Why the members cannot be read, where they cannot.
+    pub unread: Option<String>,
 }
 
 /// What OpenShift's PodDisruptionBudget of etcd says; `Err` of it: it cannot be asked.
@@ -89,6 +91,50 @@ impl EtcdGuard {
     }
 }
 
+impl ControlPlane {
+    /// Its members cannot be read: nothing may be switched off then.
+    pub fn unknown(why: String) -> Self {
+        Self {
+            total: 1,
+            healthy_others: 1,
+            guard: None,
+            unread: Some(why),
+        }
+    }
+
+    /// A majority of the members must stay: etcd, F6. This is asked before each power-off, that of a
+    /// further attempt included; `None`: it stays.
+    pub fn costs_quorum(&self) -> Option<Because> {
+        if let Some(why) = &self.unread {
+            let why = format!("the members of the control plane cannot be read: {why}");
+            return Some(Because::ControlPlaneQuorum(why));
+        }
+        let needed = self.total / 2 + 1;
+        if self.healthy_others < needed {
+            return Some(Because::ControlPlaneQuorum(format!(
+                "{} of {} members would be left, {needed} are needed",
+                self.healthy_others, self.total
+            )));
+        }
+        match self.guard.as_ref()? {
+            Ok(guard) => guard.refuses(),
+            Err(why) => Some(format!("the etcd guard cannot be asked: {why}")),
+        }
+        .map(Because::ControlPlaneQuorum)
+    }
+}
+
+/// Nothing was sent yet, and no hold was set for which baremetal-operator would switch off: the
+/// quorum is read once more.
+pub fn before_first_off(state: &State) -> bool {
+    let first = state.tries == 0 && state.fences == 0;
+    match state.step {
+        Step::Holding => true,
+        Step::PoweringOff => state.mode == Mode::Direct && first,
+        _ => false,
+    }
+}
+
 /// Whose turn it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RightOfWay {
@@ -99,7 +145,8 @@ pub struct RightOfWay {
     pub turn: Turn,
 }
 
-/// Whether it is the turn of `me`. The answers of one process must be given, and kept, one after the
+/// Whether it is the turn of `me`. One that has begun is told only of its control plane, where that
+/// was asked once more. The answers of one process must be given, and kept, one after the
 /// other: of two that could begin at the same moment the second sees that the first has.
 pub fn conflict<'a>(
     me: &Active,
@@ -111,7 +158,7 @@ pub fn conflict<'a>(
     }
     if me.turn == Turn::Begun {
         return RightOfWay {
-            because: None,
+            because: quorum.and_then(|plane| plane.costs_quorum()),
             turn: Turn::Begun,
         };
     }
@@ -130,7 +177,7 @@ pub fn conflict<'a>(
         .collect();
     let named = |other: &&Active| Because::OtherRemediation(other.name.clone());
     let begun = rivals.iter().find(|other| other.turn == Turn::Begun);
-    let quorum = quorum.and_then(costs_quorum);
+    let quorum = quorum.and_then(|plane| plane.costs_quorum());
     // What could cost the quorum waits for a member: perhaps for the one that is next.
     let ready = me.turn == Turn::Ready && quorum.is_none();
     let older = rivals.iter().find(|other| {
@@ -145,21 +192,4 @@ pub fn conflict<'a>(
         },
         because,
     }
-}
-
-/// A majority of the members must stay: etcd, F6. This is asked before each power-off, that of a
-/// further attempt included.
-fn costs_quorum(cp: ControlPlane) -> Option<Because> {
-    let needed = cp.total / 2 + 1;
-    if cp.healthy_others < needed {
-        return Some(Because::ControlPlaneQuorum(format!(
-            "{} of {} members would be left, {needed} are needed",
-            cp.healthy_others, cp.total
-        )));
-    }
-    match cp.guard? {
-        Ok(guard) => guard.refuses(),
-        Err(why) => Some(format!("the etcd guard cannot be asked: {why}")),
-    }
-    .map(Because::ControlPlaneQuorum)
 }

@@ -22,7 +22,7 @@ mod state;
 mod step;
 mod version;
 
-pub use conflict::{Active, ControlPlane, EtcdGuard, RightOfWay, Turn, conflict};
+pub use conflict::{Active, ControlPlane, EtcdGuard, RightOfWay, Turn, before_first_off, conflict};
 pub use evidence::{CommandTaken, OffEvidence, confirmed_off, last_word_stands};
 pub use observation::{
     AgentView, BareMetalHostFacts, BmcAccess, Drain, HostView, LeaseFacts, MachineView, NodeFacts,

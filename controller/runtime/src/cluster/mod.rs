@@ -64,6 +64,11 @@ impl Workloads {
         self.clusters.write().insert(cluster.clone(), reach);
     }
 
+    #[cfg(test)]
+    pub(crate) fn remove(&self, cluster: &Key) {
+        self.clusters.write().remove(cluster);
+    }
+
     /// Keeps a task per Cluster of the index until `cancel`.
     pub(crate) async fn run(
         self: Arc<Self>,

@@ -15,6 +15,7 @@ use rackhand_core::remediation::{
     Command, HostRef, HostView, NodeFacts, Observation, Policy, PowerView, WorkloadView,
     last_word_stands,
 };
+use rackhand_proto::limits::LONGEST_OPERATION;
 use serde_json::{Value, json};
 
 use super::{
@@ -36,11 +37,32 @@ pub(super) struct OneNode<'a> {
     pub(super) nodes: Api<Node>,
     /// For messages.
     pub(super) what: String,
+    /// As it was observed, without its status.
     pub(super) node: Node,
 }
 
 /// How long one reading of a BMC may take: shorter than the hold watch would be late otherwise.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a host gets at least beyond the readings that confirm its power.
+const LEAST: Duration = Duration::from_secs(1);
+
+/// The deadline of a power-off, within what an agent takes: a time that was set before its bounds
+/// were, or by a flag, must not make every try fail.
+pub(super) fn off_deadline(policy: &Policy, command_after: Duration) -> Duration {
+    let readings = policy.confirmations.saturating_sub(1);
+    let least = policy.confirm_interval.saturating_mul(readings);
+    policy
+        .power_off_timeout
+        .max(least.saturating_add(LEAST))
+        .saturating_add(command_after)
+        .min(LONGEST_OPERATION)
+}
+
+/// The same of a power-on.
+pub(super) fn on_deadline(policy: &Policy) -> Duration {
+    policy.power_on_timeout.clamp(LEAST, LONGEST_OPERATION)
+}
 
 impl Engine {
     pub(super) async fn act(&mut self, command: &Command, o: &Observation) -> Result<(), Setback> {
@@ -73,7 +95,7 @@ impl Engine {
                     system_uuid: system_uuid.clone(),
                     serial: serial.clone(),
                 };
-                let deadline = policy.power_off_timeout.saturating_add(*command_after);
+                let deadline = off_deadline(&policy, *command_after);
                 self.power_off(&self.host_of(host)?, id, off, deadline)
                     .await
             }
@@ -173,17 +195,14 @@ impl Engine {
     }
 
     async fn finalizer(&mut self, on: bool) -> Result<(), Setback> {
-        let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
+        let entry = self.snapshot.request.clone().ok_or(Setback::Gone)?;
         let ours = finalizer(self.id.kind);
         let mut list = entry.object.metadata.finalizers.clone().unwrap_or_default();
         list.retain(|f| f != ours);
         if on {
             list.push(ours.into());
         }
-        let body = json!({ "metadata": {
-            "resourceVersion": entry.object.metadata.resource_version,
-            "finalizers": list,
-        }});
+        let body = json!({ "metadata": { "finalizers": list } });
         self.patch("finalizer", body, false).await
     }
 
@@ -195,22 +214,25 @@ impl Engine {
         } else {
             Value::Null
         };
-        // A write that was on its way when this process lost its Lease may arrive when all is over: a
-        // key that comes then would switch a healthy host off, and nobody would take it away.
-        let mut body = json!({ "metadata": { "annotations": { key: value } } });
-        if on && let Some(seen) = self.context.index.host(host) {
-            body["metadata"]["resourceVersion"] = json!(seen.object.metadata.resource_version);
-        }
+        let body = json!({ "metadata": { "annotations": { key: value } } });
         self.patch_host(host, "hold", body).await
     }
 
+    /// Patches the BareMetalHost if it is still as it was observed. A write that was on its way when
+    /// this process lost its Lease may arrive when all is over: a hold key that is set then would
+    /// switch a healthy host off, one that is removed then would switch on a host that is tainted.
     pub(super) async fn patch_host(
         &self,
         host: &Key,
         operation: &'static str,
-        body: Value,
+        mut body: Value,
     ) -> Result<(), Setback> {
         let what = format!("BareMetalHost {host}");
+        // The host is gone, and everything on it.
+        let Some(seen) = self.snapshot.host_version(host) else {
+            return Ok(());
+        };
+        body["metadata"]["resourceVersion"] = seen.into();
         let resource = self
             .context
             .served
@@ -218,11 +240,13 @@ impl Engine {
             .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
         let hosts = api(&self.context.client, &resource, &host.namespace);
         let name = host.name.clone();
+        let patching = hosts.clone();
+        let asked = what.clone();
         let patched = self
             .context
             .writer
-            .write(operation, what, move || async move {
-                hosts
+            .write(operation, asked, move || async move {
+                patching
                     .patch(&name, &PatchParams::default(), &Patch::Merge(body))
                     .await
             })
@@ -236,6 +260,13 @@ impl Engine {
             Err(error) if error.is_not_found() => {
                 self.context.index.delete(Kind::BareMetalHost, host);
                 Ok(())
+            }
+            Err(error) if error.is_conflict() => {
+                // The next turn decides by what stands there now, also where the watch lags.
+                if let Ok(fresh) = call(what, hosts.get(&host.name)).await {
+                    self.context.index.apply(Kind::BareMetalHost, fresh);
+                }
+                Err(error.into())
             }
             Err(error) => Err(error.into()),
         }
@@ -271,7 +302,7 @@ impl Engine {
             return Ok(());
         };
         let owner = self.uid.clone();
-        let deadline = policy.power_on_timeout;
+        let deadline = on_deadline(policy);
         let wanted = Wanted {
             host,
             endpoint,
@@ -315,8 +346,8 @@ impl Engine {
         }
     }
 
-    /// The Node that was looked at, read again.
-    pub(super) async fn one_node<'a>(&self, o: &'a Observation) -> Result<OneNode<'a>, Setback> {
+    /// The Node that was observed, and the way to it.
+    pub(super) fn one_node<'a>(&self, o: &'a Observation) -> Result<OneNode<'a>, Setback> {
         let WorkloadView::Present(facts) = &o.workload else {
             return Err(ApiError::other("node", "it is not there").into());
         };
@@ -329,18 +360,13 @@ impl Engine {
         let reach = self.context.workloads.reach(&cluster).ok_or_else(|| {
             ApiError::other("node", format!("cluster {cluster} is not connected"))
         })?;
-        let nodes: Api<Node> = Api::all(reach.client.clone());
         let what = format!("node {} of cluster {cluster}", facts.name);
-        let turn = reach.turn().await?;
-        let node = call(&what, nodes.get(&facts.name)).await?;
-        drop(turn);
-        if node.uid().as_deref() != Some(&facts.uid) {
-            return Err(ApiError::other(what, "it was replaced meanwhile").into());
-        }
+        let node = self.snapshot.node(&facts.uid).cloned();
+        let node = node.ok_or_else(|| ApiError::other(&what, "it was not observed"))?;
         Ok(OneNode {
             facts,
             cluster,
-            nodes,
+            nodes: Api::all(reach.client.clone()),
             what,
             node,
         })
@@ -363,7 +389,7 @@ impl Engine {
             nodes,
             what,
             node,
-        } = self.one_node(o).await?;
+        } = self.one_node(o)?;
         let name = facts.name.clone();
         let now = self.context.config.taint_time_added.then(Timestamp::now);
         let old = node

@@ -17,6 +17,7 @@ use super::{
     observe::Seen,
     operation::Tracked,
     record::{Recorded, Shown},
+    snapshot::Snapshot,
     tally::{Ended, Tally},
 };
 use crate::{api::ApiError, object::Key, steady, watch::pause};
@@ -37,6 +38,8 @@ pub(super) struct Engine {
     pub(super) interest: Arc<Mutex<Interest>>,
     /// What stands in the object.
     pub(super) recorded: Recorded,
+    /// What the present decision rests on.
+    pub(super) snapshot: Snapshot,
     pub(super) operation: Option<Tracked>,
     pub(super) power: Option<PowerView>,
     /// What was missing the last time that the BMC was to be reached.
@@ -82,6 +85,7 @@ impl Engine {
             bell,
             interest,
             recorded: Recorded::default(),
+            snapshot: Snapshot::default(),
             operation: None,
             power: None,
             access: BmcAccess::Known,
@@ -160,7 +164,7 @@ impl Engine {
                 return Ok(Turn::Wait(None));
             }
         };
-        let (observation, decision) = self.decide(seen, now);
+        let (observation, decision) = self.decide(seen, now).await;
         self.until = self
             .recorded
             .state
@@ -211,11 +215,14 @@ impl Engine {
     }
 
     /// One that would begin asks for the right of way (F6), and decides again where it has not got it.
-    fn decide(&self, seen: Seen, now: Timestamp) -> (Observation, Decision) {
+    async fn decide(&self, seen: Seen, now: Timestamp) -> (Observation, Decision) {
         let mut observation = seen.observation;
         let state = self.recorded.state.as_ref();
         let decision = step(&observation, state, now);
-        let refused = self.right_of_way(seen.me, decision.begins, seen.quorum);
+        let quorum = self
+            .quorum(&seen.place, seen.guard, decision.begins, state)
+            .await;
+        let refused = self.right_of_way(seen.me, decision.begins, quorum);
         if refused.is_none() || observation.conflict.is_some() {
             return (observation, decision);
         }
@@ -388,3 +395,6 @@ enum Turn {
     Wait(Option<Timestamp>),
     Done,
 }
+
+#[cfg(test)]
+mod tests;

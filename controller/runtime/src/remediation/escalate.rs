@@ -26,10 +26,10 @@ impl Engine {
         mark: Option<String>,
     ) -> Result<(), Setback> {
         let machine = self
+            .snapshot
             .machine
-            .as_ref()
-            .filter(|_| o.machine.is_some())
-            .and_then(|key| self.context.index.machine(key));
+            .clone()
+            .filter(|_| o.machine.is_some());
         if let Some((entry, view)) =
             machine.and_then(|entry| entry.view.clone().ok().map(|view| (entry, view)))
         {

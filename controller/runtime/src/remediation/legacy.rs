@@ -23,7 +23,7 @@ type Words = BTreeMap<String, String>;
 
 impl Engine {
     pub(super) async fn back_up_node(&mut self, o: &Observation) -> Result<(), Setback> {
-        let OneNode { node, what, .. } = self.one_node(o).await?;
+        let OneNode { node, what, .. } = self.one_node(o)?;
         let text = |words: &Words| {
             serde_json::to_string(words).map_err(|e| ApiError::other(what.clone(), e))
         };
@@ -35,12 +35,13 @@ impl Engine {
     }
 
     pub(super) async fn delete_node(&self, o: &Observation, uid: &str) -> Result<(), Setback> {
-        let one = self.one_node(o).await?;
+        let one = self.one_node(o)?;
         let name = one.facts.name.clone();
         let only = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(uid.to_owned()),
-                resource_version: None,
+                // Only as it was when the host was found off.
+                resource_version: one.node.resource_version(),
             }),
             ..DeleteParams::default()
         };
@@ -63,8 +64,8 @@ impl Engine {
 
     /// First the Node, then the copy: a crash in between only does it once more.
     pub(super) async fn restore_node(&mut self, o: &Observation) -> Result<(), Setback> {
-        let one = self.one_node(o).await?;
-        let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
+        let one = self.one_node(o)?;
+        let entry = self.snapshot.request.clone().ok_or(Setback::Gone)?;
         let kept = entry.object.annotations().clone();
         let body = json!({ "metadata": {
             "resourceVersion": one.node.resource_version(),

@@ -2,19 +2,25 @@
 //!
 //! Owns which tasks exist and who is woken by what. Must never decide a step.
 
+mod absent;
 mod act;
 mod credentials;
 mod engine;
 mod escalate;
+#[cfg(test)]
+mod fixture;
 mod legacy;
 mod observe;
 mod operation;
 mod patches;
 mod place;
+mod quorum;
 mod record;
 mod request;
 mod rivals;
+mod snapshot;
 mod status;
+mod supervise;
 mod tally;
 
 use std::{
@@ -38,11 +44,11 @@ pub(crate) use observe::{
 };
 pub(crate) use patches::{NewCondition, both_lists};
 pub(crate) use place::{Place, find_machine, host, of_openshift, place};
+pub(crate) use quorum::control_plane;
 pub(crate) use record::stored_state;
 pub(crate) use request::{RequestId, RequestView};
 pub(crate) use rivals::{
-    OPENSHIFT_ETCD, OPENSHIFT_NODE_LABEL, active, ask_guard, control_plane, etcd_guard, guard,
-    has_guard, rival,
+    OPENSHIFT_ETCD, OPENSHIFT_NODE_LABEL, active, ask_guard, etcd_guard, guard, has_guard, rival,
 };
 
 use crate::{
@@ -286,15 +292,20 @@ fn refresh(
         interest: Arc::default(),
         stop: cancel.child_token(),
     };
-    let engine = engine::Engine::new(
-        context.clone(),
-        id.clone(),
-        uid,
-        task.bell.clone(),
-        task.interest.clone(),
-    );
-    let stop = task.stop.clone();
-    running.spawn(async move { engine.run(stop).await });
+    let engine = {
+        let (context, id) = (context.clone(), id.clone());
+        let (bell, interest) = (task.bell.clone(), task.interest.clone());
+        move || {
+            let (context, id, uid) = (context.clone(), id.clone(), uid.clone());
+            engine::Engine::new(context, id, uid, bell.clone(), interest.clone())
+        }
+    };
+    let (metrics, stop) = (context.metrics.clone(), task.stop.clone());
+    let what = id.to_string();
+    running.spawn(async move {
+        let run = || Box::pin(engine().run(stop.clone()));
+        supervise::supervise(&what, &metrics, &stop, run).await;
+    });
     tasks.insert(id.clone(), task);
 }
 

@@ -15,7 +15,7 @@ use rackhand_api::{
     views::{BareMetalHostView, MachineView, Meta, find_condition},
 };
 use rackhand_core::remediation::{
-    Active, AgentView, BareMetalHostFacts, Because, ControlPlane, HostView,
+    Active, AgentView, BareMetalHostFacts, Because, EtcdGuard, HostView,
     MachineView as MachineFacts, NodeAction, Observation, RequestFacts, State, Step, Turn,
     WorkloadView, node_action,
 };
@@ -24,7 +24,7 @@ use super::{
     engine::{Engine, Setback},
     place::{Place, find_machine, host, of_openshift, place},
     request::{RequestId, RequestView, finalizer},
-    rivals::{active, control_plane, rival},
+    rivals::{active, rival},
 };
 use crate::{
     api::{ApiError, call, optional, words},
@@ -41,7 +41,8 @@ pub(super) struct Seen {
     pub(super) observation: Observation,
     /// This remediation as others must know it.
     pub(super) me: Active,
-    pub(super) quorum: Option<ControlPlane>,
+    pub(super) place: Place,
+    pub(super) guard: Option<Result<EtcdGuard, String>>,
 }
 
 impl Engine {
@@ -50,7 +51,7 @@ impl Engine {
         &mut self,
         now: Timestamp,
     ) -> Result<Result<Seen, Because>, Setback> {
-        let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
+        let entry = self.snapshot.request.clone().ok_or(Setback::Gone)?;
         let view = match &entry.view {
             Ok(view) => view.clone(),
             Err(error) => {
@@ -59,7 +60,9 @@ impl Engine {
             }
         };
         let state = self.recorded.state.clone();
-        let index = &self.context.index;
+        self.read_absent(&view, state.as_ref()).await?;
+        let context = self.context.clone();
+        let index = &context.index;
         let mut place = place(index, &self.id.key, &view, state.as_ref());
         if let Some(because) = self.read_openshift(&mut place, &view, state.as_ref()).await {
             self.hold_place(&entry.object);
@@ -72,8 +75,12 @@ impl Engine {
         }
         let workload = self.workload(&place).await;
         find_machine(&self.context.index, &mut place);
+        self.read_absent_of_node(&place, state.as_ref()).await?;
+        find_machine(&self.context.index, &mut place);
+        self.read_absent_check(&place).await?;
         // Nobody asks a Machine of OpenShift who takes it over.
         self.machine = place.machine_key().filter(|_| place.openshift.is_none());
+        self.snapshot.machine = place.machine.clone().filter(|_| place.openshift.is_none());
         self.node.clone_from(&place.node);
         let node = match &workload {
             WorkloadView::Present(node) => Some(node),
@@ -100,6 +107,7 @@ impl Engine {
             let early = |s: &State| matches!(s.step, Step::Pending | Step::Retrying);
             interest.settled = state.as_ref().is_some_and(|s| !early(s));
         }
+        self.snapshot.host = None;
         let bmh = bmh_key.as_ref().and_then(|key| self.bare_metal_host(key));
         self.held = bmh.as_ref().is_some_and(|b| b.our_hold);
         let mut agent_id = None;
@@ -175,11 +183,11 @@ impl Engine {
         };
         self.silent_since = observation.silence(state.as_ref(), self.silent_since, now);
         observation.silent_since = self.silent_since;
-        let quorum = control_plane(&self.context.index, &place, guard);
         Ok(Ok(Seen {
             observation,
             me,
-            quorum,
+            place,
+            guard,
         }))
     }
 
@@ -206,13 +214,15 @@ impl Engine {
         }
     }
 
-    async fn workload(&self, place: &Place) -> WorkloadView {
+    async fn workload(&mut self, place: &Place) -> WorkloadView {
+        self.snapshot.node = None;
         let Some(cluster) = &place.cluster else {
             return WorkloadView::Unreachable {
                 why: "the Machine names no cluster".into(),
             };
         };
-        let index = &self.context.index;
+        let context = self.context.clone();
+        let index = &context.index;
         if let Connection::Down(why) = index.connection(cluster) {
             let unseen = *cluster != Key::local() && index.cluster(cluster).is_none();
             if unseen && matches!(self.is_absent(Kind::Cluster, cluster).await, Ok(true)) {
@@ -238,6 +248,7 @@ impl Engine {
             Ok(None) => WorkloadView::Missing { name: name.clone() },
             Ok(Some((node, lease))) => {
                 let facts = node_facts(&node, lease);
+                self.snapshot.keep_node(&node);
                 index.apply_node(cluster, node);
                 WorkloadView::Present(facts)
             }
@@ -271,9 +282,10 @@ impl Engine {
         })
     }
 
-    fn bare_metal_host(&self, key: &Key) -> Option<BareMetalHostFacts> {
-        let entry = self.context.index.host(key)?;
-        let view = entry.view.ok()?;
+    fn bare_metal_host(&mut self, key: &Key) -> Option<BareMetalHostFacts> {
+        let entry = self.context.index.host(key);
+        self.snapshot.host = entry.clone().map(|entry| (key.clone(), entry));
+        let view = entry?.view.ok()?;
         Some(bmh_facts(&view, key, &self.uid))
     }
 }

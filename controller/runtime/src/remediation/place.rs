@@ -322,6 +322,15 @@ fn host_of_openshift(index: &Index, machine: &MachineView) -> Result<Linked, Bec
     }
 }
 
+/// Whether some BareMetalHost fits what the Node says of its host.
+pub(super) fn bmh_of_node(index: &Index, node: &Node) -> Option<Key> {
+    match host_of_node(index, node) {
+        Ok((key, _)) => key,
+        // Several do: nobody has to be looked for.
+        Err(_) => Some(Key::new("", "")),
+    }
+}
+
 /// CAPM3 writes the BareMetalHost into the Node's label and providerID, OpenShift its Machine into an
 /// annotation. What they say must be one host.
 fn host_of_node(index: &Index, node: &Node) -> Result<Linked, Because> {

@@ -4,6 +4,8 @@
 //! kind. A write fails when the object is not as it was last seen, so that a process that leads no
 //! more cannot set a state back.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use kube::{
     ResourceExt,
@@ -19,11 +21,13 @@ use serde_json::{Value, json};
 
 use super::{
     engine::{Engine, Setback},
-    request::finalizer,
+    request::{RequestView, finalizer},
+    snapshot::only_if_unchanged,
     status::{Facts, merge_diff, status, unreadable},
 };
 use crate::{
     api::{ApiError, call, optional},
+    index::Entry,
     object::{Kind, api},
 };
 
@@ -103,6 +107,7 @@ impl Engine {
         if entry.object.metadata.uid.as_deref() != Some(&self.uid) {
             return Err(Setback::Gone);
         }
+        self.snapshot.request = Some(entry.clone());
         if self.recorded.loaded {
             return Ok(());
         }
@@ -123,7 +128,7 @@ impl Engine {
         let Some(state) = self.recorded.state.clone() else {
             return Ok(());
         };
-        let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
+        let entry = self.snapshot.request.clone().ok_or(Setback::Gone)?;
         if matches!(stored_state(self.id.kind, &entry.object), Ok(Some(_))) {
             return Ok(());
         }
@@ -148,8 +153,7 @@ impl Engine {
         } else {
             self.record_metal3(state, because, until).await?;
         }
-        let entry = self.context.index.request(&self.id);
-        let finalizer = entry.is_some_and(|e| {
+        let finalizer = self.snapshot.request.as_ref().is_some_and(|e| {
             let ours = finalizer(self.id.kind);
             e.object.finalizers().iter().any(|f| f == ours)
         });
@@ -183,7 +187,7 @@ impl Engine {
         until: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(), Setback> {
-        let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
+        let entry = self.snapshot.request.clone().ok_or(Setback::Gone)?;
         let there = entry.object.data.get("status").cloned();
         let there = there.unwrap_or_else(|| json!({}));
         let old: PowerRemediationStatus = serde_json::from_value(there.clone()).unwrap_or_default();
@@ -198,16 +202,13 @@ impl Engine {
         };
         let new =
             serde_json::to_value(status(&old, &facts)).map_err(|e| ApiError::other("status", e))?;
-        let patch = json!({
-            "metadata": { "resourceVersion": entry.object.metadata.resource_version },
-            "status": merge_diff(&there, &new),
-        });
+        let patch = json!({ "status": merge_diff(&there, &new) });
         self.patch("remediation_state", patch, true).await
     }
 
     /// Says in our own kind's status why nothing is done, beside a cursor that does not read.
     pub(super) async fn show_unreadable(&mut self, because: &Because, now: Timestamp) {
-        let Some(entry) = self.context.index.request(&self.id) else {
+        let Some(entry) = self.snapshot.request.clone() else {
             return;
         };
         self.context
@@ -222,7 +223,6 @@ impl Engine {
         }
         let there = entry.object.data.get("status").cloned();
         let patch = json!({
-            "metadata": { "resourceVersion": entry.object.metadata.resource_version },
             "status": unreadable(&there.unwrap_or_else(|| json!({})), because, now),
         });
         // Whoever reads the log and the Events learns it all the same.
@@ -238,11 +238,8 @@ impl Engine {
         let annotation = Annotation::new(state, because, until);
         let text =
             serde_json::to_string(&annotation).map_err(|e| ApiError::other(STATE_ANNOTATION, e))?;
-        let entry = self.context.index.request(&self.id).ok_or(Setback::Gone)?;
-        let mut patch = json!({ "metadata": {
-            "resourceVersion": entry.object.metadata.resource_version,
-            "annotations": { STATE_ANNOTATION: text },
-        }});
+        let entry = self.snapshot.request.clone().ok_or(Setback::Gone)?;
+        let mut patch = json!({ "metadata": { "annotations": { STATE_ANNOTATION: text } } });
         if entry.object.annotations().contains_key(BLOCKED_ANNOTATION) {
             patch["metadata"]["annotations"][BLOCKED_ANNOTATION] = Value::Null;
         }
@@ -284,7 +281,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Patches the object; takes the answer into the index, so that the next look sees it.
+    /// Patches the object if it is still as it was observed; takes the answer into the index, so
+    /// that the next turn sees it.
     pub(super) async fn patch(
         &mut self,
         operation: &'static str,
@@ -292,6 +290,8 @@ impl Engine {
         status: bool,
     ) -> Result<(), Setback> {
         let what = self.id.to_string();
+        let seen = self.snapshot.request.as_ref().ok_or(Setback::Gone)?;
+        let body = only_if_unchanged(body, &seen.object);
         let resource = self
             .context
             .served
@@ -329,8 +329,12 @@ impl Engine {
         }
     }
 
-    fn take_in(&self, mut object: DynamicObject) {
+    fn take_in(&mut self, mut object: DynamicObject) {
         object.metadata.managed_fields = None;
+        self.snapshot.request = Some(Entry {
+            view: RequestView::read(self.id.kind, &object).map(Arc::new),
+            object: Arc::new(object.clone()),
+        });
         self.context.index.apply(self.id.kind, object);
     }
 }

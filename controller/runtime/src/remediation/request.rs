@@ -240,9 +240,14 @@ fn not_negative(field: &str, value: i32) -> Result<u32, PolicyError> {
 
 #[cfg(test)]
 mod tests {
+    use rackhand_api::kinds::power_remediation::StepTimeouts;
+    use rackhand_proto::limits::{CONFIRMATIONS, LONGEST_OPERATION, check_deadline};
     use serde_json::{Value, json};
 
-    use super::*;
+    use super::{
+        super::act::{off_deadline, on_deadline},
+        *,
+    };
 
     fn object(spec: &Value) -> DynamicObject {
         serde_json::from_value(json!({
@@ -321,6 +326,61 @@ mod tests {
         let unknown = json!({ "strategy": { "type": "Reprovision" } });
         let error = RequestView::read(Kind::PowerRemediation, &object(&unknown)).unwrap_err();
         assert!(error.to_string().contains("Reprovision"), "{error}");
+    }
+
+    /// The smallest and the largest value that the CRD takes for a time.
+    fn bounds(name: &str) -> [i64; 2] {
+        let schema = serde_json::to_value(schemars::schema_for!(StepTimeouts)).unwrap();
+        let field = &schema["properties"][name];
+        ["minimum", "maximum"].map(|bound| {
+            let value = field[bound]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{name}: no {bound}"));
+            format!("{value:.0}").parse().unwrap()
+        })
+    }
+
+    #[test]
+    fn l1_no_time_that_the_crd_takes_is_refused_by_an_agent() {
+        let holds = bounds("holdSeconds");
+        for (off, on) in bounds("powerOffSeconds")
+            .into_iter()
+            .zip(bounds("powerOnSeconds"))
+        {
+            let asked = json!({ "timeouts": { "powerOffSeconds": off, "powerOnSeconds": on } });
+            let p = policy(Kind::PowerRemediation, &asked).unwrap();
+            // As they are written, so far as the longest operation leaves room for the grace.
+            let (seconds, longest) = (p.power_off_timeout.as_secs(), LONGEST_OPERATION.as_secs());
+            assert_eq!(i64::try_from(seconds).unwrap(), off);
+            assert!(seconds <= longest && p.power_on_timeout.as_secs() <= longest);
+            assert_eq!(off_deadline(&p, Duration::ZERO), p.power_off_timeout);
+            assert_eq!(on_deadline(&p), p.power_on_timeout);
+            assert!(CONFIRMATIONS.contains(&p.confirmations));
+            check_deadline(on_deadline(&p), Duration::ZERO).unwrap();
+            for hold in holds {
+                let hold = Duration::from_secs(hold.try_into().unwrap());
+                assert!(hold <= LONGEST_GRACE, "the controller would cut it short");
+                let readings = p.confirm_interval * (p.confirmations - 1);
+                check_deadline(off_deadline(&p, hold), hold + readings).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn l1_a_time_beyond_the_bounds_of_an_agent_is_cut_and_not_refused() {
+        // From a flag, or from an object that is older than the bounds.
+        for seconds in [0, 1, 7200, 604_800] {
+            let timeout = Duration::from_secs(seconds);
+            let p = Policy {
+                power_off_timeout: timeout,
+                power_on_timeout: timeout,
+                ..Policy::default()
+            };
+            for hold in [Duration::ZERO, LONGEST_GRACE] {
+                check_deadline(off_deadline(&p, hold), hold + p.confirm_interval).unwrap();
+            }
+            check_deadline(on_deadline(&p), Duration::ZERO).unwrap();
+        }
     }
 
     #[test]

@@ -12,10 +12,7 @@ use kube::{
     api::{DynamicObject, ListParams},
 };
 use rackhand_api::{
-    names::{
-        CAPM3_HOLD_ANNOTATION_PREFIX, NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL,
-        conditions::ETCD_MEMBER_HEALTHY,
-    },
+    names::{CAPM3_HOLD_ANNOTATION_PREFIX, NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL},
     views::MachineView,
 };
 use rackhand_core::remediation::{
@@ -30,7 +27,7 @@ use super::{
     record::stored_state,
     request::{RequestId, RequestView},
 };
-use crate::{api::call, cluster::ready, index::Index, object::Key};
+use crate::{api::call, index::Index, object::Key};
 
 /// Every Node of OpenShift carries it.
 pub(crate) const OPENSHIFT_NODE_LABEL: &str = "node.openshift.io/os_id";
@@ -233,7 +230,7 @@ fn machines_plane(machine: &MachineView) -> Option<String> {
     Some(Key::new(namespace, cluster).to_string())
 }
 
-fn is_control_plane(node: &Node) -> bool {
+pub(super) fn is_control_plane(node: &Node) -> bool {
     [NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL]
         .iter()
         .any(|label| node.labels().contains_key(*label))
@@ -241,63 +238,14 @@ fn is_control_plane(node: &Node) -> bool {
 
 /// The cluster, and the Node in it, where it is of the control plane by its Node, or by its Machine of
 /// OpenShift.
-fn nodes_plane<'a>(index: &Index, place: &'a Place) -> Option<(&'a Key, Option<&'a str>)> {
+pub(super) fn nodes_plane<'a>(
+    index: &Index,
+    place: &'a Place,
+) -> Option<(&'a Key, Option<&'a str>)> {
     let (cluster, name) = (place.cluster.as_ref()?, place.node.as_deref());
     let node = name.and_then(|name| index.node(cluster, name));
     let member = place.is_master() || node.is_some_and(|node| is_control_plane(&node));
     member.then_some((cluster, name))
-}
-
-/// The control plane that this machine is of; `None`: of none.
-pub(crate) fn control_plane(
-    index: &Index,
-    place: &Place,
-    guard: Option<Result<EtcdGuard, String>>,
-) -> Option<ControlPlane> {
-    let members: Vec<bool> = match place.machine().filter(|m| m.is_control_plane()) {
-        Some(machine) => other_machines(index, place, machine),
-        None => {
-            let (cluster, name) = nodes_plane(index, place)?;
-            index
-                .nodes(cluster)
-                .iter()
-                .filter(|n| is_control_plane(n) && Some(n.name_any().as_str()) != name)
-                .map(|n| ready(n) == Some("True"))
-                .collect()
-        }
-    };
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Some(ControlPlane {
-        total: count(members.len().saturating_add(1)),
-        healthy_others: count(members.iter().filter(|healthy| **healthy).count()),
-        guard,
-    })
-}
-
-/// Of each other control-plane Machine of the cluster, whether its etcd member is well: by
-/// KubeadmControlPlane's word where it says one, else by its Node.
-fn other_machines(index: &Index, place: &Place, me: &MachineView) -> Vec<bool> {
-    let namespace = me.meta.namespace.clone().unwrap_or_default();
-    let of_cluster = |m: &&MachineView| {
-        m.cluster_name == me.cluster_name && m.is_control_plane() && m.meta.name != me.meta.name
-    };
-    let nodes_of = match (&me.cluster_name, place.by_node) {
-        (_, true) | (None, _) => place.cluster.clone(),
-        (Some(cluster), false) => Some(Key::new(&namespace, cluster)),
-    };
-    let machines = index.control_planes_in(&namespace);
-    let views = machines.iter().filter_map(|e| e.view.as_deref().ok());
-    views
-        .filter(of_cluster)
-        .map(|machine| match machine.condition(ETCD_MEMBER_HEALTHY) {
-            Some(condition) => condition.is_true(),
-            None => nodes_of
-                .as_ref()
-                .zip(machine.node_name.as_ref())
-                .and_then(|(cluster, name)| index.node(cluster, name))
-                .is_some_and(|n| ready(&n) == Some("True")),
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -189,6 +189,20 @@ impl Cx<'_> {
         }
     }
 
+    /// F6: another member of the control plane has failed since this one got its turn. Nothing is
+    /// switched yet: it waits for its turn again.
+    pub(super) fn quorum_lost(&self, s: &State) -> Option<Decision> {
+        let why @ Because::ControlPlaneQuorum(_) = self.o.conflict.clone()? else {
+            return None;
+        };
+        let step = if s.attempts.is_empty() {
+            Step::Pending
+        } else {
+            Step::Retrying
+        };
+        Some(self.to(s.clone(), step, why))
+    }
+
     /// F2: intent is durable before the power-off.
     pub(super) fn holding(&self, mut s: State) -> Decision {
         let rival = || {
@@ -198,6 +212,11 @@ impl Cx<'_> {
         // Two that came at the same time: nothing is switched yet, so this one can still step back.
         if let Some(why) = self.withdrawn().or_else(|| self.offline()).or_else(rival) {
             return self.abort(s, why);
+        }
+        if !self.holds()
+            && let Some(d) = self.quorum_lost(&s)
+        {
+            return d;
         }
         if self.o.bmh.is_some() && !self.holds() {
             return self.act(s, Because::Holding, Command::AddHold);

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 
 use super::{
     super::{
-        Because, Mode, OffEvidence, OperationOutcome, OperationView, State, Step, confirmed_off,
+        Because, Mode, OffEvidence, OperationOutcome, OperationView, State, Step, before_first_off,
+        confirmed_off,
     },
     Command, Cx, Decision, Next, after, operation_id,
     proof::Fresh,
@@ -83,6 +84,11 @@ impl Cx<'_> {
     }
 
     fn begin_off(&self, s: State) -> Decision {
+        if before_first_off(&s)
+            && let Some(d) = self.quorum_lost(&s)
+        {
+            return d;
+        }
         let because = self.unconfirmed(&s);
         if let Some(at) = s.retry_at.filter(|at| *at > self.now) {
             return self.wait(s, because, at);

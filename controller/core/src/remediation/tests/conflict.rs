@@ -1,8 +1,10 @@
 //! F6: who goes first.
 
 use super::{
-    super::{Active, Because, ControlPlane, EtcdGuard, State, Step, Turn, conflict, step},
-    build::{at, bmh, mk_observation, mk_state, node},
+    super::{Active, Because, Command, ControlPlane, EtcdGuard, State, Step, Turn, conflict, step},
+    build::{
+        at, bmh, does, mk_direct, mk_direct_state, mk_observation, mk_state, node, waits, writes,
+    },
 };
 
 fn mk(uid: &str, created: i64) -> Active {
@@ -92,6 +94,7 @@ fn f6_a_control_plane_machine_is_fenced_only_while_a_majority_stays_without_it()
                 total,
                 healthy_others,
                 guard: None,
+                unread: None,
             }),
         )
         .because
@@ -124,6 +127,7 @@ fn thin() -> Option<ControlPlane> {
         total: 3,
         healthy_others: 1,
         guard: None,
+        unread: None,
     })
 }
 
@@ -169,7 +173,7 @@ fn f6_one_that_would_cost_the_quorum_holds_up_nobody_either() {
 fn f6_what_has_begun_goes_on_whoever_comes() {
     for other in [Turn::Waits, Turn::Ready, Turn::Begun] {
         let all = pair(other, Turn::Begun);
-        let right = conflict(&all[1], &all, thin());
+        let right = conflict(&all[1], &all, None);
         assert_eq!((right.because, right.turn), (None, Turn::Begun));
     }
 }
@@ -240,6 +244,7 @@ fn f6_openshifts_guard_of_etcd_has_a_say_too() {
             total: 3,
             healthy_others: 2,
             guard: Some(guard),
+            unread: None,
         };
         let right = conflict(&mk("a", 0), &[], Some(quorum));
         right.because.map(|b| b.to_string())
@@ -262,4 +267,53 @@ fn f6_openshifts_guard_of_etcd_has_a_say_too() {
         let refused = refused.unwrap();
         assert!(refused.contains(why), "{refused}");
     }
+}
+
+#[test]
+fn f6_the_quorum_is_asked_again_before_the_first_off() {
+    let lost = Because::ControlPlaneQuorum("1 of 3 members would be left, 2 are needed".into());
+    let mut o = mk_observation();
+    o.conflict = Some(lost.clone());
+    // Nothing is switched yet: it waits for its turn again.
+    let (s, because) = writes(&o, &mk_state(Step::Holding), 1);
+    assert_eq!((s.step, &because), (Step::Pending, &lost));
+    let mut direct = mk_direct();
+    direct.conflict = Some(lost.clone());
+    let (s, _) = writes(&direct, &mk_direct_state(Step::PoweringOff), 1);
+    assert_eq!(s.step, Step::Pending);
+    assert_eq!(waits(&direct, &s, 2).0, lost);
+    let mut again = mk_state(Step::Holding);
+    again.record_attempt(Because::BootTimeout, at(0));
+    assert_eq!(writes(&o, &again, 1).0.step, Step::Retrying);
+    // Our hold is on: baremetal-operator may have switched it off already.
+    bmh(&mut o).our_hold = true;
+    assert_eq!(
+        writes(&o, &mk_state(Step::Holding), 1).0.step,
+        Step::PoweringOff
+    );
+    let off = does(&o, &mk_state(Step::PoweringOff), 1);
+    assert!(matches!(off, Command::PowerOff { .. }));
+}
+
+#[test]
+fn f6_one_that_has_begun_is_told_when_its_control_plane_costs_the_quorum() {
+    let mut me = mk("a", 0);
+    me.turn = Turn::Begun;
+    let plane = |healthy_others| ControlPlane {
+        total: 3,
+        healthy_others,
+        guard: None,
+        unread: None,
+    };
+    assert_eq!(conflict(&me, [], Some(plane(2))).because, None);
+    let right = conflict(&me, [], Some(plane(1)));
+    assert_eq!(right.turn, Turn::Begun);
+    assert_eq!(right.because.map(|b| b.label()), Some("ControlPlaneQuorum"));
+    // Who cannot be read is not well.
+    let unread = conflict(&me, [], Some(ControlPlane::unknown("no answer".into())));
+    assert!(
+        unread
+            .because
+            .is_some_and(|b| b.to_string().contains("no answer"))
+    );
 }

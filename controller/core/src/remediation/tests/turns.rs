@@ -116,8 +116,11 @@ impl Model {
             total: 5,
             healthy_others: 4 - off,
             guard: None,
+            unread: None,
         };
-        let right = conflict(&active(i, turn), &self.others(i), Some(quorum));
+        // Once it is off nobody asks any more.
+        let quorum = (turn != Turn::Begun).then_some(quorum);
+        let right = conflict(&active(i, turn), &self.others(i), quorum);
         self.memory.insert(i, right.turn);
         self.requests[i].begins =
             request.stored == Stored::Pending && request.able && right.because.is_none();

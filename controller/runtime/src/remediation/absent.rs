@@ -1,0 +1,153 @@
+//! Absence is never proven by a cache (F12).
+//!
+//! What this request hangs on and the index lacks is read from the API server before a decision: the
+//! answer goes into the index, where the resolution finds it. What the API server lacks too is absent.
+
+use kube::{ResourceExt, api::ListParams, core::TypeMeta};
+use rackhand_api::names::{
+    CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, METAL3_UUID_LABEL,
+    OPENSHIFT_MACHINE_ANNOTATION, conditions::HEALTH_CHECK_SUCCEEDED,
+};
+use rackhand_core::remediation::{State, Turn};
+
+use super::{engine::Engine, place::Place, request::RequestView};
+use crate::{
+    api::{ApiError, call, optional, words},
+    health::is_judged,
+    object::{Key, Kind, api},
+};
+
+impl Engine {
+    /// The Machine, its Cluster and the chosen BareMetalHost. Without its Machine a remediation is
+    /// never handed over, without its Cluster it does not know that it is paused, and without the
+    /// BareMetalHost nobody is told to keep the host off (F2).
+    pub(super) async fn read_absent(
+        &self,
+        view: &RequestView,
+        state: Option<&State>,
+    ) -> Result<(), ApiError> {
+        let index = &self.context.index;
+        let namespace = &self.id.key.namespace;
+        if let Some(owner) = view.machine() {
+            let key = Key::new(namespace, &owner.name);
+            let found = index.machine(&key);
+            let is_owner = found
+                .as_ref()
+                .is_some_and(|e| e.object.uid().as_ref() == Some(&owner.uid));
+            // A Machine without a Node is switched without a taint.
+            let has_node = state.is_some_and(|s| s.node.is_some())
+                || found
+                    .and_then(|e| e.view.ok())
+                    .is_some_and(|m| m.node_name.is_some());
+            if !is_owner || !has_node {
+                self.read_live(Kind::Machine, &key).await?;
+            }
+        }
+        let place = super::place::place(index, &self.id.key, view, state);
+        if let Some(cluster) = &place.cluster
+            && *cluster != Key::local()
+            && index.cluster(cluster).is_none()
+        {
+            self.read_live(Kind::Cluster, cluster).await?;
+        }
+        if let Some(bmh) = state.and_then(|s| s.host.as_ref()?.bmh.as_deref()) {
+            let key = Key::parse(bmh);
+            if index.host(&key).is_none() {
+                self.read_live(Kind::BareMetalHost, &key).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a Node names: its Machine, and its BareMetalHost before one is chosen.
+    pub(super) async fn read_absent_of_node(
+        &self,
+        place: &Place,
+        state: Option<&State>,
+    ) -> Result<(), ApiError> {
+        let index = &self.context.index;
+        let Some(name) = place.node.as_ref().filter(|_| place.by_node) else {
+            return Ok(());
+        };
+        let Some(node) = index.node(&Key::local(), name) else {
+            return Ok(());
+        };
+        let annotation = |key: &str| node.annotations().get(key).filter(|v| !v.is_empty());
+        if let (Some(machine), Some(namespace)) = (
+            annotation(MACHINE_ANNOTATION),
+            annotation(CLUSTER_NAMESPACE_ANNOTATION),
+        ) && place.machine.is_none()
+        {
+            self.read_live(Kind::Machine, &Key::new(namespace, machine))
+                .await?;
+        }
+        let provider = node.spec.as_ref().and_then(|s| s.provider_id.as_deref());
+        let names_a_host = node.labels().contains_key(METAL3_UUID_LABEL)
+            || annotation(OPENSHIFT_MACHINE_ANNOTATION).is_some()
+            || provider.is_some_and(|p| p.starts_with("metal3://"));
+        let unchosen = Turn::of(state) == Turn::Ready;
+        if names_a_host && unchosen && super::place::bmh_of_node(index, &node).is_none() {
+            let namespace = self.context.config.namespace.as_deref().unwrap_or_default();
+            self.list_live(Kind::BareMetalHost, namespace).await?;
+        }
+        Ok(())
+    }
+
+    /// A check that judges the Machine: where there is none, its word no longer counts.
+    pub(super) async fn read_absent_check(&self, place: &Place) -> Result<(), ApiError> {
+        let machine = place
+            .machine()
+            .filter(|_| !place.by_node && place.openshift.is_none());
+        let Some(machine) = machine else {
+            return Ok(());
+        };
+        let unhealthy = machine
+            .condition(HEALTH_CHECK_SUCCEEDED)
+            .is_some_and(|c| !c.is_true());
+        if !unhealthy || is_judged(&self.context.index, machine) {
+            return Ok(());
+        }
+        let namespace = machine.meta.namespace.clone().unwrap_or_default();
+        self.list_live(Kind::MachineHealthCheck, &namespace).await
+    }
+
+    async fn read_live(&self, kind: Kind, key: &Key) -> Result<(), ApiError> {
+        let what = format!("{} {key}", kind.kind());
+        let context = &self.context;
+        let found = context
+            .served
+            .find(&context.client, kind.group(), kind.kind())
+            .await;
+        let Some(resource) = found.map_err(|e| ApiError::other(&what, words(&e)))? else {
+            return Ok(());
+        };
+        let objects = api(&context.client, &resource, &key.namespace);
+        if let Some(object) = optional(call(what, objects.get(&key.name)).await)? {
+            context.index.apply(kind, object);
+        }
+        Ok(())
+    }
+
+    /// All of a kind, for what is found by something else than its name.
+    async fn list_live(&self, kind: Kind, namespace: &str) -> Result<(), ApiError> {
+        let context = &self.context;
+        let found = context
+            .served
+            .find(&context.client, kind.group(), kind.kind())
+            .await;
+        let Some(resource) = found.map_err(|e| ApiError::other(kind.kind(), words(&e)))? else {
+            return Ok(());
+        };
+        let objects = api(&context.client, &resource, namespace);
+        let listed = call(kind.kind(), objects.list(&ListParams::default())).await?;
+        for mut object in listed.items {
+            // The items of a list do not name their kind.
+            object.types = Some(TypeMeta {
+                api_version: resource.api_version.clone(),
+                kind: resource.kind.clone(),
+            });
+            context.index.apply(kind, object);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+use rackhand_core::remediation::{Command, HostView, Mode, Observation, WorkloadView};
+use serde_json::{Value, json};
+
+use super::{
+    super::fixture::{
+        CLUSTER, Fixture, HOST, MACHINE, NODE, REQUEST, cluster, member_paths, reading, state,
+    },
+    *,
+};
+use crate::object::Kind;
+
+/// The BMC has just reported off.
+fn off_now() -> PowerView {
+    let now = crate::steady::now();
+    PowerView {
+        asked: now,
+        answered: now,
+        lease: None,
+        result: Ok(reading(now, 8000)),
+    }
+}
+
+async fn observed(engine: &mut Engine) -> Observation {
+    assert!(engine.load().is_ok());
+    let now = Timestamp::now();
+    match engine.observe(now).await {
+        Ok(Ok(seen)) => engine.decide(seen, now).await.0,
+        Ok(Err(because)) => panic!("{because}"),
+        Err(_) => panic!("nothing was observed"),
+    }
+}
+
+fn is_conflict(acted: &Result<(), Setback>) -> bool {
+    matches!(acted, Err(Setback::Failed(error)) if error.is_conflict())
+}
+
+/// Carried out as decided, and carried out after somebody else has changed the object.
+async fn guards(step: Step, command: Command, path: &str) {
+    Box::pin(is_guarded(step, command, path)).await;
+}
+
+async fn is_guarded(step: Step, command: Command, path: &str) {
+    let fixture = Fixture::new(&state(step)).await;
+    let mut engine = fixture.engine();
+    let o = Box::pin(observed(&mut engine)).await;
+    fixture.touch(path);
+    let there = fixture.objects.get(path);
+    engine.power = Some(off_now());
+    let acted = Box::pin(engine.act(&command, &o)).await;
+    assert!(is_conflict(&acted), "{command:?} did not notice the change");
+    assert_eq!(fixture.objects.get(path), there, "{command:?}");
+    // Observed anew, it is carried out.
+    let o = Box::pin(observed(&mut engine)).await;
+    engine.power = Some(off_now());
+    let acted = Box::pin(engine.act(&command, &o)).await;
+    assert!(acted.is_ok(), "{command:?} is never carried out");
+    assert_ne!(fixture.objects.get(path), there, "{command:?}");
+}
+
+#[tokio::test]
+async fn f7_a_leader_that_was_paused_does_not_taint_a_node_that_came_back() {
+    let fixture = Fixture::new(&state(Step::Tainting)).await;
+    let mut engine = fixture.engine();
+    let o = observed(&mut engine).await;
+    // Another leader finishes meanwhile, and this one wakes up.
+    let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+    fixture.objects.change(NODE, &ready);
+    engine.power = Some(off_now());
+    let acted = engine.act(&Command::AddTaint, &o).await;
+    assert!(is_conflict(&acted));
+    let node = fixture.objects.get(NODE).unwrap();
+    assert_eq!(node.pointer("/spec/taints"), None, "{node}");
+}
+
+#[tokio::test]
+async fn f7_a_patch_carries_the_version_that_the_decision_saw() {
+    guards(Step::Tainting, Command::AddTaint, NODE).await;
+    guards(Step::PoweringOn, Command::RemoveHold, HOST).await;
+    guards(Step::Holding, Command::AddHold, HOST).await;
+    guards(Step::Tainting, Command::BackUpNode, REQUEST).await;
+    guards(Step::Escalated, Command::Escalate { retire: true }, MACHINE).await;
+    guards(Step::Escalated, Command::Escalate { retire: true }, HOST).await;
+    let outcome = Outcome::Succeeded;
+    guards(Step::Succeeded, Command::RemoveFinalizer(outcome), REQUEST).await;
+}
+
+#[tokio::test]
+async fn f7_a_node_is_deleted_only_as_the_decision_saw_it() {
+    let uid = "uid-n1".to_owned();
+    guards(Step::Tainting, Command::DeleteNode { uid }, NODE).await;
+}
+
+#[tokio::test]
+async fn f7_a_state_is_written_only_over_the_object_that_was_read() {
+    let fixture = Fixture::new(&state(Step::Draining)).await;
+    let mut engine = fixture.engine();
+    observed(&mut engine).await;
+    fixture.touch(REQUEST);
+    let (next, now) = (state(Step::PoweringOn), Timestamp::now());
+    let written = engine
+        .record(Some(&next), &Because::PowerOnRunning, None, now)
+        .await;
+    assert!(is_conflict(&written));
+    let there = fixture.objects.get(REQUEST).unwrap();
+    let step = there.pointer("/status/cursor/step").and_then(Value::as_str);
+    assert_eq!(step, Some("Draining"));
+}
+
+#[tokio::test]
+async fn f12_what_a_remediation_hangs_on_is_read_before_its_absence_counts() {
+    let fixture = Fixture::new(&state(Step::PoweringOff)).await;
+    let paused = json!({ "spec": { "paused": true } });
+    fixture.objects.change(CLUSTER, &paused);
+    let index = &fixture.context.index;
+    index.delete(Kind::Machine, &Key::new("ns", "m1"));
+    index.delete(Kind::BareMetalHost, &Key::new("ns", "h1"));
+    index.delete(Kind::Cluster, &cluster());
+    let mut engine = fixture.engine();
+    let o = observed(&mut engine).await;
+    assert!(o.machine.is_some(), "its Machine is there");
+    assert!(
+        o.bmh.is_some_and(|bmh| bmh.our_hold),
+        "its host is there, and held"
+    );
+    assert!(o.request.paused, "its Cluster is there, and paused");
+}
+
+#[tokio::test]
+async fn f12_the_word_of_a_check_counts_until_the_api_lacks_the_check() {
+    let fixture = Fixture::new(&state(Step::Restoring)).await;
+    let mut engine = fixture.engine();
+    let judged = |o: &Observation| o.machine.as_ref().is_some_and(|m| !m.not_checked);
+    assert!(!judged(&observed(&mut engine).await));
+    fixture.add_check();
+    assert!(judged(&observed(&mut engine).await));
+}
+
+#[tokio::test]
+async fn f12_what_is_gone_from_the_api_too_is_gone() {
+    let fixture = Fixture::new(&state(Step::PoweringOff)).await;
+    for (kind, key, path) in [
+        (Kind::Machine, Key::new("ns", "m1"), MACHINE),
+        (Kind::BareMetalHost, Key::new("ns", "h1"), HOST),
+    ] {
+        fixture.objects.remove(path);
+        fixture.context.index.delete(kind, &key);
+    }
+    let mut engine = fixture.engine();
+    let o = observed(&mut engine).await;
+    assert!(o.machine.is_none() && o.bmh.is_none());
+}
+
+#[tokio::test]
+async fn f12_a_machine_that_has_just_joined_is_not_switched_as_one_without_a_node() {
+    let fixture = Fixture::new(&state(Step::Pending)).await;
+    // The watch has not told yet that its Node joined.
+    let mut old = fixture.objects.get(MACHINE).unwrap();
+    old["status"] = json!({});
+    let old = serde_json::from_value(old).unwrap();
+    let index = &fixture.context.index;
+    index.delete(Kind::Machine, &Key::new("ns", "m1"));
+    index.apply(Kind::Machine, old);
+    fixture.objects.change(MACHINE, &json!({}));
+    let mut engine = fixture.engine();
+    let o = observed(&mut engine).await;
+    assert!(
+        matches!(o.workload, WorkloadView::Present(_)),
+        "{:?}",
+        o.workload
+    );
+}
+
+#[tokio::test]
+async fn f12_a_host_that_only_the_node_names_is_looked_for_in_the_api() {
+    let fixture = Fixture::by_node().await;
+    let (index, host) = (&fixture.context.index, Key::new("ns", "h1"));
+    index.delete(Kind::BareMetalHost, &host);
+    let mut engine = fixture.engine();
+    let o = observed(&mut engine).await;
+    assert!(index.host(&host).is_some(), "{:?}", o.host);
+    // No agent is told of here: without the BareMetalHost no rack would be named.
+    assert!(matches!(o.host, HostView::NotFound(_)));
+}
+
+#[tokio::test]
+async fn f6_the_quorum_before_the_first_off_is_read_and_not_remembered() {
+    let mut direct = state(Step::PoweringOff);
+    direct.mode = Mode::Direct;
+    for state in [state(Step::Holding), direct] {
+        let fixture = Fixture::new(&state).await;
+        fixture.control_plane();
+        let mut engine = fixture.engine();
+        let o = observed(&mut engine).await;
+        assert_eq!(o.conflict, None, "two of three are well");
+        // Another member fails, and no watch has told of it yet.
+        let (_, node) = member_paths("2");
+        let unknown =
+            json!({ "status": { "conditions": [{ "type": "Ready", "status": "Unknown" }] } });
+        fixture.objects.change(&node, &unknown);
+        let o = observed(&mut engine).await;
+        let label = o.conflict.as_ref().map(|because| because.label());
+        assert_eq!(label, Some("ControlPlaneQuorum"), "{:?}", state.step);
+    }
+}
+
+#[tokio::test]
+async fn f6_a_control_plane_that_cannot_be_read_is_not_well() {
+    let fixture = Fixture::new(&state(Step::Holding)).await;
+    fixture.control_plane();
+    fixture.context.workloads.remove(&cluster());
+    let mut engine = fixture.engine();
+    let o = observed(&mut engine).await;
+    let words = o
+        .conflict
+        .map(|because| because.to_string())
+        .unwrap_or_default();
+    assert!(words.contains("not connected"), "{words}");
+}

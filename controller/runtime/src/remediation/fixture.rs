@@ -1,0 +1,380 @@
+//! What tests of a remediation begin with: an engine between an API server of a few lines and an
+//! index that knows the same.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use kube::core::{ApiResource, GroupVersionKind};
+use rackhand_api::names::conditions::HEALTH_CHECK_SUCCEEDED;
+use rackhand_core::remediation::{
+    CommandTaken, HostRef, Mode, NodeMark, OffEvidence, PowerReading, PowerState, State, Step,
+    TaintOwner,
+};
+use rackhand_proto::{ClientTls, TlsFiles};
+use serde_json::{Value, json};
+
+use super::{Context, engine::Engine, request::RequestId};
+use crate::{
+    agents::{AgentStatus, Agents},
+    cluster::Workloads,
+    config::Config,
+    events::Events,
+    fake_api::{Objects, leader},
+    index::{Connection, Index},
+    metrics::Metrics,
+    object::{Key, Kind, Served},
+    writer::{Lane, Writer},
+};
+
+pub(crate) const NODE: &str = "/api/v1/nodes/n1";
+pub(crate) const REQUEST: &str = "/apis/rackhand.dev/v1alpha1/namespaces/ns/powerremediations/m1";
+pub(crate) const HOST: &str = "/apis/metal3.io/v1alpha1/namespaces/ns/baremetalhosts/h1";
+pub(crate) const MACHINE: &str = "/apis/cluster.x-k8s.io/v1beta1/namespaces/ns/machines/m1";
+pub(crate) const METAL3_MACHINE: &str =
+    "/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/ns/metal3machines/m1";
+pub(crate) const CHECK: &str =
+    "/apis/cluster.x-k8s.io/v1beta1/namespaces/ns/machinehealthchecks/check";
+pub(crate) const CLUSTER: &str = "/apis/cluster.x-k8s.io/v1beta1/namespaces/ns/clusters/c";
+
+/// Where each kind is served, and under which path its objects lie.
+const KINDS: [(Kind, &str, &str); 7] = [
+    (Kind::PowerRemediation, "v1alpha1", REQUEST),
+    (Kind::BareMetalHost, "v1alpha1", HOST),
+    (Kind::Machine, "v1beta1", MACHINE),
+    (Kind::Metal3Machine, "v1beta1", METAL3_MACHINE),
+    (Kind::Cluster, "v1beta1", CLUSTER),
+    (Kind::Metal3Remediation, "v1beta1", ""),
+    (Kind::MachineHealthCheck, "v1beta1", ""),
+];
+
+/// A world with one Machine on one held host, and the remediation of it.
+pub(crate) struct Fixture {
+    pub(crate) objects: Objects,
+    pub(crate) context: Arc<Context>,
+}
+
+pub(crate) fn cluster() -> Key {
+    Key::new("ns", "c")
+}
+
+fn of(kind: Kind, version: &str, name: &str, rest: &Value) -> Value {
+    let mut object = json!({
+        "apiVersion": format!("{}/{version}", kind.group()), "kind": kind.kind(),
+        "metadata": { "name": name, "namespace": "ns", "uid": format!("uid-{name}") },
+    });
+    for (field, value) in rest.as_object().unwrap() {
+        if field == "metadata" {
+            for (inner, value) in value.as_object().unwrap() {
+                object["metadata"][inner.as_str()] = value.clone();
+            }
+        } else {
+            object[field.as_str()] = value.clone();
+        }
+    }
+    object
+}
+
+pub(crate) fn node(name: &str, ready: &str, labels: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "uid": format!("uid-{name}"), "labels": labels },
+        "spec": {},
+        "status": {
+            "conditions": [{ "type": "Ready", "status": ready }],
+            "nodeInfo": { "bootID": "b1", "systemUUID": "s1" },
+        },
+    })
+}
+
+/// The BMC reports off.
+pub(crate) fn reading(at: Timestamp, since_start_ms: u64) -> PowerReading {
+    PowerReading {
+        state: PowerState::Off,
+        raw: "Off".into(),
+        protocol: "Redfish".into(),
+        identity: String::new(),
+        at,
+        since_start_ms,
+        bmc: "192.0.2.1".into(),
+    }
+}
+
+/// A state in which the host is off and nothing stands in the way of the taint.
+pub(crate) fn state(step: Step) -> State {
+    let now = Timestamp::now();
+    let mut state = State::new(now);
+    state.step = step;
+    if step == Step::Pending {
+        return state;
+    }
+    state.mode = Mode::Cooperative;
+    state.host = Some(HostRef {
+        rack: "r1".into(),
+        host: "h1".into(),
+        bmh: Some("ns/h1".into()),
+        bmc: "192.0.2.1".into(),
+    });
+    state.node = Some(NodeMark {
+        name: "n1".into(),
+        uid: "uid-n1".into(),
+        boot_id: "b1".into(),
+        system_uuid: "s1".into(),
+        unproven: false,
+    });
+    state.off = Some(OffEvidence::Bmc {
+        at: now,
+        readings: vec![reading(now, 1000), reading(now, 6000)],
+        taken: Some(CommandTaken {
+            command: "ForceOff".into(),
+            answer: "204".into(),
+            since_start_ms: 0,
+        }),
+    });
+    state.taint = Some(TaintOwner::Us);
+    state
+}
+
+/// Where the Machine and the Node of another member of the control plane lie.
+pub(crate) fn member_paths(number: &str) -> (String, String) {
+    let swap = |path: &str, letter: char| {
+        let base = path.rsplit_once('/').unwrap().0;
+        format!("{base}/{letter}{number}")
+    };
+    (swap(MACHINE, 'm'), swap(NODE, 'n'))
+}
+
+impl Fixture {
+    pub(crate) async fn new(state: &State) -> Self {
+        let objects = Objects::default();
+        let uid = "uid-r1";
+        let cursor = serde_json::to_value(state).unwrap();
+        objects.put(
+            REQUEST,
+            of(
+                Kind::PowerRemediation,
+                "v1alpha1",
+                "m1",
+                &json!({
+                    "metadata": {
+                        "uid": uid, "labels": { "cluster.x-k8s.io/cluster-name": "c" },
+                        "finalizers": ["rackhand.dev/powerremediation"],
+                        "ownerReferences": [{
+                            "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
+                            "name": "m1", "uid": "uid-m1",
+                        }],
+                    },
+                    "spec": {}, "status": { "cursor": cursor },
+                }),
+            ),
+        );
+        objects.put(
+            MACHINE,
+            of(
+                Kind::Machine,
+                "v1beta1",
+                "m1",
+                &json!({
+                    "metadata": { "labels": { "pool": "a", "cluster.x-k8s.io/cluster-name": "c" } },
+                    "spec": {
+                        "clusterName": "c",
+                        "infrastructureRef": {
+                            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+                            "kind": "Metal3Machine", "name": "m1",
+                        },
+                    },
+                    "status": {
+                        "nodeRef": { "name": "n1" },
+                        "conditions": [{
+                            "type": HEALTH_CHECK_SUCCEEDED, "status": "False",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z",
+                        }],
+                    },
+                }),
+            ),
+        );
+        objects.put(
+            METAL3_MACHINE,
+            of(
+                Kind::Metal3Machine,
+                "v1beta1",
+                "m1",
+                &json!({
+                    "metadata": { "annotations": { "metal3.io/BareMetalHost": "ns/h1" } },
+                }),
+            ),
+        );
+        objects.put(
+            HOST,
+            of(
+                Kind::BareMetalHost,
+                "v1alpha1",
+                "h1",
+                &json!({
+                    "metadata": { "annotations": {
+                        rackhand_api::names::hold_annotation(uid): "{\"mode\":\"hard\"}",
+                    }},
+                    "spec": { "online": true, "bmc": { "address": "redfish://192.0.2.1" } },
+                    "status": { "provisioning": { "state": "provisioned" } },
+                }),
+            ),
+        );
+        objects.put(
+            CLUSTER,
+            of(Kind::Cluster, "v1beta1", "c", &json!({ "spec": {} })),
+        );
+        objects.put(NODE, node("n1", "Unknown", &json!({})));
+        let client = objects.client();
+        let (leader, _) = leader(&client).await;
+        let metrics = Metrics::new();
+        let (writer, writing) = Writer::new(&leader, metrics.clone(), Lane::Remediation);
+        tokio::spawn(writing);
+        let (events, _) = Events::new(client.clone(), &leader, writer.clone());
+        let index = Arc::new(Index::new(Vec::new()));
+        let served = Arc::new(Served::default());
+        for (kind, version, _) in KINDS {
+            let gvk = GroupVersionKind::gvk(kind.group(), version, kind.kind());
+            served.put(kind, ApiResource::from_gvk(&gvk));
+        }
+        let (status, _) = AgentStatus::new(client.clone(), served.clone(), writer.clone());
+        let agents = Agents::new(
+            leader,
+            "election".into(),
+            tls(),
+            index.clone(),
+            metrics.clone(),
+            status,
+            events.clone(),
+        );
+        let workloads = Arc::new(Workloads::default());
+        workloads.connect(&cluster(), client.clone());
+        index.set_connection(&cluster(), Connection::Up);
+        let context = Arc::new(Context {
+            client,
+            served,
+            index,
+            workloads,
+            agents,
+            writer,
+            events,
+            metrics,
+            config: Config {
+                namespace: Some("ns".into()),
+                ..Config::default()
+            },
+            active: parking_lot::Mutex::default(),
+            leases: parking_lot::Mutex::default(),
+        });
+        let this = Self { objects, context };
+        for (kind, _, path) in KINDS.iter().filter(|(_, _, path)| !path.is_empty()) {
+            this.watch(*kind, path);
+        }
+        this
+    }
+
+    /// The request names the Node, of this very cluster, and no Machine; the Node names its host.
+    pub(crate) async fn by_node() -> Self {
+        let this = Self::new(&state(Step::Pending)).await;
+        let mut request = this.objects.get(REQUEST).unwrap();
+        request["metadata"]["ownerReferences"] = json!([]);
+        request["metadata"]["annotations"] = json!({ "remediation.medik8s.io/node-name": "n1" });
+        this.objects.put(REQUEST, request);
+        this.watch(Kind::PowerRemediation, REQUEST);
+        let labels = json!({ "metadata": { "labels": { "metal3.io/uuid": "uid-h1" } } });
+        this.objects.change(NODE, &labels);
+        let client = this.context.client.clone();
+        this.context.workloads.connect(&Key::local(), client);
+        this.context
+            .index
+            .set_connection(&Key::local(), Connection::Up);
+        this
+    }
+
+    /// A check that selects the Machine, of which no watch has told yet.
+    pub(crate) fn add_check(&self) {
+        let check = json!({ "spec": {
+            "clusterName": "c", "selector": { "matchLabels": { "pool": "a" } },
+            "unhealthyConditions": [{ "type": "Ready", "status": "Unknown", "timeout": "5m" }],
+        }});
+        let check = of(Kind::MachineHealthCheck, "v1beta1", "check", &check);
+        self.objects.put(CHECK, check);
+    }
+
+    /// The Machine is one of three of the control plane, and the others are well.
+    pub(crate) fn control_plane(&self) {
+        let role = json!({ "metadata": { "labels": { "cluster.x-k8s.io/control-plane": "" } } });
+        self.objects.change(MACHINE, &role);
+        self.watch(Kind::Machine, MACHINE);
+        for number in ["2", "3"] {
+            let (machine_path, node_path) = member_paths(number);
+            let mut machine = self.objects.get(MACHINE).unwrap();
+            machine["metadata"]["name"] = format!("m{number}").into();
+            machine["metadata"]["uid"] = format!("uid-m{number}").into();
+            machine["status"] = json!({
+                "nodeRef": { "name": format!("n{number}") },
+                "conditions": [{
+                    "type": "EtcdMemberHealthy", "status": "True",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }],
+            });
+            let machine = self.objects.put(&machine_path, machine);
+            let machine = serde_json::from_value(machine).unwrap();
+            self.context.index.apply(Kind::Machine, machine);
+            let node = node(&format!("n{number}"), "True", &json!({}));
+            let node = serde_json::from_value(self.objects.put(&node_path, node)).unwrap();
+            self.context.index.apply_node(&cluster(), node);
+        }
+    }
+
+    /// The watch tells of what stands at this path.
+    pub(crate) fn watch(&self, kind: Kind, path: &str) {
+        let object = self.objects.get(path).unwrap();
+        let object = serde_json::from_value(object).unwrap();
+        self.context.index.apply(kind, object);
+    }
+
+    /// Somebody else changes an object, and the watch tells of it at once.
+    pub(crate) fn touch(&self, path: &str) {
+        let touched = json!({ "metadata": { "annotations": { "touched": "yes" } } });
+        let object = self.objects.change(path, &touched);
+        match KINDS.iter().find(|(_, _, of)| *of == path) {
+            Some((kind, _, _)) => self.watch(*kind, path),
+            None => {
+                let node = serde_json::from_value(object).unwrap();
+                self.context.index.apply_node(&cluster(), node);
+            }
+        }
+    }
+
+    pub(crate) fn engine(&self) -> Engine {
+        let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
+        Engine::new(
+            self.context.clone(),
+            id,
+            "uid-r1".into(),
+            Arc::default(),
+            Arc::default(),
+        )
+    }
+}
+
+/// A certificate that nobody is shown.
+fn tls() -> ClientTls {
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .ok();
+    let dir = tempfile::tempdir().unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    let id = "spiffe://test/controller".try_into().unwrap();
+    params.subject_alt_names.push(rcgen::SanType::URI(id));
+    let cert = params.self_signed(&key).unwrap();
+    let files = BTreeMap::from([
+        ("tls.crt", cert.pem()),
+        ("tls.key", key.serialize_pem()),
+        ("ca.crt", cert.pem()),
+    ]);
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    ClientTls::controller(TlsFiles::in_dir(dir.path())).unwrap()
+}

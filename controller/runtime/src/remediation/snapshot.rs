@@ -1,0 +1,58 @@
+//! The objects that a decision rests on.
+//!
+//! A patch carries the version of the object as the decision saw it, not as it is known when the
+//! patch is built. A process that was paused in between would otherwise change an object that
+//! another leader has finished with (F7). After a conflict the next turn observes and decides anew.
+
+use k8s_openapi::api::core::v1::Node;
+use kube::{ResourceExt, api::DynamicObject};
+use rackhand_api::views::{BareMetalHostView, MachineView};
+use serde_json::Value;
+
+use super::request::RequestView;
+use crate::{index::Entry, object::Key};
+
+/// What one turn has observed.
+#[derive(Default)]
+pub(super) struct Snapshot {
+    /// The remediation object, or the answer to our last write of it.
+    pub(super) request: Option<Entry<RequestView>>,
+    /// The BareMetalHost.
+    pub(super) host: Option<(Key, Entry<BareMetalHostView>)>,
+    /// The Machine of Cluster API.
+    pub(super) machine: Option<Entry<MachineView>>,
+    /// The Node without its status.
+    pub(super) node: Option<Node>,
+}
+
+impl Snapshot {
+    /// Keeps what a patch of the Node is built from.
+    pub(super) fn keep_node(&mut self, node: &Node) {
+        let mut metadata = node.metadata.clone();
+        metadata.managed_fields = None;
+        self.node = Some(Node {
+            metadata,
+            spec: node.spec.clone(),
+            status: None,
+        });
+    }
+
+    /// The observed Node with this UID.
+    pub(super) fn node(&self, uid: &str) -> Option<&Node> {
+        self.node
+            .as_ref()
+            .filter(|n| n.uid().as_deref() == Some(uid))
+    }
+
+    /// The observed version of this BareMetalHost.
+    pub(super) fn host_version(&self, key: &Key) -> Option<&str> {
+        let (_, entry) = self.host.as_ref().filter(|(k, _)| k == key)?;
+        entry.object.metadata.resource_version.as_deref()
+    }
+}
+
+/// The same patch, which fails if the object has another version than `seen`.
+pub(super) fn only_if_unchanged(mut body: Value, seen: &DynamicObject) -> Value {
+    body["metadata"]["resourceVersion"] = seen.metadata.resource_version.clone().into();
+    body
+}

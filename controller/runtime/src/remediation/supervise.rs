@@ -1,0 +1,74 @@
+//! Keeps the task of a remediation alive.
+
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+use futures::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::{metrics::Metrics, watch::pause};
+
+/// Wait before a task that has panicked is started again: first and longest.
+const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// Runs a task until it ends or `stop`. One that panics is counted and started again: everything that
+/// it needs stands in the cluster, as after a crash of the whole process. The others go on meanwhile.
+pub(super) async fn supervise<F: Future<Output = ()>>(
+    what: &str,
+    metrics: &Metrics,
+    stop: &CancellationToken,
+    task: impl Fn() -> F,
+) {
+    let mut wait = RESTART.0;
+    // What the task shares with others is behind locks that no panic poisons.
+    while AssertUnwindSafe(task()).catch_unwind().await.is_err() {
+        metrics.remediation_panicked();
+        tracing::error!(
+            remediation = what,
+            "the task of this remediation panicked; starting it again in {wait:?}. Please report \
+             the panic that is printed above"
+        );
+        if pause(stop, wait).await {
+            return;
+        }
+        wait = wait.saturating_mul(2).min(RESTART.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    fn counted(metrics: &Metrics) -> String {
+        let text = metrics.render();
+        let line = text
+            .lines()
+            .find(|line| line.contains("remediation_panics_total "));
+        line.unwrap().to_owned()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_remediation_whose_task_panics_is_started_again_and_counted() {
+        let (metrics, stop) = (Metrics::new(), CancellationToken::new());
+        let (runs, begun) = (AtomicU32::new(0), tokio::time::Instant::now());
+        let task = || async {
+            tokio::task::yield_now().await;
+            assert!(runs.fetch_add(1, Ordering::Relaxed) == 2, "a bug");
+        };
+        supervise("m1", &metrics, &stop, task).await;
+        assert_eq!(runs.load(Ordering::Relaxed), 3);
+        assert!(counted(&metrics).ends_with(" 2"), "{}", counted(&metrics));
+        // Not in a loop that keeps the process from everything else.
+        assert_eq!(begun.elapsed(), RESTART.0 * 3);
+    }
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_not_started_again_once_it_is_stopped() {
+        let (metrics, stop) = (Metrics::new(), CancellationToken::new());
+        stop.cancel();
+        let task = || async { panic!("a bug") };
+        supervise("m1", &metrics, &stop, task).await;
+        assert!(counted(&metrics).ends_with(" 1"));
+    }
+}
