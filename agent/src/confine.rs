@@ -1,6 +1,6 @@
-//! What the daemon forbids itself before it reads a secret.
+//! What the program forbids itself before it reads a secret.
 //!
-//! Must never: keep the daemon from starting; where the system says no it is told.
+//! Must never: keep it from starting; where the system says no it is told.
 
 use nix::sys::{
     prctl,
@@ -11,12 +11,19 @@ use tracing::warn;
 /// More than the limits of the listeners and one connection for each BMC of a rack need.
 const DESCRIPTORS: u64 = 65_536;
 
-/// No core dump and no look into our memory by other processes of the same user, because secrets
-/// are in it; and as many file descriptors as there may be.
+/// No core dump and no look into our memory by other processes of the same user, because passwords
+/// may be in it, whatever the command is.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn memory() -> nix::Result<()> {
+    prctl::set_dumpable(false)?;
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)
+}
+
+/// The same, and as many file descriptors as there may be: for an agent with many BMCs.
 pub(crate) fn confine() {
-    let done = prctl::set_dumpable(false)
-        .and_then(|()| setrlimit(Resource::RLIMIT_CORE, 0, 0))
-        .map_err(|error| ("core dumps cannot be switched off", error));
+    let done = memory().map_err(|error| ("core dumps cannot be switched off", error));
     let more = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(soft, hard)| {
             let wanted = hard.min(DESCRIPTORS).max(soft);

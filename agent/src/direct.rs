@@ -14,8 +14,12 @@ use tempfile::TempDir;
 
 use crate::{
     cli::{Command, Common, PowerArgs},
-    ending::{Refused, Usage},
+    ending::{End, Refused, Usage},
+    signals::EndSignals,
 };
+
+/// How long a command may take to end by itself when it is told to.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// The agent's journal, below its directory.
 const JOURNAL: &str = "journal.redb";
@@ -37,8 +41,22 @@ where
     };
     makes_no_sense.map_err(|why| Usage(why.to_owned()))?;
     crate::confine::confine();
+    let mut signals = EndSignals::catch().context("cannot catch signals")?;
     let direct = Direct::start(common).await?;
-    let result = obey(command).await;
+    let mut obeying = std::pin::pin!(obey(command));
+    let result = tokio::select! {
+        result = &mut obeying => result,
+        signal = signals.next() => {
+            // A command that catches it, too, says what it leaves behind.
+            match tokio::time::timeout(LAST_WORDS, obeying).await {
+                Ok(result) => result,
+                Err(_) => {
+                    eprintln!("ended by {signal}; what was sent stays sent");
+                    Ok(End::Failed.code())
+                }
+            }
+        }
+    };
     // Sessions are given back whatever came of it.
     direct.agent.shutdown().await;
     result

@@ -23,6 +23,7 @@ mod private;
 mod progress;
 mod select;
 mod serve;
+mod signals;
 mod sim;
 mod term;
 mod trouble;
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
+    if let Err(error) = confine::memory() {
+        eprintln!("core dumps cannot be switched off: {error}");
+    }
     let mut arguments = std::env::args_os();
     let work = if fence::is_called(arguments.next().as_deref()) {
         let arguments = arguments.map(|word| word.to_string_lossy().into_owned());

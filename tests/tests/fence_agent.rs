@@ -18,6 +18,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use rackhand_tests::rack::{Action, PowerState, ResetType, Rule};
 use serde_json::json;
 use site::{Site, Way, ran};
@@ -63,6 +67,53 @@ async fn every_action_by_every_way_by_arguments_and_by_lines() {
         }
     }
     // Nothing that was said anywhere repeats the password.
+    site.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_ended_closes_its_session_at_the_bmc_first() {
+    let site = Site::start().await;
+    site.host.stuck_powering_off(true);
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let before = site.host.counters().received(ResetType::ForceOff);
+        let lines = site.lines(Way::Redfish, &[("action", "off"), ("power_timeout", "120")]);
+        let child = site.begin(&[], &lines).await;
+        let sent = site
+            .host
+            .wait_for(Duration::from_secs(60), "commanded", |view| {
+                view.counters.received(ResetType::ForceOff) > before
+            });
+        sent.await.unwrap();
+        assert!(site.host.sessions_open() > 0);
+        let pid = i32::try_from(child.id().unwrap()).unwrap();
+        kill(Pid::from_raw(pid), signal).unwrap();
+        let output = child.wait_with_output().await.unwrap();
+        let says = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{says}");
+        assert!(says.contains(signal.as_str()), "{says}");
+        assert_eq!(site.host.sessions_open(), 0, "{signal}");
+    }
+    site.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_leaves_no_core_dump_with_a_password_in_it() {
+    let site = Site::start().await;
+    let limits = tempfile::NamedTempFile::new().unwrap();
+    let script = format!(
+        "cat /proc/$PPID/limits > {}; echo x",
+        limits.path().display()
+    );
+    let lines = "action=status\nip=192.0.2.1\nusername=a\nlogin_timeout=1\nshell_timeout=1\n";
+    let lines = format!("{lines}password_script={script}\n");
+    site.standard_input(&lines).await;
+    let limits = std::fs::read_to_string(limits.path()).unwrap();
+    let core = limits
+        .lines()
+        .find(|line| line.contains("core file"))
+        .unwrap();
+    let words: Vec<&str> = core.split_whitespace().collect();
+    assert_eq!(words[4..6], ["0", "0"], "{core}");
     site.ends().await;
 }
 

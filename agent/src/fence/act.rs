@@ -2,11 +2,17 @@
 //!
 //! Must never: end a reboot well whose off was not confirmed, or call anything off that is not.
 
+use std::time::Duration;
+
 use super::{
     device::{Change, Device},
     log::Log,
     settings::{Action, Settings, Way},
 };
+use crate::signals::EndSignals;
+
+/// How long ending a session at a BMC may take.
+const CLOSING: Duration = Duration::from_secs(5);
 
 /// Every failure ends with it.
 pub(super) const FAILED: u8 = 1;
@@ -18,9 +24,16 @@ pub(super) async fn act(settings: &Settings, way: &Way, log: &mut Log) -> Result
     if settings.action == Action::ValidateAll {
         return Ok(0);
     }
+    let mut signals = EndSignals::catch().map_err(|error| format!("signals: {error}"))?;
     let device = Device::open(way, &settings.times).await?;
-    let ended = on_device(settings, &device, log).await;
-    device.close().await;
+    let ended = tokio::select! {
+        ended = on_device(settings, &device, log) => ended,
+        signal = signals.next() => Err(format!(
+            "ended by {signal}; what was sent stays sent, and nothing is confirmed"
+        )),
+    };
+    // Whoever ends us kills us soon.
+    tokio::time::timeout(CLOSING, device.close()).await.ok();
     ended
 }
 

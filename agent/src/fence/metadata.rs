@@ -58,7 +58,8 @@ fn write_metadata(out: &mut String) -> std::fmt::Result {
 }
 
 fn parameter(out: &mut String, opt: &Opt, name: &str, more: &str) -> std::fmt::Result {
-    let required = u8::from(opt.name == "action");
+    // Only the name of today: who gives `action` need not give `option`, too.
+    let required = u8::from(name == "action");
     writeln!(
         out,
         "\t<parameter name=\"{name}\" unique=\"0\" required=\"{required}\"{more}>"
@@ -155,5 +156,16 @@ mod tests {
             assert!(help().contains(&opt.long()), "{}", opt.name);
         }
         assert!(!text.contains("exactly \"off\""), "escaped");
+    }
+
+    #[test]
+    fn the_deprecated_name_of_the_action_is_not_required() {
+        let text = metadata();
+        let of = |name: &str| {
+            let start = format!("<parameter name=\"{name}\" ");
+            text.lines().find(|line| line.contains(&start)).unwrap()
+        };
+        assert!(of("action").contains("required=\"1\""));
+        assert!(of("option").contains("required=\"0\""));
     }
 }

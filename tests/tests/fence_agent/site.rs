@@ -14,6 +14,7 @@ use rackhand_tests::stage::binaries;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
+use tokio::process::Child;
 
 /// For a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -190,7 +191,8 @@ impl Site {
         self.run(&[], text).await
     }
 
-    async fn run(&self, words: &[&str], text: &str) -> Output {
+    /// A run that is under way.
+    pub(crate) async fn begin(&self, words: &[&str], text: &str) -> Child {
         let mut child = tokio::process::Command::new(&self.program)
             .args(words)
             .stdin(Stdio::piped())
@@ -203,6 +205,11 @@ impl Site {
         // It may end without reading.
         input.write_all(text.as_bytes()).await.ok();
         drop(input);
+        child
+    }
+
+    async fn run(&self, words: &[&str], text: &str) -> Output {
+        let child = self.begin(words, text).await;
         let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
         let output = output.expect("it ends").unwrap();
         let mut said = self.said.lock().unwrap();

@@ -136,16 +136,64 @@ fn innermost(error: &reqwest::Error) -> String {
         .unwrap_or_default()
 }
 
+/// What the handshake failed for, and what helps against it.
 fn tls_message(error: &rustls::Error) -> String {
-    let advice = match error {
-        rustls::Error::InvalidCertificate(_) => {
-            "; give the CA that signed the BMC's certificate, or pin the certificate"
+    use rustls::{AlertDescription as Alert, Error, PeerIncompatible as Peer};
+    const OLD: &str = "the BMC offers no TLS 1.2 or later, and nothing older is used; update its \
+                       firmware, enable TLS 1.2 in it, or use its IPMI driver (ipmi://)";
+    const SUITES: &str = "the BMC shares no cipher suite with this client: old firmware offers only \
+                          RSA key exchange, which is not used; update its firmware, enable ECDHE \
+                          suites in it, or use its IPMI driver (ipmi://)";
+    match error {
+        Error::AlertReceived(Alert::ProtocolVersion)
+        | Error::PeerIncompatible(
+            Peer::ServerDoesNotSupportTls12Or13
+            | Peer::ServerTlsVersionIsDisabledByOurConfig
+            | Peer::Tls12NotOffered,
+        ) => format!("TLS: {error}: {OLD}"),
+        Error::AlertReceived(Alert::HandshakeFailure | Alert::InsufficientSecurity)
+        | Error::PeerIncompatible(
+            Peer::NoCipherSuitesInCommon
+            | Peer::NoKxGroupsInCommon
+            | Peer::NoSignatureSchemesInCommon
+            | Peer::ExtendedMasterSecretExtensionRequired,
+        ) => format!("TLS: {error}: {SUITES}"),
+        Error::InvalidCertificate(why) => {
+            format!("TLS: {error}; {}", certificate_advice(why))
         }
-        rustls::Error::General(_) => "; if the certificate was renewed on purpose, pin the new one",
-        rustls::Error::InvalidMessage(_) => "; is this port plain HTTP (redfish+http://)?",
-        _ => "; the BMC must offer TLS 1.2 or later",
-    };
-    format!("TLS: {error}{advice}")
+        Error::General(_) => format!(
+            "TLS: {error}; if the certificate was renewed on purpose, pin the new one (trust: sha256)"
+        ),
+        Error::InvalidMessage(_) => {
+            format!("TLS: {error}; is this port plain HTTP (redfish+http://)?")
+        }
+        _ => format!("TLS: {error}; update the BMC's firmware, or use its IPMI driver (ipmi://)"),
+    }
+}
+
+/// What helps against a certificate that is not believed. A pin does not look at dates, names or
+/// signatures.
+fn certificate_advice(why: &rustls::CertificateError) -> &'static str {
+    use rustls::CertificateError as Why;
+    match why {
+        Why::Expired | Why::ExpiredContext { .. } => {
+            "renew it, look at the clock of this machine, or pin it (trust: sha256)"
+        }
+        Why::NotValidYet | Why::NotValidYetContext { .. } => {
+            "look at the clocks of this machine and of the BMC, or pin it (trust: sha256)"
+        }
+        Why::NotValidForName | Why::NotValidForNameContext { .. } => {
+            "write the name that it is for into the address, give the BMC one for this name, or pin \
+             it (trust: sha256)"
+        }
+        Why::BadEncoding | Why::UnhandledCriticalExtension => {
+            "pin it (trust: sha256), or give the BMC a newer one"
+        }
+        _ => {
+            "give the CA that signed the BMC's certificate (trust: ca_file), or pin the certificate \
+             (trust: sha256)"
+        }
+    }
 }
 
 const CREDENTIALS: &str = "user or password refused; check the Secret or inventory entry that they \

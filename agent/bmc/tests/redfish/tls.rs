@@ -182,3 +182,42 @@ async fn settings_that_cannot_work_are_refused_when_the_client_is_made() {
     assert_eq!(kind(nobody), ErrorKind::Configuration);
     assert_eq!(Trust::pin("abc"), Err(TrustError::Pin));
 }
+
+/// A BMC that ends each handshake with this alert.
+async fn alerting(alert: u8) -> u16 {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut hello = [0; 512];
+            stream.read(&mut hello).await.ok();
+            // RFC 5246, 7.2: alert, fatal.
+            stream.write_all(&[21, 3, 1, 0, 2, 2, alert]).await.ok();
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn a_bmc_with_too_old_tls_is_told_as_that_and_what_helps() {
+    const HANDSHAKE_FAILURE: u8 = 40;
+    const PROTOCOL_VERSION: u8 = 70;
+    for (alert, cause) in [
+        (PROTOCOL_VERSION, "offers no TLS 1.2 or later"),
+        (HANDSHAKE_FAILURE, "only RSA key exchange"),
+    ] {
+        let address = format!("redfish://127.0.0.1:{}", alerting(alert).await);
+        let mut config = config(&address);
+        config.trust = Trust::Insecure;
+        let client = connect(config).unwrap();
+        let error = client.power().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Tls, "{error}");
+        assert!(error.message.contains(cause), "{error}");
+        assert!(error.message.contains("ipmi://"), "{error}");
+        assert!(
+            !error.message.contains("pin"),
+            "a pin does not help: {error}"
+        );
+    }
+}
