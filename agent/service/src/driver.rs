@@ -3,7 +3,7 @@
 //! Owns: what a driver needs to know of a BMC, and which driver speaks to it. Must never: show a
 //! password.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use rackhand_bmc::{
     Bmc, BmcAddress, BmcError, ErrorKind, Failover, FailoverSettings, Protocol, RedfishConfig,
@@ -18,6 +18,9 @@ use crate::config::BmcOptions;
 pub struct BmcSpec {
     /// Where it is.
     pub address: BmcAddress,
+    /// The IP addresses of its host, every one of them in the allowed networks: only these are
+    /// spoken to. Empty only before the name is resolved.
+    pub resolved: Vec<IpAddr>,
     /// User name.
     pub username: String,
     /// Password.
@@ -42,6 +45,7 @@ impl PartialEq for BmcSpec {
             _ => false,
         };
         self.address == other.address
+            && self.resolved == other.resolved
             && self.username == other.username
             && self.password.expose_secret() == other.password.expose_secret()
             && same_kg
@@ -87,6 +91,7 @@ fn client(spec: BmcSpec) -> Result<Arc<dyn Bmc>, BmcError> {
 
 fn ipmi(spec: BmcSpec) -> IpmiConfig {
     let mut config = IpmiConfig::new(spec.address, spec.username, spec.password);
+    config.resolved = spec.resolved;
     config.kg = spec.kg;
     config.suite = spec.options.cipher_suite;
     config.min_interval = spec.options.min_interval.unwrap_or_default();
@@ -99,6 +104,7 @@ fn ipmi(spec: BmcSpec) -> IpmiConfig {
 
 fn redfish(spec: BmcSpec) -> RedfishConfig {
     let mut config = RedfishConfig::new(spec.address, spec.username, spec.password);
+    config.resolved = spec.resolved;
     config.trust = spec.trust;
     config.auth = spec.options.auth;
     config.keep_alive = spec.options.keep_alive;
@@ -129,6 +135,7 @@ mod tests {
     fn spec(address: &str) -> BmcSpec {
         BmcSpec {
             address: address.parse().unwrap(),
+            resolved: Vec::new(),
             username: "ops".to_owned(),
             password: SecretString::from("secret"),
             kg: None,

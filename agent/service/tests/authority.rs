@@ -391,6 +391,49 @@ async fn read(
 }
 
 #[tokio::test]
+async fn a_brought_bmc_without_verified_tls_is_refused_unless_the_rack_allows_it() {
+    let mut site = Site::new(3);
+    let brought_insecure = |address: &str, skip: bool| {
+        let mut target = brought(address);
+        if let Some(endpoint) = target.as_mut().and_then(|target| target.endpoint.as_mut()) {
+            endpoint.insecure_skip_verify = skip;
+        }
+        v1::ReadPowerRequest {
+            target,
+            timeout: None,
+        }
+    };
+    let (http, https) = ("redfish+http://10.0.0.2/x", "redfish://10.0.0.2/x");
+    for allowed in [false, true] {
+        site.extra = format!(
+            "accept_endpoints_from_controller = true\n\
+             accept_insecure_endpoints_from_controller = {allowed}"
+        );
+        let agent = site.start().await;
+        let mut controller = site.controller(&agent).await;
+        for (address, skip, is_secure) in [
+            (http, false, false),
+            (https, true, false),
+            (https, false, true),
+            // RMCP+ has no certificates, and encrypts.
+            ("ipmi://10.0.0.2", true, true),
+        ] {
+            let read = controller.read_power(brought_insecure(address, skip)).await;
+            match read {
+                Ok(_) => assert!(allowed || is_secure, "{address} {skip}"),
+                Err(status) => {
+                    assert!(!allowed && !is_secure, "{address} {skip}: {status}");
+                    assert_eq!(status.code(), Code::FailedPrecondition);
+                    let says = status.message();
+                    assert!(says.contains("accept_insecure_endpoints_from"), "{says}");
+                }
+            }
+        }
+        agent.shutdown().await;
+    }
+}
+
+#[tokio::test]
 async fn a_brought_bmc_must_be_allowed_and_the_inventory_wins() {
     let mut site = Site::new(3);
     let agent = site.start().await;

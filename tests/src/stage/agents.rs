@@ -243,6 +243,7 @@ impl Stage {
             "state": dir.join("state"),
             "allowed_bmc_networks": ["127.0.0.0/8"],
             "accept_endpoints_from_controller": spec.link != HostLink::Inventory,
+            "accept_insecure_endpoints_from_controller": spec.link != HostLink::Inventory,
             "defaults": { "trust": { "ca_file": self.pki.ca_file() } },
             "hosts": hosts,
         });

@@ -76,6 +76,7 @@ impl Site {
             "state": "state",
             "allowed_bmc_networks": ["127.0.0.0/8"],
             "accept_endpoints_from_controller": true,
+            "accept_insecure_endpoints_from_controller": true,
             "defaults": {
                 "trust": {"ca_file": site.pki.ca_file()},
                 "call_timeout": "60s",

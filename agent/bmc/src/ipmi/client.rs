@@ -5,6 +5,7 @@
 
 use std::{
     fmt,
+    net::IpAddr,
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
@@ -44,6 +45,7 @@ pub(super) struct Client {
 struct Inner {
     bmc: String,
     host: String,
+    resolved: Vec<IpAddr>,
     port: u16,
     connect: Duration,
     min_interval: Duration,
@@ -90,6 +92,7 @@ impl Client {
             inner: Arc::new(Inner {
                 bmc: config.address.to_string(),
                 host: config.address.host(),
+                resolved: config.resolved,
                 port: config.address.port(),
                 connect: config.timeouts.connect,
                 min_interval: config.min_interval,
@@ -213,7 +216,9 @@ impl<'a> Turn<'a> {
         if !self.line.machine.has_session() {
             self.line.socket = None;
             let until = deadline.min(tokio::time::Instant::now() + self.inner.connect);
-            let opened = timeout_at(until, udp::open(&self.inner.host, self.inner.port)).await;
+            let inner = self.inner;
+            let opening = udp::open(&inner.host, &inner.resolved, inner.port);
+            let opened = timeout_at(until, opening).await;
             self.line.socket = match opened {
                 Ok(Ok(socket)) => Some(socket),
                 Ok(Err(error)) => {

@@ -2,7 +2,7 @@
 //!
 //! Owns: settings, their defaults and their limits. Must never: print a secret.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
@@ -73,6 +73,9 @@ pub struct IpmiConfig {
     /// is what the command needs, and OPERATOR at least where that is allowed, so that one
     /// session serves status and power.
     pub address: BmcAddress,
+    /// The IP addresses of its host, where the caller has looked them up: only these are spoken
+    /// to, and no name is resolved. Empty: the client resolves the name.
+    pub resolved: Vec<IpAddr>,
     /// User name, 16 bytes at most.
     pub username: String,
     /// Password, 20 bytes at most; never shown.
@@ -99,6 +102,7 @@ impl IpmiConfig {
     pub fn new(address: BmcAddress, username: impl Into<String>, password: SecretString) -> Self {
         Self {
             address,
+            resolved: Vec::new(),
             username: username.into(),
             password,
             kg: None,

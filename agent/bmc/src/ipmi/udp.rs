@@ -5,16 +5,22 @@
 
 use std::{
     io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
 use tokio::net::{UdpSocket, lookup_host};
 
-/// Finds the name anew and makes a socket of its family. Of several addresses the first that
-/// there is a way to.
-pub(super) async fn open(host: &str, port: u16) -> io::Result<UdpSocket> {
+/// Makes a socket to one of these addresses, or else to one of the name, which is resolved anew. Of
+/// several addresses the first that there is a way to.
+pub(super) async fn open(host: &str, resolved: &[IpAddr], port: u16) -> io::Result<UdpSocket> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for peer in lookup_host((host, port)).await? {
+    let peers: Vec<SocketAddr> = if resolved.is_empty() {
+        lookup_host((host, port)).await?.collect()
+    } else {
+        let peers = resolved.iter().map(|ip| SocketAddr::new(*ip, port));
+        peers.collect()
+    };
+    for peer in peers {
         match connected(peer).await {
             Ok(socket) => return Ok(socket),
             Err(error) => failure = error,

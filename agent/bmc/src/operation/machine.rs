@@ -238,11 +238,8 @@ impl Operation {
             (Phase::Soft, Err(failed)) => self.not_taken_softly(now, &failed),
             (Phase::Once(_), Err(failed)) => self.ended = Some(Ending::Failed(failed.kind)),
             (_, Err(failed)) => {
-                let wait = self
-                    .asked
-                    .pace
-                    .retry_after
-                    .max(failed.retry_after.unwrap_or_default());
+                let asked = self.patience(now, failed.retry_after);
+                let wait = self.asked.pace.retry_after.max(asked);
                 self.next_send = now.saturating_add(wait);
                 if failed.retry_after.is_some() {
                     self.next_read = self.next_send;
@@ -325,10 +322,24 @@ impl Operation {
     fn read_failed(&mut self, now: Duration, failed: &Failed) {
         self.fresh = false;
         self.confirmed = None;
-        let wait = self.poll.max(failed.retry_after.unwrap_or_default());
+        let wait = self.poll.max(self.patience(now, failed.retry_after));
         self.next_read = now.saturating_add(wait);
         self.poll = slower(self.poll, self.asked.pace.poll_max);
         self.permanent(now, failed);
+    }
+
+    /// What a BMC asks to wait for, cut so that one more try and its proof come before the deadline.
+    fn patience(&self, now: Duration, asked: Option<Duration>) -> Duration {
+        let asked = asked.unwrap_or_default();
+        let (readings, interval) = self.asked.goal.proof();
+        let proof = interval.saturating_mul(readings.saturating_sub(1));
+        let deadline = self.asked.deadline;
+        let reserve = proof.saturating_add(self.asked.pace.resend_after);
+        let latest = deadline.saturating_sub(reserve.min(deadline / 2));
+        match latest.checked_sub(now) {
+            Some(rest) if !rest.is_zero() => asked.min(rest),
+            _ => asked,
+        }
     }
 
     /// Ends the operation where trying again could only do harm or nothing.

@@ -141,11 +141,12 @@ pub struct Pace {
     pub resend_after: Duration,
     /// The same while the host says that it is on its way.
     pub resend_settling: Duration,
-    /// An off or on that failed is repeated after this, or later where the BMC says so.
+    /// An off or on that failed is repeated after this, or later where the BMC says so, but in time
+    /// for one more try before the deadline.
     pub retry_after: Duration,
     /// Wait before a refused password is tried again: BMCs start up refusing everybody.
     pub auth_retry: Duration,
-    /// How many refusals of the password end the operation. More would lock the account.
+    /// How many refusals of the password end the operation. Each counts towards locking the account.
     pub auth_tries: u32,
     /// A command goes out only on a reading that is not older.
     pub fresh: Duration,
@@ -160,7 +161,7 @@ impl Default for Pace {
             resend_settling: Duration::from_secs(30),
             retry_after: Duration::from_secs(2),
             auth_retry: Duration::from_secs(5),
-            auth_tries: 2,
+            auth_tries: 1,
             fresh: Duration::from_secs(1),
         }
     }

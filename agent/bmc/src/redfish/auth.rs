@@ -17,6 +17,7 @@ use super::{
     failure,
     http::{Account, Change, Credentials, Http},
     session::{self, Opened, Session},
+    vendor,
 };
 use crate::{BmcError, ErrorKind};
 
@@ -192,9 +193,11 @@ impl Access {
 
     async fn log_in(&self, state: &mut State) -> Result<Credentials, BmcError> {
         let root = self.root().await?;
-        let opened = match root.sessions {
+        let opened = match &root.sessions {
             Some(link) => {
-                session::open(&self.http, &self.http.resolve(&link)?, &self.account).await?
+                let refuses_all = vendor::refuses_sessions(&root);
+                let url = self.http.resolve(link)?;
+                session::open(&self.http, &url, &self.account, refuses_all).await?
             }
             None => Opened::Never(
                 self.http

@@ -2,7 +2,7 @@
 //!
 //! Owns: settings and their defaults. Must never: print a secret.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use secrecy::SecretString;
 
@@ -51,6 +51,9 @@ impl Default for Timeouts {
 pub struct RedfishConfig {
     /// Where it is.
     pub address: BmcAddress,
+    /// The IP addresses of its host, where the caller has looked them up: only these are connected
+    /// to, and no name is resolved. Empty: the client resolves the name.
+    pub resolved: Vec<IpAddr>,
     /// User name.
     pub username: String,
     /// Password; never shown.
@@ -75,6 +78,7 @@ impl RedfishConfig {
     pub fn new(address: BmcAddress, username: impl Into<String>, password: SecretString) -> Self {
         Self {
             address,
+            resolved: Vec::new(),
             username: username.into(),
             password,
             trust: Trust::System,

@@ -3,7 +3,7 @@
 //! Owns: headers, redirects, limits of size and time, the one retry of a read. Must never: send
 //! anything but a GET twice, follow a redirect to another origin, or hold more than 4 MiB.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use reqwest::{
     Client, Method,
@@ -110,8 +110,19 @@ impl Http {
             .ok_or_else(|| wrong("the address is not one of a Redfish service".to_owned()))?;
         // Given even for plain HTTP, where reqwest would look for a provider of its own.
         let tls = tls::client_config(&config.trust).map_err(|error| wrong(error.to_string()))?;
+        // The port is that of the URL, whatever stands here.
+        let resolved: Vec<SocketAddr> = config
+            .resolved
+            .iter()
+            .map(|ip| SocketAddr::new(*ip, 0))
+            .collect();
+        let host = base.host_str().unwrap_or_default().to_owned();
         let client = |idle| {
-            Client::builder()
+            let mut builder = Client::builder();
+            if !resolved.is_empty() {
+                builder = builder.resolve_to_addrs(&host, &resolved);
+            }
+            builder
                 .tls_backend_preconfigured(tls.clone())
                 .http1_only()
                 .no_proxy()

@@ -35,7 +35,15 @@ pub(super) enum Opened {
 const DOING: &str = "logging in";
 
 /// Asks for a session.
-pub(super) async fn open(http: &Http, url: &Url, account: &Account) -> Result<Opened, BmcError> {
+///
+/// `refuses_all`: a 401 of this BMC may mean that it gives sessions to nobody. Else it is a verdict
+/// on the password, which is not tried in another way: each try counts towards locking the account.
+pub(super) async fn open(
+    http: &Http,
+    url: &Url,
+    account: &Account,
+    refuses_all: bool,
+) -> Result<Opened, BmcError> {
     let body = json!({
         "UserName": account.username,
         "Password": account.password.expose_secret(),
@@ -61,10 +69,10 @@ pub(super) async fn open(http: &Http, url: &Url, account: &Account) -> Result<Op
         return Err(refusal());
     }
     match answer.status {
-        StatusCode::UNAUTHORIZED
-        | StatusCode::NOT_FOUND
-        | StatusCode::METHOD_NOT_ALLOWED
-        | StatusCode::NOT_IMPLEMENTED => Ok(Opened::Never(refusal())),
+        StatusCode::UNAUTHORIZED if refuses_all => Ok(Opened::Never(refusal())),
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+            Ok(Opened::Never(refusal()))
+        }
         _ => Err(refusal()),
     }
 }

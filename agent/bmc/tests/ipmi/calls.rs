@@ -29,6 +29,20 @@ async fn a_session_is_kept_and_then_closed() {
 }
 
 #[tokio::test]
+async fn a_host_whose_address_was_looked_up_is_not_looked_up_again() {
+    let server = Server::start().await;
+    let mut config = server.config();
+    let port = config.address.port();
+    // A name that nobody has (RFC 2606).
+    config.address = format!("ipmi://bmc.invalid:{port}")
+        .parse()
+        .expect("address");
+    config.resolved = vec![[127, 0, 0, 1].into()];
+    let bmc = connect(config).expect("configuration");
+    bmc.power().await.expect("power");
+}
+
+#[tokio::test]
 async fn a_session_in_use_is_not_closed() {
     let server = Server::start().await;
     let mut config = server.config();

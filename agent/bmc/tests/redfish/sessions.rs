@@ -99,6 +99,8 @@ async fn a_bmc_without_sessions_is_read_with_basic() {
         let bmc =
             TestBmc::with(move |seen, _| seen.is("POST", SESSIONS).then(|| Reply::status(status)))
                 .await;
+        // A 401 says so only of those that are known for it.
+        bmc.world(|world| world.root = serde_json::json!({"Vendor": "Supermicro"}));
         bmc.client().power().await.unwrap();
         assert_eq!(
             bmc.seen().last().unwrap().header("authorization"),
@@ -166,14 +168,26 @@ async fn a_wrong_password_is_an_authentication_error_with_advice_and_few_attempt
         let tried = |seen: &crate::bmc::Seen| seen.header("authorization").is_some();
         bmc.count("POST", SESSIONS) + bmc.seen().into_iter().filter(tried).count()
     };
-    assert_eq!(attempts(&bmc), 2, "once as a session, once as Basic");
+    assert_eq!(attempts(&bmc), 1, "as a session, and not as Basic after it");
     client.power().await.unwrap_err();
-    assert_eq!(
-        attempts(&bmc),
-        3,
-        "and then only once a call: accounts get locked"
-    );
+    assert_eq!(attempts(&bmc), 2, "once a call: accounts get locked");
     assert!(!format!("{error} {error:?}").contains("wrong-s3cret"));
+}
+
+#[tokio::test]
+async fn a_host_whose_address_was_looked_up_is_not_looked_up_again() {
+    let bmc = TestBmc::start().await;
+    let mut config = bmc.config();
+    // A name that nobody has (RFC 2606).
+    config.address = format!("redfish+http://bmc.invalid:{}", bmc.port)
+        .parse()
+        .unwrap();
+    let unresolved = connect(config.clone()).unwrap().power().await.unwrap_err();
+    assert_eq!(unresolved.kind, ErrorKind::Unreachable);
+    config.resolved = vec![[127, 0, 0, 1].into()];
+    let client = connect(config).unwrap();
+    client.power().await.unwrap();
+    client.off().await.unwrap();
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ pub(super) struct File {
     pub(super) admin_listen: Option<String>,
     pub(super) allowed_bmc_networks: Option<Vec<String>>,
     pub(super) accept_endpoints_from_controller: bool,
+    pub(super) accept_insecure_endpoints_from_controller: bool,
     pub(super) inventory: Vec<PathBuf>,
     pub(super) defaults: Defaults,
     pub(super) pdus: Vec<Pdu>,
@@ -117,6 +118,7 @@ impl File {
         let networks = fields.texts("allowed_bmc_networks", notes);
         let inventory = fields.texts("inventory", notes).unwrap_or_default();
         let accept = fields.flag("accept_endpoints_from_controller", notes);
+        let insecure = fields.flag("accept_insecure_endpoints_from_controller", notes);
         let mut defaults = Defaults::default();
         if let Some(mut table) = fields.table("defaults", notes) {
             for key in TIMES {
@@ -147,6 +149,7 @@ impl File {
             admin_listen: fields.text("admin_listen", notes),
             allowed_bmc_networks: networks,
             accept_endpoints_from_controller: accept.unwrap_or(false),
+            accept_insecure_endpoints_from_controller: insecure.unwrap_or(false),
             inventory: inventory.into_iter().map(PathBuf::from).collect(),
             defaults,
             pdus,

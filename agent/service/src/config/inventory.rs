@@ -18,6 +18,8 @@ pub struct Inventory {
     pub networks: Networks,
     /// Whether a controller may bring address and password of a BMC that is not here.
     pub accept_endpoints: bool,
+    /// Whether that BMC may be one whose certificate is not verified, or one without TLS.
+    pub accept_insecure_endpoints: bool,
     /// Trust for a BMC that a controller brings.
     pub default_trust: Trust,
 }

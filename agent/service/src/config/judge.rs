@@ -81,6 +81,7 @@ impl Judge<'_> {
                 hosts: hosts.into_iter().collect::<Option<_>>()?,
                 networks,
                 accept_endpoints: file.accept_endpoints_from_controller,
+                accept_insecure_endpoints: file.accept_insecure_endpoints_from_controller,
                 default_trust: default_trust?,
             },
         })

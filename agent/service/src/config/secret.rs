@@ -49,6 +49,14 @@ pub enum PasswordError {
         /// Why.
         source: io::Error,
     },
+    /// A command did not end in its time.
+    #[error("{name}: no end within {limit:?}")]
+    Slow {
+        /// The command.
+        name: String,
+        /// Its time.
+        limit: Duration,
+    },
     /// There is nothing there, or no text.
     #[error("{name}: {reason}")]
     Content {
@@ -57,6 +65,25 @@ pub enum PasswordError {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+impl PasswordError {
+    /// Whether it may be there the next time without anybody changing anything: no file descriptor
+    /// was left, the disk failed, a command was slow.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Read { source, .. } => !matches!(
+                source.kind(),
+                io::ErrorKind::NotFound
+                    | io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::IsADirectory
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::InvalidInput
+            ),
+            Self::Slow { .. } => true,
+            Self::Content { .. } => false,
+        }
+    }
 }
 
 /// No BMC takes longer ones; a wrong path to something big is noticed.
@@ -151,7 +178,10 @@ impl Password {
             return Ok(password.clone());
         }
         let said = tokio::time::timeout(PATIENCE, run(&command.words)).await;
-        let said = said.map_err(|_| self.wrong(format!("no end within {PATIENCE:?}")))?;
+        let said = said.map_err(|_| PasswordError::Slow {
+            name: self.to_string(),
+            limit: PATIENCE,
+        })?;
         let (bytes, status) = said.map_err(|source| PasswordError::Read {
             name: self.to_string(),
             source,
@@ -275,5 +305,20 @@ mod tests {
         let inline = Password::inline("s3cret".into(), Path::new("hosts.toml").into());
         assert_eq!(inline.read().await.unwrap().expose_secret(), "s3cret");
         assert!(!format!("{inline:?} {inline}").contains("s3cret"));
+    }
+
+    #[test]
+    fn what_may_be_readable_the_next_time_is_transient_and_a_wrong_path_is_not() {
+        let of = |source: io::Error| PasswordError::Read {
+            name: "password file p".into(),
+            source,
+        };
+        const EMFILE: i32 = 24;
+        const EIO: i32 = 5;
+        assert!(of(io::Error::from_raw_os_error(EMFILE)).is_transient());
+        assert!(of(io::Error::from_raw_os_error(EIO)).is_transient());
+        for kind in [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied] {
+            assert!(!of(kind.into()).is_transient(), "{kind}");
+        }
     }
 }

@@ -4,7 +4,7 @@ mod specs;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading};
@@ -13,6 +13,7 @@ use tracing::debug;
 
 use super::{
     bmc_queue::{BmcQueue, BmcQueues, Class},
+    resolver::Resolver,
     target::{Access, Target},
 };
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     driver::{BmcSpec, Driver},
     metrics::Metrics,
 };
-use specs::{check_network, fault, late, specs};
+use specs::{fault, late, pin, specs};
 
 /// A client that nobody has used for so long gives its session back.
 const IDLE: Duration = Duration::from_secs(120);
@@ -65,6 +66,9 @@ impl Asked {
 /// One of the ways to a BMC, with a client of its own. It is to be closed.
 pub(crate) struct Way {
     pub(crate) spec: BmcSpec,
+    /// The addresses of its host, which the client connects to; or why there are none. They may lie
+    /// outside of the allowed networks: who asks looks first.
+    pub(crate) found: Result<Vec<IpAddr>, String>,
     pub(crate) bmc: Result<Arc<dyn Bmc>, BmcError>,
 }
 
@@ -92,13 +96,13 @@ struct Rejected {
 const RESTS: &str = "; so as not to lock the account it is tried again only now and then, or when \
                      it is changed";
 
-/// How long a password is not tried after so many refusals. The second try is soon: BMCs that
-/// start up refuse everybody for a moment.
+/// How long a password is not tried after so many refusals. The second try comes within minutes:
+/// BMCs that start up refuse everybody for a moment. Then there are at most two in any half hour:
+/// accounts are locked after three at the earliest, and counted for that long at the most.
 fn patience(times: u32) -> Duration {
     Duration::from_secs(match times {
-        0 | 1 => 4,
-        2 => 60,
-        _ => 300,
+        0 | 1 => 60,
+        _ => 1800,
     })
 }
 
@@ -106,6 +110,7 @@ fn patience(times: u32) -> Duration {
 pub(crate) struct Clients {
     driver: Arc<dyn Driver>,
     metrics: Arc<Metrics>,
+    resolver: Resolver,
     queues: Mutex<BmcQueues>,
     cache: Mutex<HashMap<String, Entry>>,
     rejected: Mutex<HashMap<String, Rejected>>,
@@ -120,6 +125,7 @@ impl Clients {
         Self {
             driver,
             metrics,
+            resolver: Resolver::system(),
             queues: Mutex::new(BmcQueues::new(inventory)),
             cache: Mutex::default(),
             rejected: Mutex::default(),
@@ -218,7 +224,11 @@ impl Clients {
                         bmc.password.forget();
                     }
                 }
-                if let Some(entry) = cache.remove(&target.key) {
+                if let Some(mut entry) = cache.remove(&target.key) {
+                    // A password is refused by the account, wherever its name leads just now.
+                    for spec in &mut entry.specs {
+                        spec.resolved.clear();
+                    }
                     let before = rejected
                         .get(&target.key)
                         .filter(|known| known.specs == entry.specs);
@@ -261,11 +271,11 @@ impl Clients {
     }
 
     async fn client(&self, target: &Target) -> Result<Arc<dyn Bmc>, BmcError> {
-        let specs = specs(target).await?;
+        let mut specs = specs(target).await?;
         self.check_rejected(target, &specs)?;
-        // Each time, because a name may lead elsewhere tomorrow.
-        for spec in &specs {
-            check_network(&target.config, &spec.address).await?;
+        // Each time, because a name may lead elsewhere tomorrow: that is another client then.
+        for spec in &mut specs {
+            pin(&self.resolver, &target.config, spec).await?;
         }
         let old = {
             let mut cache = self.cache.lock();
@@ -299,17 +309,23 @@ impl Clients {
         let specs = specs(target).await?;
         let refused = self.check_rejected(target, &specs).err();
         let mut ways = Vec::with_capacity(specs.len());
-        for spec in specs {
-            let bmc = match &refused {
-                Some(error) => Err(error.clone()),
-                None => {
+        for mut spec in specs {
+            let limit = spec.connect_timeout;
+            let found = self.resolver.addresses(&spec.address.host(), limit).await;
+            if let Ok(ips) = &found {
+                spec.resolved.clone_from(ips);
+            }
+            let bmc = match (&refused, &found) {
+                (Some(error), _) => Err(error.clone()),
+                (None, Err(why)) => Err(fault(&spec.address, why.clone())),
+                (None, Ok(_)) => {
                     let (driver, only) = (self.driver.clone(), vec![spec.clone()]);
                     tokio::task::spawn_blocking(move || driver.connect(only))
                         .await
                         .map_err(|error| fault(&spec.address, error.to_string()))?
                 }
             };
-            ways.push(Way { spec, bmc });
+            ways.push(Way { spec, found, bmc });
         }
         Ok(ways)
     }

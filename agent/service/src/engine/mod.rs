@@ -13,6 +13,7 @@ mod handle;
 mod probe;
 mod recover;
 mod reload;
+mod resolver;
 mod run;
 mod staged;
 mod stop;

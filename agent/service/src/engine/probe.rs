@@ -4,7 +4,7 @@
 //! touch a BMC outside of the allowed networks, try a password again that was refused a moment
 //! ago, or keep a power operation waiting.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use rackhand_bmc::{
@@ -56,22 +56,19 @@ impl Engine {
 async fn first_look(way: &Way, config: &Config, expected: &Expected) -> Seen {
     let (address, limit) = (&way.spec.address, way.spec.connect_timeout);
     let (host, port) = (address.host(), address.port());
-    let name = match host.parse::<IpAddr>() {
-        Ok(ip) => Ok(vec![ip]),
-        Err(_) => match timeout(limit, tokio::net::lookup_host((host.as_str(), port))).await {
-            Ok(Ok(found)) => Ok(found.map(|socket| socket.ip()).collect::<Vec<_>>()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("no answer in time".to_owned()),
-        },
-    };
+    let name = way.found.clone();
     let networks = &config.inventory.networks;
     let ips = name.iter().flatten();
     let forbidden = ips.copied().find(|ip| !networks.allow(*ip));
     let forbidden = forbidden.map(|ip| (ip, networks.to_string()));
     let mut tcp = None;
-    if address.protocol() == Protocol::Redfish && forbidden.is_none() && name.is_ok() {
+    if let Ok(ips) = &name
+        && address.protocol() == Protocol::Redfish
+        && forbidden.is_none()
+    {
+        let peers: Vec<SocketAddr> = ips.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
         let begun = Instant::now();
-        let connected = timeout(limit, TcpStream::connect((host.as_str(), port))).await;
+        let connected = timeout(limit, TcpStream::connect(peers.as_slice())).await;
         tcp = Some(match connected {
             Ok(Ok(_)) => Ok(begun.elapsed()),
             Ok(Err(error)) => Err(error.to_string()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rackhand_bmc::{BmcAddress, UuidMatch, operation::Expected, same_system_uuid};
+use rackhand_bmc::{BmcAddress, Protocol, UuidMatch, operation::Expected, same_system_uuid};
 use rackhand_proto::{Refusal, v1};
 use secrecy::SecretString;
 use tonic::Status;
@@ -103,6 +103,30 @@ fn key(address: &BmcAddress) -> String {
     )
 }
 
+/// Whoever stands between here and such a BMC reads its password, and answers "off" in its place.
+fn refuse_insecure(
+    config: &Config,
+    host: &str,
+    address: &BmcAddress,
+    skips_verify: bool,
+) -> Result<(), Status> {
+    let is_http = address.protocol() == Protocol::Redfish && !address.is_tls();
+    let is_blind = address.protocol() == Protocol::Redfish && skips_verify;
+    if config.inventory.accept_insecure_endpoints || !(is_http || is_blind) {
+        return Ok(());
+    }
+    let what = if is_http {
+        "plain HTTP"
+    } else {
+        "a certificate that is not to be verified"
+    };
+    Err(Status::failed_precondition(format!(
+        "host {host}: the controller sent a BMC with {what}, which this agent does not accept: use \
+         HTTPS with a trusted certificate (the agent's default_trust), add the host to the agent's \
+         inventory, or set accept_insecure_endpoints_from_controller"
+    )))
+}
+
 /// Finds the host; `may_bring` tells whether the caller may name a BMC that is not known here.
 pub(crate) fn resolve(
     config: &Arc<Config>,
@@ -155,6 +179,7 @@ pub(crate) fn resolve(
              addresses from outside; add the host, or set accept_endpoints_from_controller"
         )));
     }
+    refuse_insecure(config, name, &address, endpoint.insecure_skip_verify)?;
     let key = key(&address);
     Ok(Target {
         host: if name.is_empty() {

@@ -9,6 +9,13 @@ pub(in crate::redfish) fn wants_any_etag(root: &Root) -> bool {
     root.vendor.as_ref().is_some_and(is_ami) || root.oem.iter().any(is_ami)
 }
 
+/// Whether a 401 to a log-in may mean that nobody gets a session here: Supermicro answers so without
+/// the license for them, and older firmware at the place that it names itself.
+pub(in crate::redfish) fn refuses_sessions(root: &Root) -> bool {
+    let is_it = |name: &String| name.eq_ignore_ascii_case("supermicro");
+    root.vendor.as_ref().is_some_and(is_it) || root.oem.iter().any(is_it)
+}
+
 fn is_supermicro(identity: &SystemIdentity) -> bool {
     identity
         .vendor
@@ -93,6 +100,18 @@ mod tests {
         assert!(wants_any_etag(&root(Some("Lenovo"), &["Ami"])));
         assert!(!wants_any_etag(&root(Some("HPE"), &["Hpe"])));
         assert!(!wants_any_etag(&root(None, &[])));
+    }
+
+    #[test]
+    fn a_refused_log_in_is_a_verdict_on_the_password_but_at_supermicro() {
+        let root = |vendor: Option<&str>, oem: &[&str]| Root {
+            vendor: vendor.map(str::to_owned),
+            oem: oem.iter().map(|&name| name.to_owned()).collect(),
+            ..Root::default()
+        };
+        assert!(refuses_sessions(&root(Some("Supermicro"), &[])));
+        assert!(refuses_sessions(&root(None, &["Supermicro"])));
+        assert!(!refuses_sessions(&root(Some("Dell"), &["Dell"])));
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //!
 //! Must never lead out of the networks that the configuration allows.
 
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
 use rackhand_bmc::{BmcAddress, BmcError, ErrorKind, Trust};
 use secrecy::SecretString;
-use tokio::time::timeout;
 
-use super::super::target::{Access, Target};
+use super::super::{
+    resolver::Resolver,
+    target::{Access, Target},
+};
 use crate::{
     config::{BmcEntry, BmcOptions, Config, PasswordError},
     driver::BmcSpec,
@@ -31,6 +33,7 @@ pub(super) async fn specs(target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
             };
             return Ok(vec![BmcSpec {
                 address: target.address.clone(),
+                resolved: Vec::new(),
                 username: username.clone(),
                 password: password.clone(),
                 kg: None,
@@ -49,6 +52,7 @@ pub(super) async fn specs(target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
         let (password, kg) = secrets(bmc).await?;
         specs.push(BmcSpec {
             address: bmc.address.clone(),
+            resolved: Vec::new(),
             username: bmc.username.clone(),
             password,
             kg,
@@ -61,33 +65,38 @@ pub(super) async fn specs(target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
     Ok(specs)
 }
 
-/// An agent touches only BMCs in its networks. All addresses of a name must lie in them.
-pub(super) async fn check_network(config: &Config, address: &BmcAddress) -> Result<(), BmcError> {
+/// Pins the addresses of the BMC's host. An agent touches only BMCs in its networks: every address of
+/// a name must lie in them, and the driver connects to these addresses and to no other.
+pub(super) async fn pin(
+    resolver: &Resolver,
+    config: &Config,
+    spec: &mut BmcSpec,
+) -> Result<(), BmcError> {
+    let address = &spec.address;
     let host = address.host();
-    let ips: Vec<IpAddr> = match host.parse() {
-        Ok(ip) => vec![ip],
-        Err(_) => {
-            let found = tokio::net::lookup_host((host.as_str(), address.port()));
-            match timeout(config.times.connect, found).await {
-                Ok(Ok(found)) => found.map(|socket| socket.ip()).collect(),
-                Ok(Err(error)) => return Err(unresolved(address, &error.to_string())),
-                Err(_) => return Err(unresolved(address, "no answer in time")),
-            }
-        }
-    };
+    let found = resolver.addresses(&host, config.times.connect);
+    let ips = found.await.map_err(|why| unresolved(address, &why))?;
     let networks = &config.inventory.networks;
-    match ips.iter().find(|ip| !networks.allow(**ip)) {
-        None => Ok(()),
-        Some(ip) => Err(fault(
+    if let Some(ip) = ips.iter().find(|ip| !networks.allow(**ip)) {
+        return Err(fault(
             address,
             format!("{ip} is not in allowed_bmc_networks ({networks}) of this agent"),
-        )),
+        ));
     }
+    spec.resolved = ips;
+    Ok(())
 }
 
 /// Password and K_g of an entry, as they are now.
 async fn secrets(bmc: &BmcEntry) -> Result<(SecretString, Option<SecretString>), BmcError> {
-    let failed = |error: PasswordError| fault(&bmc.address, error.to_string());
+    let failed = |error: PasswordError| {
+        let is_transient = error.is_transient();
+        let mut fault = fault(&bmc.address, error.to_string());
+        if is_transient {
+            fault.kind = ErrorKind::Busy;
+        }
+        fault
+    };
     let kg = match &bmc.kg {
         Some(kg) => Some(kg.read().await.map_err(failed)?),
         None => None,
