@@ -190,8 +190,8 @@ async fn alerting(alert: u8) -> u16 {
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let mut hello = [0; 512];
-            stream.read(&mut hello).await.ok();
+            let mut hello = [0; 5];
+            stream.read_exact(&mut hello).await.ok();
             // RFC 5246, 7.2: alert, fatal.
             stream.write_all(&[21, 3, 1, 0, 2, 2, alert]).await.ok();
         }
