@@ -47,6 +47,8 @@ fn state(step: Step) -> State {
             since_start_ms: 0,
         }),
     });
+    // The Node has no Lease: that, too, was pinned with the proof.
+    s.lease_at_off = Some(String::new());
     s.taint = Some(TaintOwner::Us);
     s.agent_holds = true;
     s
