@@ -80,7 +80,7 @@ fn said(w: &World, name: &str) -> Result<()> {
         "stays off until this object is deleted",
         "off-1 of rack known",
         "out of service",
-        "by the BMC: Redfish",
+        "by the BMC, which answered 204 to ForceOff: Redfish",
     ] {
         ensure!(text.contains(part), "{part:?} is missing in\n{text}");
     }
