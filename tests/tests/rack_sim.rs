@@ -253,5 +253,5 @@ fn every_action_of_the_help_is_one() {
             rest = rest[values.byte_offset()..].trim_start();
         }
     }
-    assert_eq!(known, 24);
+    assert_eq!(known, 25);
 }
