@@ -3,7 +3,8 @@ use serde_json::{Value, json};
 
 use super::{
     super::fixture::{
-        CLUSTER, Fixture, HOST, MACHINE, NODE, REQUEST, cluster, member_paths, reading, state,
+        CHECK, CLUSTER, Fixture, HOST, MACHINE, NODE, REQUEST, cluster, member_paths, reading,
+        state,
     },
     *,
 };
@@ -133,6 +134,43 @@ async fn f12_the_word_of_a_check_counts_until_the_api_lacks_the_check() {
     assert!(!judged(&observed(&mut engine).await));
     fixture.add_check();
     assert!(judged(&observed(&mut engine).await));
+}
+
+#[tokio::test]
+async fn a_failed_health_check_is_believed_only_while_a_live_check_selects_the_machine() {
+    let fixture = Fixture::new(&state(Step::Restoring)).await;
+    let mut engine = fixture.engine();
+    let believed = |o: &Observation| {
+        let machine = o.machine.as_ref().unwrap();
+        assert_eq!(machine.health_check_succeeded, Some(false));
+        !machine.not_checked
+    };
+    for (change, is_live) in [
+        (json!({}), true),
+        (
+            json!({ "spec": { "selector": { "matchLabels": { "pool": "b" } } } }),
+            false,
+        ),
+        (json!({ "spec": { "clusterName": "other" } }), false),
+        (
+            json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }),
+            false,
+        ),
+        (
+            json!({ "metadata": { "annotations": { "rackhand.dev/paused": "" } } }),
+            false,
+        ),
+        (
+            json!({ "metadata": { "annotations": { "rackhand.dev/dry-run": "true" } } }),
+            false,
+        ),
+    ] {
+        fixture.add_check();
+        fixture.objects.change(CHECK, &change);
+        fixture.watch(Kind::MachineHealthCheck, CHECK);
+        let seen = observed(&mut engine).await;
+        assert_eq!(believed(&seen), is_live, "{change}");
+    }
 }
 
 #[tokio::test]
