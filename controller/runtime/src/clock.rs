@@ -12,9 +12,62 @@ pub(crate) fn boottime() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::MAX, Duration::from)
 }
 
+/// Time since it was started, suspended time included.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopwatch {
+    began: Duration,
+    clock: fn() -> Duration,
+}
+
+// === impl Stopwatch ===
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self::with_clock(boottime)
+    }
+
+    fn with_clock(clock: fn() -> Duration) -> Self {
+        Self {
+            began: clock(),
+            clock,
+        }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        (self.clock)().saturating_sub(self.began)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    use rackhand_core::handover::{Handover, Step};
+
     use super::*;
+
+    #[test]
+    fn f13_who_was_suspended_after_the_live_read_reads_again_before_it_hands_over() {
+        static SECONDS: AtomicU64 = AtomicU64::new(1000);
+        let time = Stopwatch::with_clock(|| Duration::from_secs(SECONDS.load(Ordering::Relaxed)));
+        let (mut handover, member) = (Handover::default(), Arc::from("m"));
+        assert!(!handover.request(&member, time.elapsed()));
+        assert_eq!(handover.step(false, time.elapsed()), Step::Read);
+        handover.finish_read(Ok(()), time.elapsed());
+        assert!(handover.request(&member, time.elapsed()));
+        SECONDS.fetch_add(60, Ordering::Relaxed);
+        assert!(!handover.request(&member, time.elapsed()));
+    }
+
+    #[test]
+    fn f13_the_time_of_a_handover_is_that_of_the_clock_which_counts_suspended_time() {
+        let time = Stopwatch::start();
+        let (before, elapsed, after) = (boottime(), time.elapsed(), boottime());
+        assert!(before <= time.began + elapsed && time.began + elapsed <= after);
+    }
 
     #[test]
     fn f7_the_clock_is_the_one_that_counts_suspended_time() {

@@ -32,7 +32,7 @@ use super::{
     watched::Watched,
     withdrawal::Made,
 };
-use crate::{index::Inbox, object::Key};
+use crate::{clock::Stopwatch, index::Inbox, object::Key};
 use carry::{Done, UnderWay};
 
 /// Every check, and what is under way for them.
@@ -69,7 +69,7 @@ pub(super) struct Driver {
     /// The number of the last live read.
     reads: u64,
     /// From when the time of handing over is counted.
-    started: Instant,
+    started: Stopwatch,
     /// Machines that several checks select.
     shared: Shared,
     others: Arc<Others>,
@@ -108,7 +108,7 @@ impl Driver {
             settling: BTreeSet::new(),
             settled_at: None,
             reads: 0,
-            started: Instant::now(),
+            started: Stopwatch::start(),
             shared: Shared::default(),
             others: Arc::default(),
             waiting: BTreeMap::new(),

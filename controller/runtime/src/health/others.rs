@@ -21,7 +21,10 @@ use rackhand_api::{names::MADE_BY_ANNOTATION, views::TemplateRef};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, withdrawal::Made};
+use super::{
+    Context,
+    withdrawal::{Dialect, Made},
+};
 use crate::{
     api::ApiError,
     index::Gone,
@@ -100,11 +103,13 @@ impl OtherKind {
 // === impl Seen ===
 
 impl Seen {
-    /// `None`: no check made it, or it is being deleted already.
-    pub(super) fn made(&self, kind: &OtherKind, key: &Key) -> Option<Made> {
+    /// `None`: no check made it, or it is being deleted already. Which Machine it is for is told by its
+    /// owners, so that it may be asked about in either dialect.
+    pub(super) fn made(&self, dialect: Dialect, kind: &OtherKind, key: &Key) -> Option<Made> {
         let made_by = self.made_by.as_ref().filter(|_| !self.deleting)?;
-        let (version, kind) = (&kind.api_version, &kind.kind);
-        Made::of(version, kind, key.clone(), &self.uid, made_by)
+        let kind = (kind.api_version.as_str(), kind.kind.as_str());
+        let owners = self.owners.iter().map(|(_, _, uid)| uid.clone()).collect();
+        Made::of(dialect, kind, key.clone(), &self.uid, owners, made_by)
     }
 }
 
@@ -121,12 +126,12 @@ impl Others {
     }
 
     /// Those that a check made and nobody deletes yet.
-    pub(super) fn made(&self) -> Vec<Made> {
+    pub(super) fn made(&self, dialect: Dialect) -> Vec<Made> {
         let known = self.known.read();
         let all = known
             .iter()
             .flat_map(|(kind, known)| known.requests.iter().map(move |seen| (kind, seen)));
-        all.filter_map(|(kind, (key, seen))| seen.made(kind, key))
+        all.filter_map(|(kind, (key, seen))| seen.made(dialect, kind, key))
             .collect()
     }
 

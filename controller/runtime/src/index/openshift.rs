@@ -70,6 +70,11 @@ impl Index {
         checks.map(|(k, e)| (k.clone(), e.clone())).collect()
     }
 
+    /// One of them.
+    pub(crate) fn openshift_check(&self, key: &Key) -> Option<Entry<OpenShiftHealthCheckView>> {
+        self.inner.read().openshift.checks.get(key).cloned()
+    }
+
     /// The Machines of OpenShift in a namespace, in the order of their names.
     pub(crate) fn openshift_machines(&self, namespace: &str) -> Vec<(Key, Entry<MachineView>)> {
         let inner = self.inner.read();

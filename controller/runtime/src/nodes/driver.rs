@@ -32,6 +32,7 @@ use super::{
     versions::Versions,
     watches::{self, News, Requests, Sender},
 };
+use crate::clock::Stopwatch;
 use carry::Done;
 
 /// Changes that are taken in before anything is decided.
@@ -103,7 +104,7 @@ pub(super) struct Driver {
     node_versions: Arc<Versions>,
     /// Live reads that were begun, and since when times are counted.
     reads: u64,
-    started: Instant,
+    started: Stopwatch,
     /// Leases of Nodes by their names, as they read now.
     leases: BTreeMap<String, HeldLease>,
     /// Kinds of templates that are watched.
@@ -145,7 +146,7 @@ impl Driver {
             check_versions: Arc::default(),
             node_versions: Arc::default(),
             reads: 0,
-            started: Instant::now(),
+            started: Stopwatch::start(),
             leases: BTreeMap::new(),
             templates: BTreeMap::new(),
             creating: BTreeMap::new(),

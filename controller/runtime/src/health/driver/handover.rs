@@ -1,6 +1,6 @@
 //! Hands unhealthy machines over in batches, each after a live read of all that feeds its check (F13).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rackhand_core::handover::Step;
 
@@ -63,7 +63,7 @@ impl Driver {
                 }
             }
         }
-        self.settled_at = next.map(|at| self.started + at);
+        self.settled_at = next.map(|at| Instant::now() + at.saturating_sub(now));
     }
 
     /// A read is over.

@@ -18,6 +18,7 @@ use crate::{
         source::Source,
         status::cluster_name,
         watched::{Spec, Unread, Watched},
+        withdrawal::Dialect,
     },
     index::Change,
     object::{Key, Kind},
@@ -321,7 +322,8 @@ impl Driver {
             News::Changed(kind, key) => {
                 self.request_touched(&Source::Other(kind.clone()), key);
                 let seen = self.others.get(kind, key);
-                if let Some(made) = seen.and_then(|seen| seen.made(kind, key)) {
+                if let Some(made) = seen.and_then(|seen| seen.made(Dialect::ClusterApi, kind, key))
+                {
                     self.examine(made);
                 }
             }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     api::ApiError,
-    health::withdrawal::Made,
+    health::withdrawal::{Dialect, Made},
     object::{Key, Kind},
     remediation::RequestId,
 };
@@ -21,8 +21,10 @@ impl Driver {
     /// Examines the known requests that fit.
     pub(super) fn examine_requests(&mut self, fits: impl Fn(&Made) -> bool) {
         let indexed = self.context.index.requests().into_iter();
-        let indexed = indexed.filter_map(|(_, entry)| Made::read(&entry.object));
-        let all: Vec<Made> = indexed.chain(self.others.made()).filter(fits).collect();
+        let indexed =
+            indexed.filter_map(|(_, entry)| Made::read(&entry.object, Dialect::ClusterApi));
+        let others = self.others.made(Dialect::ClusterApi);
+        let all: Vec<Made> = indexed.chain(others).filter(fits).collect();
         for made in all {
             self.examine(made);
         }
@@ -33,7 +35,9 @@ impl Driver {
         for kind in Kind::REQUESTS {
             let id = RequestId::new(kind, machine.clone());
             let entry = self.context.index.request(&id);
-            if let Some(made) = entry.and_then(|entry| Made::read(&entry.object)) {
+            if let Some(made) =
+                entry.and_then(|entry| Made::read(&entry.object, Dialect::ClusterApi))
+            {
                 self.examine(made);
             }
         }

@@ -21,6 +21,7 @@ use super::{
         actions::{self, Acted},
         queue::Item,
         recipe::{self, Unusable},
+        withdrawal::made_by,
     },
     external,
 };
@@ -144,26 +145,7 @@ impl Job {
         machine: &Entry<MachineView>,
         value: Value,
     ) -> Result<Outcome, ApiError> {
-        let metadata = &machine.object.metadata;
-        let body = json!({ "metadata": {
-            "uid": metadata.uid,
-            "resourceVersion": metadata.resource_version,
-            "annotations": { OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION: value },
-        }});
-        let key = Key::of(&machine.object);
-        let machines = self.api(Kind::OpenShiftMachine, &key)?;
-        let what = format!("annotations of Machine {key}");
-        let patched = self
-            .context
-            .writer
-            .write("machine_metadata", what, move || async move {
-                let params = PatchParams::default();
-                machines
-                    .patch(&key.name, &params, &Patch::Merge(body))
-                    .await
-            })
-            .await?;
-        self.context.index.apply(Kind::OpenShiftMachine, patched);
+        annotate(&self.context, &machine.object, value).await?;
         Ok(Outcome::Done)
     }
 
@@ -246,7 +228,8 @@ impl Job {
             .map_err(|error| ApiError::other(&what, words(&error)))?
             .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
         let requests = api(&context.client, &resource, &key.namespace);
-        let body = external::request(machine, self.rules.startup_timeout);
+        let made_by = made_by(&self.item.check.name, &self.view.meta.uid);
+        let body = external::request(machine, self.rules.startup_timeout, &made_by);
         let made = context
             .writer
             .write("create_request", what, move || async move {
@@ -268,14 +251,57 @@ impl Job {
     }
 
     fn api(&self, kind: Kind, key: &Key) -> Result<Api<DynamicObject>, ApiError> {
-        let what = format!("{} {key}", kind.kind());
-        let resource = self
-            .context
-            .served
-            .known(kind)
-            .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
-        Ok(api(&self.context.client, &resource, &key.namespace))
+        objects(&self.context, kind, key)
     }
+}
+
+fn objects(context: &Context, kind: Kind, key: &Key) -> Result<Api<DynamicObject>, ApiError> {
+    let what = format!("{} {key}", kind.kind());
+    let resource = context
+        .served
+        .known(kind)
+        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+    Ok(api(&context.client, &resource, &key.namespace))
+}
+
+/// Sets the mark of a Machine or, with null, takes it off; only on the version that was seen.
+async fn annotate(
+    context: &Context,
+    machine: &DynamicObject,
+    value: Value,
+) -> Result<(), ApiError> {
+    let metadata = &machine.metadata;
+    let body = json!({ "metadata": {
+        "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+        "annotations": { OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION: value },
+    }});
+    let key = Key::of(machine);
+    let machines = objects(context, Kind::OpenShiftMachine, &key)?;
+    let what = format!("annotations of Machine {key}");
+    let patched = context
+        .writer
+        .write("machine_metadata", what, move || async move {
+            let params = PatchParams::default();
+            machines
+                .patch(&key.name, &params, &Patch::Merge(body))
+                .await
+        })
+        .await?;
+    context.index.apply(Kind::OpenShiftMachine, patched);
+    Ok(())
+}
+
+/// Takes the mark off a Machine that carries it.
+pub(in crate::health) async fn unmark(
+    context: &Context,
+    machine: &DynamicObject,
+) -> Result<(), ApiError> {
+    let annotations = machine.metadata.annotations.as_ref();
+    if annotations.is_some_and(|a| a.contains_key(OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION)) {
+        annotate(context, machine, Value::Null).await?;
+    }
+    Ok(())
 }
 
 // === impl Act ===

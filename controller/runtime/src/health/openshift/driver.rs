@@ -6,6 +6,7 @@
 mod handover;
 mod tell;
 mod turn;
+mod withdraw;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -26,12 +27,13 @@ use super::{
         recipe::Unusable,
         shown::Asides,
         source::Source,
+        withdrawal::Made,
     },
     act::{Act, Outcome},
     look::{Read, Spec, share},
     status,
 };
-use crate::{api::ApiError, index::Inbox, object::Key, sync::SyncError};
+use crate::{api::ApiError, clock::Stopwatch, index::Inbox, object::Key, sync::SyncError};
 use handover::Waiting;
 
 /// Time between two looks, however many changes come.
@@ -55,12 +57,14 @@ enum Done {
     Acted(Item, Result<Outcome, ApiError>),
     Status(Key, Result<(), ApiError>),
     Synced(Key, u64, Result<(), SyncError>),
+    Withdrawn(Made, Result<bool, ApiError>),
 }
 
 enum UnderWay {
     Machine(Item),
     Status(Key),
     Sync(Key, u64),
+    Withdrawal(Made),
 }
 
 /// The checks, and what is under way.
@@ -89,7 +93,10 @@ pub(super) struct Driver {
     /// The number of the last live read.
     reads: u64,
     /// From when the time of handing over is counted.
-    started: Instant,
+    started: Stopwatch,
+    /// Requests that are being withdrawn, by UID, and when to look at one again.
+    withdrawing: BTreeSet<String>,
+    withdraw_again: BTreeSet<(Instant, Made)>,
     writing: BTreeSet<Key>,
     /// Statuses that were not written, and when to try again.
     later: BTreeMap<Key, Instant>,
@@ -123,7 +130,9 @@ impl Driver {
             handovers: BTreeMap::new(),
             settled_at: None,
             reads: 0,
-            started: Instant::now(),
+            started: Stopwatch::start(),
+            withdrawing: BTreeSet::new(),
+            withdraw_again: BTreeSet::new(),
             writing: BTreeSet::new(),
             later: BTreeMap::new(),
             unread: BTreeMap::new(),
@@ -161,6 +170,7 @@ impl Driver {
                                 let why = SyncError::Read("the read ended badly".into());
                                 self.synced(&check, read, Err(why));
                             }
+                            Some(UnderWay::Withdrawal(made)) => self.withdrawn(made, &Err(why())),
                             None => {}
                         }
                     }
@@ -188,6 +198,7 @@ impl Driver {
             deadline,
             self.queue.next_retry(),
             self.settled_at,
+            self.withdraw_again.first().map(|(at, _)| *at),
             self.later.values().min().copied(),
             some.then(|| self.not_before + LOOK),
         ]
@@ -214,6 +225,8 @@ impl Driver {
         self.later.retain(|_, at| *at > now);
         self.not_before = now + PACE;
         self.changed = false;
+        // Before the watch of a kind of requests ends that no check names any more.
+        self.examine_requests(now);
         self.look();
         self.settle();
         if let Some(event) = self.event.take() {

@@ -10,9 +10,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client, api::DynamicObject, core::TypeMeta};
 use rackhand_api::{
     names::{
-        API_VERSION, OPENSHIFT_EXTERNAL_BAREMETAL, OPENSHIFT_MACHINE_API_NAMESPACE,
-        OPENSHIFT_MACHINE_CONTROLLERS, OPENSHIFT_POWER_ON_TIMEOUT_ANNOTATION,
-        OPENSHIFT_POWERED_OFF_ANNOTATION, OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION, kinds,
+        API_VERSION, MADE_BY_ANNOTATION, OPENSHIFT_EXTERNAL_BAREMETAL,
+        OPENSHIFT_MACHINE_API_NAMESPACE, OPENSHIFT_MACHINE_CONTROLLERS,
+        OPENSHIFT_POWER_ON_TIMEOUT_ANNOTATION, OPENSHIFT_POWERED_OFF_ANNOTATION,
+        OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION, kinds,
     },
     views::{MachineView, Meta},
 };
@@ -117,14 +118,21 @@ pub(super) fn read(request: Option<&DynamicObject>, uid: &str) -> Mark {
 
 /// The PowerRemediation of a mark: one attempt, as OpenShift's own controller makes one; what follows
 /// a failed one is decided here and not by the request.
-pub(super) fn request(machine: &MachineView, startup_timeout: Option<Duration>) -> DynamicObject {
+pub(super) fn request(
+    machine: &MachineView,
+    startup_timeout: Option<Duration>,
+    made_by: &str,
+) -> DynamicObject {
     let (least, most) = BOOT_SECONDS;
     let boot = startup_timeout.unwrap_or(BOOT).as_secs().clamp(least, most);
     let meta = &machine.meta;
     let metadata = json!({
         "name": meta.name,
         "namespace": meta.namespace,
-        "annotations": { OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION: OPENSHIFT_EXTERNAL_BAREMETAL },
+        "annotations": {
+            OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION: OPENSHIFT_EXTERNAL_BAREMETAL,
+            MADE_BY_ANNOTATION: made_by,
+        },
         "ownerReferences": [{
             "apiVersion": meta.api_version,
             "kind": kinds::MACHINE,
@@ -181,6 +189,8 @@ pub(super) fn begun(machine: &MachineView) -> bool {
 mod tests {
     use super::*;
 
+    const MAKER: &str = "MachineHealthCheck/check/cu";
+
     fn machine(annotations: &Value) -> MachineView {
         let object = json!({
             "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
@@ -190,7 +200,7 @@ mod tests {
     }
 
     fn stands(change: impl FnOnce(&mut Value)) -> Mark {
-        let mut object = serde_json::to_value(request(&machine(&json!({})), None)).unwrap();
+        let mut object = serde_json::to_value(request(&machine(&json!({})), None, MAKER)).unwrap();
         object["metadata"]["uid"] = "r".into();
         change(&mut object);
         read(Some(&serde_json::from_value(object).unwrap()), "u")
@@ -198,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_request_is_one_reboot_of_this_machines_host() {
-        let body = request(&machine(&json!({})), Some(Duration::from_secs(90)));
+        let body = request(&machine(&json!({})), Some(Duration::from_secs(90)), MAKER);
         assert_eq!(
             serde_json::to_value(&body).unwrap(),
             json!({
@@ -207,6 +217,7 @@ mod tests {
                     "name": "m", "namespace": "ns",
                     "annotations": {
                         "machine.openshift.io/remediation-strategy": "external-baremetal",
+                        "rackhand.dev/made-by": "MachineHealthCheck/check/cu",
                     },
                     "ownerReferences": [{
                         "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
@@ -220,7 +231,7 @@ mod tests {
             })
         );
         let seconds = |timeout| {
-            request(&machine(&json!({})), timeout).data["spec"]["strategy"]["timeouts"]
+            request(&machine(&json!({})), timeout, MAKER).data["spec"]["strategy"]["timeouts"]
                 ["bootSeconds"]
                 .as_u64()
         };

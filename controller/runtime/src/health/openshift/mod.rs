@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+pub(super) use act::unmark;
 pub(crate) use external::controllers as openshift_controllers;
 pub(crate) use metrics::Mapi;
 pub(crate) use seen::{Due, MachineSeen, OpenShiftFleet, openshift_rules};

@@ -1,6 +1,10 @@
 //! Begins remediations in batches, each after a live read of all that feeds its check (F13).
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::core::ApiResource;
@@ -110,7 +114,8 @@ impl Driver {
             Step::Idle => {}
             Step::Wait(at) => {
                 let settled = Timer::Settled(name.to_owned());
-                self.timers.insert((self.started + at, settled));
+                self.timers
+                    .insert((Instant::now() + at.saturating_sub(now), settled));
             }
             Step::Read => {
                 self.reads += 1;

@@ -1,7 +1,11 @@
 //! Hands unhealthy Machines over in batches, each after a live read of all that feeds their check
 //! (F13).
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use rackhand_core::{
     handover::{Handover, Step},
@@ -78,7 +82,7 @@ impl Driver {
                 }
             }
         }
-        self.settled_at = next.map(|at| self.started + at);
+        self.settled_at = next.map(|at| Instant::now() + at.saturating_sub(now));
         for (key, read, source) in begun {
             self.begin_read(key, read, source);
         }

@@ -1,5 +1,7 @@
 //! The driver against an API server of a few lines: what is asked of it, how often, and what is not.
 
+mod orphans;
+
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -36,6 +38,8 @@ struct Told {
     objects: BTreeMap<String, Value>,
     /// Method and path of every write but of the Lease and Events.
     writes: Vec<String>,
+    /// Path of every read.
+    read: Vec<String>,
     /// `reason object` of every Event.
     events: Vec<String>,
     /// How many more deletes fail.
@@ -104,6 +108,9 @@ impl Server {
             let end = path.rsplit('/').take(2).collect::<Vec<_>>();
             let end: Vec<&str> = end.into_iter().rev().collect();
             told.writes.push(format!("{method} {}", end.join("/")));
+        }
+        if *method == Method::GET {
+            told.read.push(path.to_owned());
         }
         match *method {
             Method::GET => match told.objects.get(path) {

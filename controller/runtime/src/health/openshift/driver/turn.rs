@@ -73,6 +73,7 @@ impl Driver {
         match done {
             Done::Acted(item, result) => self.acted(&item, result),
             Done::Status(check, result) => self.written(check, result),
+            Done::Withdrawn(made, result) => self.withdrawn(made, &result),
             Done::Synced(check, read, result) => self.synced(&check, read, result),
         }
     }
