@@ -68,6 +68,16 @@ impl ClusterView {
         })
     }
 
+    /// Whether the control plane is initialized: by the condition or, of an older Cluster API, by the
+    /// field alone.
+    #[must_use]
+    pub fn is_control_plane_initialized(&self) -> bool {
+        match self.condition(names::conditions::CONTROL_PLANE_INITIALIZED) {
+            Some(condition) => condition.is_true(),
+            None => self.control_plane_initialized == Some(true),
+        }
+    }
+
     /// The condition of this type: from the new list, or else the old one.
     #[must_use]
     pub fn condition(&self, condition_type: &str) -> Option<&Condition> {

@@ -60,15 +60,24 @@ impl Feeds {
                 live_listing(&self.client, &resource, namespace).await
             }
             Feed::Nodes(cluster) => {
-                let connected = self.workloads.client(cluster);
-                let why = format!("cluster {cluster} is not connected");
-                let client = connected.ok_or_else(|| not_read(&why))?;
+                let Some(client) = self.workloads.client(cluster) else {
+                    // Before its control plane is initialized it has no API that could know a Node.
+                    if self.is_uninitialized(cluster) {
+                        return Ok(());
+                    }
+                    return Err(not_read(&format!("cluster {cluster} is not connected")));
+                };
                 live_listing(&client, &ApiResource::erase::<Node>(&()), "").await
             }
         };
         let listing = listing.map_err(|error| not_read(&error))?;
         let index = &*self.index;
         reach(&feed.to_string(), listing, &FeedView { index, feed }).await
+    }
+
+    fn is_uninitialized(&self, cluster: &Key) -> bool {
+        let view = self.index.cluster(cluster).and_then(|e| e.view.ok());
+        view.is_some_and(|cluster| !cluster.is_control_plane_initialized())
     }
 }
 

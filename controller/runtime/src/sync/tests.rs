@@ -125,6 +125,29 @@ async fn f13_a_watch_that_stays_behind_and_an_api_that_is_away_are_told() {
     assert_eq!(error.to_string(), why);
 }
 
+#[tokio::test]
+async fn f13_a_cluster_that_has_no_api_yet_has_no_nodes_to_be_behind_of() {
+    let index = Arc::new(Index::new(Vec::new()));
+    let client = lists(1, json!([]));
+    let nodes = Feed::Nodes(Key::new("ns", "new"));
+    let cluster = |version: u64, initialized: &str| {
+        let value = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {
+                "name": "new", "namespace": "ns", "uid": "c",
+                "resourceVersion": version.to_string(),
+            },
+            "status": { "conditions": [{ "type": "ControlPlaneInitialized", "status": initialized }] },
+        });
+        index.apply(Kind::Cluster, serde_json::from_value(value).unwrap());
+    };
+    cluster(1, "False");
+    feeds(&index, &client).round(&nodes).await.unwrap();
+    cluster(2, "True");
+    let error = feeds(&index, &client).round(&nodes).await.unwrap_err();
+    assert!(error.to_string().contains("not connected"), "{error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn f13_requests_that_arrive_during_a_round_share_the_next_one() {
     let (rounds, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));

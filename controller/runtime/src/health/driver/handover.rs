@@ -73,13 +73,14 @@ impl Driver {
         let Some(watched) = self.checks.get_mut(check).filter(|w| w.read == read) else {
             return;
         };
-        if let Err(error) = &result {
-            tracing::warn!(%check, %error, "the fleet cannot be read live; nobody is handed over; trying again");
-        }
         let before = watched.handover.failure().map(str::to_owned);
-        let cleared = watched
-            .handover
-            .finish_read(result.map_err(|error| error.to_string()), now);
+        let result = result.map_err(|error| error.to_string());
+        if let Err(error) = &result
+            && before.as_ref() != Some(error)
+        {
+            tracing::warn!(%check, error, "the fleet cannot be read live; nobody is handed over; trying again");
+        }
+        let cleared = watched.handover.finish_read(result, now);
         let news = watched.handover.failure() != before.as_deref();
         // Requests of kinds that are watched beside the index may have come or gone.
         if let Source::Other(_) = &watched.spec.source {

@@ -161,10 +161,16 @@ impl Driver {
         let Some(watched) = self.watched.get_mut(name).filter(|w| w.read == read) else {
             return;
         };
-        if let Err(error) = &result {
-            tracing::warn!(check = name, %error, "the Nodes of the check cannot be read live; nothing is begun; trying again");
-        }
         let result = result.map_err(|error| error.to_string());
+        if let Err(error) = &result
+            && watched.handover.failure() != Some(error.as_str())
+        {
+            tracing::warn!(
+                check = name,
+                error,
+                "the Nodes of the check cannot be read live; nothing is begun; trying again"
+            );
+        }
         watched.handover.finish_read(result, now);
         self.dirty.insert(name.to_owned());
     }

@@ -124,10 +124,12 @@ impl Driver {
         let Some(waiting) = waiting else {
             return;
         };
-        if let Err(error) = &result {
-            tracing::warn!(%check, %error, "the fleet cannot be read live; nobody is handed over; trying again");
-        }
         let result = result.map_err(|error| error.to_string());
+        if let Err(error) = &result
+            && waiting.handover.failure() != Some(error.as_str())
+        {
+            tracing::warn!(%check, error, "the fleet cannot be read live; nobody is handed over; trying again");
+        }
         waiting.handover.finish_read(result, now);
         self.fire();
     }
