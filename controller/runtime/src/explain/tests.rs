@@ -55,12 +55,17 @@ fn state(step: Step) -> State {
 }
 
 fn request(state: Option<&State>) -> Value {
+    // The finalizer without a state would mean that the state was lost.
+    let finalizers: &[&str] = match state {
+        Some(_) => &["rackhand.dev/power-remediation"],
+        None => &[],
+    };
     json!({
         "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerRemediation",
         "metadata": {
             "name": "node-7", "namespace": "metal3", "uid": "u-7",
             "creationTimestamp": "2027-01-15T08:00:00Z",
-            "finalizers": ["rackhand.dev/power-remediation"],
+            "finalizers": finalizers,
             "ownerReferences": [{
                 "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
                 "name": "node-7", "uid": "m-7",
