@@ -1,0 +1,185 @@
+//! Many at once: half-open connections at its port, and a rack of a thousand hosts.
+
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, stream};
+use rackhand_proto::{
+    convert::duration_to_proto,
+    v1::{self, OutcomeCode, await_response::Event, begin_request::Action},
+};
+use rackhand_tests::rack::ipmi::{Farm, FarmConfig, Privilege, User};
+use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+use super::site::{PASSWORD, PATIENCE, Site, many_descriptors, target};
+
+/// What the agent may need at most, in KiB.
+const MEMORY: u64 = 64 * 1024;
+/// What the code of a release build needs at most, in KiB: its file is no larger.
+const RELEASE_CODE: u64 = 20 * 1024;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_half_open_connections_and_garbage_keep_nobody_out() {
+    // As many as this system lets us have; each of them needs a descriptor here.
+    let descriptors = many_descriptors();
+    assert!(
+        descriptors >= 2000,
+        "this test needs at least 2000 file descriptors: raise the hard limit (ulimit -Hn)"
+    );
+    let crowd = (descriptors - 500).min(10_000);
+    let mut site = Site::new(&json!([]));
+    site.start().await;
+    let address = ("127.0.0.1", site.port);
+    let mut held = Vec::with_capacity(crowd);
+    for n in 0..crowd {
+        let mut stream = match TcpStream::connect(address).await {
+            Ok(stream) => stream,
+            // The agent may be closing the oldest faster than we open.
+            Err(error) => panic!("connection {n}: {error}"),
+        };
+        if n % 3 == 0 {
+            stream
+                .write_all(b"GET / HTTP/1.1\r\n\r\n\x16\x03\x01\xff\xff")
+                .await
+                .ok();
+        }
+        held.push(stream);
+    }
+
+    let begun = Instant::now();
+    let operator = site.certificate("spiffe://rackhand/operator/ann");
+    for _ in 0..3 {
+        let served = async {
+            // A new connection each; one that is displaced tries again, as every client does.
+            while site
+                .remote(Some(&operator))
+                .list_hosts(v1::ListHostsRequest {})
+                .await
+                .is_err()
+            {}
+        };
+        tokio::time::timeout(PATIENCE, served).await.unwrap();
+    }
+    let served = begun.elapsed();
+    site.local()
+        .await
+        .list_hosts(v1::ListHostsRequest {})
+        .await
+        .unwrap();
+
+    let open = site.metric("rackhand_agent_open_descriptors").await;
+    let most = site.memory("VmHWM:");
+    println!("{crowd} connections: others served in {served:?}, {open} descriptors, {most} KiB");
+    assert!(open < 2000, "{open} descriptors");
+    assert!(most < MEMORY, "{most} KiB");
+    for reason in ["displaced", "garbage"] {
+        let metric = format!("rackhand_agent_refused_connections_total{{reason=\"{reason}\"}}");
+        assert!(site.metric(&metric).await > 0, "{reason}");
+    }
+    // Told, but not once for each.
+    let told = site.log().matches("TLS handshake refused").count();
+    assert!((1..100).contains(&told), "{told} lines");
+    drop(held);
+    site.stop();
+}
+
+/// How long a reading may take: nobody waits longer for a dead one than is needed to see that the
+/// others do not wait for it.
+fn limit(is_dead: bool) -> Duration {
+    Duration::from_secs(if is_dead { 3 } else { 60 })
+}
+
+fn entry(index: usize, address: &str) -> Value {
+    json!({
+        "name": format!("h{index}"),
+        "labels": {"role": "worker"},
+        "pdu": format!("pdu-{}", index % 20),
+        "bmc": {"address": format!("ipmi://{address}"), "username": "admin",
+                "password_file": "password"},
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_hosts_of_which_some_are_dead_fit_in_64_mib() {
+    const HOSTS: usize = 1000;
+    const DEAD: usize = 50;
+    assert!(
+        many_descriptors() >= 2000,
+        "this test needs at least 2000 file descriptors: raise the hard limit (ulimit -Hn)"
+    );
+    let mut config = FarmConfig::new(u32::try_from(HOSTS).unwrap());
+    // Every twentieth.
+    config.dead = (0..u32::try_from(DEAD).unwrap()).map(|n| n * 20).collect();
+    let is_dead = |index: usize| index.is_multiple_of(HOSTS / DEAD);
+    config.timings.off_takes = Duration::from_millis(300);
+    config.bmc.users = vec![User::new("admin", PASSWORD, Privilege::Administrator)];
+    let farm = Farm::start(&config).await.unwrap();
+    let bmcs = farm.bmcs().iter().enumerate();
+    let hosts: Vec<Value> = bmcs
+        .map(|(index, bmc)| entry(index, &bmc.address().to_string()))
+        .collect();
+    let mut site = Site::new(&hosts.into());
+    site.start().await;
+    let client = site.local().await;
+
+    // Everybody's power, twice: the second time sessions are warm.
+    for round in 0..2 {
+        let begun = Instant::now();
+        let readings = stream::iter(0..HOSTS).map(|index| {
+            let mut client = client.clone();
+            async move {
+                let request = v1::ReadPowerRequest {
+                    target: target(&format!("h{index}")),
+                    timeout: Some(duration_to_proto(limit(is_dead(index)))),
+                };
+                let read = client.read_power(request).await.unwrap().into_inner();
+                let is_read = matches!(
+                    read.result,
+                    Some(v1::read_power_response::Result::Reading(_))
+                );
+                assert_ne!(is_read, is_dead(index), "h{index}: {read:?}");
+            }
+        });
+        readings.buffer_unordered(HOSTS).collect::<Vec<()>>().await;
+        println!("round {round}: {:?}", begun.elapsed());
+    }
+    // Everybody off at once.
+    let ends = stream::iter(0..HOSTS).map(|index| {
+        let mut client = client.clone();
+        async move {
+            let id = format!("off-{index}");
+            let request = v1::BeginRequest {
+                operation_id: id.clone(),
+                target: target(&format!("h{index}")),
+                action: Some(Action::PowerOff(v1::PowerOff::default())),
+                deadline: Some(duration_to_proto(PATIENCE)),
+                ..v1::BeginRequest::default()
+            };
+            client.begin(request).await.unwrap();
+            // A dead one is left to itself.
+            if is_dead(index) {
+                return;
+            }
+            let request = v1::AwaitRequest { operation_id: id };
+            let mut events = client.r#await(request).await.unwrap().into_inner();
+            let mut code = None;
+            while let Some(event) = events.message().await.unwrap() {
+                if let Some(Event::Outcome(outcome)) = event.event {
+                    code = Some(outcome.code());
+                }
+            }
+            assert_eq!(code, Some(OutcomeCode::Confirmed), "h{index}");
+        }
+    });
+    ends.buffer_unordered(HOSTS).collect::<Vec<()>>().await;
+    let left = site.metric("rackhand_agent_operations_running").await;
+    assert_eq!(left, i64::try_from(DEAD).unwrap());
+    // The code of a debug build is several times that of a release build, which is all in this.
+    let (most, code) = (site.memory("VmHWM:"), site.memory("RssFile:"));
+    println!("{HOSTS} hosts, {DEAD} dead: {most} KiB at most, {code} of them code");
+    assert!(
+        most - code + RELEASE_CODE < MEMORY,
+        "{most} KiB, {code} KiB of code"
+    );
+    site.stop();
+}

@@ -1,0 +1,293 @@
+//! `fence_rackhand` from outside, as Pacemaker and as Fence Agents Remediation call it, on a BMC by
+//! Redfish, on one by IPMI, and through a running rack agent.
+
+mod site;
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use rackhand_tests::rack::{Action, PowerState, ResetType, Rule};
+use serde_json::json;
+use site::{Site, Way, ran};
+
+const WAYS: [Way; 3] = [Way::Redfish, Way::Ipmi, Way::Agent];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_action_by_every_way_by_arguments_and_by_lines() {
+    let site = Site::start().await;
+    for (round, way) in WAYS.into_iter().enumerate() {
+        for by_lines in [false, true] {
+            let what = format!("{way:?}, lines: {by_lines}");
+            let before = site.host.counters();
+            for (action, code, says) in [
+                ("on", 0, "Success: Already ON"),
+                ("status", 0, "Status: ON"),
+                ("monitor", 0, ""),
+                ("off", 0, "Success: Powered OFF"),
+                ("status", 2, "Status: OFF"),
+                ("STATUS", 2, "Status: OFF"),
+                ("monitor", 0, ""),
+                // It was commanded all the same (F1).
+                ("off", 0, "Success: Powered OFF"),
+                ("on", 0, "Success: Powered ON"),
+                ("status", 0, "Status: ON"),
+                ("reboot", 0, "Success: Rebooted"),
+                ("off", 0, "Success: Powered OFF"),
+                ("reboot", 0, "Success: Rebooted"),
+                ("status", 0, "Status: ON"),
+                ("diag", 0, "Success: diagnostic interrupt sent"),
+            ] {
+                let asked = [("action", action)];
+                let call = site.call(way, by_lines, &asked);
+                let (got, out, err) = ran(call.await);
+                assert_eq!((got, out.trim()), (code, says), "{what} {action}: {err}");
+            }
+            let after = site.host.counters();
+            let [offs, ons] = [after.offs - before.offs, after.ons - before.ons];
+            assert_eq!([offs, ons], [3, 3], "{what}: {after:?}");
+            assert_eq!(after.resets, 0, "{what}: a reset is never sent");
+            let round = u64::try_from(2 * round + usize::from(by_lines) + 1).unwrap();
+            assert_eq!(after.received(ResetType::Nmi), round, "{what}");
+        }
+    }
+    // Nothing that was said anywhere repeats the password.
+    site.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_ended_closes_its_session_at_the_bmc_first() {
+    let site = Site::start().await;
+    site.host.stuck_powering_off(true);
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let before = site.host.counters().received(ResetType::ForceOff);
+        let lines = site.lines(Way::Redfish, &[("action", "off"), ("power_timeout", "120")]);
+        let child = site.begin(&[], &lines).await;
+        let sent = site
+            .host
+            .wait_for(Duration::from_secs(60), "commanded", |view| {
+                view.counters.received(ResetType::ForceOff) > before
+            });
+        sent.await.unwrap();
+        assert!(site.host.sessions_open() > 0);
+        let pid = i32::try_from(child.id().unwrap()).unwrap();
+        kill(Pid::from_raw(pid), signal).unwrap();
+        let output = child.wait_with_output().await.unwrap();
+        let says = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{says}");
+        assert!(says.contains(signal.as_str()), "{says}");
+        assert_eq!(site.host.sessions_open(), 0, "{signal}");
+    }
+    site.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_leaves_no_core_dump_with_a_password_in_it() {
+    let site = Site::start().await;
+    let limits = tempfile::NamedTempFile::new().unwrap();
+    let script = format!(
+        "cat /proc/$PPID/limits > {}; echo x",
+        limits.path().display()
+    );
+    let lines = "action=status\nip=192.0.2.1\nusername=a\nlogin_timeout=1\nshell_timeout=1\n";
+    let lines = format!("{lines}password_script={script}\n");
+    site.standard_input(&lines).await;
+    let limits = std::fs::read_to_string(limits.path()).unwrap();
+    let core = limits
+        .lines()
+        .find(|line| line.contains("core file"))
+        .unwrap();
+    let words: Vec<&str> = core.split_whitespace().collect();
+    assert_eq!(words[4..6], ["0", "0"], "{core}");
+    site.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_understood_does_nothing() {
+    let site = Site::start().await;
+    for by_lines in [false, true] {
+        for wrong in [
+            [("action", "rebooot")],
+            [("power_timeout", "soon")],
+            [("ssl_insecure", "perhaps")],
+            [("retry_on", "x")],
+        ] {
+            let (code, out, err) = ran(site.call(Way::Redfish, by_lines, &wrong).await);
+            assert_eq!((code, out.as_str()), (1, ""), "{wrong:?}: {err}");
+            assert!(err.contains(wrong[0].0), "{err}");
+        }
+    }
+    let (code, _, err) = ran(site.arguments(&["--no-such-thing"]).await);
+    assert_eq!(code, 1, "{err}");
+    // The older spelling of an action is obeyed, not taken for the default.
+    let lines = site.lines(Way::Redfish, &[("option", "status")]);
+    let (code, out, err) = ran(site.standard_input(&lines).await);
+    assert_eq!((code, out.trim()), (0, "Status: ON"), "{err}");
+    // What only others understand does no harm on standard input.
+    let lines = site.lines(
+        Way::Redfish,
+        &[("action", "status"), ("nodename", "n1"), ("colour", "red")],
+    );
+    let (code, _, err) = ran(site.standard_input(&lines).await);
+    assert!(
+        code == 0 && err.contains("colour") && !err.contains("nodename"),
+        "{err}"
+    );
+    // Options are judged without the device.
+    let lines = "action=validate-all\nip=192.0.2.1\nusername=a\npassword=b\n";
+    let begun = Instant::now();
+    assert_eq!(ran(site.standard_input(lines).await).0, 0);
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "no connection is tried"
+    );
+    let (code, _, err) = ran(site
+        .standard_input("action=validate-all\nip=192.0.2.1\n")
+        .await);
+    assert!(
+        code == 1 && err.contains("username") && err.contains("password"),
+        "{err}"
+    );
+    assert_eq!(site.host.counters().offs, 0);
+    site.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_confirmed_has_failed() {
+    let site = Site::start().await;
+    let quick = [
+        ("power_timeout", "1"),
+        ("login_timeout", "1"),
+        ("shell_timeout", "2"),
+    ];
+    let call = async |action: &str| {
+        let more: Vec<(&str, &str)> = [("action", action)].into_iter().chain(quick).collect();
+        site.call(Way::Redfish, true, &more).await
+    };
+
+    let lie = site.host.ignore_commands();
+    for action in ["off", "reboot"] {
+        let (code, out, err) = ran(call(action).await);
+        assert_eq!((code, out.as_str()), (1, ""), "{action}: {err}");
+    }
+    site.host.clear_fault(lie);
+    // F1: off as it is read does not do, with a BMC that takes no command.
+    let off = site.host.lie_off();
+    let refusal = Action::Status {
+        status: 503,
+        body: None,
+        headers: BTreeMap::default(),
+    };
+    let busy = site
+        .host
+        .inject(Rule::always(refusal).on_reset(ResetType::ForceOff));
+    for action in ["off", "reboot"] {
+        let (code, out, err) = ran(call(action).await);
+        assert_eq!((code, out.as_str()), (1, ""), "{action}: {err}");
+        assert!(err.contains("took no power-off"), "{err}");
+    }
+    site.host.clear_fault(off);
+    site.host.clear_fault(busy);
+    let state = site.host.report("PoweringOff");
+    assert_eq!(ran(call("status").await).0, 1, "neither on nor off");
+    site.host.clear_fault(state);
+    let refused = site.host.refuse_auth();
+    let (code, _, err) = ran(call("monitor").await);
+    assert!(code == 1 && err.contains("password"), "{err}");
+    site.host.clear_fault(refused);
+    let silent = site.host.silent();
+    assert_eq!(ran(call("status").await).0, 1);
+    site.host.clear_fault(silent);
+
+    // Off is what fences; that it does not come back is said, and no failure.
+    let refusal = Action::Status {
+        status: 500,
+        body: None,
+        headers: BTreeMap::default(),
+    };
+    let on = Rule::always(refusal).with(json!({ "ResetType": "On" }));
+    let refused = site.host.inject(on);
+    let (code, out, err) = ran(call("reboot").await);
+    assert_eq!((code, out.trim()), (0, "Success: Rebooted"), "{err}");
+    assert!(err.contains("did not come on"), "{err}");
+    assert_eq!(site.host.real_power(), PowerState::Off);
+    assert_eq!(ran(call("on").await).0, 1);
+    site.host.clear_fault(refused);
+    let (code, ..) = ran(call("on").await);
+    assert_eq!(code, 0);
+
+    // Another host's BMC is not touched.
+    let more = [
+        ("action", "off"),
+        ("system_uuid", "00000000-0000-0000-0000-000000000001"),
+    ];
+    let (code, _, err) = ran(site.call(Way::Redfish, true, &more).await);
+    assert!(code == 1 && err.contains("UUID"), "{err}");
+    assert_eq!(site.host.real_power(), PowerState::On);
+    site.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passwords_come_from_scripts_hosts_from_the_agent_and_time_passes_first() {
+    let site = Site::start().await;
+    let lines = site.lines(Way::Ipmi, &[("action", "status")]);
+    let lines = lines.replace("password=", "# ") + "password_script=echo secret; echo more\n";
+    let (code, _, err) = ran(site.standard_input(&lines).await);
+    assert_eq!(code, 0, "{err}");
+    let failing = lines.replace("echo secret;", "exit 3;");
+    let (code, _, err) = ran(site.standard_input(&failing).await);
+    assert!(code == 1 && err.contains("password_script"), "{err}");
+
+    let list = site.call(Way::Agent, false, &[("action", "list")]);
+    assert_eq!(ran(list.await).1, "n1,node-1\n");
+    let list = site.call(
+        Way::Agent,
+        true,
+        &[("action", "list-status"), ("separator", "|")],
+    );
+    assert_eq!(ran(list.await).1, "n1|node-1|ON\n");
+    let list = site.call(Way::Ipmi, true, &[("action", "list")]);
+    assert_eq!(ran(list.await).1, "N/A\n");
+    let unknown = site.call(Way::Agent, true, &[("action", "off"), ("plug", "n2")]);
+    let (code, _, err) = ran(unknown.await);
+    assert!(code == 1 && err.contains("n2"), "{err}");
+
+    // Two nodes that fence each other: one of them waits.
+    let begun = Instant::now();
+    let delayed = site.call(
+        Way::Ipmi,
+        true,
+        &[("action", "off"), ("delay", "2"), ("verbose", "1")],
+    );
+    let (code, _, err) = ran(delayed.await);
+    assert!(code == 0 && err.contains("waiting"), "{err}");
+    assert!(begun.elapsed() >= Duration::from_secs(2));
+    site.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_metadata_is_what_pacemaker_reads() {
+    let site = Site::start().await;
+    let (code, text, _) = ran(site.arguments(&["--action=metadata"]).await);
+    assert_eq!(code, 0);
+    for other in ["-o meta-data", "-o manpage"] {
+        let words: Vec<&str> = other.split(' ').collect();
+        assert_eq!(ran(site.arguments(&words).await).1, text);
+    }
+    let (code, same, _) = ran(site.standard_input("action=metadata\n").await);
+    assert_eq!((code, same), (0, text.clone()));
+    site.valid_metadata(&text).await;
+    let (code, help, _) = ran(site.arguments(&["--help"]).await);
+    assert!(code == 0 && help.contains("--password-script"), "{help}");
+    let (code, version, _) = ran(site.arguments(&["-V"]).await);
+    assert!(
+        code == 0 && version.starts_with("fence_rackhand "),
+        "{version}"
+    );
+    site.ends().await;
+}

@@ -1,0 +1,345 @@
+//! One host with a Redfish and an IPMI BMC, and our two drivers one behind the other: what the
+//! second may do for the first, and what it must not. Then the same through the real agent.
+
+mod agent;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::profiles::client::{
+    SETTLED, Seen, config, count, done, off, operate, received, stepped, watched,
+};
+use crate::rack_support::ask::Sim;
+use rackhand_bmc::operation::{Ending, Goal};
+use rackhand_bmc::{
+    Bmc, BreakerSettings, ErrorKind, Failover, FailoverSettings, PowerCommand, PowerReading,
+    PowerState, Protocol, connect, ipmi,
+};
+use rackhand_tests::rack::ipmi::record::Command;
+use rackhand_tests::rack::ipmi::{self as sim_ipmi, ChassisControl, IpmiBmc};
+use rackhand_tests::rack::redfish::Vendor;
+use rackhand_tests::rack::{Action, Counters, PowerState as Real, ResetType, Rule};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Off because we wanted it.
+const OFF: Ending = Ending::Confirmed {
+    state: PowerState::Off,
+    commanded: true,
+};
+
+/// A host in single steps with both BMCs.
+struct Both {
+    sim: Sim,
+    ipmi: IpmiBmc,
+}
+
+impl Both {
+    async fn start() -> Self {
+        let sim = stepped(Vendor::Generic).await;
+        let ipmi = IpmiBmc::attach(&sim.host).await.unwrap();
+        Self { sim, ipmi }
+    }
+
+    fn redfish(&self) -> Arc<dyn Bmc> {
+        Arc::from(connect(config(&self.sim)).unwrap())
+    }
+
+    fn ipmi_config(&self) -> ipmi::IpmiConfig {
+        let address = format!("ipmi://{}", self.ipmi.address());
+        ipmi::IpmiConfig::new(address.parse().unwrap(), "admin", "secret".into())
+    }
+
+    fn ipmi(&self) -> Arc<dyn Bmc> {
+        Arc::from(ipmi::connect(self.ipmi_config()).unwrap())
+    }
+
+    /// Redfish, then IPMI.
+    fn failover(&self, settings: FailoverSettings) -> Failover {
+        Failover::new(vec![self.redfish(), self.ipmi()], settings).unwrap()
+    }
+
+    /// Every Redfish connection is reset from now on.
+    fn cut_redfish(&self) {
+        self.sim.host.inject(Rule::always(Action::Reset));
+    }
+}
+
+/// The first driver is asked first again at once, and never given a rest.
+fn forgetful() -> FailoverSettings {
+    FailoverSettings {
+        prefer: Duration::ZERO,
+        breaker: BreakerSettings {
+            failures: u32::MAX,
+            ..BreakerSettings::default()
+        },
+        ..FailoverSettings::default()
+    }
+}
+
+fn protocols(readings: &[PowerReading]) -> Vec<Protocol> {
+    readings.iter().map(|reading| reading.protocol).collect()
+}
+
+#[tokio::test]
+async fn while_redfish_lives_ipmi_is_not_touched() {
+    let both = Both::start().await;
+    let host = &both.sim.host;
+    let bmc = both.failover(FailoverSettings::default());
+    assert_eq!(operate(&bmc, host, off()).await.ending, OFF);
+    assert!(operate(&bmc, host, Goal::On).await.ending.is_done());
+    assert_eq!(both.ipmi.counters().packets, 0);
+    bmc.close().await.unwrap();
+    assert_eq!(host.sessions_open(), 0);
+}
+
+#[tokio::test]
+async fn with_redfish_dead_the_host_is_read_and_switched_by_ipmi() {
+    let both = Both::start().await;
+    let host = &both.sim.host;
+    let bmc = both.failover(FailoverSettings::default());
+    assert_eq!(bmc.power().await.unwrap().protocol, Protocol::Redfish);
+    host.bmc_dead().await.unwrap();
+
+    let reading = bmc.power().await.unwrap();
+    assert_eq!(reading.protocol, Protocol::Ipmi);
+    assert_eq!(reading.state, PowerState::On);
+    assert!(reading.bmc.starts_with("ipmi://"), "{reading:?}");
+    // The UUID must be the host's by either protocol, or the operation ends as a mismatch.
+    let report = operate(&bmc, host, off()).await;
+    assert_eq!(report.ending, OFF, "{report:?}");
+    assert_eq!(protocols(&report.readings), [Protocol::Ipmi; 2]);
+    host.advance(SETTLED);
+    let report = operate(&bmc, host, Goal::On).await;
+    assert!(report.ending.is_done(), "{report:?}");
+
+    let sent = both.ipmi.counters();
+    assert_eq!(sent.controlled(ChassisControl::Down), 1, "{sent:?}");
+    assert_eq!(sent.controlled(ChassisControl::Up), 1, "{sent:?}");
+    let expected = Counters {
+        offs: 1,
+        ons: 1,
+        ..received(&[(ResetType::ForceOff, 1), (ResetType::On, 1)])
+    };
+    assert_eq!(done(host), expected);
+    // A dead driver keeps nobody's session open.
+    bmc.close().await.ok();
+    let closed = |bmc: &mut sim_ipmi::Bmc, now| bmc.sessions(now) == 0;
+    both.ipmi.wait_for(MINUTE, closed).await.unwrap();
+}
+
+/// F1: twice the word of one witness, not once that of two.
+#[tokio::test]
+async fn one_off_of_each_protocol_confirms_nothing() {
+    let both = Both::start().await;
+    let host = &both.sim.host;
+    let bmc = both.failover(FailoverSettings::default());
+    let mut seen = Seen::with(host, |_, readings| {
+        if count(readings, PowerState::Off) == 1 {
+            both.cut_redfish();
+        }
+    });
+    let report = watched(&bmc, &mut seen, off()).await;
+    assert_eq!(report.ending, OFF, "{report:?}");
+    assert_eq!(protocols(&report.readings), [Protocol::Ipmi; 2]);
+    let off = |reading: &&PowerReading| reading.state == PowerState::Off;
+    let by: Vec<_> = seen.readings.iter().filter(off).cloned().collect();
+    let by = protocols(&by);
+    assert_eq!(by.iter().filter(|by| **by == Protocol::Redfish).count(), 1);
+    assert_eq!(by[0], Protocol::Redfish);
+    assert_eq!(host.counters().offs, 1);
+    assert!(
+        both.ipmi.counters().controls.is_empty(),
+        "read, not switched"
+    );
+}
+
+#[tokio::test]
+async fn redfish_that_is_back_is_used_again() {
+    let both = Both::start().await;
+    let host = &both.sim.host;
+    let bmc = both.failover(forgetful());
+    for _ in 0..2 {
+        assert_eq!(bmc.power().await.unwrap().protocol, Protocol::Redfish);
+        host.bmc_dead().await.unwrap();
+        assert_eq!(bmc.power().await.unwrap().protocol, Protocol::Ipmi);
+        host.bmc_alive().await.unwrap();
+    }
+    let before = both.ipmi.counters().packets;
+    assert_eq!(operate(&bmc, host, off()).await.ending, OFF);
+    assert_eq!(both.ipmi.counters().packets, before);
+}
+
+/// A change of witness in every operation would cost it its proof: who answered stays for a while.
+#[tokio::test]
+async fn ipmi_stays_the_first_for_a_while() {
+    let both = Both::start().await;
+    let bmc = both.failover(FailoverSettings::default());
+    both.sim.host.bmc_dead().await.unwrap();
+    bmc.power().await.unwrap();
+    both.sim.host.bmc_alive().await.unwrap();
+    let requests = both.sim.host.counters().requests;
+    assert_eq!(bmc.power().await.unwrap().protocol, Protocol::Ipmi);
+    assert_eq!(both.sim.host.counters().requests, requests);
+}
+
+#[tokio::test]
+async fn a_driver_behind_which_nobody_answers_gets_a_rest() {
+    let both = Both::start().await;
+    let settings = FailoverSettings {
+        prefer: Duration::ZERO,
+        breaker: BreakerSettings {
+            failures: 3,
+            first: MINUTE,
+            longest: MINUTE,
+            ..BreakerSettings::default()
+        },
+        ..FailoverSettings::default()
+    };
+    let bmc = both.failover(settings);
+    both.cut_redfish();
+    let mut requests = vec![both.sim.host.counters().requests];
+    for _ in 0..6 {
+        assert_eq!(bmc.power().await.unwrap().protocol, Protocol::Ipmi);
+        requests.push(both.sim.host.counters().requests);
+    }
+    assert!(requests[..4].is_sorted_by(|a, b| a < b), "{requests:?}");
+    assert!(
+        requests[3..].iter().all(|one| *one == requests[3]),
+        "{requests:?}"
+    );
+}
+
+#[tokio::test]
+async fn with_both_dead_one_error_names_both() {
+    let both = Both::start().await;
+    let mut config = both.ipmi_config();
+    config.timeouts = ipmi::Timeouts {
+        connect: Duration::from_secs(1),
+        call: Duration::from_secs(1),
+    };
+    let ipmi: Arc<dyn Bmc> = Arc::from(ipmi::connect(config).unwrap());
+    let (first, second) = (both.redfish(), ipmi);
+    let names = [first.address().to_owned(), second.address().to_owned()];
+    let bmc = Failover::new(vec![first, second], forgetful()).unwrap();
+    both.sim.host.bmc_dead().await.unwrap();
+    both.ipmi.with(|bmc, _| bmc.set_dead(true));
+    for error in [
+        bmc.power().await.unwrap_err(),
+        bmc.off().await.unwrap_err(),
+        bmc.command(PowerCommand::Reset).await.unwrap_err(),
+    ] {
+        for name in &names {
+            assert!(error.message.contains(name.as_str()), "{error}");
+        }
+        assert!(error.kind.is_transient(), "{error}");
+        assert!(!error.maybe_sent, "nothing got through: {error}");
+    }
+    assert_eq!(done(&both.sim.host), Counters::default());
+
+    both.ipmi.with(|bmc, _| bmc.set_dead(false));
+    assert_eq!(bmc.power().await.unwrap().protocol, Protocol::Ipmi);
+}
+
+fn reset_once() -> Counters {
+    Counters {
+        resets: 1,
+        ..received(&[(ResetType::ForceRestart, 1)])
+    }
+}
+
+#[tokio::test]
+async fn a_reset_that_redfish_may_have_sent_is_not_sent_by_ipmi() {
+    let both = Both::start().await;
+    let host = &both.sim.host;
+    let bmc = both.failover(FailoverSettings::default());
+    host.lose_next_answer();
+    let error = bmc.command(PowerCommand::Reset).await.unwrap_err();
+    assert!(error.maybe_sent, "{error}");
+    assert_eq!(both.ipmi.counters().packets, 0);
+    assert_eq!(done(host), reset_once());
+    host.advance(SETTLED);
+
+    // Nor by an operation, which reads on by the other driver.
+    let lost = Rule::always(Action::Reset).on("POST", "**/Actions/ComputerSystem.Reset");
+    host.inject(lost);
+    let report = operate(&bmc, host, Goal::Reset).await;
+    let unknown = matches!(report.ending, Ending::Unknown { .. });
+    assert!(unknown, "{report:?}");
+    assert!(both.ipmi.counters().controls.is_empty());
+    assert_eq!(done(host).resets, 1);
+}
+
+#[tokio::test]
+async fn a_reset_that_ipmi_may_have_sent_is_not_sent_by_redfish() {
+    let both = Both::start().await;
+    let host = &both.sim.host;
+    let mut config = both.ipmi_config();
+    config.timeouts.call = Duration::from_secs(5);
+    let first: Arc<dyn Bmc> = Arc::from(ipmi::connect(config).unwrap());
+    let bmc = Failover::new(vec![first, both.redfish()], forgetful()).unwrap();
+    let lose = sim_ipmi::Action::LoseAnswer;
+    let lost = sim_ipmi::Rule::command(Command::CHASSIS_CONTROL, lose);
+    both.ipmi.inject(lost.times(1));
+    let error = bmc.command(PowerCommand::Reset).await.unwrap_err();
+    assert!(error.maybe_sent, "{error}");
+    assert_eq!(error.kind, ErrorKind::Timeout, "{error}");
+    assert_eq!(host.counters().requests, 0);
+    assert_eq!(done(host), reset_once());
+    assert_eq!(both.ipmi.counters().controlled(ChassisControl::Reset), 1);
+}
+
+#[tokio::test]
+async fn a_reset_that_surely_did_not_leave_is_sent_by_the_other() {
+    let both = Both::start().await;
+    let bmc = both.failover(FailoverSettings::default());
+    both.sim.host.bmc_dead().await.unwrap();
+    bmc.command(PowerCommand::Reset).await.unwrap();
+    assert_eq!(done(&both.sim.host), reset_once());
+    assert_eq!(both.ipmi.counters().controlled(ChassisControl::Reset), 1);
+}
+
+/// Off may be sent twice, and so it is sent where somebody answers.
+#[tokio::test]
+async fn an_off_whose_answer_is_lost_goes_on_by_ipmi() {
+    let both = Both::start().await;
+    let host = &both.sim.host;
+    let bmc = both.failover(FailoverSettings::default());
+    host.lose_next_answer();
+    let accepted = bmc.off().await.unwrap();
+    assert!(accepted.answer.contains("completion code"), "{accepted:?}");
+    host.step();
+    assert_eq!(host.real_power(), Real::Off);
+    let expected = Counters {
+        offs: 1,
+        ..received(&[(ResetType::ForceOff, 2)])
+    };
+    assert_eq!(done(host), expected);
+}
+
+/// It is mostly the same account, and each try counts towards locking it.
+#[tokio::test]
+async fn a_wrong_password_at_the_first_is_not_tried_at_the_second() {
+    let both = Both::start().await;
+    let mut wrong = config(&both.sim);
+    wrong.password = "wrong".into();
+    let redfish: Arc<dyn Bmc> = Arc::from(connect(wrong).unwrap());
+    let mut wrong = both.ipmi_config();
+    wrong.password = "wrong".into();
+    let ipmi: Arc<dyn Bmc> = Arc::from(ipmi::connect(wrong).unwrap());
+
+    let settings = FailoverSettings::default();
+    let bmc = Failover::new(vec![redfish, both.ipmi()], settings).unwrap();
+    for command in PowerCommand::ALL {
+        let error = bmc.command(command).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
+    }
+    assert_eq!(both.ipmi.counters().packets, 0);
+
+    let requests = both.sim.host.counters().requests;
+    let bmc = Failover::new(vec![ipmi, both.redfish()], settings).unwrap();
+    let error = bmc.power().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
+    assert_eq!(both.sim.host.counters().requests, requests);
+    assert_eq!(done(&both.sim.host), Counters::default());
+}

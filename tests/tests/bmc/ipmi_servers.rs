@@ -1,0 +1,388 @@
+//! Our IPMI client against servers that others wrote.
+
+use std::time::{Duration, Instant};
+
+use crate::ipmi_support::{Peer, Server};
+use nix::sys::signal::Signal;
+use rackhand_bmc::{
+    Bmc, BootDevice, BootMode, BootOverride, BootPersistence, ErrorKind, Identify, PowerCommand,
+    PowerState, Protocol, UuidMatch,
+    ipmi::{Suite, SuiteChoice, connect},
+    same_system_uuid,
+};
+
+const PEERS: [Peer; 4] = [
+    Peer::IpmiSim,
+    Peer::Goipmi("3"),
+    Peer::Goipmi("17"),
+    Peer::Fakebmc,
+];
+
+async fn state(bmc: &dyn Bmc) -> PowerState {
+    bmc.power().await.expect("power").state
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[tokio::test]
+async fn power_is_read_and_switched_everywhere() {
+    for peer in PEERS {
+        let server = Server::start(peer);
+        let bmc = server.admin();
+        bmc.off()
+            .await
+            .unwrap_or_else(|error| panic!("{peer:?}: {error}"));
+        let reading = bmc.power().await.expect("power");
+        assert_eq!(reading.state, PowerState::Off, "{peer:?}");
+        assert_eq!(reading.protocol, Protocol::Ipmi);
+        assert!(
+            reading.raw.starts_with("power bit clear (0x"),
+            "{reading:?}"
+        );
+        assert!(reading.identity.system_uuid.is_some(), "{reading:?}");
+        for _ in 0..2 {
+            bmc.on()
+                .await
+                .unwrap_or_else(|error| panic!("{peer:?}: {error}"));
+            assert_eq!(state(&*bmc).await, PowerState::On, "{peer:?}");
+        }
+        for _ in 0..2 {
+            bmc.off().await.expect("off");
+            assert_eq!(state(&*bmc).await, PowerState::Off, "{peer:?}");
+        }
+        bmc.close().await.expect("close");
+        let said = text(&server.ipmitool(&["power", "status"]).stdout);
+        assert!(said.contains("is off"), "{peer:?}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn what_goes_out_once_is_carried_out_once() {
+    let server = Server::start(Peer::IpmiSim);
+    let bmc = server.admin();
+    bmc.on().await.expect("on");
+    // Slower than the first retransmissions.
+    server.slow(Some(1.5));
+    bmc.command(PowerCommand::Reset).await.expect("reset");
+    bmc.command(PowerCommand::SoftOff).await.expect("soft off");
+    server.slow(None);
+    assert_eq!(
+        (server.calls("set reset"), server.calls("set shutdown")),
+        (1, 1)
+    );
+    let error = bmc
+        .command(PowerCommand::Nmi)
+        .await
+        .expect_err("ipmi_sim has none");
+    assert_eq!((error.kind, error.maybe_sent), (ErrorKind::Refused, false));
+    let error = error.to_string();
+    assert!(
+        error.contains("0xcc") && error.contains("power bit set"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn commands_are_accepted_by_other_servers() {
+    for peer in [Peer::Goipmi("17"), Peer::Fakebmc] {
+        let server = Server::start(peer);
+        let bmc = server.admin();
+        bmc.on().await.expect("on");
+        for command in [PowerCommand::Reset, PowerCommand::SoftOff] {
+            let accepted = bmc.command(command).await;
+            let accepted = accepted.unwrap_or_else(|error| panic!("{peer:?}: {error}"));
+            assert_eq!(accepted.answer, "completion code 0x00");
+        }
+        bmc.close().await.expect("close");
+    }
+}
+
+#[tokio::test]
+async fn a_boot_override_is_set_and_read_back() {
+    let server = Server::start(Peer::Goipmi("3,17"));
+    let bmc = server.admin();
+    for (device, persistence, mode) in [
+        (BootDevice::Pxe, BootPersistence::Once, BootMode::Uefi),
+        (
+            BootDevice::Disk,
+            BootPersistence::Persistent,
+            BootMode::Legacy,
+        ),
+        (
+            BootDevice::BiosSetup,
+            BootPersistence::Once,
+            BootMode::Legacy,
+        ),
+        (BootDevice::Cd, BootPersistence::Persistent, BootMode::Uefi),
+    ] {
+        let wanted = BootOverride {
+            device,
+            persistence,
+            mode: Some(mode),
+        };
+        bmc.set_boot(wanted).await.expect("set");
+        assert_eq!(bmc.boot().await, Ok(wanted));
+    }
+    // ipmitool reads the same from it.
+    let said = text(
+        &server
+            .ipmitool(&["chassis", "bootparam", "get", "5"])
+            .stdout,
+    );
+    for word in ["Boot Flag Valid", "all future boots", "EFI", "CD/DVD"] {
+        assert!(said.contains(word), "{said}");
+    }
+    // The mode stays what it is where none is asked for.
+    let wanted = BootOverride {
+        device: BootDevice::Pxe,
+        persistence: BootPersistence::Once,
+        mode: None,
+    };
+    bmc.set_boot(wanted).await.expect("set");
+    let boot = bmc.boot().await.expect("boot");
+    assert_eq!(
+        (boot.device, boot.mode),
+        (BootDevice::Pxe, Some(BootMode::Uefi))
+    );
+    let http = BootOverride {
+        device: BootDevice::UefiHttp,
+        ..wanted
+    };
+    let error = bmc.set_boot(http).await.expect_err("not with IPMI");
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+}
+
+#[tokio::test]
+async fn the_identify_led_is_lit_and_put_out() {
+    for peer in [Peer::IpmiSim, Peer::Goipmi("17")] {
+        let server = Server::start(peer);
+        let bmc = server.admin();
+        for wanted in [
+            Identify::For(Duration::from_secs(15)),
+            Identify::On,
+            Identify::Off,
+        ] {
+            let accepted = bmc.identify(wanted).await;
+            accepted.unwrap_or_else(|error| panic!("{peer:?}, {wanted:?}: {error}"));
+        }
+        if peer == Peer::IpmiSim {
+            assert_eq!(server.calls("set identify 15 0"), 1);
+            assert_eq!(server.calls("set identify 0 1"), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_bmc_says_which_system_it_is() {
+    let server = Server::start(Peer::IpmiSim);
+    let uuid = server
+        .admin()
+        .identity()
+        .await
+        .expect("identity")
+        .system_uuid;
+    let uuid = uuid.expect("a GUID");
+    let same = same_system_uuid(&uuid, "a1234567-89ab-cdef-a123-456789abcdef");
+    assert_eq!(same, UuidMatch::Same, "{uuid}");
+}
+
+#[tokio::test]
+async fn the_event_log_is_read_and_emptied() {
+    let server = Server::start(Peer::IpmiSim);
+    let bmc = server.admin();
+    let log = bmc.event_log(10).await.expect("log");
+    assert_eq!(log.entries.len(), 1, "{log:?}");
+    bmc.clear_event_log().await.expect("clear");
+    let said = text(&server.ipmitool(&["sel", "list"]).stdout);
+    // Many write a record of the clearing itself.
+    assert!(!said.contains("Temperature"), "{said}");
+    bmc.sensors().await.expect("sensors");
+}
+
+#[tokio::test]
+async fn a_wrong_password_and_a_wrong_user_are_told() {
+    for (peer, user, password, word) in [
+        (
+            Peer::IpmiSim,
+            "admin",
+            "wrong",
+            "wrong password for user \"admin\"",
+        ),
+        (Peer::IpmiSim, "nobody", "secret", "check the user name"),
+        (Peer::Goipmi("17"), "admin", "wrong", "wrong password"),
+        (Peer::Goipmi("3"), "nobody", "secret", "nobody"),
+        (Peer::Fakebmc, "admin", "wrong", "wrong password"),
+    ] {
+        let server = Server::start(peer);
+        let began = Instant::now();
+        let bmc = connect(server.config(user, password)).expect("configuration");
+        let error = bmc.power().await.expect_err("refused");
+        assert_eq!(error.kind, ErrorKind::Authentication, "{peer:?}: {error}");
+        assert!(error.message.contains(word), "{peer:?}: {error}");
+        assert!(began.elapsed() < Duration::from_secs(1), "{peer:?}");
+        // Whoever has the right ones is let in.
+        server.admin().power().await.expect("power");
+    }
+}
+
+#[tokio::test]
+async fn an_operator_switches_power() {
+    let server = Server::start(Peer::IpmiSim);
+    let bmc = connect(server.config("oper", "operpw")).expect("configuration");
+    bmc.on().await.expect("on");
+    assert_eq!(state(&*bmc).await, PowerState::On);
+}
+
+#[tokio::test]
+async fn an_account_of_user_reads_but_does_not_switch() {
+    let server = Server::start(Peer::IpmiSim);
+    server.admin().on().await.expect("on");
+    // ipmi_sim gives an account more than its limit, so that the address has to be the limit.
+    let mut config = server.config("reader", "readpw");
+    let address = format!("ipmi://127.0.0.1:{}?privilegelevel=USER", server.port);
+    config.address = address.parse().expect("address");
+    let bmc = connect(config).expect("configuration");
+    assert_eq!(state(&*bmc).await, PowerState::On);
+    let error = bmc.off().await.expect_err("not allowed");
+    assert_eq!(
+        (error.kind, error.maybe_sent),
+        (ErrorKind::Privilege, false)
+    );
+    assert!(error.message.contains("OPERATOR"), "{error}");
+    assert_eq!(state(&*bmc).await, PowerState::On);
+    assert_eq!(server.calls("set power 0"), 0);
+}
+
+#[tokio::test]
+async fn only_the_chosen_suite_is_used() {
+    let server = Server::start(Peer::Goipmi("3"));
+    let mut config = server.config("admin", "secret");
+    config.suite = SuiteChoice::Only(Suite::Cipher17);
+    let error = connect(config.clone())
+        .expect("configuration")
+        .power()
+        .await;
+    assert_eq!(error.expect_err("suite").kind, ErrorKind::Unsupported);
+    config.suite = SuiteChoice::Only(Suite::Cipher3);
+    connect(config)
+        .expect("configuration")
+        .power()
+        .await
+        .expect("power");
+}
+
+#[tokio::test]
+async fn no_session_is_left_behind() {
+    let server = Server::start(Peer::IpmiSim);
+    // It has room for 63.
+    for run in 0..100 {
+        let bmc = server.admin();
+        bmc.power()
+            .await
+            .unwrap_or_else(|error| panic!("run {run}: {error}"));
+        if run % 2 == 0 {
+            bmc.close().await.expect("close");
+        }
+    }
+    for _ in 0..70 {
+        let wrong = connect(server.config("admin", "wrong")).expect("configuration");
+        wrong.power().await.expect_err("password");
+    }
+    let said = text(&server.ipmitool(&["session", "info", "all"]).stdout);
+    // ipmitool's own.
+    let active: Vec<&str> = said
+        .lines()
+        .filter(|line| line.starts_with("active"))
+        .collect();
+    let is_one = |line: &&str| line.split(": ").nth(1) == Some("1");
+    assert!(!active.is_empty() && active.iter().all(is_one), "{said}");
+}
+
+#[tokio::test]
+async fn a_restarted_bmc_is_served_in_the_next_call() {
+    for peer in [Peer::IpmiSim, Peer::Goipmi("17")] {
+        let mut server = Server::start(peer);
+        let bmc = server.admin();
+        bmc.on().await.expect("on");
+        server.kill();
+        let began = Instant::now();
+        let error = bmc.power().await.expect_err("gone");
+        assert_eq!(error.kind, ErrorKind::Unreachable, "{peer:?}: {error}");
+        assert!(began.elapsed() < Duration::from_secs(1));
+        server.restart();
+        bmc.power()
+            .await
+            .unwrap_or_else(|error| panic!("{peer:?}: {error}"));
+        // Without its being noticed in between.
+        server.kill();
+        server.restart();
+        let began = Instant::now();
+        bmc.off()
+            .await
+            .unwrap_or_else(|error| panic!("{peer:?}: {error}"));
+        assert!(
+            began.elapsed() < Duration::from_secs(3),
+            "{:?}",
+            began.elapsed()
+        );
+        assert_eq!(state(&*bmc).await, PowerState::Off);
+    }
+}
+
+#[tokio::test]
+async fn a_bmc_that_stops_answering_is_waited_for_and_comes_back() {
+    let server = Server::start(Peer::IpmiSim);
+    let mut config = server.config("admin", "secret");
+    config.timeouts.connect = Duration::from_secs(2);
+    config.timeouts.call = Duration::from_secs(3);
+    let bmc = connect(config).expect("configuration");
+    bmc.on().await.expect("on");
+    server.signal(Signal::SIGSTOP);
+    let began = Instant::now();
+    let error = bmc.command(PowerCommand::Reset).await.expect_err("stopped");
+    assert_eq!((error.kind, error.maybe_sent), (ErrorKind::Timeout, true));
+    let took = began.elapsed();
+    assert!(took < Duration::from_millis(3500), "{took:?}");
+    let error = bmc.power().await.expect_err("stopped");
+    assert_eq!((error.kind, error.maybe_sent), (ErrorKind::Timeout, false));
+    server.signal(Signal::SIGCONT);
+    assert_eq!(state(&*bmc).await, PowerState::On);
+    assert!(server.calls("set reset") <= 1);
+}
+
+#[tokio::test]
+async fn a_slow_bmc_is_not_given_up() {
+    let server = Server::start(Peer::IpmiSim);
+    let bmc = server.admin();
+    bmc.on().await.expect("on");
+    server.slow(Some(2.0));
+    assert_eq!(state(&*bmc).await, PowerState::On);
+    bmc.off().await.expect("off");
+    assert_eq!(state(&*bmc).await, PowerState::Off);
+}
+
+#[tokio::test]
+async fn the_bmc_itself_is_restarted() {
+    // It ends without an answer.
+    let mut server = Server::start(Peer::Fakebmc);
+    let mut config = server.config("admin", "password");
+    config.timeouts.call = Duration::from_secs(2);
+    let bmc = connect(config).expect("configuration");
+    let error = bmc.reset_bmc().await.expect_err("no answer");
+    assert_eq!((error.kind, error.maybe_sent), (ErrorKind::Timeout, true));
+    assert!(server.has_ended());
+    server.restart();
+    bmc.power().await.expect("power");
+    let server = Server::start(Peer::Goipmi("17"));
+    let accepted = server.admin().reset_bmc().await.expect("accepted");
+    assert_eq!(accepted.command, "Cold Reset");
+    // ipmi_sim has no such command.
+    let server = Server::start(Peer::IpmiSim);
+    let error = server.admin().reset_bmc().await.expect_err("refused");
+    assert_eq!(
+        (error.kind, error.maybe_sent),
+        (ErrorKind::Unsupported, false)
+    );
+}

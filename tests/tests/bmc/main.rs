@@ -1,0 +1,21 @@
+//! The BMC clients against simulated BMCs of every make, and against servers that others wrote.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
+
+#[path = "../rack_support/mod.rs"]
+mod rack_support;
+
+mod failover;
+mod ipmi_faults;
+mod ipmi_servers;
+mod ipmi_support;
+mod ipv6;
+mod profiles;
+mod sushy;

@@ -1,0 +1,480 @@
+//! Beside Cluster API's own manager, with its webhooks and conversions: its health check makes our
+//! requests and takes them back, and its MachineSet replaces what we hand over. Its checks are left
+//! alone; one that is paused for it and marked for us is ours alone, and nobody writes against
+//! anybody.
+//!
+//! `hack/setup --print-capi` brings the manager; the test plays the infrastructure provider.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use kube::{ResourceExt, api::ListParams};
+use rackhand_tests::{
+    cluster::apply,
+    rack::ResetType,
+    stage::{
+        CLUSTER, HostLink, LONG, NAMESPACE, RackSpec, Record, Scenarios, Stage, StageConfig,
+        Witness, wait_until,
+    },
+};
+use serde_json::{Value, json};
+
+const MACHINES: &str = "cluster.x-k8s.io/v1beta2";
+const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
+const DEPLOYMENT: &str = "cluster.x-k8s.io/deployment-name";
+const LINK: &str = "metal3.io/BareMetalHost";
+const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
+const PAUSED: &str = "cluster.x-k8s.io/paused";
+const EVALUATE: &str = "rackhand.dev/evaluate";
+/// The deployment whose check is ours.
+const OURS: &str = "ours";
+/// Who wrote, in `managedFields`: we, and they.
+const US: &str = "rackhand-controller";
+const THEM: &str = "manager";
+/// For so long nobody may write to what has settled: two who write against each other do so within
+/// seconds.
+const QUIET: Duration = Duration::from_secs(20);
+/// More versions of an object than a failure, its remediation and the recovery can make. Two who
+/// write against each other make some hundred in that time.
+const SETTLED: usize = 40;
+
+struct World {
+    stage: Stage,
+    witness: Witness,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cluster_apis_manager_asks_us_and_takes_over_what_we_hand_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = StageConfig::steady(
+        vec![RackSpec::new("r", 5, HostLink::Managed)],
+        &["--cooperative-grace=0s"],
+    );
+    config.cluster_api = true;
+    config.brief_boots = true;
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    let _provider = stage.start_provider();
+    let witness = Witness::start(&stage.client);
+    let world = World { stage, witness };
+    let w = &world;
+    if let Err(error) = begin(w).await {
+        panic!("{error:#}\n{}", w.stage.report().await);
+    }
+
+    let mut all = Scenarios::new();
+    all.add(
+        "their_health_check_asks_for_a_remediation_and_withdraws_it",
+        recovered(w),
+    );
+    all.add(
+        "their_machine_set_replaces_a_machine_that_we_hand_over",
+        replaced(w),
+    );
+    all.add(
+        "a_check_that_is_paused_for_them_and_marked_for_us_is_ours_alone",
+        ours_alone(w),
+    );
+    let outcome = match all.run().await {
+        Ok(()) => settled(w).await.and_then(|()| theirs_untouched(w)),
+        failed => failed,
+    };
+    if let Err(error) = outcome {
+        panic!("{error:#}\n{}", world.stage.report().await);
+    }
+}
+
+/// A control plane of one Machine, and deployments of one Machine each, which differ in how long a
+/// host may take to boot, and in whose check they have.
+async fn begin(w: &World) -> Result<()> {
+    w.stage.apply_rack_agents().await?;
+    w.stage.start_controller("controller-0").await?;
+    for object in control_plane() {
+        apply(&w.stage.client, object).await?;
+    }
+    node_of(w, "the control plane", |machine| {
+        machine.name_any() == "control-plane"
+    })
+    .await?;
+    for (name, boot) in [("good", "120s"), ("bad", "5s"), (OURS, "120s")] {
+        for mut object in deployment(name, boot) {
+            if name == OURS && object["kind"] == "MachineHealthCheck" {
+                object["metadata"]["annotations"] = json!({ PAUSED: "", EVALUATE: "true" });
+            }
+            apply(&w.stage.client, object).await?;
+        }
+    }
+    for name in ["good", "bad", OURS] {
+        node_of(w, name, of(name)).await?;
+        healthy(w, name).await?;
+    }
+    Ok(())
+}
+
+fn control_plane() -> [Value; 2] {
+    let labels = json!({
+        "cluster.x-k8s.io/cluster-name": CLUSTER,
+        "cluster.x-k8s.io/control-plane": "",
+    });
+    let machine = json!({
+        "apiVersion": format!("{INFRASTRUCTURE}/v1beta2"),
+        "kind": "Metal3Machine",
+        "metadata": { "name": "control-plane", "namespace": NAMESPACE, "labels": labels },
+        "spec": {},
+    });
+    let owner = json!({
+        "apiVersion": MACHINES,
+        "kind": "Machine",
+        "metadata": { "name": "control-plane", "namespace": NAMESPACE, "labels": labels },
+        "spec": {
+            "clusterName": CLUSTER,
+            "bootstrap": { "dataSecretName": "none" },
+            "infrastructureRef": {
+                "apiGroup": INFRASTRUCTURE,
+                "kind": "Metal3Machine",
+                "name": "control-plane",
+            },
+        },
+    });
+    [machine, owner]
+}
+
+fn deployment(name: &str, boot: &str) -> [Value; 4] {
+    let meta = json!({ "name": name, "namespace": NAMESPACE });
+    let template = json!({
+        "apiVersion": format!("{INFRASTRUCTURE}/v1beta2"),
+        "kind": "Metal3MachineTemplate",
+        "metadata": meta,
+        "spec": { "template": { "spec": {} } },
+    });
+    let remediation = json!({
+        "apiVersion": format!("{INFRASTRUCTURE}/v1beta1"),
+        "kind": "Metal3RemediationTemplate",
+        "metadata": meta,
+        "spec": { "template": { "spec": { "strategy": {
+            "type": "Reboot",
+            "retryLimit": 1,
+            "timeout": boot,
+        }}}},
+    });
+    let machines = json!({
+        "apiVersion": MACHINES,
+        "kind": "MachineDeployment",
+        "metadata": meta,
+        "spec": {
+            "clusterName": CLUSTER,
+            "replicas": 1,
+            "selector": { "matchLabels": { "nodepool": name } },
+            "template": {
+                "metadata": { "labels": { "nodepool": name } },
+                "spec": {
+                    "clusterName": CLUSTER,
+                    "bootstrap": { "dataSecretName": "none" },
+                    "infrastructureRef": {
+                        "apiGroup": INFRASTRUCTURE,
+                        "kind": "Metal3MachineTemplate",
+                        "name": name,
+                    },
+                },
+            },
+        },
+    });
+    let unready = |status: &str| json!({ "type": "Ready", "status": status, "timeoutSeconds": 1 });
+    let check = json!({
+        "apiVersion": MACHINES,
+        "kind": "MachineHealthCheck",
+        "metadata": meta,
+        "spec": {
+            "clusterName": CLUSTER,
+            "selector": { "matchLabels": { "nodepool": name } },
+            "checks": {
+                "nodeStartupTimeoutSeconds": 0,
+                "unhealthyNodeConditions": [unready("Unknown"), unready("False")],
+            },
+            "remediation": {
+                "templateRef": {
+                    "apiVersion": format!("{INFRASTRUCTURE}/v1beta1"),
+                    "kind": "Metal3RemediationTemplate",
+                    "name": name,
+                },
+            },
+        },
+    });
+    [template, remediation, machines, check]
+}
+
+type Object = kube::api::DynamicObject;
+
+/// A Machine of a deployment.
+fn of(deployment: &str) -> impl Fn(&Object) -> bool {
+    let deployment = deployment.to_owned();
+    move |machine| machine.labels().get(DEPLOYMENT) == Some(&deployment)
+}
+
+/// Waits until a Machine has a Node; returns the names of both.
+async fn node_of(
+    w: &World,
+    what: &str,
+    wanted: impl Fn(&Object) -> bool,
+) -> Result<(String, String)> {
+    let what = format!("{what} has a Machine with a Node");
+    wait_until(&what, LONG, || async {
+        let machines = w.stage.machines().list(&ListParams::default()).await?;
+        let found = machines.iter().find(|machine| wanted(machine));
+        let Some(machine) = found else {
+            return Ok(Err("no such Machine".to_owned()));
+        };
+        let node = machine.data["status"]["nodeRef"]["name"].as_str();
+        Ok(node
+            .map(|node| (machine.name_any(), node.to_owned()))
+            .ok_or_else(|| machine.data["status"].to_string()))
+    })
+    .await
+}
+
+/// Their health check counts its one Machine as healthy.
+async fn healthy(w: &World, check: &str) -> Result<()> {
+    wait_until(&format!("{check} is healthy"), LONG, || async {
+        let status = w.stage.checks().get(check).await?.data["status"].clone();
+        let (healthy, expected) = (&status["currentHealthy"], &status["expectedMachines"]);
+        Ok(if (healthy, expected) == (&json!(1), &json!(1)) {
+            Ok(())
+        } else {
+            Err(status.to_string())
+        })
+    })
+    .await
+}
+
+/// The status of a condition of a Machine in both lists.
+fn both(machine: &Value, type_: &str) -> [Option<String>; 2] {
+    let status = &machine["status"];
+    [&status["conditions"], &status["v1beta2"]["conditions"]].map(|list| {
+        let found = list.as_array()?.iter().find(|c| c["type"] == type_)?;
+        Some(found["status"].as_str()?.to_owned())
+    })
+}
+
+async fn recovered(w: &World) -> Result<()> {
+    let (machine, host) = node_of(w, "good", of("good")).await?;
+    w.stage.bind_pod(&host, false).await?;
+    let sim = w.stage.host(&host)?;
+    sim.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+        .await?;
+    ensure!(sim.hang(), "{host} was up");
+    wait_until("tainted, and not any more", LONG, || async {
+        let seen = w.stage.remediation(&machine).await?;
+        let seen = seen.map(|s| (s.step, s.reason, s.message));
+        let taints = w.witness.taints(&host);
+        Ok(if taints.len() == 2 {
+            Ok(())
+        } else {
+            Err(format!("{taints:?} {seen:?}"))
+        })
+    })
+    .await?;
+    wait_until("they withdraw it", LONG, || async {
+        let seen = w.stage.remediation(&machine).await?;
+        Ok(seen.map_or(Ok(()), |s| {
+            Err(format!("{} {}: {}", s.step, s.reason, s.message))
+        }))
+    })
+    .await?;
+    healthy(w, "good").await?;
+    w.stage.one_cycle(&host)?;
+    let left = w.stage.left_on(&host).await?;
+    ensure!(left.is_empty(), "{left:?}");
+    w.stage.tainted_only_while_off(&w.witness, &host).await?;
+
+    let requests = w.witness.of("Metal3Remediation", &machine);
+    let first = requests.first().context("a request was made")?;
+    ensure!(
+        first.annotation(CLONED_FROM) == Some("good"),
+        "by their health check"
+    );
+    ensure!(
+        requests.iter().all(|r| r.uid() == first.uid()),
+        "one request"
+    );
+    // Their verdict ends it: with the condition comes the withdrawal.
+    let steps = w.witness.steps(&machine);
+    let last = steps.last().map(|(_, step)| step.as_str());
+    ensure!(
+        [Some("Restoring"), Some("Succeeded")].contains(&last),
+        "withdrawn at its end: {steps:?}"
+    );
+    let now = w.stage.machines().get(&machine).await?;
+    ensure!(now.metadata.deletion_timestamp.is_none(), "it is kept");
+    let now = serde_json::to_value(&now)?;
+    ensure!(
+        both(&now, "OwnerRemediated") == [None, None],
+        "not handed over: {now}"
+    );
+    Ok(())
+}
+
+async fn replaced(w: &World) -> Result<()> {
+    let (machine, host) = node_of(w, "bad", of("bad")).await?;
+    let sim = w.stage.host(&host)?;
+    sim.never_boots(true);
+    ensure!(sim.hang(), "{host} was up");
+    let (next, other) = node_of(w, "the replacement", |candidate| {
+        of("bad")(candidate) && candidate.name_any() != machine
+    })
+    .await?;
+    ensure!(other != host, "{next} got the same host");
+    healthy(w, "bad").await?;
+    wait_until("the old Machine and its request are gone", LONG, || async {
+        let old = w.stage.machines().get_opt(&machine).await?;
+        let request = w.stage.remediation(&machine).await?;
+        Ok(if old.is_none() && request.is_none() {
+            Ok(())
+        } else {
+            Err(format!("{:?} {request:?}", old.map(|m| m.metadata)))
+        })
+    })
+    .await?;
+
+    let versions = w.witness.of("Machine", &machine);
+    let false_ = Some("False".to_owned());
+    let handed = versions
+        .iter()
+        .find(|v| both(&v.object, "OwnerRemediated") == [false_.clone(), false_.clone()])
+        .context("OwnerRemediated was never False in both lists")?;
+    let deleted = versions
+        .iter()
+        .find(|v| !v.object["metadata"]["deletionTimestamp"].is_null())
+        .context("it was deleted")?;
+    ensure!(handed.at <= deleted.at, "deleted before it was handed over");
+    let steps = w.witness.steps(&machine);
+    let escalated = steps.iter().any(|(_, step)| step == "Escalated");
+    ensure!(escalated, "{steps:?}");
+    let counters = sim.counters();
+    ensure!(
+        (counters.offs, counters.ons) == (2, 2),
+        "retryLimit 1 is two cycles: {counters:?}"
+    );
+    ensure!(counters.received(ResetType::ForceOff) == 2, "{counters:?}");
+    let bmh = w.stage.bare_metal_hosts().get(&host).await?;
+    for mark in ["capi.metal3.io/unhealthy", "capm3.metal3.io/unhealthy"] {
+        ensure!(bmh.annotations().contains_key(mark), "{mark} is missing");
+    }
+    let holds = bmh.annotations().keys().filter(|k| k.starts_with("reboot"));
+    ensure!(
+        holds.count() == 0,
+        "a hold is left: {:?}",
+        bmh.annotations()
+    );
+    let link = w
+        .stage
+        .metal3_machines()
+        .list(&ListParams::default())
+        .await?;
+    let again = link
+        .iter()
+        .any(|m| m.annotations().get(LINK) == Some(&format!("{NAMESPACE}/{host}")));
+    ensure!(!again, "the marked host is not used again");
+    w.stage.untouched(&other)
+}
+
+/// Everybody who ever wrote to an object.
+fn writers(versions: &[Record]) -> BTreeSet<String> {
+    let fields = versions.iter().filter_map(|version| {
+        let fields = &version.object["metadata"]["managedFields"];
+        fields.as_array()
+    });
+    let names = fields
+        .flatten()
+        .filter_map(|field| field["manager"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+async fn ours_alone(w: &World) -> Result<()> {
+    let (machine, host) = node_of(w, OURS, of(OURS)).await?;
+    let sim = w.stage.host(&host)?;
+    ensure!(sim.hang(), "{host} was up");
+    wait_until("it has gone off", LONG, || async {
+        let counters = sim.counters();
+        Ok(if counters.offs > 0 {
+            Ok(())
+        } else {
+            Err(format!("{counters:?}"))
+        })
+    })
+    .await?;
+    wait_until("withdrawn", LONG, || async {
+        let seen = w.stage.remediation(&machine).await?;
+        Ok(seen.map_or(Ok(()), |s| {
+            Err(format!("{} {}: {}", s.step, s.reason, s.message))
+        }))
+    })
+    .await?;
+    healthy(w, OURS).await?;
+    w.stage.one_cycle(&host)?;
+
+    let requests = w.witness.of("Metal3Remediation", &machine);
+    let by = writers(&requests);
+    ensure!(
+        by == BTreeSet::from([US.to_owned()]),
+        "the request is ours: {by:?}"
+    );
+    let versions = w.witness.of("MachineHealthCheck", OURS);
+    let last = versions.last().context("the check was seen")?;
+    let conditions = last.object["status"]["v1beta2"]["conditions"].as_array();
+    let says = |type_: &str| {
+        let found = conditions.and_then(|list| list.iter().find(|c| c["type"] == type_));
+        found.map(|condition| condition["status"].clone())
+    };
+    ensure!(
+        says("Paused") == Some("True".into()),
+        "they say that they are off: {last:?}"
+    );
+    ensure!(
+        says("RemediationAllowed") == Some("True".into()),
+        "{last:?}"
+    );
+    ensure!(versions.len() < SETTLED, "{} versions", versions.len());
+    let versions = w.witness.of("Machine", &machine).len();
+    ensure!(versions < SETTLED, "{versions} versions of the Machine");
+    Ok(())
+}
+
+/// After all of it nobody has anything more to write to a check or a Machine.
+async fn settled(w: &World) -> Result<()> {
+    wait_until("checks and Machines stand still", LONG, || async {
+        let mut last: Option<Record> = None;
+        for (kind, list) in [
+            ("MachineHealthCheck", w.stage.checks()),
+            ("Machine", w.stage.machines()),
+        ] {
+            for object in list.list(&ListParams::default()).await? {
+                let newest = w.witness.of(kind, &object.name_any()).pop();
+                let newest = newest.context("it was never seen")?;
+                if newest.object["metadata"]["resourceVersion"].as_str()
+                    != object.metadata.resource_version.as_deref()
+                {
+                    return Ok(Err(format!("{kind} {} is not seen yet", newest.name)));
+                }
+                if last.as_ref().is_none_or(|last| last.at < newest.at) {
+                    last = Some(newest);
+                }
+            }
+        }
+        let last = last.context("there are none")?;
+        Ok(if last.at.elapsed() >= QUIET {
+            Ok(())
+        } else {
+            Err(format!("{} {} was written just now", last.kind, last.name))
+        })
+    })
+    .await
+}
+
+/// By default a check of Cluster API's is theirs.
+fn theirs_untouched(w: &World) -> Result<()> {
+    for check in ["good", "bad"] {
+        let versions = w.witness.of("MachineHealthCheck", check);
+        let by = writers(&versions);
+        ensure!(by.contains(THEM) && !by.contains(US), "{check}: {by:?}");
+    }
+    Ok(())
+}

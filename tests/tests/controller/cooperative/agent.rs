@@ -1,0 +1,46 @@
+//! The agent acts without the operator.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use super::world::{AGENT, DETACHED, GRACE, HOLD, IRONIC, OFF, ON, World};
+
+pub async fn detached(w: &World) -> Result<()> {
+    w.annotate("det-1", DETACHED, Some("")).await?;
+    w.operational("det-1", "detached").await?;
+    w.hang("det-1")?;
+    w.back_by("det-1", &[(AGENT, OFF), (AGENT, ON)]).await?;
+    // Attached again, it is taken over as it is.
+    w.annotate("det-1", DETACHED, None).await?;
+    w.operational("det-1", "OK").await?;
+    w.synced(&w.well, "det-1", 2).await?;
+    w.stage.one_cycle("det-1")
+}
+
+/// Once it is not in Ironic any more, taking our key off switches nothing on.
+pub async fn let_go(w: &World) -> Result<()> {
+    w.draining("det-2").await?;
+    w.annotate("det-2", DETACHED, Some("")).await?;
+    w.operational("det-2", "detached").await?;
+    w.stage.let_pod_go("det-2").await?;
+    w.back_by("det-2", &[(IRONIC, OFF), (AGENT, OFF), (AGENT, ON)])
+        .await
+}
+
+pub async fn alone(w: &World) -> Result<()> {
+    w.down.stop_operator();
+    w.down.stop_ironic();
+    w.hang("down-1")?;
+    w.back_by("down-1", &[(AGENT, OFF), (AGENT, ON)]).await?;
+    let (came, _) = w.witness.holds("down-1", HOLD)[0];
+    let off = w.stage.commanded("down-1", OFF)?;
+    let grace = off.saturating_duration_since(came);
+    let least = GRACE - Duration::from_secs(1);
+    ensure!(grace >= least, "the operator had only {grace:?}");
+    // Back at work, they find it as it should be.
+    w.down.start_ironic();
+    w.down.start_operator();
+    w.synced(&w.down, "down-1", 2).await?;
+    w.stage.one_cycle("down-1")
+}

@@ -1,0 +1,144 @@
+//! The operator does its part: at our word, for others, late or in backoff.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rackhand_tests::{
+    rack::PowerState,
+    stage::{LONG, wait_until},
+};
+
+use super::world::{AGENT, GRACE, HOLD, IRONIC, OFF, ON, SOMEBODY, World};
+
+/// The hold comes before any off and goes after the drain; the agent sends its own off when the host
+/// reads off already (F1).
+pub async fn path(w: &World) -> Result<()> {
+    w.stage.bind_pod("path-1", false).await?;
+    w.host("path-1")?
+        .wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+        .await?;
+    w.hang("path-1")?;
+    w.back_by("path-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+        .await?;
+    let holds = w.witness.holds("path-1", HOLD);
+    ensure!(holds.len() == 2, "came and went once: {holds:?}");
+    let (off, on) = (
+        w.stage.commanded("path-1", OFF)?,
+        w.stage.commanded("path-1", ON)?,
+    );
+    let [(came, _), (went, _)] = [holds[0], holds[1]];
+    // The witness sees a version a little after the operator may.
+    let early = came.saturating_duration_since(off);
+    ensure!(
+        early < Duration::from_secs(1),
+        "off {early:?} before the hold"
+    );
+    ensure!(off < went, "the hold went before the off");
+    let early = went.saturating_duration_since(on);
+    ensure!(
+        early < Duration::from_secs(1),
+        "on {early:?} before the hold went"
+    );
+    let gone = w.witness.of("Pod", "on-path-1");
+    let gone = gone.iter().find(|record| record.gone).context("drained")?;
+    ensure!(gone.at <= went, "the hold went before the pod");
+    let sent = w.well.sent("path-1")?;
+    ensure!((sent.offs, sent.ons) == (1, 1), "{sent:?}");
+    ensure!((sent.forced_offs, sent.forced_ons) == (0, 0), "{sent:?}");
+    Ok(())
+}
+
+pub async fn synced(w: &World) -> Result<()> {
+    w.draining("sync-1").await?;
+    w.synced(&w.well, "sync-1", 4).await?;
+    let (host, sent) = (w.host("sync-1")?, w.well.sent("sync-1")?);
+    ensure!(host.real_power() == PowerState::Off, "it stays off");
+    ensure!((sent.ons, sent.forced_ons) == (0, 0), "{sent:?}");
+    ensure!(w.stage.tainted("sync-1").await?, "tainted all the while");
+    w.stage.let_pod_go("sync-1").await?;
+    w.back_by("sync-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+        .await
+}
+
+pub async fn foreign(w: &World) -> Result<()> {
+    w.draining("foreign-1").await?;
+    w.annotate("foreign-1", SOMEBODY, Some("")).await?;
+    w.stage.let_pod_go("foreign-1").await?;
+    let seen = w.stage.wait_blocked("foreign-1", "HeldByOthers").await?;
+    ensure!(seen.message.contains(SOMEBODY), "{}", seen.message);
+    let host = w.host("foreign-1")?;
+    // Longer than the agent would wait for the operator.
+    tokio::time::sleep(GRACE + Duration::from_secs(3)).await;
+    w.synced(&w.well, "foreign-1", 2).await?;
+    ensure!(host.real_power() == PowerState::Off, "off until it goes");
+    let bmh = w.stage.bare_metal_hosts().get("foreign-1").await?;
+    let kept = bmh.metadata.annotations.unwrap_or_default();
+    ensure!(kept.contains_key(SOMEBODY), "not ours to take");
+    w.annotate("foreign-1", SOMEBODY, None).await?;
+    w.back_by("foreign-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+        .await
+}
+
+/// A person asks for a reboot while we hold: the operator sees the host off and takes that for its
+/// first half.
+pub async fn plain(w: &World) -> Result<()> {
+    w.draining("plain-1").await?;
+    w.annotate("plain-1", "reboot.metal3.io", Some("")).await?;
+    wait_until("the plain annotation is gone", LONG, || async {
+        let bmh = w.stage.bare_metal_hosts().get("plain-1").await?;
+        let left = bmh.metadata.annotations.unwrap_or_default();
+        Ok(if left.contains_key("reboot.metal3.io") {
+            Err("it is there".to_owned())
+        } else {
+            Ok(())
+        })
+    })
+    .await?;
+    w.synced(&w.well, "plain-1", 2).await?;
+    let host = w.host("plain-1")?;
+    ensure!(host.real_power() == PowerState::Off, "we hold it still");
+    w.stage.let_pod_go("plain-1").await?;
+    w.back_by("plain-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+        .await
+}
+
+pub async fn backing_off(w: &World) -> Result<()> {
+    w.ill.refusing("ill-1", true)?;
+    w.draining("ill-1").await?;
+    let sent = w.ill.sent("ill-1")?;
+    ensure!(sent.offs == 0, "Ironic could not: {sent:?}");
+    let seen = w.witness.of("BareMetalHost", "ill-1");
+    let errors = seen
+        .iter()
+        .any(|record| record.object["status"]["errorCount"].as_u64() > Some(0));
+    ensure!(errors, "the operator counts its errors");
+    w.ill.refusing("ill-1", false)?;
+    w.operational("ill-1", "OK").await?;
+    w.stage.let_pod_go("ill-1").await?;
+    w.back_by("ill-1", &[(AGENT, OFF), (IRONIC, ON)]).await
+}
+
+/// The operator switches on late in its grace: the node that reports then is no other host's.
+pub async fn slow(w: &World) -> Result<()> {
+    w.draining("slow-1").await?;
+    w.slow.stop_operator();
+    w.stage.let_pod_go("slow-1").await?;
+    wait_until("our hold goes", LONG, || async {
+        let holds = w.witness.holds("slow-1", HOLD);
+        Ok(if holds.len() == 2 {
+            Ok(())
+        } else {
+            Err(format!("{holds:?}"))
+        })
+    })
+    .await?;
+    // After the last look but one, and early enough for the node to report within the grace.
+    tokio::time::sleep(Duration::from_millis(6500)).await;
+    w.slow.start_operator();
+    w.back_by("slow-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+        .await?;
+    let steps = w.witness.steps("slow-1");
+    let aborted = steps.iter().any(|(_, step)| step == "Aborting");
+    ensure!(!aborted, "{steps:?} {:?}", w.witness.reasons("slow-1"));
+    Ok(())
+}

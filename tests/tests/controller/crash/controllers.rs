@@ -1,0 +1,201 @@
+//! Controllers that are killed, stopped or cut off.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, ResourceExt};
+use nix::sys::signal::Signal;
+use rackhand_proto::{
+    ClientTls, TlsFiles,
+    v1::{ClaimTermRequest, Term, power_client::PowerClient},
+};
+use rackhand_tests::{
+    pki::CertSpec,
+    rack::ResetType,
+    stage::{LONG, Line, SYSTEM, Stage, Witness, wait_until},
+};
+
+use super::world::{
+    BRIEF, CALM, STEPS, TROUBLES, Trouble, all_finished, at_step, commanded_once, finished, leads,
+    start,
+};
+
+/// All hosts hang at once; whichever comes first to its step, there the controller dies or loses the
+/// API server until it has lost its Lease and ended, and the others are somewhere else on their way.
+pub async fn controller_in_trouble_at_every_step(
+    stage: &Stage,
+    witness: &Witness,
+    line: &Line,
+) -> Result<()> {
+    let mut number = 0;
+    let mut hosts = Vec::new();
+    for (trouble, rack) in TROUBLES {
+        let mine: Vec<String> = (1..=STEPS.len()).map(|i| format!("{rack}-{i}")).collect();
+        let mut left: Vec<(&str, &str)> = mine.iter().map(String::as_str).zip(STEPS).collect();
+        for (host, _) in &left {
+            ensure!(stage.host(host)?.hang(), "{host} was up");
+        }
+        while !left.is_empty() {
+            let name = format!("controller-{number}");
+            let reached = async {
+                leads(stage, &name).await?;
+                at_step(stage, witness, &left).await
+            };
+            let seen = tokio::select! {
+                seen = reached => seen?,
+                ended = stage.supervise(&name) => return ended,
+            };
+            let begun = Instant::now();
+            suffer(stage, line, &name, trouble).await?;
+            number += 1;
+            let mut others = Vec::new();
+            for (host, step) in left.clone() {
+                let now = stage.remediation(host).await?.map(|seen| seen.step);
+                let now = now.unwrap_or_default();
+                if (host, step) == seen || now == step {
+                    println!("    {trouble:?} when {host} was seen at {step}; left at {now}");
+                    left.retain(|one| *one != (host, step));
+                } else {
+                    others.push(now);
+                }
+            }
+            println!(
+                "      after {:.1?}; others were left at {others:?}",
+                begun.elapsed()
+            );
+            line.mend();
+            start(stage, &format!("controller-{number}"), BRIEF).await?;
+        }
+        hosts.extend(mine);
+    }
+    let name = format!("controller-{number}");
+    tokio::select! {
+        done = all_finished(stage, witness, &hosts) => done?,
+        ended = stage.supervise(&name) => return ended,
+    }
+    for host in &hosts {
+        commanded_once(stage, host)?;
+    }
+    ensure!(
+        stage.stop_controller(&name)?.success(),
+        "ends well when asked to"
+    );
+    start(stage, "last", CALM).await
+}
+
+/// What happens to the controller; it has ended afterwards.
+async fn suffer(stage: &Stage, line: &Line, name: &str, trouble: Trouble) -> Result<()> {
+    match trouble {
+        Trouble::Killed => return stage.kill_controller(name),
+        Trouble::Cut => line.cut(),
+        Trouble::Silenced => line.silence(),
+    }
+    let ended = wait_until("the controller without an API ends", LONG, || async {
+        Ok(stage.controller_ended(name).ok_or("it runs".to_owned()))
+    })
+    .await?;
+    ensure!(!ended.success(), "{name} ended with {ended}");
+    let log = stage.log_of(name)?;
+    ensure!(log.contains("leadership lost"), "{name} does not say why");
+    Ok(())
+}
+
+/// A client with a controller's certificate claims a term far above: as if the Lease had been lost
+/// and made anew.
+pub async fn higher_term(stage: &Stage, witness: &Witness) -> Result<()> {
+    let tls = stage.issue(&CertSpec::peer("another", "spiffe://rackhand/controller"))?;
+    let tls = ClientTls::controller(TlsFiles::in_dir(&tls))?;
+    let channel = rackhand_proto::connect(&stage.agent_endpoint("two")?, "two", &tls).await?;
+    let namespaces: Api<Namespace> = Api::all(stage.client.clone());
+    let uid = namespaces
+        .get("kube-system")
+        .await?
+        .uid()
+        .unwrap_or_default();
+    let (_, before) = stage.leader().await?;
+    let number = u64::try_from(before)? + 100;
+    let claimed = PowerClient::new(channel)
+        .claim_term(ClaimTermRequest {
+            term: Some(Term {
+                election: format!("{uid}/{SYSTEM}/rackhand-controller"),
+                number,
+                holder: "another".to_owned(),
+            }),
+            ..ClaimTermRequest::default()
+        })
+        .await?
+        .into_inner();
+    ensure!(claimed.accepted, "{claimed:?}");
+    let (holder, _) = stage.leader().await?;
+    ensure!(stage.host("two-1")?.hang(), "up");
+    finished(stage, witness, "two-1").await?;
+    let (same, after) = stage.leader().await?;
+    ensure!(
+        u64::try_from(after)? > number,
+        "term {after}, not above {number}"
+    );
+    let lost = stage.log_of("last")?.contains("leadership lost");
+    ensure!(
+        lost || same == holder,
+        "the leader stays: {holder}, then {same}"
+    );
+    Ok(())
+}
+
+/// The leader is stopped right after its power-off has begun, another takes over, and the first goes
+/// on in the middle of the other's work.
+pub async fn stopped_leader(stage: &Stage, witness: &Witness) -> Result<()> {
+    let old = "last";
+    start(stage, "standby", CALM).await?;
+    let (first, term) = stage.leader().await?;
+    ensure!(first.starts_with(old), "{first} leads");
+    ensure!(stage.host("two-2")?.hang(), "up");
+    at_step(stage, witness, &[("two-2", "PoweringOff")]).await?;
+    stage.signal_controller(old, Signal::SIGSTOP)?;
+    let second = wait_until("another leads", LONG, || async {
+        let (holder, now) = stage.leader().await?;
+        Ok(if now > term {
+            Ok(holder)
+        } else {
+            Err(format!("{holder} in term {now}"))
+        })
+    })
+    .await?;
+    ensure!(second.starts_with("standby"), "{second} leads");
+    at_step(stage, witness, &[("two-2", "Draining")]).await?;
+    let resumed = jiff::Timestamp::now();
+    stage.signal_controller(old, Signal::SIGCONT)?;
+    // It notices, and ends with an error: a fresh process takes part in the next election.
+    let ended = wait_until("the deposed leader ends", LONG, || async {
+        Ok(stage.controller_ended(old).ok_or("it runs".to_owned()))
+    })
+    .await?;
+    ensure!(!ended.success(), "ended with {ended}");
+    ensure!(stage.log_of(old)?.contains("leadership lost"), "says why");
+    finished(stage, witness, "two-2").await?;
+    let told = stage.events("two-2").await?;
+    let later = |who: &str| {
+        let by = told.iter().filter(|event| {
+            event.reporting_instance.as_deref() == Some(who)
+                && event
+                    .event_time
+                    .as_ref()
+                    .is_some_and(|time| time.0 > resumed)
+        });
+        by.filter_map(|event| event.reason.clone())
+            .collect::<Vec<_>>()
+    };
+    ensure!(
+        later(&first).is_empty(),
+        "the deposed leader told {:?}",
+        later(&first)
+    );
+    ensure!(!later(&second).is_empty(), "the leader tells of its work");
+    let counters = stage.host("two-2")?.counters();
+    ensure!(counters.received(ResetType::ForceOff) == 1, "{counters:?}");
+    ensure!(counters.received(ResetType::On) == 1, "{counters:?}");
+    let (holder, now) = stage.leader().await?;
+    ensure!(holder == second, "{holder} leads in term {now}");
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! The demonstration's scenarios as a user runs them: the built program, its exit code, its last
+//! words.
+//!
+//! Three of them are enough here: that each rule holds is shown by the other tests.
+
+use std::{path::Path, time::Duration};
+
+use tokio::process::Command;
+
+/// Longer than any scenario may wait for something itself.
+const LONG: Duration = Duration::from_secs(400);
+
+struct Shown {
+    code: Option<i32>,
+    out: String,
+    errors: String,
+}
+
+/// Runs the program as `hack/demo` does.
+async fn demo(arguments: &[&str], dir: &Path, environment: &[(&str, &Path)]) -> Shown {
+    let running = Command::new(env!("CARGO_BIN_EXE_demo"))
+        .args(arguments)
+        .arg("--dir")
+        .arg(dir.join("demo"))
+        .envs(environment.iter().copied())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(LONG, running).await;
+    let output = output.expect("it ends in time").unwrap();
+    Shown {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+impl Shown {
+    fn lines(&self) -> Vec<&str> {
+        self.out.lines().filter(|line| !line.is_empty()).collect()
+    }
+
+    /// It went as promised, and says so in the end.
+    fn as_promised(&self, name: &str, checks: usize) {
+        let all = format!("{}\n{}", self.out, self.errors);
+        assert_eq!(self.code, Some(0), "{all}");
+        let lines = self.lines();
+        let last = lines.last().unwrap();
+        assert!(last.starts_with(&format!("{name}: as promised (")), "{all}");
+        let from = lines.iter().position(|line| *line == "checked:").unwrap();
+        let checked = &lines[from + 1..lines.len() - 1];
+        assert_eq!(checked.len(), checks, "{all}");
+        assert!(
+            checked.iter().all(|line| line.starts_with("  ok ")),
+            "{all}"
+        );
+    }
+
+    /// All of this was said, in this order.
+    fn said_in_order(&self, wanted: &[&str]) {
+        let mut rest = self.out.as_str();
+        for words in wanted {
+            let found = rest.find(words);
+            let at = found.unwrap_or_else(|| panic!("{words:?} is missing:\n{}", self.out));
+            rest = &rest[at + words.len()..];
+        }
+    }
+}
+
+#[tokio::test]
+async fn lying_bmc_is_shown_and_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let shown = demo(&["--scenario", "lying-bmc"], dir.path(), &[]).await;
+    shown.as_promised("lying-bmc", 10);
+    shown.said_in_order(&[
+        "LeaseRenewed: ",
+        "why (F5): ",
+        "$ kubectl -n kube-node-lease get lease ",
+        "FenceUnconfirmed: ",
+        "Tainting: ",
+        "PoweringOn: ",
+    ]);
+}
+
+#[tokio::test]
+async fn blocked_drain_is_shown_and_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let shown = demo(&["--scenario", "blocked-drain"], dir.path(), &[]).await;
+    shown.as_promised("blocked-drain", 6);
+    shown.said_in_order(&[
+        "DrainBlocked: ",
+        "default/db-0",
+        "volume-of-db-0",
+        "$ kubectl patch pod db-0 ",
+        "$ kubectl delete volumeattachment ",
+        "Drained: ",
+        "PoweringOn: ",
+    ]);
+}
+
+#[tokio::test]
+async fn nodes_without_machines_are_shown_and_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let shown = demo(&["--scenario", "nodes"], dir.path(), &[]).await;
+    shown.as_promised("nodes", 14);
+    shown.said_in_order(&[
+        "$ kubectl api-resources ",
+        "| none of Cluster API, none of Metal3",
+        "| name = \"bay-1\"",
+        "NodeHealthCheck workers is Enabled: 4 of 4 healthy",
+        // The first host: off and on is enough.
+        "DetectedUnhealthy: ",
+        "is made from the template quick",
+        "NodeHealthCheck workers is Remediating: 3 of 4 healthy; unhealthy: rack-a-",
+        "RemediationRemoved: ",
+        "NodeHealthCheck workers is Enabled: 4 of 4 healthy",
+        // The second one: it hangs again.
+        "is made from the template quick",
+        "in the middle of its boot",
+        "Escalated: ",
+        "is made from the template full",
+        "| quick,full ",
+        "carries the out-of-service taint",
+        "begins to run on rack-b-",
+        "is Ready",
+        "NodeHealthCheck workers is Enabled: 4 of 4 healthy",
+    ]);
+    // The Node is Ready: the check and the kubelet's pods follow at the same moment.
+    shown.said_in_order(&["is made from the template quick", "begins to run here"]);
+    // Seen in the same moment as the second step begins, before that or after it.
+    shown.said_in_order(&["Escalated: ", "from quick says Succeeded=False"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_shown_is_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let nothing = ("RACKHAND_BIN_DIR", dir.path());
+    let shown = demo(&["--scenario", "all"], dir.path(), &[nothing]).await;
+    assert_eq!(shown.code, Some(1), "{}", shown.out);
+    for name in ["dead-bmc", "baremetal-operator"] {
+        let summary = shown.lines().into_iter().rfind(|line| line.contains(name));
+        assert!(
+            summary.unwrap().contains("NOT as promised"),
+            "{}",
+            shown.out
+        );
+    }
+    assert!(shown.errors.contains("dead-bmc"), "{}", shown.errors);
+}
+
+#[tokio::test]
+async fn names_are_listed_and_others_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let listed = demo(&["--scenario", "list"], dir.path(), &[]).await;
+    assert_eq!(listed.code, Some(0), "{}", listed.errors);
+    assert_eq!(listed.lines().len(), 8, "{}", listed.out);
+    let help = demo(&["--help"], dir.path(), &[]).await;
+    assert!(help.out.contains(listed.out.trim()), "{}", help.out);
+    let unknown = demo(&["--scenario", "flood"], dir.path(), &[]).await;
+    assert_eq!(unknown.code, Some(2), "{}", unknown.errors);
+    assert!(unknown.errors.contains("lying-bmc"), "{}", unknown.errors);
+    // Nothing was started for any of these.
+    assert!(!dir.path().join("demo").exists());
+}

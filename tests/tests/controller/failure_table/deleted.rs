@@ -1,0 +1,112 @@
+//! Rows about objects that are deleted or replaced while a host is off.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{Node, Secret};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use rackhand_tests::{
+    rack::{PowerState, ResetType},
+    stage::{LONG, NAMESPACE, wait_until},
+};
+use serde_json::json;
+
+use super::world::World;
+
+const CONFIRM: &str = "rackhand.dev/confirm-fenced";
+
+/// The credentials of the BMC are gone: a person is asked, is heard, and is told what is missing.
+pub async fn secret_deleted(w: &World) -> Result<()> {
+    w.lose("lost-1", true).await?;
+    w.stage.remediate("lost-1").await?;
+    w.stage.wait_step("lost-1", "Draining").await?;
+    let secrets: Api<Secret> = Api::namespaced(w.stage.client.clone(), NAMESPACE);
+    let mut secret = secrets.get("lost-1-bmc").await?;
+    secrets
+        .delete("lost-1-bmc", &DeleteParams::default())
+        .await?;
+    let seen = w.stage.wait_blocked("lost-1", "FenceUnconfirmed").await?;
+    ensure!(seen.message.contains("lost-1-bmc"), "{}", seen.message);
+    let objects = w.stage.remediations();
+    let uid = seen.object["metadata"]["uid"].as_str().context("a UID")?;
+    w.stage
+        .annotate(&objects, "lost-1", CONFIRM, Some(uid))
+        .await?;
+    w.stage.wait_step("lost-1", "Draining").await?;
+    w.stage.let_pod_go("lost-1").await?;
+    let seen = w.stage.wait_blocked("lost-1", "BmcAccessMissing").await?;
+    ensure!(seen.message.contains("lost-1-bmc"), "{}", seen.message);
+    ensure!(
+        w.host("lost-1")?.real_power() == PowerState::Off,
+        "nobody can switch it on"
+    );
+    secret.metadata.resource_version = None;
+    secret.metadata.uid = None;
+    secrets.create(&PostParams::default(), &secret).await?;
+    w.untainted("lost-1").await?;
+    w.succeeded("lost-1").await?;
+    w.stage.tainted_only_while_off(&w.witness, "lost-1").await
+}
+
+/// The BareMetalHost is gone, and the request after it: nothing of ours is left behind.
+pub async fn host_deleted(w: &World) -> Result<()> {
+    w.lose("lost-2", true).await?;
+    w.stage.remediate("lost-2").await?;
+    w.stage.wait_step("lost-2", "Draining").await?;
+    w.stage
+        .bare_metal_hosts()
+        .delete("lost-2", &DeleteParams::default())
+        .await?;
+    w.stage.withdraw("lost-2").await?;
+    wait_until("it goes when it is withdrawn", LONG, || async {
+        let seen = w.stage.remediation("lost-2").await?;
+        Ok(seen.map_or(Ok(()), |seen| Err(format!("{seen:?}"))))
+    })
+    .await?;
+    ensure!(!w.stage.tainted("lost-2").await?, "the taint was ours");
+    // Its owner has it back.
+    w.host("lost-2")?.switch(ResetType::On, "its owner");
+    w.stage.let_pod_go("lost-2").await
+}
+
+/// While its host is off, another machine registers under the name of the Node.
+pub async fn node_replaced(w: &World) -> Result<()> {
+    w.lose("name-1", true).await?;
+    w.stage.remediate("name-1").await?;
+    w.stage.wait_step("name-1", "Draining").await?;
+    let nodes: Api<Node> = Api::all(w.stage.client.clone());
+    nodes.delete("name-1", &DeleteParams::default()).await?;
+    let other: Node = serde_json::from_value(json!({ "metadata": { "name": "name-1" } }))?;
+    let other = nodes.create(&PostParams::default(), &other).await?;
+    let uuid = "5c4c4544-0042-3510-8054-c2c04f4e4e33";
+    let now = jiff::Timestamp::now()
+        .round(jiff::Unit::Second)?
+        .to_string();
+    let status = json!({ "status": {
+        "nodeInfo": {
+            "machineID": "m", "systemUUID": uuid, "bootID": "another", "kernelVersion": "k",
+            "osImage": "o", "containerRuntimeVersion": "c", "kubeletVersion": "v1.34.0",
+            "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
+        },
+        "conditions": [{
+            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
+            "lastHeartbeatTime": now, "lastTransitionTime": now,
+        }],
+    }});
+    let params = PatchParams::default();
+    nodes
+        .patch_status("name-1", &params, &Patch::Merge(status))
+        .await?;
+    let seen = w.stage.wait_blocked("name-1", "NodeMismatch").await?;
+    ensure!(seen.message.contains(uuid), "{}", seen.message);
+    w.stays_off("name-1").await?;
+    let there = nodes.get("name-1").await?;
+    ensure!(there.metadata.uid == other.metadata.uid, "it is another");
+    ensure!(!w.stage.tainted("name-1").await?, "it is not ours to taint");
+    // The other machine goes by another name.
+    nodes.delete("name-1", &DeleteParams::default()).await?;
+    w.stage.let_pod_go("name-1").await?;
+    w.succeeded("name-1").await?;
+    w.stage.one_cycle("name-1")
+}

@@ -1,0 +1,138 @@
+//! Rows about Nodes, what runs on them, and their cluster.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::{
+    core::v1::{Node, Pod},
+    storage::v1::VolumeAttachment,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use rackhand_tests::{cluster::apply_yaml, rack::PowerState, stage::LONG};
+use serde_json::{Value, json};
+
+use super::world::{HOLD, World};
+
+/// Off and held without the workload API; tainted, drained and switched on only with it.
+pub async fn workload_down(w: &World) -> Result<()> {
+    w.lose("far-2", true).await?;
+    w.stage.remediate("far-2").await?;
+    w.stage.wait_step("far-2", "Draining").await?;
+    w.lose("far-1", false).await?;
+    w.wire.cut();
+    w.stage.remediate("far-1").await?;
+    for host in ["far-1", "far-2"] {
+        let seen = w.stage.wait_blocked(host, "WorkloadUnreachable").await?;
+        ensure!(seen.message.contains("far"), "which one: {}", seen.message);
+    }
+    // Its pod goes, and nobody can see that.
+    w.stage.let_pod_go("far-2").await?;
+    w.host("far-1")?
+        .wait_for(LONG, "off", |view| view.power == PowerState::Off)
+        .await?;
+    tokio::try_join!(w.stays_off("far-1"), w.stays_off("far-2"))?;
+    for host in ["far-1", "far-2"] {
+        let holds = w.witness.holds(host, HOLD);
+        ensure!(holds.len() == 1, "{host}: the hold is kept: {holds:?}");
+    }
+    w.stage.never_tainted(&w.witness, "far-1").await?;
+    ensure!(w.stage.tainted("far-2").await?, "the taint stays");
+    w.wire.mend();
+    for host in ["far-1", "far-2"] {
+        w.untainted(host).await?;
+        w.succeeded(host).await?;
+        w.stage.one_cycle(host)?;
+        w.stage.tainted_only_while_off(&w.witness, host).await?;
+    }
+    Ok(())
+}
+
+/// There is nothing to taint and nothing to drain.
+pub async fn never_joined(w: &World) -> Result<()> {
+    let joined = async |node: Value| {
+        let body = json!({ "status": { "nodeRef": node } });
+        let machines = w.stage.machines();
+        machines
+            .patch_status("new-1", &PatchParams::default(), &Patch::Merge(body))
+            .await
+    };
+    joined(Value::Null).await?;
+    w.hang("new-1")?;
+    w.stage.remediate("new-1").await?;
+    w.stage.wait_step("new-1", "Booting").await?;
+    let steps = w.steps("new-1");
+    let plain = !steps.iter().any(|s| s == "Tainting" || s == "Draining");
+    ensure!(plain, "{steps:?}");
+    // It joins at last.
+    joined(json!({ "apiVersion": "v1", "kind": "Node", "name": "new-1" })).await?;
+    w.succeeded("new-1").await?;
+    w.stage.one_cycle("new-1")?;
+    w.stage.never_tainted(&w.witness, "new-1").await
+}
+
+/// Nothing can be tainted; but a pod that the API still has keeps the host off.
+pub async fn node_deleted(w: &World) -> Result<()> {
+    w.lose("gone-1", true).await?;
+    let nodes: Api<Node> = Api::all(w.stage.client.clone());
+    nodes.delete("gone-1", &DeleteParams::default()).await?;
+    w.stage.remediate("gone-1").await?;
+    let pod = "default/on-gone-1";
+    w.stage
+        .wait_remediation("gone-1", "waits for the pod", |seen| {
+            seen.step == "Draining" && seen.message.contains(pod)
+        })
+        .await?;
+    w.stays_off("gone-1").await?;
+    let pods: Api<Pod> = Api::namespaced(w.stage.client.clone(), "default");
+    let now = DeleteParams::default().grace_period(0);
+    pods.delete("on-gone-1", &now).await?;
+    w.stage.let_pod_go("gone-1").await?;
+    w.succeeded("gone-1").await?;
+    w.stage.one_cycle("gone-1")?;
+    w.stage.never_tainted(&w.witness, "gone-1").await
+}
+
+/// A pod with a finalizer, and a volume whose driver is down.
+pub async fn drain_blocked(w: &World) -> Result<()> {
+    let volumes: Api<VolumeAttachment> = Api::all(w.stage.client.clone());
+    let volume: VolumeAttachment = serde_json::from_value(json!({
+        "metadata": { "name": "volume-on-block-1" },
+        "spec": {
+            "attacher": "csi.invalid",
+            "nodeName": "block-1",
+            "source": { "persistentVolumeName": "lost" },
+        },
+    }))?;
+    volumes.create(&PostParams::default(), &volume).await?;
+    w.lose("block-1", true).await?;
+    let seen = w.stage.wait_blocked("block-1", "DrainBlocked").await?;
+    for name in ["default/on-block-1", "volume-on-block-1"] {
+        ensure!(seen.message.contains(name), "{name}: {}", seen.message);
+    }
+    w.stays_off("block-1").await?;
+    w.stage.let_pod_go("block-1").await?;
+    w.stage
+        .wait_remediation("block-1", "only the volume is left", |seen| {
+            seen.message.contains("1 volume") && !seen.message.contains("pod")
+        })
+        .await?;
+    w.stays_off("block-1").await?;
+    volumes
+        .delete("volume-on-block-1", &DeleteParams::default())
+        .await?;
+    w.comes_back("block-1").await
+}
+
+pub async fn two_checks(w: &World) -> Result<()> {
+    for name in ["two-a", "two-b"] {
+        let check = w.stage.health_check_of(name, "two", "100%");
+        apply_yaml(&w.stage.client, &check).await?;
+    }
+    w.lose("two-1", false).await?;
+    w.comes_back("two-1").await?;
+    let seen = w.witness.of("Metal3Remediation", "two-1");
+    let first = seen.first().context("a request was made")?.uid().to_owned();
+    ensure!(seen.iter().all(|r| r.uid() == first), "more than one");
+    Ok(())
+}

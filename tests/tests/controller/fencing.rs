@@ -1,0 +1,151 @@
+//! Fencing on a real control plane: what cannot be confirmed is never guessed, what was added goes
+//! again, and one host's trouble is nobody else's.
+//!
+//! All scenarios run at the same time on one stage, each with hosts of its own.
+//!
+//! Which rule is shown on a real control plane where; `f1_...` and the like beside the cores show
+//! each of them alone:
+//!
+//! | rule | here | elsewhere |
+//! |---|---|---|
+//! | F1 | `f1_...` | `failure_table` |
+//! | F2 | `f2_...` | `cooperative`, `crash` |
+//! | F3 | `f3_...` | `cooperative` |
+//! | F4 | `f4_...` | `power_remediation`, `failure_table` |
+//! | F5 | `f5_...` | |
+//! | F6 | | `failure_table` |
+//! | F7 | | `crash`, and `authority` of the agent's service |
+//! | F8 | `f8_...` | |
+//! | F9 | `f9_...` | `power_remediation`, `input` |
+//! | F10 | `f10_...` | |
+//! | F11 | `f11_...` | `input` |
+//! | L1 | the end of every scenario: back, or blocked with its reason | `failure_table` |
+
+mod identity;
+mod limit;
+mod order;
+mod unconfirmed;
+mod withdrawn;
+mod world;
+
+use anyhow::{Result, ensure};
+use rackhand_tests::stage::{HostLink, RackSpec, Scenarios, Stage, StageConfig, Witness};
+
+use identity::{foreign, lie, swapped};
+use limit::{limit_forty, limit_zero};
+use order::{drained_first, held_first, recovered_agentless, switched_on};
+use unconfirmed::{agentless, ignoring, lost_state, persons_word, refused, silent, stuck};
+use withdrawn::{
+    withdrawn_booting, withdrawn_draining, withdrawn_off, withdrawn_powering_off,
+    withdrawn_powering_on,
+};
+use world::World;
+
+fn racks() -> Vec<RackSpec> {
+    let known = |name: &str, hosts: &[&str]| RackSpec {
+        hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+        ..RackSpec::new(name, 0, HostLink::Inventory)
+    };
+    vec![
+        known(
+            "many",
+            &[
+                "fine-1", "bmc-1", "bmc-2", "bmc-3", "bmc-4", "bmc-5", "bmc-6", "word-1", "lie-1",
+                "drain-1", "drain-2",
+            ],
+        ),
+        known("gone", &["gone-1"]),
+        known("away", &["away-1"]),
+        known("zero", &["zero-1"]).in_pool("zero"),
+        known("forty", &["forty-1", "forty-2", "forty-3", "forty-4"]).in_pool("forty"),
+        RackSpec::new("swap", 2, HostLink::Detached),
+        RackSpec::new("held", 1, HostLink::Managed),
+        RackSpec::new("del", 5, HostLink::Managed).in_pool("by-hand"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_confirmed_off_is_never_taken_for_off_and_what_was_added_goes_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = StageConfig::steady(racks(), &["--power-timeout=8s", "--cooperative-grace=1s"]);
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    if let Err(error) = begin(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+    let witness = Witness::start(&stage.client);
+    let world = World { stage, witness };
+    let w = &world;
+
+    let mut all = Scenarios::new();
+    all.add(
+        "f1_a_bmc_that_says_powering_off_for_ever_is_not_off",
+        stuck(w),
+    );
+    all.add("f8_a_silent_bmc_is_not_off", silent(w));
+    all.add("f8_a_bmc_that_refuses_the_password_is_not_off", refused(w));
+    all.add("f5_a_bmc_of_another_system_is_not_commanded", foreign(w));
+    all.add("f1_a_bmc_that_ignores_commands_is_not_off", ignoring(w));
+    all.add(
+        "f1_a_bmc_that_reports_off_for_a_host_that_runs_is_commanded_before_it_is_believed",
+        lost_state(w),
+    );
+    all.add("f8_without_an_agent_nothing_is_tainted", agentless(w));
+    all.add(
+        "f8_the_right_persons_word_counts_and_no_other",
+        persons_word(w),
+    );
+    all.add(
+        "f5_a_bmc_that_lies_off_while_the_lease_moves_taints_nothing",
+        lie(w),
+    );
+    all.add(
+        "f5_a_host_switched_off_in_error_is_switched_on_again",
+        swapped(w),
+    );
+    all.add(
+        "f3_a_host_switched_on_while_draining_is_switched_off_again",
+        switched_on(w),
+    );
+    all.add(
+        "f4_the_host_stays_off_until_the_last_pod_is_gone",
+        drained_first(w),
+    );
+    all.add(
+        "f11_recovered_while_no_agent_was_there",
+        recovered_agentless(w),
+    );
+    all.add("f10_a_limit_of_zero_never_acts", limit_zero(w));
+    all.add(
+        "f10_two_of_four_close_a_gate_of_forty_percent",
+        limit_forty(w),
+    );
+    all.add("f2_the_hold_is_there_before_the_power_off", held_first(w));
+    all.add(
+        "f9_withdrawn_before_the_off_took_effect",
+        withdrawn_powering_off(w),
+    );
+    all.add("f9_withdrawn_when_off", withdrawn_off(w));
+    all.add("f9_withdrawn_while_draining", withdrawn_draining(w));
+    all.add("f9_withdrawn_while_powering_on", withdrawn_powering_on(w));
+    all.add("f9_withdrawn_while_booting", withdrawn_booting(w));
+    let outcome = all.run().await;
+    if let Err(error) = outcome.and_then(|()| nothing_ran_twice(&world)) {
+        panic!("{error:#}\n{}", world.stage.report().await);
+    }
+}
+
+async fn begin(stage: &Stage) -> Result<()> {
+    for rack in ["gone", "away"] {
+        stage.wait_agent(rack).await?;
+        stage.kill_agent(rack)?;
+    }
+    stage.apply_rack_agents().await?;
+    stage.start_controller("controller-0").await?;
+    stage.apply_health_check().await
+}
+
+fn nothing_ran_twice(w: &World) -> Result<()> {
+    let twice = w.stage.ran_twice();
+    ensure!(twice.is_empty(), "ran twice: {twice:?}");
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! The controller on real control planes, with agents and simulated racks around it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
+
+mod capi_manager;
+mod clusters;
+mod cooperative;
+mod crash;
+mod demo;
+mod failure_table;
+mod fencing;
+mod input;
+mod ipmi_remediation;
+mod manifests;
+mod medik8s;
+mod node_health_check;
+mod openshift;
+mod overlap;
+mod path;
+mod power_remediation;
+mod rack_agents;
+mod rights;
+mod thousand;
+mod webhook;
+mod webhook_nodes;
+mod whole_view;

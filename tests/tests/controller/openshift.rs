@@ -1,0 +1,103 @@
+//! MachineHealthChecks of OpenShift on a real control plane: what they show, what they do, and what
+//! they leave alone.
+//!
+//! All scenarios run at the same time on one stage, each with checks and Machines of its own; the last
+//! one, with OpenShift's own controllers there, after them.
+
+pub mod acts;
+pub mod marks;
+mod shared;
+mod shows;
+pub mod world;
+
+use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams};
+use rackhand_tests::stage::{
+    HostLink, NAMESPACE, RackSpec, Scenarios, Stage, StageConfig, Witness,
+};
+use serde_json::json;
+
+use acts::{closed, owner, template};
+use marks::{external, left_to_openshift};
+use shared::shared;
+use shows::{invalid, paused, shown};
+use world::{World, machine_of};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_of_openshift_show_act_and_leave_alone_as_they_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let managed = RackSpec {
+        hosts: ["template-1", "external-1", "external-2"]
+            .map(str::to_owned)
+            .to_vec(),
+        ..RackSpec::new("managed", 0, HostLink::Managed)
+    };
+    let racks = vec![
+        RackSpec::new("plain", 2, HostLink::Inventory).in_pool("none"),
+        managed.in_pool("none"),
+    ];
+    let arguments = [
+        "--power-timeout=20s",
+        "--cooperative-grace=1s",
+        "--health-checks=all",
+    ];
+    let config = StageConfig::steady(racks, &arguments);
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    if let Err(error) = begin(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+    let witness = Witness::start(&stage.client);
+    let world = World { stage, witness };
+    let w = &world;
+    let mut all = Scenarios::new();
+    all.add("counts_and_conditions_are_openshifts", shown(w));
+    all.add("its_owner_replaces_a_machine_or_nobody_does", owner(w));
+    all.add("a_request_from_a_template_that_comes_late", template(w));
+    all.add("f1_a_marked_machine_is_power_cycled_once", external(w));
+    all.add("f10_a_closed_limit_deletes_nothing", closed(w));
+    all.add("a_paused_check_does_and_writes_nothing", paused(w));
+    all.add("a_check_that_does_not_read_says_so", invalid(w));
+    all.add(
+        "q12_of_two_checks_the_older_acts_until_it_is_paused",
+        shared(w),
+    );
+    let outcome = match all.run().await {
+        Ok(()) => left_to_openshift(w).await,
+        failed => failed,
+    };
+    let outcome = match outcome {
+        Ok(()) => end(w).await,
+        failed => failed,
+    };
+    if let Err(error) = outcome {
+        panic!("{error:#}\n{}", world.stage.report().await);
+    }
+}
+
+async fn begin(stage: &Stage) -> Result<()> {
+    stage.install_openshift().await?;
+    for host in ["template-1", "external-1", "external-2"] {
+        let consumer = json!({ "spec": { "consumerRef": {
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+            "name": machine_of(host), "namespace": NAMESPACE,
+        }}});
+        stage
+            .bare_metal_hosts()
+            .patch(host, &PatchParams::default(), &Patch::Merge(consumer))
+            .await?;
+    }
+    stage.apply_rack_agents().await?;
+    stage.start_controller("controller-0").await
+}
+
+/// Nothing was forbidden to the controller, and the machine that does not read was told of once.
+async fn end(w: &World) -> Result<()> {
+    let log = w.stage.log_of("controller-0")?;
+    let with = |part: &str| log.lines().filter(|l| l.contains(part)).count();
+    ensure!(with("forbidden") == 0 && with("Forbidden") == 0, "{log}");
+    let told = log
+        .lines()
+        .filter(|l| l.contains("cannot be read") && l.contains("shown-bad"));
+    ensure!(told.count() == 1, "{log}");
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Two health checks that select the same Machines: one acts, the other says so, and takes over. Of
+//! two controllers each has its own checks by `--watch-filter`.
+
+use anyhow::{Result, ensure};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams},
+};
+use rackhand_tests::{
+    cluster::apply_yaml,
+    stage::{HostLink, LONG, NAMESPACE, RackSpec, Stage, StageConfig, wait_until},
+};
+use serde_json::json;
+
+/// Its requests are of another kind: two of them for one Machine would be seen.
+const YOUNGER: &str = r#"
+apiVersion: rackhand.dev/v1alpha1
+kind: PowerRemediationTemplate
+metadata: { name: reboot, namespace: metal3 }
+spec: { template: { spec: { strategy: { type: Reboot } } } }
+---
+apiVersion: cluster.x-k8s.io/v1beta1
+kind: MachineHealthCheck
+metadata: { name: younger, namespace: metal3 }
+spec:
+  clusterName: demo
+  maxUnhealthy: 100%
+  nodeStartupTimeout: 0m
+  selector: { matchLabels: { nodepool: worker } }
+  unhealthyConditions:
+    - { type: Ready, status: Unknown, timeout: 1s }
+  remediationTemplate:
+    apiVersion: rackhand.dev/v1alpha1
+    kind: PowerRemediationTemplate
+    name: reboot
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn q12_of_two_checks_the_older_acts_and_the_younger_takes_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let racks = vec![RackSpec::new("rack", 2, HostLink::Inventory)];
+    let stage = Stage::start(dir.path(), StageConfig::steady(racks, &[]))
+        .await
+        .unwrap();
+    if let Err(error) = scenario(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn scenario(stage: &Stage) -> Result<()> {
+    stage.apply_rack_agents().await?;
+    stage.start_controller("controller-0").await?;
+    // If both are made within one second, the name decides, for the same one.
+    apply_yaml(
+        &stage.client,
+        &stage.health_check_of("older", "worker", "100%"),
+    )
+    .await?;
+    apply_yaml(&stage.client, YOUNGER).await?;
+    let words = overlapping(stage, true).await?;
+    ensure!(words.contains("older acts for rack-1, rack-2"), "{words}");
+    stage.wait_warning("younger", "OtherCheckActs").await?;
+    let text = stage.explain(&["mhc", "younger", "--namespace", NAMESPACE], "")?;
+    ensure!(
+        text.contains("nothing: MachineHealthCheck older acts for it"),
+        "{text}"
+    );
+    let text = stage.explain(&["mhc", "older", "--namespace", NAMESPACE], "")?;
+    ensure!(!text.contains("acts for it"), "{text}");
+
+    ensure!(stage.host("rack-1")?.hang(), "it was not up");
+    stage
+        .wait_remediation("rack-1", "it is requested", |_| true)
+        .await?;
+    let second = power_remediations(stage).get_opt("rack-1").await?;
+    ensure!(second.is_none(), "{second:?}");
+    stage.wait_back("rack-1").await?;
+    stage.one_cycle("rack-1")?;
+
+    stage
+        .checks()
+        .delete("older", &DeleteParams::default())
+        .await?;
+    overlapping(stage, false).await?;
+    ensure!(stage.host("rack-2")?.hang(), "it was not up");
+    let requests = power_remediations(stage);
+    let request = wait_until("rack-2: it is requested", LONG, || async {
+        let found = requests.get_opt("rack-2").await?;
+        Ok(found.ok_or_else(|| "none".to_owned()))
+    })
+    .await?;
+    let from = request
+        .annotations()
+        .get("cluster.x-k8s.io/cloned-from-name");
+    ensure!(from.is_some_and(|name| name == "reboot"), "{request:?}");
+    let second = stage.remediation("rack-2").await?;
+    ensure!(second.is_none(), "{second:?}");
+    wait_until("rack-2: its request is gone", LONG, || async {
+        let found = requests.get_opt("rack-2").await?;
+        Ok(match found {
+            None => Ok(()),
+            Some(found) => Err(found.data["status"]["message"].to_string()),
+        })
+    })
+    .await?;
+    stage.wait_back("rack-2").await?;
+    stage.one_cycle("rack-2")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_watch_filter_only_checks_with_its_label_are_evaluated() {
+    let dir = tempfile::tempdir().unwrap();
+    let racks = vec![RackSpec::new("rack", 2, HostLink::Inventory)];
+    let stage = Stage::start(
+        dir.path(),
+        StageConfig::steady(racks, &["--watch-filter=mine"]),
+    )
+    .await
+    .unwrap();
+    if let Err(error) = filtered(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn filtered(stage: &Stage) -> Result<()> {
+    stage.start_controller("controller-0").await?;
+    let other = &stage.health_check_of("other", "worker", "100%");
+    apply_yaml(&stage.client, other).await?;
+    let before = stage.checks().get("other").await?.resource_version();
+    apply_yaml(&stage.client, YOUNGER).await?;
+    label(stage, "younger", "mine").await?;
+    overlapping(stage, false).await?;
+    let after = stage.checks().get("other").await?.resource_version();
+    ensure!(before == after, "it was written to");
+    let text = stage.explain(&["mhc", "other", "--namespace", NAMESPACE], "")?;
+    let why = "does not carry the label cluster.x-k8s.io/watch-filter=mine (--watch-filter)";
+    ensure!(text.contains(why), "{text}");
+
+    // Labelled now, it acts: it is the older one.
+    label(stage, "other", "mine").await?;
+    overlapping(stage, true).await?;
+    label(stage, "other", "theirs").await?;
+    overlapping(stage, false).await?;
+    Ok(())
+}
+
+async fn label(stage: &Stage, check: &str, value: &str) -> Result<()> {
+    let patch = json!({ "metadata": { "labels": { "cluster.x-k8s.io/watch-filter": value } } });
+    let params = PatchParams::default();
+    stage
+        .checks()
+        .patch(check, &params, &Patch::Merge(patch))
+        .await?;
+    Ok(())
+}
+
+fn power_remediations(stage: &Stage) -> Api<DynamicObject> {
+    stage.api("rackhand.dev", "v1alpha1", "PowerRemediation")
+}
+
+/// Waits until the younger check says, or says no more, that another one acts; what it says.
+async fn overlapping(stage: &Stage, wanted: bool) -> Result<String> {
+    let what = format!("younger says that another one acts: {wanted}");
+    wait_until(&what, LONG, || async {
+        let object = stage.checks().get("younger").await?;
+        let mut list = object.data["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let found = list.find(|c| c["type"] == "Overlapping");
+        let words = found.map(|c| c["message"].as_str().unwrap_or_default().to_owned());
+        let evaluated = object.data["status"]["expectedMachines"] == 2;
+        Ok(if words.is_some() == wanted && evaluated {
+            Ok(words.unwrap_or_default())
+        } else {
+            Err(object.data["status"].to_string())
+        })
+    })
+    .await
+}

@@ -1,0 +1,209 @@
+//! Agents that are wrong, lost or two of one rack, on a real control plane.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, ResourceExt, api::ListParams};
+use rackhand_proto::{
+    ClientTls, TlsFiles,
+    v1::{ClaimTermRequest, Term, power_client::PowerClient},
+};
+use rackhand_tests::{
+    pki::CertSpec,
+    rack::PowerState,
+    stage::{
+        HostLink, LONG, Line, RackSpec, SYSTEM, Scenarios, Stage, StageConfig, Witness, wait_until,
+    },
+};
+
+const CONTROLLER: &str = "controller-0";
+
+fn racks() -> Vec<RackSpec> {
+    vec![
+        RackSpec::new("rogue", 1, HostLink::Inventory),
+        RackSpec::new("sound", 1, HostLink::Inventory),
+        RackSpec::new("lost", 1, HostLink::Inventory).in_pool("by-hand"),
+        RackSpec::new("pair", 1, HostLink::Inventory),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_is_wrong_lost_or_doubled_harms_no_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = StageConfig::steady(racks(), &["--power-timeout=8s"]);
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    let witness = Witness::start(&stage.client);
+    let outcome = run(&stage, &witness).await;
+    if let Err(error) = outcome {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn run(stage: &Stage, witness: &Witness) -> Result<()> {
+    stage.apply_rack_agents().await?;
+    stage.start_agent_as("pair", "pair-b")?;
+    let lines = [
+        Line::to(&stage.agent_endpoint("pair")?).await?,
+        Line::to(&stage.agent_endpoint("pair-b")?).await?,
+    ];
+    for (name, line) in ["pair", "pair-b"].iter().zip(&lines) {
+        stage
+            .apply_rack_agent_as("pair", name, line.address())
+            .await?;
+    }
+    stage.start_controller(CONTROLLER).await?;
+    stage.apply_health_check().await?;
+    let mut all = Scenarios::new();
+    all.add(
+        "f7_an_agent_with_a_huge_term_stops_no_other_rack",
+        huge_term(stage),
+    );
+    all.add(
+        "f12_a_host_whose_agent_lost_its_journal_is_not_left_off",
+        lost_journal(stage, witness),
+    );
+    all.add(
+        "f6_of_two_agents_one_serves_and_the_other_takes_over",
+        two_agents(stage, witness, &lines),
+    );
+    all.run().await?;
+    let twice = stage.ran_twice();
+    ensure!(twice.is_empty(), "ran twice: {twice:?}");
+    Ok(())
+}
+
+async fn huge_term(stage: &Stage) -> Result<()> {
+    stage.wait_connected("rogue", "Connected").await?;
+    let tls = stage.issue(&CertSpec::peer("rogue", "spiffe://rackhand/controller"))?;
+    let tls = ClientTls::controller(TlsFiles::in_dir(&tls))?;
+    let endpoint = stage.agent_endpoint("rogue")?;
+    let channel = rackhand_proto::connect(&endpoint, "rogue", &tls).await?;
+    let namespaces: Api<Namespace> = Api::all(stage.client.clone());
+    let uid = namespaces.get("kube-system").await?.uid();
+    let election = format!("{}/{SYSTEM}/rackhand-controller", uid.unwrap_or_default());
+    let claimed = PowerClient::new(channel)
+        .claim_term(ClaimTermRequest {
+            term: Some(Term {
+                election: election.clone(),
+                number: 2_000_000_000,
+                holder: "rogue".to_owned(),
+            }),
+            ..ClaimTermRequest::default()
+        })
+        .await?;
+    ensure!(claimed.into_inner().accepted);
+    stage.wait_connected("rogue", "TermOutlier").await?;
+    let (_, term) = stage.leader().await?;
+    ensure!(term < 10_000, "the leader followed to {term}");
+    let events: Api<Event> = Api::namespaced(stage.client.clone(), "default");
+    wait_until("Event TermOutlier", LONG, || async {
+        let events = events.list(&ListParams::default()).await?;
+        let told = events.iter().any(|event| {
+            event.reason.as_deref() == Some("TermOutlier")
+                && event.regarding.as_ref().and_then(|r| r.name.as_deref()) == Some("rogue")
+        });
+        Ok(told.then_some(()).ok_or_else(|| "none".to_owned()))
+    })
+    .await?;
+    let (_, metrics) = stage.admin(CONTROLLER, "/metrics").await?;
+    ensure!(
+        metrics.contains("rackhand_agents_term_outliers 1"),
+        "{metrics}"
+    );
+    ensure!(stage.host("sound-1")?.hang(), "up");
+    stage
+        .wait_remediation("sound-1", "it is requested", |_| true)
+        .await?;
+    stage.wait_back("sound-1").await?;
+    stage.one_cycle("sound-1")?;
+
+    let output = Command::new(stage.binary("rackhand-agent"))
+        .args(["term", "set-back", "--election", &election, "--to"])
+        .arg(term.to_string())
+        .args(["--reason", "claimed by a test", "--socket"])
+        .arg(stage.agent_socket("rogue"))
+        .output()?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{told}");
+    stage.wait_connected("rogue", "Connected").await?;
+    ensure!(stage.host("rogue-1")?.hang(), "up");
+    stage
+        .wait_remediation("rogue-1", "it is requested", |_| true)
+        .await?;
+    stage.wait_back("rogue-1").await
+}
+
+/// A host that was commanded off, by an agent that does not know it any more when the request
+/// is gone.
+async fn lost_journal(stage: &Stage, witness: &Witness) -> Result<()> {
+    stage.wait_connected("lost", "Connected").await?;
+    let host = stage.host("lost-1")?;
+    host.stuck_powering_off(true);
+    ensure!(host.hang(), "up");
+    stage.remediate("lost-1").await?;
+    host.wait_for(LONG, "going off", |view| {
+        view.power == PowerState::PoweringOff
+    })
+    .await?;
+    stage.kill_agent("lost")?;
+    stage.lose_agent_state("lost")?;
+    stage.withdraw("lost-1").await?;
+    host.stuck_powering_off(false);
+    host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
+        .await?;
+    stage.start_agent("lost")?;
+    stage.wait_warning("lost-1", "OperationLost").await?;
+    stage.wait_back("lost-1").await?;
+    stage.never_tainted(witness, "lost-1").await
+}
+
+async fn two_agents(stage: &Stage, witness: &Witness, lines: &[Line; 2]) -> Result<()> {
+    let names = ["pair", "pair-b"];
+    let first = wait_until("one agent serves", LONG, || async {
+        let mut reasons = Vec::new();
+        for name in names {
+            reasons.push(stage.connected(name).await?.1);
+        }
+        let reasons: Vec<_> = reasons.iter().map(String::as_str).collect();
+        Ok(match reasons[..] {
+            ["Connected", "Standby"] => Ok(0),
+            ["Standby", "Connected"] => Ok(1),
+            _ => Err(format!("{reasons:?}")),
+        })
+    })
+    .await?;
+    let (serving, other) = (names[first], names[1 - first]);
+    let line = lines.get(first).context("a line")?;
+    let host = stage.host("pair-1")?;
+    host.stuck_powering_off(true);
+    ensure!(host.hang(), "up");
+    host.wait_for(LONG, "going off", |view| {
+        view.power == PowerState::PoweringOff
+    })
+    .await?;
+    // The agent goes on with what it has begun, and nobody hears of it.
+    line.silence();
+    stage.wait_connected(other, "Connected").await?;
+    stage
+        .wait_remediation("pair-1", "OtherAgentBusy", |seen| {
+            seen.reason == "OtherAgentBusy"
+        })
+        .await?;
+    ensure!(!stage.tainted("pair-1").await?, "nothing is proven");
+    host.stuck_powering_off(false);
+    line.mend();
+    // It comes back, and the other one goes on serving.
+    stage.wait_connected(serving, "Standby").await?;
+    stage.wait_back("pair-1").await?;
+    stage.one_cycle("pair-1")?;
+    stage.tainted_only_while_off(witness, "pair-1").await?;
+    for name in names {
+        let held = stage.held_by(name).await?;
+        ensure!(held.values().all(String::is_empty), "{name}: {held:?}");
+    }
+    let (_, reason) = stage.connected(other).await?;
+    ensure!(reason == "Connected", "{other}: {reason}");
+    Ok(())
+}

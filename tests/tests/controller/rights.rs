@@ -1,0 +1,298 @@
+//! The rights that our manifests give to the controller: it is refused nothing, and none is left unused.
+//!
+//! Scenarios of other tests run under exactly the shipped rights, on three control planes that keep an
+//! audit log: one with Machines, one with Nodes only, one with OpenShift's kinds. What the logs tell
+//! together is compared with what the manifests grant.
+
+mod metrics;
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams};
+use rackhand_tests::{
+    cluster::{Audit, Right, apply, apply_yaml, shipped_rights},
+    process::free_port,
+    stage::{
+        CONTROLLER_ACCOUNT, HostLink, LONG, NAMESPACE, RackSpec, Scenarios, Stage, StageConfig,
+        Witness, wait_until,
+    },
+};
+use serde_json::json;
+
+use super::{node_health_check, openshift, power_remediation};
+
+/// Everything that grants something.
+const FOLDERS: [&str; 6] = [
+    "base",
+    "nodes",
+    "node-health-checks",
+    "openshift",
+    "workload",
+    "workload-delete-node",
+];
+
+/// Kinds that are read live before anything acts on their absence (F12): no object is absent here.
+const READ_IF_ABSENT: [(&str, &str); 7] = [
+    ("cluster.x-k8s.io", "clusters"),
+    ("cluster.x-k8s.io", "machines"),
+    ("cluster.x-k8s.io", "machinehealthchecks"),
+    ("infrastructure.cluster.x-k8s.io", "metal3machines"),
+    ("machine.openshift.io", "machinehealthchecks"),
+    ("metal3.io", "baremetalhosts"),
+    ("remediation.medik8s.io", "nodehealthchecks"),
+];
+
+/// What is in a cluster of OpenShift beside Machines.
+const OPENSHIFT_CONFIG: &str = r"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: clusterversions.config.openshift.io}
+spec:
+  group: config.openshift.io
+  scope: Cluster
+  names: {kind: ClusterVersion, plural: clusterversions}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: infrastructures.config.openshift.io}
+spec:
+  group: config.openshift.io
+  scope: Cluster
+  names: {kind: Infrastructure, plural: infrastructures}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+
+fn audited(racks: Vec<RackSpec>, arguments: &[&str]) -> StageConfig {
+    StageConfig {
+        audited: true,
+        ..StageConfig::steady(racks, arguments)
+    }
+}
+
+fn rack(name: &str, hosts: &[&str], link: HostLink) -> RackSpec {
+    RackSpec {
+        hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+        ..RackSpec::new(name, 0, link).in_pool("by-hand")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_controller_is_refused_nothing_and_has_no_right_that_it_does_not_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut audit = Audit::default();
+    audit.extend(with_machines(&dir.path().join("machines")).await);
+    audit.extend(with_nodes(&dir.path().join("nodes")).await);
+    audit.extend(with_openshift(&dir.path().join("openshift")).await);
+
+    let by_hand = [("rackhand-secrets", CONTROLLER_ACCOUNT)];
+    let granted = shipped_rights(&FOLDERS, &by_hand).unwrap();
+    let if_absent = |right: &Right| {
+        let kind = (right.group.as_str(), right.resource.as_str());
+        right.verb == "get" && READ_IF_ABSENT.contains(&kind)
+    };
+    let is_used =
+        |right: &Right| if_absent(right) || audit.done.iter().any(|done| right.covers(done));
+    let unused: Vec<String> = granted
+        .iter()
+        .filter(|right| !is_used(right))
+        .map(ToString::to_string)
+        .collect();
+    // Aggregated roles take a moment to be filled at the very start.
+    let refused: Vec<&String> = audit
+        .refused
+        .iter()
+        .filter(|(right, _)| !audit.done.contains(right))
+        .map(|(_, why)| why)
+        .collect();
+    assert!(
+        unused.is_empty() && refused.is_empty(),
+        "granted and never used:\n{}\nrefused:\n{refused:#?}",
+        unused.join("\n")
+    );
+}
+
+async fn with_machines(dir: &Path) -> Audit {
+    let racks = vec![
+        RackSpec::new("mhc", 1, HostLink::Inventory).in_pool("power"),
+        rack("known", &["esc-1", "old-1"], HostLink::Inventory),
+        rack("managed", &["retire-1", "ocp-1"], HostLink::Managed),
+        RackSpec::new("metal", 1, HostLink::Managed),
+    ];
+    let config = audited(racks, &["--power-timeout=20s", "--cooperative-grace=1s"]);
+    let stage = Stage::start(dir, config).await.unwrap();
+    let port = free_port().unwrap();
+    let outcome = async {
+        for folder in ["nodes", "workload-delete-node"] {
+            stage.install(folder).await?;
+        }
+        stage.apply_rack_agents().await?;
+        let address = format!("--metrics-address=127.0.0.1:{port}");
+        stage
+            .start_controller_as("controller-0", vec![address])
+            .await
+    };
+    if let Err(error) = outcome.await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+    let witness = Witness::start(&stage.client);
+    let world = power_remediation::world::World { stage, witness };
+    let w = &world;
+    let mut all = Scenarios::new();
+    {
+        use power_remediation::{exhausted, requesters, strategies};
+        all.add("by_check", requesters::by_check(w));
+        all.add("openshift", requesters::openshift(w));
+        all.add("escalate", exhausted::escalate(w));
+        all.add("retire", exhausted::retire(w));
+        all.add("delete_node", strategies::delete_node(w));
+    }
+    all.add("metal3", metal3(&w.stage));
+    all.add(
+        "metrics_are_given_to_whom_the_api_server_lets_read_them",
+        metrics::secure(&w.stage, port),
+    );
+    if let Err(error) = all.run().await {
+        panic!("{error:#}\n{}", world.stage.report().await);
+    }
+    world.stage.plane().audit().unwrap()
+}
+
+/// A host comes back by a Metal3Remediation that a MachineHealthCheck asks for.
+async fn metal3(stage: &Stage) -> Result<()> {
+    let host = "metal-1";
+    stage.apply_health_check().await?;
+    ensure!(stage.host(host)?.hang(), "{host} was not up");
+    wait_until("it is requested", LONG, || async {
+        let seen = stage.remediation(host).await?;
+        Ok(seen.map(drop).ok_or_else(|| "no request".to_owned()))
+    })
+    .await?;
+    wait_until("it is over", LONG, || async {
+        let seen = stage.remediation(host).await?;
+        Ok(seen.map_or(Ok(()), |seen| Err(format!("{seen:?}"))))
+    })
+    .await?;
+    stage.one_cycle(host)
+}
+
+async fn with_nodes(dir: &Path) -> Audit {
+    use node_health_check::{
+        life, steps,
+        world::{World, begin, renew},
+    };
+    let rack = RackSpec::new("bare", 1, HostLink::Inventory);
+    let config = StageConfig {
+        plain: true,
+        ..audited(vec![rack], &["--power-timeout=20s"])
+    };
+    let stage = Stage::start(dir, config).await.unwrap();
+    let renewing = tokio::spawn(renew(stage.client.clone()));
+    apply_yaml(&stage.client, OPENSHIFT_CONFIG).await.unwrap();
+    if let Err(error) = begin(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+    let world = World { stage };
+    let w = &world;
+    let mut all = Scenarios::new();
+    all.add("printed", life::printed(w));
+    all.add("escalation", steps::escalation(w));
+    all.add("power", steps::power(w));
+    let outcome = all.run().await;
+    renewing.abort();
+    if let Err(error) = outcome {
+        panic!("{error:#}\n{}", world.stage.report().await);
+    }
+    world.stage.plane().audit().unwrap()
+}
+
+/// A control-plane Machine is switched off only after its cluster's guard of etcd was asked.
+async fn guard(w: &openshift::world::World) -> Result<()> {
+    use openshift::world::{machine_of, status_of};
+    let host = "master-1";
+    let metadata = json!({
+        "labels": { "machine.openshift.io/cluster-api-machine-role": "master" },
+        "annotations": { "metal3.io/BareMetalHost": format!("{NAMESPACE}/{host}") },
+    });
+    let name = machine_of(host);
+    let machine = w.machine(&name, "none", metadata, status_of(host)).await?;
+    let request = json!({
+        "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerRemediation",
+        "metadata": {
+            "name": name, "namespace": NAMESPACE,
+            "ownerReferences": [{
+                "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+                "name": name, "uid": machine.metadata.uid,
+            }],
+        },
+        "spec": {},
+    });
+    apply(&w.stage.client, request).await?;
+    wait_until("the guard is asked", LONG, || async {
+        let audit = w.stage.plane().audit()?;
+        let asked = |right: &Right| right.resource == "poddisruptionbudgets";
+        Ok(if audit.done.iter().any(asked) {
+            Ok(())
+        } else {
+            Err("not yet".to_owned())
+        })
+    })
+    .await
+}
+
+async fn with_openshift(dir: &Path) -> Audit {
+    use openshift::{
+        acts, marks,
+        world::{World, machine_of},
+    };
+    let managed = ["external-1", "external-2", "master-1"];
+    let racks = vec![rack("managed", &managed, HostLink::Managed).in_pool("none")];
+    let arguments = [
+        "--power-timeout=20s",
+        "--cooperative-grace=1s",
+        "--health-checks=all",
+    ];
+    let stage = Stage::start(dir, audited(racks, &arguments)).await.unwrap();
+    let outcome = async {
+        stage.install_openshift().await?;
+        for host in managed {
+            let consumer = json!({ "spec": { "consumerRef": {
+                "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+                "name": machine_of(host), "namespace": NAMESPACE,
+            }}});
+            stage
+                .bare_metal_hosts()
+                .patch(host, &PatchParams::default(), &Patch::Merge(consumer))
+                .await?;
+        }
+        stage.apply_rack_agents().await?;
+        stage.start_controller("controller-0").await
+    };
+    if let Err(error) = outcome.await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+    let witness = Witness::start(&stage.client);
+    let world = World { stage, witness };
+    let w = &world;
+    let mut all = Scenarios::new();
+    all.add("owner", acts::owner(w));
+    all.add("external", marks::external(w));
+    all.add("the guard of etcd is asked", guard(w));
+    let outcome = match all.run().await {
+        Ok(()) => marks::left_to_openshift(w).await,
+        failed => failed,
+    };
+    if let Err(error) = outcome {
+        panic!("{error:#}\n{}", world.stage.report().await);
+    }
+    world.stage.plane().audit().unwrap()
+}
