@@ -1,15 +1,13 @@
 //! Everything that was observed, by name.
 //!
 //! Owns the latest version of each object and who must hear of a change. Synchronous: must never
-//! await, call an API, or judge. What there is by the ten thousand, Machines and Nodes, is kept
-//! packed and is read anew by whoever asks.
+//! await, call an API, or judge.
 
 mod gone;
 mod inbox;
 mod machines;
 mod node;
 mod openshift;
-mod pack;
 mod trim;
 mod versions;
 mod workloads;
@@ -29,8 +27,8 @@ use tokio::sync::Notify;
 
 pub(crate) use gone::Gone;
 pub(crate) use inbox::{Change, Inbox};
+use machines::StoredMachine;
 pub(crate) use node::SeenNode;
-use pack::{Frames, Packed};
 
 use crate::{
     object::{Key, Kind},
@@ -66,21 +64,22 @@ struct Workload {
     connection: Option<Connection>,
     /// Major and minor, as its API server says them.
     version: Option<(String, String)>,
-    nodes: BTreeMap<String, Slot>,
+    nodes: BTreeMap<String, KnownNode>,
     /// Names under which a live read found no Node, and the watch has shown none since.
     absent: BTreeSet<String>,
 }
 
-/// A packed object, and the version of its stored state, which is not worth a change.
-struct Slot {
-    packed: Packed,
+/// A Node, and the version of its stored state: a new version alone is not announced.
+#[derive(Clone)]
+struct KnownNode {
+    node: Arc<SeenNode>,
     version: Option<String>,
 }
 
 #[derive(Default)]
 struct Inner {
     clusters: BTreeMap<Key, Entry<ClusterView>>,
-    machines: BTreeMap<Key, Slot>,
+    machines: BTreeMap<Key, StoredMachine>,
     checks: BTreeMap<Key, Entry<MachineHealthCheckView>>,
     metal3_machines: BTreeMap<Key, Entry<Metal3MachineView>>,
     hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
@@ -91,9 +90,6 @@ struct Inner {
     workloads: BTreeMap<Key, Workload>,
     /// Machines by their Node's name: Nodes of several clusters may be called the same.
     by_node: BTreeMap<Box<str>, Vec<Link>>,
-    frames: Frames,
-    /// For the JSON of a Node, to be told from the one that is known.
-    scratch: Vec<u8>,
 }
 
 /// A Machine that names a Node.
@@ -355,13 +351,6 @@ impl Index {
             .map(|(k, o)| (k.clone(), o.clone()))
             .collect()
     }
-}
-
-/// What was packed here reads again; the log says if it ever should not.
-fn readable<T: serde::de::DeserializeOwned>(packed: &Packed) -> Option<T> {
-    let read = packed.unpack();
-    read.inspect_err(|error| tracing::error!(%error, "a packed object does not read"))
-        .ok()
 }
 
 #[cfg(test)]

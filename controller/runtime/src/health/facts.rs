@@ -136,7 +136,7 @@ pub(super) fn node(index: &Index, cluster: &Key, name: Option<&str>) -> NodeView
         Some(node) => NodeView::Present(NodeFacts {
             name: name.to_owned(),
             conditions: node
-                .into_conditions()
+                .conditions()
                 .map(|(type_, status, reason, last_transition)| Condition {
                     type_,
                     status,

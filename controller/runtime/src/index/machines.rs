@@ -1,66 +1,83 @@
-//! Machines, packed, and how they are found.
+//! Machines, and how they are found.
+//!
+//! Owns their form in memory: JSON, because a Machine that is read into maps and strings takes several
+//! times as much, there are tens of thousands, and few of them are read at a time.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kube::api::DynamicObject;
 use rackhand_api::{names::CONTROL_PLANE_LABEL, views::MachineView};
+use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{Entry, Index, Inner, Link, Packed, Slot, is_less, readable};
+use super::{Entry, Index, Inner, Link, is_less};
 use crate::object::Key;
+
+/// A Machine as JSON, and the version of its stored state.
+pub(super) struct StoredMachine {
+    json: Arc<str>,
+    pub(super) version: Option<String>,
+}
+
+/// The labels of a Machine; the rest of its JSON is passed over.
+#[derive(Deserialize)]
+struct Labelled {
+    metadata: Labels,
+}
+
+#[derive(Deserialize)]
+struct Labels {
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
 
 impl Index {
     pub(crate) fn machine(&self, key: &Key) -> Option<Entry<MachineView>> {
-        let packed = self.inner.read().machines.get(key)?.packed.clone();
-        machine(&packed)
+        let json = self.inner.read().machines.get(key)?.json.clone();
+        machine(&json)
     }
 
-    /// Whether a Machine has a condition of this type, in either list. Quicker than to read it.
-    pub(crate) fn machine_mentions(&self, key: &Key, condition: &str) -> bool {
+    /// Whether the JSON of a Machine contains this text, quoted: the type of a condition in either
+    /// list, say. Quicker than to read it, and true also where the text means something else.
+    pub(crate) fn machine_mentions(&self, key: &Key, text: &str) -> bool {
         let inner = self.inner.read();
-        let slot = inner.machines.get(key);
-        slot.is_some_and(|slot| slot.packed.mentions(condition))
+        inner
+            .machines
+            .get(key)
+            .is_some_and(|stored| mentions(&stored.json, text))
     }
 
-    /// The Machines of a namespace whose labels are wanted, in the order of their names. Each set of
-    /// labels is looked at once.
+    /// The Machines of a namespace whose labels are wanted, in the order of their names.
     pub(crate) fn select_machines(
         &self,
         namespace: &str,
         wanted: impl Fn(&BTreeMap<String, String>) -> bool,
     ) -> Vec<Entry<MachineView>> {
-        let mut known: HashMap<*const u8, bool> = HashMap::new();
-        let fits = |slot: &Slot| {
-            // Labels are of the frame, which stays where it is while the slots hold it.
-            let frame = Arc::as_ptr(slot.packed.frame()).cast::<u8>();
-            *known.entry(frame).or_insert_with(|| {
-                let labels = machine(&slot.packed).and_then(|e| e.object.metadata.labels.clone());
-                wanted(&labels.unwrap_or_default())
-            })
+        let stored = self.stored_machines(namespace);
+        let fits = |json: &&Arc<str>| {
+            read::<Labelled>(json).is_some_and(|machine| wanted(&machine.metadata.labels))
         };
-        let packed = self.packed_machines(namespace, fits);
-        packed.iter().filter_map(machine).collect()
+        let selected = stored.iter().filter(fits);
+        selected.filter_map(|json| machine(json)).collect()
     }
 
     /// The Machines of control planes in a namespace, in the order of their names.
     pub(crate) fn control_planes_in(&self, namespace: &str) -> Vec<Entry<MachineView>> {
-        let fits = |slot: &Slot| slot.packed.mentions(CONTROL_PLANE_LABEL);
-        let packed = self.packed_machines(namespace, fits);
-        packed.iter().filter_map(machine).collect()
+        let mut stored = self.stored_machines(namespace);
+        stored.retain(|json| mentions(json, CONTROL_PLANE_LABEL));
+        let machines = stored.iter().filter_map(|json| machine(json));
+        let is_labelled = |entry: &Entry<MachineView>| {
+            let labels = entry.object.metadata.labels.as_ref();
+            labels.is_some_and(|labels| labels.contains_key(CONTROL_PLANE_LABEL))
+        };
+        machines.filter(is_labelled).collect()
     }
 
     /// Copies, so that nobody reads objects under the lock.
-    fn packed_machines(&self, namespace: &str, mut fits: impl FnMut(&Slot) -> bool) -> Vec<Packed> {
+    fn stored_machines(&self, namespace: &str) -> Vec<Arc<str>> {
         let inner = self.inner.read();
-        let from = Key::new(namespace, "");
-        inner
-            .machines
-            .range(from..)
-            .take_while(|(key, _)| key.namespace == namespace)
-            .filter(|(_, slot)| fits(slot))
-            .map(|(_, slot)| slot.packed.clone())
+        let from = inner.machines.range(Key::new(namespace, "")..);
+        from.take_while(|(key, _)| key.namespace == namespace)
+            .map(|(_, stored)| stored.json.clone())
             .collect()
     }
 
@@ -92,19 +109,19 @@ impl Inner {
                 object.metadata.resource_version.as_deref(),
                 old.version.as_deref(),
             )
-            && machine(&old.packed).is_some_and(|e| e.object.metadata.uid == object.metadata.uid)
+            && machine(&old.json).is_some_and(|e| e.object.metadata.uid == object.metadata.uid)
         {
             return false;
         }
-        let Ok(value) = serde_json::to_value(object) else {
+        let Ok(json) = serde_json::to_string(object) else {
             return false;
         };
         self.unlink(key);
-        let slot = Slot {
-            packed: self.frames.pack(&value),
+        let stored = StoredMachine {
+            json: json.into(),
             version: object.metadata.resource_version.clone(),
         };
-        self.machines.insert(key.clone(), slot);
+        self.machines.insert(key.clone(), stored);
         if let Some((node, link)) = link(key, MachineView::from_dynamic(object).ok()) {
             self.by_node.entry(node).or_default().push(link);
         }
@@ -115,7 +132,7 @@ impl Inner {
         let view = self
             .machines
             .get(key)
-            .and_then(|slot| machine(&slot.packed));
+            .and_then(|stored| machine(&stored.json));
         if let Some((node, gone)) = link(key, view.and_then(|e| e.view.ok()).as_deref().cloned())
             && let Some(links) = self.by_node.get_mut(&node)
         {
@@ -137,11 +154,22 @@ fn link(key: &Key, view: Option<MachineView>) -> Option<(Box<str>, Link)> {
     Some((view.node_name?.into(), link))
 }
 
-fn machine(packed: &Packed) -> Option<Entry<MachineView>> {
-    let object: DynamicObject = readable(packed)?;
+fn machine(json: &str) -> Option<Entry<MachineView>> {
+    let object: DynamicObject = read(json)?;
     let view = MachineView::from_dynamic(&object).map(Arc::new);
     Some(Entry {
         object: Arc::new(object),
         view,
     })
+}
+
+/// What was written here reads again; the log says if it ever should not.
+fn read<T: DeserializeOwned>(json: &str) -> Option<T> {
+    serde_json::from_str(json)
+        .inspect_err(|error| tracing::error!(%error, "cannot read a stored Machine"))
+        .ok()
+}
+
+fn mentions(json: &str, text: &str) -> bool {
+    json.contains(&format!("\"{text}\""))
 }

@@ -1,13 +1,11 @@
-//! Workload clusters: their connections, and their Nodes, packed.
+//! Workload clusters: their connections, and their Nodes.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use super::{
-    Change, Connection, Index, Inner, Packed, SeenNode, Slot, Workload, is_less, readable,
-};
+use super::{Change, Connection, Index, Inner, KnownNode, SeenNode, Workload, is_less};
 use crate::object::Key;
 
 impl Index {
@@ -108,41 +106,27 @@ impl Index {
     }
 
     pub(crate) fn node(&self, cluster: &Key, name: &str) -> Option<Arc<Node>> {
-        let (packed, version) = {
-            let inner = self.inner.read();
-            let slot = inner.workloads.get(cluster)?.nodes.get(name)?;
-            (slot.packed.clone(), slot.version.clone())
-        };
-        node(&packed, version)
+        let inner = self.inner.read();
+        let known = inner.workloads.get(cluster)?.nodes.get(name)?.clone();
+        drop(inner);
+        Some(whole(&known))
     }
 
     /// What a verdict looks at; quicker than the whole.
-    pub(crate) fn seen_node(&self, cluster: &Key, name: &str) -> Option<SeenNode> {
-        let packed = {
-            let inner = self.inner.read();
-            inner
-                .workloads
-                .get(cluster)?
-                .nodes
-                .get(name)?
-                .packed
-                .clone()
-        };
-        readable(&packed)
+    pub(crate) fn seen_node(&self, cluster: &Key, name: &str) -> Option<Arc<SeenNode>> {
+        let inner = self.inner.read();
+        let known = inner.workloads.get(cluster)?.nodes.get(name)?;
+        Some(known.node.clone())
     }
 
     /// The Nodes of a cluster, in the order of their names.
     pub(crate) fn nodes(&self, cluster: &Key) -> Vec<Arc<Node>> {
-        let packed: Vec<(Packed, Option<String>)> = {
+        let known: Vec<KnownNode> = {
             let inner = self.inner.read();
-            let slots = inner.workloads.get(cluster).map(|w| w.nodes.values());
-            let copy = |slot: &Slot| (slot.packed.clone(), slot.version.clone());
-            slots.into_iter().flatten().map(copy).collect()
+            let nodes = inner.workloads.get(cluster).map(|w| w.nodes.values());
+            nodes.into_iter().flatten().cloned().collect()
         };
-        let read = packed
-            .into_iter()
-            .map(|(packed, version)| node(&packed, version));
-        read.flatten().collect()
+        known.iter().map(whole).collect()
     }
 
     pub(crate) fn apply_node(&self, cluster: &Key, node: Node) {
@@ -152,10 +136,9 @@ impl Index {
     /// Takes in a version of a Node. A heartbeat ends here.
     pub(crate) fn apply_seen_node(&self, cluster: &Key, mut node: SeenNode) {
         let name = node.name_any();
-        let uid = node.uid();
         let version = node.take_version();
         let mut inner = self.inner.write();
-        if inner.put_node(cluster, &name, &node, uid.as_deref(), version) {
+        if inner.put_node(cluster, &name, node, version) {
             self.announce(&Change::Node(cluster.clone(), name));
         }
         self.moved.notify_waiters();
@@ -222,14 +205,9 @@ impl Inner {
         &mut self,
         cluster: &Key,
         name: &str,
-        node: &SeenNode,
-        uid: Option<&str>,
+        node: SeenNode,
         version: Option<String>,
     ) -> bool {
-        self.scratch.clear();
-        if serde_json::to_writer(&mut self.scratch, node).is_err() {
-            return false;
-        }
         if !self.workloads.contains_key(cluster) {
             self.workloads.insert(cluster.clone(), Workload::default());
         }
@@ -237,35 +215,25 @@ impl Inner {
             return false;
         };
         workload.absent.remove(name);
-        let old = workload.nodes.get_mut(name);
-        let late = old
-            .as_ref()
-            .is_some_and(|old| is_less(version.as_deref(), old.version.as_deref()));
-        if let Some(old) = old {
-            if old.packed.is(&self.scratch) {
-                if !late {
-                    old.version = version;
-                }
+        if let Some(old) = workload.nodes.get_mut(name) {
+            let late = is_less(version.as_deref(), old.version.as_deref());
+            if late && old.node.uid() == node.uid() {
                 return false;
             }
-            let known = readable::<SeenNode>(&old.packed).and_then(|n| n.uid());
-            if late && known.as_deref() == uid {
+            if *old.node == node {
+                old.version = version;
                 return false;
             }
         }
-        let Ok(value) = serde_json::from_slice(&self.scratch) else {
-            return false;
-        };
-        let packed = self.frames.pack(&value);
-        let slot = Slot { packed, version };
-        let old = workload.nodes.insert(name.to_owned(), slot);
-        let new = workload.nodes.get(name);
-        old.as_ref().map(|old| &old.packed) != new.map(|new| &new.packed)
+        let node = Arc::new(node);
+        let known = KnownNode { node, version };
+        workload.nodes.insert(name.to_owned(), known);
+        true
     }
 }
 
-fn node(packed: &Packed, version: Option<String>) -> Option<Arc<Node>> {
-    let mut node: Node = readable(packed)?;
-    node.metadata.resource_version = version;
-    Some(Arc::new(node))
+fn whole(known: &KnownNode) -> Arc<Node> {
+    let mut node = Node::from(known.node.as_ref());
+    node.metadata.resource_version.clone_from(&known.version);
+    Arc::new(node)
 }
