@@ -1,4 +1,4 @@
-"""The BMC layer against today's tools. `hack/bench bmc --help`."""
+"""Compares the BMC library with other tools."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""Many hosts fail at once: what it costs to bring them back. `hack/bench remediation --help`."""
+"""Many hosts fail at once: measures what it takes to bring them back."""
 
 import argparse
 import json
@@ -106,7 +106,7 @@ def main():
     parser = argparse.ArgumentParser(prog="hack/bench remediation", description=__doc__)
     parser.add_argument("--hosts", type=int, default=1000, help="how many hosts (default: 1000)")
     parser.add_argument("--racks", type=int, default=10, help="in how many racks, each with an agent (default: 10)")
-    parser.add_argument("--every", type=int, default=20, help="in the second round one BMC in so many is dead (default: 20)")
+    parser.add_argument("--every", type=int, default=20, help="in the second round, one BMC in this many is dead (default: 20)")
     parser.add_argument("--power-timeout", default="30s", help="how long one power operation may take (default: 30s)")
     parser.add_argument("--write", metavar="FILE", help="write the tables to this file too")
     parser.add_argument("--program", help="the built `crowd`, beside the other two programs, instead of building")
