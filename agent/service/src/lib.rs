@@ -11,6 +11,7 @@ pub mod config;
 mod driver;
 mod engine;
 mod grpc;
+mod host_key;
 mod journal;
 mod metrics;
 mod refused;

@@ -438,7 +438,7 @@ async fn a_brought_bmc_must_be_allowed_and_the_inventory_wins() {
     let mut site = Site::new(3);
     let agent = site.start().await;
     let mut controller = site.controller(&agent).await;
-    let refused = read(&mut controller, "redfish://10.0.0.2")
+    let refused = read(&mut controller, "redfish://10.0.0.9")
         .await
         .unwrap_err();
     assert_eq!(refusal(&refused), Refusal::UnknownHost);

@@ -8,6 +8,7 @@ use std::{
 use rackhand_bmc::{AuthPolicy, BmcAddress, Trust, UuidMatch, ipmi::SuiteChoice, same_system_uuid};
 
 use super::{Networks, Password};
+use crate::host_key::HostKey;
 
 /// What the agent knows, and what it may touch.
 #[derive(Debug, Clone)]
@@ -127,14 +128,17 @@ impl Inventory {
         }
     }
 
-    /// The host behind this BMC address.
+    /// The host behind this BMC address, if it can mean no other one.
     pub fn find_bmc(&self, address: &BmcAddress) -> Option<&HostEntry> {
-        self.hosts.iter().find(|host| {
+        let asked = HostKey::of(address);
+        let mut found = self.hosts.iter().filter(|host| {
             let mut known = host.bmcs().map(|bmc| &bmc.address);
             known.any(|known| {
-                known.endpoint() == address.endpoint() && known.system() == address.system()
+                known.endpoint() == address.endpoint() && HostKey::of(known).matches(&asked)
             })
-        })
+        });
+        let host = found.next()?;
+        found.next().is_none().then_some(host)
     }
 
     /// For every endpoint the one that stands for all that must not be used at the same time
@@ -142,9 +146,9 @@ impl Inventory {
     pub fn lanes(&self) -> HashMap<String, String> {
         let mut stands_for: BTreeMap<String, String> = BTreeMap::new();
         for host in &self.hosts {
-            let first = root(&stands_for, host.bmc.address.endpoint());
+            let first = root(&stands_for, HostKey::of(&host.bmc.address).endpoint());
             for bmc in host.bmcs() {
-                let other = root(&stands_for, bmc.address.endpoint());
+                let other = root(&stands_for, HostKey::of(&bmc.address).endpoint());
                 stands_for.insert(other, first.clone());
             }
         }

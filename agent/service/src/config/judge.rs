@@ -16,6 +16,7 @@ use super::{
     Config, Fingerprint, HostEntry, Inventory, Networks, Remote, Staging, Times, file,
     place::{Notes, Spot},
 };
+use crate::host_key::HostKey;
 use bmc::Around;
 
 /// A PDU that needs longer between two hosts is broken.
@@ -320,16 +321,14 @@ impl Judge<'_> {
     }
 
     fn same_bmc(&mut self, hosts: &[file::Host], entries: &[Option<HostEntry>]) {
-        let mut by_endpoint: BTreeMap<String, Vec<(&Spot, Option<&str>)>> = BTreeMap::new();
+        let mut by_endpoint: BTreeMap<String, Vec<(&Spot, HostKey)>> = BTreeMap::new();
         for (host, entry) in hosts.iter().zip(entries) {
             let Some(entry) = entry else { continue };
             for (bmc, written) in entry.bmcs().zip(&host.bmcs) {
                 let endpoint = bmc.address.endpoint();
-                let system = bmc.address.system();
+                let key = HostKey::of(&bmc.address);
                 let others = by_endpoint.entry(endpoint.clone()).or_default();
-                let clash = others
-                    .iter()
-                    .find(|(_, other)| other.is_none() || system.is_none() || *other == system);
+                let clash = others.iter().find(|(_, other)| other.matches(&key));
                 if let Some((first, _)) = clash {
                     let first = elsewhere(first, &host.spot);
                     let what = format!(
@@ -338,7 +337,7 @@ impl Judge<'_> {
                     );
                     self.problem(&written.spot.key("address"), what);
                 }
-                others.push((&host.spot, system));
+                others.push((&host.spot, key));
             }
         }
     }

@@ -336,15 +336,11 @@ fn f6_hosts_that_share_an_endpoint_share_all_of_theirs() {
     ]);
     let lanes = parse(&text).unwrap().inventory.lanes();
     let lane = |endpoint: &str| lanes.get(endpoint).unwrap().as_str();
-    let shared = lane("redfish://10.1.0.1:443");
-    for endpoint in [
-        "ipmi://10.1.1.1:623",
-        "redfish://10.1.0.3:443",
-        "ipmi://10.1.1.3:623",
-    ] {
+    let shared = lane("bmc://10.1.0.1");
+    for endpoint in ["bmc://10.1.1.1", "bmc://10.1.0.3", "bmc://10.1.1.3"] {
         assert_eq!(lane(endpoint), shared, "{endpoint}");
     }
-    assert_ne!(lane("redfish://10.1.0.2:443"), shared);
-    assert_eq!(lane("redfish://10.1.0.2:443"), lane("ipmi://10.1.1.2:623"));
+    assert_ne!(lane("bmc://10.1.0.2"), shared);
+    assert_eq!(lane("bmc://10.1.0.2"), lane("bmc://10.1.1.2"));
     assert_eq!(lanes.len(), 6);
 }

@@ -20,7 +20,7 @@ use super::{
     journal_status,
     wire::failure_to_proto,
 };
-use crate::journal::{HoldRecord, OperationRecord, Refused, wall_clock};
+use crate::journal::{HoldRecord, Host, OperationRecord, Refused, wall_clock};
 
 /// Time for a change whose turn came late.
 const LEAST: Duration = Duration::from_secs(2);
@@ -177,9 +177,10 @@ impl Shared {
             target.key.clone(),
             "change",
         );
+        let at = self.locate(target).await?;
         let queue = self.clients.queue(target);
         let begun = tokio::time::Instant::now();
-        let (place, _) = Place::take(queue.clone(), Rank::Other, handle.clone());
+        let (place, _) = Place::take(queue.clone(), Rank::Other, handle.clone(), at.keys.clone());
         let in_its_turn = async {
             place.turn().await;
             queue.call(Class::Operation).await
@@ -204,7 +205,7 @@ impl Shared {
         place.hold_turn();
         let mut overrode = None;
         if change.minds_holds
-            && let Some(hold) = self.held(target).await?
+            && let Some(hold) = self.held(at, &change.owner).await?
             && hold.owner != change.owner
         {
             if !change.force {
@@ -270,8 +271,8 @@ impl Shared {
         Ok(result)
     }
 
-    async fn held(&self, target: &Target) -> Result<Option<HoldRecord>, Status> {
-        let hold = self.journal.hold(target.key.clone()).await;
+    async fn held(&self, at: Host, owner: &str) -> Result<Option<HoldRecord>, Status> {
+        let hold = self.journal.hold(at, owner.to_owned()).await;
         hold.map_err(|error| journal_status(&error))
     }
 }

@@ -14,7 +14,10 @@ use super::{
     journal_status, record_status,
     run::Run,
 };
-use crate::journal::{Admission, Admitted, HoldRecord, wall_clock};
+use crate::{
+    host_key::HostKeys,
+    journal::{Admission, Admitted, HoldRecord, wall_clock},
+};
 
 impl Engine {
     /// Starts an operation, or tells how the one of this id stands.
@@ -55,7 +58,7 @@ impl Engine {
                 }
             };
             if known.admitted().await {
-                if known.key == handle.key && known.action == handle.action {
+                if wish.target.keys.mean(&known.key) && known.action == handle.action {
                     return Ok((false, known.status()));
                 }
                 return Err(Status::invalid_argument(format!(
@@ -66,10 +69,24 @@ impl Engine {
             // It was refused to somebody else at the same moment; now it is our turn to ask.
             tokio::task::yield_now().await;
         }
+        let at = match wish.action.may_power_on() {
+            true => self.shared.locate(&wish.target).await,
+            false => Ok(self.shared.locate_known(&wish.target).await),
+        };
+        let at = match at {
+            Ok(at) => at,
+            Err(status) => {
+                self.handles.lock().by_id.remove(&wish.id);
+                handle.set_admitted(false);
+                return Err(status);
+            }
+        };
+        let keys = at.keys.clone();
         let admission = Admission {
             id: wish.id.clone(),
             key: wish.target.key.clone(),
             host: wish.target.host.clone(),
+            at,
             action: wish.action,
             owner: wish.owner.clone(),
             authority: wish.authority.clone(),
@@ -78,7 +95,7 @@ impl Engine {
         };
         let result = match self.shared.journal.admit(admission).await {
             Ok(Admitted::Started { overridden }) => {
-                self.launch(wish, handle.clone(), overridden);
+                self.launch(wish, handle.clone(), keys, overridden);
                 return Ok((true, handle.status()));
             }
             Ok(Admitted::Known(record)) => Ok((false, record_status(&record))),
@@ -93,7 +110,13 @@ impl Engine {
         result
     }
 
-    fn launch(&self, wish: Wish, handle: Arc<Handle>, overridden: Option<HoldRecord>) {
+    fn launch(
+        &self,
+        wish: Wish,
+        handle: Arc<Handle>,
+        keys: HostKeys,
+        overridden: Option<HoldRecord>,
+    ) {
         if overridden.is_some() {
             self.shared.metrics.overridden();
         }
@@ -107,7 +130,7 @@ impl Engine {
         handle.set_admitted(true);
         // In the order of asking, so before the task.
         let queue = self.shared.clients.queue(&wish.target);
-        let (place, overtaken) = Place::take(queue, Rank::of(wish.action), handle.clone());
+        let (place, overtaken) = Place::take(queue, Rank::of(wish.action), handle.clone(), keys);
         for other in overtaken {
             info!(operation = %other.id, host = %other.host, by = %wish.id, "operation is overtaken");
             other.overtake(&wish.id);

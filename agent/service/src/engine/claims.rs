@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::{Engine, Target, journal_status};
 use crate::journal::{
-    Authority, HoldRecord, JournalError, KnownTerm, Release, SetBack, TermRecord, wall_clock,
+    Authority, HoldRecord, Host, JournalError, KnownTerm, Release, SetBack, TermRecord, wall_clock,
 };
 
 impl Engine {
@@ -93,20 +93,27 @@ impl Engine {
         owner: String,
         force: bool,
     ) -> Result<bool, Status> {
-        let key = match target {
-            Ok(target) => target.key,
+        let (key, at) = match target {
+            Ok(target) => (target.key.clone(), self.shared.locate(&target).await?),
             Err((name, status)) => {
                 let held = self
                     .holds()
                     .await?
                     .into_iter()
                     .find(|(_, hold)| hold.host == name);
-                held.ok_or(status)?.0
+                let (key, hold) = held.ok_or(status)?;
+                let keys = hold.keys(&key);
+                let at = Host {
+                    keys,
+                    ..Host::default()
+                };
+                (key, at)
             }
         };
         let release = Release {
             id: format!("release-{}", uuid::Uuid::new_v4()),
             key,
+            at,
             authority: authority.clone(),
             owner,
             force,

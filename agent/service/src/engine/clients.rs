@@ -1,5 +1,6 @@
 //! Clients of BMCs, one call at a time to each BMC.
 
+mod locate;
 mod specs;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use crate::{
     driver::{BmcSpec, Driver},
     metrics::Metrics,
 };
+pub(crate) use locate::Located;
 use specs::{fault, late, pin, specs};
 
 /// A client that nobody has used for so long gives its session back.
@@ -133,7 +135,7 @@ impl Clients {
     }
 
     pub(crate) fn queue(&self, target: &Target) -> Arc<BmcQueue> {
-        self.queues.lock().of(target.address.endpoint())
+        self.queues.lock().of(&self.known(target).keys.endpoints())
     }
 
     /// Goes by another inventory from now on, and then `taken` is called, before anybody takes

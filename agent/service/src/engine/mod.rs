@@ -10,6 +10,7 @@ mod bmc_queue;
 mod claims;
 mod clients;
 mod handle;
+mod locate;
 mod probe;
 mod recover;
 mod reload;

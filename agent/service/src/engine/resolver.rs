@@ -1,10 +1,11 @@
 //! Names of BMCs.
 //!
-//! Owns: how many names are looked up at the same time. Must never: let lookups that hang take the
+//! Owns: how many names are looked up at the same time, and their last answers. Must never: let lookups that hang take the
 //! threads that passwords and the journal need, or keep a host that is named by its IP address.
 
-use std::{fmt, io, net::IpAddr, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, io, net::IpAddr, pin::Pin, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout_at},
@@ -20,6 +21,8 @@ type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 #[derive(Clone)]
 pub(crate) struct Resolver {
     places: Arc<Semaphore>,
+    /// The last answer for each name.
+    known: Arc<Mutex<HashMap<String, Vec<IpAddr>>>>,
     lookup: Arc<dyn Fn(String) -> Found + Send + Sync>,
 }
 
@@ -37,6 +40,7 @@ impl Resolver {
     pub(crate) fn new(lookup: impl Fn(String) -> Found + Send + Sync + 'static) -> Self {
         Self {
             places: Arc::new(Semaphore::new(AT_ONCE)),
+            known: Arc::default(),
             lookup: Arc::new(lookup),
         }
     }
@@ -75,7 +79,13 @@ impl Resolver {
         if ips.is_empty() {
             return Err("the name has no address".to_owned());
         }
+        self.known.lock().insert(host.to_owned(), ips.clone());
         Ok(ips)
+    }
+
+    /// The addresses that were found last, without a lookup.
+    pub(crate) fn last_known(&self, host: &str) -> Option<Vec<IpAddr>> {
+        self.known.lock().get(host).cloned()
     }
 }
 

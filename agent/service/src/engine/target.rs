@@ -7,15 +7,21 @@ use rackhand_proto::{Refusal, v1};
 use secrecy::SecretString;
 use tonic::Status;
 
-use crate::config::{Config, HostEntry};
+use crate::{
+    config::{Config, HostEntry},
+    host_key::{HostKey, HostKeys, key_text},
+};
 
 /// A host whose BMC we know how to reach.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     /// Its name, for people.
     pub(crate) host: String,
-    /// Its BMC and system: what holds and sequences are kept by. Two names of one host are one.
+    /// Its BMC and system as written: what its records in the journal are kept by.
     pub(crate) key: String,
+    /// Every address under which the configuration or the caller knows it: by these it is found
+    /// again, however it is written.
+    pub(crate) keys: HostKeys,
     /// Of its BMC, that of the first driver.
     pub(crate) address: BmcAddress,
     pub(crate) access: Access,
@@ -39,11 +45,16 @@ impl Target {
     pub(crate) fn of(config: &Arc<Config>, host: &HostEntry) -> Self {
         Self {
             host: host.name.clone(),
-            key: key(&host.bmc.address),
+            key: key_text(&host.bmc.address),
+            keys: HostKeys::new(host.bmcs().map(|bmc| HostKey::of(&bmc.address))),
             address: host.bmc.address.clone(),
             access: Access::Inventory(Box::new(host.clone())),
             config: config.clone(),
         }
+    }
+
+    pub(crate) fn is_of_inventory(&self) -> bool {
+        matches!(self.access, Access::Inventory(_))
     }
 
     /// What feeds it, where the inventory says so.
@@ -64,7 +75,7 @@ impl Target {
             });
         }
         let mut hosts = config.inventory.hosts.iter();
-        let host = hosts.find(|host| key(&host.bmc.address) == self.key)?;
+        let host = hosts.find(|host| key_text(&host.bmc.address) == self.key)?;
         Some(Self::of(config, host))
     }
 
@@ -93,14 +104,6 @@ impl Target {
             serial: asked.serial.or_else(|| known.serial.clone()),
         })
     }
-}
-
-fn key(address: &BmcAddress) -> String {
-    format!(
-        "{}{}",
-        address.endpoint(),
-        address.system().unwrap_or_default()
-    )
 }
 
 /// Whoever stands between here and such a BMC reads its password, and answers "off" in its place.
@@ -180,7 +183,7 @@ pub(crate) fn resolve(
         )));
     }
     refuse_insecure(config, name, &address, endpoint.insecure_skip_verify)?;
-    let key = key(&address);
+    let key = key_text(&address);
     Ok(Target {
         host: if name.is_empty() {
             key.clone()
@@ -188,6 +191,7 @@ pub(crate) fn resolve(
             name.to_owned()
         },
         key,
+        keys: HostKeys::new([HostKey::of(&address)]),
         address,
         access: Access::Sent {
             username: endpoint.username,

@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status};
 use crate::{
     config::HostEntry,
     engine::{Engine, Target, resolve, wire},
-    journal::{Asked, HoldRecord, TermRecord},
+    journal::{Asked, TermRecord},
 };
 use caller::{Caller, check_term, owner};
 use wish::{operation_id, time, wish};
@@ -69,9 +69,14 @@ impl Power for PowerService {
     ) -> Result<Response<v1::ListHostsResponse>, Status> {
         Caller::of(&request)?;
         let holds = self.engine.holds().await?;
+        let held: Vec<_> = holds
+            .iter()
+            .map(|(key, hold)| (hold.keys(key), hold))
+            .collect();
         let held_by = |target: &Target| {
-            let hold: Option<&HoldRecord> = holds.get(&target.key);
-            hold.map(|hold| hold.owner.clone()).unwrap_or_default()
+            let mut held = held.iter();
+            let held = held.find(|(keys, _)| keys.matches(&target.keys));
+            held.map(|(_, hold)| hold.owner.clone()).unwrap_or_default()
         };
         let config = self.engine.config();
         let hosts = config.inventory.hosts.iter().map(|host| {

@@ -11,7 +11,8 @@ use rackhand_proto::Refusal;
 use super::{
     HoldRecord, JournalError, OperationRecord, SequenceRecord, TermRecord,
     changes::begin,
-    tables::{HOLDS, Lookup, OPERATIONS, SEQUENCES, TERMS, get, put},
+    holds::{self, Found, Host},
+    tables::{Lookup, OPERATIONS, SEQUENCES, TERMS, get, put},
     writer::Tx,
 };
 
@@ -66,6 +67,11 @@ impl Action {
         }
     }
 
+    /// Whether it can switch on a host that is off.
+    pub(crate) fn may_power_on(self) -> bool {
+        matches!(self, Self::On | Self::Cycle | Self::Reset)
+    }
+
     /// Whether a host that somebody holds off may be told so by anybody: it only ends where the
     /// hold wants it, and leaves the hold as it is.
     fn suits_a_hold(self) -> bool {
@@ -79,6 +85,8 @@ pub(crate) struct Admission {
     pub(crate) id: String,
     pub(crate) key: String,
     pub(crate) host: String,
+    /// The same host by its addresses.
+    pub(crate) at: Host,
     pub(crate) action: Action,
     pub(crate) owner: String,
     pub(crate) authority: Authority,
@@ -120,6 +128,16 @@ pub(crate) enum Refused {
         term: u64,
     },
     Held(HoldRecord),
+    /// Whether the host is held is not known, because a name does not resolve.
+    Unresolved {
+        host: String,
+        why: String,
+    },
+    /// The name of a host that is held does not resolve: it may be this host.
+    MaybeHeld {
+        host: String,
+        hold: HoldRecord,
+    },
     OtherOperation(Box<OperationRecord>),
 }
 
@@ -169,6 +187,19 @@ impl fmt::Display for Refused {
                     hold.host, hold.owner, hold.by
                 )
             }
+            Self::Unresolved { host, why } => write!(
+                f,
+                "host {host}: it is not switched on while its BMC's name cannot be resolved, \
+                 because somebody may hold it off by its IP address ({why}); try again, name the BMC \
+                 by its IP address, or use force (--force) to act all the same"
+            ),
+            Self::MaybeHeld { host, hold } => write!(
+                f,
+                "host {host}: it is not switched on, because host {} is held off by {} (asked by {}) \
+                 and the name of its BMC cannot be resolved: it may be this host; try again, or use \
+                 force (--force) to act all the same",
+                hold.host, hold.owner, hold.by
+            ),
             Self::OtherOperation(record) => write!(
                 f,
                 "operation {} is already a power {} of host {}; choose a new operation id",
@@ -186,6 +217,10 @@ impl Refused {
             Self::StaleSequence { .. } => Refusal::StaleSequence,
             Self::Standby { .. } => Refusal::Standby,
             Self::Held(_) => Refusal::Held,
+            // They pass as soon as the name resolves.
+            Self::Unresolved { .. } | Self::MaybeHeld { .. } => {
+                return tonic::Status::unavailable(self.to_string());
+            }
             Self::OtherOperation(_) => return tonic::Status::invalid_argument(self.to_string()),
         };
         refusal.status(self.to_string())
@@ -195,7 +230,7 @@ impl Refused {
 impl Admission {
     pub(super) fn run(self, tx: &Tx) -> Result<Admitted, JournalError> {
         if let Some(known) = get::<OperationRecord>(tx, OPERATIONS, &self.id)? {
-            let same = known.key == self.key && known.action == self.action.word();
+            let same = self.at.keys.mean(&known.key) && known.action == self.action.word();
             return Ok(if same {
                 Admitted::Known(Box::new(known))
             } else {
@@ -209,18 +244,48 @@ impl Admission {
         if let Some(refused) = refused {
             return Ok(Admitted::Refused(refused));
         }
-        let hold = get::<HoldRecord>(tx, HOLDS, &self.key)?;
-        let others = hold.filter(|hold| hold.owner != self.owner && !self.action.suits_a_hold());
-        if let Some(hold) = &others
-            && !self.force
-        {
-            return Ok(Admitted::Refused(Refused::Held(hold.clone())));
+        let holds = holds::find(tx, &self.at)?;
+        let others = self.foreign(&holds.on_host).cloned();
+        let others = others.filter(|_| !self.action.suits_a_hold());
+        if !self.force {
+            let refused = match &others {
+                Some(hold) => Some(Refused::Held(hold.clone())),
+                None => self.check_doubt(&holds),
+            };
+            if let Some(refused) = refused {
+                return Ok(Admitted::Refused(refused));
+            }
         }
-        self.write(tx, others.as_ref())?;
+        self.write(tx, &holds.on_host, others.as_ref())?;
         Ok(Admitted::Started { overridden: others })
     }
 
-    fn write(&self, tx: &Tx, overridden: Option<&HoldRecord>) -> Result<(), JournalError> {
+    /// A hold of somebody else.
+    fn foreign<'a>(&self, holds: &'a [(String, HoldRecord)]) -> Option<&'a HoldRecord> {
+        let mut holds = holds.iter().map(|(_, hold)| hold);
+        holds.find(|hold| hold.owner != self.owner)
+    }
+
+    /// Refuses to switch on what somebody may hold off. Whoever holds the host himself has told it
+    /// from all others when he was given the hold.
+    fn check_doubt(&self, holds: &Found) -> Option<Refused> {
+        if !self.action.may_power_on() || !holds.on_host.is_empty() {
+            return None;
+        }
+        let host = self.host.clone();
+        if let Some(why) = self.at.unresolved.clone() {
+            return Some(Refused::Unresolved { host, why });
+        }
+        let hold = self.foreign(&holds.doubtful)?.clone();
+        Some(Refused::MaybeHeld { host, hold })
+    }
+
+    fn write(
+        &self,
+        tx: &Tx,
+        holds: &[(String, HoldRecord)],
+        overridden: Option<&HoldRecord>,
+    ) -> Result<(), JournalError> {
         take_sequence(tx, &self.authority, &self.key)?;
         match self.action {
             Action::Off { hold: true } => {
@@ -229,10 +294,11 @@ impl Admission {
                     owner: self.owner.clone(),
                     by: self.authority.to_string(),
                     since: self.now,
+                    addresses: Vec::new(),
                 };
-                put(tx, HOLDS, &self.key, &hold)?;
+                holds::replace(tx, holds, &self.key, &self.at, hold)?;
             }
-            Action::On | Action::Cycle => remove_hold(tx, &self.key)?,
+            Action::On | Action::Cycle => holds::remove(tx, holds)?,
             Action::Off { hold: false } | Action::SoftOff | Action::Reset | Action::Nmi => {}
         }
         let election = match &self.authority {
@@ -256,11 +322,6 @@ impl Admission {
         };
         begin(tx, &record)
     }
-}
-
-pub(super) fn remove_hold(tx: &Tx, key: &str) -> Result<(), JournalError> {
-    tx.open(HOLDS)?.remove(key).map_err(JournalError::storage)?;
-    Ok(())
 }
 
 pub(super) fn check_term(

@@ -7,7 +7,8 @@ use super::{
     HoldRecord, JournalError, OperationRecord, Refused,
     admit::{self, Authority},
     ends::finish,
-    tables::{HOLDS, OPERATIONS, RUNNING, get, put},
+    holds::{self, Host},
+    tables::{OPERATIONS, RUNNING, get, put},
     writer::Tx,
 };
 
@@ -38,6 +39,8 @@ pub(crate) struct Release {
     pub(crate) id: String,
     /// The host's key.
     pub(crate) key: String,
+    /// The same host by its addresses.
+    pub(crate) at: Host,
     /// By what right.
     pub(crate) authority: Authority,
     /// In whose name.
@@ -54,7 +57,9 @@ impl Release {
         if let Err(refused) = admit::check_term(tx, &self.authority)? {
             return Ok(Err(refused));
         }
-        let hold = get::<HoldRecord>(tx, HOLDS, &self.key)?;
+        let holds = holds::find(tx, &self.at)?.on_host;
+        let first = holds.iter().map(|(_, hold)| hold);
+        let hold = first.min_by_key(|hold| hold.owner == self.owner).cloned();
         let host = hold
             .as_ref()
             .map_or(self.key.as_str(), |hold| hold.host.as_str());
@@ -65,7 +70,7 @@ impl Release {
             Some(hold) if hold.owner != self.owner && !self.force => Ok(Err(Refused::Held(hold))),
             hold => {
                 admit::take_sequence(tx, &self.authority, &self.key)?;
-                admit::remove_hold(tx, &self.key)?;
+                holds::remove(tx, &holds)?;
                 if let Some(hold) = &hold {
                     self.write(tx, hold)?;
                 }

@@ -154,6 +154,7 @@ fn off(id: &str) -> Admission {
         id: id.into(),
         key: "bmc-7".into(),
         host: "node-7".into(),
+        at: Host::default(),
         action: Action::Off { hold: true },
         owner: "rem-1".into(),
         authority: Authority::Operator { name: "ann".into() },

@@ -9,6 +9,7 @@ mod ends;
 #[cfg(test)]
 pub(crate) mod faults;
 mod file;
+mod holds;
 mod identity;
 mod list;
 mod records;
@@ -23,7 +24,6 @@ use std::{path::Path, sync::Arc};
 
 use jiff::Timestamp;
 use rackhand_proto::v1;
-use redb::ReadableTable;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -33,12 +33,13 @@ pub(crate) use ends::{Keep, interrupted};
 use ends::{Running, finish, interrupt_running, prune};
 pub(crate) use file::IfDamaged;
 use file::{SCHEMA, open_or_create, prepare};
+pub(crate) use holds::Host;
 pub(crate) use list::Asked;
 pub(crate) use records::{
     HoldRecord, IdentityRecord, OperationRecord, SequenceRecord, TermRecord, TermSetBackRecord,
 };
 use store::{OnDisk, ReadTx, Source, Store};
-use tables::{HOLDS, OPERATIONS, TERMS, decode, get, put};
+use tables::{HOLDS, OPERATIONS, TERMS, get, put};
 pub(crate) use terms::{KnownTerm, SetBack};
 use writer::{Tx, Writer};
 
@@ -348,21 +349,17 @@ impl Journal {
 
     /// All holds, by host key.
     pub(crate) async fn holds(&self) -> Result<Vec<(String, HoldRecord)>, JournalError> {
-        let read = |tx: &ReadTx| {
-            let table = tx.open(HOLDS)?;
-            let mut holds = Vec::new();
-            for entry in table.iter().map_err(JournalError::storage)? {
-                let (key, value) = entry.map_err(JournalError::storage)?;
-                holds.push((key.value().to_owned(), decode(value.value())?));
-            }
-            Ok(holds)
-        };
+        let read = |tx: &ReadTx| holds::all(&tx.open(HOLDS)?);
         self.read(read).await
     }
 
-    /// The hold on one host.
-    pub(crate) async fn hold(&self, key: String) -> Result<Option<HoldRecord>, JournalError> {
-        self.read(move |tx| get(tx, HOLDS, &key)).await
+    /// The hold on one host, of somebody else before one of the owner.
+    pub(crate) async fn hold(
+        &self,
+        host: Host,
+        owner: String,
+    ) -> Result<Option<HoldRecord>, JournalError> {
+        self.read(move |tx| holds::of(tx, &host, &owner)).await
     }
 }
 

@@ -2,6 +2,8 @@
 
 use rackhand_proto::v1;
 
+use crate::host_key::{HostKey, HostKeys};
+
 /// Which journal this is.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct IdentityRecord {
@@ -56,6 +58,18 @@ pub(crate) struct HoldRecord {
     /// Since when, nanoseconds of the Unix epoch.
     #[prost(int64, tag = "4")]
     pub(crate) since: i64,
+    /// Every address under which the host was known, with those of its names. Empty in a record of
+    /// an earlier version: then the key tells.
+    #[prost(string, repeated, tag = "5")]
+    pub(crate) addresses: Vec<String>,
+}
+
+impl HoldRecord {
+    /// The host that is held; `key` is that of the record.
+    pub(crate) fn keys(&self, key: &str) -> HostKeys {
+        let addresses = self.addresses.iter().map(String::as_str);
+        HostKeys::new(addresses.chain([key]).map(HostKey::parse))
+    }
 }
 
 /// An operation. No secret is in it.

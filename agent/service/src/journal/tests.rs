@@ -5,6 +5,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::{tables::META, terms::NotSetBack, *};
+use crate::host_key::{HostKey, HostKeys};
+
+mod holds;
 
 struct Fixture {
     dir: TempDir,
@@ -45,11 +48,20 @@ fn ann() -> Authority {
     Authority::Operator { name: "ann".into() }
 }
 
+/// A host that is known by this address.
+fn at(address: &str) -> Host {
+    Host {
+        keys: HostKeys::new([HostKey::parse(address)]),
+        ..Host::default()
+    }
+}
+
 fn off(id: &str, authority: Authority, owner: &str) -> Admission {
     Admission {
         id: id.into(),
         key: "bmc-7".into(),
         host: "node-7".into(),
+        at: at("bmc-7"),
         action: Action::Off { hold: true },
         owner: owner.into(),
         authority,
@@ -196,77 +208,6 @@ async fn a_known_operation_starts_nothing_whatever_else_it_says() {
 }
 
 #[tokio::test]
-async fn a_held_host_refuses_everybody_but_its_owner_without_force() {
-    let fixture = Fixture::new();
-    let (journal, _) = fixture.open();
-    claim(&journal, 7).await.unwrap();
-    started(&journal, off("a", leader(7, 1), "rem-1")).await;
-    let message = "host node-7 is held off by rem-1 (asked by controller pod-7 (term 7 of \
-                   prod/rackhand), since 2023-11-14T22:13:20Z); wait for it, or use force \
-                   (--force) to act all the same";
-    assert_eq!(
-        refused(&journal, on("b", ann(), "operator ann")).await,
-        message
-    );
-    assert_eq!(
-        refused(&journal, off("b", ann(), "operator ann")).await,
-        message
-    );
-    assert_eq!(
-        refused(&journal, on("b", leader(7, 2), "rem-2")).await,
-        message
-    );
-    let forced = Admission {
-        force: true,
-        ..on("b", ann(), "operator ann")
-    };
-    let Admitted::Started { overridden } = journal.admit(forced).await.unwrap() else {
-        panic!("force was not enough")
-    };
-    assert_eq!(overridden.unwrap().owner, "rem-1");
-    assert_eq!(journal.holds().await.unwrap(), []);
-}
-
-#[tokio::test]
-async fn the_owner_lifts_its_hold_by_switching_on_or_by_release() {
-    let fixture = Fixture::new();
-    let (journal, _) = fixture.open();
-    claim(&journal, 7).await.unwrap();
-    started(&journal, off("a", leader(7, 1), "rem-1")).await;
-    assert_eq!(journal.holds().await.unwrap().len(), 1);
-    started(&journal, on("b", leader(7, 2), "rem-1")).await;
-    assert_eq!(journal.holds().await.unwrap(), []);
-    started(&journal, off("c", leader(7, 3), "rem-1")).await;
-    let release = |authority, owner: &str, force| {
-        journal.release(Release {
-            id: "release-1".into(),
-            key: "bmc-7".into(),
-            authority,
-            owner: owner.into(),
-            force,
-            now: 9,
-        })
-    };
-    let refused = release(ann(), "operator ann", false).await.unwrap();
-    assert!(matches!(refused, Err(Refused::Held(_))));
-    let stale = release(leader(7, 3), "rem-1", false).await.unwrap();
-    assert!(matches!(stale, Err(Refused::StaleSequence { .. })));
-    let lifted = release(leader(7, 4), "rem-1", false).await.unwrap();
-    assert_eq!(lifted.unwrap().unwrap().owner, "rem-1");
-    let record = journal
-        .operation("release-1".into())
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(record.by, leader(7, 4).to_string());
-    assert_eq!((record.host.as_str(), record.ended), ("node-7", 9));
-    assert_eq!(
-        release(ann(), "operator ann", false).await.unwrap(),
-        Ok(None)
-    );
-}
-
-#[tokio::test]
 async fn running_operations_are_interrupted_by_a_restart_and_say_what_was_sent() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
@@ -344,6 +285,7 @@ async fn many_at_once_are_written_together_and_each_gets_its_own_answer() {
             // Every sequence twice: one of each pair must be refused.
             let admission = Admission {
                 key: format!("bmc-{}", n / 2),
+                at: at(&format!("bmc-{}", n / 2)),
                 ..off(&format!("op-{n}"), leader(1, 1), "rem")
             };
             matches!(
@@ -389,63 +331,6 @@ fn a_newer_format_is_not_touched() {
             .to_string()
             .contains("has format 2, this version knows up to 1")
     );
-}
-
-#[tokio::test]
-async fn what_only_ends_off_suits_a_hold_and_leaves_it_as_it_is() {
-    let fixture = Fixture::new();
-    let (journal, _) = fixture.open();
-    claim(&journal, 1).await.unwrap();
-    started(&journal, off("a", leader(1, 1), "rem-1")).await;
-    for (id, action) in [("b", Action::Off { hold: false }), ("c", Action::SoftOff)] {
-        let wish = Admission {
-            action,
-            ..off(id, ann(), "operator ann")
-        };
-        let admitted = journal.admit(wish).await.unwrap();
-        let Admitted::Started { overridden: None } = admitted else {
-            panic!("{admitted:?}");
-        };
-    }
-    let holds = journal.holds().await.unwrap();
-    assert_eq!(holds[0].1.owner, "rem-1");
-}
-
-#[tokio::test]
-async fn what_does_not_end_off_is_refused_to_others_while_a_host_is_held() {
-    let fixture = Fixture::new();
-    let (journal, _) = fixture.open();
-    claim(&journal, 1).await.unwrap();
-    started(&journal, off("a", leader(1, 1), "rem-1")).await;
-    for action in [
-        Action::On,
-        Action::Cycle,
-        Action::Reset,
-        Action::Nmi,
-        // It would take the hold away from its owner.
-        Action::Off { hold: true },
-    ] {
-        let wish = |force| Admission {
-            action,
-            force,
-            ..off(&format!("{action:?}"), ann(), "operator ann")
-        };
-        let message = refused(&journal, wish(false)).await;
-        assert!(message.starts_with("host node-7 is held off by rem-1"));
-        let admitted = journal.admit(wish(true)).await.unwrap();
-        assert!(
-            matches!(&admitted, Admitted::Started { overridden: Some(hold) } if hold.owner == "rem-1"),
-            "{admitted:?}"
-        );
-        let left = journal.holds().await.unwrap();
-        let ends_on = matches!(action, Action::On | Action::Cycle);
-        assert_eq!(left.is_empty(), ends_on, "{action:?}");
-        let again = Admission {
-            force: true,
-            ..off(&format!("again {action:?}"), ann(), "rem-1")
-        };
-        started(&journal, again).await;
-    }
 }
 
 #[tokio::test]

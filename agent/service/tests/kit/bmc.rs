@@ -200,8 +200,8 @@ struct FakeClient {
 impl Driver for FakeRack {
     fn connect(&self, specs: Vec<BmcSpec>) -> Result<Arc<dyn Bmc>, BmcError> {
         let spec = specs.first().unwrap();
-        let host = spec.address.host();
-        let last: usize = host.rsplit('.').next().unwrap().parse().unwrap();
+        let ip = spec.resolved.first().unwrap().to_string();
+        let last: usize = ip.rsplit('.').next().unwrap().parse().unwrap();
         let address = spec.address.to_string();
         // The further systems of a chassis stand behind one address.
         let system = address.rsplit_once("/Systems/").map(|(_, id)| id);

@@ -39,6 +39,9 @@ pub(crate) struct Site {
     pub(crate) of_host: String,
     /// All hosts are systems of one BMC.
     pub(crate) is_chassis: bool,
+    /// The host in the addresses of all BMCs, in place of an IP address for each.
+    pub(crate) bmc_host: Option<String>,
+    pub(crate) networks: String,
 }
 
 impl Site {
@@ -51,6 +54,8 @@ impl Site {
             extra: String::new(),
             of_host: String::new(),
             is_chassis: false,
+            bmc_host: None,
+            networks: "10.0.0.0/24".to_owned(),
         };
         std::fs::write(site.dir.path().join("password"), "secret").unwrap();
         std::fs::create_dir(site.dir.path().join("tls")).unwrap();
@@ -61,7 +66,8 @@ impl Site {
     pub(crate) fn config(&self) -> Config {
         let mut text = format!(
             "rack = 'r1'\nlisten = '127.0.0.1:0'\ntls = 'tls'\nsocket = 'agent.sock'\n\
-             state = 'state'\nallowed_bmc_networks = ['10.0.0.0/24']\n{}\n",
+             state = 'state'\nallowed_bmc_networks = ['{}']\n{}\n",
+            self.networks,
             if self.extra.is_empty() {
                 "defaults.call_timeout = '2s'\ndefaults.shutdown_grace = '0s'"
             } else {
@@ -70,9 +76,11 @@ impl Site {
         );
         for n in 1..=self.bmcs.len() {
             let (bmc, system) = if self.is_chassis { (1, n) } else { (n, 1) };
+            let host = self.bmc_host.clone();
+            let host = host.unwrap_or_else(|| format!("10.0.0.{bmc}"));
             text.push_str(&format!(
                 "[[hosts]]\nname = 'node-{n}'\nnode_name = 'worker-{n}'\n\
-                 bmc.address = 'redfish://10.0.0.{bmc}/redfish/v1/Systems/{system}'\n\
+                 bmc.address = 'redfish://{host}/redfish/v1/Systems/{system}'\n\
                  bmc.username = 'ops'\nbmc.password_file = 'password'\n{}",
                 self.of_host
             ));

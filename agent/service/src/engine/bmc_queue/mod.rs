@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::handle::Handle;
-use crate::journal::Action;
+use crate::{host_key::HostKeys, journal::Action};
 pub(crate) use registry::BmcQueues;
 use state::State;
 pub(crate) use state::{Class, Rank};
@@ -39,7 +39,25 @@ pub(crate) struct BmcQueue {
 #[derive(Debug, Default)]
 struct Inner {
     state: State,
-    operations: BTreeMap<u64, Arc<Handle>>,
+    operations: BTreeMap<u64, Member>,
+}
+
+/// An operation in the queue.
+#[derive(Debug)]
+struct Member {
+    handle: Arc<Handle>,
+    keys: HostKeys,
+    /// What its host is called in `state`.
+    host: String,
+}
+
+impl Inner {
+    /// What a host is called in `state`: as another operation called it already, or by its own key.
+    fn host(&self, key: &str, keys: &HostKeys) -> String {
+        let mut members = self.operations.values();
+        let same = members.find(|member| member.keys.matches(keys));
+        same.map_or_else(|| key.to_owned(), |member| member.host.clone())
+    }
 }
 
 impl Default for BmcQueue {
@@ -119,15 +137,21 @@ impl Place {
         queue: Arc<BmcQueue>,
         rank: Rank,
         handle: Arc<Handle>,
+        keys: HostKeys,
     ) -> (Self, Vec<Arc<Handle>>) {
-        let host = handle.key.clone();
         let mut inner = queue.inner.lock();
+        let host = inner.host(&handle.key, &keys);
         let (number, overtaken) = inner.state.join(&host, rank);
         let overtaken = overtaken
             .iter()
-            .filter_map(|other| inner.operations.get(other).cloned());
+            .filter_map(|other| Some(inner.operations.get(other)?.handle.clone()));
         let overtaken = overtaken.collect();
-        inner.operations.insert(number, handle);
+        let member = Member {
+            handle,
+            keys,
+            host: host.clone(),
+        };
+        inner.operations.insert(number, member);
         drop(inner);
         let place = Self {
             queue,

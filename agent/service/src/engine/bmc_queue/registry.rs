@@ -1,7 +1,7 @@
 //! Every queue that is in use, and which endpoints share one.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -12,6 +12,8 @@ use crate::config::Inventory;
 pub(crate) struct BmcQueues {
     /// For each endpoint of the inventory the one that stands for all of its hosts.
     shared: HashMap<String, String>,
+    /// Further endpoints of queues in use: other spellings, such as the addresses of a name.
+    aliases: HashMap<String, String>,
     queues: HashMap<String, Arc<BmcQueue>>,
 }
 
@@ -19,20 +21,41 @@ impl BmcQueues {
     pub(crate) fn new(inventory: &Inventory) -> Self {
         Self {
             shared: inventory.lanes(),
+            aliases: HashMap::new(),
             queues: HashMap::new(),
         }
     }
 
-    /// That of an endpoint.
-    pub(crate) fn of(&mut self, endpoint: String) -> Arc<BmcQueue> {
-        let shared = self.shared.get(&endpoint).cloned();
-        let name = shared.unwrap_or(endpoint);
+    /// That of a BMC, which may have several endpoints. A queue in use goes before a new one, so
+    /// that nobody passes by what goes on there under another endpoint.
+    pub(crate) fn of(&mut self, endpoints: &BTreeSet<String>) -> Arc<BmcQueue> {
+        let names: Vec<String> = endpoints.iter().map(|one| self.name(one)).collect();
+        let in_use = |name: &&String| {
+            let queue = self.queues.get(*name);
+            queue.is_some_and(|queue| Arc::strong_count(queue) > 1)
+        };
+        let name = names.iter().find(in_use).or(names.first());
+        let name = name.cloned().unwrap_or_default();
+        for endpoint in endpoints {
+            if self.name(endpoint) != name {
+                self.aliases.insert(endpoint.clone(), name.clone());
+            }
+        }
         self.queues.entry(name).or_default().clone()
+    }
+
+    /// The endpoint that stands for the queue of this one.
+    fn name(&self, endpoint: &String) -> String {
+        let known = self.aliases.get(endpoint);
+        let known = known.or_else(|| self.shared.get(endpoint));
+        known.unwrap_or(endpoint).clone()
     }
 
     /// Forgets those that nobody uses.
     pub(crate) fn sweep(&mut self) {
         self.queues.retain(|_, queue| Arc::strong_count(queue) > 1);
+        self.aliases
+            .retain(|_, name| self.queues.contains_key(name));
     }
 
     /// Goes by another inventory. A queue in use stays the queue of its endpoints, so that nobody
@@ -43,8 +66,8 @@ impl BmcQueues {
     pub(crate) fn change(&mut self, inventory: &Inventory) -> Result<(), Vec<String>> {
         self.sweep();
         let used = |endpoint: &String| {
-            let name = self.shared.get(endpoint).unwrap_or(endpoint);
-            self.queues.contains_key(name).then(|| name.clone())
+            let name = self.name(endpoint);
+            self.queues.contains_key(&name).then_some(name)
         };
         let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (endpoint, first) in inventory.lanes() {

@@ -245,10 +245,7 @@ fn f6_two_queues_in_use_do_not_become_one() {
     let used = [clients.queue(&target(0)), clients.queue(&target(1))];
     let together = sharing(&[&[a, b]]);
     let refused = clients.change(&together.inventory, || panic!("taken"));
-    assert_eq!(
-        refused.unwrap_err(),
-        ["ipmi://10.0.0.2:623", "redfish://10.0.0.1:443"]
-    );
+    assert_eq!(refused.unwrap_err(), ["bmc://10.0.0.1", "bmc://10.0.0.2"]);
     assert!(!Arc::ptr_eq(
         &clients.queue(&target(0)),
         &clients.queue(&target(1))
@@ -259,4 +256,75 @@ fn f6_two_queues_in_use_do_not_become_one() {
         &clients.queue(&target(0)),
         &clients.queue(&target(1))
     ));
+}
+
+/// As a controller sends it.
+fn sent(config: &Arc<Config>, address: &str) -> Target {
+    let target = rackhand_proto::v1::Target {
+        host: "bmh".into(),
+        endpoint: Some(rackhand_proto::v1::BmcEndpoint {
+            address: address.into(),
+            ..Default::default()
+        }),
+    };
+    super::super::resolve(config, Some(target), true).unwrap()
+}
+
+#[tokio::test]
+async fn f6_spellings_of_one_bmc_share_a_queue() {
+    let mut config = sharing(&[&["redfish://bmc.example/redfish/v1/Systems/1"]]);
+    config.inventory.accept_endpoints = true;
+    let config = Arc::new(config);
+    let mut clients = clients(Arc::new(Strict::default()), &config.inventory);
+    clients.resolver = Resolver::new(|name| {
+        Box::pin(async move {
+            match name.as_str() {
+                "bmc.example" => Ok(vec![[10, 0, 0, 1].into()]),
+                _ => Err(std::io::Error::other("no such name")),
+            }
+        })
+    });
+    let known = Target::of(&config, &config.inventory.hosts[0]);
+    let located = clients.locate(known.keys.clone(), &config).await;
+    assert_eq!(located.unresolved(), None);
+    let queue = clients.queue(&known);
+    for address in [
+        "redfish://BMC.example:443",
+        "redfish://10.0.0.1/redfish/v1/Systems/1/",
+        "redfish://10.0.0.1",
+        "ipmi://10.0.0.1",
+        "ipmi://bmc.example",
+    ] {
+        let other = clients.queue(&sent(&config, address));
+        assert!(Arc::ptr_eq(&queue, &other), "{address}");
+    }
+    let other = sent(&config, "redfish://10.0.0.1:8443");
+    assert!(!Arc::ptr_eq(&queue, &clients.queue(&other)));
+    let nowhere = sent(&config, "redfish://nowhere.example");
+    let located = clients.locate(nowhere.keys.clone(), &config).await;
+    let why = located.unresolved().unwrap();
+    assert_eq!(why, "nowhere.example: no such name");
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_resolve_now_means_the_addresses_of_before() {
+    let config = Arc::new(sharing(&[&["redfish://bmc.example"]]));
+    let mut clients = clients(Arc::new(Strict::default()), &config.inventory);
+    let is_down = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let down = is_down.clone();
+    clients.resolver = Resolver::new(move |_| {
+        let is_down = down.load(Ordering::SeqCst);
+        Box::pin(async move {
+            match is_down {
+                true => Err(std::io::Error::other("no answer")),
+                false => Ok(vec![[10, 0, 0, 1].into()]),
+            }
+        })
+    });
+    let keys = Target::of(&config, &config.inventory.hosts[0]).keys;
+    let before = clients.locate(keys.clone(), &config).await;
+    is_down.store(true, Ordering::SeqCst);
+    let after = clients.locate(keys, &config).await;
+    assert_eq!(after.keys, before.keys);
+    assert_eq!(after.unresolved(), None);
 }

@@ -1,0 +1,60 @@
+//! Under which addresses a host is known just now, names resolved.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+
+use super::{super::target::Target, Clients};
+use crate::{config::Config, host_key::HostKeys};
+
+/// Whoever begins an operation waits for two of these at most: its own call ends after 3 s.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// A host with the addresses of its names.
+#[derive(Debug, Clone)]
+pub(crate) struct Located {
+    pub(crate) keys: HostKeys,
+    /// Why names have no known address.
+    failures: Vec<String>,
+}
+
+impl Located {
+    /// Why a name of it has no address; `None`: every name has.
+    pub(crate) fn unresolved(&self) -> Option<String> {
+        (!self.failures.is_empty()).then(|| self.failures.join("; "))
+    }
+}
+
+impl Clients {
+    /// The host by what is known already, without a lookup.
+    pub(crate) fn known(&self, target: &Target) -> Located {
+        let mut keys = target.keys.clone();
+        let mut failures = Vec::new();
+        for name in keys.names() {
+            match self.resolver.last_known(&name) {
+                Some(ips) => keys.resolve(&name, &ips),
+                None => failures.push(format!("{name}: never looked up")),
+            }
+        }
+        Located { keys, failures }
+    }
+
+    /// A host by the addresses that its names have now; where a name has none, by its last ones.
+    pub(crate) async fn locate(&self, mut keys: HostKeys, config: &Config) -> Located {
+        let limit = config.times.connect.min(LONGEST);
+        let names = keys.names();
+        let lookups = names
+            .iter()
+            .map(|name| self.resolver.addresses(name, limit));
+        let found = join_all(lookups).await;
+        let mut failures = Vec::new();
+        for (name, found) in names.iter().zip(found) {
+            let last = || self.resolver.last_known(name);
+            match found.or_else(|why| last().ok_or(why)) {
+                Ok(ips) => keys.resolve(name, &ips),
+                Err(why) => failures.push(format!("{name}: {why}")),
+            }
+        }
+        Located { keys, failures }
+    }
+}

@@ -1,0 +1,260 @@
+//! Who is kept from a host that is held, and by which addresses it is found.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+#[tokio::test]
+async fn a_held_host_refuses_everybody_but_its_owner_without_force() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 7).await.unwrap();
+    started(&journal, off("a", leader(7, 1), "rem-1")).await;
+    let message = "host node-7 is held off by rem-1 (asked by controller pod-7 (term 7 of \
+                   prod/rackhand), since 2023-11-14T22:13:20Z); wait for it, or use force \
+                   (--force) to act all the same";
+    assert_eq!(
+        refused(&journal, on("b", ann(), "operator ann")).await,
+        message
+    );
+    assert_eq!(
+        refused(&journal, off("b", ann(), "operator ann")).await,
+        message
+    );
+    assert_eq!(
+        refused(&journal, on("b", leader(7, 2), "rem-2")).await,
+        message
+    );
+    let forced = Admission {
+        force: true,
+        ..on("b", ann(), "operator ann")
+    };
+    let Admitted::Started { overridden } = journal.admit(forced).await.unwrap() else {
+        panic!("force was not enough")
+    };
+    assert_eq!(overridden.unwrap().owner, "rem-1");
+    assert_eq!(journal.holds().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn the_owner_lifts_its_hold_by_switching_on_or_by_release() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 7).await.unwrap();
+    started(&journal, off("a", leader(7, 1), "rem-1")).await;
+    assert_eq!(journal.holds().await.unwrap().len(), 1);
+    started(&journal, on("b", leader(7, 2), "rem-1")).await;
+    assert_eq!(journal.holds().await.unwrap(), []);
+    started(&journal, off("c", leader(7, 3), "rem-1")).await;
+    let release = |authority, owner: &str, force| {
+        journal.release(Release {
+            id: "release-1".into(),
+            key: "bmc-7".into(),
+            at: at("bmc-7"),
+            authority,
+            owner: owner.into(),
+            force,
+            now: 9,
+        })
+    };
+    let refused = release(ann(), "operator ann", false).await.unwrap();
+    assert!(matches!(refused, Err(Refused::Held(_))));
+    let stale = release(leader(7, 3), "rem-1", false).await.unwrap();
+    assert!(matches!(stale, Err(Refused::StaleSequence { .. })));
+    let lifted = release(leader(7, 4), "rem-1", false).await.unwrap();
+    assert_eq!(lifted.unwrap().unwrap().owner, "rem-1");
+    let record = journal
+        .operation("release-1".into())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(record.by, leader(7, 4).to_string());
+    assert_eq!((record.host.as_str(), record.ended), ("node-7", 9));
+    assert_eq!(
+        release(ann(), "operator ann", false).await.unwrap(),
+        Ok(None)
+    );
+}
+
+#[tokio::test]
+async fn what_only_ends_off_suits_a_hold_and_leaves_it_as_it_is() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 1).await.unwrap();
+    started(&journal, off("a", leader(1, 1), "rem-1")).await;
+    for (id, action) in [("b", Action::Off { hold: false }), ("c", Action::SoftOff)] {
+        let wish = Admission {
+            action,
+            ..off(id, ann(), "operator ann")
+        };
+        let admitted = journal.admit(wish).await.unwrap();
+        let Admitted::Started { overridden: None } = admitted else {
+            panic!("{admitted:?}");
+        };
+    }
+    let holds = journal.holds().await.unwrap();
+    assert_eq!(holds[0].1.owner, "rem-1");
+}
+
+#[tokio::test]
+async fn what_does_not_end_off_is_refused_to_others_while_a_host_is_held() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 1).await.unwrap();
+    started(&journal, off("a", leader(1, 1), "rem-1")).await;
+    for action in [
+        Action::On,
+        Action::Cycle,
+        Action::Reset,
+        Action::Nmi,
+        // It would take the hold away from its owner.
+        Action::Off { hold: true },
+    ] {
+        let wish = |force| Admission {
+            action,
+            force,
+            ..off(&format!("{action:?}"), ann(), "operator ann")
+        };
+        let message = refused(&journal, wish(false)).await;
+        assert!(message.starts_with("host node-7 is held off by rem-1"));
+        let admitted = journal.admit(wish(true)).await.unwrap();
+        assert!(
+            matches!(&admitted, Admitted::Started { overridden: Some(hold) } if hold.owner == "rem-1"),
+            "{admitted:?}"
+        );
+        let left = journal.holds().await.unwrap();
+        let ends_on = matches!(action, Action::On | Action::Cycle);
+        assert_eq!(left.is_empty(), ends_on, "{action:?}");
+        let again = Admission {
+            force: true,
+            ..off(&format!("again {action:?}"), ann(), "rem-1")
+        };
+        started(&journal, again).await;
+    }
+}
+
+const BY_NAME: &str = "redfish://bmc-7.example:443/redfish/v1/Systems/1";
+const BY_IP: &str = "redfish://10.0.0.7:443/redfish/v1/Systems/1";
+
+/// A host that is known by these addresses, and kept under the first.
+fn known(mut admission: Admission, addresses: &[&str]) -> Admission {
+    admission.key = addresses[0].to_owned();
+    admission.at.keys = HostKeys::new(addresses.iter().map(|address| HostKey::parse(address)));
+    admission
+}
+
+#[tokio::test]
+async fn a_hold_counts_for_each_address_under_which_its_host_was_known() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 1).await.unwrap();
+    let held = known(off("a", leader(1, 1), "rem-1"), &[BY_NAME, BY_IP]);
+    started(&journal, held).await;
+    drop(journal);
+    let (journal, _) = fixture.open();
+    for (id, address) in [
+        ("b", BY_NAME),
+        ("c", BY_IP),
+        ("d", "ipmi://10.0.0.7:623"),
+        ("e", "redfish://10.0.0.7:443"),
+    ] {
+        let message = refused(&journal, known(on(id, ann(), "operator ann"), &[address])).await;
+        assert!(
+            message.contains("is held off by rem-1"),
+            "{address}: {message}"
+        );
+    }
+    let neighbour = "redfish://10.0.0.7:443/redfish/v1/Systems/2";
+    started(
+        &journal,
+        known(on("f", ann(), "operator ann"), &[neighbour]),
+    )
+    .await;
+    assert_eq!(journal.holds().await.unwrap().len(), 1);
+    // Held anew by another address it is one hold, which keeps all addresses.
+    let again = known(off("g", leader(1, 2), "rem-1"), &[BY_IP]);
+    started(&journal, again).await;
+    let holds = journal.holds().await.unwrap();
+    assert_eq!(holds.len(), 1, "{holds:?}");
+    let by_name = known(on("h", ann(), "operator ann"), &[BY_NAME]);
+    let message = refused(&journal, by_name).await;
+    assert!(message.contains("is held off by rem-1"), "{message}");
+    started(&journal, known(on("i", leader(1, 3), "rem-1"), &[BY_NAME])).await;
+    assert_eq!(journal.holds().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_hold_of_an_earlier_version_stays_in_force() {
+    let fixture = Fixture::new();
+    let path = fixture.dir.path().join("journal.redb");
+    drop(fixture.open());
+    let db = redb::Database::create(&path).unwrap();
+    let tx = Tx::begin(&db).unwrap();
+    let hold = HoldRecord {
+        host: "node-7".into(),
+        owner: "rem-1".into(),
+        ..HoldRecord::default()
+    };
+    let old = "redfish://10.0.0.7:443/redfish/v1/Systems/1/";
+    super::super::tables::put(&tx, super::super::tables::HOLDS, old, &hold).unwrap();
+    tx.commit().unwrap();
+    drop(db);
+    let (journal, _) = fixture.open();
+    let other = known(on("a", ann(), "operator ann"), &[BY_IP]);
+    let message = refused(&journal, other).await;
+    assert!(message.contains("is held off by rem-1"), "{message}");
+    started(&journal, known(on("b", ann(), "rem-1"), &[BY_IP])).await;
+    assert_eq!(journal.holds().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_host_whose_name_does_not_resolve_is_switched_off_but_not_on() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 1).await.unwrap();
+    let unresolved = |mut admission: Admission| {
+        admission.at.unresolved = Some("bmc-7.example: no answer".to_owned());
+        known(admission, &[BY_NAME])
+    };
+    for action in [Action::On, Action::Cycle, Action::Reset] {
+        let wish = |force| {
+            let id = format!("{action:?} {force}");
+            unresolved(Admission {
+                action,
+                force,
+                ..on(&id, ann(), "operator ann")
+            })
+        };
+        let Admitted::Refused(refused) = journal.admit(wish(false)).await.unwrap() else {
+            panic!("{action:?} was admitted")
+        };
+        assert_eq!(refused.status().code(), tonic::Code::Unavailable);
+        assert!(refused.to_string().contains("bmc-7.example: no answer"));
+        started(&journal, wish(true)).await;
+    }
+    started(&journal, unresolved(off("b", leader(1, 1), "rem-1"))).await;
+    // Its owner has held it under this very name.
+    started(&journal, unresolved(on("c", leader(1, 2), "rem-1"))).await;
+}
+
+#[tokio::test]
+async fn a_hold_under_a_name_that_does_not_resolve_may_be_on_any_host() {
+    let fixture = Fixture::new();
+    let (journal, _) = fixture.open();
+    claim(&journal, 1).await.unwrap();
+    started(&journal, known(off("a", leader(1, 1), "rem-1"), &[BY_NAME])).await;
+    let wish = |id: &str, compared: Option<bool>| {
+        let mut admission = known(on(id, ann(), "operator ann"), &[BY_IP]);
+        let compared = compared.map(|is_same| (BY_NAME.to_owned(), is_same));
+        admission.at.compared = BTreeMap::from_iter(compared);
+        admission
+    };
+    let message = refused(&journal, wish("b", None)).await;
+    assert!(message.contains("it may be this host"), "{message}");
+    let message = refused(&journal, wish("c", Some(true))).await;
+    assert!(message.contains("is held off by rem-1"), "{message}");
+    started(&journal, wish("d", Some(false))).await;
+    assert_eq!(journal.holds().await.unwrap().len(), 1);
+    let off = known(off("e", ann(), "operator ann"), &[BY_IP]);
+    started(&journal, off).await;
+}
