@@ -10,26 +10,26 @@ use crate::output::table;
 /// Mistakes end it with 1; what should only be looked at is printed as a warning.
 pub(crate) fn check(path: &Path) -> anyhow::Result<ExitCode> {
     let config = Config::load(path)?;
-    println!("rack:     {}", config.rack);
-    println!("socket:   {}", config.socket.display());
-    println!("state:    {}", config.state.display());
-    println!("networks: {}", config.inventory.networks);
+    outln!("rack:     {}", config.rack);
+    outln!("socket:   {}", config.socket.display());
+    outln!("state:    {}", config.state.display());
+    outln!("networks: {}", config.inventory.networks);
     if let Some(admin) = config.admin {
-        println!("metrics:  {admin}");
+        outln!("metrics:  {admin}");
     }
     for path in config.sources.paths().iter().skip(1) {
-        println!("read:     {}", path.display());
+        outln!("read:     {}", path.display());
     }
     let mut code = ExitCode::SUCCESS;
     match &config.remote {
-        None => println!("listen:   local socket only"),
+        None => outln!("listen:   local socket only"),
         Some(remote) => {
-            println!("listen:   {} (mTLS)", remote.listen);
+            outln!("listen:   {} (mTLS)", remote.listen);
             let tls = ServerTls::load(TlsFiles::in_dir(&remote.tls), &config.rack);
             match tls.and_then(|tls| tls.check_validity().map(|()| tls)) {
-                Ok(tls) => println!("tls:      valid until {}", tls.not_after()),
+                Ok(tls) => outln!("tls:      valid until {}", tls.not_after()),
                 Err(error) => {
-                    eprintln!("error: {error}");
+                    errln!("error: {error}");
                     code = ExitCode::FAILURE;
                 }
             }
@@ -40,8 +40,8 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<ExitCode> {
     } else {
         "no"
     };
-    println!("BMC addresses from a controller: {accepts}");
-    println!();
+    outln!("BMC addresses from a controller: {accepts}");
+    outln!();
     let rows = config.inventory.hosts.iter().map(|host| {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
         let bmcs: Vec<String> = host.bmcs().map(|bmc| bmc.address.to_string()).collect();
@@ -55,7 +55,7 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<ExitCode> {
             users.join(", "),
         ]
     });
-    print!(
+    out!(
         "{}",
         table(
             &["HOST", "NODE", "SYSTEM UUID", "BMC", "USER"],
@@ -63,7 +63,7 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<ExitCode> {
         )
     );
     for warning in config.warnings() {
-        eprintln!("warning: {warning}");
+        errln!("warning: {warning}");
     }
     Ok(code)
 }

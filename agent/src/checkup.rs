@@ -119,8 +119,8 @@ pub(crate) async fn check(args: HostCheckArgs) -> anyhow::Result<ExitCode> {
     let read = |client, host| one(client, host, &args);
     let (rows, _) = each::read_chosen(&args.hosts, &args.common, read).await?;
     match args.common.output {
-        Output::Table => print!("{}", lines(&rows, false)),
-        Output::Wide => print!("{}", lines(&rows, true)),
+        Output::Table => out!("{}", lines(&rows, false)),
+        Output::Wide => out!("{}", lines(&rows, true)),
         output => print(&rows, output)?,
     }
     Ok(each::finish(&rows, args.common.output, "ok"))

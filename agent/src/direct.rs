@@ -51,7 +51,7 @@ where
             match tokio::time::timeout(LAST_WORDS, obeying).await {
                 Ok(result) => result,
                 Err(_) => {
-                    eprintln!("ended by {signal}; what was sent stays sent");
+                    errln!("ended by {signal}; what was sent stays sent");
                     Ok(End::Failed.code())
                 }
             }
@@ -101,7 +101,7 @@ impl Direct {
                 ))
                 .into());
             }
-            eprintln!("an agent serves {socket}: it knows nothing of what is done here");
+            errln!("an agent serves {socket}: it knows nothing of what is done here");
         }
         let dir = tempfile::Builder::new()
             .prefix("rackhand-direct-")
@@ -116,14 +116,14 @@ impl Direct {
         let agent = match Agent::start_on_copy(config.clone(), Arc::new(Hardware)).await {
             // It was copied while an agent wrote it; who forces does without.
             Err(StartError::Journal(error)) if copied && common.force => {
-                eprintln!("holds of remediations are not known: {error}");
+                errln!("holds of remediations are not known: {error}");
                 std::fs::remove_file(dir.path().join(JOURNAL))?;
                 Agent::start_on_copy(config.clone(), Arc::new(Hardware)).await
             }
             started => started,
         };
         let agent = agent.context("cannot go to the BMCs directly")?;
-        eprintln!(
+        errln!(
             "direct: straight to the BMCs of rack {}; nothing is written down, and no controller \
              learns of it",
             config.rack
@@ -142,7 +142,7 @@ fn copy_journal(state: &Path, to: &Path, force: bool) -> anyhow::Result<bool> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) if force => {
             let journal = journal.display();
-            eprintln!("{journal}: {error}: holds of remediations are not known");
+            errln!("{journal}: {error}: holds of remediations are not known");
             Ok(false)
         }
         Err(error) => Err(Refused(format!(

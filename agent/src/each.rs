@@ -83,11 +83,11 @@ pub(crate) fn finish<R: Ended>(rows: &[R], output: Output, good: &str) -> ExitCo
     if rows.len() > 1 && matches!(output, Output::Table | Output::Wide) {
         let outcomes: Vec<(&str, &str)> =
             rows.iter().map(|row| (row.result(), row.name())).collect();
-        eprintln!("{}", summary(&outcomes, good));
+        errln!("{}", summary(&outcomes, good));
     }
     let dead = rows.iter().find(|row| row.end() == End::Unreachable);
     if let (Some(row), Output::Table | Output::Wide) = (dead, output) {
-        eprintln!("{}", unreachable(row.name()));
+        errln!("{}", unreachable(row.name()));
     }
     End::of(rows.iter().map(Ended::end)).code()
 }
@@ -113,7 +113,7 @@ pub(crate) fn confirm(what: &str, hosts: &[String]) -> Result<(), Usage> {
             "to {what} without being asked takes --yes; --dry-run shows them"
         )));
     }
-    eprint!("{what}: {}{more}? [y/N] ", named.join(", "));
+    err!("{what}: {}{more}? [y/N] ", named.join(", "));
     std::io::stderr().flush().ok();
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);

@@ -55,7 +55,7 @@ pub(crate) fn enroll(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
     let name = args.name.as_deref().unwrap_or(&config.rack);
     let manifest = manifest(name, &config.rack, &args.endpoint, &networks);
     let key_file = dir.join(KEY);
-    eprintln!(
+    errln!(
         "key:     {} ({}; it stays on this machine)",
         key_file.display(),
         if is_new {
@@ -64,25 +64,25 @@ pub(crate) fn enroll(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
             "was there and is kept"
         }
     );
-    eprintln!("request: {} for {uri}", file.display());
-    eprintln!(
+    errln!("request: {} for {uri}", file.display());
+    errln!(
         "next:    have your CA sign the request with its URI kept, put the certificate into\n         \
          {} and the CA into {}, and `kubectl apply` the RackAgent",
         dir.join("tls.crt").display(),
         dir.join("ca.crt").display()
     );
     if args.only != Some(Enrolled::Request) {
-        print!("{}", serde_saphyr::to_string(&manifest)?);
+        out!("{}", serde_saphyr::to_string(&manifest)?);
     }
     if args.only.is_none() {
-        println!("---");
+        outln!("---");
     }
     if args.only != Some(Enrolled::Manifest) {
         // As comments behind the manifest, so that the whole can be applied as it is.
         for line in request.lines() {
             match args.only {
-                Some(_) => println!("{line}"),
-                None => println!("# {line}"),
+                Some(_) => outln!("{line}"),
+                None => outln!("# {line}"),
             }
         }
     }

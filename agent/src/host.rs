@@ -136,7 +136,7 @@ pub(crate) async fn host(args: HostArgs) -> anyhow::Result<ExitCode> {
             match args.common.output {
                 crate::cli::Output::Table | crate::cli::Output::Wide => {
                     for (title, field) in Row::HEAD.iter().zip(row.fields()) {
-                        println!("{title:<12} {field}");
+                        outln!("{title:<12} {field}");
                     }
                 }
                 other => print(&[row], other)?,
@@ -157,7 +157,7 @@ fn missing(names: &[String], known: &v1::ListHostsResponse) -> ExitCode {
     if unknown.is_empty() {
         return ExitCode::SUCCESS;
     }
-    eprintln!(
+    errln!(
         "not in the inventory of rack {}: {}",
         known.rack,
         unknown.join(", ")

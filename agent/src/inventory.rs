@@ -119,8 +119,8 @@ async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     let file = File {
         hosts: hosts.iter().map(|host| Host::of(host, &secrets)).collect(),
     };
-    print!("{}", toml::to_string(&file)?);
-    eprintln!(
+    out!("{}", toml::to_string(&file)?);
+    errln!(
         "{} hosts; their passwords are in {}",
         hosts.len(),
         secrets.display()

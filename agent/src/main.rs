@@ -3,6 +3,11 @@
 //! Owns: arguments, exit codes and what a person sees. Must never: decide anything about power;
 //! that is the service's.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use]
+mod stdio;
+
 mod aside;
 mod check;
 mod checkup;
@@ -43,7 +48,7 @@ fn main() -> ExitCode {
         .install_default()
         .ok();
     if let Err(error) = confine::memory() {
-        eprintln!("core dumps cannot be switched off: {error}");
+        errln!("core dumps cannot be switched off: {error}");
     }
     let mut arguments = std::env::args_os();
     let work = if fence::is_called(arguments.next().as_deref()) {
@@ -61,7 +66,7 @@ fn main() -> ExitCode {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: cannot start: {error}");
+            errln!("error: cannot start: {error}");
             return ExitCode::FAILURE;
         }
     };
@@ -71,10 +76,14 @@ fn main() -> ExitCode {
             Work::Command(command) => direct::around(command, obey).await,
         }
     });
-    match result {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {}", trouble::told(&error));
+    match (result, stdio::finish()) {
+        (Ok(_), Some(error)) => {
+            errln!("error: cannot write the output: {error}");
+            ExitCode::FAILURE
+        }
+        (Ok(code), None) => code,
+        (Err(error), _) => {
+            errln!("error: {}", trouble::told(&error));
             ending::code_of(&error)
         }
     }

@@ -147,7 +147,7 @@ pub(crate) async fn operations(args: OperationsArgs) -> anyhow::Result<ExitCode>
             let rows = list(&args.common, asked).await?;
             print(&rows, args.common.output)?;
             if rows.is_empty() && matches!(args.common.output, Output::Table | Output::Wide) {
-                eprintln!("no such operation is known to this agent; `host list` shows its hosts");
+                errln!("no such operation is known to this agent; `host list` shows its hosts");
             }
         }
         OperationsAction::Show(args) => {
@@ -171,7 +171,7 @@ pub(crate) async fn operations(args: OperationsArgs) -> anyhow::Result<ExitCode>
                 .map_err(|status| trouble::call(&status))?;
             let row = one(&args.common, &args.operation).await?;
             if row.result == "running" {
-                eprintln!("it ends before its next command; what was sent stays sent");
+                errln!("it ends before its next command; what was sent stays sent");
             }
             print(&[row], args.common.output)?;
         }
@@ -210,7 +210,7 @@ async fn one(common: &crate::cli::Common, id: &str) -> anyhow::Result<Row> {
 fn show(row: &Row) {
     for (title, field) in Row::HEAD.iter().zip(row.fields()) {
         if *title != "COMMANDS" {
-            println!("{title:<10} {field}");
+            outln!("{title:<10} {field}");
         }
     }
     let sent = row
@@ -219,5 +219,5 @@ fn show(row: &Row) {
         .map(|at| format!("command about to leave at {at}"));
     let read = row.readings.iter().map(|reading| format!("read {reading}"));
     sent.chain(read)
-        .for_each(|line| println!("{:<10} {line}", ""));
+        .for_each(|line| outln!("{:<10} {line}", ""));
 }

@@ -25,9 +25,9 @@ pub(crate) trait Shown: Serialize {
 /// They cannot be written in it.
 pub(crate) fn print<T: Shown>(rows: &[T], output: Output) -> anyhow::Result<()> {
     match output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(rows)?),
-        Output::Yaml => print!("{}", serde_saphyr::to_string(&rows)?),
-        Output::Name => rows.iter().for_each(|row| println!("{}", row.name())),
+        Output::Json => outln!("{}", serde_json::to_string_pretty(rows)?),
+        Output::Yaml => out!("{}", serde_saphyr::to_string(&rows)?),
+        Output::Name => rows.iter().for_each(|row| outln!("{}", row.name())),
         Output::Table | Output::Wide => {
             let columns = if output == Output::Wide {
                 T::HEAD.len()
@@ -40,7 +40,7 @@ pub(crate) fn print<T: Shown>(rows: &[T], output: Output) -> anyhow::Result<()> 
                 fields.truncate(columns);
                 fields
             });
-            print!("{}", table(head, lines.collect()));
+            out!("{}", table(head, lines.collect()));
         }
     }
     Ok(())

@@ -11,8 +11,9 @@ const NAME: &str = "rackhand-agent";
 
 /// Prints the completions of a shell.
 pub(crate) fn completions(shell: clap_complete::Shell) -> ExitCode {
-    let mut out = std::io::stdout().lock();
-    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut out);
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
+    crate::stdio::write_bytes(&script);
     ExitCode::SUCCESS
 }
 

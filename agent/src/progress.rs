@@ -52,7 +52,7 @@ impl Progress {
             return;
         }
         if !self.terminal {
-            eprintln!("{host}: {result} ({} of {})", state.done, self.hosts);
+            errln!("{host}: {result} ({} of {})", state.done, self.hosts);
             return;
         }
         let is_last = state.done == self.hosts;
@@ -63,9 +63,10 @@ impl Progress {
                 0 => String::new(),
                 failed => format!(", {failed} not as wanted"),
             };
-            eprint!(
+            err!(
                 "\r\x1b[K{} of {}{failed}, {seconds} s",
-                state.done, self.hosts
+                state.done,
+                self.hosts
             );
             std::io::stderr().flush().ok();
         }
@@ -74,7 +75,7 @@ impl Progress {
     /// Takes the line away.
     pub(crate) fn clear(&self) {
         if self.terminal && self.hosts > 1 {
-            eprint!("\r\x1b[K");
+            err!("\r\x1b[K");
         }
     }
 }

@@ -7,7 +7,6 @@
 use std::{
     fmt::Write as _,
     fs,
-    io::Write as _,
     net::{Ipv4Addr, UdpSocket},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -109,14 +108,14 @@ pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
     let text = configuration(&known, &pki.ca_file(), args.patience);
     fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     let agent = Agent::start(Config::load(&file)?, Arc::new(Hardware)).await?;
-    print!("{}", welcome(&dir, &known));
-    std::io::stdout().flush().ok();
+    out!("{}", welcome(&dir, &known));
+    crate::stdio::finish();
 
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    eprintln!("the simulated rack is gone");
+    errln!("the simulated rack is gone");
     agent.shutdown().await;
     rack.stop().await;
     Ok(ExitCode::SUCCESS)

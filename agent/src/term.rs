@@ -94,7 +94,7 @@ pub(crate) async fn term(args: TermArgs) -> anyhow::Result<ExitCode> {
             let rows: Vec<Row> = listed.terms.into_iter().map(Row::of).collect();
             print(&rows, args.common.output)?;
             if rows.is_empty() && matches!(args.common.output, Output::Table | Output::Wide) {
-                eprintln!("no controller has claimed a term at this agent");
+                errln!("no controller has claimed a term at this agent");
             }
         }
         TermAction::SetBack(args) => {

@@ -136,8 +136,8 @@ async fn list(args: EventsListArgs) -> anyhow::Result<ExitCode> {
     };
     let (rows, _) = each::read_chosen(&args.hosts, &common, read).await?;
     match common.output {
-        Output::Table => print!("{}", entries(&rows, false)),
-        Output::Wide => print!("{}", entries(&rows, true)),
+        Output::Table => out!("{}", entries(&rows, false)),
+        Output::Wide => out!("{}", entries(&rows, true)),
         output => print(&rows, output)?,
     }
     Ok(each::finish(&rows, common.output, "read"))

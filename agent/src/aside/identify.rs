@@ -28,7 +28,7 @@ pub(crate) async fn identify(args: IdentifyArgs) -> anyhow::Result<ExitCode> {
     let rows = each::change(hosts, change).await;
     if let (true, Led::For(time)) = (args.changing.common.direct, args.led) {
         // Who would put it out where the BMC does not?
-        eprintln!("lit for {time:?}; Ctrl-C puts out what has no timer of its own");
+        errln!("lit for {time:?}; Ctrl-C puts out what has no timer of its own");
         tokio::select! {
             () = tokio::time::sleep(time) => {}
             _ = tokio::signal::ctrl_c() => {}

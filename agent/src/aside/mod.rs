@@ -129,7 +129,7 @@ fn dry_run(what: &str, hosts: &[String], known: &[v1::Host]) -> ExitCode {
         let holder = found.map(|found| found.held_by.as_str());
         let holder = holder.filter(|holder| !holder.is_empty());
         let holder = holder.map(|holder| format!(" (held off by {holder})"));
-        println!("would {what} {host}{}", holder.unwrap_or_default());
+        outln!("would {what} {host}{}", holder.unwrap_or_default());
     }
     ExitCode::SUCCESS
 }

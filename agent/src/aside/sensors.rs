@@ -174,7 +174,7 @@ pub(crate) async fn sensors(args: SensorsArgs) -> anyhow::Result<ExitCode> {
     };
     let (rows, _) = each::read_chosen(&args.hosts, &common, read).await?;
     match common.output {
-        Output::Table | Output::Wide if args.each => print!("{}", each_sensor(&rows)),
+        Output::Table | Output::Wide if args.each => out!("{}", each_sensor(&rows)),
         output => print(&rows, output)?,
     }
     Ok(each::finish(&rows, common.output, "read"))

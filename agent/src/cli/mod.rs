@@ -96,7 +96,7 @@ pub(crate) enum Command {
 pub(crate) fn parsed() -> Cli {
     Cli::try_parse().unwrap_or_else(|error| {
         if is_all(&error) {
-            eprintln!("error: {NOT_ALL}");
+            errln!("error: {NOT_ALL}");
             std::process::exit(2);
         }
         error.exit()

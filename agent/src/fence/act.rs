@@ -42,7 +42,7 @@ async fn on_device(settings: &Settings, device: &Device, log: &mut Log) -> Resul
     match settings.action {
         Action::Status => {
             let on = device.is_on(times).await?;
-            println!("Status: {}", if on { "ON" } else { "OFF" });
+            outln!("Status: {}", if on { "ON" } else { "OFF" });
             Ok(if on { 0 } else { OFF })
         }
         Action::Monitor => {
@@ -55,7 +55,7 @@ async fn on_device(settings: &Settings, device: &Device, log: &mut Log) -> Resul
         }
         Action::On => {
             let commanded = switch_on(device, settings, log).await?;
-            println!(
+            outln!(
                 "Success: {} ON",
                 if commanded { "Powered" } else { "Already" }
             );
@@ -63,7 +63,7 @@ async fn on_device(settings: &Settings, device: &Device, log: &mut Log) -> Resul
         }
         Action::Off => {
             let commanded = switch_off(device, settings, log).await?;
-            println!(
+            outln!(
                 "Success: {} OFF",
                 if commanded { "Powered" } else { "Already" }
             );
@@ -77,12 +77,12 @@ async fn on_device(settings: &Settings, device: &Device, log: &mut Log) -> Resul
                     "the host is off, and did not come on again: {why}"
                 ));
             }
-            println!("Success: Rebooted");
+            outln!("Success: Rebooted");
             Ok(0)
         }
         Action::Diag => {
             device.change(Change::Diag, times).await?;
-            println!("Success: diagnostic interrupt sent");
+            outln!("Success: diagnostic interrupt sent");
             Ok(0)
         }
         Action::List => list(device, settings, false).await,
@@ -114,13 +114,13 @@ async fn switch_on(device: &Device, settings: &Settings, log: &mut Log) -> Resul
 
 async fn list(device: &Device, settings: &Settings, with_status: bool) -> Result<u8, String> {
     let Some(hosts) = device.hosts().await? else {
-        println!("N/A");
+        outln!("N/A");
         return Ok(0);
     };
     let separator = &settings.separator;
     for (name, alias) in hosts {
         if !with_status {
-            println!("{name}{separator}{alias}");
+            outln!("{name}{separator}{alias}");
             continue;
         }
         let status = match device.of(&name) {
@@ -131,7 +131,7 @@ async fn list(device: &Device, settings: &Settings, with_status: bool) -> Result
             },
             None => "UNKNOWN",
         };
-        println!("{name}{separator}{alias}{separator}{status}");
+        outln!("{name}{separator}{alias}{separator}{status}");
     }
     Ok(0)
 }

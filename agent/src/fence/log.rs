@@ -54,7 +54,7 @@ impl Log {
     fn line(&mut self, level: &str, text: &str, shown: bool) {
         let line = format!("{:.3} {level}: {text}\n", Timestamp::now());
         if shown {
-            eprint!("{line}");
+            err!("{line}");
         }
         if let Some(file) = &mut self.file {
             // There is nobody else to tell.

@@ -43,9 +43,9 @@ pub(crate) async fn run(arguments: Vec<String>) -> ExitCode {
         log.warn(warning);
     }
     match settings::action(&given) {
-        Ok(Action::Help) => print!("{}", metadata::help()),
-        Ok(Action::Metadata) => print!("{}", metadata::metadata()),
-        Ok(Action::Version) => println!("fence_rackhand {}", env!("CARGO_PKG_VERSION")),
+        Ok(Action::Help) => out!("{}", metadata::help()),
+        Ok(Action::Metadata) => out!("{}", metadata::metadata()),
+        Ok(Action::Version) => outln!("fence_rackhand {}", env!("CARGO_PKG_VERSION")),
         Ok(_) | Err(_) => return with_settings(&given, &mut log).await,
     }
     ExitCode::SUCCESS

@@ -131,7 +131,7 @@ fn show(host: &str, event: &v1::AwaitResponse) {
         Some(Event::Waiting(waiting)) => waiting.reason.clone(),
         Some(Event::Outcome(_)) | None => return,
     };
-    eprintln!("{host}: {elapsed:6.1}s  {text}");
+    errln!("{host}: {elapsed:6.1}s  {text}");
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ pub(crate) fn meant(
     let names = select::hosts(&wanted, &known.rack, &known.hosts).map_err(Usage)?;
     for name in &names {
         if let Some(hint) = select::hint(name, &known.rack, &known.hosts) {
-            eprintln!("{name}: {hint}");
+            errln!("{name}: {hint}");
         }
     }
     if names.is_empty() {

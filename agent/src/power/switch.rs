@@ -151,7 +151,7 @@ pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode>
     if args.dry_run {
         for host in &hosts {
             let holder = held(host).map(|holder| format!(" (held off by {holder})"));
-            println!("would {} {host}{}", to.words(), holder.unwrap_or_default());
+            outln!("would {} {host}{}", to.words(), holder.unwrap_or_default());
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -161,7 +161,7 @@ pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode>
     if args.common.force {
         for host in &hosts {
             if let Some(holder) = held(host) {
-                eprintln!("{host}: held off by {holder}, which is overridden");
+                errln!("{host}: held off by {holder}, which is overridden");
             }
         }
     }
@@ -187,10 +187,10 @@ pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode>
         _ = tokio::signal::ctrl_c() => {
             progress.clear();
             if args.common.direct {
-                eprintln!("stopped: nothing more is sent, and what was sent stays sent; `power \
+                errln!("stopped: nothing more is sent, and what was sent stays sent; `power \
                            status` shows what the hosts do now");
             } else {
-                eprintln!("not waiting any longer; operations that were begun go on in the agent: \
+                errln!("not waiting any longer; operations that were begun go on in the agent: \
                            `operations list --running` shows them");
             }
             return Ok(End::Failed.code());
