@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use rackhand_bmc::ipmi::{self, Retransmission, Timeouts};
+use rackhand_bmc::operation::{self, Asked, Expected, Goal, Pace};
 use rackhand_bmc::{Bmc, PowerCommand, PowerState as Read};
 use rackhand_tests::rack::ipmi::{
-    Behaviour, HostPower, IpmiBmc, IpmiConfig, PowerTally, StandAlone,
+    Action, Behaviour, Command, HostPower, IpmiBmc, IpmiConfig, PowerTally, Rule, StandAlone,
 };
 use rackhand_tests::rack::power::Answer;
 use rackhand_tests::rack::{PowerState, ResetType};
@@ -197,6 +198,36 @@ fn client(port: u16) -> Box<dyn Bmc> {
         most: Duration::from_millis(60),
     };
     ipmi::connect(config).unwrap()
+}
+
+/// Off is believed only after a power-off that the BMC took, whatever it reported before.
+#[tokio::test]
+async fn f1_a_bmc_that_has_lost_the_state_of_a_running_host_is_commanded_before_it_is_believed() {
+    let machine = Machine(Arc::new(Mutex::new(StandAlone::instant(true))));
+    let config = IpmiConfig::default();
+    let free = (Ipv4Addr::LOCALHOST, 0).into();
+    let bmc = IpmiBmc::start(free, config, machine.clone()).await.unwrap();
+    let lost = Rule::command(Command::CHASSIS_STATUS, Action::OffUntilCommanded);
+    bmc.inject(lost);
+    let client = client(bmc.address().port());
+    assert_eq!(client.power().await.unwrap().state, Read::Off);
+    assert_eq!(bmc.tally().offs, 0);
+    let asked = Asked {
+        goal: Goal::Off {
+            command_after: Duration::ZERO,
+            confirmations: 2,
+            confirm_interval: Duration::from_millis(20),
+        },
+        deadline: Duration::from_secs(20),
+        expected: Expected::default(),
+        pace: Pace::default(),
+    };
+    let report = operation::run(client.as_ref(), asked, &mut ()).await;
+    assert!(report.ending.is_done(), "{report:?}");
+    assert_eq!(bmc.tally().offs, 1, "{report:?}");
+    let now = tokio::time::Instant::now().into_std();
+    assert_eq!(machine.0.lock().power(now), PowerState::Off);
+    client.close().await.unwrap();
 }
 
 fn number(name: &str) -> Option<u64> {

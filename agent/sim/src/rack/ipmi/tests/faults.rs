@@ -104,6 +104,22 @@ fn the_power_may_be_lied_about_or_be_old() {
 }
 
 #[test]
+fn a_bmc_that_has_lost_the_state_reports_off_until_a_power_off_was_taken() {
+    let (mut bmc, mut client, now) = with_rule(on_status(Action::OffUntilCommanded));
+    assert!(!client.is_on(&mut bmc, now), "it runs, and is reported off");
+    assert_eq!(client.control(&mut bmc, 1, now), Ok(()));
+    assert!(!client.is_on(&mut bmc, now), "a power-on is no power-off");
+    assert_eq!(client.control(&mut bmc, 0, now), Ok(()));
+    assert!(!client.is_on(&mut bmc, now));
+    assert_eq!(bmc.tally(now).offs, 1);
+    assert_eq!(client.control(&mut bmc, 1, now), Ok(()));
+    assert!(
+        client.is_on(&mut bmc, now),
+        "from then on it reports what is so"
+    );
+}
+
+#[test]
 fn answers_may_be_wrong_in_every_way() {
     let status = |action| {
         let (mut bmc, mut client, now) = with_rule(on_status(action));

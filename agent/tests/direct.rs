@@ -1,0 +1,159 @@
+//! `--direct` ended from outside: some BMCs have four sessions, and none may be left open.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
+
+use std::{
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use rackhand_sim::{
+    pki::Pki,
+    rack::{Action, Rack, RackConfig, ResetType, Rule, SimHost},
+};
+use secrecy::ExposeSecret;
+use tempfile::TempDir;
+
+/// For a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Site {
+    rack: Rack,
+    config: PathBuf,
+    dir: TempDir,
+}
+
+impl Site {
+    /// A rack with these hosts, all on, and the configuration of an agent that is not running.
+    async fn new(names: &[&str]) -> Self {
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .ok();
+        let dir = TempDir::new().unwrap();
+        let pki = Pki::new(dir.path().join("pki")).unwrap();
+        let config = RackConfig::new("r1", names.iter().copied());
+        let rack = Rack::bare(config, Some(&pki)).await.unwrap();
+        let mut text = format!(
+            "rack = 'r1'\nsocket = 'agent.sock'\nstate = 'state'\n\
+             allowed_bmc_networks = ['127.0.0.0/8']\ndefaults.trust.ca_file = '{}'\n",
+            pki.ca_file().display()
+        );
+        for (name, host) in rack.hosts() {
+            let bmc = &host.config().bmc;
+            let password = dir.path().join(format!("{name}.password"));
+            std::fs::write(&password, bmc.password.expose_secret()).unwrap();
+            text.push_str(&format!(
+                "[[hosts]]\nname = '{name}'\nbmc.address = '{}'\nbmc.username = '{}'\n\
+                 bmc.password_file = '{}'\n",
+                host.system_url().unwrap().replacen("https", "redfish", 1),
+                bmc.username,
+                password.display(),
+            ));
+        }
+        let config = dir.path().join("agent.toml");
+        std::fs::write(&config, text).unwrap();
+        Self { rack, config, dir }
+    }
+
+    fn host(&self, name: &str) -> &SimHost {
+        self.rack.host(name).unwrap()
+    }
+
+    fn begin(&self, args: &[&str]) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_rackhand-agent"))
+            .args(args)
+            .args(["--direct", "--config"])
+            .arg(&self.config)
+            .env_remove("CREDENTIALS_DIRECTORY")
+            .env("TMPDIR", self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// The directories of runs that are not gone with them.
+    fn left(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| name.starts_with("rackhand-direct-"))
+            .collect()
+    }
+}
+
+/// Sends the signal, and returns the exit code and what was said.
+async fn ended(child: Child, signal: Signal) -> (Option<i32>, String) {
+    let pid = i32::try_from(child.id()).unwrap();
+    kill(Pid::from_raw(pid), signal).unwrap();
+    let output = tokio::task::spawn_blocking(|| child.wait_with_output());
+    let output = tokio::time::timeout(PATIENCE, output).await;
+    let output = output.expect("it does not end").unwrap().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), said)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operation_that_is_ended_closes_its_sessions_first() {
+    let site = Site::new(&["n1", "n2"]).await;
+    let hosts = ["n1", "n2"].map(|name| site.host(name).clone());
+    for host in &hosts {
+        host.stuck_powering_off(true);
+    }
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let before: Vec<u64> = hosts
+            .iter()
+            .map(|host| host.counters().received(ResetType::ForceOff))
+            .collect();
+        let child = site.begin(&["power", "off", "n1", "n2", "--yes"]);
+        for (host, before) in hosts.iter().zip(before) {
+            let commanded = host.wait_for(PATIENCE, "commanded", |view| {
+                view.counters.received(ResetType::ForceOff) > before
+            });
+            commanded.await.unwrap();
+            assert_eq!(host.sessions_open(), 1, "{signal}");
+        }
+        let (code, said) = ended(child, signal).await;
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("what was sent stays sent"), "{said}");
+        for host in &hosts {
+            assert_eq!(host.sessions_open(), 0, "{signal}: {said}");
+        }
+        assert_eq!(site.left(), [""; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reading_that_is_ended_closes_its_session_first() {
+    let site = Site::new(&["n1"]).await;
+    let host = site.host("n1");
+    for (round, signal) in [Signal::SIGTERM, Signal::SIGINT].into_iter().enumerate() {
+        // It logs in, and is never told the rest.
+        let rule = Rule::always(Action::Hang);
+        let fault = host.inject(rule.on("GET", "/redfish/v1/Systems/*"));
+        let child = site.begin(&["sensors", "n1", "--timeout", "50s"]);
+        let logged_in = async {
+            while host.sessions_opened() <= u64::try_from(round).unwrap() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, logged_in).await.unwrap();
+        let (code, said) = ended(child, signal).await;
+        assert_ne!(code, Some(0), "{said}");
+        assert_eq!(host.sessions_open(), 0, "{signal}: {said}");
+        host.clear_fault(fault);
+    }
+}
