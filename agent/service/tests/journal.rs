@@ -28,7 +28,9 @@ async fn f12_an_agent_that_lost_its_journal_shows_another_instance_to_the_contro
     assert!(first.created.is_some());
     let request = by_leader(off("a", "node-1"), 3, 1);
     let begun = client.begin(request).await.unwrap().into_inner();
-    assert_eq!(begun.journal.as_ref(), Some(&first));
+    let begun = begun.journal.unwrap();
+    assert_eq!(begun.instance, first.instance);
+    assert!(begun.generation > first.generation, "it was written");
     outcome(&mut client, "a").await;
     agent.shutdown().await;
 
@@ -37,7 +39,11 @@ async fn f12_an_agent_that_lost_its_journal_shows_another_instance_to_the_contro
     let mut client = site.controller(&agent).await;
     let again = claim(&mut client, 3).await;
     assert_ne!(again.instance, claimed.instance);
-    assert_eq!(again.journal.as_ref(), Some(&first));
+    let again = again.journal.unwrap();
+    assert_eq!(
+        (again.instance, again.created),
+        (first.instance.clone(), first.created)
+    );
     agent.shutdown().await;
 
     let state = site.dir.path().join("state");
@@ -48,13 +54,64 @@ async fn f12_an_agent_that_lost_its_journal_shows_another_instance_to_the_contro
     assert_ne!(second.instance, first.instance);
     assert_eq!(second.origin(), JournalOrigin::Missing);
     let listed = client.list_hosts(v1::ListHostsRequest {}).await.unwrap();
-    assert_eq!(listed.into_inner().journal.as_ref(), Some(&second));
+    let listed = listed.into_inner().journal.unwrap();
+    assert_eq!(listed.instance, second.instance);
     let request = v1::AwaitRequest {
         operation_id: "a".into(),
     };
     let unknown = client.r#await(request).await.unwrap_err();
     assert_eq!(Refusal::of(&unknown), Some(Refusal::UnknownOperation));
     assert_eq!(journal_of(&unknown), Some(second.instance.as_str()));
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn f12_an_older_copy_of_the_whole_state_is_another_instance_once_a_controller_has_seen_more()
+{
+    let site = Site::new(1);
+    let agent = site.start().await;
+    agent.shutdown().await;
+    let state = site.dir.path().join("state");
+    let files = ["journal.redb", "journal.instance"];
+    let copy = files.map(|name| std::fs::read(state.join(name)).unwrap());
+
+    let agent = site.start().await;
+    let mut client = site.controller(&agent).await;
+    claim(&mut client, 3).await;
+    let request = by_leader(off("a", "node-1"), 3, 1);
+    client.begin(request).await.unwrap();
+    outcome(&mut client, "a").await;
+    let listed = client.list_hosts(v1::ListHostsRequest {}).await.unwrap();
+    let seen = listed.into_inner().journal.unwrap();
+    let claim_knowing = |journal: &v1::Journal| v1::ClaimTermRequest {
+        term: term(3),
+        known_journals: vec![journal.clone()],
+        ..v1::ClaimTermRequest::default()
+    };
+    let claimed = client.claim_term(claim_knowing(&seen)).await.unwrap();
+    assert_eq!(
+        claimed.into_inner().journal.unwrap().instance,
+        seen.instance
+    );
+    agent.shutdown().await;
+
+    for (name, bytes) in files.iter().zip(copy) {
+        std::fs::write(state.join(name), bytes).unwrap();
+    }
+    let mut agent = site.start().await;
+    let mut client = site.controller(&agent).await;
+    let refused = client.claim_term(claim_knowing(&seen)).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Unavailable);
+    assert!(refused.message().contains("older copy"), "{refused}");
+    // The process ends; the next one is another instance.
+    agent.failed().await;
+    agent.shutdown().await;
+    let agent = site.start().await;
+    let mut client = site.controller(&agent).await;
+    let claimed = client.claim_term(claim_knowing(&seen)).await.unwrap();
+    let fresh = claimed.into_inner().journal.unwrap();
+    assert_ne!(fresh.instance, seen.instance);
+    assert_eq!(fresh.origin(), JournalOrigin::Restored);
     agent.shutdown().await;
 }
 

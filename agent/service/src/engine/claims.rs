@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rackhand_proto::Refusal;
+use rackhand_proto::{Refusal, v1};
 use tonic::Status;
 use tracing::{info, warn};
 
@@ -12,6 +12,22 @@ use crate::journal::{
 };
 
 impl Engine {
+    /// Refuses where somebody has seen this very journal with more in it: it is an older copy, from a
+    /// backup or a snapshot, and what it does not know proves nothing (F12).
+    pub(crate) async fn check_journal(&self, known: &[v1::Journal]) -> Result<(), Status> {
+        let journal = &self.shared.journal;
+        let instance = &journal.identity().instance;
+        let seen = known.iter().find(|known| known.instance == *instance);
+        let Some(seen) = seen.filter(|seen| seen.generation > journal.generation()) else {
+            return Ok(());
+        };
+        journal.seen_newer(seen.generation).await;
+        Err(Status::unavailable(
+            "the journal of this agent is an older copy of one that was seen before; the agent starts \
+             anew with another instance",
+        ))
+    }
+
     pub(crate) async fn claim(
         &self,
         election: String,

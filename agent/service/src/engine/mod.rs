@@ -151,7 +151,8 @@ impl Engine {
 
     /// Which journal stands behind every answer.
     pub(crate) fn journal(&self) -> v1::Journal {
-        wire::journal_to_proto(self.shared.journal.identity())
+        let journal = &self.shared.journal;
+        wire::journal_to_proto(journal.identity(), journal.generation())
     }
 
     /// How the journal stands, for metrics.
@@ -165,6 +166,7 @@ impl Engine {
                 v1::JournalOrigin::Unspecified | v1::JournalOrigin::First => "first",
                 v1::JournalOrigin::Missing => "missing",
                 v1::JournalOrigin::Damaged => "damaged",
+                v1::JournalOrigin::Restored => "restored",
             },
         }
     }

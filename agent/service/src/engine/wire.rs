@@ -91,12 +91,13 @@ pub(crate) fn detail(ending: &Ending) -> v1::OutcomeDetail {
 }
 
 /// Which journal answers.
-pub(crate) fn journal_to_proto(identity: &IdentityRecord) -> v1::Journal {
+pub(crate) fn journal_to_proto(identity: &IdentityRecord, generation: u64) -> v1::Journal {
     let created = Timestamp::from_nanosecond(identity.created.into()).ok();
     v1::Journal {
         instance: identity.instance.clone(),
         created: created.map(timestamp_to_proto),
         origin: identity.origin,
+        generation,
     }
 }
 

@@ -133,8 +133,13 @@ impl Power for PowerService {
                 "only a controller has a leader term",
             ));
         }
-        let v1::ClaimTermRequest { term, standby } = request.into_inner();
+        let v1::ClaimTermRequest {
+            term,
+            standby,
+            known_journals,
+        } = request.into_inner();
         let term = check_term(term)?;
+        self.engine.check_journal(&known_journals).await?;
         let asked = TermRecord {
             number: term.number,
             holder: term.holder,

@@ -333,17 +333,69 @@ async fn f12_a_truncated_journal_is_replaced_by_another_instance_and_its_file_is
     }
     std::fs::write(path(&dir), &whole).unwrap();
     let journal = open(&path(&dir), IfDamaged::Refuse).unwrap();
-    assert_eq!(*journal.identity(), identity, "the whole file is good");
+    assert_ne!(journal.identity().instance, identity.instance);
+    assert_eq!(journal.identity().origin(), v1::JournalOrigin::Restored);
+    assert_eq!(claim(&journal, 6).await.unwrap().unwrap_err().number, 7);
+}
+
+#[tokio::test]
+async fn f12_an_older_copy_of_the_journal_is_another_instance() {
+    let dir = TempDir::new().unwrap();
+    let (identity, old) = written(&dir).await;
+    // A copy of before the last start is known by the note beside it.
+    let journal = open(&path(&dir), IfDamaged::Refuse).unwrap();
+    assert_eq!(*journal.identity(), identity);
+    drop(journal);
+    std::fs::write(path(&dir), &old).unwrap();
+    let journal = open(&path(&dir), IfDamaged::Refuse).unwrap();
+    assert_ne!(journal.identity().instance, identity.instance);
+    assert_eq!(journal.identity().origin(), v1::JournalOrigin::Restored);
+    let identity = journal.identity().clone();
+    drop(journal);
+    let journal = open(&path(&dir), IfDamaged::Refuse).unwrap();
+    assert_eq!(
+        *journal.identity(),
+        identity,
+        "it is the journal from now on"
+    );
+    // With its note it is known by whoever has seen more of it.
+    let seen = journal.generation();
+    claim(&journal, 8).await.unwrap().unwrap();
+    assert!(journal.generation() > seen);
+    assert!(!journal.lost().is_cancelled());
+    journal.seen_newer(journal.generation() + 1).await;
+    assert!(journal.lost().is_cancelled());
+    drop(journal);
+    let journal = open(&path(&dir), IfDamaged::Refuse).unwrap();
+    assert_ne!(journal.identity().instance, identity.instance);
+    assert_eq!(claim(&journal, 6).await.unwrap().unwrap_err().number, 8);
+}
+
+#[tokio::test]
+async fn f12_an_older_copy_put_in_its_place_while_the_agent_runs_is_noticed() {
+    let dir = TempDir::new().unwrap();
+    let (journal, disk) = journal_on_a_disk(&dir);
+    let old = std::fs::read(path(&dir)).unwrap();
+    claim(&journal, 3).await.unwrap().unwrap();
+    disk.set(Fault::Full);
+    claim(&journal, 4).await.unwrap_err();
+    std::fs::write(path(&dir), old).unwrap();
+    disk.set(Fault::None);
+    journal.lost().cancelled().await;
+    assert!(claim(&journal, 5).await.is_err());
 }
 
 #[tokio::test]
 async fn f12_no_flipped_byte_panics_or_is_believed() {
     let dir = TempDir::new().unwrap();
     let (identity, whole) = written(&dir).await;
+    let note = path(&dir).with_extension("instance");
+    let noted = std::fs::read(&note).unwrap();
     for at in (0..whole.len()).step_by(whole.len() / 60) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0xff;
         std::fs::write(path(&dir), &bytes).unwrap();
+        std::fs::write(&note, &noted).unwrap();
         match open(&path(&dir), IfDamaged::Refuse) {
             // A page that nothing uses, or a copy of the header that the other one stands in for.
             Ok(journal) => {

@@ -1,7 +1,8 @@
-//! Which journal this is: a random instance id in the file, and a note of it beside the file.
+//! Which journal this is: a random instance id and a generation in the file, and a note of both beside
+//! the file.
 //!
-//! The note tells a first start from the start after the file was lost. Must never: give a file
-//! that has an instance id another one.
+//! The note tells a first start from the start after the file was lost, and the file of the last start
+//! from an older copy. Must never: keep the instance id of a file that is known to be an older copy.
 
 use std::{
     io,
@@ -9,15 +10,25 @@ use std::{
 };
 
 use rackhand_proto::v1::JournalOrigin;
+use redb::ReadableTable;
 
 use super::{
     JournalError,
     records::IdentityRecord,
-    tables::{IDENTITY, get, put},
+    tables::{IDENTITY, META, get, put},
     writer::Tx,
 };
 
 const KEY: &str = "journal";
+const GENERATION: &str = "generation";
+
+/// The journal that was last opened here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Note {
+    pub(super) instance: String,
+    /// The file had at least this one; 0 in a note of an earlier version.
+    pub(super) generation: u64,
+}
 
 /// Reads the identity, and gives one to a file that has none: a new one, or one of a version that
 /// wrote none.
@@ -38,24 +49,69 @@ pub(super) fn ensure(
     Ok(identity)
 }
 
-/// The note beside the journal.
+/// Gives the file another instance id if it is not the one that the note names, or an older copy of it.
+pub(super) fn renew_if_older(
+    tx: &Tx,
+    known: IdentityRecord,
+    noted: Option<&Note>,
+    now: i64,
+) -> Result<IdentityRecord, JournalError> {
+    let generation = generation(tx)?;
+    let is_last = noted
+        .is_none_or(|noted| noted.instance == known.instance && noted.generation <= generation);
+    // A file that was made just now is no copy.
+    if is_last || generation == 0 {
+        return Ok(known);
+    }
+    let identity = IdentityRecord {
+        instance: uuid::Uuid::new_v4().to_string(),
+        created: now,
+        origin: JournalOrigin::Restored.into(),
+    };
+    put(tx, IDENTITY, KEY, &identity)?;
+    Ok(identity)
+}
+
+/// How often the file was written.
+pub(super) fn generation(tx: &Tx) -> Result<u64, JournalError> {
+    let meta = tx.open(META)?;
+    let found = meta.get(GENERATION).map_err(JournalError::storage)?;
+    Ok(found.map_or(0, |value| value.value()))
+}
+
+/// Counts a write, and returns the generation that the file has with it.
+pub(super) fn count_write(tx: &Tx) -> Result<u64, JournalError> {
+    let next = generation(tx)? + 1;
+    let mut meta = tx.open(META)?;
+    meta.insert(GENERATION, next)
+        .map_err(JournalError::storage)?;
+    Ok(next)
+}
+
+/// The file of the note beside the journal.
 fn note(path: &Path) -> PathBuf {
     path.with_extension("instance")
 }
 
-/// The instance of the journal that was last opened here. `None`: none was.
-pub(super) fn noted(path: &Path) -> io::Result<Option<String>> {
+/// The journal that was last opened here. `None`: none was.
+pub(super) fn noted(path: &Path) -> io::Result<Option<Note>> {
     match std::fs::read_to_string(note(path)) {
-        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Ok(text) => {
+            let mut words = text.split_whitespace();
+            Ok(Some(Note {
+                instance: words.next().unwrap_or_default().to_owned(),
+                generation: words.next().and_then(|word| word.parse().ok()).unwrap_or(0),
+            }))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 /// Writes the note, whole or not at all.
-pub(super) fn write_note(path: &Path, instance: &str) -> io::Result<()> {
+pub(super) fn write_note(path: &Path, noted: &Note) -> io::Result<()> {
     let (note, fresh) = (note(path), path.with_extension("instance.new"));
-    std::fs::write(&fresh, format!("{instance}\n"))?;
+    std::fs::write(&fresh, format!("{} {}\n", noted.instance, noted.generation))?;
     std::fs::File::open(&fresh)?.sync_all()?;
     std::fs::rename(&fresh, note)?;
     std::fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()

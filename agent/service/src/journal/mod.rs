@@ -34,11 +34,12 @@ use ends::{Running, finish, interrupt_running, prune};
 pub(crate) use file::IfDamaged;
 use file::{SCHEMA, open_or_create, prepare};
 pub(crate) use holds::Host;
+use identity::Note;
 pub(crate) use list::Asked;
 pub(crate) use records::{
     HoldRecord, IdentityRecord, OperationRecord, SequenceRecord, TermRecord, TermSetBackRecord,
 };
-use store::{OnDisk, ReadTx, Source, Store};
+use store::{OnDisk, Opened, ReadTx, Source, Store};
 use tables::{HOLDS, OPERATIONS, TERMS, get, put};
 pub(crate) use terms::{KnownTerm, SetBack};
 use writer::{Tx, Writer};
@@ -84,6 +85,9 @@ pub enum JournalError {
         /// The instance of the other one.
         instance: String,
     },
+    /// An older copy has taken its place while the agent ran.
+    #[error("journal {0} was replaced by an older copy of it while the agent ran")]
+    Older(String),
     /// A write or a read failed.
     #[error("journal: {0}")]
     Storage(String),
@@ -104,7 +108,11 @@ impl JournalError {
     fn is_loss(&self) -> bool {
         matches!(
             self,
-            Self::Missing(_) | Self::Damaged { .. } | Self::Other { .. } | Self::Newer { .. }
+            Self::Missing(_)
+                | Self::Damaged { .. }
+                | Self::Other { .. }
+                | Self::Older(_)
+                | Self::Newer { .. }
         )
     }
 }
@@ -139,19 +147,35 @@ impl Journal {
         now: i64,
     ) -> Result<(Self, Vec<String>), JournalError> {
         let shown = path.display().to_string();
+        let before = identity::noted(path).ok().flatten();
         let tx = Tx::begin(&db)?;
         let identity = prepare(&tx, &shown, v1::JournalOrigin::First, now)?;
+        let identity = identity::renew_if_older(&tx, identity, before.as_ref(), now)?;
         let interrupted = interrupt_running(&tx, now)?;
+        let generation = identity::count_write(&tx)?;
         tx.commit()?;
-        let before = identity::noted(path).ok().flatten();
-        report_identity(&shown, &identity, before.as_deref());
+        report_identity(
+            &shown,
+            &identity,
+            before.map(|note| note.instance).as_deref(),
+        );
         // Without the note a later loss of the file would look like a first start.
-        identity::write_note(path, &identity.instance).map_err(|error| JournalError::Open {
+        let note = Note {
+            instance: identity.instance.clone(),
+            generation,
+        };
+        identity::write_note(path, &note).map_err(|error| JournalError::Open {
             path: shown.clone(),
             reason: format!("cannot note its instance beside it: {error}"),
         })?;
         let running = Running::default();
-        let store = Arc::new(Store::new(source, shown, identity, db, running.clone()));
+        let file = Opened {
+            path: path.to_owned(),
+            identity,
+            generation,
+            db,
+        };
+        let store = Arc::new(Store::new(source, file, running.clone()));
         let journal = Self {
             writer: Arc::new(Writer::start(store.clone())?),
             store,
@@ -164,6 +188,19 @@ impl Journal {
     /// Which journal it is.
     pub(crate) fn identity(&self) -> &IdentityRecord {
         self.store.identity()
+    }
+
+    /// How often it was written.
+    pub(crate) fn generation(&self) -> u64 {
+        self.store.generation()
+    }
+
+    /// Somebody has seen this journal with a higher generation: the file is an older copy, and only a
+    /// new process can go on, with another instance.
+    pub(crate) async fn seen_newer(&self, generation: u64) {
+        let store = self.store.clone();
+        let noted = tokio::task::spawn_blocking(move || store.seen_newer(generation));
+        noted.await.ok();
     }
 
     /// Why nothing can be written just now; `None`: it can.

@@ -4,7 +4,11 @@
 //! one full disk would disable the agent for good. Must never: create a file, or go on with a file
 //! that is not the one it began with.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use parking_lot::{Mutex, RwLock};
 use redb::{Database, Key, ReadTransaction, ReadableDatabase, TableDefinition, Value};
@@ -15,6 +19,7 @@ use super::{
     JournalError,
     ends::{Running, settle},
     file::{self, prepare},
+    identity::{self, Note},
     records::IdentityRecord,
     tables::PROBE,
     writer::Tx,
@@ -39,11 +44,22 @@ impl Source for OnDisk {
     }
 }
 
+/// A file that was opened.
+pub(super) struct Opened {
+    pub(super) path: PathBuf,
+    pub(super) identity: IdentityRecord,
+    pub(super) generation: u64,
+    pub(super) db: Database,
+}
+
 #[derive(Debug)]
 pub(super) struct Store {
     source: Box<dyn Source>,
+    path: PathBuf,
     shown: String,
     identity: IdentityRecord,
+    /// How often the file was written, as far as the disk has it.
+    generation: AtomicU64,
     /// `None`: closed, or it could not be opened again yet.
     db: RwLock<Option<Database>>,
     /// Why nothing can be written just now.
@@ -68,18 +84,14 @@ impl ReadTx {
 }
 
 impl Store {
-    pub(super) fn new(
-        source: Box<dyn Source>,
-        shown: String,
-        identity: IdentityRecord,
-        db: Database,
-        running: Running,
-    ) -> Self {
+    pub(super) fn new(source: Box<dyn Source>, file: Opened, running: Running) -> Self {
         Self {
             source,
-            shown,
-            identity,
-            db: RwLock::new(Some(db)),
+            shown: file.path.display().to_string(),
+            path: file.path,
+            identity: file.identity,
+            generation: AtomicU64::new(file.generation),
+            db: RwLock::new(Some(file.db)),
             trouble: Mutex::default(),
             running,
             lost: CancellationToken::new(),
@@ -89,6 +101,30 @@ impl Store {
 
     pub(super) fn identity(&self) -> &IdentityRecord {
         &self.identity
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Somebody has seen this instance with a higher generation. Blocks on the disk.
+    pub(super) fn seen_newer(&self, generation: u64) {
+        let note = Note {
+            instance: self.identity.instance.clone(),
+            generation,
+        };
+        if let Err(error) = identity::write_note(&self.path, &note) {
+            error!(journal = %self.shown, %error, "cannot note that the journal is an older copy");
+        }
+        self.lose(&JournalError::Older(self.shown.clone()));
+    }
+
+    /// Only a new process can go on.
+    fn lose(&self, error: &JournalError) {
+        if !self.lost.is_cancelled() {
+            error!(journal = %self.shown, %error, "the journal is lost: the agent must start anew");
+            self.lost.cancel();
+        }
     }
 
     pub(super) fn trouble(&self) -> Option<String> {
@@ -124,7 +160,9 @@ impl Store {
         let db = db.as_ref().ok_or_else(|| self.unavailable())?;
         let tx = Tx::begin(db)?;
         let done = change(&tx)?;
+        let generation = identity::count_write(&tx)?;
         tx.commit()?;
+        self.generation.store(generation, Ordering::Release);
         Ok(done)
     }
 
@@ -174,9 +212,8 @@ impl Store {
                     warn!(journal = %self.shown, reason, "the journal cannot be opened again yet");
                     *trouble = Some(reason);
                 }
-                if error.is_loss() && !self.lost.is_cancelled() {
-                    error!(journal = %self.shown, %error, "the journal is lost: the agent must start anew");
-                    self.lost.cancel();
+                if error.is_loss() {
+                    self.lose(&error);
                 }
                 Err(error)
             }
@@ -191,6 +228,9 @@ impl Store {
                 path: self.shown.clone(),
                 instance: found.instance,
             });
+        }
+        if identity::generation(&tx)? < self.generation() {
+            return Err(JournalError::Older(self.shown.clone()));
         }
         let outcomes = self.running.unwritten();
         settle(&tx, &self.running, &outcomes, now)?;

@@ -108,4 +108,21 @@ pub struct RackAgentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub last_seen: Option<Timestamp>,
+    /// The journals that the agent has shown, the last one last. An agent that shows one of them with
+    /// a lower generation was given an older copy, and what it does not know proves nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub journals: Vec<SeenJournal>,
+}
+
+/// A journal of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SeenJournal {
+    /// Its instance.
+    #[schemars(length(max = 64))]
+    pub instance: String,
+    /// How often it had been written when it was seen last.
+    #[schemars(range(min = 0))]
+    pub generation: i64,
 }

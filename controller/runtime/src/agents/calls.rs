@@ -112,9 +112,9 @@ impl Agents {
     async fn taken<T>(
         &self,
         call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
-    ) -> Result<(), CallFailure> {
+    ) -> Result<T, CallFailure> {
         match tokio::time::timeout(CALL * 2, call).await {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(self.failed(&status)),
             Err(_) => Err(CallFailure::Later("the agent did not answer".into())),
         }
@@ -133,6 +133,7 @@ impl Agents {
             // What is written names another one: it is decided anew.
             return Err(CallFailure::Later("another agent has taken over".into()));
         }
+        let agent = at.id.agent.clone();
         let (mut client, term) = self.authority(at)?;
         let mut request = tonic::Request::new(v1::BeginRequest {
             operation_id: wanted.id.to_owned(),
@@ -146,7 +147,10 @@ impl Agents {
             force: false,
         });
         request.set_timeout(CALL);
-        self.taken(client.begin(request)).await
+        let begun = self.taken(client.begin(request)).await?;
+        // The status shows it with the next look at the agent.
+        self.see_journal(&agent, begun.journal.as_ref());
+        Ok(())
     }
 
     /// Begins a hard power-off that leaves the host held in the name of the owner.
@@ -193,7 +197,7 @@ impl Agents {
             force: false,
         });
         request.set_timeout(CALL);
-        self.taken(client.cancel(request)).await
+        self.taken(client.cancel(request)).await.map(drop)
     }
 
     pub(crate) async fn release(
@@ -241,7 +245,7 @@ impl Agents {
             force: false,
         });
         request.set_timeout(CALL);
-        self.taken(client.release(request)).await
+        self.taken(client.release(request)).await.map(drop)
     }
 
     /// Asks the BMC now. `asked` is taken before the question goes out: that is what it proves.

@@ -4,6 +4,7 @@
 //! Must never send a command in a term that this process does not hold at that moment (F7).
 
 mod calls;
+mod journals;
 mod racks;
 mod serving;
 mod status;
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
 pub(crate) use calls::{CallFailure, Followed, OffRequest, Wanted};
+use journals::SeenJournals;
 pub(crate) use status::AgentStatus;
 
 use crate::{
@@ -87,6 +89,9 @@ struct Agent {
     hosts: Vec<v1::Host>,
     /// The instance of its journal; empty: it does not say.
     journal: String,
+    seen_journals: SeenJournals,
+    /// Those that its status shows.
+    shown_journals: SeenJournals,
     /// In whose name its journal holds hosts off.
     holders: BTreeSet<String>,
     seen: bool,
@@ -178,13 +183,18 @@ impl Agents {
             let spec = match spec {
                 Ok(spec) => spec,
                 Err(why) => {
+                    let seen = SeenJournals::of(&object);
                     self.remove(&key);
-                    self.status.silent(&key, &why.into());
+                    self.status.silent(&key, &why.into(), &seen);
                     continue;
                 }
             };
             if self.agents.read().get(&key).is_some_and(|a| a.spec == spec) {
                 continue;
+            }
+            let mut seen_journals = SeenJournals::of(&object);
+            if let Some(before) = self.agents.read().get(&key) {
+                seen_journals.merge(&before.seen_journals);
             }
             self.remove(&key);
             let stop = cancel.child_token();
@@ -196,6 +206,8 @@ impl Agents {
                 client: None,
                 hosts: Vec::new(),
                 journal: String::new(),
+                shown_journals: seen_journals.clone(),
+                seen_journals,
                 holders: BTreeSet::new(),
                 seen: false,
                 tried: false,
@@ -255,6 +267,7 @@ impl Agents {
         let mut claim = tonic::Request::new(v1::ClaimTermRequest {
             term: Some(self.term(number)),
             standby,
+            known_journals: self.seen_journals(key),
         });
         claim.set_timeout(CALL);
         let claimed = within(client.claim_term(claim)).await?;
@@ -286,6 +299,8 @@ impl Agents {
             let Some(agent) = agents.get_mut(key) else {
                 return;
             };
+            agent.seen_journals.see(listed.journal.as_ref());
+            let grew = agent.seen_journals != agent.shown_journals;
             let journal = listed.journal.unwrap_or_default().instance;
             let holders = listed.holds.into_iter().map(|hold| hold.owner).collect();
             let news =
@@ -299,12 +314,19 @@ impl Agents {
             agent.journal = journal;
             agent.holders = holders;
             (agent.seen, agent.tried) = (true, true);
-            news.then(|| (agent.spec.clone(), agent.hosts.clone()))
+            if let State::Ready { term, standby } = *state
+                && (news || grew)
+            {
+                let (rack, hosts) = (&agent.spec.rack, agent.hosts.as_slice());
+                self.status
+                    .ready(key, rack, term, standby, hosts, &agent.seen_journals);
+                agent.shown_journals = agent.seen_journals.clone();
+            }
+            news.then(|| (agent.spec.clone(), agent.hosts.len()))
         };
         if let Some((spec, hosts)) = news {
             if let State::Ready { term, standby } = *state {
-                tracing::info!(agent = %key, rack = spec.rack, hosts = hosts.len(), term, standby, "rack agent connected");
-                self.status.ready(key, &spec.rack, term, standby, &hosts);
+                tracing::info!(agent = %key, rack = spec.rack, hosts, term, standby, "rack agent connected");
             }
             self.sum_up();
             self.index.announce(&Change::Agent);
@@ -322,11 +344,11 @@ impl Agents {
             agent.state = State::Silent { why: why.clone() };
             agent.client = None;
             agent.tried = true;
-            news
+            news.then(|| agent.seen_journals.clone())
         };
-        if news {
+        if let Some(seen) = news {
             tracing::warn!(agent = %key, %why, "rack agent is not used");
-            self.status.silent(key, why);
+            self.status.silent(key, why, &seen);
             if matches!(why, Silence::TermOutlier(_)) {
                 self.tell(key, why);
             }
@@ -342,6 +364,20 @@ impl Agents {
         for (_, object) in objects.filter(|(k, _)| k == key) {
             self.events
                 .send(&object, true, why.reason(), &why.to_string());
+        }
+    }
+
+    fn seen_journals(&self, key: &Key) -> Vec<v1::Journal> {
+        let agents = self.agents.read();
+        let agent = agents.get(key);
+        agent.map_or_else(Vec::new, |agent| agent.seen_journals.to_proto())
+    }
+
+    /// Takes up which journal has answered a call.
+    fn see_journal(&self, agent: &str, journal: Option<&v1::Journal>) {
+        let mut agents = self.agents.write();
+        if let Some(agent) = agents.get_mut(&Key::new("", agent)) {
+            agent.seen_journals.see(journal);
         }
     }
 

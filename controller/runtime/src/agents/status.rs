@@ -13,7 +13,7 @@ use rackhand_proto::v1;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::Silence;
+use super::{Silence, journals::SeenJournals};
 use crate::{
     object::{Key, Kind, Served, api},
     writer::Writer,
@@ -67,13 +67,14 @@ impl AgentStatus {
         (Self { updates }, task)
     }
 
-    pub(crate) fn ready(
+    pub(super) fn ready(
         &self,
         key: &Key,
         rack: &str,
         term: u64,
         standby: bool,
         hosts: &[v1::Host],
+        journals: &SeenJournals,
     ) {
         let condition = if standby {
             let message = "the agent answers, our term is claimed, and it stands by: another agent serves the rack";
@@ -93,13 +94,15 @@ impl AgentStatus {
             "term": term,
             "lastSeen": jiff::Timestamp::now().to_string(),
             "conditions": [condition],
+            "journals": journals.shown(),
         });
         self.updates.send((key.clone(), status)).ok();
     }
 
-    pub(crate) fn silent(&self, key: &Key, why: &Silence) {
+    pub(super) fn silent(&self, key: &Key, why: &Silence, journals: &SeenJournals) {
         let condition = condition("False", why.reason(), &why.to_string());
-        let status = json!({ "conditions": [condition] });
+        // What this does not name is taken away.
+        let status = json!({ "conditions": [condition], "journals": journals.shown() });
         self.updates.send((key.clone(), status)).ok();
     }
 }
