@@ -13,6 +13,9 @@ use kube::{
 /// How long one call may take: less than a leader's renewal leaves.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How audit logs and `metadata.managedFields` name this program.
+pub(crate) const FIELD_MANAGER: &str = "rackhand-controller";
+
 /// A call that failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
@@ -171,7 +174,7 @@ fn tuned(mut config: Config) -> Result<Client, ClientError> {
     // kube's own retries would hold a lease renewal, or a taint, back for minutes.
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(3));
-    // What audit logs and `managedFields` call us.
+    // The API server takes the name before the slash for the manager of fields.
     let agent = concat!("rackhand-controller/", env!("CARGO_PKG_VERSION"));
     let agent = HeaderValue::from_static(agent);
     config.headers.push((USER_AGENT, agent));

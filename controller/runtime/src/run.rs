@@ -386,7 +386,14 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
             syncs: syncs.clone(),
         })
     };
-    let (of_cluster_api, cancelled) = (checks(mine), cancel.clone());
+    let of_cluster_api = checks(mine);
+    let namespace = config.namespace.clone().unwrap_or_default();
+    let (scanning, cancelled) = (of_cluster_api.clone(), cancel.clone());
+    actors.spawn(async move {
+        health::orphan_scan::run(scanning, namespace, cancelled).await;
+        "scan for orphaned requests"
+    });
+    let cancelled = cancel.clone();
     actors.spawn(async move {
         health::run(of_cluster_api, changes_health, cancelled).await;
         "health checks"

@@ -4,6 +4,7 @@
 //! All scenarios run at the same time on one stage, each with hosts of its own.
 
 pub mod exhausted;
+mod orphans;
 pub mod requesters;
 pub mod strategies;
 pub mod world;
@@ -12,6 +13,7 @@ use anyhow::{Result, ensure};
 use rackhand_tests::stage::{HostLink, RackSpec, Scenarios, Stage, StageConfig, Witness};
 
 use exhausted::{escalate, notify, retire, stay_off};
+use orphans::{check_deleted, leave_behind, left_behind};
 use requesters::{by_check, by_node, openshift, told_to_stop};
 use strategies::{delete_node, held_by_another, power_cycle, power_off};
 use world::World;
@@ -23,6 +25,7 @@ fn racks() -> Vec<RackSpec> {
     };
     vec![
         RackSpec::new("mhc", 1, HostLink::Inventory).in_pool("power"),
+        RackSpec::new("lone", 1, HostLink::Managed).in_pool("lone"),
         rack(
             "known",
             &[
@@ -77,6 +80,14 @@ async fn a_power_remediation_does_what_it_says_and_says_what_it_does() {
         told_to_stop(w),
     );
     all.add("a_deleted_node_gets_back_what_it_had", delete_node(w));
+    all.add(
+        "f11_a_request_that_waits_goes_with_its_check_and_nothing_is_switched",
+        check_deleted(w),
+    );
+    all.add(
+        "f11_a_foreign_request_whose_check_went_away_before_the_start_is_withdrawn",
+        left_behind(w),
+    );
     let outcome = all.run().await;
     let outcome = match outcome {
         Ok(()) => metrics(w).await,
@@ -93,6 +104,7 @@ async fn begin(stage: &Stage) -> Result<()> {
     for folder in ["nodes", "workload-delete-node"] {
         stage.install(folder).await?;
     }
+    leave_behind(stage).await?;
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await
 }

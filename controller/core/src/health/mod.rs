@@ -42,7 +42,7 @@ pub use openshift::{
     judge_openshift, mark_carrier, most_unhealthy, onsets_openshift, openshift_action,
     plan_openshift,
 };
-pub use orphan::{CheckState, Orphan, orphaned};
+pub use orphan::{CheckState, Orphan, orphaned, unclaimed};
 pub use overlap::{Claim, acting};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
 pub use rules::{Check, ConditionRule, IntOrPercent, Limit};

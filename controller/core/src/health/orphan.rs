@@ -67,6 +67,15 @@ pub fn orphaned(
     }
 }
 
+/// Whether a request that does not name the check that made it is withdrawn: none of `checks`, which are
+/// all of its namespace, would make it. A check that is paused counts, because it may have made it.
+///
+/// `frozen`: the Machine or its Cluster is paused, or the Cluster is missing.
+pub fn unclaimed(checks: &[CheckState], frozen: bool) -> bool {
+    let claims = |check: &CheckState| check.makes && check.selects && !check.deleting;
+    !frozen && !checks.iter().any(claims)
+}
+
 // === impl CheckState ===
 
 impl CheckState {

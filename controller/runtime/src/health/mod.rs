@@ -14,6 +14,7 @@ mod driver;
 mod facts;
 mod mine;
 pub(crate) mod openshift;
+pub(crate) mod orphan_scan;
 mod others;
 mod queue;
 mod recipe;

@@ -5,30 +5,37 @@
 //! server says now (F12). The deletion is only the signal: whether the remediation is aborted or finished
 //! first is for the remediator to decide (F11).
 
-use kube::api::DynamicObject;
+mod checks;
+mod maker;
+
+use std::fmt;
+
+use kube::{
+    api::{DynamicObject, ListParams},
+    core::TypeMeta,
+};
 use rackhand_api::{
     names::{
-        CAPI_PAUSED_ANNOTATION, CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION, MADE_BY_ANNOTATION,
-        OPENSHIFT_EXTERNAL_BAREMETAL, OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION,
-        SKIP_REMEDIATION_ANNOTATION, groups, kinds,
+        CAPI_PAUSED_ANNOTATION, MADE_BY_ANNOTATION, OPENSHIFT_EXTERNAL_BAREMETAL,
+        OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION, groups, kinds,
     },
     views::{
         MachineHealthCheckView, MachineView, Meta, OpenShiftHealthCheckView, TemplateRef, group_of,
     },
 };
-use rackhand_core::health::{CheckState, Orphan, orphaned};
+use rackhand_core::health::{CheckState, Orphan, orphaned, unclaimed};
 
-use super::{Context, actions, mine::paused, openshift};
+pub(crate) use checks::is_judged;
+use checks::{live_checks, state, state_of_openshift};
+pub(super) use maker::made_by;
+use maker::{Maker, is_created_by_us};
+
+use super::{Context, actions, openshift};
 use crate::{
     api::{ApiError, call, optional},
-    index::Index,
+    index::{Entry, Index},
     object::{Key, Kind, api},
 };
-
-/// What [`MADE_BY_ANNOTATION`] of a request says.
-pub(super) fn made_by(check: &str, uid: &str) -> String {
-    format!("{}/{check}/{uid}", kinds::MACHINE_HEALTH_CHECK)
-}
 
 /// Whose MachineHealthChecks and Machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,18 +52,52 @@ pub(super) struct Made {
     pub(super) kind: String,
     pub(super) key: Key,
     pub(super) uid: String,
-    /// Name and UID of the check.
-    check: String,
-    maker: String,
+    /// The check that made it; `None`: a version of this program that did not note it.
+    maker: Option<Maker>,
     /// The UIDs of its owners.
     owners: Vec<String>,
     /// It carries out the mark of `external-baremetal` on its Machine.
     for_mark: bool,
 }
 
+/// Why a request is withdrawn.
+enum Reason {
+    /// The check that made it, and what became of that.
+    Orphaned(Key, Orphan),
+    /// It names no check, and no check would make it.
+    Unclaimed,
+}
+
+// === impl Reason ===
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Orphaned(check, why) => {
+                write!(f, "MachineHealthCheck {check}, which made it, {why}")
+            }
+            Self::Unclaimed => f.write_str(
+                "an earlier version of this controller made it, and no MachineHealthCheck requests such a \
+                 remediation of its Machine",
+            ),
+        }
+    }
+}
+
 // === impl Dialect ===
 
 impl Dialect {
+    /// By the group of the Machine that owns a request.
+    pub(super) fn of(meta: &Meta) -> Self {
+        let is_openshift = |group: &str| group == groups::OPENSHIFT_MACHINE;
+        let mut owners = meta.owners.iter();
+        if owners.any(|owner| is_openshift(group_of(&owner.api_version))) {
+            Self::OpenShift
+        } else {
+            Self::ClusterApi
+        }
+    }
+
     fn check(self) -> Kind {
         match self {
             Self::ClusterApi => Kind::MachineHealthCheck,
@@ -77,31 +118,49 @@ impl Dialect {
 impl Made {
     /// `None`: no check of this dialect made it, or it is being deleted already.
     pub(super) fn read(object: &DynamicObject, dialect: Dialect) -> Option<Self> {
-        let types = object.types.as_ref()?;
         let meta = Meta::of(object);
-        let owners = meta.owners.iter();
-        let of_openshift = owners
-            .clone()
-            .any(|owner| group_of(&owner.api_version) == groups::OPENSHIFT_MACHINE);
-        if meta.is_deleting() || of_openshift != (dialect == Dialect::OpenShift) {
+        let maker = Maker::read(meta.annotations.get(MADE_BY_ANNOTATION)?)?;
+        Self::by(Some(maker), object, &meta, dialect)
+    }
+
+    /// One of a version of this program that did not note the check. Its only owner is the Machine of
+    /// its name, and by `metadata.managedFields` this program made it.
+    pub(super) fn read_unmarked(object: &DynamicObject, dialect: Dialect) -> Option<Self> {
+        let meta = Meta::of(object);
+        let [owner] = meta.owners.as_slice() else {
+            return None;
+        };
+        let of_machine = owner.kind == kinds::MACHINE && owner.name == meta.name;
+        let marked = meta.has_annotation(MADE_BY_ANNOTATION);
+        if marked || !of_machine || !is_created_by_us(object) {
             return None;
         }
-        let maker = meta.annotations.get(MADE_BY_ANNOTATION)?;
+        Self::by(None, object, &meta, dialect)
+    }
+
+    fn by(
+        maker: Option<Maker>,
+        object: &DynamicObject,
+        meta: &Meta,
+        dialect: Dialect,
+    ) -> Option<Self> {
+        let types = object.types.as_ref()?;
+        if meta.is_deleting() || Dialect::of(meta) != dialect {
+            return None;
+        }
         let strategy = meta
             .annotations
             .get(OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION);
-        let made = Self::of(
-            dialect,
-            (&types.api_version, &types.kind),
-            Key::of(object),
-            &meta.uid,
-            owners.map(|owner| owner.uid.clone()).collect(),
-            maker,
-        )?;
         Some(Self {
-            for_mark: of_openshift
+            dialect,
+            api_version: types.api_version.clone(),
+            kind: types.kind.clone(),
+            key: Key::of(object),
+            uid: meta.uid.clone(),
+            maker,
+            owners: meta.owners.iter().map(|owner| owner.uid.clone()).collect(),
+            for_mark: dialect == Dialect::OpenShift
                 && strategy.is_some_and(|strategy| strategy == OPENSHIFT_EXTERNAL_BAREMETAL),
-            ..made
         })
     }
 
@@ -114,43 +173,90 @@ impl Made {
         owners: Vec<String>,
         made_by: &str,
     ) -> Option<Self> {
-        let mut parts = made_by.splitn(3, '/');
-        let of_check = parts.next() == Some(kinds::MACHINE_HEALTH_CHECK);
-        let (check, maker) = (parts.next()?, parts.next()?);
-        (of_check && !check.is_empty() && !maker.is_empty()).then(|| Self {
+        Some(Self {
             dialect,
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
             key,
             uid: uid.to_owned(),
-            check: check.to_owned(),
-            maker: maker.to_owned(),
+            maker: Some(Maker::read(made_by)?),
             owners,
             for_mark: false,
         })
     }
 
-    /// The check that made it.
-    pub(super) fn check(&self) -> Key {
-        Key::new(&self.key.namespace, &self.check)
+    /// The check that made it, where that is known.
+    pub(super) fn check(&self) -> Option<Key> {
+        let maker = self.maker.as_ref()?;
+        Some(Key::new(&self.key.namespace, &maker.check))
     }
 
-    /// Why it is orphaned by what is known, if it is. A check or a Machine that does not read is no
+    /// Why it is withdrawn by what is known, if it is. A check or a Machine that does not read is no
     /// reason.
-    fn orphan(
+    fn reason(
         &self,
         index: &Index,
         check: Option<&DynamicObject>,
         machine: Option<&DynamicObject>,
-    ) -> Option<Orphan> {
+    ) -> Option<Reason> {
         // With its Machine it is deleted by the garbage collector.
         let machine = MachineView::from_dynamic(machine?).ok()?;
         if !self.owners.contains(&machine.meta.uid) {
             return None;
         }
-        match self.dialect {
-            Dialect::ClusterApi => self.orphan_of_cluster_api(index, check, &machine),
-            Dialect::OpenShift => self.orphan_of_openshift(index, check, &machine),
+        let (Some(maker), Some(of)) = (&self.maker, self.check()) else {
+            return self
+                .is_unclaimed(index, &machine)
+                .then_some(Reason::Unclaimed);
+        };
+        let maker = maker.uid.as_str();
+        let orphan = match self.dialect {
+            Dialect::ClusterApi => self.orphan_of_cluster_api(maker, index, check, &machine),
+            Dialect::OpenShift => self.orphan_of_openshift(maker, index, check, &machine),
+        };
+        orphan.map(|orphan| Reason::Orphaned(of, orphan))
+    }
+
+    /// Whether no check of its namespace would make it. One that does not read might.
+    fn is_unclaimed(&self, index: &Index, machine: &MachineView) -> bool {
+        let namespace = &self.key.namespace;
+        let (checks, frozen): (Option<Vec<CheckState>>, bool) = match self.dialect {
+            Dialect::ClusterApi => {
+                let state = |entry: Entry<MachineHealthCheckView>| {
+                    let view = entry.view.ok()?;
+                    let makes = self.is_from(view.remediation_template.as_ref());
+                    Some(state(index, &view, machine, makes))
+                };
+                let checks = index.checks_in(namespace).into_iter().map(state).collect();
+                let cluster = machine.cluster_name.as_ref();
+                let cluster = cluster.and_then(|name| index.cluster(&Key::new(namespace, name)));
+                let active = cluster
+                    .and_then(|entry| entry.view.ok())
+                    .is_some_and(|cluster| !cluster.is_paused());
+                let paused = machine.meta.has_annotation(CAPI_PAUSED_ANNOTATION);
+                (checks, paused || !active)
+            }
+            Dialect::OpenShift => {
+                let all = index.openshift_checks().into_iter();
+                let here = all.filter(|(key, _)| key.namespace == *namespace);
+                let state = |entry: Entry<OpenShiftHealthCheckView>| {
+                    let view = entry.view.ok()?;
+                    let makes = self.is_made_by_openshift(&view);
+                    Some(state_of_openshift(&view, machine, makes))
+                };
+                (here.map(|(_, entry)| state(entry)).collect(), false)
+            }
+        };
+        checks.is_some_and(|checks| unclaimed(&checks, frozen))
+    }
+
+    /// Whether this check of OpenShift makes such requests.
+    fn is_made_by_openshift(&self, view: &OpenShiftHealthCheckView) -> bool {
+        let template = view.remediation_template.as_ref();
+        if self.for_mark {
+            template.is_none() && view.external_baremetal
+        } else {
+            self.is_from(template)
         }
     }
 
@@ -163,6 +269,7 @@ impl Made {
 
     fn orphan_of_cluster_api(
         &self,
+        maker: &str,
         index: &Index,
         check: Option<&DynamicObject>,
         machine: &MachineView,
@@ -171,36 +278,31 @@ impl Made {
             |view: &MachineHealthCheckView| self.is_from(view.remediation_template.as_ref());
         let state = match check {
             None => None,
-            Some(check) if Meta::of(check).uid != self.maker => None,
+            Some(check) if Meta::of(check).uid != maker => None,
             Some(check) => {
                 let view = MachineHealthCheckView::from_dynamic(check).ok()?;
                 let makes = makes(&view);
                 Some(state(index, &view, machine, makes))
             }
         };
-        let covered = live_checks(index, machine, makes).any(|uid| uid != self.maker);
+        let covered = live_checks(index, machine, makes).any(|uid| uid != maker);
         let machine_paused = machine.meta.has_annotation(CAPI_PAUSED_ANNOTATION);
-        orphaned(&self.maker, state.as_ref(), covered, machine_paused)
+        orphaned(maker, state.as_ref(), covered, machine_paused)
     }
 
     fn orphan_of_openshift(
         &self,
+        maker: &str,
         index: &Index,
         check: Option<&DynamicObject>,
         machine: &MachineView,
     ) -> Option<Orphan> {
         let state = |view: &OpenShiftHealthCheckView| {
-            let template = view.remediation_template.as_ref();
-            let makes = if self.for_mark {
-                template.is_none() && view.external_baremetal
-            } else {
-                self.is_from(template)
-            };
-            state_of_openshift(view, machine, makes)
+            state_of_openshift(view, machine, self.is_made_by_openshift(view))
         };
         let check = match check {
             None => None,
-            Some(check) if Meta::of(check).uid != self.maker => None,
+            Some(check) if Meta::of(check).uid != maker => None,
             Some(check) => Some(state(&OpenShiftHealthCheckView::from_dynamic(check).ok()?)),
         };
         let covered = index
@@ -209,32 +311,42 @@ impl Made {
             .filter(|(key, _)| key.namespace == self.key.namespace)
             .filter_map(|(_, entry)| entry.view.ok())
             .map(|view| state(&view))
-            .any(|state| state.is_live() && state.makes && state.uid != self.maker);
+            .any(|state| state.is_live() && state.makes && state.uid != maker);
         // Nothing pauses a Machine of OpenShift by itself.
-        orphaned(&self.maker, check.as_ref(), covered, false)
+        orphaned(maker, check.as_ref(), covered, false)
     }
 
-    /// The same, by the index.
-    pub(super) fn orphan_by_index(&self, index: &Index) -> Option<Orphan> {
+    /// Whether it is to be withdrawn by the index.
+    pub(super) fn is_orphan_by_index(&self, index: &Index) -> bool {
+        let check = self.check();
         let (check, machine) = match self.dialect {
             Dialect::ClusterApi => (
-                index.check(&self.check()).map(|e| e.object),
+                check.and_then(|key| index.check(&key)).map(|e| e.object),
                 index.machine(&self.key).map(|e| e.object),
             ),
             Dialect::OpenShift => (
-                index.openshift_check(&self.check()).map(|e| e.object),
+                check
+                    .and_then(|key| index.openshift_check(&key))
+                    .map(|e| e.object),
                 index.openshift_machine(&self.key).map(|e| e.object),
             ),
         };
-        self.orphan(index, check.as_deref(), machine.as_deref())
+        let reason = self.reason(index, check.as_deref(), machine.as_deref());
+        reason.is_some()
     }
 
     /// Deletes it if it is orphaned by what the API server says now. Returns whether it was. The mark
     /// that it carries out goes first: while the mark stands, the request would be made anew.
     pub(super) async fn withdraw(&self, context: &Context) -> Result<bool, ApiError> {
-        let check = live(context, self.dialect.check(), &self.check()).await?;
+        let check = match self.check() {
+            Some(check) => live(context, self.dialect.check(), &check).await?,
+            None => {
+                read_checks(context, self.dialect.check(), &self.key.namespace).await?;
+                None
+            }
+        };
         let machine = live(context, self.dialect.machine(), &self.key).await?;
-        let Some(why) = self.orphan(&context.index, check.as_ref(), machine.as_ref()) else {
+        let Some(why) = self.reason(&context.index, check.as_ref(), machine.as_ref()) else {
             return Ok(false);
         };
         let Self {
@@ -243,16 +355,13 @@ impl Made {
             key,
             ..
         } = self;
-        let check = self.check();
-        tracing::info!(%kind, request = %key, %check, "the request is withdrawn: its check {why}");
+        tracing::info!(%kind, request = %key, "the request is withdrawn: {why}");
         if let Some(machine) = machine.as_ref().filter(|_| self.for_mark) {
             openshift::unmark(context, machine).await?;
         }
         actions::delete_of(context, api_version, kind, key, self.uid.clone()).await?;
         if let Some(machine) = machine {
-            let message = format!(
-                "{kind} {key} is withdrawn: MachineHealthCheck {check}, which made it, {why}"
-            );
+            let message = format!("{kind} {key} is withdrawn: {why}");
             let events = &context.events;
             events.send(&machine, false, "RemediationWithdrawn", &message);
         }
@@ -260,69 +369,21 @@ impl Made {
     }
 }
 
-/// Whether some live check judges a Machine, whoever evaluates it.
-pub(crate) fn is_judged(index: &Index, machine: &MachineView) -> bool {
-    live_checks(index, machine, |_| true).next().is_some()
-}
-
-/// The UIDs of the live checks of a Machine that make the requests in question.
-fn live_checks<'a>(
-    index: &'a Index,
-    machine: &'a MachineView,
-    makes: impl Fn(&MachineHealthCheckView) -> bool + 'a,
-) -> impl Iterator<Item = String> + 'a {
-    let namespace = machine.meta.namespace.clone().unwrap_or_default();
-    let checks = index.checks_in(&namespace).into_iter();
-    let states = checks
-        .filter_map(|entry| entry.view.ok())
-        .map(move |view| state(index, &view, machine, makes(&view)));
-    states
-        .filter(|state| state.is_live() && state.makes)
-        .map(|state| state.uid)
-}
-
-/// What matters of a check for one Machine.
-fn state(
-    index: &Index,
-    view: &MachineHealthCheckView,
-    machine: &MachineView,
-    makes: bool,
-) -> CheckState {
-    let labels = &machine.meta.labels;
-    let cluster = view.cluster_name.as_deref().unwrap_or_default();
-    let namespace = view.meta.namespace.clone().unwrap_or_default();
-    let found = index.cluster(&Key::new(namespace, cluster));
-    let selects = labels.get(CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster)
-        && view.selector.matches(labels)
-        && !machine.meta.has_annotation(SKIP_REMEDIATION_ANNOTATION);
-    CheckState {
-        uid: view.meta.uid.clone(),
-        deleting: view.meta.is_deleting(),
-        paused: paused(&view.meta),
-        cluster_active: found
-            .and_then(|e| e.view.ok())
-            .is_some_and(|c| !c.is_paused()),
-        dry_run: view.meta.is_annotated_true(DRY_RUN_ANNOTATION),
-        selects,
-        makes,
+/// Takes all checks of a namespace, as they stand at the API server, into the index.
+async fn read_checks(context: &Context, kind: Kind, namespace: &str) -> Result<(), ApiError> {
+    let what = format!("{}s of namespace {namespace}", kind.kind());
+    let resource = context.served.known(kind);
+    let resource = resource.ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+    let checks = api(&context.client, &resource, namespace);
+    for mut check in call(&what, checks.list(&ListParams::default())).await? {
+        // The items of a list do not name their kind.
+        check.types = Some(TypeMeta {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+        });
+        context.index.apply(kind, check);
     }
-}
-
-/// The same of a check of OpenShift, which names no Cluster.
-fn state_of_openshift(
-    view: &OpenShiftHealthCheckView,
-    machine: &MachineView,
-    makes: bool,
-) -> CheckState {
-    CheckState {
-        uid: view.meta.uid.clone(),
-        deleting: view.meta.is_deleting(),
-        paused: paused(&view.meta),
-        cluster_active: true,
-        dry_run: view.meta.is_annotated_true(DRY_RUN_ANNOTATION),
-        selects: view.selector.matches(&machine.meta.labels),
-        makes,
-    }
+    Ok(())
 }
 
 /// An object as it stands at the API server.
@@ -354,8 +415,8 @@ mod tests {
         let by = |maker: &str| json!({ "name": "m", "namespace": "ns", "uid": "r", "annotations": { MADE_BY_ANNOTATION: maker } });
         let made = read(by(&made_by("check", "cu"))).unwrap();
         assert_eq!(
-            (made.check(), made.maker.as_str()),
-            (Key::new("ns", "check"), "cu")
+            (made.check(), made.maker.map(|maker| maker.uid)),
+            (Some(Key::new("ns", "check")), Some("cu".into()))
         );
         for odd in [
             "",

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::world::{HOLD, NODE_NAME, TIMED_OUT, World, condition};
 
-const CHECK: &str = r#"
+pub const CHECK: &str = r#"
 apiVersion: rackhand.dev/v1alpha1
 kind: PowerRemediationTemplate
 metadata:

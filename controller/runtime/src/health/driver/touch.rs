@@ -184,7 +184,7 @@ impl Driver {
             }
         }
         // Before the watch of its kind of requests ends.
-        self.examine_requests(|made| made.check() == *key);
+        self.examine_requests(|made| made.check().as_ref() == Some(key));
         self.tend_watches();
     }
 

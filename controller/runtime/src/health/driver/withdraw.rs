@@ -46,7 +46,7 @@ impl Driver {
     /// Has a request withdrawn if it is orphaned.
     pub(super) fn examine(&mut self, made: Made) {
         let index = &self.context.index;
-        if self.withdrawing.contains(&made.uid) || made.orphan_by_index(index).is_none() {
+        if self.withdrawing.contains(&made.uid) || !made.is_orphan_by_index(index) {
             return;
         }
         self.withdrawing.insert(made.uid.clone());
