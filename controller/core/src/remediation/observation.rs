@@ -319,6 +319,8 @@ pub struct Observation {
     pub request: RequestFacts,
     /// Its Machine; `None`: gone. A request that names a Node has [`MachineView::not_asked`].
     pub machine: Option<MachineView>,
+    /// `namespace/name` of the Cluster of the Machine, where it is known.
+    pub cluster: Option<String>,
     /// The host.
     pub host: HostView,
     /// The BareMetalHost of the host.

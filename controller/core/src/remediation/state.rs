@@ -244,6 +244,10 @@ pub struct State {
     /// Why the last operation failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// `namespace/name` of the Cluster, from when it is known: a Machine that is deleted names none.
+    /// `None` for requests about this very cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
     /// The host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostRef>,
@@ -310,6 +314,7 @@ impl State {
             strategy: Strategy::Reboot,
             node_action: None,
             keep_off: None,
+            cluster: None,
             host: None,
             node: None,
             off: None,

@@ -217,6 +217,10 @@ pub(super) struct Cx<'a> {
 
 impl Cx<'_> {
     fn decide(&self, s: State) -> Decision {
+        if s.cluster.is_none() && self.o.cluster.is_some() && !s.step.is_terminal() {
+            // Before the Machine, which names it, can be deleted.
+            return self.quiet_write(s, Because::Working);
+        }
         if let Some(d) = self.orphaned(&s) {
             return d;
         }

@@ -114,6 +114,7 @@ pub(super) fn scene(
     let mut observation = Observation {
         request: request_facts(index, config, id, &view, &place),
         machine: machine_facts(index, &place),
+        cluster: place.cluster_of_machine(),
         host: found,
         conflict: rival(&uid, bmh.as_ref()),
         bmh,
@@ -223,7 +224,7 @@ fn workload_view(
     }
     let Some(cluster) = &place.cluster else {
         return WorkloadView::Unreachable {
-            why: "the Machine names no cluster".into(),
+            why: "neither the Machine nor the remediation names a Cluster".into(),
         };
     };
     let Some(name) = &place.node else {

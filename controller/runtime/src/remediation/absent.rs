@@ -8,9 +8,13 @@ use rackhand_api::names::{
     CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, METAL3_UUID_LABEL,
     OPENSHIFT_MACHINE_ANNOTATION, conditions::HEALTH_CHECK_SUCCEEDED,
 };
-use rackhand_core::remediation::{State, Turn};
+use rackhand_core::remediation::{Decision, State, Step, Turn};
 
-use super::{engine::Engine, place::Place, request::RequestView};
+use super::{
+    engine::Engine,
+    place::{Place, find_machine},
+    request::RequestView,
+};
 use crate::{
     api::{ApiError, call, optional, words},
     health::is_judged,
@@ -91,6 +95,43 @@ impl Engine {
             self.list_live(Kind::BareMetalHost, namespace).await?;
         }
         Ok(())
+    }
+
+    /// The Machine of a Node that does not name one, before its absence counts: the request is about to
+    /// begin, or is handed over to the owner of the Machine. Returns whether there is one after all.
+    pub(super) async fn find_unnamed_machine(
+        &mut self,
+        place: &Place,
+        decision: &Decision,
+    ) -> Result<bool, ApiError> {
+        let ends = decision.state.step == Step::Escalated && !self.machine_sought;
+        if !place.by_node || place.machine.is_some() || !(decision.begins || ends) {
+            return Ok(false);
+        }
+        let Some(name) = &place.node else {
+            return Ok(false);
+        };
+        let node = self.context.index.node(&Key::local(), name);
+        // It names its Machine, which was read by name, or nothing ties it to one.
+        let tied = node.is_some_and(|n| {
+            !n.annotations().contains_key(MACHINE_ANNOTATION)
+                && n.spec.as_ref().is_some_and(|s| s.provider_id.is_some())
+        });
+        if !tied {
+            return Ok(false);
+        }
+        let namespace = self.context.config.namespace.clone().unwrap_or_default();
+        self.list_live(Kind::Machine, &namespace).await?;
+        self.machine_sought |= ends;
+        let mut again = Place {
+            machine: None,
+            cluster: place.cluster.clone(),
+            node: place.node.clone(),
+            by_node: true,
+            openshift: None,
+        };
+        find_machine(&self.context.index, &mut again);
+        Ok(again.machine.is_some())
     }
 
     /// A check that judges the Machine: where there is none, its word no longer counts.

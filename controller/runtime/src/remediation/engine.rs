@@ -52,6 +52,8 @@ pub(super) struct Engine {
     pub(super) node: Option<String>,
     pub(super) held: bool,
     pub(super) tally: Tally,
+    /// The Machine of a Node that names none was read live before the end.
+    pub(super) machine_sought: bool,
     /// When the time of the present step is over.
     until: Option<Timestamp>,
 }
@@ -92,6 +94,7 @@ impl Engine {
             silent_since: None,
             completed: BTreeSet::new(),
             tally: Tally::default(),
+            machine_sought: false,
             until: None,
             machine: None,
             node: None,
@@ -164,7 +167,9 @@ impl Engine {
                 return Ok(Turn::Wait(None));
             }
         };
-        let (observation, decision) = self.decide(seen, now).await;
+        let Some((observation, decision)) = self.decide(seen, now).await? else {
+            return Ok(Turn::Again);
+        };
         self.until = self
             .recorded
             .state
@@ -215,20 +220,28 @@ impl Engine {
     }
 
     /// One that would begin asks for the right of way (F6), and decides again where it has not got it.
-    async fn decide(&self, seen: Seen, now: Timestamp) -> (Observation, Decision) {
+    /// `None`: a live read has found what the decision took for absent (F12), so it is observed anew.
+    async fn decide(
+        &mut self,
+        seen: Seen,
+        now: Timestamp,
+    ) -> Result<Option<(Observation, Decision)>, Setback> {
         let mut observation = seen.observation;
+        let decision = step(&observation, self.recorded.state.as_ref(), now);
+        if self.find_unnamed_machine(&seen.place, &decision).await? {
+            return Ok(None);
+        }
         let state = self.recorded.state.as_ref();
-        let decision = step(&observation, state, now);
         let quorum = self
             .quorum(&seen.place, seen.guard, decision.begins, state)
             .await;
         let refused = self.right_of_way(seen.me, decision.begins, quorum);
         if refused.is_none() || observation.conflict.is_some() {
-            return (observation, decision);
+            return Ok(Some((observation, decision)));
         }
         observation.conflict = refused;
         let decision = step(&observation, state, now);
-        (observation, decision)
+        Ok(Some((observation, decision)))
     }
 
     /// The state is in the object before anything is done because of it (F2).

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use kube::{Client, api::DynamicObject};
 use rackhand_api::{
     names::{
-        self, CAPI_PAUSED_ANNOTATION, CONFIRM_FENCED_ANNOTATION, MEDIK8S_TIMED_OUT_ANNOTATION,
-        NODE_ACTION_ANNOTATION, NODE_ACTION_DELETE, NODE_ACTION_TAINT, PAUSED_ANNOTATION,
-        REBOOT_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
+        self, CAPI_PAUSED_ANNOTATION, CLUSTER_NAME_LABEL, CONFIRM_FENCED_ANNOTATION,
+        MEDIK8S_TIMED_OUT_ANNOTATION, NODE_ACTION_ANNOTATION, NODE_ACTION_DELETE,
+        NODE_ACTION_TAINT, PAUSED_ANNOTATION, REBOOT_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
         conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED},
         groups, kinds,
     },
@@ -162,6 +162,7 @@ impl Engine {
         let mut observation = Observation {
             request: request_facts(&self.context.index, config, &self.id, &view, &place),
             machine: machine_facts(&self.context.index, &place),
+            cluster: place.cluster_of_machine(),
             host,
             conflict: rival(&self.uid, bmh.as_ref()),
             bmh,
@@ -218,7 +219,10 @@ impl Engine {
         self.snapshot.node = None;
         let Some(cluster) = &place.cluster else {
             return WorkloadView::Unreachable {
-                why: "the Machine names no cluster".into(),
+                why: format!(
+                    "neither the Machine nor this object names a Cluster; label this object with \
+                     {CLUSTER_NAME_LABEL}=<name of the Cluster>"
+                ),
             };
         };
         let context = self.context.clone();

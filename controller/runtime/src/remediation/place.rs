@@ -56,6 +56,12 @@ impl Place {
             .or_else(|| self.machine().map(machine_key))
     }
 
+    /// `namespace/name` of the Cluster; `None` for this very cluster, which every such request is about.
+    pub(crate) fn cluster_of_machine(&self) -> Option<String> {
+        let cluster = self.cluster.as_ref().filter(|c| **c != Key::local());
+        cluster.map(ToString::to_string)
+    }
+
     /// A Machine of OpenShift that is of the control plane, whether or not its Node is there.
     pub(crate) fn is_master(&self) -> bool {
         let role = self.machine().filter(|_| self.openshift.is_some());
@@ -102,10 +108,14 @@ pub(crate) fn place(
         (found.object.metadata.uid.as_deref() == Some(&owner.uid)).then_some(found)
     });
     let read = machine.as_ref().and_then(|e| e.view.as_ref().ok());
-    let cluster = read
-        .and_then(|m| m.cluster_name.clone())
-        .or_else(|| view.meta().labels.get(CLUSTER_NAME_LABEL).cloned())
-        .map(|name| Key::new(&request.namespace, name));
+    let named = || {
+        let of_machine = read.and_then(|m| m.cluster_name.clone());
+        let name = of_machine.or_else(|| view.meta().labels.get(CLUSTER_NAME_LABEL).cloned())?;
+        Some(Key::new(&request.namespace, name))
+    };
+    // Once known it stays: the Machine may be deleted, and the label may be changed.
+    let pinned = state.and_then(|s| s.cluster.as_deref()).map(Key::parse);
+    let cluster = pinned.or_else(named);
     let node = marked.or_else(|| read.and_then(|m| m.node_name.clone()));
     Place {
         machine,

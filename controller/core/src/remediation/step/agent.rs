@@ -169,8 +169,12 @@ impl Cx<'_> {
         Some(self.quiet_write(s, because.clone()))
     }
 
-    /// The state with what was seen of its operation: one that has ended commands nothing any more.
+    /// The state with what was seen: the Cluster, from when it is known, and the end of the operation, which
+    /// commands nothing any more then.
     pub(super) fn settled(&self, mut next: State) -> State {
+        if next.cluster.is_none() {
+            next.cluster.clone_from(&self.o.cluster);
+        }
         let ended = matches!(
             self.o.operation,
             Some(OperationView::Finished { .. } | OperationView::Rejected { .. })

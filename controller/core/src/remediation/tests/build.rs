@@ -120,6 +120,7 @@ pub(super) fn mk_observation() -> Observation {
             owner_remediated_false: false,
             not_checked: false,
         }),
+        cluster: None,
         host: HostView::Found(mk_host()),
         bmh: Some(mk_bmh()),
         workload: WorkloadView::Present(mk_node()),

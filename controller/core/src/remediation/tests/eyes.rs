@@ -69,6 +69,7 @@ impl Run {
                 owner_remediated_false: w.escalated,
                 not_checked: false,
             }),
+            cluster: None,
             host: HostView::Found(HostRef {
                 bmh: w.bmh.as_ref().map(|b| b.name.clone()),
                 ..mk_host()

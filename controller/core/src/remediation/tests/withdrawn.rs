@@ -15,6 +15,28 @@ fn mk_offline() -> Observation {
 }
 
 #[test]
+fn l1_the_cluster_is_written_as_soon_as_it_is_known_and_never_changed() {
+    let mut o = mk_held();
+    o.cluster = Some("ns/c".into());
+    let first = decide(&o, None, at(0)).state;
+    assert_eq!(first.cluster.as_deref(), Some("ns/c"));
+    // Of an earlier version, or begun while the Machine was not known.
+    for step in [
+        Step::Holding,
+        Step::PoweringOff,
+        Step::Draining,
+        Step::Booting,
+    ] {
+        let (s, _) = writes(&o, &mk_state(step), 0);
+        assert_eq!((s.step, s.cluster.as_deref()), (step, Some("ns/c")));
+        o.cluster = Some("ns/other".into());
+        let next = decide(&o, Some(&s), at(0)).state;
+        assert_eq!(next.cluster.as_deref(), Some("ns/c"));
+        o.cluster = Some("ns/c".into());
+    }
+}
+
+#[test]
 fn f11_withdrawn_before_anything_was_done_it_only_leaves() {
     let mut o = mk_observation();
     o.request.deleting = true;

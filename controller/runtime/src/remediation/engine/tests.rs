@@ -25,7 +25,11 @@ async fn observed(engine: &mut Engine) -> Observation {
     assert!(engine.load().is_ok());
     let now = Timestamp::now();
     match engine.observe(now).await {
-        Ok(Ok(seen)) => engine.decide(seen, now).await.0,
+        Ok(Ok(seen)) => match engine.decide(seen, now).await {
+            Ok(Some((observation, _))) => observation,
+            Ok(None) => Box::pin(observed(engine)).await,
+            Err(_) => panic!("nothing was decided"),
+        },
         Ok(Err(because)) => panic!("{because}"),
         Err(_) => panic!("nothing was observed"),
     }
@@ -218,6 +222,81 @@ async fn f12_a_host_that_only_the_node_names_is_looked_for_in_the_api() {
     assert!(index.host(&host).is_some(), "{:?}", o.host);
     // No agent is told of here: without the BareMetalHost no rack would be named.
     assert!(matches!(o.host, HostView::NotFound(_)));
+}
+
+/// A Node that nothing but its providerID ties to its Machine, of which no watch has told yet.
+async fn unnamed(state: &State) -> Fixture {
+    let fixture = Fixture::by_node().await;
+    let tied = json!({ "spec": { "providerID": "metal3://uid-h1" } });
+    fixture.objects.change(NODE, &tied);
+    fixture.objects.change(MACHINE, &tied);
+    let state = json!({ "status": { "cursor": state } });
+    fixture.objects.change(REQUEST, &state);
+    fixture.watch(Kind::PowerRemediation, REQUEST);
+    let index = &fixture.context.index;
+    index.delete(Kind::Machine, &Key::new("ns", "m1"));
+    fixture
+}
+
+#[tokio::test]
+async fn f12_a_machine_that_only_its_provider_id_ties_to_the_node_is_looked_for_before_the_handover()
+ {
+    let fixture = unnamed(&state(Step::Escalated)).await;
+    let mut engine = fixture.engine();
+    let o = observed(&mut engine).await;
+    let told = o.machine.map(|machine| machine.owner_remediated_false);
+    assert_eq!(told, Some(false), "its owner is told");
+}
+
+#[tokio::test]
+async fn f12_one_without_a_machine_is_looked_for_once_before_it_ends() {
+    let fixture = unnamed(&state(Step::Escalated)).await;
+    fixture.objects.remove(MACHINE);
+    let mut engine = fixture.engine();
+    observed(&mut engine).await;
+    let lists = || {
+        let reads = fixture.objects.reads.lock();
+        reads
+            .iter()
+            .filter(|path| path.ends_with("/machines"))
+            .count()
+    };
+    assert_eq!(lists(), 1);
+    observed(&mut engine).await;
+    assert_eq!(lists(), 1, "it is known that there is none");
+}
+
+#[tokio::test]
+async fn l1_the_cluster_of_a_deleted_machine_is_the_one_that_was_pinned() {
+    let mut draining = state(Step::Draining);
+    draining.cluster = Some("ns/c".into());
+    for (cluster, reachable) in [(Some("ns/c"), true), (None, false)] {
+        draining.cluster = cluster.map(str::to_owned);
+        let fixture = Fixture::new(&draining).await;
+        // Made by hand, without the label.
+        let bare = json!({ "metadata": { "labels": null } });
+        fixture.objects.change(REQUEST, &bare);
+        fixture.watch(Kind::PowerRemediation, REQUEST);
+        fixture.objects.remove(MACHINE);
+        fixture
+            .context
+            .index
+            .delete(Kind::Machine, &Key::new("ns", "m1"));
+        let mut engine = fixture.engine();
+        let o = observed(&mut engine).await;
+        let present = matches!(o.workload, WorkloadView::Present(_));
+        assert_eq!(present, reachable, "{:?}", o.workload);
+    }
+}
+
+#[tokio::test]
+async fn l1_the_cluster_is_pinned_before_the_machine_can_go() {
+    let fixture = Fixture::new(&state(Step::Draining)).await;
+    let mut engine = fixture.engine();
+    assert!(matches!(engine.turn().await, Ok(Turn::Again)));
+    let there = fixture.objects.get(REQUEST).unwrap();
+    assert_eq!(there["status"]["cursor"]["cluster"], "ns/c", "{there}");
+    assert_eq!(there["status"]["cursor"]["step"], "Draining");
 }
 
 #[tokio::test]
