@@ -12,7 +12,7 @@ use super::{
 
 /// Time between two looks at the power of a host that is kept off: nothing hangs on it but our word,
 /// and a BMC is not asked more often than that for weeks.
-const FENCED_WATCH: Duration = Duration::from_secs(30);
+pub(super) const FENCED_WATCH: Duration = Duration::from_secs(30);
 
 impl Cx<'_> {
     /// What follows once the host is off and nothing is left on it.

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::{
     super::{Because, LeaseFacts, NodeFacts, OffEvidence, PowerState, State, Step},
     Command, Cx, Decision, after,
+    fenced::FENCED_WATCH,
     same_node::{is_pinned, is_unproven},
 };
 
@@ -124,13 +125,23 @@ impl Cx<'_> {
 
     /// F3, for steps that wait for something else: keeps reading, and goes on to `why` otherwise.
     pub(super) fn watch_hold(&self, s: State, why: Because, poll: Option<Duration>) -> Decision {
-        let watch = self.policy.hold_watch;
+        self.watch_power(s, why, self.policy.hold_watch, poll)
+    }
+
+    /// The same, with a reading each `watch`.
+    pub(super) fn watch_power(
+        &self,
+        s: State,
+        why: Because,
+        watch: Duration,
+        poll: Option<Duration>,
+    ) -> Decision {
         let due = self
             .o
             .power
             .as_ref()
             .map_or(self.now, |view| after(view.answered, watch));
-        match self.power_now(&s) {
+        match self.power_within(&s, watch) {
             Fresh::On(seen) | Fresh::Unclear(seen) => self.violated(s, &seen),
             fresh => {
                 let ask = due <= self.now || matches!(fresh, Fresh::Ask);
@@ -182,7 +193,7 @@ impl Cx<'_> {
                      alive although the host is off. Remove that Node, or give its machine another name",
                     node.name
                 );
-                self.watch_hold(s, Because::NodeMismatch(why), None)
+                self.watch_power(s, Because::NodeMismatch(why), FENCED_WATCH, None)
             }
             Fresh::Off | Fresh::Ask | Fresh::Unreadable(_) => {
                 self.abort(s, Because::LeaseRenewed(node.name.clone()))

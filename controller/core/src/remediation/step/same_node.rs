@@ -5,6 +5,7 @@
 use super::{
     super::{Because, NodeFacts, NodeMark, OffEvidence, PowerReading, State, Step},
     Cx, Decision,
+    fenced::FENCED_WATCH,
 };
 use crate::identity::{IdentityMatch, compare_serials, compare_system_uuids};
 
@@ -30,7 +31,9 @@ impl Cx<'_> {
     /// host is not switched on for it.
     pub(super) fn other_machine(&self, s: &State, node: &NodeFacts) -> Option<Decision> {
         let why = contradiction_with_mark(s, node).or_else(|| self.contradiction(s, node))?;
-        Some(self.watch_hold(s.clone(), Because::NodeMismatch(why), None))
+        let because = Because::NodeMismatch(why);
+        // It may last for days, and this Node is not tainted: nothing hangs on an early reading.
+        Some(self.watch_power(s.clone(), because, FENCED_WATCH, None))
     }
 
     /// What the BMC has reported about itself, against the Node and the BareMetalHost.

@@ -43,6 +43,19 @@ fn f5_a_node_of_another_machine_under_the_same_name_is_never_tainted_nor_undone(
 }
 
 #[test]
+fn a_host_that_waits_for_a_node_of_another_machine_to_go_is_read_each_30_s() {
+    for step in after_off().into_iter().chain([Step::ConfirmingOff]) {
+        let (mut o, s) = mk_replaced(step, OTHER);
+        assert_eq!(waits(&o, &s, 10).1, 39, "{step:?}");
+        assert_eq!(waits(&o, &s, 38).1, 39, "{step:?}");
+        assert_eq!(does(&o, &s, 39), Command::ReadPower, "{step:?}");
+        // Where the BMC cannot be read, it is tried as often.
+        o.agent = AgentView::Unreachable { why: "dark".into() };
+        assert_eq!(waits(&o, &s, 39).1, 69, "{step:?}");
+    }
+}
+
+#[test]
 fn f1_a_node_with_another_uid_goes_back_to_confirming_and_its_lease_has_to_stand_still() {
     for step in after_off() {
         for uuid in [OURS, ""] {
