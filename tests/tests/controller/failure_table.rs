@@ -43,7 +43,7 @@ use rackhand_tests::{
 };
 use serde_json::json;
 
-use deleted::{host_deleted, node_replaced, secret_deleted};
+use deleted::{cluster_removed, host_deleted, node_replaced, secret_deleted};
 use members::{member_paused, one_member_at_a_time, quorum_first};
 use nodes::{drain_blocked, never_joined, node_deleted, two_checks, workload_down};
 use power::{clocks_ahead_and_behind, hold_removed, off_again, on_refused, one_bmc, still_on};
@@ -68,6 +68,7 @@ fn racks() -> Vec<RackSpec> {
         by_hand("twin", 2, HostLink::Managed),
         by_hand("lost", 2, HostLink::Managed),
         by_hand("name", 1, HostLink::Managed),
+        by_hand("left", 1, HostLink::Managed),
         by_hand("five", 5, HostLink::Inventory),
         by_hand("three", 3, HostLink::Inventory),
         by_hand("trio", 3, HostLink::Inventory),
@@ -151,6 +152,10 @@ async fn every_row_of_the_failure_table_comes_out_as_specified() {
         host_deleted(w),
     );
     all.add(
+        "f4_a_host_stays_off_until_it_is_drained_although_its_cluster_object_is_removed",
+        cluster_removed(w),
+    );
+    all.add(
         "f5_a_node_of_another_machine_is_not_tainted",
         node_replaced(w),
     );
@@ -173,6 +178,7 @@ async fn begin(stage: &Stage, wire: &Wire) -> Result<()> {
     let direct = std::fs::read_to_string(direct)?;
     for (name, kubeconfig) in [
         ("far", wire.kubeconfig.as_str()),
+        ("left", direct.as_str()),
         ("five", direct.as_str()),
         ("three", direct.as_str()),
         ("trio", direct.as_str()),
@@ -180,7 +186,8 @@ async fn begin(stage: &Stage, wire: &Wire) -> Result<()> {
         write_cluster(stage, name, kubeconfig).await?;
         for spec in racks().iter().filter(|spec| spec.name == name) {
             for host in &spec.hosts {
-                move_machine(stage, host, name, name != "far").await?;
+                let member = !["far", "left"].contains(&name);
+                move_machine(stage, host, name, member).await?;
             }
         }
     }

@@ -197,7 +197,8 @@ pub enum WorkloadView {
     },
     /// The Machine has never had a Node.
     NotJoined,
-    /// The Cluster object is gone, by a live read, and what ran there with it.
+    /// The Cluster object is gone, and nothing is left by which its workload could be reached or known, by
+    /// live reads.
     ClusterGone {
         /// `namespace/name`.
         name: String,
@@ -321,6 +322,8 @@ pub struct Observation {
     pub machine: Option<MachineView>,
     /// `namespace/name` of the Cluster of the Machine, where it is known.
     pub cluster: Option<String>,
+    /// That Cluster object is gone, by a live read. Its workload may run on all the same.
+    pub cluster_removed: bool,
     /// The host.
     pub host: HostView,
     /// The BareMetalHost of the host.

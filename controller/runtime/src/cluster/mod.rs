@@ -17,9 +17,9 @@ use std::{
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client, ResourceExt, runtime::watcher::Event};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
-use tokio::task::JoinSet;
+use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use facts::{LeaseMemory, lease_facts, node_facts, ready};
@@ -44,6 +44,40 @@ const RECONNECT: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(crate) struct Workloads {
     clusters: RwLock<BTreeMap<Key, Arc<Reach>>>,
+    kept: Arc<Kept>,
+}
+
+/// The clusters that stay connected although no Cluster object names them any more.
+#[derive(Default)]
+struct Kept {
+    users: Mutex<BTreeMap<Key, usize>>,
+    changed: Notify,
+}
+
+/// Keeps a workload cluster connected until it is dropped: a remediation that has begun needs the way to
+/// the Node even if somebody removes the Cluster object.
+pub(crate) struct KeptConnection {
+    cluster: Key,
+    kept: Arc<Kept>,
+}
+
+impl KeptConnection {
+    pub(crate) fn cluster(&self) -> &Key {
+        &self.cluster
+    }
+}
+
+impl Drop for KeptConnection {
+    fn drop(&mut self) {
+        let mut users = self.kept.users.lock();
+        if let Some(count) = users.get_mut(&self.cluster) {
+            *count -= 1;
+            if *count == 0 {
+                users.remove(&self.cluster);
+                self.kept.changed.notify_one();
+            }
+        }
+    }
 }
 
 impl Workloads {
@@ -55,6 +89,21 @@ impl Workloads {
     /// The client of a cluster that is connected.
     pub(crate) fn client(&self, cluster: &Key) -> Option<Client> {
         Some(self.reach(cluster)?.client.clone())
+    }
+
+    /// Keeps a cluster connected, with or without its Cluster object, for as long as the answer lives.
+    pub(crate) fn keep_for(&self, cluster: Key) -> KeptConnection {
+        let kept = self.kept.clone();
+        let first = {
+            let mut users = kept.users.lock();
+            let count = users.entry(cluster.clone()).or_insert(0);
+            *count += 1;
+            *count == 1
+        };
+        if first {
+            kept.changed.notify_one();
+        }
+        KeptConnection { cluster, kept }
     }
 
     /// A cluster that is connected.
@@ -69,7 +118,7 @@ impl Workloads {
         self.clusters.write().remove(cluster);
     }
 
-    /// Keeps a task per Cluster of the index until `cancel`.
+    /// Keeps a task per Cluster of the index, and per kept connection, until `cancel`.
     pub(crate) async fn run(
         self: Arc<Self>,
         management: Client,
@@ -81,6 +130,7 @@ impl Workloads {
         let mut running: BTreeMap<Key, CancellationToken> = BTreeMap::new();
         loop {
             let mut wanted: BTreeSet<Key> = index.clusters().into_iter().collect();
+            wanted.extend(self.kept.users.lock().keys().cloned());
             if index.has_requests_by_node() || index.looks_at_own_nodes() {
                 wanted.insert(Key::local());
             }
@@ -107,6 +157,7 @@ impl Workloads {
             tokio::select! {
                 () = cancel.cancelled() => break,
                 _ = inbox.take() => {}
+                () = self.kept.changed.notified() => {}
                 Some(_) = tasks.join_next() => {}
             }
         }
@@ -278,4 +329,52 @@ async fn connect(
         .map_err(|e| format!("its API does not answer: {}", words(&e)))?;
     index.set_version(key, &info.major, &info.minor);
     Ok((client, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{
+        fake_api::{client, failure},
+        index::Inbox,
+    };
+
+    /// A cluster that no Cluster object names: connected while somebody keeps it.
+    #[tokio::test]
+    async fn a_cluster_is_connected_while_it_is_kept_without_a_cluster_object() {
+        let key = Key::new("ns", "c");
+        let asked = Arc::new(Notify::new());
+        let seen = asked.clone();
+        // It is enough that its kubeconfig is asked for.
+        let management = client(move |request| {
+            if request.path.ends_with("/secrets/c-kubeconfig") {
+                seen.notify_one();
+            }
+            async { failure(StatusCode::NOT_FOUND) }
+        });
+        let index = Arc::new(Index::new(Vec::new()));
+        let (workloads, stop) = (Arc::new(Workloads::default()), CancellationToken::new());
+        let inbox = Arc::<Inbox>::default();
+        let running = workloads
+            .clone()
+            .run(management, index.clone(), inbox, stop.clone());
+        let running = tokio::spawn(running);
+        let (first, second) = (
+            workloads.keep_for(key.clone()),
+            workloads.keep_for(key.clone()),
+        );
+        asked.notified().await;
+        drop(first);
+        assert_eq!(workloads.kept.users.lock().get(&key), Some(&1));
+        drop(second);
+        while !index.is_connecting(&key) {
+            tokio::task::yield_now().await;
+        }
+        assert!(workloads.kept.users.lock().is_empty());
+        stop.cancel();
+        running.await.unwrap();
+    }
 }

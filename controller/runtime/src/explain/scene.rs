@@ -115,6 +115,7 @@ pub(super) fn scene(
         request: request_facts(index, config, id, &view, &place),
         machine: machine_facts(index, &place),
         cluster: place.cluster_of_machine(),
+        cluster_removed: false,
         host: found,
         conflict: rival(&uid, bmh.as_ref()),
         bmh,

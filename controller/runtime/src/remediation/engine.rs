@@ -20,7 +20,7 @@ use super::{
     snapshot::Snapshot,
     tally::{Ended, Tally},
 };
-use crate::{api::ApiError, object::Key, steady, watch::pause};
+use crate::{api::ApiError, cluster::KeptConnection, object::Key, steady, watch::pause};
 
 /// However quiet everything is, look again after this.
 const RESYNC: Duration = Duration::from_secs(10);
@@ -52,6 +52,8 @@ pub(super) struct Engine {
     pub(super) node: Option<String>,
     pub(super) held: bool,
     pub(super) tally: Tally,
+    /// Keeps the workload cluster connected.
+    pub(super) connection: Option<KeptConnection>,
     /// The Machine of a Node that names none was read live before the end.
     pub(super) machine_sought: bool,
     /// When the time of the present step is over.
@@ -94,6 +96,7 @@ impl Engine {
             silent_since: None,
             completed: BTreeSet::new(),
             tally: Tally::default(),
+            connection: None,
             machine_sought: false,
             until: None,
             machine: None,

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use kube::{Client, api::DynamicObject};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client, api::DynamicObject};
 use rackhand_api::{
     names::{
         self, CAPI_PAUSED_ANNOTATION, CLUSTER_NAME_LABEL, CONFIRM_FENCED_ANNOTATION,
         MEDIK8S_TIMED_OUT_ANNOTATION, NODE_ACTION_ANNOTATION, NODE_ACTION_DELETE,
         NODE_ACTION_TAINT, PAUSED_ANNOTATION, REBOOT_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
         conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED},
-        groups, kinds,
+        groups, kinds, kubeconfig_secret,
     },
     views::{BareMetalHostView, MachineView, Meta, find_condition},
 };
@@ -28,7 +29,7 @@ use super::{
 };
 use crate::{
     api::{ApiError, call, optional, words},
-    cluster::node_facts,
+    cluster::{KeptConnection, node_facts},
     config::Config,
     health::is_judged,
     index::{Connection, Index},
@@ -73,7 +74,9 @@ impl Engine {
             interest.cluster.clone_from(&place.cluster);
             interest.node.clone_from(&place.node);
         }
-        let workload = self.workload(&place).await;
+        let removed = self.removed_cluster(&place).await?;
+        self.keep_connected(&place, state.as_ref());
+        let workload = self.workload(&place, removed).await;
         find_machine(&self.context.index, &mut place);
         self.read_absent_of_node(&place, state.as_ref()).await?;
         find_machine(&self.context.index, &mut place);
@@ -163,6 +166,7 @@ impl Engine {
             request: request_facts(&self.context.index, config, &self.id, &view, &place),
             machine: machine_facts(&self.context.index, &place),
             cluster: place.cluster_of_machine(),
+            cluster_removed: removed,
             host,
             conflict: rival(&self.uid, bmh.as_ref()),
             bmh,
@@ -215,7 +219,28 @@ impl Engine {
         }
     }
 
-    async fn workload(&mut self, place: &Place) -> WorkloadView {
+    /// Whether the Cluster object of this remediation is gone (F12: by a live read).
+    async fn removed_cluster(&self, place: &Place) -> Result<bool, ApiError> {
+        match &place.cluster {
+            Some(cluster)
+                if *cluster != Key::local() && self.context.index.cluster(cluster).is_none() =>
+            {
+                self.is_absent(Kind::Cluster, cluster).await
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// What has begun needs its workload cluster to the end, whether or not the Cluster object stays.
+    fn keep_connected(&mut self, place: &Place, state: Option<&State>) {
+        let begun = Turn::of(state) == Turn::Begun;
+        let cluster = place.cluster.clone().filter(|_| begun);
+        if self.connection.as_ref().map(KeptConnection::cluster) != cluster.as_ref() {
+            self.connection = cluster.map(|cluster| self.context.workloads.keep_for(cluster));
+        }
+    }
+
+    async fn workload(&mut self, place: &Place, removed: bool) -> WorkloadView {
         self.snapshot.node = None;
         let Some(cluster) = &place.cluster else {
             return WorkloadView::Unreachable {
@@ -228,10 +253,8 @@ impl Engine {
         let context = self.context.clone();
         let index = &context.index;
         if let Connection::Down(why) = index.connection(cluster) {
-            let unseen = *cluster != Key::local() && index.cluster(cluster).is_none();
-            if unseen && matches!(self.is_absent(Kind::Cluster, cluster).await, Ok(true)) {
-                let name = cluster.to_string();
-                return WorkloadView::ClusterGone { name };
+            if removed {
+                return self.removed_workload(place, cluster, &why).await;
             }
             return WorkloadView::Unreachable {
                 why: format!("cluster {cluster}: {why}"),
@@ -259,6 +282,42 @@ impl Engine {
             Err(error) => WorkloadView::Unreachable {
                 why: format!("cluster {cluster}: {error}"),
             },
+        }
+    }
+
+    /// The workload of a Cluster whose object is gone and whose API cannot be reached: it may run on for as
+    /// long as its kubeconfig or the Machine exists (F3, F4).
+    async fn removed_workload(&self, place: &Place, cluster: &Key, why: &str) -> WorkloadView {
+        let remains = match self.remains(place, cluster).await {
+            Ok(None) => {
+                let name = cluster.to_string();
+                return WorkloadView::ClusterGone { name };
+            }
+            Ok(Some(what)) => format!("{what} still exists"),
+            Err(error) => format!("it is not known what is left of it ({error})"),
+        };
+        WorkloadView::Unreachable {
+            why: format!(
+                "Cluster {cluster} was removed, but {remains}, so its workload may still run: {why}. \
+                 Create the Cluster again; or, if its workload is gone for good, delete its Machines and \
+                 its kubeconfig Secret"
+            ),
+        }
+    }
+
+    /// What is left of a removed Cluster, by live reads: its kubeconfig, or the Machine.
+    async fn remains(&self, place: &Place, cluster: &Key) -> Result<Option<String>, ApiError> {
+        let name = kubeconfig_secret(&cluster.name);
+        let secrets: Api<Secret> = Api::namespaced(self.context.client.clone(), &cluster.namespace);
+        let what = format!("Secret {}/{name}", cluster.namespace);
+        if optional(call(&what, secrets.get_metadata(&name)).await)?.is_some() {
+            return Ok(Some(what));
+        }
+        match place.machine_key() {
+            Some(machine) if !self.is_absent(Kind::Machine, &machine).await? => {
+                Ok(Some(format!("Machine {machine}")))
+            }
+            _ => Ok(None),
         }
     }
 

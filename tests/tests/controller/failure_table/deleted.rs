@@ -70,6 +70,28 @@ pub async fn host_deleted(w: &World) -> Result<()> {
     w.stage.let_pod_go("lost-2").await
 }
 
+/// Somebody removes the Cluster object while its workload runs on: the host stays held and off until it is
+/// drained, and comes back as it would have.
+pub async fn cluster_removed(w: &World) -> Result<()> {
+    w.lose("left-1", true).await?;
+    w.stage.remediate("left-1").await?;
+    w.stage.wait_step("left-1", "Draining").await?;
+    let clusters = w.stage.api("cluster.x-k8s.io", "v1beta1", "Cluster");
+    clusters.delete("left", &DeleteParams::default()).await?;
+    w.stage.wait_looks("left-1", 3).await?;
+    w.stays_off("left-1").await?;
+    let held = w.stage.left_on("left-1").await?;
+    ensure!(
+        held.iter().any(|left| left.contains("rackhand")),
+        "our hold is there: {held:?}"
+    );
+    w.stage.let_pod_go("left-1").await?;
+    w.untainted("left-1").await?;
+    w.succeeded("left-1").await?;
+    w.stage.one_cycle("left-1")?;
+    w.stage.tainted_only_while_off(&w.witness, "left-1").await
+}
+
 /// While its host is off, another machine registers under the name of the Node.
 pub async fn node_replaced(w: &World) -> Result<()> {
     w.lose("name-1", true).await?;

@@ -140,7 +140,7 @@ impl Cx<'_> {
         if o.request.paused {
             return Err(Because::Paused);
         }
-        if let Some(why) = self.cluster_gone() {
+        if let Some(why) = self.cluster_gone().or_else(|| self.cluster_removed()) {
             return Err(why);
         }
         if o.machine.is_none() {

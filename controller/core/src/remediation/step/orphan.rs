@@ -14,7 +14,12 @@ impl Cx<'_> {
         if early || s.step.is_terminal() {
             return None;
         }
-        let why = self.given_back().or_else(|| self.cluster_gone())?;
+        // Between two attempts nothing is in hand that the workload could still need.
+        let removed = || self.cluster_removed().filter(|_| s.step == Step::Retrying);
+        let why = self
+            .given_back()
+            .or_else(|| self.cluster_gone())
+            .or_else(removed)?;
         let running = matches!(
             self.o.operation,
             Some(OperationView::Running | OperationView::Staged { .. })
@@ -56,6 +61,13 @@ impl Cx<'_> {
             WorkloadView::ClusterGone { name } => Some(Because::ClusterGone(name.clone())),
             _ => None,
         }
+    }
+
+    /// The Cluster object is gone. Nothing new is begun; but a host that is off is held until its workload
+    /// is known to be gone, or drained (F3, F4).
+    pub(super) fn cluster_removed(&self) -> Option<Because> {
+        let name = self.o.cluster.clone().filter(|_| self.o.cluster_removed)?;
+        Some(Because::ClusterGone(name))
     }
 
     /// Our finalizer is on the object and what we wrote is not: something was done, and nobody knows

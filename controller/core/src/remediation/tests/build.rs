@@ -121,6 +121,7 @@ pub(super) fn mk_observation() -> Observation {
             not_checked: false,
         }),
         cluster: None,
+        cluster_removed: false,
         host: HostView::Found(mk_host()),
         bmh: Some(mk_bmh()),
         workload: WorkloadView::Present(mk_node()),

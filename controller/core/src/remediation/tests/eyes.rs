@@ -70,6 +70,7 @@ impl Run {
                 not_checked: false,
             }),
             cluster: None,
+            cluster_removed: false,
             host: HostView::Found(HostRef {
                 bmh: w.bmh.as_ref().map(|b| b.name.clone()),
                 ..mk_host()

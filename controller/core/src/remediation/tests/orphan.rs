@@ -209,6 +209,45 @@ fn l1_f9_a_cluster_that_is_gone_ends_every_step_cleanly() {
 }
 
 #[test]
+fn f4_a_host_whose_cluster_object_was_removed_is_held_until_its_workload_is_gone_or_drained() {
+    for (step, taint) in [
+        (Step::PoweringOff, None),
+        (Step::ConfirmingOff, None),
+        (Step::Tainting, Some(TaintOwner::Us)),
+        (Step::Draining, Some(TaintOwner::Us)),
+        (Step::Fenced, Some(TaintOwner::Us)),
+    ] {
+        let mut o = mk_held();
+        o.cluster = Some("metal/c".into());
+        o.cluster_removed = true;
+        o.workload = WorkloadView::Unreachable {
+            why: "Cluster metal/c was removed".into(),
+        };
+        o.power = mk_power(1, PowerState::Off);
+        let mut s = mk_state(step);
+        s.cluster = Some("metal/c".into());
+        s.taint = taint;
+        let d = decide(&o, Some(&s), at(1));
+        assert_ne!(d.state.step, Step::Aborting, "{step:?}: {d:?}");
+        assert_ne!(d.next, Next::Do(Command::RemoveHold), "{step:?}");
+    }
+}
+
+#[test]
+fn nothing_is_begun_for_a_cluster_whose_object_was_removed() {
+    let mut o = mk_held();
+    o.cluster = Some("metal/c".into());
+    o.cluster_removed = true;
+    let mut s = mk_state(Step::Pending);
+    s.cluster = Some("metal/c".into());
+    assert_eq!(waits(&o, &s, 1).0.label(), "ClusterGone");
+    // Between two attempts it ends.
+    s.step = Step::Retrying;
+    let (s, because) = writes(&o, &s, 1);
+    assert_eq!((s.step, because.label()), (Step::Aborting, "ClusterGone"));
+}
+
+#[test]
 fn f9_a_host_that_is_given_back_in_any_step_ends_it_cleanly() {
     for step in STEPS {
         for set in [

@@ -8,7 +8,7 @@ use super::{
     },
     *,
 };
-use crate::object::Kind;
+use crate::{index::Connection, object::Kind};
 
 /// The BMC has just reported off.
 fn off_now() -> PowerView {
@@ -297,6 +297,83 @@ async fn l1_the_cluster_is_pinned_before_the_machine_can_go() {
     let there = fixture.objects.get(REQUEST).unwrap();
     assert_eq!(there["status"]["cursor"]["cluster"], "ns/c", "{there}");
     assert_eq!(there["status"]["cursor"]["step"], "Draining");
+}
+
+const SECRET: &str = "/api/v1/namespaces/ns/secrets/c-kubeconfig";
+
+/// A host that is off and drains; its Cluster object is removed, and its API is not reached any more.
+async fn removed_cluster(remains: &[&str]) -> Fixture {
+    let mut draining = state(Step::Draining);
+    draining.cluster = Some("ns/c".into());
+    let fixture = Fixture::new(&draining).await;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": { "name": "c-kubeconfig", "namespace": "ns" },
+    });
+    fixture.objects.put(SECRET, secret);
+    let gone = [
+        (CLUSTER, Some((Kind::Cluster, cluster()))),
+        (MACHINE, Some((Kind::Machine, Key::new("ns", "m1")))),
+        (SECRET, None),
+    ];
+    for (path, known) in gone.into_iter().filter(|(path, _)| !remains.contains(path)) {
+        fixture.objects.remove(path);
+        if let Some((kind, key)) = known {
+            fixture.context.index.delete(kind, &key);
+        }
+    }
+    fixture.context.workloads.remove(&cluster());
+    let down = Connection::Down("its API does not answer".into());
+    fixture.context.index.set_connection(&cluster(), down);
+    fixture
+}
+
+/// Turns until it waits or ends; says where it stands.
+async fn settled(fixture: &Fixture) -> (Step, String) {
+    let mut engine = fixture.engine();
+    for _ in 0..20 {
+        engine.power = Some(off_now());
+        match engine.turn().await {
+            Ok(Turn::Again | Turn::Did(_)) => {}
+            Ok(Turn::Wait(_) | Turn::Done) => break,
+            Err(Setback::Gone) => panic!("the object is gone"),
+            Err(Setback::Failed(error)) => panic!("{error}"),
+        }
+    }
+    let shown = engine.recorded.shown.as_ref().map(|s| s.message.clone());
+    let step = engine.recorded.state.as_ref().unwrap().step;
+    (step, shown.unwrap_or_default())
+}
+
+fn is_held(fixture: &Fixture) -> bool {
+    let host = fixture.objects.get(HOST).unwrap();
+    let annotations = host["metadata"]["annotations"].to_string();
+    annotations.contains("reboot.metal3.io/rackhand-uid-r1")
+}
+
+#[tokio::test]
+async fn f4_the_hold_stays_while_something_is_left_of_a_removed_cluster_and_says_what() {
+    for (remains, named) in [
+        (SECRET, "Secret ns/c-kubeconfig"),
+        (MACHINE, "Machine ns/m1"),
+    ] {
+        let fixture = removed_cluster(&[remains]).await;
+        let (step, message) = settled(&fixture).await;
+        assert_eq!(step, Step::Draining, "{message}");
+        assert!(message.contains(named), "{message}");
+        assert!(is_held(&fixture), "its workload may run on");
+    }
+}
+
+#[tokio::test]
+async fn f9_when_nothing_is_left_of_a_cluster_the_remediation_ends_and_lets_the_host_go() {
+    let fixture = removed_cluster(&[]).await;
+    let (step, message) = settled(&fixture).await;
+    assert_eq!(step, Step::Blocked, "{message}");
+    assert!(message.contains("Cluster ns/c is gone"), "{message}");
+    assert!(!is_held(&fixture));
+    let request = fixture.objects.get(REQUEST).unwrap();
+    assert_eq!(request["metadata"]["finalizers"], json!([]), "{request}");
 }
 
 #[tokio::test]
