@@ -26,8 +26,8 @@ pub use conflict::{Active, ControlPlane, EtcdGuard, RightOfWay, Turn, before_fir
 pub use evidence::{CommandTaken, OffEvidence, confirmed_off, last_word_stands};
 pub use observation::{
     AgentView, BareMetalHostFacts, BmcAccess, Drain, HostView, LeaseFacts, MachineView, NodeFacts,
-    Observation, OperationOutcome, OperationView, PowerReading, PowerState, PowerView,
-    RequestFacts, Taint, WorkloadView,
+    Observation, OperationOutcome, OperationView, PinnedOperation, PowerReading, PowerState,
+    PowerView, RequestFacts, Taint, WorkloadView,
 };
 pub use policy::{
     DrainBlocked, NodeAction, NodeGone, OnExhausted, Policy, PolicyError, Strategy, WorkloadDown,

@@ -309,6 +309,17 @@ pub enum OperationView {
     },
 }
 
+/// Where the operation that is pinned in the state stands, by the agent that it is pinned to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PinnedOperation {
+    /// That agent was not queried, or did not answer.
+    Unknown,
+    /// It may still command the BMC.
+    Running,
+    /// It has ended, or was never begun.
+    Ended,
+}
+
 /// Longer than any rack's power supplies take to be switched on one after the other: a thousand
 /// hosts on one of them, a minute apart. A turn that is to come later is overdue (L1).
 pub(super) const LONGEST_TURN: Duration = Duration::from_secs(17 * 3600);
@@ -338,6 +349,9 @@ pub struct Observation {
     pub agent_id: Option<AgentId>,
     /// The agent that answered where the operation stands.
     pub answered: Option<AgentId>,
+    /// Where the pinned operation stands; queried while another agent serves the rack and the operation
+    /// is not the one of the present state.
+    pub pinned: PinnedOperation,
     /// The agent's journal has a hold in the name of this remediation. A sign that it was switched off;
     /// its absence proves nothing.
     pub held: bool,

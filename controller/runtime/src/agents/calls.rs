@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use rackhand_core::remediation::{
-    AgentId, CommandTaken, HostRef, OperationOutcome, OperationView, PowerReading, PowerState,
-    PowerView,
+    AgentId, CommandTaken, HostRef, OperationOutcome, OperationView, PinnedOperation, PowerReading,
+    PowerState, PowerView,
 };
 use rackhand_proto::{
     CallErrorKind, Refusal, classify,
@@ -14,7 +14,7 @@ use rackhand_proto::{
 };
 use tokio::sync::mpsc;
 
-use super::{Agents, CALL, Client, serving::Connected};
+use super::{Agents, CALL, Client, serving::Connected, within};
 use crate::steady;
 
 /// A call that did not do what it should.
@@ -200,6 +200,36 @@ impl Agents {
         self.taken(client.cancel(request)).await.map(drop)
     }
 
+    /// Where an operation stands at one agent, whether it serves its rack or stands by.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub(crate) async fn operation_at(
+        &self,
+        agent: &str,
+        id: &str,
+    ) -> Result<PinnedOperation, String> {
+        let at = self.of_name(agent).ok_or("it is not connected")?;
+        let (mut client, mut request) = (
+            at.client,
+            tonic::Request::new(v1::ListOperationsRequest {
+                operation_id: id.to_owned(),
+                limit: 1,
+                ..v1::ListOperationsRequest::default()
+            }),
+        );
+        request.set_timeout(CALL);
+        let listed = within(client.list_operations(request)).await?.operations;
+        let runs = listed
+            .first()
+            .is_some_and(|operation| operation.outcome.is_none());
+        Ok(if runs {
+            PinnedOperation::Running
+        } else {
+            PinnedOperation::Ended
+        })
+    }
+
     pub(crate) async fn release(
         &self,
         host: &HostRef,
@@ -229,7 +259,7 @@ impl Agents {
         Ok(())
     }
 
-    async fn release_at(
+    pub(super) async fn release_at(
         &self,
         at: Connected,
         host: &HostRef,

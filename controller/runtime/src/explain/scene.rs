@@ -14,8 +14,8 @@ use k8s_openapi::api::{
 };
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_core::remediation::{
-    Because, BmcAccess, Drain, EtcdGuard, HostView, Observation, OperationView, PowerReading,
-    PowerState, PowerView, State, Step, Taint, Turn, WorkloadView, conflict,
+    Because, BmcAccess, Drain, EtcdGuard, HostView, Observation, OperationView, PinnedOperation,
+    PowerReading, PowerState, PowerView, State, Step, Taint, Turn, WorkloadView, conflict,
 };
 use serde_json::Value;
 
@@ -124,6 +124,7 @@ pub(super) fn scene(
         access: BmcAccess::Known,
         agent_id: None,
         answered: None,
+        pinned: PinnedOperation::Unknown,
         held: false,
         operation,
         power,

@@ -152,6 +152,9 @@ impl Engine {
             _ => (workload, None),
         };
         let access = self.bmc_access(found.as_ref()).await?;
+        let pinned = self
+            .pinned_operation(agent_id.as_ref(), state.as_ref(), now)
+            .await;
         let guard = self.etcd_guard(&place, state.as_ref()).await;
         let config = &self.context.config;
         let me = active(
@@ -175,6 +178,7 @@ impl Engine {
             access,
             agent_id,
             answered: self.unknown_to(),
+            pinned,
             held: found.as_ref().is_some_and(|host| {
                 let agents = &self.context.agents;
                 !agents.holding(&host.rack, &self.uid).is_empty()

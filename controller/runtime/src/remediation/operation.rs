@@ -2,7 +2,10 @@
 //!
 //! Must never take silence for an outcome.
 
-use rackhand_core::remediation::{AgentId, HostRef, OperationView, operation_id};
+use jiff::Timestamp;
+use rackhand_core::remediation::{
+    AgentId, HostRef, OperationView, PinnedOperation, State, operation_id,
+};
 use tokio::{sync::mpsc, task::AbortHandle};
 
 use super::engine::Engine;
@@ -71,6 +74,33 @@ impl Engine {
         } else {
             Err("the agent did not say where the operation stands".into())
         }
+    }
+
+    /// Where the pinned operation stands, by its agent: queried while another agent (`serving`) may not
+    /// begin anything because of it.
+    pub(super) async fn pinned_operation(
+        &self,
+        serving: Option<&AgentId>,
+        state: Option<&State>,
+        now: Timestamp,
+    ) -> PinnedOperation {
+        let pin = state.and_then(|s| s.pinned.as_ref());
+        let Some(pin) = pin.filter(|pin| pin.until.is_some_and(|until| until > now)) else {
+            return PinnedOperation::Unknown;
+        };
+        let present = state.and_then(|s| operation_id(&self.uid, s));
+        let taken_over = serving.is_some_and(|id| id.agent != pin.agent.agent);
+        if !taken_over || present.as_ref() == Some(&pin.operation) {
+            return PinnedOperation::Unknown;
+        }
+        let agents = &self.context.agents;
+        agents
+            .operation_at(&pin.agent.agent, &pin.operation)
+            .await
+            .unwrap_or_else(|why| {
+                tracing::debug!(remediation = %self.id, why, "the earlier agent does not say where its operation stands");
+                PinnedOperation::Unknown
+            })
     }
 
     /// The agent that said that it does not know the operation of the present state.

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 
 use super::{
     super::{
-        AgentId, AgentPin, Because, HostView, Mode, OperationView, State, observation::LONGEST_TURN,
+        AgentId, AgentPin, Because, HostView, Mode, OperationView, PinnedOperation, State,
+        observation::LONGEST_TURN,
     },
     Command, Cx, Decision, after, operation_id,
 };
@@ -32,8 +33,11 @@ impl Cx<'_> {
             return self.act(s, because, command);
         };
         if let Some((agent, until)) = self.busy_elsewhere(&s) {
-            let why = format!("agent {agent} until {until:.0}");
-            return self.wait(s, Because::OtherAgentBusy(why), until);
+            let because = Because::OtherAgentBusy(format!("agent {agent} until {until:.0}"));
+            return match self.cancel_elsewhere(&s) {
+                Some(cancel) => self.act(s, because, cancel),
+                None => self.wait(s, because, until),
+            };
         }
         let enough = after(self.now, limit);
         let is_pinned = |pin: &AgentPin| {
@@ -71,6 +75,9 @@ impl Cx<'_> {
         let pin = s.pinned.as_ref()?;
         let until = pin.until.filter(|until| *until > self.now)?;
         let here = self.o.agent_id.as_ref()?;
+        if self.o.pinned == PinnedOperation::Ended && self.pinned == Some(pin) {
+            return None;
+        }
         if here.agent == pin.agent.agent {
             // One RackAgent is one process: with another journal, the earlier process has ended.
             return None;
@@ -83,6 +90,15 @@ impl Cx<'_> {
                 .as_ref()
                 .is_some_and(|a| pin.agent.is_same(a));
         (!pinned_one_answered).then(|| (pin.agent.agent.clone(), until))
+    }
+
+    /// What runs at an agent that answers and only stands by is stopped; once.
+    fn cancel_elsewhere(&self, s: &State) -> Option<Command> {
+        let pin = s.pinned.as_ref()?;
+        let cancel = Command::Cancel {
+            id: pin.operation.clone(),
+        };
+        (self.o.pinned == PinnedOperation::Running && !self.done(&cancel)).then_some(cancel)
     }
 
     /// The operation of this state is not known to the agent that was asked, and that proves nothing:
@@ -179,9 +195,10 @@ impl Cx<'_> {
             self.o.operation,
             Some(OperationView::Finished { .. } | OperationView::Rejected { .. })
         );
+        let pinned = self.pinned.map(|pin| &pin.operation);
         if let Some(pin) = &mut next.pinned
-            && ended
-            && self.operation.as_ref() == Some(&pin.operation)
+            && (ended && self.operation.as_ref() == Some(&pin.operation)
+                || self.o.pinned == PinnedOperation::Ended && pinned == Some(&pin.operation))
         {
             pin.until = None;
         }

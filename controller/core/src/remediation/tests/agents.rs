@@ -156,6 +156,52 @@ fn f6_what_has_ended_at_the_first_agent_does_not_keep_the_second_waiting() {
     );
 }
 
+/// Begun at `a`, which fell silent; `b` serves the rack, and the power-off is tried there under another name.
+fn mk_taken_over() -> (Observation, State) {
+    let o = unknown_at(mk_direct(), "b", "9");
+    let d = step(&o, Some(&mk_begun(Step::PoweringOff)), at(5));
+    assert_eq!(d.state.tries, 1, "{d:?}");
+    let waits = step(&o, Some(&d.state), at(6));
+    assert!(
+        matches!(waits.because, Because::OtherAgentBusy(_)),
+        "{waits:?}"
+    );
+    (o, d.state)
+}
+
+#[test]
+fn f6_the_second_agent_begins_as_soon_as_the_first_answers_that_it_has_ended() {
+    let (mut o, s) = mk_taken_over();
+    o.pinned = PinnedOperation::Ended;
+    let d = step(&o, Some(&s), at(7));
+    let pin = d.state.pinned.clone().unwrap();
+    assert_eq!(pin.agent, agent("b", "9"), "{d:?}");
+    assert!(pin.until.is_some(), "it may command now");
+    o.pinned = PinnedOperation::Unknown;
+    let begun = step(&o, Some(&d.state), at(8));
+    assert!(
+        matches!(begun.next, Next::Do(Command::PowerOff { .. })),
+        "{begun:?}"
+    );
+}
+
+#[test]
+fn f6_what_runs_at_an_agent_that_stands_by_is_cancelled_before_another_begins() {
+    let (mut o, s) = mk_taken_over();
+    o.pinned = PinnedOperation::Running;
+    let cancel = does(&o, &s, 7);
+    assert_eq!(
+        cancel,
+        Command::Cancel {
+            id: s.pinned.clone().unwrap().operation
+        }
+    );
+    o.completed.insert(cancel);
+    let d = step(&o, Some(&s), at(8));
+    assert!(matches!(d.next, Next::Wait(_)), "{d:?}");
+    assert!(matches!(d.because, Because::OtherAgentBusy(_)));
+}
+
 #[test]
 fn f6_a_power_on_that_waits_for_its_turn_is_waited_for_by_the_second_agent() {
     let s = mk_begun(Step::PoweringOn);

@@ -129,6 +129,7 @@ pub(super) fn mk_observation() -> Observation {
         access: BmcAccess::Known,
         agent_id: None,
         answered: None,
+        pinned: PinnedOperation::Unknown,
         held: false,
         operation: None,
         power: None,

@@ -87,6 +87,7 @@ impl Run {
             access: BmcAccess::Known,
             agent_id: w.agent_up.then(|| w.agent_id()),
             answered: id.as_ref().filter(|_| w.agent_up).map(|_| w.agent_id()),
+            pinned: PinnedOperation::Unknown,
             held: w.agent_up && w.agent_holds,
             operation: id
                 .filter(|_| w.agent_up)
