@@ -114,7 +114,8 @@ pub(super) fn scene(
     let mut observation = Observation {
         request: request_facts(index, config, id, &view, &place),
         machine: machine_facts(index, &place),
-        cluster: place.cluster_of_machine(),
+        // What is written is explained, and not that the Cluster would be written as well.
+        cluster: state.as_ref().and_then(|s| s.cluster.clone()),
         cluster_removed: false,
         host: found,
         conflict: rival(&uid, bmh.as_ref()),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use kube::core::{ApiResource, GroupVersionKind};
-use rackhand_api::names::conditions::HEALTH_CHECK_SUCCEEDED;
+use rackhand_api::names::{POWER_REMEDIATION_FINALIZER, conditions::HEALTH_CHECK_SUCCEEDED};
 use rackhand_core::remediation::{
     CommandTaken, HostRef, Mode, NodeMark, OffEvidence, PowerReading, PowerState, State, Step,
     TaintOwner,
@@ -157,7 +157,7 @@ impl Fixture {
                 &json!({
                     "metadata": {
                         "uid": uid, "labels": { "cluster.x-k8s.io/cluster-name": "c" },
-                        "finalizers": ["rackhand.dev/powerremediation"],
+                        "finalizers": [POWER_REMEDIATION_FINALIZER],
                         "ownerReferences": [{
                             "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
                             "name": "m1", "uid": "uid-m1",

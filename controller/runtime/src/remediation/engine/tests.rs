@@ -268,11 +268,10 @@ async fn f12_one_without_a_machine_is_looked_for_once_before_it_ends() {
 
 #[tokio::test]
 async fn l1_the_cluster_of_a_deleted_machine_is_the_one_that_was_pinned() {
-    let mut draining = state(Step::Draining);
-    draining.cluster = Some("ns/c".into());
+    let mut tainting = state(Step::Tainting);
     for (cluster, reachable) in [(Some("ns/c"), true), (None, false)] {
-        draining.cluster = cluster.map(str::to_owned);
-        let fixture = Fixture::new(&draining).await;
+        tainting.cluster = cluster.map(str::to_owned);
+        let fixture = Fixture::new(&tainting).await;
         // Made by hand, without the label.
         let bare = json!({ "metadata": { "labels": null } });
         fixture.objects.change(REQUEST, &bare);
