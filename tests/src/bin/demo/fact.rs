@@ -144,7 +144,7 @@ impl Fact {
                 ("host", format!("booted, boot id {short}..."))
             }
             Self::Started { pod } => ("host", format!("processes of {pod} started")),
-            Self::Ended { pod, why } => ("host", format!("processes of {pod} ended: {why:?}")),
+            Self::Ended { pod, why } => ("host", format!("processes of {pod} stopped: {why:?}")),
             Self::Moved { pod, host } => ("host", format!("processes of {pod} started on {host}")),
             Self::Ready { node, status } => ("kubernetes", format!("node {node}: Ready={status}")),
             Self::Taint { node, there } => {
@@ -155,10 +155,10 @@ impl Fact {
                 )
             }
             Self::Request { name, there } => {
-                let what = if *there { "exists" } else { "is gone" };
+                let what = if *there { "is created" } else { "is deleted" };
                 ("kubernetes", format!("Metal3Remediation {name} {what}"))
             }
-            Self::Evidence { bmc, said } => ("evidence", format!("{bmc} said {said}")),
+            Self::Evidence { bmc, said } => ("evidence", format!("{bmc} reported {said}")),
             Self::Pod { name, state } => ("kubernetes", format!("pod {name} {state}")),
             Self::Event { reason, note } => ("controller", format!("{reason}: {note}")),
             // Only scenarios have these.

@@ -18,21 +18,21 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use rackhand_tests::stage::Stage;
 
-/// Shows how a hung node is fenced, how its pod moves, and how it comes back; or how one failure is
-/// dealt with.
+/// Shows how a hung node is fenced, its pod moves, and the node comes back; or how one failure is
+/// handled.
 #[derive(Debug, Parser)]
 #[command(name = "demo", version, after_help = scenarios::list())]
 struct Args {
-    /// Show this failure instead: a name from the list below, `list`, or `all`, one after the other.
+    /// Show this failure instead: a name from the list below, `list`, or `all` of them in turn.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["racks", "hosts"])]
     scenario: Option<scenarios::Choice>,
-    /// Leave everything running at the end, and say how to explore it.
+    /// Leave everything running at the end, and print how to explore it.
     #[arg(long)]
     keep: bool,
-    /// Where everything lies; emptied at the start.
+    /// Directory for all files; emptied at the start.
     #[arg(long, default_value = ".demo")]
     dir: PathBuf,
-    /// Racks; the agents know the hosts of the first one, the others have BareMetalHosts.
+    /// Number of racks: the first one has an inventory, the others have BareMetalHosts.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     racks: u8,
     /// Hosts in each rack.
@@ -87,11 +87,11 @@ async fn run(args: &Args) -> Result<()> {
     let interrupted = tokio::signal::ctrl_c();
     let shown = tokio::select! {
         done = shown => done?,
-        _ = interrupted => bail!("interrupted; everything that was started is ended"),
+        _ = interrupted => bail!("interrupted; everything that was started is stopped"),
     };
     if let Some(stage) = shown.kept {
         tokio::signal::ctrl_c().await?;
-        screen::Screen::new().step("ending everything");
+        screen::Screen::new().step("stopping everything");
         drop(stage);
     }
     shown.outcome

@@ -156,14 +156,14 @@ fn explore(out: Screen, stage: &Stage, victim: &str) {
     let socket = stage.agent_socket("rack-a");
     let agent = stage.binary("rackhand-agent");
     out.title(&format!(
-        "still running; end it with Ctrl-C. In another terminal:
+        "still running; stop it with Ctrl-C. In another terminal:
 
   export KUBECONFIG={}
   kubectl get nodes
   kubectl get rackagents
   kubectl -n metal3 get mhc,machines,m3r
   kubectl -n metal3 get events --field-selector involvedObject.name={victim}
-  kubectl -n metal3 annotate machine rack-a-1 cluster.x-k8s.io/remediate-machine=   # brings it back once more
+  kubectl -n metal3 annotate machine rack-a-1 cluster.x-k8s.io/remediate-machine=   # remediates it again
   {} power status --all --socket {}
   {} power off rack-a-1 --socket {}
 

@@ -71,6 +71,6 @@ pub(crate) fn show(
         "not exactly one power cycle: {counters:?}"
     );
     ensure!(innocent == 0, "{innocent} other hosts were switched off");
-    out.step("one power cycle; no pod ever ran twice; no other host was touched");
+    out.step("one power cycle; no pod ran twice; no other host was touched");
     Ok(())
 }

@@ -10,9 +10,10 @@ use rackhand_tests::{
 
 use super::{rule::Rule, story::Story};
 
-pub(super) const ABOUT: &str = "The rack agent is killed with -9 after it has told the BMC to cut the power and before the \
-power is gone. Two mistakes are near: to take the host for off because it was told to go off, and, after the \
-restart, to switch it off once more when it is on its way back.";
+pub(super) const ABOUT: &str = "\
+The rack agent is killed with SIGKILL after it has sent the power-off to the BMC and before the power is \
+off. Two mistakes are possible: to treat the host as off because the command was sent, and to switch it \
+off once more after the restart, while it is on its way back.";
 
 /// Long enough to be caught in the middle.
 const OFF_TAKES: Duration = Duration::from_secs(4);
@@ -29,7 +30,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         .line(
             "fault",
             &format!(
-                "{victim} hangs: no kubelet, but power, and {} still runs",
+                "{victim} hangs: its kubelet is dead, but it has power and {} still runs",
                 story.pod
             ),
         )
@@ -42,7 +43,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story
         .line(
             "fault",
-            "kill -9 of the rack agent: the command is out, the power is not gone yet",
+            "kill -9 of the rack agent: the command was sent, the power is still on",
         )
         .await;
     let noticed = stage.wait_remediation(&victim, "the agent is missed", |seen| {
@@ -51,8 +52,8 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story.during(noticed).await?;
     story.why(
         Rule::F1,
-        "the controller knows that it asked for the power-off, and nothing else. Without an agent \
-         nobody can read the BMC, so the host is not confirmed off: no taint.",
+        "the controller knows only that it requested the power-off. Without an agent the BMC \
+         cannot be read, so the host is not confirmed off: no taint.",
     );
     story
         .see(&format!(
@@ -64,15 +65,17 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         .await;
     stage.start_agent("rack-a")?;
     stage.wait_agent("rack-a").await?;
-    story.line(
-        "agent",
-        "is started again, as systemd does. Its journal says: a power-off had begun, its end is not known",
-    ).await;
+    story
+        .line(
+            "agent",
+            "is started again, as by systemd; its journal contains an interrupted power-off",
+        )
+        .await;
     story.why(
         Rule::F2,
-        "what was begun stands in the agent's journal and in the request, under one name. The agent \
-         reports it as interrupted, and the controller has the BMC read first: a host that is off \
-         by then is not switched off again.",
+        "the operation is in the agent's journal and in the remediation, under one id. The agent \
+         reports it as interrupted, and the controller has the BMC read before it tries again: a \
+         host that is off by then is not cycled twice.",
     );
     story.back().await?;
     story

@@ -12,13 +12,14 @@ use super::{
 };
 use crate::timeline::HOLD;
 
-pub(super) const ABOUT: &str = "Where Metal3 manages the hosts, baremetal-operator and Ironic watch over their power, too: a host \
-that is off and is wanted on, they switch on, within two minutes. Rackhand tells them first, with a hold key \
-on the BareMetalHost, and removes the key when the host may come back. (The two are stand-ins here, with \
-their published behaviour and periods of 1 and 2 s instead of 60 and 120 s.)
+pub(super) const ABOUT: &str = "\
+Where Metal3 manages hosts, baremetal-operator and Ironic control their power as well: within two \
+minutes they switch on a host that is off and should be on. So Rackhand first sets a hold key on the \
+BareMetalHost, and removes it when the host may come back. (Both are stand-ins here, with their \
+published behaviour and periods of 1 and 2 s instead of 60 and 120 s.)
 
-First they are well, and switch the host off and on at Rackhand's word. Then they are down, and Rackhand's \
-agent acts itself; when they come back, they must not undo it.";
+First they work, and switch the host off and on because of the hold key. Then they are down, and \
+Rackhand's agent switches the host; when they come back, they must not undo that.";
 
 const IRONIC: &str = "ironic";
 
@@ -54,7 +55,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
             Err(anyhow::anyhow!("{holds} changes"))
         };
         story.check(
-            &format!("our hold key on {host} came once and went once"),
+            &format!("our hold key on {host} was set once and removed once"),
             outcome,
         );
         story.check_tainted_once(host, true).await;
@@ -66,13 +67,13 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
 
 async fn with_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
     let (stage, host, victim) = (story.stage, story.host()?, story.victim.clone());
-    story.begin("First: baremetal-operator and Ironic are well");
+    story.begin("First: baremetal-operator and Ironic work");
     ensure!(host.hang(), "{victim} was not up");
     story
         .line(
             "fault",
             &format!(
-                "{victim} hangs: no kubelet, but power, and {} still runs",
+                "{victim} hangs: its kubelet is dead, but it has power and {} still runs",
                 story.pod
             ),
         )
@@ -80,8 +81,8 @@ async fn with_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
     story.during(stage.wait_step(&victim, "Draining")).await?;
     story.why(
         Rule::F2,
-        "the key was there before any power-off. baremetal-operator saw it and had Ironic cut the \
-         power; Rackhand's agent only looked, and believed what the BMC itself said.",
+        "the key was set before any power-off. baremetal-operator saw it and had Ironic switch \
+         the host off; Rackhand's agent confirmed that with readings of its own from the BMC.",
     );
     story
         .see(&format!(
@@ -90,8 +91,8 @@ async fn with_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
         .await?;
     story.why(
         Rule::F1,
-        "status.poweredOn is no proof: Ironic takes PoweringOff for off, so it may say false while the \
-         host still has power. Rackhand does not go by it.",
+        "status.poweredOn proves nothing: Ironic counts PoweringOff as off, so it may be false while \
+         the host still has power. Rackhand does not use it.",
     );
     let syncs = metal3.sent(&victim)?.syncs;
     let synced = wait_until("Ironic has looked again", LONG, || async {
@@ -106,7 +107,7 @@ async fn with_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
     story
         .line(
             "Metal3",
-            "Ironic compares the host with its database: both say off, and it leaves it so",
+            "Ironic compares the host with its database: both are off, and it changes nothing",
         )
         .await;
     story.back().await
@@ -130,8 +131,8 @@ async fn without_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
     story.during(stage.wait_step(&victim, "Draining")).await?;
     story.why(
         Rule::F2,
-        "the key was set all the same. After 10 s without a power-off (--cooperative-grace) the \
-         agent cut the power itself.",
+        "the key was set as before. After 10 s without a power-off (--cooperative-grace) the \
+         agent switched the host off itself.",
     );
     // Ironic believes the host to be on: it must hear of the hold before it looks.
     metal3.start_operator();
@@ -147,7 +148,7 @@ async fn without_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
     metal3.start_ironic();
     story.line(
         "Metal3",
-        "both are back; Ironic's database says that the host is on, the hold key says that it is to be off",
+        "both are back; in Ironic's database the host is on, and the hold key requires it to be off",
     ).await;
     let knows = wait_until("Ironic knows", LONG, || async {
         let power = metal3.node(&victim)?.power;
@@ -161,7 +162,7 @@ async fn without_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
     story
         .line(
             "Metal3",
-            "Ironic finds the host off as asked, writes that down, and sends nothing",
+            "Ironic finds the host off as required, records that, and sends nothing",
         )
         .await;
     story.back().await

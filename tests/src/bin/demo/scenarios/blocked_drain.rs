@@ -16,10 +16,11 @@ use serde_json::json;
 
 use super::{rule::Rule, story::Story};
 
-pub(super) const ABOUT: &str = "A host hangs and is switched off. Its database pod carries a finalizer of a backup program \
-that is gone, and its volume belongs to a storage driver that is down: neither goes away by itself. As long \
-as the cluster's API still has them on this node, the host's kubelet would start the pod again at the next \
-boot, so Rackhand leaves the host off and names what it waits for.";
+pub(super) const ABOUT: &str = "\
+A host hangs and is switched off. Its database pod carries a finalizer of a backup program that no \
+longer exists, and its volume belongs to a storage driver that is down: neither goes away by itself. \
+While the API still has them on this node, the kubelet would start the pod again at the next boot, so \
+Rackhand leaves the host off and names what it waits for.";
 
 /// Of the controllers, and of whoever asks what they will do.
 pub(super) const ARGUMENTS: &[&str] = &["--drain-timeout=8s"];
@@ -34,7 +35,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story
         .line(
             "fault",
-            &format!("{victim} hangs: no kubelet, but power, and {pod} still runs"),
+            &format!("{victim} hangs: its kubelet is dead, but it has power and {pod} still runs"),
         )
         .await;
     let blocked = story
@@ -49,8 +50,9 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     }
     story.why(
         Rule::F4,
-        "the host is confirmed off and the node is tainted, so nothing can run twice. But switching \
-         it on now could start what the API still has on it. It waits, and will go on by itself.",
+        "the host is confirmed off and the node is tainted, so nothing can run twice. But after a \
+         power-on the kubelet could start what the API still has on the node. The remediation waits \
+         and then continues by itself.",
     );
     story
         .see(&format!(
@@ -69,7 +71,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story
         .line(
             "person",
-            "knows that the backup program is gone, and takes its finalizer off:",
+            "knows that the backup program no longer exists, and removes its finalizer:",
         )
         .await;
     story
@@ -89,7 +91,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story
         .line(
             "person",
-            "makes sure that no storage driver is in the middle of it, and detaches the volume:",
+            "makes sure that no storage driver is detaching it, and deletes the VolumeAttachment:",
         )
         .await;
     let let_go = Instant::now();

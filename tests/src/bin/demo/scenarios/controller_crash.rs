@@ -5,9 +5,10 @@ use rackhand_tests::stage::{LONG, wait_until};
 
 use super::{rule::Rule, story::Story};
 
-pub(super) const ABOUT: &str = "Two controllers run; one leads, the other is a standby. The leader is killed with -9 while a \
-host is off, tainted, and being drained. The standby must find out from the cluster alone what was done, and \
-finish it: one power cycle, and nothing forgotten.";
+pub(super) const ABOUT: &str = "\
+Two controllers run: one leads, the other is on standby. The leader is killed with SIGKILL while a host \
+is off, tainted and being drained. The standby must learn from the cluster alone what was done, and \
+finish it, with one power cycle in all.";
 
 const LEASE: &str = "kubectl -n rackhand-system get lease rackhand-controller -o custom-columns=\
                      LEADER:.spec.holderIdentity,TERM:.spec.leaseTransitions";
@@ -24,7 +25,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         .line(
             "fault",
             &format!(
-                "{victim} hangs: no kubelet, but power, and {} still runs",
+                "{victim} hangs: its kubelet is dead, but it has power and {} still runs",
                 story.pod
             ),
         )
@@ -37,8 +38,8 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         .await;
     story.why(
         Rule::F2,
-        "every step was written into the request before it was carried out. Nothing that matters \
-         was in the memory of the process that has died.",
+        "every step was written to the remediation before it was carried out. Nothing that is \
+         needed was only in the memory of the process.",
     );
     story
         .see(&format!(
@@ -46,8 +47,8 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         ))
         .await?;
     story.note(
-        "The standby has to let the Lease run out first, 15 s after its last renewal: the old leader \
-         might only have been slow. The host stays off and tainted meanwhile.",
+        "The standby waits until the Lease expires, 15 s after its last renewal, because the old \
+         leader might only be slow. The host stays off and tainted meanwhile.",
     );
     let taken = wait_until("the standby leads", LONG, || async {
         let (now, later) = stage.leader().await?;
@@ -61,14 +62,14 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story.see(LEASE).await?;
     story.why(
         Rule::F7,
-        "the new leader first tells every agent its term. Were the old one still alive somewhere, \
-         its commands would be refused from now on.",
+        "the new leader first claims its term at every agent. If the old leader were still \
+         running, its commands would be refused from now on.",
     );
     stage.start_controller(leader).await?;
     story
         .line(
             "fault",
-            &format!("{leader} is started again, as its Deployment does: now it is the standby"),
+            &format!("{leader} is started again, as by its Deployment; now it is the standby"),
         )
         .await;
     story.back().await?;

@@ -1,4 +1,4 @@
-//! The BMC does not answer: nothing is guessed, a person's word counts.
+//! The BMC does not answer: nothing is assumed, and a person's confirmation counts.
 
 use anyhow::{Result, ensure};
 use rackhand_tests::{
@@ -8,9 +8,10 @@ use rackhand_tests::{
 
 use super::{rule::Rule, story::Story, words::PERSON};
 
-pub(super) const ABOUT: &str = "A host hangs, and its BMC is dead, too. Nobody can switch the host off, and nobody knows \
-whether it still runs. If Kubernetes started its database pod on another host now, it might run twice and \
-destroy its data. Rackhand does not guess: it says what it misses, tries again and again, and waits for a \
+pub(super) const ABOUT: &str = "\
+A host hangs, and its BMC is dead as well. Nothing can switch the host off, and it is unknown whether it \
+still runs. If Kubernetes started its database pod on another host now, it might run twice and destroy \
+its data. Rackhand does not guess: it reports what it cannot confirm, keeps trying, and waits for a \
 person who goes to the rack.";
 
 pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
@@ -23,7 +24,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         .line(
             "fault",
             &format!(
-                "{victim} hangs: no kubelet, but power, and {pod} still runs; its BMC is dead"
+                "{victim} hangs: its kubelet is dead, but it has power and {pod} still runs; its BMC is dead"
             ),
         )
         .await;
@@ -33,8 +34,8 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story.why(
         Rule::F8,
         &format!(
-            "a dead BMC looks the same whether the host is on or off. {pod} does still run on \
-             {victim}, so a second one must not be started: no taint is set, the pod stays where it is."
+            "a dead BMC looks the same whether the host is on or off. {pod} still runs on \
+             {victim}, so a second one must not be started: no taint is set, and the pod stays."
         ),
     );
     story
@@ -49,21 +50,20 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story
         .check_never_tainted(
             &victim,
-            "nothing was tainted while it was not known to be off",
+            "nothing was tainted while the host was not confirmed off",
         )
         .await;
     story.check_power("before a person came", &victim, &[], &[]);
 
     story.note(
-        "A person goes to the rack. Before anything is confirmed, this must be made sure of:",
+        "A person goes to the rack. Before confirming anything, they make sure of three things:",
     );
     for text in [
-        format!("1. It is this machine: the label on it says {victim}, or its serial number fits."),
-        "2. It has no power: both cords are pulled or both outlets are off, no lamp, no fan. That it \
-         does not answer to ping proves nothing."
+        format!("1. It is the right machine: its label says {victim}, or its serial number matches."),
+        "2. It has no power: both cords are pulled or both outlets are off; no lamp is lit, no fan \
+         turns. A host that does not answer to ping may still run."
             .to_owned(),
-        "3. It stays so: nobody plugs it in again until Rackhand has moved the pods and waits for \
-         the power-on."
+        "3. It stays without power until Rackhand has moved the pods and waits for the power-on."
             .to_owned(),
     ] {
         story.note(&text);
@@ -80,7 +80,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story
         .line(
             "person",
-            "sees that no lamp is lit and no fan turns, and gives the word:",
+            "sees that no lamp is lit and no fan turns, and confirms:",
         )
         .await;
     story
@@ -93,9 +93,9 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story.during(drained).await?;
     story.why(
         Rule::F8,
-        "the annotation names this one request by its UID, so that a word given for an earlier \
-         failure can never be taken for this one. It stands in for the BMC's own word, and all the \
-         rest goes as always.",
+        "the annotation names this remediation by its UID, so that a confirmation for an earlier \
+         failure cannot count for this one. It replaces the BMC's readings; everything else is as \
+         usual.",
     );
     story
         .see(&format!("kubectl get pod {pod} -o wide --no-headers"))

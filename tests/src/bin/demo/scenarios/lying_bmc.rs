@@ -9,12 +9,13 @@ use rackhand_tests::{
 use super::{rule::Rule, story::Story};
 use crate::plain;
 
-pub(super) const ABOUT: &str = "Two lies of a BMC. The first one says \"off\" of a host that runs, as a broken BMC does, or the \
-BMC of another machine whose address was entered by mistake. The second one answers \"done\" to every command \
-and does nothing. In both cases the database pod still runs, and must not be started elsewhere.
+pub(super) const ABOUT: &str = "\
+Two faults of a BMC. First it reports \"off\" for a host that runs, like a broken BMC, or like the BMC of \
+another machine whose address was entered by mistake. Then it accepts every command and does nothing. In \
+both cases the database pod still runs and must not be started elsewhere.
 
-One lie cannot be found out from afar: a BMC that says \"off\" of its own host while that host runs and its \
-kubelet is dead. There the BMC's word is all there is.";
+One fault cannot be detected remotely: a BMC that reports \"off\" for its own host while that host runs \
+and its kubelet is dead. In that case the BMC is the only source.";
 
 pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     says_off(&mut story).await?;
@@ -29,20 +30,17 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
 
 async fn says_off(story: &mut Story<'_>) -> Result<()> {
     let (stage, host, victim) = (story.stage, story.host()?, story.victim.clone());
-    story.begin("First lie: \"it is off\", and the host runs");
+    story.begin("First fault: the BMC reports \"off\", and the host runs");
     host.ignore_commands();
     host.lie_off();
     story.line(
         "fault",
         &format!(
-            "the BMC of {victim} does nothing any more and says \"Off\"; {victim} itself is well"
+            "the BMC of {victim} ignores commands and reports \"Off\"; {victim} itself is healthy"
         ),
     ).await;
     story
-        .line(
-            "person",
-            "asks for the host to be power-cycled all the same:",
-        )
+        .line("person", "requests a remediation of the Machine:")
         .await;
     story
         .see(&format!(
@@ -59,10 +57,10 @@ async fn says_off(story: &mut Story<'_>) -> Result<()> {
     story.why(
         Rule::F5,
         &format!(
-            "the BMC said \"Off\" as often as it takes, and yet the kubelet of {victim} has renewed \
-             its Lease since: a machine that is off cannot do that. Either the BMC lies, or it is \
-             the BMC of another machine. No taint, and power-on is asked for, in case another \
-             machine was switched off."
+            "the BMC reported \"Off\" as often as required, but the kubelet of {victim} has renewed \
+             its Lease since, which a host that is off cannot do. Either the BMC is broken, or it \
+             is the BMC of another host. No taint is set, and a power-on is sent, in case another \
+             host was switched off."
         ),
     );
     story
@@ -71,12 +69,12 @@ async fn says_off(story: &mut Story<'_>) -> Result<()> {
         ))
         .await?;
     story
-        .check_never_tainted(&victim, "first lie: nothing was tainted")
+        .check_never_tainted(&victim, "first fault: nothing was tainted")
         .await;
-    story.check_power("first lie", &victim, &[], &[]);
+    story.check_power("first fault", &victim, &[], &[]);
     host.clear_faults();
     story
-        .line("person", "corrects the BMC and withdraws the request:")
+        .line("person", "repairs the BMC and withdraws the remediation:")
         .await;
     story.during(stage.wait_step(&victim, "Blocked")).await?;
     story
@@ -91,14 +89,14 @@ async fn says_off(story: &mut Story<'_>) -> Result<()> {
 async fn does_nothing(story: &mut Story<'_>) -> Result<()> {
     let (stage, host, victim) = (story.stage, story.host()?, story.victim.clone());
     let pod = story.pod.clone();
-    story.begin("Second lie: \"done\", and nothing happens");
+    story.begin("Second fault: the BMC accepts commands and does nothing");
     host.ignore_commands();
     ensure!(host.hang(), "{victim} was not up");
     story
         .line(
             "fault",
             &format!(
-                "{victim} hangs with {pod} on it; its BMC answers every command and does nothing"
+                "{victim} hangs with {pod} on it; its BMC accepts every command and does nothing"
             ),
         )
         .await;
@@ -107,8 +105,8 @@ async fn does_nothing(story: &mut Story<'_>) -> Result<()> {
         .await?;
     story.why(
         Rule::F1,
-        "that a command was accepted is no proof. The power state is read until it says exactly \
-         \"Off\", twice; here it says \"On\". The command is sent again; nothing is tainted.",
+        "an accepted command proves nothing. The power state is read until it is exactly \
+         \"Off\", twice; here it is \"On\". The command is sent again; nothing is tainted.",
     );
     story
         .see(&format!(
@@ -116,13 +114,13 @@ async fn does_nothing(story: &mut Story<'_>) -> Result<()> {
         ))
         .await?;
     story
-        .check_never_tainted(&victim, "second lie: nothing was tainted")
+        .check_never_tainted(&victim, "second fault: nothing was tainted")
         .await;
     ensure!(host.real_power() == PowerState::On, "it is on");
-    story.check_power("second lie", &victim, &[], &[]);
+    story.check_power("second fault", &victim, &[], &[]);
     host.clear_faults();
     story
-        .line("person", "restarts the BMC: it obeys again")
+        .line("person", "restarts the BMC, which works again")
         .await;
     story.back().await?;
     let again = host.counters().received(ResetType::ForceOff);
@@ -132,7 +130,7 @@ async fn does_nothing(story: &mut Story<'_>) -> Result<()> {
         Err(anyhow::anyhow!("received {again} times"))
     };
     story.check(
-        "the power-off was asked for again until it was carried out",
+        "the power-off was sent again until it was carried out",
         outcome,
     );
     Ok(())

@@ -1,5 +1,4 @@
-//! Failures, one at a time: what happens, what Rackhand decides and why, and whether it kept its
-//! promise.
+//! Failures, one at a time: what happens, what Rackhand decides and why, and a verdict.
 //!
 //! Owns the table of them. A scenario ends with a verdict that goes by what the simulator counted;
 //! it must never pass by what was printed.
@@ -46,7 +45,7 @@ pub(crate) struct Scenario {
 static SCENARIOS: [Scenario; 7] = [
     Scenario {
         name: "dead-bmc",
-        line: "a hung host whose BMC is dead: nothing is moved until a person says it is off",
+        line: "a hung host with a dead BMC: nothing is moved until a person confirms off",
         about: dead_bmc::ABOUT,
         settings: Settings {
             arguments: &["--power-timeout=8s"],
@@ -56,7 +55,7 @@ static SCENARIOS: [Scenario; 7] = [
     },
     Scenario {
         name: "blocked-drain",
-        line: "a pod and a volume that do not go: the host stays off, and they are named",
+        line: "a pod and a volume that do not go: the host stays off and they are named",
         about: blocked_drain::ABOUT,
         settings: Settings {
             arguments: blocked_drain::ARGUMENTS,
@@ -66,7 +65,7 @@ static SCENARIOS: [Scenario; 7] = [
     },
     Scenario {
         name: "lying-bmc",
-        line: "a BMC that says \"off\" of a host that runs, or \"done\" and does nothing",
+        line: "a BMC that reports \"off\" for a running host, or accepts and does nothing",
         about: lying_bmc::ABOUT,
         settings: Settings {
             arguments: &["--power-timeout=8s"],
@@ -83,7 +82,7 @@ static SCENARIOS: [Scenario; 7] = [
     },
     Scenario {
         name: "controller-crash",
-        line: "kill -9 of the leading controller during a drain: the standby finishes",
+        line: "kill -9 of the leading controller during a drain: the standby finishes it",
         about: controller_crash::ABOUT,
         settings: Settings {
             controllers: 2,
@@ -140,7 +139,7 @@ impl FromStr for Choice {
                 let names: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
                 found
                     .map(Self::One)
-                    .ok_or_else(|| format!("it is one of {}, all, list", names.join(", ")))
+                    .ok_or_else(|| format!("valid names: {}, all, list", names.join(", ")))
             }
         }
     }
@@ -164,7 +163,7 @@ pub(crate) async fn show(choice: Choice, keep: bool, dir: &Path) -> Result<Shown
         Choice::List => Ok(Shown::ended(Ok(()))),
         Choice::One(scenario) => Ok(one(scenario, keep, dir).await),
         Choice::All => {
-            ensure!(!keep, "--keep goes with one scenario");
+            ensure!(!keep, "--keep needs a single scenario");
             Ok(Shown::ended(all(dir).await))
         }
     }
@@ -181,8 +180,8 @@ async fn all(dir: &Path) -> Result<()> {
         let outcome = one(scenario, false, &dir).await.outcome;
         let seconds = begun.elapsed().as_secs();
         let what = match &outcome {
-            Ok(()) => "as promised".to_owned(),
-            Err(error) => format!("NOT as promised: {error:#}"),
+            Ok(()) => "passed".to_owned(),
+            Err(error) => format!("FAILED: {error:#}"),
         };
         lines.push(format!("  {:<20}{seconds:>4} s  {what}", scenario.name));
         if outcome.is_err() {
@@ -192,7 +191,7 @@ async fn all(dir: &Path) -> Result<()> {
     screen.title("all scenarios:");
     screen.print(&lines.join("\n"));
     if !wrong.is_empty() {
-        bail!("not as promised: {}", wrong.join(", "));
+        bail!("failed: {}", wrong.join(", "));
     }
     Ok(())
 }
@@ -214,8 +213,8 @@ async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Shown {
     };
     let seconds = begun.elapsed().as_secs();
     screen.title(&match &outcome {
-        Ok(()) => format!("{}: as promised ({seconds} s in all)", scenario.name),
-        Err(error) => format!("{}: NOT as promised: {error:#}", scenario.name),
+        Ok(()) => format!("{}: passed ({seconds} s in all)", scenario.name),
+        Err(error) => format!("{}: FAILED: {error:#}", scenario.name),
     });
     let kept = scene.map(|scene| scene.stage).filter(|_| keep);
     if let Some(stage) = &kept {

@@ -13,14 +13,15 @@ use super::{
     story::{Story, runs_elsewhere},
 };
 
-pub(super) const ABOUT: &str = "A cluster as kubeadm or k3s makes it, without Cluster API: no Machines, no BareMetalHosts, not \
-even their kinds. medik8s' NodeHealthCheck looks after its nodes, and Rackhand evaluates it. For an unhealthy \
-node it first tries what is quick: off and on again, nothing is moved. What that does not bring back is fenced: \
-off, proven, its pods moved, and only then on again.
+pub(super) const ABOUT: &str = "\
+A cluster as kubeadm or k3s creates it, without Cluster API: no Machines, no BareMetalHosts, and none of \
+their CRDs. Rackhand evaluates a NodeHealthCheck of medik8s that selects its nodes. For an unhealthy \
+node it first tries a quick power cycle, without moving anything. If that does not bring the node back, \
+the node is fenced: off, confirmed, its pods moved, and only then on again.
 
-Which BMC belongs to which node stands in the inventories of the rack agents. That of rack-a, whose BMCs speak \
-Redfish, names the nodes. That of rack-b, whose BMCs speak IPMI, has other names and knows nothing of a node \
-but the system UUID that its kubelet reports.";
+The inventories of the rack agents tell which BMC belongs to which node. That of rack-a, whose BMCs use \
+Redfish, contains the node names. That of rack-b, whose BMCs use IPMI, has other names, and only the \
+system UUID that the kubelet reports in common with a node.";
 
 /// Seconds that a host has to boot after the quick power cycle.
 pub(super) const QUICK_BOOT: u32 = 8;
@@ -51,12 +52,12 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     }
     let rests = at_rest(story.stage).await;
     story.check(
-        "the health check's status is empty again, and its Leases are given back",
+        "the health check's status is empty again, and its Leases are released",
         rests,
     );
     let served = story.stage.no_machines_are_served().await;
     story.check(
-        "the cluster has no kind of Cluster API and no BareMetalHosts",
+        "the cluster has no CRD of Cluster API and no BareMetalHosts",
         served,
     );
     story.check_others(&[&quick, &fenced]);
@@ -104,7 +105,7 @@ async fn a_quick_cycle_is_enough(story: &mut Story<'_>) -> Result<()> {
     story
         .line(
             "fault",
-            &format!("{victim} hangs: no kubelet, but power, and {pod} still runs"),
+            &format!("{victim} hangs: its kubelet is dead, but it has power and {pod} still runs"),
         )
         .await;
     story.during(requests(stage, &victim, 1)).await?;
@@ -112,8 +113,8 @@ async fn a_quick_cycle_is_enough(story: &mut Story<'_>) -> Result<()> {
     story.during(back(stage, &victim)).await?;
     story.during(starts_again(stage, &victim, &pod)).await?;
     story.note(&format!(
-        "No taint, so Kubernetes never gave {pod} to another node: it is the same pod, started again \
-         where it was. That is quick, and it is all right as long as the host does come back."
+        "There was no taint, so Kubernetes did not move {pod}: it is the same pod, started again \
+         on the same node. That is quick, and safe as long as the host comes back."
     ));
     story
         .see(&format!("kubectl get pod {pod} -o wide --no-headers"))
@@ -137,7 +138,7 @@ async fn a_quick_cycle_is_enough(story: &mut Story<'_>) -> Result<()> {
     story.check_power("quick", &victim, &["rackhand"], &["rackhand"]);
     let tried = tried(story, &victim, &["quick"]);
     story.check(
-        &format!("quick: one remediation of {victim}, made by the check and gone"),
+        &format!("quick: one remediation of {victim}, created by the check and deleted"),
         tried,
     );
     Ok(())
@@ -151,7 +152,7 @@ async fn it_is_not_enough(story: &mut Story<'_>) -> Result<()> {
     story
         .line(
             "fault",
-            &format!("{victim} hangs: no kubelet, but power, and {pod} still runs"),
+            &format!("{victim} hangs: its kubelet is dead, but it has power and {pod} still runs"),
         )
         .await;
     // In a task of its own: a boot is short.
@@ -166,13 +167,13 @@ async fn it_is_not_enough(story: &mut Story<'_>) -> Result<()> {
     story
         .line(
             "fault",
-            &format!("{victim} hangs again, in the middle of its boot: its kubelet never starts"),
+            &format!("{victim} hangs again while it boots: its kubelet never starts"),
         )
         .await;
     story.during(requests(stage, &victim, 2)).await?;
     story.note(
-        "The first step has failed within its time, so the check does not wait for the rest of it. The \
-         second one takes the whole way: until the host is proven off, nothing may start elsewhere.",
+        "The first step has failed before its time was over, so the check does not wait for the rest of it. \
+         The second step fences the node: nothing may start elsewhere before the host is confirmed off.",
     );
     look(story).await?;
     story
@@ -185,8 +186,8 @@ async fn it_is_not_enough(story: &mut Story<'_>) -> Result<()> {
     let elsewhere = story.during(runs_elsewhere(stage, &pod, &victim)).await;
     story.why(
         Rule::F9,
-        "the node is Ready, so the check takes both of its remediations away, and each has first put \
-         back what it had changed.",
+        "the node is Ready, so the check deletes both remediations, and each removes what it had added \
+         before it is gone.",
     );
     story.see(&format!("kubectl get nhc {NODE_CHECK}")).await?;
     story
@@ -200,7 +201,7 @@ async fn it_is_not_enough(story: &mut Story<'_>) -> Result<()> {
     story.check_tainted_once(&victim, true).await;
     let tried = tried(story, &victim, &["quick", "full"]);
     story.check(
-        "fenced: the second step began only after the first had failed and was told to stop",
+        "fenced: the second step began only after the first had failed and was timed out",
         tried,
     );
     story.check(

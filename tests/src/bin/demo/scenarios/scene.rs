@@ -104,8 +104,8 @@ pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Scene> {
         Cluster::Machines => with_machines(&stage).await?,
         Cluster::Plain => with_nodes(&stage).await?,
     };
-    screen.step(&format!("all is well: {well}"));
-    screen.step("every command that is shown is really run; before you run one yourself (--keep):");
+    screen.step(&format!("ready: {well}"));
+    screen.step("every command below is run as shown; to run one yourself (with --keep), first:");
     screen.step(&format!(
         "export KUBECONFIG={}",
         stage.plane().kubeconfig().display()
@@ -119,7 +119,7 @@ async fn with_machines(stage: &Stage) -> Result<(String, String, String)> {
     stage.apply_health_check().await?;
     plain::counted(stage).await?;
     let well =
-        format!("{pod}, a database, runs on {victim}; a MachineHealthCheck looks after the nodes");
+        format!("{pod}, a database, runs on {victim}; a MachineHealthCheck selects the nodes");
     Ok((pod, victim, well))
 }
 
@@ -131,7 +131,7 @@ async fn with_nodes(stage: &Stage) -> Result<(String, String, String)> {
     let (pod, victim) = runs_in(stage, "rack-a").await?;
     let (other, there) = runs_in(stage, "rack-b").await?;
     let well = format!(
-        "{pod} runs on {victim}, {other} on {there}; NodeHealthCheck {NODE_CHECK} looks after \
+        "{pod} runs on {victim}, {other} on {there}; NodeHealthCheck {NODE_CHECK} selects \
          the nodes"
     );
     Ok((pod, victim, well))
@@ -169,7 +169,7 @@ pub(super) fn explore(stage: &Stage) {
   kubectl -n metal3 get events"
     };
     Screen::new().title(&format!(
-        "still running; end it with Ctrl-C. In another terminal:
+        "still running; stop it with Ctrl-C. In another terminal:
 
   export KUBECONFIG={}
   kubectl get nodes

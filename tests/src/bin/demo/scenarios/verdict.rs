@@ -83,9 +83,8 @@ impl Story<'_> {
 
     /// Nothing is left of a remediation (F9), at the API and at the agent.
     pub(crate) async fn check_nothing_left(&mut self, host: &str) {
-        let text = format!(
-            "nothing is left behind at {host}: no taint, no hold key, no request, power on"
-        );
+        let text =
+            format!("nothing is left at {host}: no taint, no hold key, no remediation, power on");
         let outcome = self.nothing_left(host).await;
         self.check(&text, outcome);
     }
@@ -93,7 +92,7 @@ impl Story<'_> {
     async fn nothing_left(&self, host: &str) -> Result<()> {
         let mut left = self.stage.left_on(host).await?;
         let asked = self.stage.asked_for(host).await?;
-        left.extend(asked.into_iter().map(|what| format!("request {what}")));
+        left.extend(asked.into_iter().map(|what| format!("remediation {what}")));
         for rack in self.stage.racks() {
             let held = self.stage.held_by(rack.name()).await?;
             let held = held.into_iter().filter(|(_, by)| !by.is_empty());
@@ -111,7 +110,7 @@ impl Story<'_> {
         } else {
             Err(anyhow::anyhow!("{twice:?}"))
         };
-        self.check("no pod ever ran twice at the same time", outcome);
+        self.check("no pod ran twice at the same time", outcome);
         let stage = self.stage;
         let hosts = stage.racks().iter().flat_map(|rack| rack.hosts().keys());
         let mut others = hosts
@@ -119,7 +118,7 @@ impl Story<'_> {
             .peekable();
         if others.peek().is_some() {
             let outcome = others.try_for_each(|host| stage.untouched(host));
-            self.check("no other host got any command", outcome);
+            self.check("no other host received a command", outcome);
         }
     }
 

@@ -36,18 +36,18 @@ pub(crate) fn words(fact: &Fact) -> Option<Words> {
         Fact::Command { by, .. } if by == PERSON => return None,
         Fact::Command { reset, by, ignored } => {
             let asks = match reset {
-                ResetType::ForceOff => "cut the power",
+                ResetType::ForceOff => "switch off",
                 ResetType::On => "switch on",
-                _ => "change the power",
+                _ => "change power",
             };
             let outcome = if *ignored {
-                "; it answers \"done\" and does nothing"
+                "; it accepts and does nothing"
             } else {
                 ""
             };
             plain(
                 "BMC",
-                format!("is told to {asks} ({reset}, by {by}){outcome}"),
+                format!("receives the command to {asks} ({reset}, by {by}){outcome}"),
             )
         }
         Fact::Power(PowerState::Off) => plain("host", "its power is off".into()),
@@ -56,9 +56,9 @@ pub(crate) fn words(fact: &Fact) -> Option<Words> {
         Fact::Os(OsState::Booting) => plain("host", "boots".into()),
         Fact::Os(OsState::Running) => plain("host", "is up; its kubelet starts".into()),
         Fact::Os(_) | Fact::Booted(_) => return None,
-        Fact::Started { pod } => plain("host", format!("{pod} begins to run here")),
-        Fact::Ended { pod, why } => plain("host", format!("{pod} {} here", ended(*why))),
-        Fact::Moved { pod, host } => plain("host", format!("{pod} begins to run on {host}")),
+        Fact::Started { pod } => plain("host", format!("{pod} starts here")),
+        Fact::Ended { pod, why } => plain("host", format!("{pod} {}", ended(*why))),
+        Fact::Moved { pod, host } => plain("host", format!("{pod} starts on {host}")),
         Fact::Ready { node, status } => plain("Kubernetes", ready(node, status)),
         Fact::Taint { node, there: true } => ruled(
             "Kubernetes",
@@ -68,26 +68,27 @@ pub(crate) fn words(fact: &Fact) -> Option<Words> {
         Fact::Taint { node, there: false } => ruled(
             "Kubernetes",
             Rule::F9,
-            format!("node {node} has lost the taint"),
+            format!("node {node} no longer carries the taint"),
         ),
-        Fact::Request { name, there: true } => plain(
-            "Kubernetes",
-            format!("Metal3Remediation {name} is made: the request to bring {name} back"),
-        ),
+        Fact::Request { name, there: true } => {
+            plain("Kubernetes", format!("Metal3Remediation {name} is created"))
+        }
         Fact::Request { name, there: false } => ruled(
             "Kubernetes",
             Rule::F9,
-            format!("Metal3Remediation {name} is gone"),
+            format!("Metal3Remediation {name} is deleted"),
         ),
-        Fact::Evidence { said, .. } => ruled("BMC", Rule::F1, format!("said {said}: the proof")),
+        Fact::Evidence { said, .. } => {
+            ruled("BMC", Rule::F1, format!("reported {said}: the evidence"))
+        }
         Fact::Pod { name, state } => plain("Kubernetes", pod(name, state)),
         Fact::Hold { key, there } => {
             // The UID at its end tells a reader nothing.
             let key: String = key.chars().take(32).collect();
             let what = if *there {
-                format!("the BareMetalHost carries our hold key {key}...: it is to be off")
+                format!("the BareMetalHost carries our hold key {key}...: it has to be off")
             } else {
-                format!("the BareMetalHost has lost our hold key {key}...: it may come back")
+                format!("our hold key {key}... is removed from the BareMetalHost: it may come back")
             };
             let rule = if *there { Rule::F2 } else { Rule::F9 };
             ruled("Kubernetes", rule, what)
@@ -102,7 +103,7 @@ pub(crate) fn words(fact: &Fact) -> Option<Words> {
             there: true,
         } => plain(
             "Kubernetes",
-            format!("PowerRemediation {name} is made from the template {template}"),
+            format!("PowerRemediation {name} is created from the template {template}"),
         ),
         Fact::Asked {
             name,
@@ -111,19 +112,19 @@ pub(crate) fn words(fact: &Fact) -> Option<Words> {
         } => ruled(
             "Kubernetes",
             Rule::F9,
-            format!("PowerRemediation {name} ({template}) is gone"),
+            format!("PowerRemediation {name} ({template}) is deleted"),
         ),
         Fact::Outcome {
             template,
             succeeded,
         } => plain(
             "Kubernetes",
-            format!("the PowerRemediation from {template} says Succeeded={succeeded}"),
+            format!("the PowerRemediation from {template} has Succeeded={succeeded}"),
         ),
         Fact::ToldToStop { template } => plain(
             "Kubernetes",
             format!(
-                "the PowerRemediation from {template} carries nhc-timed-out: the check has given it up"
+                "the PowerRemediation from {template} carries nhc-timed-out: the check has ended it"
             ),
         ),
         Fact::WorkLease {
@@ -131,10 +132,10 @@ pub(crate) fn words(fact: &Fact) -> Option<Words> {
             holder: Some(holder),
         } => plain(
             "Kubernetes",
-            format!("Lease {name} is held by {holder}: nobody else is to work on that node"),
+            format!("Lease {name} is held by {holder}: no other controller may work on that node"),
         ),
         Fact::WorkLease { name, holder: None } => {
-            ruled("Kubernetes", Rule::F9, format!("Lease {name} is gone"))
+            ruled("Kubernetes", Rule::F9, format!("Lease {name} is deleted"))
         }
     })
 }
@@ -171,16 +172,16 @@ fn check_event(reason: &str, note: &str) -> Option<Words> {
 
 fn ended(why: StopReason) -> &'static str {
     match why {
-        StopReason::PowerOff => "runs no more, for lack of power,",
-        StopReason::Deleted | StopReason::Vanished => "is ended by the kubelet",
-        StopReason::Reset => "is lost to a reset",
+        StopReason::PowerOff => "has stopped with the power",
+        StopReason::Deleted | StopReason::Vanished => "is stopped by the kubelet",
+        StopReason::Reset => "has stopped with a reset",
     }
 }
 
 fn ready(node: &str, status: &str) -> String {
     match status {
         "True" => format!("node {node} is Ready"),
-        "Unknown" => format!("node {node} is Unknown: its kubelet says nothing any more"),
+        "Unknown" => format!("node {node} is Unknown: its kubelet no longer reports"),
         other => format!("node {node}: Ready={other}"),
     }
 }
@@ -257,7 +258,7 @@ mod tests {
         let said = |ignored| words(&mk_command(ignored)).unwrap().what;
         assert_eq!(
             said(false),
-            "is told to cut the power (ForceOff, by rackhand)"
+            "receives the command to switch off (ForceOff, by rackhand)"
         );
         assert!(said(true).ends_with("does nothing"));
     }
