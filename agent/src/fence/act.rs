@@ -1,4 +1,4 @@
-//! The actions, and what they say and end with (fence-agent.md 8.2).
+//! The actions, and what they say and end with (docs/reference/fence-agents.md, Actions and exit codes).
 //!
 //! Must never: end a reboot well whose off was not confirmed, or call anything off that is not.
 

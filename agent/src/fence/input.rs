@@ -1,5 +1,5 @@
 //! Reads what a fence agent is told: arguments as getopt_long takes them, or lines on standard
-//! input where there are no arguments (fence-agent.md 8.1).
+//! input where there are no arguments (docs/reference/fence-agents.md, Input).
 //!
 //! Pure. Must never say a value in an error: it may be a password.
 

@@ -1,4 +1,4 @@
-//! What we say of ourselves: metadata for Pacemaker (fence-agent.md 8.7) and a help for people.
+//! What we say of ourselves: metadata for Pacemaker (docs/reference/fence-agents.md, Metadata) and a help for people.
 //!
 //! Pure; made from the table of options alone.
 

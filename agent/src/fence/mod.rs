@@ -52,7 +52,7 @@ pub(crate) async fn run(arguments: Vec<String>) -> ExitCode {
 }
 
 async fn with_settings(given: &Given, log: &mut Log) -> ExitCode {
-    // Pacemaker bounds every run by itself (fence-agent.md 8.1).
+    // Pacemaker bounds every run by itself (docs/reference/fence-agents.md, Input).
     let bounded = std::env::var_os("PCMK_service").is_none_or(|who| who != "pacemaker-fenced");
     let settings = match settings::settings(given, bounded) {
         Ok(settings) => settings,

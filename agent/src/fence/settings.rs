@@ -15,7 +15,7 @@ use super::{
 /// As long as nobody waits: who called bounds the run.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
-/// What is asked for (fence-agent.md 8.2).
+/// What is asked for (docs/reference/fence-agents.md, Actions and exit codes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     On,

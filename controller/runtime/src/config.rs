@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 
 use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
 
-/// Which health checks are evaluated (design: 6).
+/// Which health checks are evaluated (docs/health-checks.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthChecks {
     /// All of a kind whose CRD we installed; of others only annotated ones.

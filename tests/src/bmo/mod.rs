@@ -5,7 +5,7 @@
 //!   status     <--   (decide.rs)  <--its database--  (syncs and forces, on its own)
 //! ```
 //!
-//! Owns what spec/metal3-remediation.md 4.1 and 4.2 say of them, with their periods as settings:
+//! Owns what docs/reference/baremetal-operator.md says of them, with their periods as settings:
 //! desired power is `spec.online` without any reboot annotation, `status.poweredOn` is Ironic's
 //! word and lags, and Ironic forces hosts back to what its database says. Must never share code
 //! with what is tested, and must never send a power command that it does not count.

@@ -1,4 +1,4 @@
-//! The failure table of the specification (spec/metal3-remediation.md 10) on a real control plane.
+//! The failure table of the specification (docs/reference/failures.md) on a real control plane.
 //!
 //! | Row | Shown in |
 //! |---|---|

@@ -23,9 +23,9 @@ pub struct HealthConditionWrite {
     pub message_v1beta1: String,
 }
 
-/// What must be written (machinehealthcheck.md 1.6), if anything.
+/// What must be written (docs/reference/cluster-api.md, Conditions and Events), if anything.
 ///
-/// A healthy machine gets it wherever it does not carry it yet, with or without a request (\[Q11\]
+/// A healthy machine gets it wherever it does not carry it yet, with or without a request (docs/reference/cluster-api.md, Q11
 /// is not copied). One that was not evaluated gets it only where it carries none: a False that was
 /// written for a cause must not become True because the Cluster is not ready for a moment, since its
 /// remediation would end halfway. An unhealthy one always does, because only the writer can compare the message. A

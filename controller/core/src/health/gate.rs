@@ -42,7 +42,7 @@ pub struct Tally {
 /// until its request is gone, not only until its Node looks well, or each reboot would let the next one
 /// start (F10).
 ///
-/// Machines that are starting count, as in Cluster API (\[Q5\] of machinehealthcheck.md): in a mass
+/// Machines that are starting count, as in Cluster API (docs/reference/cluster-api.md, Q5): in a mass
 /// failure the replacements that do not come up must close the limit. So do machines of which nothing is
 /// known: they are never acted on, and must not open the gate.
 pub fn counts_against_limit(verdict: &Verdict, request: &RequestView) -> bool {
@@ -90,7 +90,7 @@ impl Tally {
 // === impl Gate ===
 
 impl Gate {
-    /// Compares the counts with the check's limit (machinehealthcheck.md 2.5). It is a gate, not a
+    /// Compares the counts with the check's limit (docs/reference/cluster-api.md, The limit). It is a gate, not a
     /// budget: while it is open, every unhealthy machine may be acted on in one pass.
     ///
     /// Unhealthy machines always count, so with a limit of 0 or less it is closed whenever there is

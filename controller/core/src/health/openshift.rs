@@ -1,7 +1,7 @@
 //! OpenShift's MachineHealthCheck (`machine.openshift.io/v1beta1`).
 //!
 //! Owns what differs from Cluster API's: how machines are counted, what is done about them, and the
-//! flow of `external-baremetal` (openshift-mhc.md 4). The verdict is [`judge`]'s. Must never act while
+//! flow of `external-baremetal` (docs/reference/openshift.md, The check). The verdict is [`judge`]'s. Must never act while
 //! the limit forbids it, nor let a machine that is under remediation make room for another one (F10).
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Several checks that select one machine: which one acts.
 //!
 //! Owns that choice. Must never let two act, nor let a check that cannot act keep another from it
-//! (\[Q12\] of machinehealthcheck.md is not copied: there each overwrites what the other wrote).
+//! (unlike upstream, where each overwrites what the other wrote: docs/reference/cluster-api.md, Q12).
 
 use jiff::Timestamp;
 

@@ -82,10 +82,10 @@ pub struct Plan {
     pub wake_at: Option<Timestamp>,
 }
 
-/// Judges the fleet of one check (machinehealthcheck.md 2.2 and 2.5 to 2.7).
+/// Judges the fleet of one check (docs/reference/cluster-api.md, Evaluation).
 ///
-/// While the gate is closed conditions are still written, the timer still runs (\[Q6\] is not
-/// copied) and recovered machines still lose their request (\[Q8\] is not copied). A paused check
+/// While the gate is closed conditions are still written, the timer still runs and recovered
+/// machines still lose their request (unlike upstream: docs/reference/cluster-api.md, Q6 and Q8). A paused check
 /// or Cluster is judged, for those who ask why, but nothing is written and no timer runs.
 ///
 /// The order of `fleet` does not matter; its Machines' names are unique, as in one namespace.
@@ -145,9 +145,10 @@ pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timest
     }
 }
 
-/// What to do about one machine of a check that is not paused (machinehealthcheck.md 2.6 and 2.7).
+/// What to do about one machine of a check that is not paused (docs/reference/cluster-api.md, Remediation).
 ///
-/// One machine's request never keeps another from getting one (\[Q10\] is not copied). A Machine
+/// One machine's request never keeps another from getting one (unlike upstream:
+/// docs/reference/cluster-api.md, Q10). A Machine
 /// that is being deleted gets none, nor does one whose request is being deleted: that one's
 /// remediator still works.
 pub fn action(check: &Check, target: &Target, verdict: &Verdict, open: bool) -> Option<Action> {

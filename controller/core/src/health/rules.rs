@@ -10,7 +10,7 @@ use std::time::Duration;
 pub enum IntOrPercent {
     /// As is; may exceed the fleet, may be negative (never acts).
     Int(i64),
-    /// Of the expected machines, rounded down (machinehealthcheck.md 2.5).
+    /// Of the expected machines, rounded down (docs/reference/cluster-api.md, The limit).
     Percent(u32),
 }
 
@@ -60,7 +60,7 @@ pub struct Check {
 
 impl IntOrPercent {
     /// The number that it means for a fleet. A share is rounded down: 40% of 6 is 2, of 2 it is 0
-    /// (machinehealthcheck.md 2.5).
+    /// (docs/reference/cluster-api.md, The limit).
     pub fn of(self, expected: u32) -> i64 {
         match self {
             Self::Int(count) => count,
@@ -85,7 +85,7 @@ impl fmt::Display for IntOrPercent {
 
 impl Limit {
     /// How many more machines may fail before remediation stops, 0 included; `None`: not allowed
-    /// with this many that are not healthy (machinehealthcheck.md 2.5).
+    /// with this many that are not healthy (docs/reference/cluster-api.md, The limit).
     pub fn allowance(self, expected: u32, not_healthy: u32) -> Option<u32> {
         let (min, max) = match self {
             Self::AtMost(limit) => (0, limit.of(expected)),

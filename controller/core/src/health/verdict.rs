@@ -1,6 +1,6 @@
 //! The verdict on one machine.
 //!
-//! Owns the rules of machinehealthcheck.md 2.3. Must never look at another machine or at the limit.
+//! Owns the rules for one machine (docs/reference/cluster-api.md, The verdict). Must never look at another machine or at the limit.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ pub struct Judgement {
     pub ahead: Vec<Ahead>,
 }
 
-/// The verdict on one machine (machinehealthcheck.md 2.3). See [`judge`].
+/// The verdict on one machine (docs/reference/cluster-api.md, The verdict). See [`judge`].
 pub fn verdict(
     check: &Check,
     cluster: &ClusterFacts,
@@ -137,12 +137,12 @@ pub fn verdict(
     judge(check, cluster, machine, node, now).verdict
 }
 
-/// Judges one machine by machinehealthcheck.md 2.3, with these differences:
+/// Judges one machine by docs/reference/cluster-api.md, The verdict, with these differences:
 ///
 /// - A deadline fires at its instant (`<=`), not a second later, and keeps fractions of a second.
 /// - `status.failureReason` and `failureMessage` count, wherever a Machine still carries them, and
 ///   before the state of the cluster is asked, as they did in Cluster API up to v1.10.
-/// - What was not evaluated is counted as Cluster API counts it (\[Q4\]), and is still told apart from
+/// - What was not evaluated is counted as Cluster API counts it (docs/reference/cluster-api.md, Q4), and is still told apart from
 ///   healthy: no request is withdrawn because of it, and no False condition becomes True.
 /// - An unreachable workload cluster hides the Node, and whether there is one: causes and timers that
 ///   the management cluster alone shows still count, the startup timeout does not.
@@ -221,7 +221,7 @@ pub fn judge(
     findings.conclude(machine, otherwise)
 }
 
-/// Why the rules are not applied at all (machinehealthcheck.md 2.3, 2 and 3).
+/// Why the rules are not applied at all (docs/reference/cluster-api.md, The verdict).
 fn not_evaluated(cluster: &ClusterFacts, machine: &MachineFacts) -> Option<UnknownReason> {
     if cluster.control_plane_initialized.is_none() && !machine.control_plane {
         Some(UnknownReason::ControlPlaneNotInitialized)
@@ -234,12 +234,12 @@ fn not_evaluated(cluster: &ClusterFacts, machine: &MachineFacts) -> Option<Unkno
 
 /// Whether the startup timeout runs although the workload cluster cannot be queried: only before its
 /// control plane is initialized, when there is no API yet that could know a Node
-/// (machinehealthcheck.md 2.2, 5). That is how a first control-plane machine that never starts is found.
+/// (docs/reference/cluster-api.md, Evaluation). That is how a first control-plane machine that never starts is found.
 pub(super) fn may_be_starting(cluster: &ClusterFacts, joined: bool) -> bool {
     !joined && cluster.control_plane_initialized.is_none()
 }
 
-/// Since when the startup timeout runs (machinehealthcheck.md 2.3, 5b).
+/// Since when the startup timeout runs (docs/reference/cluster-api.md, The verdict).
 fn startup_began(cluster: &ClusterFacts, machine: &MachineFacts) -> Timestamp {
     [
         cluster.control_plane_initialized,

@@ -34,7 +34,7 @@ impl Cause {
         }
     }
 
-    /// The reason of `HealthCheckSucceeded` in the v1beta2 contract (machinehealthcheck.md 1.6).
+    /// The reason of `HealthCheckSucceeded` in the v1beta2 contract (docs/reference/cluster-api.md, Conditions and Events).
     /// That contract has none of its own for a failed Machine.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Cause {
         }
     }
 
-    /// The reason of `HealthCheckSucceeded` in the v1beta1 contract (machinehealthcheck.md 1.6).
+    /// The reason of `HealthCheckSucceeded` in the v1beta1 contract (docs/reference/cluster-api.md, Conditions and Events).
     pub fn reason_v1beta1(&self) -> &'static str {
         match self {
             Self::RemediateAnnotation => "HasRemediateMachineAnnotation",

@@ -5,8 +5,8 @@
 //!
 //! Times are durations on this process's monotonic clock, since any origin; they should come from
 //! a clock that also runs while the machine is suspended. `renewTime` in the Lease is only compared
-//! for equality: whether a Lease has expired is judged by when *we* saw it change last (design,
-//! section 3; rust-stack, 2.2).
+//! for equality: whether a Lease has expired is judged by when *we* saw it change last
+//! (docs/reference/kubernetes.md, K12).
 //!
 //! Why two never lead at one time (F7), given that a write is accepted only if the Lease is still
 //! the one that the writer saw:

@@ -1,4 +1,4 @@
-//! Whether a Node is unhealthy, by its conditions (nodehealthcheck.md 2, step 5).
+//! Whether a Node is unhealthy, by its conditions (docs/reference/medik8s.md, Evaluation).
 //!
 //! Must never call a Node healthy about which it cannot say since when it is not.
 

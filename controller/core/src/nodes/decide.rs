@@ -1,4 +1,4 @@
-//! What a check does now: the order of its rules (nodehealthcheck.md 2).
+//! What a check does now: the order of its rules (docs/reference/medik8s.md, Evaluation).
 //!
 //! Looks only at Nodes that are not simply healthy; the others are two numbers. Must never act while
 //! the limit is reached, and never leave a recovered Node with its remediation because something
@@ -361,7 +361,7 @@ impl Decision<'_> {
         on
     }
 
-    /// The phase, which is the first that fits (nodehealthcheck.md 1.3).
+    /// The phase, which is the first that fits (docs/reference/medik8s.md, Fields).
     fn phase(&mut self) {
         let memory = &mut self.plan.memory;
         let remediated = memory.nodes.values().filter(|e| !e.tried.is_empty());

@@ -1,4 +1,4 @@
-//! Who may work on a Node: the Lease that medik8s' operators share (nodehealthcheck.md 1.8).
+//! Who may work on a Node: the Lease that medik8s' operators share (docs/reference/medik8s.md, Remediation of one Node).
 //!
 //! Must never take it from somebody who still holds it.
 

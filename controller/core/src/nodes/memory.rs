@@ -64,7 +64,7 @@ pub struct Tried {
     pub timed_out: Option<Timestamp>,
 }
 
-/// What a check does now (nodehealthcheck.md 1.3).
+/// What a check does now (docs/reference/medik8s.md, Fields).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Its templates cannot be used.

@@ -1,7 +1,7 @@
 //! Health checks of Nodes: the rules of medik8s' NodeHealthCheck.
 //!
 //! Owns: what makes a Node unhealthy, when a check may act, which template comes next, what its
-//! status remembers. Where the original is listed as mistaken (nodehealthcheck.md 2, `[gap]`), the
+//! status remembers. Where the original is listed as mistaken (docs/reference/medik8s.md, Evaluation), the
 //! rule here is the better one, with a test of its own. Must never: act, or let two Nodes of a
 //! control plane be remediated at one time.
 //!

@@ -13,7 +13,7 @@ use super::lease::lease_holder;
 use super::memory::Tried;
 use super::rules::{CLASSIC, Delay, Step};
 
-/// A remediation that is older is told of once (nodehealthcheck.md 2, remediate one node).
+/// A remediation that is older is told of once (docs/reference/medik8s.md, Remediation of one Node).
 const OLD: Duration = Duration::from_secs(48 * 3600);
 /// What a Lease lasts beyond the remediation that it is for.
 const LEASE_BUFFER: Duration = Duration::from_secs(60);
@@ -299,7 +299,7 @@ impl Decision<'_> {
     }
 
     /// When the remediation of a step is overdue by the Lease of its Node: three times its own time, and
-    /// that of the steps before it, after the Lease was acquired (nodehealthcheck.md 2, overdue lease).
+    /// that of the steps before it, after the Lease was acquired (docs/reference/medik8s.md, Remediation of one Node).
     fn lease_overdue(&self, node: &str, step: &Step) -> Option<Timestamp> {
         let me = lease_holder(&self.check.name);
         let held = self.outside.leases.get(node)?;

@@ -1,4 +1,4 @@
-//! What OpenShift itself says about checks of Nodes (nodehealthcheck.md 1.10, and 2, step 2).
+//! What OpenShift itself says about checks of Nodes (docs/reference/medik8s.md, Admission).
 //!
 //! Owns when a check gives way to OpenShift's own. Must never act beside another health check that may
 //! care for the same Nodes.

@@ -1,10 +1,10 @@
 //! What a check demands, in plain form.
 //!
-//! Owns the defaults (nodehealthcheck.md 1.1); must never hold an observation.
+//! Owns the defaults (docs/reference/medik8s.md, Fields); must never hold an observation.
 
 use std::time::Duration;
 
-/// How long a remediation without a timeout of its own counts on its Lease (nodehealthcheck.md 1.8).
+/// How long a remediation without a timeout of its own counts on its Lease (docs/reference/medik8s.md, Remediation of one Node).
 pub(super) const CLASSIC: Duration = Duration::from_secs(600);
 
 /// The rules of one check.
@@ -66,7 +66,7 @@ pub enum Share {
 pub struct Step {
     /// The template.
     pub template: Template,
-    /// How long its remediation is given; `None`: it is the only one (nodehealthcheck.md 2, classic).
+    /// How long its remediation is given; `None`: it is the only one (docs/reference/medik8s.md, Remediation of one Node).
     pub timeout: Option<Duration>,
 }
 

@@ -1,5 +1,5 @@
 //! A storm: the limit is reached, and nothing new is done until it has not been for a while
-//! (nodehealthcheck.md 2, step 12).
+//! (docs/reference/medik8s.md, Evaluation).
 //!
 //! Looked at each time, so that a storm ends when its Nodes recover, and not when the next one fails.
 //! Its state is two conditions of the check, which survive a restart.

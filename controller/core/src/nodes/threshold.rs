@@ -1,4 +1,4 @@
-//! How many Nodes have to be healthy (nodehealthcheck.md 2, step 11).
+//! How many Nodes have to be healthy (docs/reference/medik8s.md, Evaluation).
 //!
 //! Must never round so that more Nodes may be remediated than upstream would.
 

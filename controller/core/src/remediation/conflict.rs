@@ -78,7 +78,7 @@ pub struct EtcdGuard {
 }
 
 impl EtcdGuard {
-    /// Why not, as medik8s reads it (nodehealthcheck.md 2): a member that is down already costs nothing
+    /// Why not, as medik8s reads it (docs/reference/medik8s.md, Evaluation): a member that is down already costs nothing
     /// more.
     pub fn refuses(self) -> Option<String> {
         match self.budgets {

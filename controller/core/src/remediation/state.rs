@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Because, NodeAction, NodeFacts, OffEvidence, Strategy};
 
-/// Where a remediation stands (design: 5).
+/// Where a remediation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the module's picture says it")]
 pub enum Step {

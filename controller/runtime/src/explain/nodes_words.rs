@@ -12,7 +12,7 @@ use super::nodes::NodeExplanation;
 
 /// How many names a line gives; the rest is a number.
 const NAMED: usize = 8;
-/// A single template is given half an hour (nodehealthcheck.md 2, overdue lease).
+/// A single template is given half an hour (docs/reference/medik8s.md, Remediation of one Node).
 const SINGLE: Duration = Duration::from_secs(1800);
 
 /// How long a remediation is given.

@@ -102,7 +102,8 @@ pub(super) async fn create(
     }
 }
 
-/// The request as machinehealthcheck.md 2.6 and openshift-mhc.md 4 have it.
+/// The remediation as Cluster API and OpenShift create it (docs/reference/cluster-api.md, Remediation;
+/// docs/reference/openshift.md, The check).
 fn request_body(
     reference: &TemplateRef,
     template: &RemediationTemplateView,

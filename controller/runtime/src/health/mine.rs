@@ -1,4 +1,4 @@
-//! Which checks are ours to evaluate (design: 6).
+//! Which checks are ours to evaluate (docs/health-checks.md).
 //!
 //! Must never let two controllers act on one check by default.
 

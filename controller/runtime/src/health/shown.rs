@@ -104,7 +104,7 @@ pub(super) fn pauses(check: &Meta, cluster: &ClusterView) -> String {
     why.join(", ")
 }
 
-/// The condition `Paused` (machinehealthcheck.md 1.6). `None` beside Cluster API's own controller,
+/// The condition `Paused` (docs/reference/cluster-api.md, Conditions and Events). `None` beside Cluster API's own controller,
 /// which is kept off by its own annotation and says of itself that it is paused.
 pub(super) fn paused<'a>(check: &Meta, paused: bool, why: &'a str) -> Option<NewCondition<'a>> {
     (!Mine::beside(check)).then_some(NewCondition {
@@ -117,7 +117,7 @@ pub(super) fn paused<'a>(check: &Meta, paused: bool, why: &'a str) -> Option<New
 }
 
 /// What the old list says of template and requests, after requests could not be made for this reason
-/// and why, where it `carries` conditions; and the complaints that hold no more, which upstream never takes back (\[Q9\]).
+/// and why, where it `carries` conditions; and the complaints that hold no more, which upstream never takes back (docs/reference/cluster-api.md, Q9).
 pub(super) fn external<'a>(
     carries: impl Fn(&str) -> bool,
     failed: Option<(&str, &'a str)>,

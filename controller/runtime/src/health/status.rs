@@ -24,7 +24,7 @@ use crate::{
     writer::Lane,
 };
 
-/// The schema takes no more names (machinehealthcheck.md 1.2).
+/// The schema takes no more names (docs/reference/cluster-api.md, Fields).
 const MOST_TARGETS: usize = 10_000;
 
 /// What a check shall show.
@@ -238,7 +238,7 @@ async fn belongs(
 }
 
 /// A check that cannot be evaluated reports that on itself, and is tied to its Cluster all the same: it
-/// is deleted and moved with the Cluster (machinehealthcheck.md 2.2, 4).
+/// is deleted and moved with the Cluster (docs/reference/cluster-api.md, Evaluation).
 pub(super) async fn report_invalid(
     context: &Context,
     object: &DynamicObject,

@@ -1,21 +1,21 @@
-//! From a check and a Machine as they are written to the model that is judged, and where each part of
-//! machinehealthcheck.md 1 is shown.
+//! From a check and a Machine as they are written to the model that is judged, and which test shows
+//! each part of their API (docs/reference/cluster-api.md, Fields).
 //!
-//! | section | test |
+//! | part | test |
 //! |---|---|
-//! | 1.1 fields, both shapes | here; `rackhand_api::views`: `a_v1beta1_check_is_read_as_documented`, `a_v1beta2_check_is_read_from_its_nested_fields`, `an_error_names_the_object_the_field_and_the_value` |
-//! | 1.1 limits of fields | `tests/webhook`: cases, schema cases |
-//! | 1.1 selector | `a_selector_selects_as_kubernetes_does`, `tests/webhook` |
-//! | 1.2 status | `rackhand_api` `crds`; `tests/input` |
-//! | 1.3 conversion | here: `both_shapes_are_one_model` |
-//! | 1.4 columns | `rackhand_api` `crds`: `names_and_columns_are_those_that_users_know`; `tests/input` |
-//! | 1.5 webhooks | `webhook::tests`, `tests/webhook` with Cluster API's own as the measure |
-//! | 1.6 reasons and messages of Machines | `rackhand_core::health`: `every_cause_has_its_reason_in_both_contracts`, `durations_read_as_go_prints_them` |
-//! | 1.6 RemediationAllowed | `a_closed_gate_says_which_limit_which_numbers_and_which_machines` |
-//! | 1.6 Paused, ExternalRemediation... | `shown::tests` |
-//! | 1.6 when a condition's time moves | `remediation::patches`: `the_time_of_a_condition_moves_with_its_status_in_the_new_list_and_with_anything_in_the_old` |
-//! | 1.7 events | `tests/path`, `tests/input` |
-//! | 1.9 annotations | here: `an_annotation_counts_whatever_its_value`; requests: `actions::tests` |
+//! | fields, both shapes | here; `rackhand_api::views`: `a_v1beta1_check_is_read_as_documented`, `a_v1beta2_check_is_read_from_its_nested_fields`, `an_error_names_the_object_the_field_and_the_value` |
+//! | limits of fields | `tests/webhook`: cases, schema cases |
+//! | selector | `a_selector_selects_as_kubernetes_does`, `tests/webhook` |
+//! | status | `rackhand_api` `crds`; `tests/input` |
+//! | conversion | here: `both_shapes_are_one_model` |
+//! | columns | `rackhand_api` `crds`: `names_and_columns_are_those_that_users_know`; `tests/input` |
+//! | webhooks | `webhook::tests`, `tests/webhook` with Cluster API's own as the measure |
+//! | reasons and messages of Machines | `rackhand_core::health`: `every_cause_has_its_reason_in_both_contracts`, `durations_read_as_go_prints_them` |
+//! | RemediationAllowed | `a_closed_gate_says_which_limit_which_numbers_and_which_machines` |
+//! | Paused, ExternalRemediation... | `shown::tests` |
+//! | when a condition's time moves | `remediation::patches`: `the_time_of_a_condition_moves_with_its_status_in_the_new_list_and_with_anything_in_the_old` |
+//! | events | `tests/path`, `tests/input` |
+//! | annotations | here: `an_annotation_counts_whatever_its_value`; requests: `actions::tests` |
 //! | failureReason, failureMessage | here: `a_failure_is_read_wherever_a_machine_carries_it` |
 
 use std::time::Duration;

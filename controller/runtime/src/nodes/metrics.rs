@@ -1,4 +1,4 @@
-//! The metrics that medik8s' users know, under the names that they know (nodehealthcheck.md 1.6).
+//! The metrics that medik8s' users know, under the names that they know (docs/reference/medik8s.md, Fields).
 //!
 //! Only Nodes that were ever remediated have a series.
 

@@ -199,7 +199,7 @@ fn digest(text: &str) -> u32 {
 // === impl Recipe ===
 
 impl Recipe {
-    /// The remediation of a Node (nodehealthcheck.md 2, CR). Its name follows from Node and template,
+    /// The remediation of a Node (docs/reference/medik8s.md, Remediation of one Node). Its name follows from Node and template,
     /// so that it is never made twice.
     pub(super) fn remediation(
         &self,

@@ -1,5 +1,5 @@
 //! The way of clusters that do not know the out-of-service taint: the Node is deleted, and gets back
-//! what it had once it is registered anew (metal3-remediation.md 1.4, 2).
+//! what it had once it is registered anew (docs/reference/capm3.md, The API).
 //!
 //! Must never delete a Node of which nothing is kept, nor write over what a new one has.
 

@@ -33,7 +33,7 @@ pub(crate) fn conditions(object: &DynamicObject, shape: Shape, list: ConditionLi
 }
 
 /// The list with the condition set; `None`: it stands there already. `lastTransitionTime` moves with
-/// the status in the new list, with anything in the old one (machinehealthcheck.md 1.6).
+/// the status in the new list, with anything in the old one (docs/reference/cluster-api.md, Conditions and Events).
 pub(crate) fn set_condition(
     mut conditions: Vec<Value>,
     new: &NewCondition<'_>,

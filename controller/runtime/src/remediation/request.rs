@@ -228,7 +228,7 @@ fn power_policy(spec: &PowerRemediationSpec, config: &Config) -> Result<Policy, 
     })
 }
 
-/// What baremetal-operator may have at most: a failed node waits for it (design: 5).
+/// What baremetal-operator may have at most: a failed node waits for it.
 const LONGEST_GRACE: Duration = Duration::from_secs(30);
 
 fn not_negative(field: &str, value: i32) -> Result<u32, PolicyError> {

@@ -1,4 +1,4 @@
-//! What is refused of a MachineHealthCheck (machinehealthcheck.md 1.1 and 1.5), each verdict a function.
+//! What is refused of a MachineHealthCheck (docs/reference/cluster-api.md, Fields), each verdict a function.
 //!
 //! Must never refuse what Cluster API's webhook takes and the evaluator understands; what is only odd is
 //! a warning.

@@ -1,4 +1,4 @@
-//! What is filled in of a MachineHealthCheck (machinehealthcheck.md 1.5), as a JSON Patch.
+//! What is filled in of a MachineHealthCheck (docs/reference/cluster-api.md, Fields), as a JSON Patch.
 //!
 //! Must never write a field of one version's shape beside fields of the other's.
 

@@ -1,4 +1,4 @@
-//! What is refused of a NodeHealthCheck (nodehealthcheck.md 1.1 and 1.10), each verdict a function.
+//! What is refused of a NodeHealthCheck (docs/reference/medik8s.md, Fields), each verdict a function.
 //!
 //! Must never refuse the older form of the kind, in which a template is all that has to be said. What
 //! only other objects can tell (whether a template is there, and whether several of its kind may be) is

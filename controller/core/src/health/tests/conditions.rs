@@ -1,4 +1,4 @@
-//! What people read (machinehealthcheck.md 1.6).
+//! What people read (docs/reference/cluster-api.md, Conditions and Events).
 
 use super::*;
 

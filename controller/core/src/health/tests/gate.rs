@@ -1,4 +1,4 @@
-//! The limit (machinehealthcheck.md 2.5 and F10).
+//! The limit (docs/reference/cluster-api.md, The limit; rule F10).
 
 use super::*;
 

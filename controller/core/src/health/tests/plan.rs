@@ -1,4 +1,4 @@
-//! What is done about a fleet (machinehealthcheck.md 2.4, 2.6 and 2.7).
+//! What is done about a fleet (docs/reference/cluster-api.md, Remediation).
 
 use super::*;
 

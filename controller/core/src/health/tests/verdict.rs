@@ -1,4 +1,4 @@
-//! The rules for one machine (machinehealthcheck.md 2.3).
+//! The rules for one machine (docs/reference/cluster-api.md, The verdict).
 
 use super::*;
 

@@ -69,7 +69,7 @@ impl Mapi {
         self.closed.get_or_create(&labels).set(i64::from(!open));
     }
 
-    /// A check is gone, or not ours any more: no alert is left standing (openshift-mhc.md 4).
+    /// A check is gone, or not ours any more: no alert is left standing (docs/reference/openshift.md, The check).
     pub(super) fn forget(&self, check: &Key) {
         let labels = Labels::of(check);
         self.covered.remove(&labels);

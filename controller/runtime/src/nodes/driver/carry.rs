@@ -26,7 +26,7 @@ use crate::{
 
 /// Time between two looks at templates that can be used.
 const LOOK_USABLE: Duration = Duration::from_secs(60);
-/// Time between two looks at templates that cannot (nodehealthcheck.md 2, step 3).
+/// Time between two looks at templates that cannot (docs/reference/medik8s.md, Evaluation).
 const LOOK_UNUSABLE: Duration = Duration::from_secs(15);
 /// After the API server did not answer.
 const AGAIN: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What Cluster API's controller does otherwise, by the marks of machinehealthcheck.md, and objects
+//! What Cluster API's controller does otherwise, by the marks of docs/reference/cluster-api.md, and objects
 //! that are not what they should be.
 
 use super::*;
