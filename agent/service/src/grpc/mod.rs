@@ -92,6 +92,7 @@ impl Power for PowerService {
                 .map(|hold| v1::Hold {
                     host: hold.host.clone(),
                     owner: hold.owner.clone(),
+                    election: hold.election.clone(),
                 })
                 .collect(),
         }))

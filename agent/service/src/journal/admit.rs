@@ -287,6 +287,10 @@ impl Admission {
         overridden: Option<&HoldRecord>,
     ) -> Result<(), JournalError> {
         take_sequence(tx, &self.authority, &self.key)?;
+        let election = match &self.authority {
+            Authority::Controller { election, .. } => election.clone(),
+            Authority::Operator { .. } => String::new(),
+        };
         match self.action {
             Action::Off { hold: true } => {
                 let hold = HoldRecord {
@@ -295,16 +299,13 @@ impl Admission {
                     by: self.authority.to_string(),
                     since: self.now,
                     addresses: Vec::new(),
+                    election: election.clone(),
                 };
                 holds::replace(tx, holds, &self.key, &self.at, hold)?;
             }
             Action::On | Action::Cycle => holds::remove(tx, holds)?,
             Action::Off { hold: false } | Action::SoftOff | Action::Reset | Action::Nmi => {}
         }
-        let election = match &self.authority {
-            Authority::Controller { election, .. } => election.clone(),
-            Authority::Operator { .. } => String::new(),
-        };
         let record = OperationRecord {
             id: self.id.clone(),
             key: self.key.clone(),

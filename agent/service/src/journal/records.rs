@@ -62,6 +62,9 @@ pub(crate) struct HoldRecord {
     /// an earlier version: then the key tells.
     #[prost(string, repeated, tag = "5")]
     pub(crate) addresses: Vec<String>,
+    /// The election of the controller that asked; empty: an operator, or an earlier version wrote it.
+    #[prost(string, tag = "6")]
+    pub(crate) election: String,
 }
 
 impl HoldRecord {

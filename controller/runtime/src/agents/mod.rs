@@ -4,6 +4,7 @@
 //! Must never send a command in a term that this process does not hold at that moment (F7).
 
 mod calls;
+mod holds;
 mod journals;
 mod racks;
 mod serving;
@@ -28,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
 pub(crate) use calls::{CallFailure, Followed, OffRequest, Wanted};
+pub(crate) use holds::Held;
 use journals::SeenJournals;
 pub(crate) use status::AgentStatus;
 
@@ -92,8 +94,8 @@ struct Agent {
     seen_journals: SeenJournals,
     /// Those that its status shows.
     shown_journals: SeenJournals,
-    /// In whose name its journal holds hosts off.
-    holders: BTreeSet<String>,
+    /// The hosts that its journal holds off.
+    holds: Vec<v1::Hold>,
     seen: bool,
     /// It was looked at, whatever came of it.
     tried: bool,
@@ -208,7 +210,7 @@ impl Agents {
                 journal: String::new(),
                 shown_journals: seen_journals.clone(),
                 seen_journals,
-                holders: BTreeSet::new(),
+                holds: Vec::new(),
                 seen: false,
                 tried: false,
                 stop: stop.clone(),
@@ -302,7 +304,6 @@ impl Agents {
             agent.seen_journals.see(listed.journal.as_ref());
             let grew = agent.seen_journals != agent.shown_journals;
             let journal = listed.journal.unwrap_or_default().instance;
-            let holders = listed.holds.into_iter().map(|hold| hold.owner).collect();
             let news =
                 agent.state != *state || agent.hosts != listed.hosts || agent.journal != journal;
             if !agent.journal.is_empty() && agent.journal != journal {
@@ -312,7 +313,7 @@ impl Agents {
             agent.client = Some(client.clone());
             agent.hosts = listed.hosts;
             agent.journal = journal;
-            agent.holders = holders;
+            agent.holds = listed.holds;
             (agent.seen, agent.tried) = (true, true);
             if let State::Ready { term, standby } = *state
                 && (news || grew)

@@ -121,7 +121,7 @@ impl Agents {
         let agents = self.agents.read();
         let of_rack = agents.iter().filter(|(_, a)| a.spec.rack == rack);
         of_rack
-            .filter(|(_, agent)| agent.holders.contains(owner))
+            .filter(|(_, agent)| agent.holds.iter().any(|hold| hold.owner == owner))
             .filter_map(|(key, agent)| agent.connected(key))
             .collect()
     }

@@ -153,11 +153,27 @@ impl Engine {
         }
     }
 
-    /// F9: also an agent that no longer serves the rack holds nothing in our name, as far as it answers.
+    /// F9: also an agent that no longer serves the rack holds nothing in our name, as far as it answers. What
+    /// another one holds is released when it answers again, see [`super::left_holds`].
     async fn let_go_everywhere(&self, host: Option<HostRef>) {
         let Some(host) = host else {
             return;
         };
+        let silent = self.context.agents.silent_of_rack(&host.rack);
+        let began = self
+            .recorded
+            .state
+            .as_ref()
+            .is_some_and(|s| s.pinned.is_some());
+        if began && !silent.is_empty() {
+            let message = format!(
+                "agent {} is out of reach and may still hold host {} off; its hold is released when it \
+                 answers again",
+                silent.join(", "),
+                host.host
+            );
+            self.tell(false, "HoldMayRemain", &message);
+        }
         if self
             .context
             .agents

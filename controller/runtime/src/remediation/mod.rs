@@ -9,6 +9,7 @@ mod engine;
 mod escalate;
 #[cfg(test)]
 mod fixture;
+mod left_holds;
 mod legacy;
 mod observe;
 mod operation;
@@ -158,8 +159,15 @@ struct Task {
     stop: CancellationToken,
 }
 
-/// Runs every remediation until `cancel`.
+/// Runs every remediation until `cancel`, and releases what earlier ones have left at agents.
 pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: CancellationToken) {
+    tokio::join!(
+        run_tasks(context.clone(), inbox, cancel.clone()),
+        left_holds::run(context, cancel),
+    );
+}
+
+async fn run_tasks(context: Arc<Context>, inbox: Arc<Inbox>, cancel: CancellationToken) {
     while let Err(error) = read_anew(&context).await {
         tracing::warn!(%error, "requests cannot be listed; nothing is begun before that");
         if pause(&cancel, LIST_RETRY).await {

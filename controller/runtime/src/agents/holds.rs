@@ -1,0 +1,73 @@
+//! Holds in the journals of agents.
+
+use rackhand_core::remediation::HostRef;
+
+use super::{Agents, CallFailure, State};
+use crate::object::Key;
+
+/// A host that an agent holds off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// The name of the RackAgent.
+    pub(crate) agent: String,
+    pub(crate) rack: String,
+    /// Its name at the agent.
+    pub(crate) host: String,
+    /// The UID of the remediation on whose behalf it is held.
+    pub(crate) owner: String,
+    /// Whether a controller of this election asked for it; `None`: the agent does not say.
+    pub(crate) is_ours: Option<bool>,
+}
+
+impl Agents {
+    /// The holds of all agents that answer.
+    pub(crate) fn holds(&self) -> Vec<Held> {
+        let agents = self.agents.read();
+        let answering = agents
+            .iter()
+            .filter(|(_, agent)| matches!(agent.state, State::Ready { .. }));
+        let of_agent = answering.flat_map(|(key, agent)| {
+            agent.holds.iter().map(|hold| Held {
+                agent: key.name.clone(),
+                rack: agent.spec.rack.clone(),
+                host: hold.host.clone(),
+                owner: hold.owner.clone(),
+                is_ours: (!hold.election.is_empty()).then(|| hold.election == self.election),
+            })
+        });
+        of_agent.collect()
+    }
+
+    /// The agents of a rack that do not answer: they may hold a host that no other agent knows of.
+    pub(crate) fn silent_of_rack(&self, rack: &str) -> Vec<String> {
+        let agents = self.agents.read();
+        let silent = agents.iter().filter(|(_, agent)| {
+            agent.spec.rack == rack && matches!(agent.state, State::Silent { .. })
+        });
+        silent.map(|(key, _)| key.name.clone()).collect()
+    }
+
+    /// Releases a hold at the agent that has it, and tells so in an Event on its RackAgent.
+    pub(crate) async fn release_held(&self, held: &Held) -> Result<(), CallFailure> {
+        let at = self
+            .of_name(&held.agent)
+            .ok_or_else(|| CallFailure::Later("it is not connected".into()))?;
+        let host = HostRef {
+            rack: held.rack.clone(),
+            host: held.host.clone(),
+            bmh: None,
+            bmc: String::new(),
+        };
+        self.release_at(at, &host, None, &held.owner).await?;
+        let agent = Key::new("", &held.agent);
+        let objects = self.index.rack_agents().into_iter();
+        for (_, object) in objects.filter(|(key, _)| *key == agent) {
+            let message = format!(
+                "released the hold on host {}: the remediation with UID {}, which it was for, has ended",
+                held.host, held.owner
+            );
+            self.events.send(&object, false, "HoldReleased", &message);
+        }
+        Ok(())
+    }
+}

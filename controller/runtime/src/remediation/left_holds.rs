@@ -1,0 +1,136 @@
+//! Releases what agents hold for remediations that have ended (F9).
+//!
+//! A remediation releases its hold before it ends, at every agent of the rack that answers. One that was out
+//! of reach keeps its hold in its journal, and that journal is the record of what is still to be released:
+//! whenever the agent answers again, its holds are compared with the remediations that exist. Until then the
+//! hold has no effect, because nobody commands through that agent.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::{ResourceExt, api::ListParams};
+use tokio_util::sync::CancellationToken;
+
+use super::{Context, request::finalizer};
+use crate::{
+    agents::{CallFailure, Held},
+    api::{ApiError, call},
+    object::{Kind, api},
+    watch::pause,
+};
+
+/// Time between two comparisons; they cost nothing while every hold is needed.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Compares and releases until `cancel`.
+pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
+    while !pause(&cancel, INTERVAL).await {
+        let left = match left(&context).await {
+            Ok(left) => left,
+            Err(error) => {
+                tracing::warn!(%error, "the remediations cannot be listed, so no hold that was left is released");
+                continue;
+            }
+        };
+        for held in left {
+            let Held {
+                agent, host, owner, ..
+            } = &held;
+            match context.agents.release_held(&held).await {
+                Ok(()) => tracing::info!(agent, host, owner, "released a hold that was left"),
+                Err(CallFailure::Later(why) | CallFailure::Rejected(why)) => {
+                    tracing::warn!(
+                        agent,
+                        host,
+                        owner,
+                        why,
+                        "a hold that was left is not released; trying again"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The holds that no remediation needs, by a live read (F12).
+async fn left(context: &Context) -> Result<Vec<Held>, ApiError> {
+    let mut holds = context.agents.holds();
+    let requests = context.index.requests().into_iter();
+    let needed: BTreeSet<String> = requests
+        .filter(|(id, entry)| has_finalizer(id.kind, entry.object.finalizers()))
+        .filter_map(|(_, entry)| entry.object.uid())
+        .collect();
+    holds.retain(|held| !needed.contains(&held.owner));
+    if holds.is_empty() {
+        return Ok(holds);
+    }
+    // Read after the agents have told of their holds: what had one then had the finalizer before.
+    let existing = existing(context).await?;
+    holds.retain(|held| is_left(held, &existing));
+    Ok(holds)
+}
+
+/// Remediations by UID, and whether our finalizer is on them.
+async fn existing(context: &Context) -> Result<BTreeMap<String, bool>, ApiError> {
+    let mut existing = BTreeMap::new();
+    let namespace = context.config.namespace.as_deref().unwrap_or_default();
+    let every = ListParams::default();
+    for kind in Kind::REQUESTS {
+        let Some(resource) = context.served.known(kind) else {
+            continue;
+        };
+        let objects = api(&context.client, &resource, namespace);
+        let listed = objects.list_metadata(&every);
+        for object in call(kind.kind(), listed).await? {
+            let finalizer = has_finalizer(kind, object.finalizers());
+            existing.extend(object.uid().map(|uid| (uid, finalizer)));
+        }
+    }
+    Ok(existing)
+}
+
+fn has_finalizer(kind: Kind, finalizers: &[String]) -> bool {
+    finalizers.iter().any(|held| held == finalizer(kind))
+}
+
+/// The finalizer is on a remediation from before its first power-off until its end. A hold of an unknown
+/// owner is left alone unless the agent says that it belongs to this election: one agent may serve several
+/// management clusters.
+fn is_left(held: &Held, existing: &BTreeMap<String, bool>) -> bool {
+    match existing.get(&held.owner) {
+        Some(has_finalizer) => !has_finalizer,
+        None => held.is_ours == Some(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f9_a_hold_is_left_once_its_remediation_has_ended_and_another_clusters_never_is() {
+        let held = |owner: &str, is_ours| Held {
+            agent: "a".into(),
+            rack: "r".into(),
+            host: "h".into(),
+            owner: owner.into(),
+            is_ours,
+        };
+        let existing = BTreeMap::from([("runs".to_owned(), true), ("ended".to_owned(), false)]);
+        for (owner, is_ours, left) in [
+            ("runs", Some(true), false),
+            ("runs", None, false),
+            ("ended", Some(true), true),
+            ("ended", None, true),
+            ("deleted", Some(true), true),
+            ("deleted", None, false),
+            ("deleted", Some(false), false),
+        ] {
+            let held = held(owner, is_ours);
+            assert_eq!(is_left(&held, &existing), left, "{held:?}");
+        }
+    }
+}
