@@ -286,15 +286,6 @@ impl Index {
         self.inner.read().checks.get(key).cloned()
     }
 
-    pub(crate) fn checks(&self) -> Vec<(Key, Entry<MachineHealthCheckView>)> {
-        self.inner
-            .read()
-            .checks
-            .iter()
-            .map(|(k, e)| (k.clone(), e.clone()))
-            .collect()
-    }
-
     /// The checks of a namespace.
     pub(crate) fn checks_in(&self, namespace: &str) -> Vec<Entry<MachineHealthCheckView>> {
         let inner = self.inner.read();

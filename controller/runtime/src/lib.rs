@@ -1,10 +1,10 @@
 //! The shell around `rackhand-core`: it observes, asks the core, and carries out what it answers.
 //!
 //! Owns: watches, index, the one writer, the leader lease, workload clusters, agent connections,
-//! the admin server. Must never: decide anything about health, fencing or power.
+//! the admin server. Must never: decide anything about checks, fencing or power.
 //!
 //! ```text
-//! watches -> Index -> health (fleets)    -> Writer -> Kubernetes
+//! watches -> Index -> checks (fleets)    -> Writer -> Kubernetes
 //!               |---> remediation (step) ----^  |
 //!               |          '--> agents (gRPC, mTLS, with the leader's term)
 //! ```
@@ -12,6 +12,7 @@
 mod admin;
 mod agents;
 mod api;
+mod checks;
 mod clock;
 mod cluster;
 mod config;
@@ -19,7 +20,6 @@ mod events;
 mod explain;
 #[cfg(test)]
 mod fake_api;
-mod health;
 mod https;
 mod index;
 mod leader;

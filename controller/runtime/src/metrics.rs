@@ -21,7 +21,7 @@ use prometheus_client::{
 };
 use rackhand_core::health::{Cause, Tally};
 
-use crate::{health::Mapi, nodes::NodeMetrics, object::Key};
+use crate::{checks::OpenShiftMetrics, nodes::NodeMetrics, object::Key};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WriteLabels {
@@ -110,7 +110,7 @@ pub(crate) struct Metrics {
     leader: Gauge,
     agents: Gauge,
     term_outliers: Gauge,
-    mapi: Mapi,
+    openshift: OpenShiftMetrics,
     nodes: NodeMetrics,
 }
 
@@ -139,7 +139,7 @@ impl Metrics {
             leader: Gauge::default(),
             agents: Gauge::default(),
             term_outliers: Gauge::default(),
-            mapi: Mapi::new(),
+            openshift: OpenShiftMetrics::new(),
             nodes: NodeMetrics::default(),
         };
         let r = &mut m.registry;
@@ -348,8 +348,8 @@ impl Metrics {
     }
 
     /// Those under OpenShift's names.
-    pub(crate) fn mapi(&self) -> &Mapi {
-        &self.mapi
+    pub(crate) fn openshift(&self) -> &OpenShiftMetrics {
+        &self.openshift
     }
 
     /// Those of the health checks of Nodes.
@@ -360,7 +360,7 @@ impl Metrics {
     /// The text that Prometheus reads.
     pub(crate) fn render(&self) -> String {
         let mut text = String::new();
-        self.mapi.render(&mut text);
+        self.openshift.render(&mut text);
         encode_registry(&mut text, &self.registry).ok();
         self.nodes.render(&mut text).ok();
         encode_eof(&mut text).ok();

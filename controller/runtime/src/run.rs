@@ -16,10 +16,10 @@ use crate::{
     admin,
     agents::{AgentStatus, Agents},
     api::{call, management_client},
+    checks,
     cluster::{Workloads, absence},
     config::Config,
     events::Events,
-    health,
     index::{Inbox, Index},
     leader::Leader,
     metrics::Metrics,
@@ -73,7 +73,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
 
     let (changes_health, changes_remediation) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
     let (changes_clusters, changes_agents) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
-    let changes_openshift = Arc::new(Inbox::only(health::openshift::concerns));
+    let changes_openshift = Arc::new(Inbox::only(checks::concerns_openshift));
     let changes_absence = Arc::new(Inbox::only(absence::concerns));
     let index = Arc::new(Index::new(vec![
         changes_openshift.clone(),
@@ -319,16 +319,16 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
             "agent connections"
         });
     }
-    let mine = Arc::new(health::Mine::new(
+    let of_cluster_api = Arc::new(checks::Ownership::new(
         config.health_checks,
         config.watch_filter.as_deref(),
     ));
-    let of_openshift = Arc::new(health::Mine::of_openshift(config.health_checks));
-    for mine in [&mine, &of_openshift] {
-        mine.look(client).await;
-        let (mine, client, cancel) = (mine.clone(), client.clone(), cancel.clone());
+    let of_openshift = Arc::new(checks::Ownership::of_openshift(config.health_checks));
+    for ownership in [&of_cluster_api, &of_openshift] {
+        ownership.look(client).await;
+        let (ownership, client, cancel) = (ownership.clone(), client.clone(), cancel.clone());
         actors.spawn(async move {
-            mine.keep_looking(client, cancel).await;
+            ownership.keep_looking(client, cancel).await;
             "CRD watch"
         });
     }
@@ -374,33 +374,33 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         reading.await;
         "live reads of fleets"
     });
-    let checks = |mine| {
-        Arc::new(health::Context {
+    let context = |ownership| {
+        Arc::new(checks::Context {
             client: client.clone(),
             served: served.clone(),
             index: index.clone(),
             writer: writer.on(Lane::Requests),
             events: events.clone(),
             metrics: metrics.clone(),
-            mine,
+            ownership,
             syncs: syncs.clone(),
         })
     };
-    let of_cluster_api = checks(mine);
+    let of_cluster_api = context(of_cluster_api);
     let namespace = config.namespace.clone().unwrap_or_default();
     let (scanning, cancelled) = (of_cluster_api.clone(), cancel.clone());
     actors.spawn(async move {
-        health::orphan_scan::run(scanning, namespace, cancelled).await;
+        checks::orphan_scan::run(scanning, namespace, cancelled).await;
         "scan for orphaned requests"
     });
     let cancelled = cancel.clone();
     actors.spawn(async move {
-        health::run(of_cluster_api, changes_health, cancelled).await;
+        checks::run_cluster_api(of_cluster_api, changes_health, cancelled).await;
         "health checks"
     });
-    let (of_openshift, cancelled) = (checks(of_openshift), cancel.clone());
+    let (of_openshift, cancelled) = (context(of_openshift), cancel.clone());
     actors.spawn(async move {
-        health::openshift::run(of_openshift, changes_openshift, cancelled).await;
+        checks::run_openshift(of_openshift, changes_openshift, cancelled).await;
         "health checks of OpenShift"
     });
     actors

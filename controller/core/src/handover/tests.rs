@@ -7,8 +7,8 @@ use super::*;
 use crate::{
     freshness::{Catchup, Listed, Listing},
     health::{
-        Action, Check, ClusterFacts, Condition, ConditionRule, Fleet, Gate, IntOrPercent, Limit,
-        MachineFacts, NodeFacts, NodeView, RequestView, Tally, Target, Verdict,
+        Action, Check, ClusterFacts, Condition, ConditionRule, Counts, Fleet, Gate, IntOrPercent,
+        Limit, MachineFacts, NodeFacts, NodeView, Policy as _, RequestView, Tally, Target, Verdict,
     },
 };
 
@@ -201,7 +201,7 @@ fn allows(check: &Check, writes: &[Write], count: usize, handed: &BTreeSet<Arc<s
             Stand::Failed => Verdict::Unhealthy { causes: vec![] },
             _ => Verdict::Healthy,
         };
-        tally.add(&verdict, &request);
+        tally.add(Counts::of(&verdict, &request));
     }
     Gate::is_open(check, &tally)
 }

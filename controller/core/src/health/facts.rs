@@ -115,11 +115,11 @@ pub enum RequestView {
     },
 }
 
-/// One selected Machine with everything that a plan needs.
+/// One selected Machine with everything that a plan needs; `M`: what its dialect looks at in a Machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Target {
+pub struct Target<M = MachineFacts> {
     /// The Machine.
-    pub machine: MachineFacts,
+    pub machine: M,
     /// Its Node.
     pub node: NodeView,
     /// Its request.

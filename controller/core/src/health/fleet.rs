@@ -7,61 +7,39 @@
 
 mod counters;
 mod kept;
+mod turn;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::{
-    Action, Ahead, Cause, Check, CheckStatus, ClusterFacts, Gate, HealthConditionWrite, Judgement,
-    NodeView, RequestView, Tally, Target, Verdict, action, health_condition, judge,
+    Ahead, Cause, Check, CheckStatus, ClusterFacts, Gate, Judgement, NodeView, Policy, RequestView,
+    Tally, Target, Verdict,
 };
 use counters::Counters;
 use kept::{kinds, trim, trim_node};
+pub use turn::{Turn, Wanted};
 
 /// A machine of the fleet.
-struct Member {
-    target: Target,
+struct Member<M> {
+    target: Target<M>,
     judgement: Judgement,
-}
-
-/// What has changed since the last [`Fleet::take`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Turn {
-    /// Machines that may want something now, see [`Fleet::wanted`]; in the order of their names.
-    pub machines: BTreeSet<Arc<str>>,
-    /// The gate or a counter may read otherwise than before.
-    pub counts: bool,
-    /// A name has come to the targets, or has left them.
-    pub targets: bool,
-}
-
-/// What a machine wants now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted<'a> {
-    /// The UID of the Machine that it is about.
-    pub uid: &'a str,
-    /// The verdict that it follows from.
-    pub verdict: &'a Verdict,
-    /// The `HealthCheckSucceeded` that it should carry.
-    pub condition: Option<HealthConditionWrite>,
-    /// What to do.
-    pub action: Option<Action>,
 }
 
 /// The fleet of one check. It is told what has changed and tells what follows.
 ///
 /// Only conditions that a rule of the check names are kept, so that a fleet of 100,000 machines
 /// stays small.
-pub struct Fleet {
-    check: Check,
+pub struct Fleet<P: Policy = Check> {
+    check: P,
     cluster: ClusterFacts,
     /// Why the workload cluster cannot be queried, while it cannot.
     unreachable: Option<String>,
     now: Timestamp,
-    members: BTreeMap<Arc<str>, Member>,
+    members: BTreeMap<Arc<str>, Member<P::Machine>>,
     counters: Counters,
     open: bool,
     turn: Turn,
@@ -69,10 +47,10 @@ pub struct Fleet {
 
 // === impl Fleet ===
 
-impl Fleet {
+impl<P: Policy> Fleet<P> {
     /// An empty fleet. `unreachable`: why the workload cluster cannot be asked, where it cannot.
     pub fn new(
-        check: Check,
+        check: P,
         cluster: ClusterFacts,
         unreachable: Option<String>,
         now: Timestamp,
@@ -96,14 +74,14 @@ impl Fleet {
     }
 
     /// A machine is selected, or has changed.
-    pub fn put(&mut self, mut target: Target, now: Timestamp) {
+    pub fn put(&mut self, mut target: Target<P::Machine>, now: Timestamp) {
         self.tick(now);
         trim(&self.check, &mut target);
-        let name = self.name(&target.machine.name);
+        let name = self.name(P::name(&target.machine));
         let judgement = self.judged(&target);
         let was_target = self.drop_member(&name);
         let is_target = judgement.verdict.is_target();
-        self.counters.add(&name, &target, &judgement);
+        self.count(&name, &target, &judgement);
         self.members
             .insert(name.clone(), Member { target, judgement });
         self.turn.targets |= was_target != is_target;
@@ -147,7 +125,7 @@ impl Fleet {
         if self.cluster == cluster {
             return;
         }
-        let resumed = self.paused() && !(self.check.paused || cluster.paused);
+        let resumed = self.paused() && !(self.check.is_paused() || cluster.paused);
         self.cluster = cluster;
         self.judge_all(resumed);
     }
@@ -165,16 +143,16 @@ impl Fleet {
     /// one that it does not know leaves the fleet.
     pub fn set_check(
         &mut self,
-        check: Check,
+        check: P,
         now: Timestamp,
-        mut read: impl FnMut(&str) -> Option<Target>,
+        mut read: impl FnMut(&str) -> Option<Target<P::Machine>>,
     ) {
         self.tick(now);
         if self.check == check {
             return;
         }
-        let others = kinds(&check.node_conditions) != kinds(&self.check.node_conditions)
-            || kinds(&check.machine_conditions) != kinds(&self.check.machine_conditions);
+        let others = kinds(check.node_rules()) != kinds(self.check.node_rules())
+            || kinds(check.machine_rules()) != kinds(self.check.machine_rules());
         self.check = check;
         if others {
             for (name, mut member) in mem::take(&mut self.members) {
@@ -203,6 +181,11 @@ impl Fleet {
         }
     }
 
+    /// The unhealthy machines, in the order of their names.
+    pub fn unhealthy(&self) -> impl Iterator<Item = &Arc<str>> + '_ {
+        self.counters.unhealthy()
+    }
+
     /// When the first judgement changes by itself; no timer runs while the check is paused.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let next = self.counters.next_deadline();
@@ -215,26 +198,33 @@ impl Fleet {
     }
 
     /// What a machine wants now; `None`: it is not of this fleet.
-    pub fn wanted(&self, machine: &str) -> Option<Wanted<'_>> {
+    pub fn wanted(&self, machine: &str) -> Option<Wanted<'_, P::Action>> {
         let Member { target, judgement } = self.members.get(machine)?;
         let verdict = &judgement.verdict;
         let acts = !self.paused();
         Some(Wanted {
-            uid: &target.machine.uid,
+            uid: P::uid(&target.machine),
             verdict,
-            condition: health_condition(&target.machine, verdict).filter(|_| acts),
-            action: action(&self.check, target, verdict, self.open).filter(|_| acts),
+            condition: self
+                .check
+                .condition(&target.machine, verdict)
+                .filter(|_| acts),
+            action: self
+                .check
+                .action(target, verdict, self.open)
+                .filter(|_| acts),
         })
     }
 
     /// The state of the gate, with the first few names of those that count against it.
     pub fn gate(&self) -> Gate {
-        Gate::new(&self.check, self.tally(), self.counters.counting())
+        self.check.gate(self.tally(), self.counters.counting())
     }
 
     /// What goes into the status of the check; O(n), for the names.
     pub fn status(&self) -> CheckStatus {
-        let is_target = |(_, member): &(_, &Member)| member.judgement.verdict.is_target();
+        let is_target =
+            |(_, member): &(_, &Member<P::Machine>)| member.judgement.verdict.is_target();
         let targets = self.members.iter().filter(is_target);
         let tally = self.tally();
         CheckStatus {
@@ -291,7 +281,7 @@ impl Fleet {
 
     /// The check or its Cluster is paused: nothing is wanted.
     pub fn paused(&self) -> bool {
-        self.check.paused || self.cluster.paused
+        self.check.is_paused() || self.cluster.paused
     }
 
     /// A clock that is set back takes no verdict back.
@@ -305,13 +295,14 @@ impl Fleet {
         known.map_or_else(|| Arc::from(machine), |(name, _)| name.clone())
     }
 
-    fn judged(&self, target: &Target) -> Judgement {
+    fn judged(&self, target: &Target<P::Machine>) -> Judgement {
         let hidden = self.unreachable.as_ref().map(|why| NodeView::Unreachable {
             why: why.clone(),
             joined: target.node != NodeView::NotJoined,
         });
         let node = hidden.as_ref().unwrap_or(&target.node);
-        judge(&self.check, &self.cluster, &target.machine, node, self.now)
+        self.check
+            .judge(&self.cluster, &target.machine, node, self.now)
     }
 
     /// Returns whether it was a target.
@@ -319,12 +310,17 @@ impl Fleet {
         let Some((name, old)) = self.members.remove_entry(name) else {
             return false;
         };
-        self.counters.remove(&name, &old.target, &old.judgement);
+        self.uncount(&name, &old.target, &old.judgement);
         old.judgement.verdict.is_target()
     }
 
     /// Changes what is known of a machine, and judges it anew where that differs.
-    fn change(&mut self, machine: &str, now: Timestamp, change: impl FnOnce(&mut Target) -> bool) {
+    fn change(
+        &mut self,
+        machine: &str,
+        now: Timestamp,
+        change: impl FnOnce(&mut Target<P::Machine>) -> bool,
+    ) {
         self.tick(now);
         let Some(member) = self.members.get_mut(machine) else {
             return;
@@ -339,8 +335,7 @@ impl Fleet {
         let judgement = self.judged(&member.target);
         if judgement != member.judgement || member.target.request != before {
             let after = mem::replace(&mut member.target.request, before);
-            self.counters
-                .remove(&name, &member.target, &member.judgement);
+            self.uncount(&name, &member.target, &member.judgement);
             member.target.request = after;
             self.replace(&name, &mut member, judgement);
         }
@@ -354,19 +349,18 @@ impl Fleet {
         };
         let judgement = self.judged(&member.target);
         if judgement != member.judgement {
-            self.counters
-                .remove(&name, &member.target, &member.judgement);
+            self.uncount(&name, &member.target, &member.judgement);
             self.replace(&name, &mut member, judgement);
         }
         self.members.insert(name, member);
     }
 
     /// Counts a machine that was taken out of the counters with its new judgement.
-    fn replace(&mut self, name: &Arc<str>, member: &mut Member, judgement: Judgement) {
+    fn replace(&mut self, name: &Arc<str>, member: &mut Member<P::Machine>, judgement: Judgement) {
         self.turn.targets |= judgement.verdict.is_target() != member.judgement.verdict.is_target();
         self.turn.counts = true;
         self.turn.machines.insert(name.clone());
-        self.counters.add(name, &member.target, &judgement);
+        self.count(name, &member.target, &judgement);
         member.judgement = judgement;
     }
 
@@ -380,7 +374,7 @@ impl Fleet {
             }
             self.turn.targets |=
                 judgement.verdict.is_target() != member.judgement.verdict.is_target();
-            self.counters.add(&name, &member.target, &judgement);
+            self.count(&name, &member.target, &judgement);
             member.judgement = judgement;
             self.members.insert(name, member);
         }
@@ -388,9 +382,19 @@ impl Fleet {
         self.settle();
     }
 
-    /// Opens or closes the gate by the counters. Once it opens, every unhealthy machine wants.
+    fn count(&mut self, name: &Arc<str>, target: &Target<P::Machine>, judgement: &Judgement) {
+        let counts = self.check.counts(target, &judgement.verdict);
+        self.counters.add(name, counts, judgement);
+    }
+
+    fn uncount(&mut self, name: &Arc<str>, target: &Target<P::Machine>, judgement: &Judgement) {
+        let counts = self.check.counts(target, &judgement.verdict);
+        self.counters.remove(name, counts, judgement);
+    }
+
+    /// Opens or closes the gate by the counters. When it opens, all unhealthy machines are enqueued.
     fn settle(&mut self) {
-        let open = Gate::is_open(&self.check, self.tally());
+        let open = self.check.is_open(self.tally());
         if open && !self.open {
             self.turn
                 .machines

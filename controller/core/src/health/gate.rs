@@ -37,6 +37,19 @@ pub struct Tally {
     pub not_healthy: u32,
 }
 
+/// How one machine is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// As a target.
+    pub expected: bool,
+    /// As healthy.
+    pub healthy: bool,
+    /// As unhealthy.
+    pub unhealthy: bool,
+    /// Against the limit.
+    pub not_healthy: bool,
+}
+
 /// Whether a machine counts against the limit. Every target does, except for
 /// a healthy one (or one that was not evaluated and counts as healthy) without a remediation: it counts
 /// until its request is gone, not only until its Node looks well, or each reboot would let the next one
@@ -54,35 +67,44 @@ pub fn counts_against_limit(verdict: &Verdict, request: &RequestView) -> bool {
     }
 }
 
+// === impl Counts ===
+
+impl Counts {
+    /// As Cluster API counts a machine.
+    pub fn of(verdict: &Verdict, request: &RequestView) -> Self {
+        Self {
+            expected: verdict.is_target(),
+            healthy: matches!(verdict, Verdict::Healthy | Verdict::NotEvaluated(_)),
+            unhealthy: matches!(verdict, Verdict::Unhealthy { .. }),
+            not_healthy: counts_against_limit(verdict, request),
+        }
+    }
+}
+
 // === impl Tally ===
 
 impl Tally {
     /// Counts one more machine.
-    pub fn add(&mut self, verdict: &Verdict, request: &RequestView) {
-        self.each(verdict, request, |counter| {
-            *counter = counter.saturating_add(1);
-        });
+    pub fn add(&mut self, counts: Counts) {
+        self.each(counts, |counter| *counter = counter.saturating_add(1));
     }
 
-    /// Takes back what [`Tally::add`] did with the same arguments.
-    pub fn remove(&mut self, verdict: &Verdict, request: &RequestView) {
-        self.each(verdict, request, |counter| {
-            *counter = counter.saturating_sub(1);
-        });
+    /// Takes back what [`Tally::add`] did with the same argument.
+    pub fn remove(&mut self, counts: Counts) {
+        self.each(counts, |counter| *counter = counter.saturating_sub(1));
     }
 
-    fn each(&mut self, verdict: &Verdict, request: &RequestView, change: fn(&mut u32)) {
-        if !verdict.is_target() {
-            return;
-        }
-        change(&mut self.expected);
-        match verdict {
-            Verdict::Healthy | Verdict::NotEvaluated(_) => change(&mut self.healthy),
-            Verdict::Unhealthy { .. } => change(&mut self.unhealthy),
-            _ => {}
-        }
-        if counts_against_limit(verdict, request) {
-            change(&mut self.not_healthy);
+    fn each(&mut self, counts: Counts, change: fn(&mut u32)) {
+        let counters = [
+            (counts.expected, &mut self.expected),
+            (counts.healthy, &mut self.healthy),
+            (counts.unhealthy, &mut self.unhealthy),
+            (counts.not_healthy, &mut self.not_healthy),
+        ];
+        for (counted, counter) in counters {
+            if counted {
+                change(counter);
+            }
         }
     }
 }
@@ -125,16 +147,6 @@ impl Gate {
     /// The same, for those who need no words.
     pub fn is_open(check: &Check, tally: &Tally) -> bool {
         allowance(check, tally).is_some()
-    }
-}
-
-// === impl Check ===
-
-impl Check {
-    /// Whether the limit forbids remediation once all of `expected` members fail. Where it does not, a
-    /// burst need not be waited for (F13).
-    pub fn can_close(&self, expected: u32) -> bool {
-        expected > 0 && self.limit.allowance(expected, expected).is_none()
     }
 }
 

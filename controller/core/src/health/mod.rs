@@ -18,13 +18,16 @@
 mod ahead;
 mod condition;
 mod duration;
+mod external;
 mod facts;
 mod fleet;
 mod gate;
 mod openshift;
+mod openshift_plan;
 mod orphan;
 mod overlap;
 mod plan;
+mod policy;
 mod rules;
 mod timeline;
 mod verdict;
@@ -33,18 +36,20 @@ mod words;
 pub use ahead::{Ahead, CLOCK_TOLERANCE};
 pub use condition::{HealthConditionWrite, health_condition};
 pub use duration::{GoDuration, go_duration};
+pub use external::{Carried, ExternalStep, MarkCarrier, external_step, mark_carrier};
 pub use facts::{ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, RequestView, Target};
 pub use fleet::{Fleet, Turn, Wanted};
-pub use gate::{Gate, Tally, counts_against_limit};
+pub use gate::{Counts, Gate, Tally, counts_against_limit};
 pub use openshift::{
-    Carried, ExternalStep, MarkCarrier, OpenShiftAction, OpenShiftCheck, OpenShiftMachine,
-    OpenShiftPlan, OpenShiftStrategy, OpenShiftTarget, counts_as_healthy, external_step,
-    judge_openshift, mark_carrier, most_unhealthy, onsets_openshift, openshift_action,
-    plan_openshift,
+    OpenShiftAction, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, OpenShiftTarget,
+    counts_as_healthy, judge_openshift, most_unhealthy, no_cluster, onsets_openshift,
+    openshift_action,
 };
+pub use openshift_plan::{OpenShiftPlan, plan_openshift};
 pub use orphan::{CheckState, Orphan, orphaned, unclaimed};
 pub use overlap::{Claim, acting};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
+pub use policy::Policy;
 pub use rules::{Check, ConditionRule, IntOrPercent, Limit};
 pub use timeline::{Onset, onsets};
 pub use verdict::{Cause, Judgement, SkipReason, UnknownReason, Verdict, judge, verdict};

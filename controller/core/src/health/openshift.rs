@@ -1,17 +1,18 @@
 //! OpenShift's MachineHealthCheck (`machine.openshift.io/v1beta1`).
 //!
-//! Owns what differs from Cluster API's: how machines are counted, what is done about them, and the
-//! flow of `external-baremetal` (docs/reference/openshift.md, The check). The verdict is [`judge`]'s. Must never act while
-//! the limit forbids it, nor let a machine that is under remediation make room for another one (F10).
+//! Owns what differs from Cluster API's: how machines are counted, and what is done about them
+//! (docs/reference/openshift.md, The check). The
+//! verdict is [`judge`]'s. Must never act while the limit forbids it, nor let a machine that is under
+//! remediation make room for another one (F10).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::{
-    Ahead, Check, ClusterFacts, ConditionRule, IntOrPercent, Judgement, Limit, MachineFacts,
-    NodeView, Onset, RequestView, Verdict, judge, onsets,
+    Check, ClusterFacts, Condition, ConditionRule, Counts, Gate, HealthConditionWrite,
+    IntOrPercent, Judgement, Limit, MachineFacts, NodeView, Onset, Policy, RequestView, Tally,
+    Target, Verdict, judge, onsets,
 };
 
 /// One check, read.
@@ -63,15 +64,7 @@ pub struct OpenShiftMachine {
 }
 
 /// One selected Machine.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct OpenShiftTarget {
-    /// The Machine.
-    pub machine: OpenShiftMachine,
-    /// Its Node.
-    pub node: NodeView,
-    /// The request of its name, of the template's kind.
-    pub request: RequestView,
-}
+pub type OpenShiftTarget = Target<OpenShiftMachine>;
 
 /// One thing to do. Doing it twice is harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -114,75 +107,6 @@ pub enum OpenShiftAction {
     },
 }
 
-/// Everything that follows from one look at the fleet.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct OpenShiftPlan {
-    /// `expectedMachines`.
-    pub expected: u32,
-    /// `currentHealthy`.
-    pub healthy: u32,
-    /// Remediation is allowed.
-    pub open: bool,
-    /// `remediationsAllowed`.
-    pub remediations_allowed: u32,
-    /// Empty while open, else the numbers.
-    pub message: String,
-    /// The verdict on each Machine.
-    pub verdicts: BTreeMap<String, Verdict>,
-    /// What is said to hold since a time that lies ahead, of the Machines of which there is such a
-    /// thing.
-    pub ahead: BTreeMap<String, Vec<Ahead>>,
-    /// What to do, in the order of the Machines' names.
-    pub actions: Vec<OpenShiftAction>,
-    /// When to look again although nothing has changed.
-    pub wake_at: Option<Timestamp>,
-}
-
-/// How far the request of a Machine under `external-baremetal` is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Carried {
-    /// There is none.
-    None,
-    /// It is being carried out.
-    Running,
-    /// The host was power-cycled and the Node is back.
-    Succeeded,
-    /// No attempt is left.
-    Failed,
-    /// It ended before anything was done to the host.
-    Aborted,
-}
-
-/// Who carries out the mark of `external-baremetal`. OpenShift's own Machine controller for bare metal
-/// does so wherever it runs; two would switch one host.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum MarkCarrier {
-    /// Rackhand.
-    Rackhand,
-    /// OpenShift's own Machine controller.
-    OpenShift,
-    /// It is not known whether that one runs (why), so nobody is taken to be the one.
-    Unknown(String),
-}
-
-/// The next step of the flow of `external-baremetal` for one Machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ExternalStep {
-    /// Nothing.
-    Nothing,
-    /// Ask for the host to be fenced and power-cycled.
-    Request,
-    /// Take `host.metal3.io/external-remediation` off the Machine. Only then is the request deleted:
-    /// the other way round a crash between the two would begin a second power cycle.
-    Unmark,
-    /// Delete the request: the mark is gone.
-    Withdraw,
-    /// Delete the Machine, so that its owner has the host provisioned anew.
-    DeleteMachine,
-    /// A person has to look: the Machine cannot be replaced.
-    Blocked,
-}
-
 /// The verdict on one machine, in OpenShift's order: failed, no Node, Node gone, conditions.
 ///
 /// The startup timeout runs from `status.lastUpdated`; where a Machine does not say it yet, from now on
@@ -222,12 +146,6 @@ fn asked(
         external: check.strategy == OpenShiftStrategy::Template,
         paused: check.paused,
     };
-    // There is no Cluster to wait for.
-    let cluster = ClusterFacts {
-        paused: false,
-        infrastructure_ready: Some(Timestamp::MIN),
-        control_plane_initialized: Some(Timestamp::MIN),
-    };
     let facts = MachineFacts {
         name: machine.name.clone(),
         uid: machine.uid.clone(),
@@ -244,7 +162,16 @@ fn asked(
         owner_remediated: None,
         awaits_owner: false,
     };
-    (rules, cluster, facts)
+    (rules, no_cluster(), facts)
+}
+
+/// There is no Cluster to wait for.
+pub fn no_cluster() -> ClusterFacts {
+    ClusterFacts {
+        paused: false,
+        infrastructure_ready: Some(Timestamp::MIN),
+        control_plane_initialized: Some(Timestamp::MIN),
+    }
 }
 
 /// Whether a machine counts as healthy. Unlike with Cluster API, one that is only coming up does not,
@@ -259,60 +186,6 @@ pub fn counts_as_healthy(verdict: &Verdict, target: &OpenShiftTarget) -> bool {
 /// `None`: the limit does not read.
 pub fn most_unhealthy(limit: Option<IntOrPercent>, expected: u32) -> Option<u32> {
     limit.map(|limit| u32::try_from(limit.of(expected).max(0)).unwrap_or(u32::MAX))
-}
-
-/// Judges the fleet of one check. A paused one is judged, for those who ask why, and nothing is done.
-pub fn plan_openshift(
-    check: &OpenShiftCheck,
-    fleet: &[OpenShiftTarget],
-    now: Timestamp,
-) -> OpenShiftPlan {
-    let by_name: BTreeMap<&str, &OpenShiftTarget> = fleet
-        .iter()
-        .map(|target| (target.machine.name.as_str(), target))
-        .collect();
-    let (mut verdicts, mut ahead) = (BTreeMap::new(), BTreeMap::new());
-    let mut wake_at: Option<Timestamp> = None;
-    let (mut expected, mut healthy) = (0_u32, 0_u32);
-    for (name, target) in &by_name {
-        let judgement = judge_openshift(check, &target.machine, &target.node, now);
-        expected = expected.saturating_add(1);
-        if counts_as_healthy(&judgement.verdict, target) {
-            healthy = healthy.saturating_add(1);
-        }
-        wake_at = wake_at.into_iter().chain(judgement.holds_until()).min();
-        if !judgement.ahead.is_empty() {
-            ahead.insert((*name).to_owned(), judgement.ahead);
-        }
-        verdicts.insert((*name).to_owned(), judgement.verdict);
-    }
-    let unhealthy = expected.saturating_sub(healthy);
-    let most = most_unhealthy(check.max_unhealthy, expected);
-    let open = most.is_some_and(|most| unhealthy <= most);
-    let actions = by_name
-        .values()
-        .zip(verdicts.values())
-        .filter(|_| !check.paused)
-        .filter_map(|(target, verdict)| openshift_action(check, target, verdict, open))
-        .collect();
-    OpenShiftPlan {
-        expected,
-        healthy,
-        open,
-        remediations_allowed: most.unwrap_or(0).saturating_sub(unhealthy),
-        message: match (open, most) {
-            (true, _) => String::new(),
-            (false, Some(most)) => format!(
-                "Remediation is not allowed: {unhealthy} of {expected} machines are not healthy, and \
-                 maxUnhealthy is {most}"
-            ),
-            (false, None) => "Remediation is not allowed: maxUnhealthy does not read".to_owned(),
-        },
-        verdicts,
-        ahead,
-        actions,
-        wake_at: wake_at.filter(|_| !check.paused),
-    }
 }
 
 /// What to do about one machine.
@@ -352,37 +225,103 @@ pub fn openshift_action(
     }
 }
 
-/// Carries the mark of `external-baremetal` through: fence, power cycle, recovery, and the mark away.
-///
-/// `reprovisionable`: the host is not externally provisioned. A Machine is deleted only as OpenShift's
-/// own actuator does it: with a controller that replaces it, and never a master.
-pub fn external_step(
-    machine: &OpenShiftMachine,
-    carried: &Carried,
-    reprovisionable: bool,
-) -> ExternalStep {
-    match (machine.external_remediation, carried) {
-        (false, Carried::None) => ExternalStep::Nothing,
-        (false, _) => ExternalStep::Withdraw,
-        (true, _) if machine.deleting => ExternalStep::Nothing,
-        (true, Carried::None) => ExternalStep::Request,
-        (true, Carried::Running) => ExternalStep::Nothing,
-        (true, Carried::Succeeded) => ExternalStep::Unmark,
-        (true, Carried::Failed) if reprovisionable && machine.controlled && !machine.master => {
-            ExternalStep::DeleteMachine
-        }
-        (true, Carried::Failed | Carried::Aborted) => ExternalStep::Blocked,
-    }
-}
+// === impl OpenShiftCheck ===
 
-/// Who carries out a mark. `installed`: whether OpenShift's own Machine controllers are in this
-/// cluster, or why that cannot be seen; `begun`: the Machine carries what only they write.
-pub fn mark_carrier(installed: Result<bool, String>, begun: bool) -> MarkCarrier {
-    match installed {
-        _ if begun => MarkCarrier::OpenShift,
-        Ok(true) => MarkCarrier::OpenShift,
-        Ok(false) => MarkCarrier::Rackhand,
-        Err(why) => MarkCarrier::Unknown(why),
+impl Policy for OpenShiftCheck {
+    type Machine = OpenShiftMachine;
+    type Action = OpenShiftAction;
+
+    fn name(machine: &OpenShiftMachine) -> &str {
+        &machine.name
+    }
+
+    fn uid(machine: &OpenShiftMachine) -> &str {
+        &machine.uid
+    }
+
+    fn conditions(_: &mut OpenShiftMachine) -> Option<&mut Vec<Condition>> {
+        None
+    }
+
+    fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    fn node_rules(&self) -> &[ConditionRule] {
+        &self.node_conditions
+    }
+
+    fn machine_rules(&self) -> &[ConditionRule] {
+        &[]
+    }
+
+    fn judge(
+        &self,
+        _: &ClusterFacts,
+        machine: &OpenShiftMachine,
+        node: &NodeView,
+        now: Timestamp,
+    ) -> Judgement {
+        judge_openshift(self, machine, node, now)
+    }
+
+    fn counts(&self, target: &OpenShiftTarget, verdict: &Verdict) -> Counts {
+        let healthy = counts_as_healthy(verdict, target);
+        Counts {
+            expected: true,
+            healthy,
+            unhealthy: matches!(verdict, Verdict::Unhealthy { .. }),
+            not_healthy: !healthy,
+        }
+    }
+
+    fn gate<'a>(&self, tally: &Tally, _: impl IntoIterator<Item = &'a str>) -> Gate {
+        let Tally {
+            expected,
+            not_healthy,
+            ..
+        } = *tally;
+        let most = most_unhealthy(self.max_unhealthy, expected);
+        let open = self.is_open(tally);
+        Gate {
+            open,
+            expected,
+            not_healthy,
+            remediations_allowed: most.unwrap_or(0).saturating_sub(not_healthy),
+            message: match (open, most) {
+                (true, _) => String::new(),
+                (false, Some(most)) => format!(
+                    "Remediation is not allowed: {not_healthy} of {expected} machines are not \
+                     healthy, and maxUnhealthy is {most}"
+                ),
+                (false, None) => {
+                    "Remediation is not allowed: maxUnhealthy does not read".to_owned()
+                }
+            },
+        }
+    }
+
+    fn is_open(&self, tally: &Tally) -> bool {
+        let most = most_unhealthy(self.max_unhealthy, tally.expected);
+        most.is_some_and(|most| tally.not_healthy <= most)
+    }
+
+    fn can_close(&self, expected: u32) -> bool {
+        let most = most_unhealthy(self.max_unhealthy, expected);
+        most.is_none_or(|most| most < expected)
+    }
+
+    fn condition(&self, _: &OpenShiftMachine, _: &Verdict) -> Option<HealthConditionWrite> {
+        None
+    }
+
+    fn action(
+        &self,
+        target: &OpenShiftTarget,
+        verdict: &Verdict,
+        open: bool,
+    ) -> Option<OpenShiftAction> {
+        openshift_action(self, target, verdict, open)
     }
 }
 

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{
-    Ahead, Check, ClusterFacts, Gate, HealthConditionWrite, RequestView, Tally, Target, Verdict,
-    counts_against_limit, health_condition, judge,
+    Ahead, Check, ClusterFacts, Counts, Gate, HealthConditionWrite, RequestView, Tally, Target,
+    Verdict, counts_against_limit, health_condition, judge,
 };
 
 /// What goes into the status of the check.
@@ -101,7 +101,7 @@ pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timest
     let mut wake_at: Option<Timestamp> = None;
     for (name, target) in &by_name {
         let judgement = judge(check, cluster, &target.machine, &target.node, now);
-        tally.add(&judgement.verdict, &target.request);
+        tally.add(Counts::of(&judgement.verdict, &target.request));
         if judgement.verdict.is_target() {
             targets.push((*name).to_owned());
         }

@@ -5,6 +5,7 @@ mod conditions;
 mod fleet;
 mod gate;
 mod openshift;
+mod openshift_fleet;
 mod orphan;
 mod overlap;
 mod plan;

@@ -3,7 +3,7 @@
 use rackhand_api::names::groups;
 
 use crate::{
-    health::{CLUSTER_API_CRD, OPENSHIFT_CRD},
+    checks::{CLUSTER_API_CRD, OPENSHIFT_CRD},
     object::Kind,
 };
 

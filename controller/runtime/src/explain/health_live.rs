@@ -20,9 +20,9 @@ use super::{
 };
 use crate::{
     api::{call, management_client, optional, words},
+    checks::openshift_controllers,
     cluster::client_of,
     config::Config,
-    health::openshift_controllers,
     object::{Key, Kind, Served, api},
 };
 

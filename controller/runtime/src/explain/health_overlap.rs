@@ -12,7 +12,7 @@ use rackhand_core::health::{Claim, RequestView, Target, acting};
 
 use super::{health::under_way, health_scene::Surroundings};
 use crate::{
-    health::{Mine, acting_words},
+    checks::{Ownership, acting_message},
     object::Key,
 };
 
@@ -21,7 +21,7 @@ pub(super) fn acted_for(
     check: &MachineHealthCheckView,
     cluster: &Key,
     around: &Surroundings,
-    mine: &Mine,
+    mine: &Ownership,
     fleet: &[(MachineView, Target)],
 ) -> BTreeMap<String, String> {
     let others = others(check, cluster, around, mine);
@@ -56,11 +56,11 @@ pub(super) fn words(acted_for: &BTreeMap<String, String>) -> Vec<String> {
     }
     let told = by_check
         .iter()
-        .map(|(check, machines)| acting_words(check, machines));
+        .map(|(check, machines)| acting_message(check, machines));
     told.collect()
 }
 
-fn claim(check: &MachineHealthCheckView, mine: &Mine, request: &RequestView) -> Claim {
+fn claim(check: &MachineHealthCheckView, mine: &Ownership, request: &RequestView) -> Claim {
     let meta = &check.meta;
     Claim {
         created: meta.created,
@@ -75,7 +75,7 @@ fn others(
     check: &MachineHealthCheckView,
     cluster: &Key,
     around: &Surroundings,
-    mine: &Mine,
+    mine: &Ownership,
 ) -> Vec<MachineHealthCheckView> {
     let objects = around
         .seen

@@ -23,8 +23,8 @@ use super::{
     whose::{Whose, deleted, dry_run},
 };
 use crate::{
+    checks::{Ownership, Seen, cluster_facts, passes, rules},
     config::Config,
-    health::{Mine, Seen, cluster_facts, passes, rules},
     object::Key,
 };
 
@@ -92,11 +92,11 @@ pub(super) fn standing(
     around: &Surroundings,
     config: &Config,
     notes: &mut Vec<String>,
-) -> (Mine, Vec<String>) {
+) -> (Ownership, Vec<String>) {
     let mode = config.health_checks;
     let whose = Whose::look(group.crd(), around.seen.objects.iter());
     notes.extend(whose.assumed(mode, meta));
-    let mine = Mine::knowing(mode, whose.is_ours());
+    let mine = Ownership::knowing(mode, whose.is_ours());
     let mut why: Vec<String> = whose.not_evaluated(mode, meta).into_iter().collect();
     if let Some(filter) = config.watch_filter.as_deref()
         && group == CheckGroup::ClusterApi

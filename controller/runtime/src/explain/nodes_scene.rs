@@ -19,8 +19,8 @@ use super::{
     whose::{Whose, deleted, dry_run},
 };
 use crate::{
+    checks::is_of,
     config::HealthChecks,
-    health::is_of,
     nodes::{
         Fact, KnownNode, NODE_CHECK_CRD, OpenShift, WireNode, held, lease_name, memory_of,
         misnamed, name_of, not_found, request_of, rules_of, template, templates_of, usable,

@@ -9,8 +9,8 @@ use rackhand_api::{
 };
 
 use crate::{
+    checks::{carries_our_label, evaluates},
     config::HealthChecks,
-    health::{carries_our_label, evaluates},
 };
 
 /// Whose the CRD of a kind of checks is.

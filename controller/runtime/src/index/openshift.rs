@@ -1,7 +1,10 @@
 //! Machines and health checks of OpenShift, and whether Nodes of this very cluster are looked at for
 //! them. A fleet there is small: its objects are kept as they are.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kube::api::DynamicObject;
 use rackhand_api::views::{MachineView, OpenShiftHealthCheckView};
@@ -14,6 +17,8 @@ use crate::object::{Key, Kind};
 pub(super) struct Kept {
     machines: BTreeMap<Key, Entry<MachineView>>,
     checks: BTreeMap<Key, Entry<OpenShiftHealthCheckView>>,
+    /// Machines by the Node that they name.
+    by_node: BTreeMap<String, BTreeSet<Key>>,
     /// Somebody looks at the Nodes of this very cluster.
     nodes: bool,
 }
@@ -26,7 +31,35 @@ impl Kept {
             let read = OpenShiftHealthCheckView::from_dynamic;
             put(&mut self.checks, key, object, read)
         } else {
-            put(&mut self.machines, key, object, MachineView::from_dynamic)
+            let before = self.node_of(key);
+            let taken = put(&mut self.machines, key, object, MachineView::from_dynamic);
+            self.link(key, before);
+            taken
+        }
+    }
+
+    fn node_of(&self, machine: &Key) -> Option<String> {
+        let view = self.machines.get(machine)?.view.as_ref().ok()?;
+        view.node_name.clone()
+    }
+
+    /// Keeps a Machine findable by its Node.
+    fn link(&mut self, machine: &Key, before: Option<String>) {
+        let after = self.node_of(machine);
+        if before == after {
+            return;
+        }
+        if let Some(before) = before
+            && let Some(machines) = self.by_node.get_mut(&before)
+        {
+            machines.remove(machine);
+            if machines.is_empty() {
+                self.by_node.remove(&before);
+            }
+        }
+        if let Some(after) = after {
+            let machines = self.by_node.entry(after).or_default();
+            machines.insert(machine.clone());
         }
     }
 
@@ -34,7 +67,9 @@ impl Kept {
         if kind == Kind::OpenShiftCheck {
             self.checks.remove(key);
         } else {
+            let before = self.node_of(key);
             self.machines.remove(key);
+            self.link(key, before);
         }
     }
 
@@ -87,6 +122,13 @@ impl Index {
     /// One of them.
     pub(crate) fn openshift_machine(&self, key: &Key) -> Option<Entry<MachineView>> {
         self.inner.read().openshift.machines.get(key).cloned()
+    }
+
+    /// The Machines of OpenShift whose nodeRef names this Node.
+    pub(crate) fn openshift_machines_of_node(&self, node: &str) -> Vec<Key> {
+        let inner = self.inner.read();
+        let machines = inner.openshift.by_node.get(node).into_iter().flatten();
+        machines.cloned().collect()
     }
 
     /// Says whether Nodes of this very cluster are to be watched although no request names one.

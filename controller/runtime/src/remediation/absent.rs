@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     api::{ApiError, call, optional, words},
-    health::is_judged,
+    checks::is_judged,
     object::{Key, Kind, api},
 };
 

@@ -29,9 +29,9 @@ use super::{
 };
 use crate::{
     api::{ApiError, call, optional, words},
+    checks::is_judged,
     cluster::{KeptConnection, node_facts},
     config::Config,
-    health::is_judged,
     index::{Connection, Index},
     object::{Key, Kind, Served, api},
 };

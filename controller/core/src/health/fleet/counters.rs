@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::first_cause;
-use crate::health::{Judgement, Tally, Target, Verdict, counts_against_limit};
+use crate::health::{Counts, Judgement, Tally, Verdict};
 
 /// Counters, the machines that a closed gate names, those that an opening one acts on, the deadlines,
 /// and the machines of which something is said of a time that lies ahead.
@@ -25,10 +25,10 @@ pub(super) struct Counters {
 // === impl Counters ===
 
 impl Counters {
-    pub(super) fn add(&mut self, name: &Arc<str>, target: &Target, judgement: &Judgement) {
+    pub(super) fn add(&mut self, name: &Arc<str>, counts: Counts, judgement: &Judgement) {
         let verdict = &judgement.verdict;
-        self.tally.add(verdict, &target.request);
-        if counts_against_limit(verdict, &target.request) {
+        self.tally.add(counts);
+        if counts.not_healthy {
             self.counting.insert(name.clone());
         }
         if matches!(verdict, Verdict::Unhealthy { .. }) {
@@ -46,9 +46,9 @@ impl Counters {
         }
     }
 
-    pub(super) fn remove(&mut self, name: &Arc<str>, target: &Target, judgement: &Judgement) {
+    pub(super) fn remove(&mut self, name: &Arc<str>, counts: Counts, judgement: &Judgement) {
         let verdict = &judgement.verdict;
-        self.tally.remove(verdict, &target.request);
+        self.tally.remove(counts);
         self.counting.remove(name);
         self.unhealthy.remove(name);
         if let Some(cause) = first_cause(verdict)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::health::{Check, Condition, ConditionRule, NodeView, Target};
+use crate::health::{Condition, ConditionRule, NodeView, Policy, Target};
 
 /// The condition types that rules name.
 pub(super) fn kinds(rules: &[ConditionRule]) -> BTreeSet<&str> {
@@ -10,14 +10,16 @@ pub(super) fn kinds(rules: &[ConditionRule]) -> BTreeSet<&str> {
 }
 
 /// Drops the conditions that no rule looks at.
-pub(super) fn trim(check: &Check, target: &mut Target) {
-    keep(&mut target.machine.conditions, &check.machine_conditions);
+pub(super) fn trim<P: Policy>(check: &P, target: &mut Target<P::Machine>) {
+    if let Some(conditions) = P::conditions(&mut target.machine) {
+        keep(conditions, check.machine_rules());
+    }
     trim_node(check, &mut target.node);
 }
 
-pub(super) fn trim_node(check: &Check, node: &mut NodeView) {
+pub(super) fn trim_node<P: Policy>(check: &P, node: &mut NodeView) {
     if let NodeView::Present(node) = node {
-        keep(&mut node.conditions, &check.node_conditions);
+        keep(&mut node.conditions, check.node_rules());
     }
 }
 

@@ -328,7 +328,7 @@ fn a_tally_takes_back_what_it_added() {
     let mut tally = Tally::default();
     let verdicts = [Verdict::Healthy, Verdict::Unhealthy { causes: vec![] }];
     for verdict in &verdicts {
-        tally.add(verdict, &RequestView::Open);
+        tally.add(Counts::of(verdict, &RequestView::Open));
     }
     assert_eq!(
         tally,
@@ -340,7 +340,7 @@ fn a_tally_takes_back_what_it_added() {
         }
     );
     for verdict in &verdicts {
-        tally.remove(verdict, &RequestView::Open);
+        tally.remove(Counts::of(verdict, &RequestView::Open));
     }
     assert_eq!(tally, Tally::default());
 }

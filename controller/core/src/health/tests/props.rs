@@ -284,11 +284,11 @@ proptest! {
     ) {
         let mut tally = Tally::default();
         let judged = |target: &Target| verdict(&check, &cluster, &target.machine, &target.node, now);
-        tally.add(&judged(&gone), &gone.request);
+        tally.add(Counts::of(&judged(&gone), &gone.request));
         for target in &fleet {
-            tally.add(&judged(target), &target.request);
+            tally.add(Counts::of(&judged(target), &target.request));
         }
-        tally.remove(&judged(&gone), &gone.request);
+        tally.remove(Counts::of(&judged(&gone), &gone.request));
         let plan = plan(&check, &cluster, &fleet, now);
         prop_assert_eq!(tally.not_healthy, plan.gate.not_healthy);
         let status = (plan.status.expected, plan.status.healthy, plan.status.unhealthy);

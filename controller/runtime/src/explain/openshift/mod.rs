@@ -25,7 +25,7 @@ use super::{
     health_words::why,
 };
 use crate::{
-    health::{Due, MachineSeen, OpenShiftFleet},
+    checks::{Due, MachineSeen, OpenShiftFleet},
     object::Key,
 };
 

@@ -23,8 +23,8 @@ use super::{
     OpenShiftScene,
 };
 use crate::{
+    checks::{OpenShiftFleet, Ownership, openshift_rules},
     config::Config,
-    health::{Mine, OpenShiftFleet, openshift_rules},
     object::Key,
 };
 
@@ -95,7 +95,7 @@ fn acted_for(
     check: &OpenShiftHealthCheckView,
     key: &Key,
     around: &Surroundings,
-    mine: &Mine,
+    mine: &Ownership,
     fleet: &OpenShiftFleet,
 ) -> BTreeMap<String, String> {
     let others = others(key, around, mine);
@@ -121,7 +121,7 @@ fn acted_for(
 }
 
 /// The other checks of the namespace that are evaluated.
-fn others(key: &Key, around: &Surroundings, mine: &Mine) -> Vec<OpenShiftHealthCheckView> {
+fn others(key: &Key, around: &Surroundings, mine: &Ownership) -> Vec<OpenShiftHealthCheckView> {
     let objects = around.seen.of(GROUP.name(), kinds::MACHINE_HEALTH_CHECK);
     let other = |object: &&DynamicObject| {
         let other = Key::of(object);

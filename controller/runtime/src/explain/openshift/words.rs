@@ -19,7 +19,7 @@ use super::{
     },
     OpenShiftScene,
 };
-use crate::health::{Due, MachineSeen};
+use crate::checks::{Due, MachineSeen};
 
 /// What makes a machine unhealthy, one rule each.
 pub(super) fn rules(check: &OpenShiftCheck) -> Vec<String> {

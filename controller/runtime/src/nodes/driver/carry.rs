@@ -13,7 +13,7 @@ use tokio::task::{Id, JoinError};
 use super::{Driver, Item, LOOK_CRD, Timer};
 use crate::{
     api::ApiError,
-    health::is_our_crd,
+    checks::is_our_crd,
     nodes::{
         NODE_CHECK_CRD,
         actions::{Errand, Outcome},

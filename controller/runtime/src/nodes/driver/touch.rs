@@ -19,7 +19,7 @@ use rackhand_core::{
 
 use super::{Driver, KindWatch, Timer, Watched};
 use crate::{
-    health::evaluates,
+    checks::evaluates,
     nodes::{
         leases::lease_name,
         openshift::{Fact, OpenShift},

@@ -1,0 +1,78 @@
+//! The fleet of a check of OpenShift, looked at whole: what its [`super::Fleet`] must come to.
+//!
+//! For tests, and for those who ask why.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::{
+    Ahead, OpenShiftAction, OpenShiftCheck, OpenShiftTarget, Policy, Tally, Verdict,
+    judge_openshift, openshift_action,
+};
+
+/// Everything that follows from one look at the fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OpenShiftPlan {
+    /// `expectedMachines`.
+    pub expected: u32,
+    /// `currentHealthy`.
+    pub healthy: u32,
+    /// Remediation is allowed.
+    pub open: bool,
+    /// `remediationsAllowed`.
+    pub remediations_allowed: u32,
+    /// Empty while open, else the numbers.
+    pub message: String,
+    /// The verdict on each Machine.
+    pub verdicts: BTreeMap<String, Verdict>,
+    /// What is said to hold since a time that lies ahead, of the Machines of which there is such a
+    /// thing.
+    pub ahead: BTreeMap<String, Vec<Ahead>>,
+    /// What to do, in the order of the Machines' names.
+    pub actions: Vec<OpenShiftAction>,
+    /// When to look again although nothing has changed.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// Judges the fleet of one check. A paused one is judged, for those who ask why, and nothing is done.
+pub fn plan_openshift(
+    check: &OpenShiftCheck,
+    fleet: &[OpenShiftTarget],
+    now: Timestamp,
+) -> OpenShiftPlan {
+    let by_name: BTreeMap<&str, &OpenShiftTarget> = fleet
+        .iter()
+        .map(|target| (target.machine.name.as_str(), target))
+        .collect();
+    let (mut verdicts, mut ahead) = (BTreeMap::new(), BTreeMap::new());
+    let mut wake_at: Option<Timestamp> = None;
+    let mut tally = Tally::default();
+    for (name, target) in &by_name {
+        let judgement = judge_openshift(check, &target.machine, &target.node, now);
+        tally.add(check.counts(target, &judgement.verdict));
+        wake_at = wake_at.into_iter().chain(judgement.holds_until()).min();
+        if !judgement.ahead.is_empty() {
+            ahead.insert((*name).to_owned(), judgement.ahead);
+        }
+        verdicts.insert((*name).to_owned(), judgement.verdict);
+    }
+    let gate = check.gate(&tally, []);
+    let actions = by_name
+        .values()
+        .zip(verdicts.values())
+        .filter(|_| !check.paused)
+        .filter_map(|(target, verdict)| openshift_action(check, target, verdict, gate.open))
+        .collect();
+    OpenShiftPlan {
+        expected: tally.expected,
+        healthy: tally.healthy,
+        open: gate.open,
+        remediations_allowed: gate.remediations_allowed,
+        message: gate.message,
+        verdicts,
+        ahead,
+        actions,
+        wake_at: wake_at.filter(|_| !check.paused),
+    }
+}

@@ -1,0 +1,193 @@
+//! The fleet of a check of OpenShift comes to what a look at all of it comes to.
+
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::props::{any_node, any_request};
+use super::*;
+
+#[derive(Debug, Clone)]
+enum Event {
+    Put(usize, OpenShiftMachine, NodeView, RequestView),
+    Remove(usize),
+    Node(usize, NodeView),
+    Request(usize, RequestView),
+    Rules(OpenShiftCheck),
+    Workload(bool),
+    Wait(u64),
+}
+
+fn any_limit() -> impl Strategy<Value = Option<IntOrPercent>> {
+    prop_oneof![
+        4 => (0_u32..=100).prop_map(|share| Some(IntOrPercent::Percent(share))),
+        3 => (-1_i64..4).prop_map(|count| Some(IntOrPercent::Int(count))),
+        1 => Just(None),
+    ]
+}
+
+fn any_rules() -> impl Strategy<Value = OpenShiftCheck> {
+    let strategy = prop_oneof![
+        Just(OpenShiftStrategy::Template),
+        Just(OpenShiftStrategy::ExternalBaremetal),
+        Just(OpenShiftStrategy::Delete),
+    ];
+    (any_limit(), strategy, 0_u64..600).prop_map(|(max_unhealthy, strategy, timeout)| {
+        OpenShiftCheck {
+            startup_timeout: Some(secs(600)),
+            node_conditions: vec![mk_rule("Ready", "Unknown", timeout)],
+            max_unhealthy,
+            strategy,
+            paused: false,
+        }
+    })
+}
+
+fn any_machine() -> impl Strategy<Value = OpenShiftMachine> {
+    let flags = (
+        any::<bool>(),
+        any::<bool>(),
+        prop::bool::weighted(0.2),
+        prop::bool::weighted(0.3),
+    );
+    (flags, -600_i64..600).prop_map(|((failed, controlled, deleting, marked), updated)| {
+        OpenShiftMachine {
+            name: String::new(),
+            uid: String::new(),
+            failed: failed.then(|| "no host".to_owned()),
+            last_updated: Some(at(updated)),
+            deleting,
+            controlled,
+            master: false,
+            external_remediation: marked,
+        }
+    })
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let which = || 0_usize..5;
+    prop_oneof![
+        6 => (which(), any_machine(), any_node(), any_request())
+            .prop_map(|(i, machine, node, request)| Event::Put(i, machine, node, request)),
+        2 => which().prop_map(Event::Remove),
+        6 => (which(), any_node()).prop_map(|(i, node)| Event::Node(i, node)),
+        4 => (which(), any_request()).prop_map(|(i, request)| Event::Request(i, request)),
+        2 => any_rules().prop_map(Event::Rules),
+        1 => any::<bool>().prop_map(Event::Workload),
+        4 => (0_u64..400).prop_map(Event::Wait),
+    ]
+}
+
+/// The facts, as the cluster holds them, and the fleet that is told of them.
+struct World {
+    check: OpenShiftCheck,
+    machines: BTreeMap<String, OpenShiftTarget>,
+    unreachable: bool,
+    now: Timestamp,
+    fleet: Fleet<OpenShiftCheck>,
+}
+
+impl World {
+    fn new(check: OpenShiftCheck) -> Self {
+        Self {
+            fleet: Fleet::new(check.clone(), no_cluster(), None, at(0)),
+            check,
+            machines: BTreeMap::new(),
+            unreachable: false,
+            now: at(0),
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        let name = |i: usize| format!("m-{i}");
+        match event {
+            Event::Put(i, machine, node, request) => {
+                let (name, uid) = (name(i), format!("uid-{i}"));
+                let machine = OpenShiftMachine {
+                    name: name.clone(),
+                    uid,
+                    ..machine
+                };
+                let target = OpenShiftTarget {
+                    machine,
+                    node,
+                    request,
+                };
+                self.machines.insert(name, target.clone());
+                self.fleet.put(target, self.now);
+            }
+            Event::Remove(i) => {
+                self.machines.remove(&name(i));
+                self.fleet.remove(&name(i), self.now);
+            }
+            Event::Node(i, node) => {
+                if let Some(target) = self.machines.get_mut(&name(i)) {
+                    target.node = node.clone();
+                }
+                self.fleet.set_node(&name(i), node, self.now);
+            }
+            Event::Request(i, request) => {
+                if let Some(target) = self.machines.get_mut(&name(i)) {
+                    target.request = request.clone();
+                }
+                self.fleet.set_request(&name(i), request, self.now);
+            }
+            Event::Rules(check) => {
+                self.check = check.clone();
+                let machines = &self.machines;
+                let read = |name: &str| machines.get(name).cloned();
+                self.fleet.set_check(check, self.now, read);
+            }
+            Event::Workload(unreachable) => {
+                self.unreachable = unreachable;
+                let why = unreachable.then(|| "no route".to_owned());
+                self.fleet.set_unreachable(why, self.now);
+            }
+            Event::Wait(seconds) => {
+                self.now = self.now.checked_add(secs(seconds)).unwrap();
+                self.fleet.advance(self.now);
+            }
+        }
+    }
+
+    /// What the whole look comes to.
+    fn plan(&self) -> OpenShiftPlan {
+        let seen = |target: &OpenShiftTarget| {
+            let mut target = target.clone();
+            if self.unreachable {
+                target.node = NodeView::Unreachable {
+                    why: "no route".into(),
+                    joined: target.node != NodeView::NotJoined,
+                };
+            }
+            target
+        };
+        let fleet: Vec<OpenShiftTarget> = self.machines.values().map(seen).collect();
+        plan_openshift(&self.check, &fleet, self.now)
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_fleet_of_openshift_comes_to_its_plan(
+        check in any_rules(), events in vec(any_event(), 0..40),
+    ) {
+        let mut world = World::new(check);
+        for event in events {
+            world.happen(event);
+            let plan = world.plan();
+            let fleet = &world.fleet;
+            let gate = fleet.gate();
+            prop_assert_eq!(
+                (gate.open, gate.expected, gate.remediations_allowed, gate.message),
+                (plan.open, plan.expected, plan.remediations_allowed, plan.message.clone())
+            );
+            prop_assert_eq!(fleet.is_open(), plan.open);
+            prop_assert_eq!(fleet.tally().healthy, plan.healthy);
+            prop_assert_eq!(fleet.next_deadline(), plan.wake_at);
+            let wanted = fleet.machines().filter_map(|name| fleet.wanted(name)?.action);
+            prop_assert_eq!(wanted.collect::<Vec<_>>(), plan.actions);
+        }
+    }
+}

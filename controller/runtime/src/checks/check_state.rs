@@ -1,0 +1,125 @@
+//! One check that is evaluated: what it says, its fleet, and what is to be written about it.
+
+use jiff::Timestamp;
+use rackhand_api::views::MachineView;
+use rackhand_core::health::{Fleet, Policy, Target, clock_skew};
+
+use super::{
+    Context,
+    conditions::Notices,
+    dialect::{Dialect, Spec, Summary},
+    external_requests::ExternalRequests,
+    facts,
+    live_read::HandoverState,
+    pace::Pace,
+    queue::Item,
+    template::TemplateCache,
+};
+use crate::object::Key;
+
+/// A check that is evaluated.
+pub(super) struct CheckState<D: Dialect> {
+    pub(super) spec: Spec<D>,
+    pub(super) fleet: Fleet<D::Policy>,
+    /// The template of its requests.
+    pub(super) template: TemplateCache,
+    pub(super) pace: Pace,
+    /// The members that wait to be handed over.
+    pub(super) handover: HandoverState,
+    /// The names of its targets may have changed.
+    pub(super) names_changed: bool,
+}
+
+/// A Machine as a dialect looks at it.
+type TargetOf<D> = Target<<<D as Dialect>::Policy as Policy>::Machine>;
+
+// === impl CheckState ===
+
+impl<D: Dialect> CheckState<D> {
+    /// Its fleet, read anew.
+    pub(super) fn new(
+        context: &Context,
+        external: &ExternalRequests,
+        spec: Spec<D>,
+        key: &Key,
+        now: Timestamp,
+    ) -> Self {
+        let mut fleet = Fleet::new(
+            spec.rules.clone(),
+            spec.cluster_facts.clone(),
+            facts::unreachable(&context.index, &spec.cluster),
+            now,
+        );
+        for entry in D::machines(&context.index, &spec, &key.namespace) {
+            // One that cannot be read is left out; the engine logs it.
+            if let Ok(view) = &entry.view {
+                let machine = Key::new(&key.namespace, &view.meta.name);
+                let target = Self::target_of(&spec, context, external, &machine, view);
+                fleet.put(target, now);
+            }
+        }
+        Self {
+            spec,
+            fleet,
+            template: TemplateCache::default(),
+            pace: Pace::default(),
+            handover: HandoverState::default(),
+            names_changed: true,
+        }
+    }
+
+    /// A Machine with its Node and request.
+    pub(super) fn target(
+        &self,
+        context: &Context,
+        external: &ExternalRequests,
+        machine: &Key,
+        view: &MachineView,
+    ) -> TargetOf<D> {
+        Self::target_of(&self.spec, context, external, machine, view)
+    }
+
+    /// The same, where the state is being changed.
+    pub(super) fn target_of(
+        spec: &Spec<D>,
+        context: &Context,
+        external: &ExternalRequests,
+        machine: &Key,
+        view: &MachineView,
+    ) -> TargetOf<D> {
+        Target {
+            node: facts::node(&context.index, &spec.cluster, view.node_name.as_deref()),
+            machine: D::facts(view),
+            request: spec.request(context, external, machine, &view.meta.uid),
+        }
+    }
+
+    /// Its members.
+    pub(super) fn items(&self, key: &Key) -> Vec<Item> {
+        let members = self.fleet.machines();
+        members.map(|member| Item::new(key, member)).collect()
+    }
+
+    /// What decides for all of its members which of several checks acts: whether it can act, and its age.
+    pub(super) fn precedence(&self) -> (bool, Option<Timestamp>) {
+        let able = !self.fleet.paused() && !self.spec.dry_run;
+        (able, self.spec.meta.created)
+    }
+
+    /// What its status shows; the names only if they may have changed.
+    pub(super) fn summary(&mut self) -> Summary {
+        let names = std::mem::take(&mut self.names_changed);
+        Summary {
+            tally: *self.fleet.tally(),
+            targets: names.then(|| self.fleet.status().targets),
+            gate: self.fleet.gate(),
+            paused: self.fleet.paused(),
+            failed: None,
+            notices: Notices {
+                overlapping: None,
+                stale: None,
+                ahead: clock_skew(self.fleet.ahead()),
+            },
+        }
+    }
+}

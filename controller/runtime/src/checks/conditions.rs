@@ -1,0 +1,289 @@
+//! What a check shows beside its limit: whether it is paused, what keeps requests from being made, who
+//! acts in its place, and whose clock is wrong.
+//!
+//! Pure. Must never say what another controller says of the same check: the two would wake each other
+//! for ever.
+
+use rackhand_api::{
+    names::{
+        CAPI_PAUSED_ANNOTATION, PAUSED_ANNOTATION,
+        conditions::{
+            CLOCK_SKEW, EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
+            EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE, OVERLAPPING, PAUSED, STALE_VIEW,
+        },
+    },
+    views::{ClusterView, Meta},
+};
+
+use super::ownership::Ownership;
+use crate::remediation::NewCondition;
+
+/// The reason of `ExternallyRemediated` where the template is not there.
+const TEMPLATE_NOT_FOUND: &str = "RemediationTemplateNotFound";
+
+/// Reason and Event of a check for whose machines another one acts.
+const OTHER_ACTS: &str = "OtherCheckActs";
+
+/// Reason and Event of a check that looks at a condition which is said to hold since a time that lies
+/// ahead.
+const IN_FUTURE: &str = "ConditionInFuture";
+
+/// Reason and Event of a check whose fleet cannot be read live.
+const NOT_READ: &str = "LiveReadFailed";
+
+/// The message of the condition `StaleView`.
+pub(super) fn stale_view(why: &str) -> String {
+    format!("Unhealthy machines are not remediated until a live read of the fleet succeeds: {why}")
+}
+
+/// What a check says as long as it holds, and takes back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Notices {
+    /// Which other checks act for its machines.
+    pub(super) overlapping: Option<String>,
+    /// Which times lie ahead.
+    pub(super) ahead: Option<String>,
+    /// Why machines that are due are not remediated: the view of the fleet is not whole (F13).
+    pub(super) stale: Option<String>,
+}
+
+// === impl Notices ===
+
+impl Notices {
+    /// What is said.
+    pub(super) fn said(&self) -> Vec<NewCondition<'_>> {
+        self.each().filter_map(|(_, said)| said).collect()
+    }
+
+    /// What holds no more, where a check `carries` it.
+    pub(super) fn gone(&self, carries: impl Fn(&str) -> bool) -> Vec<&'static str> {
+        let silent = self.each().filter(|(_, said)| said.is_none());
+        silent
+            .map(|(type_, _)| type_)
+            .filter(|t| carries(t))
+            .collect()
+    }
+
+    fn each(&self) -> impl Iterator<Item = (&'static str, Option<NewCondition<'_>>)> {
+        let all = [
+            (OVERLAPPING, OTHER_ACTS, &self.overlapping),
+            (CLOCK_SKEW, IN_FUTURE, &self.ahead),
+            (STALE_VIEW, NOT_READ, &self.stale),
+        ];
+        all.into_iter().map(|(type_, reason, words)| {
+            let said = words.as_deref().map(|message| NewCondition {
+                type_,
+                status: "True",
+                reason,
+                message,
+                severity: None,
+            });
+            (type_, said)
+        })
+    }
+}
+
+/// Why a check is paused, in words; empty: it is not.
+pub(super) fn pauses(check: &Meta, cluster: &ClusterView) -> String {
+    let mut why = Vec::new();
+    if cluster.paused {
+        why.push("Cluster spec.paused is true".to_owned());
+    }
+    if cluster.meta.has_annotation(CAPI_PAUSED_ANNOTATION) {
+        why.push(format!(
+            "Cluster has the annotation {CAPI_PAUSED_ANNOTATION}"
+        ));
+    }
+    for annotation in [CAPI_PAUSED_ANNOTATION, PAUSED_ANNOTATION] {
+        if check.has_annotation(annotation) {
+            why.push(format!(
+                "MachineHealthCheck has the annotation {annotation}"
+            ));
+        }
+    }
+    why.join(", ")
+}
+
+/// The condition `Paused` (docs/reference/cluster-api.md, Conditions and Events). `None` beside Cluster API's own controller,
+/// which is kept off by its own annotation and says of itself that it is paused.
+pub(super) fn paused<'a>(check: &Meta, paused: bool, why: &'a str) -> Option<NewCondition<'a>> {
+    (!Ownership::beside(check)).then_some(NewCondition {
+        type_: PAUSED,
+        status: if paused { "True" } else { "False" },
+        reason: if paused { "Paused" } else { "NotPaused" },
+        message: if paused { why } else { "" },
+        severity: None,
+    })
+}
+
+/// What the old list says of template and requests, after requests could not be made for this reason
+/// and why, where it `carries` conditions; and the complaints that hold no more, which upstream never takes back (docs/reference/cluster-api.md, Q9).
+pub(super) fn external<'a>(
+    carries: impl Fn(&str) -> bool,
+    failed: Option<(&str, &'a str)>,
+) -> (Option<NewCondition<'a>>, Vec<&'static str>) {
+    let complaint = failed.map(|(reason, why)| {
+        let (type_, reason) = if reason == TEMPLATE_NOT_FOUND {
+            (
+                EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
+                "ExternalRemediationTemplateNotFound",
+            )
+        } else {
+            (
+                EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
+                "ExternalRemediationRequestCreationFailed",
+            )
+        };
+        NewCondition {
+            type_,
+            status: "False",
+            reason,
+            message: why,
+            severity: Some("Error"),
+        }
+    });
+    let holds = complaint.as_ref().map(|c| c.type_);
+    let gone = [
+        EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE,
+        EXTERNAL_REMEDIATION_REQUEST_AVAILABLE,
+    ]
+    .into_iter()
+    .filter(|t| holds != Some(*t) && carries(t))
+    .collect();
+    (complaint, gone)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::DynamicObject;
+    use rackhand_api::{names::EVALUATE_ANNOTATION, views::MachineHealthCheckView};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(value: &Value) -> DynamicObject {
+        serde_json::from_value(value.clone()).unwrap()
+    }
+
+    fn check(annotations: &Value, conditions: &Value) -> MachineHealthCheckView {
+        MachineHealthCheckView::from_dynamic(&object(&json!({
+            "metadata": { "name": "c", "annotations": annotations },
+            "status": { "conditions": conditions },
+        })))
+        .unwrap()
+    }
+
+    fn cluster(spec: &Value, annotations: &Value) -> ClusterView {
+        ClusterView::from_dynamic(&object(&json!({
+            "metadata": { "name": "k", "annotations": annotations }, "spec": spec,
+        })))
+        .unwrap()
+    }
+
+    #[test]
+    fn every_pause_is_named() {
+        let paused = json!({ CAPI_PAUSED_ANNOTATION: "" });
+        let why = pauses(
+            &check(&json!({ PAUSED_ANNOTATION: "" }), &json!([])).meta,
+            &cluster(&json!({ "paused": true }), &paused),
+        );
+        assert_eq!(
+            why,
+            "Cluster spec.paused is true, Cluster has the annotation cluster.x-k8s.io/paused, \
+             MachineHealthCheck has the annotation rackhand.dev/paused"
+        );
+        let none = pauses(
+            &check(&json!({}), &json!([])).meta,
+            &cluster(&json!({}), &json!({})),
+        );
+        assert_eq!(none, "");
+    }
+
+    #[test]
+    fn what_a_check_says_aside_is_taken_back_when_it_holds_no_more() {
+        let asides = |shared: Option<&str>, ahead: Option<&str>, stale: Option<&str>| Notices {
+            overlapping: shared.map(str::to_owned),
+            ahead: ahead.map(str::to_owned),
+            stale: stale.map(str::to_owned),
+        };
+        let both = asides(Some("who"), Some("when"), Some("why"));
+        let said = both.said();
+        let said: Vec<_> = said
+            .iter()
+            .map(|c| (c.type_, c.status, c.reason, c.message))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                ("Overlapping", "True", "OtherCheckActs", "who"),
+                ("ClockSkew", "True", "ConditionInFuture", "when"),
+                ("StaleView", "True", "LiveReadFailed", "why"),
+            ]
+        );
+        assert!(both.gone(|_| true).is_empty());
+        let one = asides(Some("who"), None, None);
+        assert_eq!(one.said().len(), 1);
+        assert_eq!(one.gone(|_| true), ["ClockSkew", "StaleView"]);
+        assert!(Notices::default().gone(|_| false).is_empty());
+    }
+
+    #[test]
+    fn whether_it_is_paused_is_said_but_for_a_check_of_which_cluster_apis_controller_says_so() {
+        let meta = |annotations: &Value| check(annotations, &json!([])).meta;
+        let plain = meta(&json!({}));
+        let said = paused(&plain, true, "because").unwrap();
+        assert_eq!(
+            (said.status, said.reason, said.message),
+            ("True", "Paused", "because")
+        );
+        let said = paused(&plain, false, "").unwrap();
+        assert_eq!((said.status, said.reason), ("False", "NotPaused"));
+        let beside = json!({ CAPI_PAUSED_ANNOTATION: "", EVALUATE_ANNOTATION: "true" });
+        assert_eq!(paused(&meta(&beside), false, ""), None);
+        let alone = json!({ CAPI_PAUSED_ANNOTATION: "" });
+        assert!(paused(&meta(&alone), true, "x").is_some());
+    }
+
+    #[test]
+    fn q9_what_keeps_requests_from_being_made_is_said_in_the_old_list_and_taken_back() {
+        let complaint = |reason: &'static str| {
+            let view = check(&json!({}), &json!([]));
+            let carries = |t: &str| view.condition(t).is_some();
+            let (said, gone) = external(carries, Some((reason, "why")));
+            assert!(gone.is_empty());
+            let said = said.unwrap();
+            assert_eq!(
+                (said.status, said.severity, said.message),
+                ("False", Some("Error"), "why")
+            );
+            (said.type_, said.reason)
+        };
+        assert_eq!(
+            complaint("RemediationTemplateNotFound"),
+            (
+                "ExternalRemediationTemplateAvailable",
+                "ExternalRemediationTemplateNotFound"
+            )
+        );
+        assert_eq!(
+            complaint("RemediationRequestCreationFailed"),
+            (
+                "ExternalRemediationRequestAvailable",
+                "ExternalRemediationRequestCreationFailed"
+            )
+        );
+        let both = check(
+            &json!({}),
+            &json!([
+                { "type": "ExternalRemediationTemplateAvailable", "status": "False" },
+                { "type": "ExternalRemediationRequestAvailable", "status": "False" },
+            ]),
+        );
+        let carries = |t: &str| both.condition(t).is_some();
+        let (said, gone) = external(carries, None);
+        assert!(said.is_none());
+        assert_eq!(gone.len(), 2);
+        let (_, gone) = external(carries, Some(("RemediationTemplateNotFound", "why")));
+        assert_eq!(gone, ["ExternalRemediationRequestAvailable"]);
+    }
+}

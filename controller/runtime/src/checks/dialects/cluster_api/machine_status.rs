@@ -1,0 +1,117 @@
+//! What an evaluation leaves in a Machine: conditions, and an Event.
+//!
+//! Must never write what stands there already: two controllers that do so wake each other for ever.
+
+use jiff::Timestamp;
+use rackhand_api::names::conditions::{
+    EXTERNALLY_REMEDIATED, HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED,
+};
+
+use super::facts::WAITING_FOR_REMEDIATION as WAITING;
+use crate::{
+    api::ApiError,
+    checks::{Context, dialect::MachineStatus, requests::Outcome, status_writer::patch_status},
+    object::{Key, Kind},
+    remediation::{NewCondition, both_lists},
+    writer::Lane,
+};
+
+/// The conditions of one Machine, as far as they do not stand there already.
+pub(super) async fn write(
+    context: &Context,
+    check: &Key,
+    key: &Key,
+    status: &MachineStatus,
+) -> Result<(), ApiError> {
+    let MachineStatus {
+        uid,
+        health,
+        outcome,
+        healthy,
+    } = status;
+    let health = health.as_ref();
+    // One that is gone, or that came after the one that was judged, is told of by the index.
+    let Some(entry) = context.index.machine(key) else {
+        return Ok(());
+    };
+    let Some(machine) = entry.view.as_ref().ok().filter(|m| m.meta.uid == *uid) else {
+        return Ok(());
+    };
+    let mut old = Vec::new();
+    let mut new = Vec::new();
+    let mut gone = Vec::new();
+    if let Some(health) = health {
+        let status = if health.succeeded { "True" } else { "False" };
+        old.push(NewCondition {
+            type_: HEALTH_CHECK_SUCCEEDED,
+            status,
+            reason: health.reason_v1beta1,
+            message: &health.message_v1beta1,
+            severity: (!health.succeeded).then_some("Warning"),
+        });
+        new.push(NewCondition {
+            type_: HEALTH_CHECK_SUCCEEDED,
+            status,
+            reason: health.reason,
+            message: &health.message,
+            severity: None,
+        });
+    }
+    match outcome {
+        Some(Outcome::RequestCreated) => new.push(NewCondition {
+            type_: EXTERNALLY_REMEDIATED,
+            status: "False",
+            reason: WAITING,
+            message: "",
+            severity: None,
+        }),
+        Some(Outcome::RequestNotCreated(unusable)) => new.push(NewCondition {
+            type_: EXTERNALLY_REMEDIATED,
+            status: "False",
+            reason: unusable.reason,
+            message: &unusable.why,
+            severity: None,
+        }),
+        Some(Outcome::OwnerMarked) => {
+            for (list, severity) in [(&mut old, Some("Warning")), (&mut new, None)] {
+                list.push(NewCondition {
+                    type_: OWNER_REMEDIATED,
+                    status: "False",
+                    reason: WAITING,
+                    message: "",
+                    severity,
+                });
+            }
+        }
+        Some(Outcome::OwnerUnmarked) => gone.push(OWNER_REMEDIATED),
+        _ => {}
+    }
+    // A recovered Machine waits for nobody any more.
+    if *healthy {
+        gone.push(EXTERNALLY_REMEDIATED);
+    }
+    let now = Timestamp::now();
+    let Some(body) = both_lists(&entry.object, machine.shape, &old, &new, &gone, now) else {
+        return Ok(());
+    };
+    let was_healthy = machine
+        .condition(HEALTH_CHECK_SUCCEEDED)
+        .is_none_or(|c| !c.is_false());
+    // What its owner acts upon is not only said.
+    let lane = match outcome {
+        Some(Outcome::OwnerMarked | Outcome::OwnerUnmarked) => Lane::Requests,
+        _ => Lane::Words,
+    };
+    patch_status(context, lane, Kind::Machine, key, body).await?;
+    if was_healthy && health.is_some_and(|h| !h.succeeded) {
+        let why = health.map(|h| h.message.clone()).unwrap_or_default();
+        let message = format!(
+            "Machine {} has been marked as unhealthy by MachineHealthCheck {check}: {why}",
+            machine.meta.name
+        );
+        context
+            .events
+            .send(&entry.object, false, "MachineMarkedUnhealthy", &message);
+    }
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! Carries out what only checks of OpenShift do about a Machine.
+//!
+//! Must never touch a Machine that came after the one that was judged.
+
+use std::sync::Arc;
+
+use kube::{
+    Api,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
+};
+use rackhand_api::{
+    names::{GROUP, OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION, kinds},
+    views::MachineView,
+};
+use rackhand_core::health::{ExternalStep, MarkCarrier};
+use serde_json::{Value, json};
+
+use super::{OpenShift, external_remediation};
+use crate::{
+    api::{ApiError, optional, words},
+    checks::{Context, dialect::Job, requests::Outcome, withdrawal::made_by},
+    index::Entry,
+    object::{Key, Kind, api},
+};
+
+/// What is done about a Machine beyond requests from a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Extra {
+    /// Set the mark.
+    Mark,
+    /// Take the mark off the Machine with this UID.
+    Unmark { uid: String },
+    /// Create the request of a mark.
+    RequestForMark { uid: String },
+    /// Delete the request with this UID: the mark is gone.
+    Withdraw { request: String },
+    /// Delete the Machine with this UID.
+    DeleteMachine {
+        uid: String,
+        /// For its verdict, and not because its host did not come back.
+        after_verdict: bool,
+    },
+}
+
+// === impl Extra ===
+
+impl Extra {
+    /// What carries out the step of a mark; `None`: nothing is to be done.
+    pub(super) fn of_step(
+        step: ExternalStep,
+        machine: &Arc<MachineView>,
+        request: Option<String>,
+    ) -> Option<Self> {
+        let uid = machine.meta.uid.clone();
+        match step {
+            ExternalStep::Request => Some(Self::RequestForMark { uid }),
+            ExternalStep::Unmark => Some(Self::Unmark { uid }),
+            ExternalStep::Withdraw => request.map(|request| Self::Withdraw { request }),
+            ExternalStep::DeleteMachine => Some(Self::DeleteMachine {
+                uid,
+                after_verdict: false,
+            }),
+            ExternalStep::Nothing | ExternalStep::Blocked => None,
+        }
+    }
+}
+
+// === impl Job ===
+
+impl Job<OpenShift> {
+    pub(super) async fn run(self) -> Result<Outcome, ApiError> {
+        let key = &self.machine;
+        match &self.extra {
+            Extra::Mark => self.mark(key).await?,
+            Extra::Unmark { uid } => {
+                let machine = self.machine(key, uid)?;
+                annotate(&self.context, &machine.object, Value::Null).await?;
+            }
+            Extra::RequestForMark { uid } => return self.request_for_mark(key, uid).await,
+            Extra::Withdraw { request } => {
+                self.delete(Kind::PowerRemediation, key, request).await?;
+            }
+            Extra::DeleteMachine { uid, .. } => self.delete_machine(key, uid).await?,
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// The Machine as it is known now, if it is still the one that was judged.
+    fn machine(&self, key: &Key, uid: &str) -> Result<Entry<MachineView>, ApiError> {
+        let known = self.context.index.openshift_machine(key);
+        known
+            .filter(|entry| entry.object.metadata.uid.as_deref() == Some(uid))
+            .ok_or_else(|| ApiError::other(format!("Machine {key}"), "it is gone"))
+    }
+
+    async fn mark(&self, key: &Key) -> Result<(), ApiError> {
+        let known = self.context.index.openshift_machine(key);
+        let machine = known.ok_or_else(|| ApiError::other(key.to_string(), "it is gone"))?;
+        let done = annotate(&self.context, &machine.object, "".into()).await;
+        let events = &self.context.events;
+        match &done {
+            Ok(()) => {
+                let check = &self.check;
+                let message =
+                    format!("Requesting external remediation for MachineHealthCheck {check}");
+                events.send(&machine.object, false, "ExternalAnnotationAdded", &message);
+            }
+            Err(error) => {
+                let why = error.to_string();
+                events.send(&machine.object, true, "ExternalAnnotationFailed", &why);
+            }
+        }
+        done
+    }
+
+    async fn delete_machine(&self, key: &Key, uid: &str) -> Result<(), ApiError> {
+        let context = &self.context;
+        let machine = self.machine(key, uid)?;
+        let check = &self.check;
+        match self.delete(Kind::OpenShiftMachine, key, uid).await {
+            Ok(()) => {
+                context.metrics.openshift().deleted(check);
+                let message = format!("Machine {key} was deleted for MachineHealthCheck {check}");
+                context
+                    .events
+                    .send(&machine.object, false, "MachineDeleted", &message);
+                Ok(())
+            }
+            Err(error) => {
+                let why = error.to_string();
+                context
+                    .events
+                    .send(&machine.object, true, "MachineDeletionFailed", &why);
+                Err(error)
+            }
+        }
+    }
+
+    /// Deletes the object of that name and UID: the one that was seen, not one that came after it.
+    async fn delete(&self, kind: Kind, key: &Key, uid: &str) -> Result<(), ApiError> {
+        let objects = objects(&self.context, kind, key)?;
+        let only = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let (name, what) = (key.name.clone(), format!("{} {key}", kind.kind()));
+        let operation = if kind == Kind::OpenShiftMachine {
+            "delete_machine"
+        } else {
+            "delete_request"
+        };
+        let deleted = self
+            .context
+            .writer
+            .write(operation, what, move || async move {
+                let deleted = objects.delete(&name, &only).await?;
+                Ok(deleted.left())
+            })
+            .await;
+        match optional(deleted)? {
+            // Somebody's finalizer holds it.
+            Some(Some(object)) => self.context.index.apply(kind, object),
+            _ => self.context.index.delete(kind, key),
+        }
+        Ok(())
+    }
+
+    async fn request_for_mark(&self, key: &Key, uid: &str) -> Result<Outcome, ApiError> {
+        let context = &self.context;
+        let entry = self.machine(key, uid)?;
+        let unread = |error: &_| ApiError::other(key.to_string(), error);
+        let machine = entry.view.as_ref().map_err(unread)?;
+        match external_remediation::carrier(context, machine).await {
+            MarkCarrier::Rackhand => {}
+            MarkCarrier::OpenShift => {
+                let message = "The host of this Machine is left to OpenShift's own Machine controller, \
+                               which acts on the same annotation; Rackhand does not touch it";
+                let reason = "LeftToOpenShift";
+                context.events.send(&entry.object, false, reason, message);
+                return Ok(Outcome::LeftToOthers);
+            }
+            MarkCarrier::Unknown(why) => return Err(ApiError::other(key.to_string(), why)),
+        }
+        let served = &context.served;
+        let found = served.find(&context.client, GROUP, kinds::POWER_REMEDIATION);
+        let what = format!("PowerRemediation {key}");
+        let resource = found
+            .await
+            .map_err(|error| ApiError::other(&what, words(&error)))?
+            .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+        let requests = api(&context.client, &resource, &key.namespace);
+        let made_by = made_by(&self.check.name, &self.view.meta.uid);
+        let body = external_remediation::request(machine, self.rules.startup_timeout, &made_by);
+        let made = context
+            .writer
+            .write("create_request", what, move || async move {
+                requests.create(&PostParams::default(), &body).await
+            })
+            .await;
+        match made {
+            Ok(object) => context.index.apply(Kind::PowerRemediation, object),
+            // Made a moment ago by the leader before us, and not seen yet.
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+fn objects(context: &Context, kind: Kind, key: &Key) -> Result<Api<DynamicObject>, ApiError> {
+    let what = format!("{} {key}", kind.kind());
+    let resource = context
+        .served
+        .known(kind)
+        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+    Ok(api(&context.client, &resource, &key.namespace))
+}
+
+/// Sets the mark of a Machine or, with null, takes it off; only on the version that was seen.
+async fn annotate(
+    context: &Context,
+    machine: &DynamicObject,
+    value: Value,
+) -> Result<(), ApiError> {
+    let metadata = &machine.metadata;
+    let body = json!({ "metadata": {
+        "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+        "annotations": { OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION: value },
+    }});
+    let key = Key::of(machine);
+    let machines = objects(context, Kind::OpenShiftMachine, &key)?;
+    let what = format!("annotations of Machine {key}");
+    let patched = context
+        .writer
+        .write("machine_metadata", what, move || async move {
+            let params = PatchParams::default();
+            machines
+                .patch(&key.name, &params, &Patch::Merge(body))
+                .await
+        })
+        .await?;
+    context.index.apply(Kind::OpenShiftMachine, patched);
+    Ok(())
+}
+
+/// Takes the mark off a Machine that carries it.
+pub(in crate::checks) async fn unmark(
+    context: &Context,
+    machine: &DynamicObject,
+) -> Result<(), ApiError> {
+    let annotations = machine.metadata.annotations.as_ref();
+    if annotations.is_some_and(|a| a.contains_key(OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION)) {
+        annotate(context, machine, Value::Null).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! The mark of `external-baremetal`: from `host.metal3.io/external-remediation` on a Machine to a
+//! PowerRemediation, and back.
+//!
+//! Must never begin where OpenShift's own Machine controllers are, or may be: they act on the same
+//! mark, and one host is switched by one.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Api, Client, api::DynamicObject, core::TypeMeta};
+use rackhand_api::{
+    names::{
+        API_VERSION, MADE_BY_ANNOTATION, OPENSHIFT_EXTERNAL_BAREMETAL,
+        OPENSHIFT_MACHINE_API_NAMESPACE, OPENSHIFT_MACHINE_CONTROLLERS,
+        OPENSHIFT_POWER_ON_TIMEOUT_ANNOTATION, OPENSHIFT_POWERED_OFF_ANNOTATION,
+        OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION, kinds,
+    },
+    views::{MachineView, Meta},
+};
+use rackhand_core::health::{Carried, MarkCarrier, mark_carrier};
+use serde_json::{Value, json};
+
+use crate::{
+    api::{call, optional},
+    checks::Context,
+    index::Index,
+    object::{Key, Kind},
+    remediation::RequestId,
+};
+
+/// How long the Node may take where the check does not say it, or never calls a Machine late: as
+/// OpenShift's own controller waits.
+const BOOT: Duration = Duration::from_secs(20 * 60);
+/// The schema's bounds.
+const BOOT_SECONDS: (u64, u64) = (1, 86_400);
+
+/// How far the request of a mark is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mark {
+    stands: Stands,
+    /// The UID of the request, where it is the mark's.
+    pub(super) request: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    Nowhere,
+    /// Also a request of that name which is somebody else's: it is over some day.
+    Running,
+    /// It ends.
+    Going,
+    Succeeded,
+    Failed,
+    Aborted,
+}
+
+// === impl Mark ===
+
+impl Mark {
+    /// The same for the step of the mark. Where nothing was done and the Machine is `healthy`,
+    /// there is nothing left to do.
+    pub(super) fn carried(&self, healthy: bool) -> Carried {
+        match self.stands {
+            Stands::Nowhere => Carried::None,
+            Stands::Going | Stands::Running => Carried::Running,
+            Stands::Succeeded => Carried::Succeeded,
+            Stands::Aborted if healthy => Carried::Succeeded,
+            Stands::Aborted => Carried::Aborted,
+            Stands::Failed => Carried::Failed,
+        }
+    }
+
+    /// It is the mark's, and is there to be withdrawn.
+    pub(super) fn is_withdrawable(&self) -> bool {
+        self.request.is_some() && self.stands != Stands::Going
+    }
+}
+
+/// The request of a Machine's mark.
+pub(super) fn mark(index: &Index, machine: &Key, uid: &str) -> Mark {
+    let id = RequestId::new(Kind::PowerRemediation, machine.clone());
+    let found = index.request(&id);
+    read(found.as_ref().map(|entry| &*entry.object), uid)
+}
+
+/// The same, where the PowerRemediation of the Machine's name is at hand.
+pub(super) fn read(request: Option<&DynamicObject>, uid: &str) -> Mark {
+    let Some(request) = request else {
+        return Mark {
+            stands: Stands::Nowhere,
+            request: None,
+        };
+    };
+    let meta = Meta::of(request);
+    let for_mark = meta
+        .annotations
+        .get(OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION)
+        .is_some_and(|s| s == OPENSHIFT_EXTERNAL_BAREMETAL);
+    if !for_mark || !meta.owners.iter().any(|owner| owner.uid == uid) {
+        return Mark {
+            stands: Stands::Running,
+            request: None,
+        };
+    }
+    let phase = request.data.pointer("/status/phase");
+    let stands = match phase.and_then(Value::as_str) {
+        _ if meta.is_deleting() => Stands::Going,
+        Some("Succeeded") => Stands::Succeeded,
+        Some("Failed") => Stands::Failed,
+        Some("Aborted") => Stands::Aborted,
+        _ => Stands::Running,
+    };
+    Mark {
+        stands,
+        request: Some(meta.uid),
+    }
+}
+
+/// The PowerRemediation of a mark: one attempt, as OpenShift's own controller makes one; what follows
+/// a failed one is decided here and not by the request.
+pub(super) fn request(
+    machine: &MachineView,
+    startup_timeout: Option<Duration>,
+    made_by: &str,
+) -> DynamicObject {
+    let (least, most) = BOOT_SECONDS;
+    let boot = startup_timeout.unwrap_or(BOOT).as_secs().clamp(least, most);
+    let meta = &machine.meta;
+    let metadata = json!({
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "annotations": {
+            OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION: OPENSHIFT_EXTERNAL_BAREMETAL,
+            MADE_BY_ANNOTATION: made_by,
+        },
+        "ownerReferences": [{
+            "apiVersion": meta.api_version,
+            "kind": kinds::MACHINE,
+            "name": meta.name,
+            "uid": meta.uid,
+        }],
+    });
+    DynamicObject {
+        types: Some(TypeMeta {
+            api_version: API_VERSION.into(),
+            kind: kinds::POWER_REMEDIATION.into(),
+        }),
+        metadata: serde_json::from_value(metadata).unwrap_or_default(),
+        data: json!({ "spec": { "strategy": {
+            "type": "Reboot",
+            "retryLimit": 0,
+            "onExhausted": "Notify",
+            "timeouts": { "bootSeconds": boot },
+        }}}),
+    }
+}
+
+/// Who carries out the mark of this Machine; asked before it is begun.
+pub(super) async fn carrier(context: &Context, machine: &MachineView) -> MarkCarrier {
+    mark_carrier(controllers(&context.client).await, begun(machine))
+}
+
+/// Whether OpenShift's own Machine controllers run in this cluster.
+///
+/// # Errors
+/// Why that cannot be seen.
+pub(crate) async fn controllers(client: &Client) -> Result<bool, String> {
+    let deployments: Api<Deployment> =
+        Api::namespaced(client.clone(), OPENSHIFT_MACHINE_API_NAMESPACE);
+    let name = OPENSHIFT_MACHINE_CONTROLLERS;
+    let what = format!("Deployment {OPENSHIFT_MACHINE_API_NAMESPACE}/{name}");
+    let found = optional(call(what, deployments.get(name)).await);
+    found
+        .map(|found| found.is_some())
+        .map_err(|error| error.to_string())
+}
+
+/// It carries what only OpenShift's own controller writes.
+pub(super) fn begun(machine: &MachineView) -> bool {
+    [
+        OPENSHIFT_POWERED_OFF_ANNOTATION,
+        OPENSHIFT_POWER_ON_TIMEOUT_ANNOTATION,
+    ]
+    .iter()
+    .any(|name| machine.meta.has_annotation(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAKER: &str = "MachineHealthCheck/check/cu";
+
+    fn machine(annotations: &Value) -> MachineView {
+        let object = json!({
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+            "metadata": { "name": "m", "namespace": "ns", "uid": "u", "annotations": annotations },
+        });
+        MachineView::from_dynamic(&serde_json::from_value(object).unwrap()).unwrap()
+    }
+
+    fn stands(change: impl FnOnce(&mut Value)) -> Mark {
+        let mut object = serde_json::to_value(request(&machine(&json!({})), None, MAKER)).unwrap();
+        object["metadata"]["uid"] = "r".into();
+        change(&mut object);
+        read(Some(&serde_json::from_value(object).unwrap()), "u")
+    }
+
+    #[test]
+    fn the_request_is_one_reboot_of_this_machines_host() {
+        let body = request(&machine(&json!({})), Some(Duration::from_secs(90)), MAKER);
+        assert_eq!(
+            serde_json::to_value(&body).unwrap(),
+            json!({
+                "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerRemediation",
+                "metadata": {
+                    "name": "m", "namespace": "ns",
+                    "annotations": {
+                        "machine.openshift.io/remediation-strategy": "external-baremetal",
+                        "rackhand.dev/made-by": "MachineHealthCheck/check/cu",
+                    },
+                    "ownerReferences": [{
+                        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+                        "name": "m", "uid": "u",
+                    }],
+                },
+                "spec": { "strategy": {
+                    "type": "Reboot", "retryLimit": 0, "onExhausted": "Notify",
+                    "timeouts": { "bootSeconds": 90 },
+                }},
+            })
+        );
+        let seconds = |timeout| {
+            request(&machine(&json!({})), timeout, MAKER).data["spec"]["strategy"]["timeouts"]
+                ["bootSeconds"]
+                .as_u64()
+        };
+        assert_eq!(seconds(None), Some(1200));
+        assert_eq!(seconds(Some(Duration::from_millis(1))), Some(1));
+    }
+
+    #[test]
+    fn how_far_it_is_is_told_by_its_phase() {
+        let phase = |phase: &str, healthy: bool| {
+            stands(|o| o["status"] = json!({ "phase": phase })).carried(healthy)
+        };
+        assert_eq!(stands(|_| {}).carried(false), Carried::Running);
+        assert_eq!(phase("Waiting", true), Carried::Running);
+        assert_eq!(phase("Succeeded", false), Carried::Succeeded);
+        assert_eq!(phase("Failed", true), Carried::Failed);
+        assert_eq!(phase("Aborted", false), Carried::Aborted);
+        assert_eq!(phase("Aborted", true), Carried::Succeeded);
+        let going = stands(|o| o["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into());
+        assert_eq!(going.carried(false), Carried::Running);
+        assert!(!going.is_withdrawable());
+    }
+
+    #[test]
+    fn somebody_elses_request_is_waited_for_and_never_withdrawn() {
+        for change in [
+            (|o: &mut Value| o["metadata"]["annotations"] = json!({})) as fn(&mut Value),
+            |o| o["metadata"]["ownerReferences"][0]["uid"] = "older".into(),
+        ] {
+            let mark = stands(change);
+            assert_eq!(mark.carried(false), Carried::Running);
+            assert!(!mark.is_withdrawable());
+        }
+    }
+
+    #[test]
+    fn what_openshifts_own_controller_has_begun_is_seen() {
+        assert!(!begun(&machine(
+            &json!({ "metal3.io/BareMetalHost": "ns/h" })
+        )));
+        for name in [
+            "remediation.metal3.io/powered-off-for-remediation",
+            "remediation.metal3.io/power-on-will-timeout-at",
+        ] {
+            assert!(begun(&machine(&json!({ name: "" }))), "{name}");
+        }
+    }
+}

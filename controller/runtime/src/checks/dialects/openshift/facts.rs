@@ -1,0 +1,109 @@
+//! From a check of OpenShift and its Machines to the plain facts of the core.
+
+use rackhand_api::{
+    names::{
+        BARE_METAL_HOST_ANNOTATION, OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION,
+        OPENSHIFT_MACHINE_ROLE_LABEL,
+    },
+    views::{MachineView, OpenShiftHealthCheckView},
+};
+use rackhand_core::health::{
+    Claim, ExternalStep, IntOrPercent, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy,
+    RequestView, Verdict, external_step,
+};
+
+use super::external_remediation::Mark;
+use crate::{checks::facts as shared, index::Index, object::Key};
+
+/// The phase of a Machine that can never work.
+const FAILED: &str = "Failed";
+const MASTER: &str = "master";
+
+/// What a check brings forward for one of its Machines.
+pub(super) fn claim(
+    check: &OpenShiftHealthCheckView,
+    rules: &OpenShiftCheck,
+    dry_run: bool,
+    request: &RequestView,
+    machine: &MachineView,
+) -> Claim {
+    let marked = rules.strategy == OpenShiftStrategy::ExternalBaremetal
+        && machine
+            .meta
+            .has_annotation(OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION);
+    Claim {
+        created: check.meta.created,
+        name: check.meta.name.clone(),
+        able: !dry_run,
+        requested: marked || matches!(request, RequestView::Open | RequestView::Deleting),
+    }
+}
+
+/// The next step of the mark of a Machine.
+pub(super) fn mark_step(
+    view: &MachineView,
+    mark: &Mark,
+    verdict: Option<&Verdict>,
+    reprovisionable: bool,
+) -> ExternalStep {
+    let healthy = verdict == Some(&Verdict::Healthy);
+    match external_step(&machine(view), &mark.carried(healthy), reprovisionable) {
+        // Somebody else's request is not ours to withdraw, and one that is going goes by itself.
+        ExternalStep::Withdraw if !mark.is_withdrawable() => ExternalStep::Nothing,
+        step => step,
+    }
+}
+
+/// Whether the host of a Machine can be given another system.
+pub(super) fn reprovisionable(index: &Index, view: &MachineView) -> bool {
+    let named = view.meta.annotations.get(BARE_METAL_HOST_ANNOTATION);
+    let host = named.and_then(|name| index.host(&Key::parse(name)));
+    host.and_then(|entry| entry.view.ok())
+        .is_some_and(|host| !host.externally_provisioned)
+}
+
+pub(super) fn rules(view: &OpenShiftHealthCheckView) -> OpenShiftCheck {
+    let startup = view
+        .node_startup_timeout
+        .unwrap_or(shared::DEFAULT_STARTUP_TIMEOUT);
+    OpenShiftCheck {
+        startup_timeout: (!startup.is_zero()).then_some(startup),
+        node_conditions: view.node_checks.iter().map(shared::rule).collect(),
+        max_unhealthy: match view.max_unhealthy {
+            Ok(Some(limit)) => Some(shared::int_or_percent(limit)),
+            Ok(None) => Some(IntOrPercent::Percent(100)),
+            Err(_) => None,
+        },
+        strategy: match (&view.remediation_template, view.external_baremetal) {
+            (Some(_), _) => OpenShiftStrategy::Template,
+            (None, true) => OpenShiftStrategy::ExternalBaremetal,
+            (None, false) => OpenShiftStrategy::Delete,
+        },
+        paused: false,
+    }
+}
+
+pub(super) fn machine(view: &MachineView) -> OpenShiftMachine {
+    let meta = &view.meta;
+    let words = [&view.failure_reason, &view.failure_message];
+    let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
+    let why = if words.is_empty() {
+        format!("phase {FAILED}")
+    } else {
+        words.join(": ")
+    };
+    OpenShiftMachine {
+        name: meta.name.clone(),
+        uid: meta.uid.clone(),
+        failed: (view.phase.as_deref() == Some(FAILED)).then_some(why),
+        last_updated: view.last_updated,
+        deleting: meta.is_deleting(),
+        controlled: meta.owners.iter().any(|owner| owner.controller),
+        master: meta
+            .labels
+            .get(OPENSHIFT_MACHINE_ROLE_LABEL)
+            .map(String::as_str)
+            == Some(MASTER),
+        external_remediation: meta.has_annotation(OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION),
+    }
+}

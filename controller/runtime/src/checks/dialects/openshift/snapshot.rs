@@ -1,0 +1,164 @@
+//! The fleet of a check of OpenShift in objects at hand, for whoever only looks.
+//!
+//! Must never judge, nor ask an API or the index.
+
+use std::collections::BTreeMap;
+
+use kube::api::DynamicObject;
+use rackhand_api::{
+    names::{BARE_METAL_HOST_ANNOTATION, GROUP, groups, kinds},
+    views::{BareMetalHostView, MachineView, OpenShiftHealthCheckView},
+};
+use rackhand_core::health::{
+    Claim, ExternalStep, OpenShiftAction, OpenShiftCheck, OpenShiftPlan, OpenShiftStrategy,
+    OpenShiftTarget, RequestView,
+};
+
+use super::{external_remediation, facts};
+use crate::{checks::Seen, object::Key};
+
+/// One selected Machine.
+pub(crate) struct MachineSeen {
+    pub(crate) view: MachineView,
+    pub(crate) target: OpenShiftTarget,
+    /// OpenShift's own Machine controller has begun with its host.
+    pub(crate) begun: bool,
+    mark: external_remediation::Mark,
+    reprovisionable: bool,
+}
+
+/// The selected Machines, in the order of their names.
+#[derive(Default)]
+pub(crate) struct OpenShiftFleet {
+    pub(crate) machines: Vec<MachineSeen>,
+    /// Machines that do not read, and why: they are left out.
+    pub(crate) unread: Vec<String>,
+}
+
+/// What is done about one Machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// By the plan.
+    Plan(OpenShiftAction),
+    /// The next step of its mark.
+    Mark(ExternalStep),
+}
+
+/// The rules of a check, as if nothing were paused.
+pub(crate) fn openshift_rules(view: &OpenShiftHealthCheckView) -> OpenShiftCheck {
+    facts::rules(view)
+}
+
+// === impl Seen ===
+
+impl Seen {
+    /// The Machines that a check of OpenShift selects, with Node and request.
+    pub(crate) fn select_openshift(
+        &self,
+        view: &OpenShiftHealthCheckView,
+        namespace: &str,
+    ) -> OpenShiftFleet {
+        let rules = facts::rules(view);
+        let mut found = OpenShiftFleet::default();
+        for object in self.of(groups::OPENSHIFT_MACHINE, kinds::MACHINE) {
+            if Key::of(object).namespace != namespace {
+                continue;
+            }
+            let machine = match MachineView::from_dynamic(object) {
+                Ok(machine) => machine,
+                Err(error) => {
+                    found.unread.push(error.to_string());
+                    continue;
+                }
+            };
+            if !view.selector.matches(&machine.meta.labels) {
+                continue;
+            }
+            let key = Key::new(namespace, &machine.meta.name);
+            let request = self.get(GROUP, kinds::POWER_REMEDIATION, &key);
+            found.machines.push(MachineSeen {
+                target: OpenShiftTarget {
+                    machine: facts::machine(&machine),
+                    node: self.node(machine.node_name.as_deref()),
+                    request: self.request_of_openshift(view, &rules, &machine, namespace),
+                },
+                begun: external_remediation::begun(&machine),
+                mark: external_remediation::read(request, &machine.meta.uid),
+                reprovisionable: self.reprovisionable(&machine),
+                view: machine,
+            });
+        }
+        found
+            .machines
+            .sort_by(|a, b| a.view.meta.name.cmp(&b.view.meta.name));
+        found
+    }
+
+    /// What a check brings forward for one of the Machines that it selects.
+    pub(crate) fn claim_of_openshift(
+        &self,
+        check: &OpenShiftHealthCheckView,
+        dry_run: bool,
+        machine: &MachineView,
+        namespace: &str,
+    ) -> Claim {
+        let rules = facts::rules(check);
+        let request = self.request_of_openshift(check, &rules, machine, namespace);
+        facts::claim(check, &rules, dry_run, &request, machine)
+    }
+
+    fn request_of_openshift(
+        &self,
+        view: &OpenShiftHealthCheckView,
+        rules: &OpenShiftCheck,
+        machine: &MachineView,
+        namespace: &str,
+    ) -> RequestView {
+        match (rules.strategy, &view.remediation_template) {
+            (OpenShiftStrategy::Template, Some(template)) => {
+                self.request(template, machine, namespace)
+            }
+            (OpenShiftStrategy::ExternalBaremetal, _) => {
+                self.request_of(GROUP, kinds::POWER_REMEDIATION, machine, namespace)
+            }
+            _ => RequestView::None,
+        }
+    }
+
+    /// Whether the host of a Machine can be given another system.
+    fn reprovisionable(&self, machine: &MachineView) -> bool {
+        let named = machine.meta.annotations.get(BARE_METAL_HOST_ANNOTATION);
+        let host: Option<&DynamicObject> = named.and_then(|name| {
+            let key = Key::parse(name);
+            self.get(groups::METAL3, kinds::BARE_METAL_HOST, &key)
+        });
+        host.and_then(|object| BareMetalHostView::from_dynamic(object).ok())
+            .is_some_and(|host| !host.externally_provisioned)
+    }
+}
+
+// === impl OpenShiftFleet ===
+
+impl OpenShiftFleet {
+    /// What is done, by Machine. What the plan asks for comes before a step of a mark.
+    pub(crate) fn due(
+        &self,
+        rules: &OpenShiftCheck,
+        plan: &OpenShiftPlan,
+    ) -> BTreeMap<String, Due> {
+        let mut due = BTreeMap::new();
+        let marks = rules.strategy == OpenShiftStrategy::ExternalBaremetal;
+        for seen in self.machines.iter().filter(|_| marks) {
+            let name = &seen.view.meta.name;
+            let verdict = plan.verdicts.get(name);
+            let step = facts::mark_step(&seen.view, &seen.mark, verdict, seen.reprovisionable);
+            if step != ExternalStep::Nothing {
+                due.insert(name.clone(), Due::Mark(step));
+            }
+        }
+        for action in &plan.actions {
+            due.insert(action.machine().to_owned(), Due::Plan(action.clone()));
+        }
+        due
+    }
+}

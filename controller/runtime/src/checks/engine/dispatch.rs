@@ -1,0 +1,245 @@
+//! Gives members their turn, and begins what they want.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rackhand_core::health::{RequestView, Verdict};
+
+use super::{
+    Engine,
+    results::{Done, Work},
+};
+use crate::{
+    checks::{
+        conditions::stale_view,
+        dialect::{Dialect, Effect, Job, MachineStatus},
+        item_state::Phase,
+        queue::Item,
+        requests::{self, Outcome},
+        template::{self, Unusable},
+    },
+    object::Key,
+};
+
+/// When a request that was created by somebody else and is not seen yet is looked for again.
+pub(super) const SEE_AGAIN: Duration = Duration::from_secs(1);
+
+impl<D: Dialect> Engine<D> {
+    /// Gives every member its turn for which there is room.
+    pub(super) fn dispatch(&mut self) {
+        while let Some(item) = self.queue.pop() {
+            self.turn(item);
+        }
+    }
+
+    /// Queries the fleet now, and not when the member was put into the queue (F10).
+    fn turn(&mut self, item: Item) {
+        let Some(check) = self.checks.get_mut(&item.check) else {
+            return;
+        };
+        let Some(wanted) = check.fleet.wanted(&item.member) else {
+            return;
+        };
+        if self.overlaps.yields(&item) {
+            // Another check acts for it, and shows that on the Machine.
+            self.items.change(&item, |state| state.unreported = None);
+            self.complain(&item, None);
+            return;
+        }
+        let effect = D::effect(&self.context, &check.spec, &item.key(), &wanted);
+        let state = self.items.get(&item);
+        let idle = state.is_some_and(|state| state.is_held() || state.unreported.is_some());
+        let effect = effect.filter(|_| !idle);
+        if check.spec.dry_run {
+            if let Some(effect) = effect {
+                tracing::info!(check = %item.check, machine = &*item.member, ?effect, "dry run: not done");
+            }
+            return;
+        }
+        let status = MachineStatus {
+            uid: wanted.uid.to_owned(),
+            health: wanted.condition,
+            outcome: None,
+            healthy: *wanted.verdict == Verdict::Healthy && !check.fleet.paused(),
+        };
+        let waits = effect.as_ref().is_some_and(Effect::hands_over::<D>) && !self.is_cleared(&item);
+        match effect.filter(|_| !waits) {
+            None => self.show(item, status),
+            Some(Effect::CreateRequest { uid }) => self.create(item, uid),
+            Some(Effect::DeleteRequest) => self.delete(item),
+            Some(Effect::Report(outcome)) => {
+                let outcome = Some(outcome);
+                self.show(item, MachineStatus { outcome, ..status });
+            }
+            Some(Effect::ReportForeignRequest { owner }) => {
+                let unusable = Unusable::foreign(&owner);
+                self.complain(&item, Some(&unusable));
+                let outcome = Some(Outcome::RequestNotCreated(unusable));
+                self.show(item, MachineStatus { outcome, ..status });
+            }
+            Some(Effect::Extra(extra)) => self.perform(item, extra),
+        }
+    }
+
+    fn show(&mut self, item: Item, mut status: MachineStatus) {
+        if !D::WRITES_MACHINES {
+            return;
+        }
+        let earlier = self
+            .items
+            .change(&item, |state| state.unreported.take())
+            // A Machine that has recovered meanwhile shows nothing of what was done before.
+            .filter(|_| !status.healthy);
+        status.outcome = earlier.or(status.outcome);
+        let context = self.context.clone();
+        self.queue.begin(item.clone());
+        self.tasks.spawn(Work::Member(item.clone()), async move {
+            let written = D::write_machine(&context, &item.check, &item.key(), &status).await;
+            Done::Shown(item, status.outcome, written)
+        });
+    }
+
+    fn create(&mut self, item: Item, uid: String) {
+        let Some(check) = self.checks.get_mut(&item.check) else {
+            return;
+        };
+        let Some(reference) = D::template(&check.spec.view).cloned() else {
+            return;
+        };
+        let context = self.context.clone();
+        let Some(read) = check.template.fresh(Instant::now()).cloned() else {
+            let key = item.check.clone();
+            self.items.set_phase(&item, Phase::AwaitingTemplate);
+            if !check.template.reading {
+                check.template.reading = true;
+                self.tasks.spawn(Work::Template(key.clone()), async move {
+                    let read = template::read(&context, &key.namespace, reference).await;
+                    Done::Template(key, read)
+                });
+            }
+            return;
+        };
+        let maker = check.spec.meta.uid.clone();
+        self.queue.begin(item.clone());
+        self.may_exist(&item);
+        self.tasks.spawn(Work::Member(item.clone()), async move {
+            let (machine, check) = (item.key(), &item.check);
+            let known = D::machine(&context.index, &machine);
+            let created =
+                requests::create(&context, check, &maker, &machine, known, &uid, read).await;
+            Done::Acted(item, created)
+        });
+    }
+
+    /// From here on the request of a member, for which something has begun, may exist, and counts as such.
+    fn may_exist(&mut self, item: &Item) {
+        self.items.set_phase(item, Phase::Creating);
+        if let Some(check) = self.checks.get_mut(&item.check) {
+            let now = Timestamp::now();
+            check
+                .fleet
+                .set_request(&item.member, RequestView::Open, now);
+        }
+        self.settle(&item.check);
+    }
+
+    fn delete(&mut self, item: Item) {
+        let Some(check) = self.checks.get(&item.check) else {
+            return;
+        };
+        let Some(template) = D::template(&check.spec.view).cloned() else {
+            return;
+        };
+        let context = self.context.clone();
+        let uid = check.spec.source.uid(&context, &self.external, &item.key());
+        self.queue.begin(item.clone());
+        self.tasks.spawn(Work::Member(item.clone()), async move {
+            let deleted = match uid {
+                Some(uid) => requests::delete(&context, &template, &item.key(), uid).await,
+                None => Ok(Outcome::RequestDeleted),
+            };
+            Done::Acted(item, deleted)
+        });
+    }
+
+    fn perform(&mut self, item: Item, extra: D::Extra) {
+        let Some(check) = self.checks.get(&item.check) else {
+            return;
+        };
+        let creates = D::creates(&extra);
+        let job = Job {
+            context: self.context.clone(),
+            check: item.check.clone(),
+            machine: item.key(),
+            view: check.spec.view.clone(),
+            rules: check.spec.rules.clone(),
+            extra,
+        };
+        self.queue.begin(item.clone());
+        if creates {
+            self.may_exist(&item);
+        }
+        self.tasks.spawn(Work::Member(item.clone()), async move {
+            let performed = D::perform(job).await;
+            Done::Acted(item, performed)
+        });
+    }
+
+    pub(super) fn write_status(&mut self, key: &Key) {
+        let failed = self.items.not_created(key);
+        let overlapping = self.overlaps.message(key);
+        let Some(check) = self.checks.get_mut(key) else {
+            return;
+        };
+        if check.spec.dry_run {
+            check.pace.skip();
+        }
+        if !check.pace.begin() {
+            return;
+        }
+        let mut summary = check.summary();
+        summary.failed = failed;
+        summary.notices.overlapping = overlapping;
+        summary.notices.stale = check.handover.failure().map(stale_view);
+        let (context, key) = (self.context.clone(), key.clone());
+        self.tasks.spawn(Work::Status(key.clone()), async move {
+            let written = D::write_status(&context, &key, &summary).await;
+            Done::Status(key, written)
+        });
+    }
+
+    /// Reports on a check why it is not evaluated; one report at a time.
+    pub(super) fn report(&mut self, key: &Key, reason: &'static str, message: String) {
+        if let Some(again) = self.reporting.get_mut(key) {
+            *again = true;
+            return;
+        }
+        self.reporting.insert(key.clone(), false);
+        let (context, key) = (self.context.clone(), key.clone());
+        self.tasks.spawn(Work::Report(key.clone()), async move {
+            let reported = D::report_invalid(&context, &key, reason, &message).await;
+            Done::Report(key, reported)
+        });
+    }
+
+    /// The check shows why a request that is due was not created, until it is.
+    pub(super) fn complain(&mut self, item: &Item, why: Option<&Unusable>) {
+        if why.is_none() && self.items.get(item).is_none() {
+            return;
+        }
+        let changed = self.items.change(item, |state| {
+            let changed = state.not_created.as_ref() != why;
+            state.not_created = why.cloned();
+            changed
+        });
+        if changed {
+            self.status_due(&item.check);
+        }
+    }
+
+    /// The members of a check that wait for its template.
+    pub(super) fn awaiting_template(&self, key: &Key) -> Vec<Item> {
+        self.items
+            .in_phase(key, |phase| phase == Phase::AwaitingTemplate)
+    }
+}

@@ -1,0 +1,93 @@
+//! Determines which of several checks acts for a Machine, whenever that may change.
+
+use std::collections::BTreeSet;
+
+use rackhand_core::health::{Claim, acting};
+
+use super::Engine;
+use crate::{
+    checks::{check_state::CheckState, dialect::Dialect, queue::Item},
+    object::Key,
+};
+
+impl<D: Dialect> Engine<D> {
+    /// The checks that name this one's cluster: only they can select the same Machines.
+    fn siblings(&self, check: &Key) -> BTreeSet<Key> {
+        let cluster = self.clusters.get(check);
+        let known = cluster.and_then(|cluster| self.of_cluster.get(cluster));
+        let mut siblings = known.cloned().unwrap_or_default();
+        siblings.insert(check.clone());
+        siblings
+    }
+
+    /// A machine has come to these checks, left them, or has a request or none any more.
+    pub(super) fn overlap(&mut self, machine: &Key, checks: &[Key]) {
+        let mut among = BTreeSet::new();
+        for check in checks {
+            among.extend(self.siblings(check));
+        }
+        self.overlap_among(machine, &among);
+    }
+
+    fn overlap_among(&mut self, machine: &Key, among: &BTreeSet<Key>) {
+        let known = self.overlaps.checks(machine);
+        if among.len() < 2 && known.is_none() {
+            return;
+        }
+        // A check that is gone names no Cluster any more, and those that stay are known here.
+        let all: BTreeSet<&Key> = among.iter().chain(known.into_iter().flatten()).collect();
+        let claims: Vec<(&Key, Claim)> = all
+            .into_iter()
+            .filter(|key| key.namespace == machine.namespace)
+            .filter_map(|key| Some((key, self.checks.get(key)?)))
+            .filter(|(_, check)| check.fleet.contains(&machine.name))
+            .map(|(key, check)| (key, self.claim(&key.name, check, machine)))
+            .collect();
+        let (keys, claims): (Vec<&Key>, Vec<Claim>) = claims.into_iter().unzip();
+        let acts = acting(&claims).and_then(|place| keys.get(place).map(|key| (*key).clone()));
+        let checks = keys.into_iter().cloned().collect();
+        for check in self.overlaps.set(machine, checks, acts) {
+            self.status_due(&check);
+            self.reconsider(&Item::new(&check, &machine.name.as_str().into()));
+        }
+    }
+
+    /// A check is evaluated from now on.
+    pub(super) fn overlap_all(&mut self, check: &Key) {
+        let among = self.siblings(check);
+        if among.len() < 2 {
+            return;
+        }
+        let machines = self
+            .checks
+            .get(check)
+            .into_iter()
+            .flat_map(|check| check.fleet.machines());
+        let machines: Vec<Key> = machines
+            .map(|machine| Key::new(&check.namespace, &**machine))
+            .collect();
+        for machine in &machines {
+            self.overlap_among(machine, &among);
+        }
+    }
+
+    /// A check can act now, or cannot any more, or is gone.
+    pub(super) fn overlap_again(&mut self, check: &Key) {
+        let among = self.siblings(check);
+        for machine in self.overlaps.machines(check) {
+            self.overlap_among(&machine, &among);
+        }
+    }
+
+    /// What a check brings forward for one of its Machines.
+    fn claim(&self, name: &str, check: &CheckState<D>, machine: &Key) -> Claim {
+        let (able, created) = check.precedence();
+        Claim {
+            created,
+            name: name.to_owned(),
+            able,
+            requested: check.fleet.is_requested(&machine.name)
+                || D::is_marked(&self.context, &check.spec, machine),
+        }
+    }
+}

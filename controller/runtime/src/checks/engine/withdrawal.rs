@@ -1,0 +1,50 @@
+//! Finds the requests that have lost the check that made them, and has them withdrawn.
+
+use super::{
+    Engine,
+    results::{Done, Work},
+};
+use crate::{
+    checks::{dialect::Dialect, withdrawal::Made},
+    object::{Key, Kind},
+    remediation::RequestId,
+};
+
+impl<D: Dialect> Engine<D> {
+    /// Examines the known requests that fit.
+    pub(super) fn examine_requests(&mut self, fits: impl Fn(&Made) -> bool) {
+        let indexed = self.context.index.requests().into_iter();
+        let indexed = indexed.filter_map(|(_, entry)| Made::read(&entry.object, D::OWNER));
+        let external = self.external.made(D::OWNER);
+        let all: Vec<Made> = indexed.chain(external).filter(fits).collect();
+        for made in all {
+            self.examine(made);
+        }
+    }
+
+    /// Examines the requests of one Machine.
+    pub(super) fn examine_machine(&mut self, machine: &Key) {
+        for kind in Kind::REQUESTS {
+            let id = RequestId::new(kind, machine.clone());
+            let entry = self.context.index.request(&id);
+            if let Some(made) = entry.and_then(|entry| Made::read(&entry.object, D::OWNER)) {
+                self.examine(made);
+            }
+        }
+    }
+
+    /// Has a request withdrawn if it is orphaned.
+    pub(super) fn examine(&mut self, made: Made) {
+        let index = &self.context.index;
+        if self.withdrawing.contains(&made.uid) || !made.is_orphan_by_index(index) {
+            return;
+        }
+        self.withdrawing.insert(made.uid.clone());
+        let context = self.context.clone();
+        self.tasks
+            .spawn(Work::Withdrawal(made.clone()), async move {
+                let withdrawn = made.withdraw(&context).await;
+                Done::Withdrawn(made, withdrawn)
+            });
+    }
+}

@@ -1,0 +1,96 @@
+//! From views of Kubernetes objects to the plain facts of the core, as far as all dialects read them
+//! alike.
+
+use std::time::Duration;
+
+use rackhand_api::{IntOrPercent, names::kinds, views::ConditionCheck};
+use rackhand_core::health::{
+    Condition, ConditionRule, IntOrPercent as CoreIntOrPercent, NodeFacts, NodeView, RequestView,
+};
+
+use crate::{
+    index::{Connection, Index},
+    object::Key,
+};
+
+/// Cluster API's and OpenShift's default, where a check does not say how long a Machine may be without a Node.
+pub(super) const DEFAULT_STARTUP_TIMEOUT: Duration = Duration::from_secs(600);
+
+pub(super) fn rule(check: &ConditionCheck) -> ConditionRule {
+    ConditionRule {
+        type_: check.condition_type.clone(),
+        status: check.status.clone(),
+        timeout: check.timeout,
+    }
+}
+
+pub(super) fn int_or_percent(value: IntOrPercent) -> CoreIntOrPercent {
+    match value {
+        IntOrPercent::Int(count) => CoreIntOrPercent::Int(count.into()),
+        // A negative share never allows anything, like a negative count.
+        IntOrPercent::Percent(share) => match u32::try_from(share) {
+            Ok(share) => CoreIntOrPercent::Percent(share),
+            Err(_) => CoreIntOrPercent::Int(-1),
+        },
+    }
+}
+
+/// What is known of a Machine's Node, whether or not its cluster can be queried now. A Node that the
+/// watch does not show is missing only after a live read said so (F12).
+pub(super) fn node(index: &Index, cluster: &Key, name: Option<&str>) -> NodeView {
+    let Some(name) = name else {
+        return NodeView::NotJoined;
+    };
+    match index.seen_node(cluster, name) {
+        Some(node) => NodeView::Present(NodeFacts {
+            name: name.to_owned(),
+            conditions: node
+                .conditions()
+                .map(|(type_, status, reason, last_transition)| Condition {
+                    type_,
+                    status,
+                    reason: reason.unwrap_or_default(),
+                    last_transition,
+                })
+                .collect(),
+        }),
+        None if index.is_absent(cluster, name) => NodeView::Missing {
+            name: name.to_owned(),
+        },
+        None => NodeView::Unconfirmed {
+            name: name.to_owned(),
+        },
+    }
+}
+
+/// Why a workload cluster cannot be asked; `None`: it can.
+pub(super) fn unreachable(index: &Index, cluster: &Key) -> Option<String> {
+    match index.connection(cluster) {
+        Connection::Up => None,
+        Connection::Down(why) => Some(why),
+    }
+}
+
+/// Whose request of the Machine's name this is.
+pub(super) fn request(
+    machine_uid: &str,
+    owners: &[(String, String, String)],
+    deleting: bool,
+) -> RequestView {
+    let of_machine = |kind: &str| kind == kinds::MACHINE;
+    match owners.iter().find(|(kind, _, _)| of_machine(kind)) {
+        Some((_, _, uid)) if uid == machine_uid => {
+            if deleting {
+                RequestView::Deleting
+            } else {
+                RequestView::Open
+            }
+        }
+        Some((kind, name, uid)) => RequestView::Foreign {
+            owner: format!("{kind} {name} (UID {uid})"),
+        },
+        None => RequestView::Foreign {
+            owner: "nobody (it has no ownerReference to a Machine)".into(),
+        },
+    }
+}

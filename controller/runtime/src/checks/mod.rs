@@ -1,0 +1,94 @@
+//! Evaluates health checks: events lead to the members that they touch, deadlines fire from one queue,
+//! and what follows is carried out for each member by itself.
+//!
+//! Must never judge: `rackhand_core` does.
+//!
+//! ```text
+//! index -> engine (one Fleet per check) -> queue -> effect, conditions   (per member)
+//!             '-> status of the check (paced)
+//! ```
+//!
+//! What differs between Cluster API's and OpenShift's checks is in [`dialects`], by the list that
+//! [`dialect`] is.
+
+mod check_state;
+mod conditions;
+mod dialect;
+mod dialects;
+mod engine;
+mod external_requests;
+mod facts;
+mod item_state;
+mod live_read;
+pub(crate) mod orphan_scan;
+mod overlap;
+mod ownership;
+mod pace;
+mod queue;
+mod request_source;
+mod requests;
+mod schedule;
+mod snapshot;
+mod status_writer;
+mod tasks;
+mod template;
+mod withdrawal;
+
+use std::sync::Arc;
+
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use dialects::openshift::{
+    Due, MachineSeen, OpenShiftFleet, OpenShiftMetrics, concerns as concerns_openshift,
+    openshift_controllers, openshift_rules,
+};
+pub(crate) use overlap::acting_message;
+pub(crate) use ownership::{
+    CLUSTER_API_CRD, OPENSHIFT_CRD, Ownership, carries_our_label, evaluates, is_our_crd, passes,
+};
+pub(crate) use snapshot::{Seen, cluster_facts, is_of, rules};
+pub(crate) use withdrawal::is_judged;
+
+use crate::{
+    events::Events,
+    index::{Inbox, Index},
+    metrics::Metrics,
+    object::Served,
+    sync::Syncs,
+    writer::Writer,
+};
+use dialects::{cluster_api::ClusterApi, openshift::OpenShift};
+use engine::Engine;
+
+/// What every evaluation works with.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) served: Arc<Served>,
+    pub(crate) index: Arc<Index>,
+    pub(crate) writer: Writer,
+    pub(crate) events: Events,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) ownership: Arc<Ownership>,
+    pub(crate) syncs: Syncs,
+}
+
+/// Evaluates every check of Cluster API until `cancel`.
+pub(crate) async fn run_cluster_api(
+    context: Arc<Context>,
+    inbox: Arc<Inbox>,
+    cancel: CancellationToken,
+) {
+    let engine = Engine::<ClusterApi>::new(context);
+    engine.run(&inbox, &cancel).await;
+}
+
+/// Evaluates every check of OpenShift until `cancel`.
+pub(crate) async fn run_openshift(
+    context: Arc<Context>,
+    inbox: Arc<Inbox>,
+    cancel: CancellationToken,
+) {
+    let engine = Engine::<OpenShift>::new(context);
+    engine.run(&inbox, &cancel).await;
+}

@@ -1,0 +1,165 @@
+//! Finds the orphaned requests that no watch shows.
+//!
+//! A driver knows the requests of the kinds that are carried out here, and those of a foreign kind for as
+//! long as the template of a live check names it. It does not see a foreign request whose last check was
+//! deleted while no controller ran, nor that a request without the annotation that names its check was made
+//! by this program, because the index drops `managedFields`. The scan lists all remediation kinds instead, at
+//! the start of a leader and every few minutes after that.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use kube::{
+    Client,
+    api::{DynamicObject, ListParams, PartialObjectMeta},
+    core::{ApiResource, TypeMeta},
+    discovery,
+};
+use rackhand_api::views::Meta;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Context,
+    requests::is_ours,
+    withdrawal::{Made, Owner},
+};
+use crate::{
+    api::{ApiError, call, words},
+    object::api,
+    watch::pause,
+};
+
+/// Time between two scans.
+const INTERVAL: Duration = Duration::from_secs(600);
+/// The same after a scan that has left something undone: the API server did not answer, or it knows more
+/// than the index does yet.
+const RETRY: Duration = Duration::from_secs(15);
+/// Objects in one answer.
+const PAGE: u32 = 500;
+
+/// Scans until `cancel`. An empty namespace means all.
+pub(crate) async fn run(context: Arc<Context>, namespace: String, cancel: CancellationToken) {
+    let mut refused = BTreeSet::new();
+    loop {
+        let wait = match scan(&context, &namespace, &mut refused).await {
+            Ok(true) => INTERVAL,
+            Ok(false) => RETRY,
+            Err(error) => {
+                tracing::warn!(%error, "the scan for orphaned remediation requests failed; trying again");
+                RETRY
+            }
+        };
+        if pause(&cancel, wait).await {
+            return;
+        }
+    }
+}
+
+/// Withdraws what is orphaned. Returns whether nothing was left undone. Kinds that this program may not
+/// list are kept in `refused` and are named once in the log: it can have made no request of them.
+async fn scan(
+    context: &Context,
+    namespace: &str,
+    refused: &mut BTreeSet<String>,
+) -> Result<bool, ApiError> {
+    let mut complete = true;
+    for resource in remediation_kinds(&context.client).await? {
+        let requests = match requests(&context.client, &resource, namespace).await {
+            Ok(requests) => requests,
+            Err(error) if error.label() == "forbidden" => {
+                let kind = format!("{} of {}", resource.kind, resource.api_version);
+                if refused.insert(kind) {
+                    tracing::info!(%error, "orphaned requests of this kind cannot be found");
+                }
+                continue;
+            }
+            Err(error) if error.is_not_found() => continue,
+            Err(error) => return Err(error),
+        };
+        let ours = is_ours(&resource.kind, &resource.api_version).is_some();
+        for request in &requests {
+            let owner = Owner::of(&Meta::of(request));
+            // The engine of their dialect withdraws those that it sees.
+            let named = (!ours).then(|| Made::read(request, owner));
+            let made = named
+                .flatten()
+                .or_else(|| Made::read_unmarked(request, owner));
+            let Some(made) = made.filter(|made| made.is_orphan_by_index(&context.index)) else {
+                continue;
+            };
+            match made.withdraw(context).await {
+                Ok(withdrawn) => complete &= withdrawn,
+                Err(error) => {
+                    complete = false;
+                    let (kind, request) = (&made.kind, &made.key);
+                    tracing::warn!(%kind, %request, %error, "an orphaned request was not withdrawn; trying again");
+                }
+            }
+        }
+    }
+    Ok(complete)
+}
+
+/// Every kind of remediations for which the API server serves templates.
+async fn remediation_kinds(client: &Client) -> Result<Vec<ApiResource>, ApiError> {
+    let failed = |error: kube::Error| ApiError::other("the API groups", words(&error));
+    let groups = call("the API groups", client.list_api_groups()).await?;
+    // A group of CustomResourceDefinitions is named by a domain; those of Kubernetes itself end so.
+    let is_custom = |name: &str| name.contains('.') && !name.ends_with(".k8s.io");
+    let mut kinds = Vec::new();
+    for group in groups.groups.iter().filter(|group| is_custom(&group.name)) {
+        let found = match discovery::group(client, &group.name).await {
+            Ok(found) => found,
+            // It went away meanwhile, or a server behind the API server does not answer for it.
+            Err(kube::Error::Discovery(_)) => continue,
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 503) => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        let resources: Vec<ApiResource> = found
+            .resources_by_stability()
+            .into_iter()
+            .map(|(resource, _)| resource)
+            .collect();
+        let has_template = |resource: &ApiResource| {
+            let template = format!("{}Template", resource.kind);
+            resource.kind.ends_with("Remediation") && resources.iter().any(|r| r.kind == template)
+        };
+        kinds.extend(resources.iter().filter(|r| has_template(r)).cloned());
+    }
+    Ok(kinds)
+}
+
+/// The metadata of all objects of a kind.
+async fn requests(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: &str,
+) -> Result<Vec<DynamicObject>, ApiError> {
+    let what = format!("list of {}", resource.plural);
+    let objects = api(client, resource, namespace);
+    let mut page = ListParams::default().limit(PAGE);
+    let mut all = Vec::new();
+    loop {
+        let list = call(&what, objects.list_metadata(&page)).await?;
+        all.extend(list.items.into_iter().map(|item| with_kind(item, resource)));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// The items of a list do not name their kind.
+fn with_kind(item: PartialObjectMeta<DynamicObject>, resource: &ApiResource) -> DynamicObject {
+    DynamicObject {
+        types: Some(TypeMeta {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+        }),
+        metadata: item.metadata,
+        data: Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+use std::sync::Arc;
+
+use kube::core::GroupVersionKind;
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    checks::Ownership,
+    config::HealthChecks,
+    fake_api::{Leading, Objects},
+    index::Index,
+    metrics::Metrics,
+    object::{Kind, Served},
+    sync::Syncs,
+};
+
+const MACHINES: &str = "cluster.x-k8s.io/v1beta2";
+const FOREIGN: &str = "/apis/x.y/v1/namespaces/ns/otherremediations/m";
+const OURS: &str = "/apis/rackhand.dev/v1alpha1/namespaces/ns/powerremediations/m";
+
+/// An API server with a Machine, its Cluster and remediation kinds of two groups.
+struct World {
+    objects: Objects,
+    context: Context,
+}
+
+fn check_path() -> String {
+    format!("/apis/{MACHINES}/namespaces/ns/machinehealthchecks/check")
+}
+
+fn check() -> Value {
+    json!({
+        "apiVersion": MACHINES, "kind": "MachineHealthCheck",
+        "metadata": { "name": "check", "namespace": "ns", "uid": "cu" },
+        "spec": {
+            "clusterName": "c",
+            "selector": { "matchLabels": { "pool": "p" } },
+            "remediation": { "templateRef": {
+                "apiVersion": "x.y/v1", "kind": "OtherRemediationTemplate", "name": "t",
+            }},
+        },
+    })
+}
+
+/// A request for the Machine, with what tells who made it.
+fn request(api_version: &str, kind: &str, metadata: &Value) -> Value {
+    let mut object = json!({
+        "apiVersion": api_version, "kind": kind,
+        "metadata": {
+            "name": "m", "namespace": "ns", "uid": "r",
+            "ownerReferences": [
+                { "apiVersion": MACHINES, "kind": "Machine", "name": "m", "uid": "mu" },
+            ],
+        },
+    });
+    for (field, value) in metadata.as_object().unwrap() {
+        object["metadata"][field.as_str()] = value.clone();
+    }
+    object
+}
+
+fn of_check() -> Value {
+    json!({ "annotations": { "rackhand.dev/made-by": "MachineHealthCheck/check/cu" } })
+}
+
+fn created_by(manager: &str) -> Value {
+    json!({ "managedFields": [{
+        "manager": manager, "operation": "Update", "apiVersion": "x.y/v1", "fieldsType": "FieldsV1",
+        "fieldsV1": { "f:metadata": { "f:ownerReferences": { ".": {} } } },
+    }]})
+}
+
+impl World {
+    async fn start() -> Self {
+        let objects = Objects::default();
+        let group = |name: &str, version: &str| {
+            let version =
+                json!({ "groupVersion": format!("{name}/{version}"), "version": version });
+            json!({ "name": name, "versions": [version], "preferredVersion": version })
+        };
+        let groups = [
+            group("x.y", "v1"),
+            group("rackhand.dev", "v1alpha1"),
+            group("apps.k8s.io", "v1"),
+        ];
+        objects.put("/apis", json!({ "kind": "APIGroupList", "groups": groups }));
+        let served = |group: &str, kinds: &[&str]| {
+            let resources = kinds.iter().map(|kind| {
+                let plural = format!("{}s", kind.to_lowercase());
+                json!({
+                    "name": plural, "singularName": "", "kind": kind, "namespaced": true,
+                    "verbs": ["list", "delete"],
+                })
+            });
+            let resources: Vec<Value> = resources.collect();
+            let list = json!({
+                "kind": "APIResourceList", "groupVersion": group, "resources": resources,
+            });
+            objects.put(&format!("/apis/{group}"), list);
+        };
+        served(
+            "x.y/v1",
+            &[
+                "Other",
+                "OtherTemplate",
+                "OtherRemediation",
+                "OtherRemediationTemplate",
+            ],
+        );
+        served(
+            "rackhand.dev/v1alpha1",
+            &["PowerRemediation", "PowerRemediationTemplate"],
+        );
+        let machine = objects.put(
+            &format!("/apis/{MACHINES}/namespaces/ns/machines/m"),
+            json!({
+                "apiVersion": MACHINES, "kind": "Machine",
+                "metadata": {
+                    "name": "m", "namespace": "ns", "uid": "mu",
+                    "labels": { "cluster.x-k8s.io/cluster-name": "c", "pool": "p" },
+                },
+                "spec": { "clusterName": "c" },
+            }),
+        );
+        let cluster = json!({
+            "apiVersion": MACHINES, "kind": "Cluster",
+            "metadata": { "name": "c", "namespace": "ns", "uid": "c", "resourceVersion": "1" },
+        });
+        let index = Arc::new(Index::new(Vec::new()));
+        for (kind, object) in [(Kind::Machine, machine), (Kind::Cluster, cluster)] {
+            index.apply(kind, serde_json::from_value(object).unwrap());
+        }
+        let known = Served::default();
+        for kind in [
+            Kind::Machine,
+            Kind::MachineHealthCheck,
+            Kind::PowerRemediation,
+        ] {
+            let version = if kind.group() == "rackhand.dev" {
+                "v1alpha1"
+            } else {
+                "v1beta2"
+            };
+            let gvk = GroupVersionKind::gvk(kind.group(), version, kind.kind());
+            known.put(kind, ApiResource::from_gvk(&gvk));
+        }
+        let client = objects.client();
+        let leading = Leading::start(&client).await;
+        let context = Context {
+            client,
+            served: Arc::new(known),
+            index,
+            writer: leading.writer,
+            events: leading.events,
+            metrics: Metrics::new(),
+            ownership: Arc::new(Ownership::knowing(HealthChecks::Auto, true)),
+            syncs: Syncs::fixed(Arc::new(Mutex::new((Ok(()), 0)))),
+        };
+        Self { objects, context }
+    }
+
+    async fn scan(&self) -> bool {
+        scan(&self.context, "ns", &mut BTreeSet::new())
+            .await
+            .unwrap()
+    }
+}
+
+#[tokio::test]
+async fn f11_a_foreign_request_whose_check_went_away_while_no_controller_ran_is_withdrawn() {
+    let world = World::start().await;
+    let made = request("x.y/v1", "OtherRemediation", &of_check());
+    world.objects.put(FOREIGN, made);
+    assert!(world.scan().await, "nothing is left undone");
+    assert_eq!(world.objects.get(FOREIGN), None);
+}
+
+#[tokio::test]
+async fn f12_a_foreign_request_stays_while_the_api_server_has_its_check() {
+    let world = World::start().await;
+    world
+        .objects
+        .put(FOREIGN, request("x.y/v1", "OtherRemediation", &of_check()));
+    world.objects.put(&check_path(), check());
+    assert!(!world.scan().await, "it is looked at again");
+    assert!(world.objects.get(FOREIGN).is_some());
+}
+
+#[tokio::test]
+async fn f11_requests_without_the_name_of_their_check_are_withdrawn_if_this_program_made_them() {
+    for (path, api_version, kind) in [
+        (FOREIGN, "x.y/v1", "OtherRemediation"),
+        (OURS, "rackhand.dev/v1alpha1", "PowerRemediation"),
+    ] {
+        let world = World::start().await;
+        world.objects.put(
+            path,
+            request(api_version, kind, &created_by("rackhand-controller")),
+        );
+        assert!(world.scan().await);
+        assert_eq!(world.objects.get(path), None, "{kind}");
+
+        // Cluster API's own controller, or a person.
+        world
+            .objects
+            .put(path, request(api_version, kind, &created_by("manager")));
+        assert!(world.scan().await);
+        assert!(world.objects.get(path).is_some(), "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn f12_a_request_that_a_check_of_the_api_server_may_have_made_stays() {
+    let world = World::start().await;
+    let unmarked = request(
+        "x.y/v1",
+        "OtherRemediation",
+        &created_by("rackhand-controller"),
+    );
+    world.objects.put(FOREIGN, unmarked);
+    let mut check = check();
+    check["metadata"]["annotations"] = json!({ "cluster.x-k8s.io/paused": "" });
+    // The index does not know it yet.
+    world.objects.put(&check_path(), check);
+    world.scan().await;
+    assert!(world.objects.get(FOREIGN).is_some());
+    // It does now.
+    assert!(world.scan().await);
+    assert!(world.objects.get(FOREIGN).is_some());
+}

@@ -1,0 +1,224 @@
+//! Which checks are ours to evaluate (docs/health-checks.md).
+//!
+//! Must never let two controllers act on one check by default.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ObjectMeta},
+    core::{ApiResource, GroupVersionKind},
+};
+use rackhand_api::{
+    names::{
+        CAPI_PAUSED_ANNOTATION, CRD_LABEL, CRD_LABEL_VALUE, EVALUATE_ANNOTATION, PAUSED_ANNOTATION,
+        WATCH_FILTER_LABEL,
+    },
+    views::Meta,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    api::{ApiError, call, optional},
+    config::HealthChecks,
+    watch::pause,
+};
+
+/// The CRD of Cluster API's checks.
+pub(crate) const CLUSTER_API_CRD: &str = "machinehealthchecks.cluster.x-k8s.io";
+/// The CRD of OpenShift's checks.
+pub(crate) const OPENSHIFT_CRD: &str = "machinehealthchecks.machine.openshift.io";
+/// Time between two looks at the CRD: it changes with an installation.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// Whose checks these are.
+pub(crate) struct Ownership {
+    mode: HealthChecks,
+    watch_filter: Option<String>,
+    crd: &'static str,
+    our_crd: AtomicBool,
+}
+
+impl Ownership {
+    pub(crate) fn new(mode: HealthChecks, watch_filter: Option<&str>) -> Self {
+        Self {
+            watch_filter: watch_filter.map(str::to_owned),
+            ..Self::knowing(mode, false)
+        }
+    }
+
+    /// Of the checks of OpenShift.
+    pub(crate) fn of_openshift(mode: HealthChecks) -> Self {
+        Self {
+            crd: OPENSHIFT_CRD,
+            ..Self::knowing(mode, false)
+        }
+    }
+
+    /// The same where it is known whose CRD it is.
+    pub(crate) fn knowing(mode: HealthChecks, our_crd: bool) -> Self {
+        Self {
+            mode,
+            watch_filter: None,
+            crd: CLUSTER_API_CRD,
+            our_crd: AtomicBool::new(our_crd),
+        }
+    }
+
+    /// Looks at the CRD once.
+    pub(crate) async fn look(&self, client: &Client) {
+        let crd = self.crd;
+        match is_our_crd(client, crd).await {
+            Ok(ours) => {
+                if self.our_crd.swap(ours, Ordering::Relaxed) != ours {
+                    tracing::info!(ours, "looked whose CRD {crd} is");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "cannot see whose CRD this is"),
+        }
+    }
+
+    /// Looks again and again until `cancel`.
+    pub(crate) async fn keep_looking(&self, client: Client, cancel: CancellationToken) {
+        while !pause(&cancel, LOOK).await {
+            self.look(&client).await;
+        }
+    }
+
+    /// Whether we evaluate this check.
+    pub(crate) fn evaluates(&self, check: &Meta) -> bool {
+        evaluates(self.mode, self.our_crd.load(Ordering::Relaxed), check)
+            && passes(self.watch_filter.as_deref(), check)
+    }
+
+    /// Whether our evaluation of it is paused. Beside the controller of its project, its pause is
+    /// what keeps *that* one off, and does not count for us.
+    pub(crate) fn paused(&self, check: &Meta) -> bool {
+        paused(check)
+    }
+
+    /// Whether the controller of its project is kept off this check by its pause. It still says so
+    /// in the condition `Paused`, which is not ours to write then: neither would ever give way.
+    pub(crate) fn beside(check: &Meta) -> bool {
+        check.has_annotation(CAPI_PAUSED_ANNOTATION) && check.is_annotated_true(EVALUATE_ANNOTATION)
+    }
+}
+
+/// See [`Ownership::paused`].
+pub(super) fn paused(check: &Meta) -> bool {
+    check.has_annotation(PAUSED_ANNOTATION)
+        || (check.has_annotation(CAPI_PAUSED_ANNOTATION) && !Ownership::beside(check))
+}
+
+/// Whether a CRD is the one that we ship.
+///
+/// # Errors
+/// The API server did not answer.
+pub(crate) async fn is_our_crd(client: &Client, crd: &str) -> Result<bool, ApiError> {
+    let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
+    let found = optional(call(format!("CRD {crd}"), crds.get(crd)).await)?;
+    Ok(found.is_some_and(|crd| carries_our_label(&crd.metadata)))
+}
+
+/// Whether a CRD says that it is ours.
+pub(crate) fn carries_our_label(crd: &ObjectMeta) -> bool {
+    let label = crd.labels.as_ref().and_then(|labels| labels.get(CRD_LABEL));
+    label.is_some_and(|value| value == CRD_LABEL_VALUE)
+}
+
+/// Whether we evaluate a check, where its CRD is ours or is not.
+pub(crate) fn evaluates(mode: HealthChecks, our_crd: bool, check: &Meta) -> bool {
+    let annotated = check.is_annotated_true(EVALUATE_ANNOTATION);
+    match mode {
+        HealthChecks::None => false,
+        HealthChecks::All => true,
+        HealthChecks::Annotated => annotated,
+        HealthChecks::Auto => annotated || our_crd,
+    }
+}
+
+/// Whether a check of Cluster API has the label that `filter` asks for. Like Cluster API's manager, one
+/// without a filter takes all, those included that are labelled for another.
+pub(crate) fn passes(filter: Option<&str>, check: &Meta) -> bool {
+    filter.is_none_or(|filter| {
+        let label = check.labels.get(WATCH_FILTER_LABEL);
+        label.is_some_and(|value| value == filter)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(annotations: &Value) -> Meta {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "metadata": { "name": "c", "annotations": annotations },
+        }))
+        .unwrap();
+        Meta::of(&object)
+    }
+
+    #[test]
+    fn by_default_a_check_is_ours_where_the_crd_is_or_where_it_says_so() {
+        let (plain, annotated) = (
+            check(&json!({})),
+            check(&json!({ EVALUATE_ANNOTATION: "true" })),
+        );
+        for (mode, our_crd, plain_is, annotated_is) in [
+            (HealthChecks::Auto, true, true, true),
+            (HealthChecks::Auto, false, false, true),
+            (HealthChecks::Annotated, true, false, true),
+            (HealthChecks::None, true, false, false),
+            (HealthChecks::All, false, true, true),
+        ] {
+            let ownership = Ownership::knowing(mode, our_crd);
+            assert_eq!(ownership.evaluates(&plain), plain_is, "{mode:?} {our_crd}");
+            assert_eq!(
+                ownership.evaluates(&annotated),
+                annotated_is,
+                "{mode:?} {our_crd}"
+            );
+        }
+        let no = check(&json!({ EVALUATE_ANNOTATION: "false" }));
+        assert!(!Ownership::knowing(HealthChecks::Auto, false).evaluates(&no));
+    }
+
+    #[test]
+    fn with_a_watch_filter_only_checks_with_its_label_are_ours() {
+        let labelled = |labels: &Value| {
+            let object: DynamicObject = serde_json::from_value(json!({
+                "metadata": { "name": "c", "labels": labels },
+            }))
+            .unwrap();
+            Meta::of(&object)
+        };
+        let blue = labelled(&json!({ WATCH_FILTER_LABEL: "blue" }));
+        let plain = labelled(&json!({}));
+        for (filter, blue_is, plain_is) in [
+            (None, true, true),
+            (Some("blue"), true, false),
+            (Some("green"), false, false),
+        ] {
+            let ownership = Ownership::new(HealthChecks::All, filter);
+            assert_eq!(ownership.evaluates(&blue), blue_is, "{filter:?}");
+            assert_eq!(ownership.evaluates(&plain), plain_is, "{filter:?}");
+        }
+        assert!(Ownership::of_openshift(HealthChecks::All).evaluates(&plain));
+    }
+
+    #[test]
+    fn cluster_apis_pause_is_ours_too_unless_it_keeps_only_cluster_api_off() {
+        let ownership = Ownership::knowing(HealthChecks::Auto, false);
+        assert!(!ownership.paused(&check(&json!({}))));
+        assert!(ownership.paused(&check(&json!({ PAUSED_ANNOTATION: "" }))));
+        assert!(ownership.paused(&check(&json!({ CAPI_PAUSED_ANNOTATION: "" }))));
+        let beside = json!({ CAPI_PAUSED_ANNOTATION: "", EVALUATE_ANNOTATION: "true" });
+        assert!(!ownership.paused(&check(&beside)));
+    }
+}

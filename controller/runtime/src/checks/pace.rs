@@ -1,0 +1,99 @@
+//! When the status of a check is written.
+
+use std::time::{Duration, Instant};
+
+/// Time between two writes of one status: a storm is shown a few times a second.
+const STATUS_PACE: Duration = Duration::from_millis(300);
+
+/// The status of one check.
+pub(super) struct Pace {
+    /// It may have changed since it was written.
+    due: bool,
+    writing: bool,
+    not_before: Instant,
+    failures: u32,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            due: false,
+            writing: false,
+            not_before: Instant::now(),
+            failures: 0,
+        }
+    }
+}
+
+// === impl Pace ===
+
+impl Pace {
+    /// The status may have changed. Returns when it may be written, unless that is known already.
+    pub(super) fn request(&mut self) -> Option<Instant> {
+        let known = std::mem::replace(&mut self.due, true) || self.writing;
+        (!known).then_some(self.not_before)
+    }
+
+    /// Begins a write. Returns whether there is anything to write.
+    pub(super) fn begin(&mut self) -> bool {
+        if !self.due || self.writing {
+            return false;
+        }
+        self.due = false;
+        self.writing = true;
+        true
+    }
+
+    /// Nothing has to be written now.
+    pub(super) fn skip(&mut self) {
+        self.due = false;
+    }
+
+    /// A write has ended. Returns when the next one may begin, if one is due.
+    pub(super) fn finish(&mut self, written: bool, now: Instant) -> Option<Instant> {
+        self.writing = false;
+        if written {
+            self.failures = 0;
+            self.not_before = now + STATUS_PACE;
+        } else {
+            let wait = STATUS_PACE.saturating_mul(1 << self.failures.min(7));
+            self.failures = self.failures.saturating_add(1);
+            self.not_before = now + wait;
+            self.due = true;
+        }
+        self.due.then_some(self.not_before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_write_at_a_time_and_what_changes_meanwhile_is_written_after_it() {
+        let mut pace = Pace::default();
+        assert!(!pace.begin(), "nothing is due");
+        assert!(pace.request().is_some());
+        assert_eq!(pace.request(), None, "it is known already");
+        assert!(pace.begin());
+        assert_eq!(pace.request(), None, "after the write");
+        assert!(!pace.begin());
+        let now = Instant::now();
+        assert_eq!(pace.finish(true, now), Some(now + STATUS_PACE));
+        assert!(pace.begin());
+        assert_eq!(pace.finish(true, now), None);
+    }
+
+    #[test]
+    fn a_write_that_fails_is_tried_again_later_each_time() {
+        let mut pace = Pace::default();
+        let now = Instant::now();
+        pace.request();
+        let mut waits = Vec::new();
+        for _ in 0..3 {
+            assert!(pace.begin());
+            waits.push(pace.finish(false, now).unwrap() - now);
+        }
+        assert_eq!(waits, [STATUS_PACE, STATUS_PACE * 2, STATUS_PACE * 4]);
+    }
+}

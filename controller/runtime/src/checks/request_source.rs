@@ -1,0 +1,90 @@
+//! Where the requests of a check are read.
+
+use rackhand_api::views::{Meta, TemplateRef};
+use rackhand_core::health::RequestView;
+
+use super::{
+    Context,
+    external_requests::{ExternalKind, ExternalRequests},
+    facts,
+    requests::is_ours,
+};
+use crate::{
+    object::{Key, Kind},
+    remediation::RequestId,
+};
+
+/// Where the requests are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RequestSource {
+    /// It makes none.
+    Nowhere,
+    /// In the index.
+    Index(Kind),
+    /// In a watch of their own.
+    External(ExternalKind),
+}
+
+// === impl RequestSource ===
+
+impl RequestSource {
+    pub(super) fn of(namespace: &str, template: Option<&TemplateRef>) -> Self {
+        match template {
+            None => Self::Nowhere,
+            Some(t) => match is_ours(t.request_kind(), &t.api_version) {
+                Some(kind) => Self::Index(kind),
+                None => Self::External(ExternalKind::of(namespace, t)),
+            },
+        }
+    }
+
+    /// The request of a Machine, by the Machine's name and UID.
+    pub(super) fn request(
+        &self,
+        context: &Context,
+        external: &ExternalRequests,
+        machine: &Key,
+        uid: &str,
+    ) -> RequestView {
+        match self {
+            Self::Nowhere => RequestView::None,
+            Self::Index(kind) => {
+                let found = context
+                    .index
+                    .request(&RequestId::new(*kind, machine.clone()));
+                found.map_or(RequestView::None, |found| {
+                    let meta = Meta::of(&found.object);
+                    let owners = meta.owners.iter();
+                    let owners: Vec<_> = owners
+                        .map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone()))
+                        .collect();
+                    facts::request(uid, &owners, meta.is_deleting())
+                })
+            }
+            Self::External(kind) => external
+                .get(kind, machine)
+                .map_or(RequestView::None, |seen| {
+                    facts::request(uid, &seen.owners, seen.deleting)
+                }),
+        }
+    }
+
+    /// The UID of the request of that name.
+    pub(super) fn uid(
+        &self,
+        context: &Context,
+        external: &ExternalRequests,
+        machine: &Key,
+    ) -> Option<String> {
+        match self {
+            Self::Nowhere => None,
+            Self::Index(kind) => {
+                let found = context
+                    .index
+                    .request(&RequestId::new(*kind, machine.clone()))?;
+                found.object.metadata.uid.clone()
+            }
+            Self::External(kind) => Some(external.get(kind, machine)?.uid),
+        }
+    }
+}

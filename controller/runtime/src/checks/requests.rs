@@ -1,0 +1,371 @@
+//! Carries out what a plan asks for: requests made and unmade.
+//!
+//! Must never touch a request that belongs to another Machine.
+
+use kube::{
+    api::{DeleteParams, DynamicObject, PostParams, Preconditions},
+    core::TypeMeta,
+};
+use rackhand_api::{
+    names::{
+        CLONED_FROM_GROUPKIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CLUSTER_NAME_LABEL,
+        MADE_BY_ANNOTATION, NODE_ACTION_ANNOTATION, OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION,
+        OPENSHIFT_CLONED_FROM_NAME_ANNOTATION, groups, kinds, request_kind,
+    },
+    views::{MachineView, RemediationTemplateView, TemplateRef, group_of},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Context,
+    template::{Read, Unusable, text},
+    withdrawal::made_by,
+};
+use crate::{
+    api::{ApiError, optional},
+    index::Entry,
+    object::{Key, Kind, api},
+};
+
+/// What an effect came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    RequestCreated,
+    RequestNotCreated(Unusable),
+    RequestDeleted,
+    /// The owner of the Machine shall remediate it.
+    OwnerMarked,
+    /// The owner need not remediate it any more.
+    OwnerUnmarked,
+    /// An effect that only one dialect has.
+    Done,
+    /// Another controller carries it out.
+    LeftToOthers,
+}
+
+/// The kind of requests that are carried out here, and so are watched.
+pub(super) fn is_ours(kind: &str, api_version: &str) -> Option<Kind> {
+    let group = group_of(api_version);
+    Kind::REQUESTS
+        .into_iter()
+        .find(|known| known.kind() == kind && known.group() == group)
+}
+
+/// Makes the request of a Machine, of Cluster API or of OpenShift, as it is known now. `maker`: the UID
+/// of the check.
+pub(super) async fn create(
+    context: &Context,
+    check: &Key,
+    maker: &str,
+    machine: &Key,
+    known: Option<Entry<MachineView>>,
+    uid: &str,
+    read: Read,
+) -> Result<Outcome, ApiError> {
+    let gone = || ApiError::other(machine.to_string(), "the Machine is gone");
+    let entry = known.ok_or_else(gone)?;
+    let failed = |unusable: Unusable| {
+        let Unusable { reason, why } = &unusable;
+        context.events.send(&entry.object, true, reason, why);
+        Ok(Outcome::RequestNotCreated(unusable))
+    };
+    let template = match read {
+        Ok(template) => template,
+        Err(unusable) => return failed(unusable),
+    };
+    let view = entry.view.as_ref().map_err(|_| gone())?;
+    if view.meta.uid != uid {
+        return Err(gone());
+    }
+    let body = request_body(&template.reference, &template.template, view, check, maker);
+    let requests = api(&context.client, &template.resource, &check.namespace);
+    let what = format!("{} {}/{}", template.kind, check.namespace, machine.name);
+    let made = context
+        .writer
+        .write("create_request", what, move || async move {
+            requests.create(&PostParams::default(), &body).await
+        })
+        .await;
+    match made {
+        Ok(object) => {
+            if let Some(kind) = is_ours(&template.kind, &template.api_version) {
+                context.index.apply(kind, object);
+            }
+            Ok(Outcome::RequestCreated)
+        }
+        // Made a moment ago by the leader before us, and not seen yet.
+        Err(error) if error.is_conflict() => Ok(Outcome::RequestCreated),
+        Err(error) if matches!(error.label(), "invalid" | "forbidden") => failed(Unusable {
+            reason: "RemediationRequestCreationFailed",
+            why: error.to_string(),
+        }),
+        Err(error) => Err(error),
+    }
+}
+
+/// The remediation as Cluster API and OpenShift create it (docs/reference/cluster-api.md, Remediation;
+/// docs/reference/openshift.md, The check).
+fn request_body(
+    reference: &TemplateRef,
+    template: &RemediationTemplateView,
+    machine: &MachineView,
+    check: &Key,
+    maker: &str,
+) -> DynamicObject {
+    let of_template = template.meta.annotations.get(NODE_ACTION_ANNOTATION);
+    let template = &template.template;
+    let mut body = template.clone();
+    let api_version = text(&body, "apiVersion").unwrap_or_else(|| reference.api_version.clone());
+    let kind = text(&body, "kind").unwrap_or_else(|| request_kind(&reference.kind).to_owned());
+    let map = |field: &str| -> Map<String, Value> {
+        let found = template
+            .get("metadata")
+            .and_then(|m| m.get(field))
+            .and_then(Value::as_object);
+        found.cloned().unwrap_or_default()
+    };
+    let (mut annotations, mut labels) = (map("annotations"), map("labels"));
+    // CAPM3's schema has no place for it in what a request is a copy of.
+    if let Some(action) = of_template {
+        annotations
+            .entry(NODE_ACTION_ANNOTATION)
+            .or_insert_with(|| action.clone().into());
+    }
+    let owner = machine.meta.api_version.clone().unwrap_or_default();
+    let (from_name, from_kind) = if group_of(&owner) == groups::OPENSHIFT_MACHINE {
+        (
+            OPENSHIFT_CLONED_FROM_NAME_ANNOTATION,
+            OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION,
+        )
+    } else {
+        (
+            CLONED_FROM_NAME_ANNOTATION,
+            CLONED_FROM_GROUPKIND_ANNOTATION,
+        )
+    };
+    let group = group_of(&reference.api_version);
+    annotations.insert(from_name.into(), reference.name.clone().into());
+    annotations.insert(
+        MADE_BY_ANNOTATION.into(),
+        made_by(&check.name, maker).into(),
+    );
+    annotations.insert(
+        from_kind.into(),
+        format!("{}.{group}", reference.kind).into(),
+    );
+    if let Some(cluster) = &machine.cluster_name {
+        labels.insert(CLUSTER_NAME_LABEL.into(), cluster.clone().into());
+    }
+    let metadata = json!({
+        "name": machine.meta.name,
+        "namespace": check.namespace,
+        "annotations": annotations,
+        "labels": labels,
+        "ownerReferences": [{
+            "apiVersion": owner,
+            "kind": kinds::MACHINE,
+            "name": machine.meta.name,
+            "uid": machine.meta.uid,
+        }],
+    });
+    for field in ["apiVersion", "kind", "metadata"] {
+        body.remove(field);
+    }
+    DynamicObject {
+        types: Some(TypeMeta { api_version, kind }),
+        metadata: serde_json::from_value(metadata).unwrap_or_default(),
+        data: Value::Object(body),
+    }
+}
+
+/// Deletes the request of that name and UID: the one that was seen, not one that came after it.
+pub(super) async fn delete(
+    context: &Context,
+    reference: &TemplateRef,
+    request: &Key,
+    uid: String,
+) -> Result<Outcome, ApiError> {
+    let (version, kind) = (&reference.api_version, reference.request_kind());
+    delete_of(context, version, kind, request, uid).await
+}
+
+/// The same, of a kind.
+pub(super) async fn delete_of(
+    context: &Context,
+    api_version: &str,
+    kind: &str,
+    request: &Key,
+    uid: String,
+) -> Result<Outcome, ApiError> {
+    let what = format!("{kind} {request}");
+    let Some(resource) = context
+        .served
+        .resource_of(&context.client, api_version, kind)
+        .await?
+    else {
+        return Ok(Outcome::RequestDeleted);
+    };
+    let requests = api(&context.client, &resource, &request.namespace);
+    let only = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: Some(uid),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    let name = request.name.clone();
+    let deleted = context
+        .writer
+        .write("delete_request", what, move || async move {
+            requests
+                .delete(&name, &only)
+                .await
+                .map(|answer| answer.left())
+        })
+        .await;
+    let known = is_ours(kind, api_version);
+    match (optional(deleted), known) {
+        // Its remediator holds it.
+        (Ok(Some(Some(object))), Some(kind)) => context.index.apply(kind, object),
+        (Ok(_), Some(kind)) => context.index.delete(kind, request),
+        (Err(error), _) if !error.is_conflict() => return Err(error),
+        _ => {}
+    }
+    Ok(Outcome::RequestDeleted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> MachineView {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1",
+            "kind": "Machine",
+            "metadata": { "name": "m1", "namespace": "ns", "uid": "u1" },
+            "spec": { "clusterName": "c1" },
+        }))
+        .unwrap();
+        MachineView::from_dynamic(&object).unwrap()
+    }
+
+    fn template(template: &Value) -> RemediationTemplateView {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "metadata": { "name": "t", "annotations": { "rackhand.dev/node-action": "taint" } },
+            "spec": { "template": template },
+        }))
+        .unwrap();
+        RemediationTemplateView::from_dynamic(&object).unwrap()
+    }
+
+    #[test]
+    fn only_kinds_that_are_watched_are_taken_from_the_index() {
+        let ours = is_ours("PowerRemediation", "rackhand.dev/v1alpha1");
+        assert_eq!(ours, Some(Kind::PowerRemediation));
+        let capm3 = is_ours(
+            "Metal3Remediation",
+            "infrastructure.cluster.x-k8s.io/v1beta2",
+        );
+        assert_eq!(capm3, Some(Kind::Metal3Remediation));
+        assert_eq!(is_ours("PowerRemediation", "other.dev/v1"), None);
+    }
+
+    fn reference() -> TemplateRef {
+        TemplateRef {
+            api_version: "infrastructure.cluster.x-k8s.io/v1beta1".into(),
+            kind: "Metal3RemediationTemplate".into(),
+            name: "t".into(),
+        }
+    }
+
+    #[test]
+    fn a_request_is_a_copy_of_the_template_owned_by_the_machine() {
+        let template = json!({
+            "metadata": { "labels": { "a": "b" }, "name": "ignored", "finalizers": ["ignored"] },
+            "spec": { "strategy": { "type": "Reboot" } },
+        });
+        let template = self::template(&template);
+        let body = request_body(
+            &reference(),
+            &template,
+            &machine(),
+            &Key::new("ns", "check"),
+            "cu",
+        );
+        let body = serde_json::to_value(body).unwrap();
+        assert_eq!(
+            body,
+            json!({
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+                "kind": "Metal3Remediation",
+                "metadata": {
+                    "name": "m1",
+                    "namespace": "ns",
+                    "labels": { "a": "b", "cluster.x-k8s.io/cluster-name": "c1" },
+                    "annotations": {
+                        "cluster.x-k8s.io/cloned-from-name": "t",
+                        "rackhand.dev/made-by": "MachineHealthCheck/check/cu",
+                        "rackhand.dev/node-action": "taint",
+                        "cluster.x-k8s.io/cloned-from-groupkind":
+                            "Metal3RemediationTemplate.infrastructure.cluster.x-k8s.io",
+                    },
+                    "ownerReferences": [{
+                        "apiVersion": "cluster.x-k8s.io/v1beta1",
+                        "kind": "Machine",
+                        "name": "m1",
+                        "uid": "u1",
+                    }],
+                },
+                "spec": { "strategy": { "type": "Reboot" } },
+            })
+        );
+    }
+
+    #[test]
+    fn the_request_of_a_machine_of_openshift_is_annotated_as_openshift_does() {
+        let mut machine = machine();
+        machine.meta.api_version = Some("machine.openshift.io/v1beta1".into());
+        machine.cluster_name = None;
+        let template = template(&json!({ "spec": {} }));
+        let key = Key::new("ns", "check");
+        let body = request_body(&reference(), &template, &machine, &key, "cu");
+        let metadata = serde_json::to_value(&body.metadata).unwrap();
+        assert_eq!(
+            metadata["annotations"],
+            json!({
+                "machine.openshift.io/cloned-from-name": "t",
+                "rackhand.dev/made-by": "MachineHealthCheck/check/cu",
+                "rackhand.dev/node-action": "taint",
+                "machine.openshift.io/cloned-from-groupkind":
+                    "Metal3RemediationTemplate.infrastructure.cluster.x-k8s.io",
+            })
+        );
+        assert_eq!(
+            metadata["ownerReferences"],
+            json!([{
+                "apiVersion": "machine.openshift.io/v1beta1",
+                "kind": "Machine",
+                "name": "m1",
+                "uid": "u1",
+            }])
+        );
+        assert_eq!(metadata.get("labels"), Some(&json!({})));
+    }
+
+    #[test]
+    fn a_template_may_name_the_kind_of_its_requests() {
+        let template = template(&json!({ "apiVersion": "x.y/v1", "kind": "Other" }));
+        let body = request_body(
+            &reference(),
+            &template,
+            &machine(),
+            &Key::new("ns", "check"),
+            "cu",
+        );
+        let types = body.types.unwrap();
+        assert_eq!(
+            (types.api_version.as_str(), types.kind.as_str()),
+            ("x.y/v1", "Other")
+        );
+    }
+}

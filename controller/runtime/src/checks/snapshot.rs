@@ -1,0 +1,172 @@
+//! The fleet of a check in objects at hand, for whoever only looks.
+//!
+//! Must never judge, nor ask an API or the index.
+
+use k8s_openapi::api::core::v1::Node;
+use kube::{ResourceExt, api::DynamicObject};
+use rackhand_api::{
+    names::{CLUSTER_NAME_LABEL, groups, kinds},
+    views::{ClusterView, MachineHealthCheckView, MachineView, Meta, TemplateRef, group_of},
+};
+use rackhand_core::health::{
+    Check, ClusterFacts, Condition, NodeFacts, NodeView, RequestView, Target,
+};
+
+use super::{dialects::cluster_api_facts as cluster_api, facts};
+use crate::object::Key;
+
+/// Objects at hand, from files or from a list.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// Of the management cluster, of any kind.
+    pub(crate) objects: Vec<DynamicObject>,
+    /// Of the workload cluster.
+    pub(crate) nodes: Vec<Node>,
+    /// The workload cluster cannot be asked: why.
+    pub(crate) down: Option<String>,
+}
+
+/// The selected Machines, in the order of their names.
+#[derive(Default)]
+pub(crate) struct Selected {
+    pub(crate) targets: Vec<(MachineView, Target)>,
+    /// Machines that do not read, and why: they are left out.
+    pub(crate) unread: Vec<String>,
+}
+
+/// The rules of a check, as if nothing were paused.
+pub(crate) fn rules(view: &MachineHealthCheckView) -> Check {
+    cluster_api::check(view, false)
+}
+
+/// What a check looks at in its Cluster.
+pub(crate) fn cluster_facts(view: &ClusterView) -> ClusterFacts {
+    cluster_api::cluster(view)
+}
+
+/// Whether an object is of a kind, in whichever version.
+pub(crate) fn is_of(object: &DynamicObject, group: &str, kind: &str) -> bool {
+    let types = object.types.as_ref();
+    types.is_some_and(|t| t.kind == kind && group_of(&t.api_version) == group)
+}
+
+impl Seen {
+    /// The objects of a kind, in whichever version.
+    pub(crate) fn of<'a>(
+        &'a self,
+        group: &'a str,
+        kind: &'a str,
+    ) -> impl Iterator<Item = &'a DynamicObject> {
+        self.objects.iter().filter(move |o| is_of(o, group, kind))
+    }
+
+    /// One of them.
+    pub(crate) fn get<'a>(
+        &'a self,
+        group: &'a str,
+        kind: &'a str,
+        key: &Key,
+    ) -> Option<&'a DynamicObject> {
+        self.of(group, kind).find(|object| Key::of(object) == *key)
+    }
+
+    /// The Machines that a check selects, with Node and request.
+    pub(crate) fn select(&self, view: &MachineHealthCheckView, cluster: &Key) -> Selected {
+        let mut found = Selected::default();
+        for object in self.of(groups::CLUSTER_API, kinds::MACHINE) {
+            if Key::of(object).namespace != cluster.namespace {
+                continue;
+            }
+            let machine = match MachineView::from_dynamic(object) {
+                Ok(machine) => machine,
+                Err(error) => {
+                    found.unread.push(error.to_string());
+                    continue;
+                }
+            };
+            let labels = &machine.meta.labels;
+            let of_cluster = labels.get(CLUSTER_NAME_LABEL) == Some(&cluster.name);
+            if !of_cluster || !view.selector.matches(labels) {
+                continue;
+            }
+            let target = Target {
+                machine: cluster_api::machine(&machine),
+                node: self.node(machine.node_name.as_deref()),
+                request: match &view.remediation_template {
+                    Some(template) => self.request(template, &machine, &cluster.namespace),
+                    None => RequestView::None,
+                },
+            };
+            found.targets.push((machine, target));
+        }
+        found
+            .targets
+            .sort_by(|a, b| a.1.machine.name.cmp(&b.1.machine.name));
+        found
+    }
+
+    /// The Node of a Machine.
+    pub(in crate::checks) fn node(&self, name: Option<&str>) -> NodeView {
+        if let Some(why) = &self.down {
+            return NodeView::Unreachable {
+                why: why.clone(),
+                joined: name.is_some(),
+            };
+        }
+        let Some(name) = name else {
+            return NodeView::NotJoined;
+        };
+        match self.nodes.iter().find(|node| node.name_any() == name) {
+            Some(node) => NodeView::Present(node_facts(node)),
+            None => NodeView::Missing {
+                name: name.to_owned(),
+            },
+        }
+    }
+
+    /// The request of a Machine, as this template makes it.
+    pub(crate) fn request(
+        &self,
+        template: &TemplateRef,
+        machine: &MachineView,
+        namespace: &str,
+    ) -> RequestView {
+        let group = group_of(&template.api_version);
+        self.request_of(group, template.request_kind(), machine, namespace)
+    }
+
+    /// The request of a Machine, of this kind.
+    pub(in crate::checks) fn request_of(
+        &self,
+        group: &str,
+        kind: &str,
+        machine: &MachineView,
+        namespace: &str,
+    ) -> RequestView {
+        let key = Key::new(namespace, &machine.meta.name);
+        let Some(found) = self.get(group, kind, &key) else {
+            return RequestView::None;
+        };
+        let meta = Meta::of(found);
+        let owners: Vec<_> = meta
+            .owners
+            .iter()
+            .map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone()))
+            .collect();
+        facts::request(&machine.meta.uid, &owners, meta.is_deleting())
+    }
+}
+
+fn node_facts(node: &Node) -> NodeFacts {
+    let list = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let conditions = list.into_iter().flatten().map(|c| Condition {
+        type_: c.type_.clone(),
+        status: c.status.clone(),
+        reason: c.reason.clone().unwrap_or_default(),
+        last_transition: c.last_transition_time.as_ref().map(|t| t.0),
+    });
+    NodeFacts {
+        name: node.name_any(),
+        conditions: conditions.collect(),
+    }
+}

@@ -1,0 +1,63 @@
+//! Writes the status of checks and Machines.
+
+use kube::api::{DynamicObject, Patch, PatchParams};
+use serde_json::Value;
+
+use super::Context;
+use crate::{
+    api::ApiError,
+    object::{Key, Kind, api},
+    writer::Lane,
+};
+
+/// Patches the status of an object, and has the index take in the answer.
+///
+/// # Errors
+/// The API server did not answer, or refused it; a conflict included.
+pub(super) async fn patch_status(
+    context: &Context,
+    lane: Lane,
+    kind: Kind,
+    key: &Key,
+    body: Value,
+) -> Result<DynamicObject, ApiError> {
+    let what = format!("status of {} {key}", kind.kind());
+    let resource = context
+        .served
+        .known(kind)
+        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+    let objects = api(&context.client, &resource, &key.namespace);
+    let name = key.name.clone();
+    let operation = match kind {
+        Kind::Machine => "machine_status",
+        _ => "check_status",
+    };
+    let object = context
+        .writer
+        .on(lane)
+        .write(operation, what, move || async move {
+            objects
+                .patch_status(&name, &PatchParams::default(), &Patch::Merge(body))
+                .await
+        })
+        .await?;
+    context.index.apply(kind, object.clone());
+    Ok(object)
+}
+
+/// Patches the status of a check. `None`: the check has changed or is gone, and the watch brings it back.
+///
+/// # Errors
+/// The API server did not answer, or refused it.
+pub(super) async fn patch_check(
+    context: &Context,
+    kind: Kind,
+    key: &Key,
+    body: Value,
+) -> Result<Option<DynamicObject>, ApiError> {
+    match patch_status(context, Lane::Words, kind, key, body).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_conflict() || error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,439 @@
+//! Requests whose check does not stand behind them any more.
+//!
+//! Owns who made a request, and the withdrawal of one that is orphaned. Whether it is,
+//! `rackhand_core::health::orphaned` decides; before anything is deleted, it decides by what the API
+//! server says now (F12). The deletion is only the signal: whether the remediation is aborted or finished
+//! first is for the remediator to decide (F11).
+
+mod checks;
+mod maker;
+
+use std::fmt;
+
+use kube::{
+    api::{DynamicObject, ListParams},
+    core::TypeMeta,
+};
+use rackhand_api::{
+    names::{
+        CAPI_PAUSED_ANNOTATION, MADE_BY_ANNOTATION, OPENSHIFT_EXTERNAL_BAREMETAL,
+        OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION, groups, kinds,
+    },
+    views::{
+        MachineHealthCheckView, MachineView, Meta, OpenShiftHealthCheckView, TemplateRef, group_of,
+    },
+};
+use rackhand_core::health::{CheckState, Orphan, orphaned, unclaimed};
+
+pub(crate) use checks::is_judged;
+use checks::{live_checks, state, state_of_openshift};
+pub(super) use maker::made_by;
+use maker::{Maker, is_created_by_us};
+
+use super::{Context, dialects::unmark, requests};
+use crate::{
+    api::{ApiError, call, optional},
+    index::{Entry, Index},
+    object::{Key, Kind, api},
+};
+
+/// Whose MachineHealthChecks and Machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Owner {
+    ClusterApi,
+    OpenShift,
+}
+
+/// A request that a check made.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Made {
+    owner: Owner,
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) key: Key,
+    pub(super) uid: String,
+    /// The check that made it; `None`: a version of this program that did not note it.
+    maker: Option<Maker>,
+    /// The UIDs of its owners.
+    owners: Vec<String>,
+    /// It carries out the mark of `external-baremetal` on its Machine.
+    for_mark: bool,
+}
+
+/// Why a request is withdrawn.
+enum Reason {
+    /// The check that made it, and what became of that.
+    Orphaned(Key, Orphan),
+    /// It names no check, and no check would make it.
+    Unclaimed,
+}
+
+// === impl Reason ===
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Orphaned(check, why) => {
+                write!(f, "MachineHealthCheck {check}, which made it, {why}")
+            }
+            Self::Unclaimed => f.write_str(
+                "an earlier version of this controller made it, and no MachineHealthCheck requests such a \
+                 remediation of its Machine",
+            ),
+        }
+    }
+}
+
+// === impl Owner ===
+
+impl Owner {
+    /// By the group of the Machine that owns a request.
+    pub(super) fn of(meta: &Meta) -> Self {
+        let is_openshift = |group: &str| group == groups::OPENSHIFT_MACHINE;
+        let mut owners = meta.owners.iter();
+        if owners.any(|owner| is_openshift(group_of(&owner.api_version))) {
+            Self::OpenShift
+        } else {
+            Self::ClusterApi
+        }
+    }
+
+    fn check(self) -> Kind {
+        match self {
+            Self::ClusterApi => Kind::MachineHealthCheck,
+            Self::OpenShift => Kind::OpenShiftCheck,
+        }
+    }
+
+    fn machine(self) -> Kind {
+        match self {
+            Self::ClusterApi => Kind::Machine,
+            Self::OpenShift => Kind::OpenShiftMachine,
+        }
+    }
+}
+
+// === impl Made ===
+
+impl Made {
+    /// `None`: no check of this owner made it, or it is being deleted already.
+    pub(super) fn read(object: &DynamicObject, owner: Owner) -> Option<Self> {
+        let meta = Meta::of(object);
+        let maker = Maker::read(meta.annotations.get(MADE_BY_ANNOTATION)?)?;
+        Self::by(Some(maker), object, &meta, owner)
+    }
+
+    /// One of a version of this program that did not note the check. Its only owner is the Machine of
+    /// its name, and by `metadata.managedFields` this program made it.
+    pub(super) fn read_unmarked(object: &DynamicObject, owner: Owner) -> Option<Self> {
+        let meta = Meta::of(object);
+        let [machine] = meta.owners.as_slice() else {
+            return None;
+        };
+        let of_machine = machine.kind == kinds::MACHINE && machine.name == meta.name;
+        let marked = meta.has_annotation(MADE_BY_ANNOTATION);
+        if marked || !of_machine || !is_created_by_us(object) {
+            return None;
+        }
+        Self::by(None, object, &meta, owner)
+    }
+
+    fn by(maker: Option<Maker>, object: &DynamicObject, meta: &Meta, owner: Owner) -> Option<Self> {
+        let types = object.types.as_ref()?;
+        if meta.is_deleting() || Owner::of(meta) != owner {
+            return None;
+        }
+        let strategy = meta
+            .annotations
+            .get(OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION);
+        Some(Self {
+            owner,
+            api_version: types.api_version.clone(),
+            kind: types.kind.clone(),
+            key: Key::of(object),
+            uid: meta.uid.clone(),
+            maker,
+            owners: meta.owners.iter().map(|owner| owner.uid.clone()).collect(),
+            for_mark: owner == Owner::OpenShift
+                && strategy.is_some_and(|strategy| strategy == OPENSHIFT_EXTERNAL_BAREMETAL),
+        })
+    }
+
+    /// The same by what the annotation says.
+    pub(super) fn of(
+        owner: Owner,
+        (api_version, kind): (&str, &str),
+        key: Key,
+        uid: &str,
+        owners: Vec<String>,
+        made_by: &str,
+    ) -> Option<Self> {
+        Some(Self {
+            owner,
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            key,
+            uid: uid.to_owned(),
+            maker: Some(Maker::read(made_by)?),
+            owners,
+            for_mark: false,
+        })
+    }
+
+    /// The check that made it, where that is known.
+    pub(super) fn check(&self) -> Option<Key> {
+        let maker = self.maker.as_ref()?;
+        Some(Key::new(&self.key.namespace, &maker.check))
+    }
+
+    /// Why it is withdrawn by what is known, if it is. A check or a Machine that does not read is no
+    /// reason.
+    fn reason(
+        &self,
+        index: &Index,
+        check: Option<&DynamicObject>,
+        machine: Option<&DynamicObject>,
+    ) -> Option<Reason> {
+        // With its Machine it is deleted by the garbage collector.
+        let machine = MachineView::from_dynamic(machine?).ok()?;
+        if !self.owners.contains(&machine.meta.uid) {
+            return None;
+        }
+        let (Some(maker), Some(of)) = (&self.maker, self.check()) else {
+            return self
+                .is_unclaimed(index, &machine)
+                .then_some(Reason::Unclaimed);
+        };
+        let maker = maker.uid.as_str();
+        let orphan = match self.owner {
+            Owner::ClusterApi => self.orphan_of_cluster_api(maker, index, check, &machine),
+            Owner::OpenShift => self.orphan_of_openshift(maker, index, check, &machine),
+        };
+        orphan.map(|orphan| Reason::Orphaned(of, orphan))
+    }
+
+    /// Whether no check of its namespace would make it. One that does not read might.
+    fn is_unclaimed(&self, index: &Index, machine: &MachineView) -> bool {
+        let namespace = &self.key.namespace;
+        let (checks, frozen): (Option<Vec<CheckState>>, bool) = match self.owner {
+            Owner::ClusterApi => {
+                let state = |entry: Entry<MachineHealthCheckView>| {
+                    let view = entry.view.ok()?;
+                    let makes = self.is_from(view.remediation_template.as_ref());
+                    Some(state(index, &view, machine, makes))
+                };
+                let checks = index.checks_in(namespace).into_iter().map(state).collect();
+                let cluster = machine.cluster_name.as_ref();
+                let cluster = cluster.and_then(|name| index.cluster(&Key::new(namespace, name)));
+                let active = cluster
+                    .and_then(|entry| entry.view.ok())
+                    .is_some_and(|cluster| !cluster.is_paused());
+                let paused = machine.meta.has_annotation(CAPI_PAUSED_ANNOTATION);
+                (checks, paused || !active)
+            }
+            Owner::OpenShift => {
+                let all = index.openshift_checks().into_iter();
+                let here = all.filter(|(key, _)| key.namespace == *namespace);
+                let state = |entry: Entry<OpenShiftHealthCheckView>| {
+                    let view = entry.view.ok()?;
+                    let makes = self.is_made_by_openshift(&view);
+                    Some(state_of_openshift(&view, machine, makes))
+                };
+                (here.map(|(_, entry)| state(entry)).collect(), false)
+            }
+        };
+        checks.is_some_and(|checks| unclaimed(&checks, frozen))
+    }
+
+    /// Whether this check of OpenShift makes such requests.
+    fn is_made_by_openshift(&self, view: &OpenShiftHealthCheckView) -> bool {
+        let template = view.remediation_template.as_ref();
+        if self.for_mark {
+            template.is_none() && view.external_baremetal
+        } else {
+            self.is_from(template)
+        }
+    }
+
+    /// Whether a check with this template makes such requests.
+    fn is_from(&self, template: Option<&TemplateRef>) -> bool {
+        template.is_some_and(|t| {
+            t.request_kind() == self.kind && group_of(&t.api_version) == group_of(&self.api_version)
+        })
+    }
+
+    fn orphan_of_cluster_api(
+        &self,
+        maker: &str,
+        index: &Index,
+        check: Option<&DynamicObject>,
+        machine: &MachineView,
+    ) -> Option<Orphan> {
+        let makes =
+            |view: &MachineHealthCheckView| self.is_from(view.remediation_template.as_ref());
+        let state = match check {
+            None => None,
+            Some(check) if Meta::of(check).uid != maker => None,
+            Some(check) => {
+                let view = MachineHealthCheckView::from_dynamic(check).ok()?;
+                let makes = makes(&view);
+                Some(state(index, &view, machine, makes))
+            }
+        };
+        let covered = live_checks(index, machine, makes).any(|uid| uid != maker);
+        let machine_paused = machine.meta.has_annotation(CAPI_PAUSED_ANNOTATION);
+        orphaned(maker, state.as_ref(), covered, machine_paused)
+    }
+
+    fn orphan_of_openshift(
+        &self,
+        maker: &str,
+        index: &Index,
+        check: Option<&DynamicObject>,
+        machine: &MachineView,
+    ) -> Option<Orphan> {
+        let state = |view: &OpenShiftHealthCheckView| {
+            state_of_openshift(view, machine, self.is_made_by_openshift(view))
+        };
+        let check = match check {
+            None => None,
+            Some(check) if Meta::of(check).uid != maker => None,
+            Some(check) => Some(state(&OpenShiftHealthCheckView::from_dynamic(check).ok()?)),
+        };
+        let covered = index
+            .openshift_checks()
+            .into_iter()
+            .filter(|(key, _)| key.namespace == self.key.namespace)
+            .filter_map(|(_, entry)| entry.view.ok())
+            .map(|view| state(&view))
+            .any(|state| state.is_live() && state.makes && state.uid != maker);
+        // Nothing pauses a Machine of OpenShift by itself.
+        orphaned(maker, check.as_ref(), covered, false)
+    }
+
+    /// Whether it is to be withdrawn by the index.
+    pub(super) fn is_orphan_by_index(&self, index: &Index) -> bool {
+        let check = self.check();
+        let (check, machine) = match self.owner {
+            Owner::ClusterApi => (
+                check.and_then(|key| index.check(&key)).map(|e| e.object),
+                index.machine(&self.key).map(|e| e.object),
+            ),
+            Owner::OpenShift => (
+                check
+                    .and_then(|key| index.openshift_check(&key))
+                    .map(|e| e.object),
+                index.openshift_machine(&self.key).map(|e| e.object),
+            ),
+        };
+        let reason = self.reason(index, check.as_deref(), machine.as_deref());
+        reason.is_some()
+    }
+
+    /// Deletes it if it is orphaned by what the API server says now. Returns whether it was. The mark
+    /// that it carries out goes first: while the mark stands, the request would be made anew.
+    pub(super) async fn withdraw(&self, context: &Context) -> Result<bool, ApiError> {
+        let check = match self.check() {
+            Some(check) => live(context, self.owner.check(), &check).await?,
+            None => {
+                read_checks(context, self.owner.check(), &self.key.namespace).await?;
+                None
+            }
+        };
+        let machine = live(context, self.owner.machine(), &self.key).await?;
+        let Some(why) = self.reason(&context.index, check.as_ref(), machine.as_ref()) else {
+            return Ok(false);
+        };
+        let Self {
+            api_version,
+            kind,
+            key,
+            ..
+        } = self;
+        tracing::info!(%kind, request = %key, "the request is withdrawn: {why}");
+        if let Some(machine) = machine.as_ref().filter(|_| self.for_mark) {
+            unmark(context, machine).await?;
+        }
+        requests::delete_of(context, api_version, kind, key, self.uid.clone()).await?;
+        if let Some(machine) = machine {
+            let message = format!("{kind} {key} is withdrawn: {why}");
+            let events = &context.events;
+            events.send(&machine, false, "RemediationWithdrawn", &message);
+        }
+        Ok(true)
+    }
+}
+
+/// Takes all checks of a namespace, as they stand at the API server, into the index.
+async fn read_checks(context: &Context, kind: Kind, namespace: &str) -> Result<(), ApiError> {
+    let what = format!("{}s of namespace {namespace}", kind.kind());
+    let resource = context.served.known(kind);
+    let resource = resource.ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+    let checks = api(&context.client, &resource, namespace);
+    for mut check in call(&what, checks.list(&ListParams::default())).await? {
+        // The items of a list do not name their kind.
+        check.types = Some(TypeMeta {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+        });
+        context.index.apply(kind, check);
+    }
+    Ok(())
+}
+
+/// An object as it stands at the API server.
+async fn live(context: &Context, kind: Kind, key: &Key) -> Result<Option<DynamicObject>, ApiError> {
+    let what = format!("{} {key}", kind.kind());
+    let resource = context
+        .served
+        .known(kind)
+        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+    let objects = api(&context.client, &resource, &key.namespace);
+    optional(call(what, objects.get(&key.name)).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_a_check_of_cluster_api_made_and_nobody_deletes_yet_can_be_orphaned() {
+        let read = |metadata: serde_json::Value| {
+            let object = json!({ "apiVersion": "x.y/v1", "kind": "X", "metadata": metadata });
+            Made::read(&serde_json::from_value(object).unwrap(), Owner::ClusterApi)
+        };
+        let by = |maker: &str| json!({ "name": "m", "namespace": "ns", "uid": "r", "annotations": { MADE_BY_ANNOTATION: maker } });
+        let made = read(by(&made_by("check", "cu"))).unwrap();
+        assert_eq!(
+            (made.check(), made.maker.map(|maker| maker.uid)),
+            (Some(Key::new("ns", "check")), Some("cu".into()))
+        );
+        for odd in [
+            "",
+            "x",
+            "MachineHealthCheck/check",
+            "MachineHealthCheck//cu",
+            "Other/check/cu",
+        ] {
+            assert_eq!(read(by(odd)), None, "{odd:?}");
+        }
+        assert_eq!(
+            read(json!({ "name": "m", "namespace": "ns", "uid": "r" })),
+            None
+        );
+        let mut deleting = by(&made_by("check", "cu"));
+        deleting["deletionTimestamp"] = "2026-08-01T00:00:00Z".into();
+        assert_eq!(read(deleting), None);
+        let mut of_openshift = by(&made_by("check", "cu"));
+        of_openshift["ownerReferences"] = json!([
+            { "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "name": "m", "uid": "u" },
+        ]);
+        assert_eq!(read(of_openshift.clone()), None);
+        let object = json!({ "apiVersion": "x.y/v1", "kind": "X", "metadata": of_openshift });
+        let object = serde_json::from_value(object).unwrap();
+        let made = Made::read(&object, Owner::OpenShift).unwrap();
+        assert_eq!(made.owners, ["u"]);
+    }
+}

@@ -1,0 +1,74 @@
+//! Health checks, as far as they concern the request of one Machine.
+
+use rackhand_api::{
+    names::{CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION, SKIP_REMEDIATION_ANNOTATION},
+    views::{MachineHealthCheckView, MachineView, OpenShiftHealthCheckView},
+};
+use rackhand_core::health::CheckState;
+
+use crate::{checks::ownership::paused, index::Index, object::Key};
+
+/// Whether some live check judges a Machine, whoever evaluates it.
+pub(crate) fn is_judged(index: &Index, machine: &MachineView) -> bool {
+    live_checks(index, machine, |_| true).next().is_some()
+}
+
+/// The UIDs of the live checks of a Machine that make the requests in question.
+pub(super) fn live_checks<'a>(
+    index: &'a Index,
+    machine: &'a MachineView,
+    makes: impl Fn(&MachineHealthCheckView) -> bool + 'a,
+) -> impl Iterator<Item = String> + 'a {
+    let namespace = machine.meta.namespace.clone().unwrap_or_default();
+    let checks = index.checks_in(&namespace).into_iter();
+    let states = checks
+        .filter_map(|entry| entry.view.ok())
+        .map(move |view| state(index, &view, machine, makes(&view)));
+    states
+        .filter(|state| state.is_live() && state.makes)
+        .map(|state| state.uid)
+}
+
+/// What matters of a check for one Machine.
+pub(super) fn state(
+    index: &Index,
+    view: &MachineHealthCheckView,
+    machine: &MachineView,
+    makes: bool,
+) -> CheckState {
+    let labels = &machine.meta.labels;
+    let cluster = view.cluster_name.as_deref().unwrap_or_default();
+    let namespace = view.meta.namespace.clone().unwrap_or_default();
+    let found = index.cluster(&Key::new(namespace, cluster));
+    let selects = labels.get(CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster)
+        && view.selector.matches(labels)
+        && !machine.meta.has_annotation(SKIP_REMEDIATION_ANNOTATION);
+    CheckState {
+        uid: view.meta.uid.clone(),
+        deleting: view.meta.is_deleting(),
+        paused: paused(&view.meta),
+        cluster_active: found
+            .and_then(|e| e.view.ok())
+            .is_some_and(|c| !c.is_paused()),
+        dry_run: view.meta.is_annotated_true(DRY_RUN_ANNOTATION),
+        selects,
+        makes,
+    }
+}
+
+/// The same of a check of OpenShift, which names no Cluster.
+pub(super) fn state_of_openshift(
+    view: &OpenShiftHealthCheckView,
+    machine: &MachineView,
+    makes: bool,
+) -> CheckState {
+    CheckState {
+        uid: view.meta.uid.clone(),
+        deleting: view.meta.is_deleting(),
+        paused: paused(&view.meta),
+        cluster_active: true,
+        dry_run: view.meta.is_annotated_true(DRY_RUN_ANNOTATION),
+        selects: view.selector.matches(&machine.meta.labels),
+        makes,
+    }
+}

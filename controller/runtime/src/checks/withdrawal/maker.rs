@@ -1,0 +1,45 @@
+//! Who made a request: the check that its annotation names, or a version of this program that did not
+//! write that annotation.
+
+use kube::api::DynamicObject;
+use rackhand_api::names::kinds;
+
+use crate::api::FIELD_MANAGER;
+
+/// The check that made a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Maker {
+    /// Its name.
+    pub(super) check: String,
+    pub(super) uid: String,
+}
+
+/// What [`MADE_BY_ANNOTATION`] of a request says.
+pub(in crate::checks) fn made_by(check: &str, uid: &str) -> String {
+    format!("{}/{check}/{uid}", kinds::MACHINE_HEALTH_CHECK)
+}
+
+// === impl Maker ===
+
+impl Maker {
+    /// From the value of [`MADE_BY_ANNOTATION`].
+    pub(super) fn read(made_by: &str) -> Option<Self> {
+        let mut parts = made_by.splitn(3, '/');
+        let of_check = parts.next() == Some(kinds::MACHINE_HEALTH_CHECK);
+        let (check, uid) = (parts.next()?, parts.next()?);
+        (of_check && !check.is_empty() && !uid.is_empty()).then(|| Self {
+            check: check.to_owned(),
+            uid: uid.to_owned(),
+        })
+    }
+}
+
+/// Whether this program created an object: it owns the owner references, which only the creation sets.
+pub(super) fn is_created_by_us(object: &DynamicObject) -> bool {
+    let entries = object.metadata.managed_fields.iter().flatten();
+    let mut ours = entries.filter(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER));
+    ours.any(|entry| {
+        let fields = entry.fields_v1.as_ref();
+        fields.is_some_and(|f| f.0.pointer("/f:metadata/f:ownerReferences").is_some())
+    })
+}
