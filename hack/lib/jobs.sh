@@ -134,7 +134,7 @@ explain_failure() {
 	local what=$1 log=$2
 	say "$what failed. The last lines of $log:"
 	tr '\r' '\n' <"$log" | tail -n 20 | cut -c 1-200 | sed 's/^/       | /' >&2
-	if grep -qE 'no space left on device' "$log"; then
+	if grep -qiE 'no space left on device' "$log"; then
 		more "The disk is full: free about 5 GB (df -h shows where), then run this again."
 	elif grep -qE 'signal: killed|out of memory|cannot allocate memory' "$log"; then
 		more "It ran out of memory: run this again with GOMAXPROCS=1 CARGO_BUILD_JOBS=1 (about 4 GB are enough)."
