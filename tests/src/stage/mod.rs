@@ -33,6 +33,7 @@ use anyhow::{Context, Result, bail};
 use kube::Client;
 use nix::sys::signal::Signal;
 use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use cluster_api::MANAGER;
 pub use config::{HealthTimes, HostLink, KnownBy, RackSpec, Speaks, StageConfig};
@@ -91,16 +92,22 @@ pub struct Stage {
     config: StageConfig,
     plane: ControlPlane,
     dir: PathBuf,
+    _turn: SemaphorePermit<'static>,
 }
 
+/// One stage at a time in a test program: several would share the cores, and scenarios watch what is
+/// done within seconds.
+static TURN: Semaphore = Semaphore::const_new(1);
+
 impl Stage {
-    /// Starts the control plane, the racks and the agents, and writes the objects. No controller
-    /// runs yet, and there is no health check.
+    /// Waits for the previous stage of this program to end, then starts the control plane, the racks
+    /// and the agents, and writes the objects. No controller runs yet, and there is no health check.
     ///
     /// # Errors
     /// A part does not start; the message names it.
     pub async fn start(dir: &Path, config: StageConfig) -> Result<Self> {
         let bins = binaries()?;
+        let turn = TURN.acquire().await?;
         let parts = if config.crowd {
             Parts::ApiOnly
         } else {
@@ -131,6 +138,7 @@ impl Stage {
             config,
             plane,
             dir: dir.to_owned(),
+            _turn: turn,
         };
         if stage.config.cluster_api {
             stage.manager = Some(stage.start_manager().await?);
