@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Owns the protocol. Must never hold power state: the host does. Judged by DMTF's validators
-//! (`tests/tests/redfish_validators.rs`), not by the client that Rackhand has.
+//! (`tests/tests/rack/redfish_validators.rs`), not by the client that Rackhand has.
 
 mod accounts;
 mod actions;
