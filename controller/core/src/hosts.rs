@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use crate::remediation::{Because, HostRef};
+use crate::remediation::{HostRef, Reason};
 
 /// A host of an agent's inventory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +63,7 @@ pub struct WantedBmh {
 ///
 /// # Errors
 /// Says that there is none, or names all that fit and what contradicts what.
-pub fn resolve(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Because> {
+pub fn resolve(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Reason> {
     let mut found: Vec<(&String, &InventoryHost)> = Vec::new();
     for (rack, served) in racks {
         for host in served.hosts.iter().filter(|h| fits(h, wanted)) {
@@ -93,7 +93,7 @@ pub fn resolve(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRe
                 }
             });
             let named = named.collect::<Vec<_>>().join(", ");
-            Err(Because::HostAmbiguous(named))
+            Err(Reason::HostAmbiguous(named))
         }
     }
 }
@@ -104,7 +104,7 @@ fn contradictions(
     racks: &BTreeMap<String, Rack>,
     rack: &str,
     host: Option<&InventoryHost>,
-) -> Result<(), Because> {
+) -> Result<(), Reason> {
     let mut against = Vec::new();
     let choice = host.map_or_else(
         || format!("the only candidate is rack {rack}"),
@@ -154,7 +154,7 @@ fn contradictions(
     if against.is_empty() {
         return Ok(());
     }
-    Err(Because::HostAmbiguous(format!(
+    Err(Reason::HostAmbiguous(format!(
         "{choice}, but {}",
         against.join(", and ")
     )))
@@ -221,21 +221,21 @@ fn same_uuid(a: &str, b: &str) -> bool {
     }
 }
 
-fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Because> {
+fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Reason> {
     let Some(bmh) = &wanted.bmh else {
         let node = wanted.node_name.as_deref().unwrap_or("(none)");
-        return Err(Because::HostNotFound(format!(
+        return Err(Reason::HostNotFound(format!(
             "no agent's inventory knows node {node} by its name, providerID or system UUID, and no \
              BareMetalHost is linked to it"
         )));
     };
     if bmh.address.is_empty() {
-        return Err(Because::HostNotFound(format!(
+        return Err(Reason::HostNotFound(format!(
             "BareMetalHost {} has no spec.bmc.address",
             bmh.name
         )));
     }
-    let here = |rack: &str| -> Result<HostRef, Because> {
+    let here = |rack: &str| -> Result<HostRef, Reason> {
         contradictions(wanted, racks, rack, None)?;
         Ok(HostRef {
             rack: rack.to_owned(),
@@ -248,7 +248,7 @@ fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Be
         return if racks.contains_key(rack) {
             here(rack)
         } else {
-            Err(Because::HostNotFound(format!(
+            Err(Reason::HostNotFound(format!(
                 "BareMetalHost {} names rack {rack}, and no RackAgent serves it",
                 bmh.name
             )))
@@ -258,12 +258,12 @@ fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Be
     match (serving(&bmh.address, racks).as_slice(), only()) {
         ([rack], _) => here(rack),
         ([], Some(only)) if !outside(&bmh.address, racks.get(only)) => here(only),
-        ([], _) => Err(Because::HostNotFound(format!(
+        ([], _) => Err(Reason::HostNotFound(format!(
             "no RackAgent's spec.bmcNetworks holds the BMC {} of BareMetalHost {}; or label the \
              BareMetalHost rackhand.dev/rack=<rack>",
             bmh.address, bmh.name
         ))),
-        (several, _) => Err(Because::HostAmbiguous(format!(
+        (several, _) => Err(Reason::HostAmbiguous(format!(
             "the BMC {} of BareMetalHost {} lies in spec.bmcNetworks of racks {}",
             bmh.address,
             bmh.name,

@@ -17,7 +17,7 @@ use crate::{
     agents::{AgentStatus, Agents},
     api::{call, management_client},
     checks,
-    cluster::{Workloads, absence},
+    cluster::{Workloads, node_absence},
     config::Config,
     events::Events,
     index::{Inbox, Index},
@@ -74,7 +74,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     let (changes_health, changes_remediation) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
     let (changes_clusters, changes_agents) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
     let changes_openshift = Arc::new(Inbox::only(checks::concerns_openshift));
-    let changes_absence = Arc::new(Inbox::only(absence::concerns));
+    let changes_absence = Arc::new(Inbox::only(node_absence::concerns));
     let index = Arc::new(Index::new(vec![
         changes_openshift.clone(),
         changes_health.clone(),
@@ -282,7 +282,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         let (workloads, index) = (parts.workloads.clone(), index.clone());
         let cancel = cancel.clone();
         actors.spawn(async move {
-            absence::run(workloads, index, changes_absence, cancel).await;
+            node_absence::run(workloads, index, changes_absence, cancel).await;
             "live reads of Nodes"
         });
     }

@@ -48,7 +48,7 @@ fn a_host_that_runs_another_node_is_not_found_by_its_own_name() {
     let racks = BTreeMap::from([("a".into(), rack(&[("n2", "n1", "")]))]);
     assert!(matches!(
         resolve(&node("n2"), &racks),
-        Err(Because::HostNotFound(_))
+        Err(Reason::HostNotFound(_))
     ));
 }
 
@@ -64,7 +64,7 @@ fn f5_two_hosts_that_fit_are_named_and_none_is_chosen() {
     };
     assert_eq!(
         resolve(&wanted, &racks),
-        Err(Because::HostAmbiguous("a/h1, b/h2".into()))
+        Err(Reason::HostAmbiguous("a/h1, b/h2".into()))
     );
 }
 
@@ -110,7 +110,7 @@ fn a_host_is_found_by_its_provider_id_and_two_of_one_are_named() {
     assert!(by_provider(&[("h2", other), ("h3", "")]).is_err());
     assert_eq!(
         by_provider(&[("h1", fits), ("h3", fits)]),
-        Err(Because::HostAmbiguous("a/h1, a/h3".into()))
+        Err(Reason::HostAmbiguous("a/h1, a/h3".into()))
     );
 }
 
@@ -167,7 +167,7 @@ fn a_bare_metal_host_goes_to_the_agent_whose_network_holds_its_bmc() {
 
 fn ambiguous(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> String {
     match resolve(wanted, racks) {
-        Err(Because::HostAmbiguous(why)) => why,
+        Err(Reason::HostAmbiguous(why)) => why,
         other => panic!("{other:?}"),
     }
 }
@@ -250,7 +250,7 @@ fn f5_the_only_rack_does_not_get_a_bmc_outside_of_its_networks() {
     let racks = BTreeMap::from([("a".to_owned(), served(&["192.0.2.0/25"], &[], ""))]);
     assert!(matches!(
         resolve(&bmh("redfish://198.51.100.1", None), &racks),
-        Err(Because::HostNotFound(_))
+        Err(Reason::HostNotFound(_))
     ));
     assert!(resolve(&bmh("redfish://bmc.example", None), &racks).is_ok());
     let silent = BTreeMap::from([("a".to_owned(), served(&[], &[], ""))]);

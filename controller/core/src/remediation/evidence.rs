@@ -1,6 +1,7 @@
-//! What counts as proof that a host is off (F1, F8).
+//! Evidence that a host is off (F1, F8).
 //!
-//! Must never accept less than the BMC's exact word, or a person's.
+//! Invariant: nothing less than the exact report of the BMC, or the confirmation of a person, is
+//! accepted.
 
 use std::time::Duration;
 
@@ -17,34 +18,34 @@ pub struct CommandTaken {
     pub command: String,
     /// What the BMC answered, in short, for example `204` or `409: already off`.
     pub answer: String,
-    /// When, by the agent's monotonic clock, as in [`PowerReading`].
+    /// Time by the agent's monotonic clock, as in [`PowerReading`].
     pub since_start_ms: u64,
 }
 
-/// The proof.
+/// The evidence that a host is off.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OffEvidence {
-    /// The BMC said so, as often and as far apart as F1 asks.
+    /// Reported by the BMC, as often and as far apart as F1 requires.
     Bmc {
-        /// When this controller learned it.
+        /// When this controller received it.
         at: Timestamp,
         /// The readings, oldest first.
         readings: Vec<PowerReading>,
-        /// The power-off that the BMC took before them; `None` only in what an earlier version
-        /// has written.
+        /// The power-off command that the BMC took before them; `None` only if an earlier version
+        /// wrote the state.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         taken: Option<CommandTaken>,
     },
-    /// A person said so by `rackhand.dev/confirm-fenced` (F8).
+    /// Confirmed by a person with `rackhand.dev/confirm-fenced` (F8).
     Person {
-        /// When this controller saw it.
+        /// When this controller accepted it.
         at: Timestamp,
     },
 }
 
 impl OffEvidence {
-    /// When it was learned.
+    /// When this controller received the evidence.
     pub fn at(&self) -> Timestamp {
         match self {
             Self::Bmc { at, .. } | Self::Person { at } => *at,
@@ -52,17 +53,17 @@ impl OffEvidence {
     }
 }
 
-/// How old the BMC's last word may be at the moment in which the Node is changed. The decision asks for
-/// less; this bounds what may lie between the two, however long the process or the API stood still. No
-/// server that is switched on runs its kubelet before that.
+/// Maximum age of the latest reading at the moment in which the Node is changed. The decision
+/// requires a younger one; this bounds the time between decision and write, however long the
+/// process or the API is stalled. No server that is switched on runs its kubelet earlier.
 const LAST_WORD_AT_WRITE: Duration = Duration::from_secs(15);
 
-/// F1: whether the BMC's last word still stands behind a taint that is about to be written. `now` is by
-/// a clock that cannot be set, the one that the reading was stamped by.
+/// F1: checks that the latest reading still proves off when a taint is about to be written. `now`
+/// is by the monotonic clock that the reading was stamped with.
 ///
 /// # Errors
-/// Says why not; the decision is made anew then.
-pub fn last_word_stands(
+/// The reading does not prove it; a new decision is required.
+pub fn latest_reading_stands(
     off: Option<&OffEvidence>,
     power: Option<&PowerView>,
     now: Timestamp,
@@ -85,15 +86,16 @@ pub fn last_word_stands(
     Ok(())
 }
 
-/// F1 knows no proof by a single reading, whatever a policy says.
+/// A single reading never confirms off, whatever the policy says (F1).
 const LEAST_CONFIRMATIONS: u32 = 2;
 
-/// F1: the BMC took a power-off command of this operation, and the readings after it are all
-/// exactly off, at least `confirmations` of them and never less than two, all of one BMC, the
-/// first and the last at least `confirm_interval` apart by the agent's monotonic clock.
+/// Checks the evidence of off (F1): the BMC took a power-off command of this operation, and the
+/// readings after it are all exactly off; there are at least `confirmations`, and at least two, of
+/// them, of one BMC, and the first and the last are at least `confirm_interval` apart by the
+/// agent's monotonic clock.
 ///
 /// # Errors
-/// Says what is missing.
+/// What is missing in the evidence.
 pub fn confirmed_off(
     taken: Option<&CommandTaken>,
     readings: &[PowerReading],

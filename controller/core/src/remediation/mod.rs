@@ -1,8 +1,8 @@
-//! The remediation of one host, step by step.
+//! The remediation of one host, as a state machine.
 //!
-//! Owns: which step comes next, what must be durable before it, and when the out-of-service taint
-//! may stand (F1 to F11, L1). Must never: act, or take anything but the BMC's exact "off" or a
-//! person's word for off.
+//! Decides which step comes next, what must be durable before it, and when the out-of-service taint may be
+//! set (F1 to F13, L1). It never acts itself, and it accepts nothing as off but the exact report of the BMC
+//! or the confirmation of a person.
 //!
 //! ```text
 //! Pending -> Holding -> PoweringOff -> ConfirmingOff -> Tainting -> Draining -> Fenced
@@ -13,31 +13,36 @@
 //!            Succeeded / Retrying (back to Holding) / Escalated <----------- Restoring
 //! ```
 
-mod conflict;
+mod agent_view;
+mod concurrency;
 mod evidence;
 mod observation;
 mod policy;
+mod power;
 mod reason;
 mod state;
 mod step;
 mod version;
+mod workload_view;
 
-pub use conflict::{Active, ControlPlane, EtcdGuard, RightOfWay, Turn, before_first_off, conflict};
-pub use evidence::{CommandTaken, OffEvidence, confirmed_off, last_word_stands};
-pub use observation::{
-    AgentView, BareMetalHostFacts, BmcAccess, Drain, HostView, LeaseFacts, MachineView, NodeFacts,
-    Observation, OperationOutcome, OperationView, PinnedOperation, PowerReading, PowerState,
-    PowerView, RequestFacts, Taint, WorkloadView,
+pub use agent_view::{AgentView, BmcAccess, OperationOutcome, OperationView, PinnedOperation};
+pub use concurrency::{
+    ActiveRemediation, ConcurrencyDecision, ControlPlane, EtcdGuard, Progress, before_first_off,
+    check_concurrency,
 };
+pub use evidence::{CommandTaken, OffEvidence, confirmed_off, latest_reading_stands};
+pub use observation::{BareMetalHostFacts, HostView, MachineView, Observation, RequestFacts};
 pub use policy::{
     DrainBlocked, NodeAction, NodeGone, OnExhausted, Policy, PolicyError, Strategy, WorkloadDown,
 };
-pub use reason::Because;
-pub use state::{AttemptRecord, HostRef, Mode, NodeMark, Phase, State, Step, TaintOwner};
+pub use power::{PowerReading, PowerState, PowerView};
+pub use reason::Reason;
+pub use state::{
+    AgentId, AgentPin, AttemptRecord, HostRef, Mode, Phase, PinnedNode, State, Step, TaintOwner,
+};
 pub use step::{Command, Decision, Next, Note, Outcome, operation_id, outcome, step};
 pub use version::node_action;
-
-pub use state::{AgentId, AgentPin};
+pub use workload_view::{Drain, LeaseFacts, NodeFacts, Taint, WorkloadView};
 
 #[cfg(test)]
 mod tests;

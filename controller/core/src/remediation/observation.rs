@@ -1,102 +1,54 @@
-//! What was seen, all of it, when a step is decided.
+//! The observation that a step is decided on.
 //!
-//! Owns plain data only. Times are the controller's own clock, never a BMC's or a kubelet's.
+//! Plain data only. Times are by the controller's own clock, never by that of a BMC or a kubelet.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use super::{
-    AgentId, Because, Command, CommandTaken, HostRef, NodeAction, Policy, PolicyError, State, Step,
+    AgentId, AgentView, BmcAccess, Command, Drain, HostRef, NodeAction, OperationOutcome,
+    OperationView, PinnedOperation, Policy, PolicyError, PowerState, PowerView, Reason, State,
+    Step, WorkloadView, agent_view::LONGEST_POWER_ON_DELAY, power::PowerReading,
 };
-
-/// What a BMC said about power.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum PowerState {
-    /// Exactly on.
-    On,
-    /// Exactly off.
-    Off,
-    /// On its way up.
-    PoweringOn,
-    /// On its way down, which is not off.
-    PoweringOff,
-    /// Anything else.
-    Unknown,
-}
-
-/// One reading, as an agent reported it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct PowerReading {
-    /// The state.
-    pub state: PowerState,
-    /// The BMC's own word.
-    pub raw: String,
-    /// The protocol that it was asked in; empty: not said.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub protocol: String,
-    /// The system that the BMC says it speaks of; empty: not said.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub identity: String,
-    /// When, by the agent's wall clock: for people.
-    pub at: Timestamp,
-    /// When, by the agent's monotonic clock in milliseconds: for distances.
-    pub since_start_ms: u64,
-    /// Which BMC.
-    pub bmc: String,
-}
-
-/// The latest reading that this controller asked for outside an operation.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct PowerView {
-    /// When the question was sent, by our clock: what it proves was true no earlier.
-    pub asked: Timestamp,
-    /// When the answer came, by our clock: how fresh it is.
-    pub answered: Timestamp,
-    /// The Lease's renewTime as it was known when the question was sent: what had happened by then.
-    pub lease: Option<String>,
-    /// The answer, or why there is none.
-    pub result: Result<PowerReading, String>,
-}
 
 /// The remediation object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestFacts {
     /// `metadata.uid`.
     pub uid: String,
-    /// Has a deletionTimestamp.
+    /// It has a deletionTimestamp.
     pub deleting: bool,
-    /// medik8s' health check asks it to stop trying.
+    /// medik8s' health check requests a stop (`nhc-timed-out`).
     pub timed_out: bool,
     /// It names a Node, not a Machine.
     pub by_node: bool,
-    /// Labels and annotations of a Node that we delete are kept on it.
+    /// It carries the saved labels and annotations of a deleted Node.
     pub node_backup: bool,
     /// Our finalizer is on it.
     pub finalizer: bool,
     /// The value of `rackhand.dev/confirm-fenced`, if any.
     pub confirm_fenced: Option<String>,
-    /// Paused: the object, its Machine or its Cluster.
+    /// The object, its Machine or its Cluster is paused.
     pub paused: bool,
-    /// What it asks for.
+    /// The policy that its spec requests.
     pub policy: Result<Policy, PolicyError>,
 }
 
 /// The Machine that is remediated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MachineView {
-    /// `HealthCheckSucceeded` as it stands.
+    /// Condition `HealthCheckSucceeded`.
     pub health_check_succeeded: Option<bool>,
-    /// `OwnerRemediated` is False in both lists.
+    /// Condition `OwnerRemediated` is False in both condition lists.
     pub owner_remediated_false: bool,
-    /// No live health check judges it (there is none, or it is paused, or the Machine is paused or to be
-    /// skipped): its health condition may be out of date.
+    /// No live health check evaluates the Machine: there is none, it is paused, or the Machine is
+    /// paused or skipped. Its health condition may be out of date.
     pub not_checked: bool,
 }
 
 impl MachineView {
-    /// For a request that is about a Node and has no Machine to look at or to hand over.
+    /// For a request about a Node that has no Machine.
     pub fn not_asked() -> Self {
         Self {
             health_check_succeeded: None,
@@ -106,234 +58,55 @@ impl MachineView {
     }
 }
 
-/// Which host it is.
+/// The host of the remediation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HostView {
-    /// This one.
+    /// The host that was found.
     Found(HostRef),
-    /// None, or more than one: nothing may be switched.
-    NotFound(Because),
+    /// No host, or more than one, was found; nothing may be switched.
+    NotFound(Reason),
 }
 
-/// The BareMetalHost, where there is one.
+/// The BareMetalHost, if there is one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct BareMetalHostFacts {
     /// `namespace/name`.
     pub name: String,
     /// `spec.online`.
     pub online: bool,
-    /// Carries the paused annotation.
+    /// It carries the paused annotation.
     pub paused: bool,
-    /// Detached, and its status says so.
+    /// It is detached, also by its status.
     pub detached: bool,
-    /// Being serviced (firmware).
+    /// It is being serviced (firmware).
     pub servicing: bool,
     /// `status.provisioning.state` is provisioned or externally provisioned.
     pub provisioned: bool,
     /// `spec.disablePowerOff`.
     pub disable_power_off: bool,
-    /// Has a deletionTimestamp.
+    /// It has a deletionTimestamp.
     pub deleting: bool,
-    /// Our hold key is on it.
+    /// It carries our hold key.
     pub our_hold: bool,
-    /// Reboot annotations of others.
+    /// Hold keys of other controllers.
     pub foreign_holds: BTreeSet<String>,
-    /// Carries both unhealthy marks.
+    /// It carries both unhealthy annotations.
     pub unhealthy_mark: bool,
     /// Serial number in its hardware details.
     pub serial: Option<String>,
 }
 
-/// The out-of-service taint on a Node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Taint {
-    /// There is none.
-    Absent,
-    /// There is one with our value.
-    Ours,
-    /// There is one with another value: a person's.
-    Other,
-}
-
-/// The Node's Lease in kube-node-lease.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct LeaseFacts {
-    /// `spec.renewTime` as written: only ever compared for equality.
-    pub renewed: String,
-    /// `spec.leaseDurationSeconds`; a kubelet renews each quarter of it.
-    pub duration: Duration,
-    /// Since when, by our clock, we have seen this very renewTime.
-    pub unchanged_since: Timestamp,
-}
-
-/// The Node, as the workload cluster shows it now.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct NodeFacts {
-    /// `metadata.name`.
-    pub name: String,
-    /// `metadata.uid`.
-    pub uid: String,
-    /// `status.nodeInfo.bootID`.
-    pub boot_id: String,
-    /// `status.nodeInfo.systemUUID`.
-    pub system_uuid: String,
-    /// Condition Ready is True.
-    pub ready: bool,
-    /// Condition Ready is Unknown: the control plane has seen no Lease renewal for its grace period.
-    pub ready_unknown: bool,
-    /// The out-of-service taint.
-    pub taint: Taint,
-    /// Its Lease; `None`: it has none.
-    pub lease: Option<LeaseFacts>,
-}
-
-/// What the workload cluster says.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum WorkloadView {
-    /// It cannot be asked.
-    Unreachable {
-        /// Why.
-        why: String,
-    },
-    /// The Machine has never had a Node.
-    NotJoined,
-    /// The Cluster object is gone, and nothing is left by which its workload could be reached or known, by
-    /// live reads.
-    ClusterGone {
-        /// `namespace/name`.
-        name: String,
-    },
-    /// The Node is gone.
-    Missing {
-        /// Its name.
-        name: String,
-    },
-    /// The Node.
-    Present(NodeFacts),
-}
-
-/// What still keeps a Node from being drained.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Drain {
-    /// `namespace/name` of pods that are bound to it, are no mirror pods and do not tolerate the
-    /// taint.
-    pub pods: Vec<String>,
-    /// Names of its VolumeAttachments.
-    pub volumes: Vec<String>,
-}
-
-/// The agent that serves the host.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum AgentView {
-    /// Connected, and our term is claimed.
-    Ready,
-    /// Not now.
-    Unreachable {
-        /// Why.
-        why: String,
-    },
-}
-
-/// Whether the agent can be told how to reach the host's BMC.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum BmcAccess {
-    /// The inventory knows it, or the BareMetalHost and its Secret do, as far as was looked.
-    Known,
-    /// The BareMetalHost is gone, by a live read, and the address of the BMC with it.
-    HostGone {
-        /// `namespace/name`.
-        name: String,
-    },
-    /// The address or the credentials are missing, by a live read.
-    Missing {
-        /// What is missing.
-        why: String,
-    },
-}
-
-/// How an operation ended.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum OperationOutcome {
-    /// The asked-for state was read as asked.
-    Confirmed {
-        /// The readings that prove it.
-        readings: Vec<PowerReading>,
-        /// Of a power-off: the command that the BMC took before them.
-        taken: Option<CommandTaken>,
-    },
-    /// Its deadline passed.
-    Unconfirmed {
-        /// What stood in the way.
-        why: String,
-    },
-    /// It can never work as things are.
-    Failed {
-        /// Why.
-        why: String,
-    },
-    /// The BMC manages another system (F5).
-    IdentityMismatch {
-        /// Which.
-        why: String,
-    },
-    /// Stopped on request.
-    Cancelled,
-    /// The agent was restarted in the middle.
-    Interrupted,
-}
-
-/// The operation that belongs to the present step and try.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum OperationView {
-    /// Begun, no outcome yet.
-    Running,
-    /// The same; a power-on that waits for its turn at what feeds the host, or has waited. That
-    /// time is none of its own: the agent keeps it apart too.
-    Staged {
-        /// What it waits for, in the agent's words.
-        why: String,
-        /// When its turn comes, or came, by the agent's clock.
-        turn: Timestamp,
-    },
-    /// Ended.
-    Finished {
-        /// How.
-        outcome: OperationOutcome,
-        /// Power commands that it sent.
-        commands_sent: u32,
-    },
-    /// The agent refused to begin it.
-    Rejected {
-        /// Why.
-        why: String,
-    },
-}
-
-/// Where the operation that is pinned in the state stands, by the agent that it is pinned to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PinnedOperation {
-    /// That agent was not queried, or did not answer.
-    Unknown,
-    /// It may still command the BMC.
-    Running,
-    /// It has ended, or was never begun.
-    Ended,
-}
-
-/// Longer than any rack's power supplies take to be switched on one after the other: a thousand
-/// hosts on one of them, a minute apart. A turn that is to come later is overdue (L1).
-pub(super) const LONGEST_TURN: Duration = Duration::from_secs(17 * 3600);
-
-/// Everything that a step looks at.
+/// All inputs of a decision but the stored state and the time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Observation {
     /// The remediation object.
     pub request: RequestFacts,
-    /// Its Machine; `None`: gone. A request that names a Node has [`MachineView::not_asked`].
+    /// Its Machine; `None` if that is gone. [`MachineView::not_asked`] for a request that names a
+    /// Node.
     pub machine: Option<MachineView>,
     /// `namespace/name` of the Cluster of the Machine, where it is known.
     pub cluster: Option<String>,
-    /// That Cluster object is gone, by a live read. Its workload may run on all the same.
+    /// That Cluster object is gone by a live read. Its workload may still run.
     pub cluster_removed: bool,
     /// The host.
     pub host: HostView,
@@ -345,38 +118,38 @@ pub struct Observation {
     pub agent: AgentView,
     /// What the agent needs to reach the BMC.
     pub access: BmcAccess,
-    /// The agent that would be commanded now; `None`: it is not known which.
+    /// The agent that serves the rack now, if that is known.
     pub agent_id: Option<AgentId>,
-    /// The agent that answered where the operation stands.
+    /// The agent that answered that it does not know the operation.
     pub answered: Option<AgentId>,
-    /// Where the pinned operation stands; queried while another agent serves the rack and the operation
-    /// is not the one of the present state.
+    /// State of the pinned operation. It is queried while another agent serves the rack and the
+    /// operation is not that of the current state.
     pub pinned: PinnedOperation,
-    /// The agent's journal has a hold in the name of this remediation. A sign that it was switched off;
-    /// its absence proves nothing.
+    /// Whether the agent's journal has a hold of this remediation. It indicates a power-off; its
+    /// absence proves nothing.
     pub held: bool,
-    /// The operation with [`super::operation_id`] of the present state.
+    /// The operation with the [`super::operation_id`] of the stored state.
     pub operation: Option<OperationView>,
     /// The latest reading.
     pub power: Option<PowerView>,
-    /// Since when this process has tried to hear the BMC and has not, see [`Observation::silence`].
+    /// Since when the BMC has been silent, see [`Observation::silence`].
     pub silent_since: Option<Timestamp>,
-    /// What keeps the Node, by its name: also while the Node object is gone, since its pods are not
-    /// gone with it. `None`: not looked at, or it could not be listed.
+    /// What keeps the Node from being drained, listed by its name, because its pods remain when the
+    /// Node object is gone. `None` if it was not listed.
     pub drain: Option<Drain>,
-    /// How its workload cluster is told that the host is off.
+    /// Whether the Node is tainted or deleted.
     pub node_action: NodeAction,
-    /// Another remediation has the right of way (F6).
-    pub conflict: Option<Because>,
-    /// Commands carried out since the state was written last.
+    /// What prevents the remediation from beginning or going on now (F6).
+    pub conflict: Option<Reason>,
+    /// Commands carried out since the last write of the state.
     pub completed: BTreeSet<Command>,
 }
 
 impl Observation {
-    /// Since when this process has tried, without a break, to hear the host's BMC while the host is
-    /// switched off or has to stay off, and has heard neither on nor off; `None`: it answers, or nobody
-    /// has tried. `before` is what this was at the last look. A process that has just begun to lead has
-    /// not tried yet, whatever is written (F8).
+    /// Since when this process has continuously tried to read the BMC of a host that is switched
+    /// off or has to stay off, and has received neither on nor off; `None` if it answers or was not
+    /// tried. `before` is the value of the previous observation. A new leader has not tried yet,
+    /// whatever the state says (F8).
     pub fn silence(
         &self,
         s: Option<&State>,
@@ -423,8 +196,9 @@ impl Observation {
         before.or(tries.then_some(now))
     }
 
-    /// When the time of this step is over, by the policy or, where that does not read, by the one that
-    /// holds then; `None`: it ends when somebody ends it, and its [`Because`] says who.
+    /// When the time of this step is over, by the policy, or by the default policy if that cannot
+    /// be parsed. `None` if the step ends only by a change from outside, which its [`Reason`]
+    /// names.
     pub fn step_until(&self, s: &State) -> Option<Timestamp> {
         let fallback = Policy::default();
         let policy = self.request.policy.as_ref().unwrap_or(&fallback);
@@ -433,7 +207,8 @@ impl Observation {
             Some(OperationView::Running | OperationView::Staged { .. })
         );
         if s.step == Step::Aborting && running {
-            // A power-on that is cancelled, or that undoes a power-off: the agent ends it by then.
+            // A power-on that is cancelled, or that undoes a power-off, has ended at the agent by
+            // then.
             let at = s.retry_at.unwrap_or(s.since).max(s.since);
             return Some(
                 at.checked_add(policy.power_on_timeout)
@@ -442,10 +217,10 @@ impl Observation {
         }
         let until = policy.step_until(s)?;
         match &self.operation {
-            Some(OperationView::Staged { turn, .. }) if s.step == Step::PoweringOn => {
+            Some(OperationView::Staged { due, .. }) if s.step == Step::PoweringOn => {
                 let after = |t: Timestamp, d| t.checked_add(d).unwrap_or(Timestamp::MAX);
-                let turn = after(*turn, policy.power_on_timeout);
-                Some(until.max(turn.min(after(until, LONGEST_TURN))))
+                let due = after(*due, policy.power_on_timeout);
+                Some(until.max(due.min(after(until, LONGEST_POWER_ON_DELAY))))
             }
             _ => Some(until),
         }

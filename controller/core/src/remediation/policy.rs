@@ -1,52 +1,53 @@
-//! What the user asked for, validated, and the waits that bound every step.
+//! The policy of a remediation: what the user requested, validated, and the time limits of all
+//! steps.
 //!
-//! Owns defaults and their reasons. Must never hold a time that is not a duration.
+//! Contains the defaults and their reasons.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Because, Mode, State, Step};
+use super::{Mode, Reason, State, Step};
 
-/// What is done with the host's power.
+/// What is done with the power of the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Strategy {
-    /// Off, tainted, drained, on.
+    /// Switch off, taint, drain, switch on.
     #[default]
     Reboot,
-    /// Off, tainted, drained; it stays off until the request is withdrawn.
+    /// Switch off, taint, drain; the host stays off until the request is withdrawn.
     PowerOff,
-    /// The first attempt is off and on, without taint and drain; the others are a Reboot.
+    /// The first attempt switches off and on, without taint and drain; the others are a Reboot.
     PowerCycleFirst,
 }
 
 /// What happens when a drain takes longer than its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DrainBlocked {
-    /// Stay off, say what blocks, go on when it is gone (F4).
+    /// Stay off, report what blocks, and continue when it is deleted (F4).
     KeepOff,
-    /// Switch on although pods or volumes remain: the user's explicit choice (F4).
+    /// Switch on although pods or volumes remain, by explicit choice of the user (F4).
     PowerOn,
     /// No further attempt: the host stays off, tainted, until the request is withdrawn.
     GiveUp,
 }
 
-/// What happens when the workload cluster cannot be asked for long after the confirmed off.
+/// What happens when the workload cluster is out of reach for long after the confirmed off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WorkloadDown {
-    /// Stay off and go on asking.
+    /// Stay off and keep trying.
     KeepOff,
-    /// Switch on without a taint: nothing was moved, so nothing can run twice.
+    /// Switch on without a taint. Nothing was moved, so nothing can run twice.
     PowerOn,
 }
 
-/// What happens when a Machine's Node is gone before anything was done.
+/// What happens when the Node of a Machine is gone before anything was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NodeGone {
-    /// The host is taken off and on: its kubelet registers the Node anew.
+    /// The host is power-cycled, and its kubelet registers the Node again.
     PowerCycle,
-    /// No attempt is made; it is as if all had failed.
+    /// No attempt is made, as if all had failed.
     Replace,
 }
 
@@ -55,27 +56,27 @@ pub enum NodeGone {
 pub enum OnExhausted {
     /// The Machine's owner takes over.
     Escalate,
-    /// The same, and the BareMetalHost is marked unhealthy.
+    /// The Machine's owner takes over, and the BareMetalHost is marked unhealthy.
     Retire,
-    /// Switched off once more, and kept off until the request is withdrawn.
+    /// The host is switched off once more and kept off until the request is withdrawn.
     StayOff,
-    /// It is said, and nothing else.
+    /// The failure is reported, and nothing else is done.
     Notify,
 }
 
-/// How a confirmed off is told to the workload cluster.
+/// How the workload cluster is notified of a confirmed off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NodeAction {
-    /// By the out-of-service taint.
+    /// The out-of-service taint is set.
     Taint,
-    /// By deleting the Node: what clusters older than Kubernetes 1.28 understand.
+    /// The Node is deleted, for clusters older than Kubernetes 1.28.
     Delete,
 }
 
-/// Everything that a remediation obeys.
+/// The settings of a remediation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// What is done with the power.
+    /// What is done with the power of the host.
     pub strategy: Strategy,
     /// What happens when no attempt is left.
     pub on_exhausted: OnExhausted,
@@ -83,43 +84,42 @@ pub struct Policy {
     pub node_gone: NodeGone,
     /// Attempts after the first one (CAPM3: cycles = retryLimit + 1).
     pub retry_limit: u32,
-    /// How long a host may take from the confirmed power-on until its Node is Ready. CAPM3 starts
-    /// this clock at the power-off, so that a slow drain eats the boot; here it starts at the
-    /// confirmed power-on.
+    /// Time from the confirmed power-on until the Node is Ready. CAPM3 counts from the power-off,
+    /// so that a slow drain shortens the time to boot.
     pub boot_timeout: Duration,
-    /// Readings of exactly off that confirm it (F1).
+    /// Readings of exactly off that confirm a power-off (F1).
     pub confirmations: u32,
-    /// Least time between the first and the last of them (F1).
+    /// Minimum time between the first and the last of them (F1).
     pub confirm_interval: Duration,
-    /// How long baremetal-operator may act before the agent does (cooperative mode, A3).
+    /// Time for baremetal-operator to act before the agent does (cooperative mode, A3).
     pub cooperative_grace: Duration,
-    /// How long one power-off operation may take.
+    /// Deadline of one power-off operation.
     pub power_off_timeout: Duration,
-    /// Power-off operations that may fail before a person is asked (F8).
+    /// Power-off operations that may fail before a confirmation by a person is requested (F8).
     pub power_off_tries: u32,
-    /// How long one power-on operation may take.
+    /// Deadline of one power-on operation.
     pub power_on_timeout: Duration,
-    /// Wait between failed operations.
+    /// Pause after a failed operation.
     pub retry_interval: Duration,
-    /// Wait between retries once a person has been asked.
+    /// Pause between retries while a confirmation is awaited.
     pub unconfirmed_interval: Duration,
-    /// A reading of off older than this is no longer proof while the taint stands (F3).
+    /// Maximum age of a reading of off while the taint is set (F3).
     pub hold_watch: Duration,
-    /// Time between two looks at pods and volumes.
+    /// Interval of listing pods and volumes.
     pub drain_poll: Duration,
-    /// When a drain is called blocked.
+    /// Time after which a drain is reported as blocked.
     pub drain_timeout: Duration,
-    /// And what then.
+    /// What happens after that.
     pub drain_blocked: DrainBlocked,
-    /// How long a plain power cycle keeps the host off after it was confirmed.
+    /// Time for which a plain power cycle keeps the host off after it was confirmed off.
     pub cycle_hold: Duration,
-    /// How long after the confirmed off the workload cluster may be out of reach.
+    /// Time after the confirmed off for which the workload cluster may be out of reach.
     pub defer_timeout: Duration,
-    /// And what then.
+    /// What happens after that.
     pub workload_down: WorkloadDown,
-    /// When making sure that the kubelet is silent is called overdue.
+    /// Time after which the check that the kubelet is silent is reported as overdue.
     pub confirm_timeout: Duration,
-    /// When cleaning up is called overdue.
+    /// Time after which cleaning up is reported as overdue.
     pub restore_timeout: Duration,
 }
 
@@ -145,24 +145,24 @@ impl Default for Policy {
             drain_poll: Duration::from_secs(1),
             drain_timeout: Duration::from_secs(600),
             drain_blocked: DrainBlocked::KeepOff,
-            // Long enough for a power supply to let go of what it holds.
+            // Long enough for a power supply to discharge.
             cycle_hold: Duration::from_secs(5),
             defer_timeout: Duration::from_secs(600),
             workload_down: WorkloadDown::KeepOff,
-            // A Lease stands still for less than a minute before that is believed.
+            // The Lease is observed for less than a minute.
             confirm_timeout: Duration::from_secs(120),
             restore_timeout: Duration::from_secs(120),
         }
     }
 }
 
-/// How long a health check has to evaluate a Node that is Ready again, before a request that waited is
-/// begun all the same.
+/// Time for a health check to evaluate a Node that is Ready again, before a request that waited is
+/// begun nevertheless.
 pub(super) const HEALTH_GRACE: Duration = Duration::from_secs(15);
 
 impl Policy {
-    /// When the time of the present step is over; `None`: it has none. What follows is the step's to
-    /// say; where nothing else may follow, it is called overdue and goes on.
+    /// When the time of the current step is over; `None` if it is unlimited. The step decides what
+    /// follows; if nothing else may follow, it is reported as overdue and continues.
     pub fn step_until(&self, s: &State) -> Option<Timestamp> {
         let since = |t: Timestamp, d: Duration| Some(t.checked_add(d).unwrap_or(Timestamp::MAX));
         let after_off = s.off.as_ref().map_or(s.since, super::OffEvidence::at);
@@ -175,7 +175,7 @@ impl Policy {
                 let all = self.power_off_timeout.saturating_mul(self.power_off_tries);
                 since(s.since, all.saturating_add(grace))
             }
-            // By then the next try, or the one that runs, has come to something.
+            // By then the current or the next try has ended.
             Step::AwaitingConfirmation => {
                 since(s.retry_at.unwrap_or(s.since), self.power_off_timeout)
             }
@@ -186,10 +186,10 @@ impl Policy {
                 let all = self.power_on_timeout.saturating_mul(self.power_off_tries);
                 since(s.since, all.saturating_add(self.cooperative_grace))
             }
-            Step::Restoring if s.ending == Some(Because::BootTimeout) => {
+            Step::Restoring if s.end_reason == Some(Reason::BootTimeout) => {
                 since(s.since, self.restore_timeout)
             }
-            // Later where the workload cluster was out of reach for long.
+            // Later if the workload cluster was out of reach for long.
             Step::Booting | Step::Restoring => {
                 since(s.on.unwrap_or(s.since), self.boot_timeout).max(s.retry_at)
             }
@@ -205,16 +205,16 @@ impl Policy {
     }
 }
 
-/// What is wrong with a strategy as written.
+/// An error in a strategy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PolicyError {
-    /// Nothing was asked for.
+    /// There is no strategy.
     #[error("spec.strategy is not set; set spec.strategy.type to Reboot")]
     NoStrategy,
-    /// Not a strategy of this kind.
+    /// The kind has no such strategy.
     #[error("spec.strategy.type {0:?} is not known; use Reboot")]
     UnknownStrategy(String),
-    /// A field does not read.
+    /// A field cannot be parsed.
     #[error("{field}: {message}")]
     Field {
         /// Its path.

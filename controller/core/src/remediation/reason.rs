@@ -1,17 +1,16 @@
-//! Every "because", once: the condition, the event, the log, the metric label and the CLI say the
-//! same words.
+//! Why a remediation is where it is, as one type for conditions, Events, logs, metric labels and the CLI.
 //!
-//! Must never hold a secret.
+//! Invariant: no variant carries a secret.
 
-use std::fmt;
+mod message;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a remediation stands where it stands.
+/// The reason of the current step of a remediation. `Display` is the message that users read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "reason", content = "detail")]
 #[allow(missing_docs, reason = "the Display below says what each one is")]
-pub enum Because {
+pub enum Reason {
     Started,
     Working,
     Holding,
@@ -78,8 +77,8 @@ pub enum Because {
     OtherAgentBusy(String),
 }
 
-impl Because {
-    /// The reason as a CamelCase word: condition reason and metric label.
+impl Reason {
+    /// The CamelCase reason of conditions and Events, and the metric label.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Started => "Started",
@@ -149,7 +148,7 @@ impl Because {
         }
     }
 
-    /// Whether it cannot go on by itself just now: somebody or something else must change first.
+    /// Whether the remediation is blocked: something outside it must change before it continues.
     pub fn is_blocked(&self) -> bool {
         !matches!(
             self,
@@ -182,265 +181,10 @@ impl Because {
     }
 }
 
-impl Because {
-    /// It lasts until somebody or something else changes, and its words say what: no time is over by
-    /// itself then.
-    pub fn waits_for_somebody(&self) -> bool {
+impl Reason {
+    /// Whether the wait has no deadline, because it ends only when something outside the remediation
+    /// changes. The message names what.
+    pub fn has_no_deadline(&self) -> bool {
         self.is_blocked() || matches!(self, Self::Fenced | Self::ExhaustedKeptOff(_))
-    }
-}
-
-impl fmt::Display for Because {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Started => write!(f, "remediation started"),
-            Self::Working => write!(f, "deciding what comes next"),
-            Self::Holding => {
-                write!(
-                    f,
-                    "putting our hold key on the BareMetalHost before the power-off"
-                )
-            }
-            Self::Tainting => {
-                write!(
-                    f,
-                    "confirmed off; putting the out-of-service taint on the node"
-                )
-            }
-            Self::InvalidSpec(what) => write!(f, "{what}"),
-            Self::MachineNotFound(what) => write!(f, "{what}; nothing is switched"),
-            Self::HostNotFound(what) => write!(
-                f,
-                "no host for this machine: {what}; name it in an agent's inventory or link a \
-                 BareMetalHost"
-            ),
-            Self::HostAmbiguous(what) => {
-                write!(
-                    f,
-                    "it is not clear which host this machine runs on, so none is switched: {what}"
-                )
-            }
-            Self::Paused => write!(f, "paused; nothing is switched until the pause ends"),
-            Self::HostPaused(host) => write!(
-                f,
-                "BareMetalHost {host} is paused, so baremetal-operator would not heed our hold; \
-                 going on once the annotation baremetalhost.metal3.io/paused is gone"
-            ),
-            Self::HostOffline(host) => write!(
-                f,
-                "BareMetalHost {host} has spec.online false: somebody wants it off, so it is not \
-                 remediated"
-            ),
-            Self::HostNotProvisioned(host) => write!(
-                f,
-                "BareMetalHost {host} is not provisioned: baremetal-operator would not keep it off; \
-                 waiting until it is"
-            ),
-            Self::HostServicing(host) => {
-                write!(
-                    f,
-                    "BareMetalHost {host} is being serviced; waiting for its end"
-                )
-            }
-            Self::HostDeleting(host) => write!(
-                f,
-                "BareMetalHost {host} is being deleted; nothing is switched"
-            ),
-            Self::UnsupportedHost(why) => write!(f, "this host cannot be fenced: {why}"),
-            Self::HeldByOthers(keys) => write!(f, "held off by {keys}; waiting until they let go"),
-            Self::RivalController(key) => write!(
-                f,
-                "CAPM3's own controller works on this object too (its hold key {key} is on the \
-                 BareMetalHost), and two must not; stepping back until that one is off"
-            ),
-            Self::OtherRemediation(which) => write!(f, "{which} is remediated first"),
-            Self::ControlPlaneQuorum(why) => write!(
-                f,
-                "switching off this control-plane machine could cost etcd its quorum: {why}"
-            ),
-            Self::AgentUnreachable(why) => write!(f, "no agent to reach the BMC through: {why}"),
-            Self::BmcAccessMissing(what) => write!(
-                f,
-                "the BMC cannot be reached: {what}. Create it again, or delete this object: the host is \
-                 then left as it is"
-            ),
-            Self::ClusterGone(cluster) => write!(
-                f,
-                "Cluster {cluster} is gone; its hosts are not remediated any more, and this one is left \
-                 to its owner"
-            ),
-            Self::HostGone(host) => write!(
-                f,
-                "BareMetalHost {host} is gone; the power of the host is left to its owner"
-            ),
-            Self::StateLost(what) => write!(
-                f,
-                "the state of this remediation was removed from the object, and {what}. Nothing is \
-                 switched. Make sure that the host is off or its workload is gone, take the \
-                 out-of-service taint off, and switch the host on: then this goes on by itself"
-            ),
-            Self::PowerOffRunning => write!(f, "switching the host off; not confirmed off yet"),
-            Self::FenceUnconfirmed(why) => write!(
-                f,
-                "the host is not confirmed off, so no workload is moved: {why}. Retrying; or make \
-                 sure yourself that it is off and annotate this object with \
-                 rackhand.dev/confirm-fenced=<its UID>"
-            ),
-            Self::IdentityMismatch(why) => write!(
-                f,
-                "the BMC belongs to another system: {why}. Correct the inventory or the \
-                 BareMetalHost, then delete this object"
-            ),
-            Self::NodeReplaced(node) => write!(
-                f,
-                "another Node object is called {node} now; making sure that its kubelet is silent \
-                 before it is tainted"
-            ),
-            Self::NodeMismatch(why) => {
-                write!(f, "nothing is tainted, and the host stays off: {why}")
-            }
-            Self::LeaseRenewed(node) => write!(
-                f,
-                "the kubelet of node {node} is alive although this host was confirmed off: another \
-                 host was switched off and is switched on again. Correct the BMC address of this \
-                 host"
-            ),
-            Self::WaitingForQuietLease => {
-                write!(
-                    f,
-                    "confirmed off; making sure that the node's Lease stands still"
-                )
-            }
-            Self::WorkloadUnreachable(why) => {
-                write!(f, "the workload cluster cannot be asked: {why}")
-            }
-            Self::PowerUnreadable(why) => write!(f, "the power state cannot be read: {why}"),
-            Self::FenceViolated(what) => {
-                write!(
-                    f,
-                    "the host was seen {what} while it had to stay off; switching it off again"
-                )
-            }
-            Self::HoldLost(host) => write!(
-                f,
-                "our hold key on BareMetalHost {host} was removed while the host had to stay off; \
-                 putting it back and confirming off again"
-            ),
-            Self::DrainSkipped(what) => write!(
-                f,
-                "switching on after the drain timeout, as the policy says, although this is still \
-                 there: {what}"
-            ),
-            Self::Draining(what) => write!(f, "waiting for {what} to go"),
-            Self::DrainBlocked(what) => {
-                write!(
-                    f,
-                    "still there after the drain timeout, the host stays off: {what}"
-                )
-            }
-            Self::PowerOnRunning => write!(f, "power-on asked for, not confirmed yet"),
-            Self::PowerOnStaged(why) => write!(f, "power-on asked for; it {why}"),
-            Self::PowerOnUnconfirmed(why) => {
-                write!(f, "the host is not confirmed on: {why}. Retrying")
-            }
-            Self::Booting => write!(f, "confirmed on; waiting for the node to report"),
-            Self::OffAgain => write!(
-                f,
-                "the host was seen off although it had been switched on; switching it on again"
-            ),
-            Self::StaysOff(times) => write!(
-                f,
-                "seen off {times} times after it had been switched on; whoever or whatever switches \
-                 it off has to be found. It is not switched on again before the next attempt"
-            ),
-            Self::BootTimeout => write!(f, "the node did not become healthy in time"),
-            Self::WaitingForHealth => write!(f, "the node reports; waiting for it to be healthy"),
-            Self::Recovered => write!(f, "the node is back"),
-            Self::Withdrawn => write!(f, "withdrawn before the power-off; nothing was switched"),
-            Self::WithdrawnAfterOff => {
-                write!(
-                    f,
-                    "withdrawn after the power-off was begun; switching on and cleaning up"
-                )
-            }
-            Self::ExhaustedKeptOff(attempts) => write!(
-                f,
-                "not healthy after {}; the host is kept off until this object is deleted",
-                Attempts(*attempts)
-            ),
-            Self::ExhaustedTold(attempts) => write!(
-                f,
-                "not healthy after {}; nothing more is done, as the policy says",
-                Attempts(*attempts)
-            ),
-            Self::Cycling => write!(
-                f,
-                "confirmed off for a plain power cycle: no workload is moved in this attempt"
-            ),
-            Self::Fenced => write!(
-                f,
-                "confirmed off and drained; the host stays off until this object is deleted"
-            ),
-            Self::DeletingNode(node) => write!(
-                f,
-                "confirmed off; deleting node {node}, whose labels and annotations are kept on \
-                 this object"
-            ),
-            Self::NodeGone(node) => write!(
-                f,
-                "node {node} is gone, and the policy is to replace the machine at once"
-            ),
-            Self::NodeNotFound(node) => write!(
-                f,
-                "there is no node {node} in this cluster; nothing is switched"
-            ),
-            Self::TaintSkipped(why) => write!(
-                f,
-                "switching on without a taint, as the policy says, since the workload cluster could \
-                 not be asked for long: {why}"
-            ),
-            Self::DrainGivenUp(what) => write!(
-                f,
-                "given up after the drain timeout; the host stays off until this object is deleted. \
-                 Still there: {what}"
-            ),
-            Self::TimedOut => write!(
-                f,
-                "the health check has asked to stop trying (remediation.medik8s.io/nhc-timed-out)"
-            ),
-            Self::ActionFailed(why) => write!(f, "not carried out, trying again: {why}"),
-            Self::StateUnreadable(why) => write!(
-                f,
-                "what was done so far does not read, so nothing is done: {why}"
-            ),
-            Self::OperationLost(why) => write!(
-                f,
-                "withdrawn, and it is not known whether the host was switched off: {why}; switching it on"
-            ),
-            Self::OtherAgentBusy(which) => write!(
-                f,
-                "an operation on this host may still run at {which}; nothing is sent to its BMC through \
-                 another agent before"
-            ),
-            Self::Exhausted(attempts) => {
-                write!(
-                    f,
-                    "not healthy after {}; the Machine's owner takes over",
-                    Attempts(*attempts)
-                )
-            }
-        }
-    }
-}
-
-/// How many, in words.
-struct Attempts(u32);
-
-impl fmt::Display for Attempts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            1 => write!(f, "1 attempt"),
-            several => write!(f, "{several} attempts"),
-        }
     }
 }

@@ -1,13 +1,13 @@
-//! What must survive a crash: the cursor of a remediation.
+//! The stored state of a remediation, which survives a crash.
 //!
-//! Owns the durable form. Must never hold credentials or anything that can be read again.
+//! It contains neither credentials nor anything that can be read again.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Because, NodeAction, NodeFacts, OffEvidence, Strategy};
+use super::{NodeAction, NodeFacts, OffEvidence, Reason, Strategy};
 
-/// Where a remediation stands.
+/// The steps of a remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the module's picture says it")]
 pub enum Step {
@@ -31,7 +31,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The word for status, metric labels and the CLI.
+    /// The name of the step in the status, in metric labels and in the CLI.
     pub fn label(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -53,56 +53,56 @@ impl Step {
         }
     }
 
-    /// Nothing follows by itself.
+    /// Whether the remediation has ended.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Escalated | Self::Blocked)
     }
 }
 
-/// Who else switches this host.
+/// Whether another controller switches this host as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
-    /// baremetal-operator does too: it is told first.
+    /// baremetal-operator switches it too and is told first.
     Cooperative,
-    /// Nobody.
+    /// Nobody else does.
     Direct,
 }
 
-/// Which host, so that it is found again when its Machine is gone.
+/// A host, identified so that it is found after its Machine is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostRef {
-    /// The agent's rack.
+    /// Its rack.
     pub rack: String,
     /// Its name at the agent.
     pub host: String,
     /// `namespace/name` of its BareMetalHost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bmh: Option<String>,
-    /// Where its BMC is, without credentials: two names for one BMC are one host.
+    /// Address of its BMC, without credentials. Two hosts with the same BMC are one host.
     pub bmc: String,
 }
 
-/// An agent, and the journal in which it keeps what it did.
+/// An agent and the journal in which it records operations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentId {
     /// The name of its RackAgent.
     pub agent: String,
-    /// The instance of its journal; empty: it does not say.
+    /// Instance id of its journal; empty if the agent does not report one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub journal: String,
 }
 
 impl AgentId {
-    /// The same agent with the same journal, as far as both are known.
+    /// Whether both are the same agent with the same journal, as far as the journals are known.
     pub fn is_same(&self, other: &Self) -> bool {
         let known = !self.journal.is_empty() && !other.journal.is_empty();
         self.agent == other.agent && (!known || self.journal == other.journal)
     }
 }
 
-/// Where an operation was to be begun, written before it is.
+/// The agent at which an operation is begun, written before it is begun.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentPin {
@@ -111,30 +111,30 @@ pub struct AgentPin {
     pub agent: AgentId,
     /// The id of the operation.
     pub operation: String,
-    /// Until when it may still command the BMC; `None`: it has ended.
+    /// Until when the operation may command the BMC; `None` once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
-/// The Node as it was when the host was found off, or before that.
+/// The Node as it was when the host was confirmed off, or before that.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeMark {
+pub struct PinnedNode {
     /// Name.
     pub name: String,
     /// UID.
     pub uid: String,
-    /// bootID: another one means that it has booted.
+    /// bootID; another one means that the host has booted since.
     pub boot_id: String,
-    /// systemUUID: which hardware it is (F5).
+    /// systemUUID, which identifies the hardware (F5).
     pub system_uuid: String,
-    /// It came under this name after the power-off was begun, and nothing tells which machine it is.
+    /// The Node was registered after the power-off had begun, and nothing identifies its machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unproven: bool,
 }
 
-impl NodeMark {
-    /// As it is seen now.
+impl PinnedNode {
+    /// From the Node as observed now.
     pub(super) fn of(node: &NodeFacts) -> Self {
         Self {
             name: node.name.clone(),
@@ -146,20 +146,20 @@ impl NodeMark {
     }
 }
 
-/// Whose the out-of-service taint is (F9).
+/// The owner of the out-of-service taint (F9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TaintOwner {
-    /// Ours to remove. Written before it is added.
+    /// Set, and to be removed, by this remediation. Written before the taint is added.
     Us,
-    /// It was there before: not ours to remove.
+    /// It was set before and is not removed.
     Other,
 }
 
-/// One attempt, for the record.
+/// The record of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptRecord {
-    /// Which it was, from 1.
+    /// Number of the attempt, from 1.
     #[serde(default)]
     pub number: u32,
     /// When it began.
@@ -170,26 +170,27 @@ pub struct AttemptRecord {
     /// When the drain was finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained: Option<Timestamp>,
-    /// When it was confirmed on.
+    /// When the host was confirmed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Timestamp>,
     /// When it ended.
     pub ended: Timestamp,
-    /// In which step.
+    /// The step in which it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Step>,
-    /// How.
-    pub because: Because,
+    /// The reason of its end.
+    #[serde(rename = "because")]
+    pub reason: Reason,
 }
 
 /// CAPM3's phase of a Metal3Remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Until the host is drained.
+    /// Before the power-on.
     Running,
     /// From the power-on.
     Waiting,
-    /// Attempts used up.
+    /// No attempt is left.
     DeletingMachine,
     /// Given up.
     Failed,
@@ -207,45 +208,46 @@ impl Phase {
     }
 }
 
-/// The cursor.
+/// The stored state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
-    /// Where it stands.
+    /// The current step.
     pub step: Step,
-    /// Since when.
+    /// When the step was entered.
     pub since: Timestamp,
-    /// 1 is the first.
+    /// Number of the current attempt, from 1.
     pub attempt: u32,
     /// When this attempt began.
     pub attempt_started: Timestamp,
-    /// Operations tried in this step; part of the operation's id.
+    /// Operations tried in this step; part of the operation id.
     pub tries: u32,
-    /// Power-offs that were started anew because the host was seen on; part of the id too.
-    pub fences: u32,
-    /// Power-ons that were begun anew because the host was seen off while it had to boot; part of the
-    /// id too.
-    #[serde(default)]
-    pub ons: u32,
-    /// Do not try again before.
+    /// Power-offs that were repeated because the host was on; part of the operation id.
+    #[serde(rename = "fences")]
+    pub power_off_repeats: u32,
+    /// Power-ons that were repeated because the host was off while it had to boot; part of the
+    /// operation id.
+    #[serde(default, rename = "ons")]
+    pub power_on_repeats: u32,
+    /// No retry before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
-    /// Who else switches it.
+    /// Whether baremetal-operator switches the host as well.
     pub mode: Mode,
-    /// What is done with the power, as asked when the attempt began.
+    /// The strategy when the attempt began.
     #[serde(default)]
     pub strategy: Strategy,
-    /// How the Node is told; decided at the first taint or deletion.
+    /// Taint or deletion of the Node, decided at the first of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_action: Option<NodeAction>,
-    /// Why it is kept off although that was not the strategy.
+    /// Why the host is kept off although that is not the strategy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep_off: Option<Because>,
+    pub keep_off: Option<Reason>,
     /// Why the last operation failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// `namespace/name` of the Cluster, from when it is known: a Machine that is deleted names none.
-    /// `None` for requests about this very cluster.
+    /// `namespace/name` of the Cluster, pinned as soon as it is known, because a deleted Machine
+    /// names none. `None` for requests about the management cluster itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// The host.
@@ -253,52 +255,53 @@ pub struct State {
     pub host: Option<HostRef>,
     /// The Node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<NodeMark>,
-    /// The proof that it is off.
+    pub node: Option<PinnedNode>,
+    /// The evidence that the host is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<OffEvidence>,
-    /// The Lease's renewTime, read after the confirmed off.
+    /// renewTime of the Lease, read after the confirmed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_at_off: Option<String>,
-    /// Whose the taint is.
+    /// The owner of the taint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taint: Option<TaintOwner>,
     /// When the drain was finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained: Option<Timestamp>,
-    /// When it was confirmed on.
+    /// When the host was confirmed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Timestamp>,
-    /// A power-off may have been begun, so the agent may hold the host. Written before it is.
+    /// Whether a power-off may have been begun, so that the agent may hold the host. Written before
+    /// that.
     #[serde(default)]
     pub agent_holds: bool,
-    /// Where the latest operation was to be begun.
+    /// The agent of the latest operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<AgentPin>,
-    /// The confirmation that stands on the object does not count: it was taken already, or it was
-    /// there before it was asked for. It counts again once it was seen to be gone.
-    #[serde(default)]
-    pub person_heard: bool,
-    /// The Node was seen not Ready since the request came. If it is Ready before anything was begun, the
-    /// reason for the request may be gone.
+    /// Whether the confirmation on the object no longer counts, because it was consumed or is older
+    /// than the wait. A new one counts after this one was removed.
+    #[serde(default, rename = "personHeard")]
+    pub confirmation_used: bool,
+    /// Whether the Node was not Ready at some time since the request was made. If it becomes Ready
+    /// before anything was begun, the request may be obsolete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub node_was_down: bool,
-    /// Since when it has been Ready again, before anything was begun.
+    /// Since when the Node has been Ready again, before anything was begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_back: Option<Timestamp>,
-    /// Why it is ended early, or why the attempt failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ending: Option<Because>,
+    /// Why the remediation ends early, or why the attempt failed.
+    #[serde(default, rename = "ending", skip_serializing_if = "Option::is_none")]
+    pub end_reason: Option<Reason>,
     /// Finished attempts, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptRecord>,
 }
 
-/// Attempts kept for the record: an object must not grow for ever.
+/// Attempts that are kept, so that the object does not grow without bound.
 const ATTEMPTS_KEPT: usize = 10;
 
 impl State {
-    /// Where every remediation begins.
+    /// The state of a remediation that begins.
     pub fn new(now: Timestamp) -> Self {
         Self {
             step: Step::Pending,
@@ -306,8 +309,8 @@ impl State {
             attempt: 1,
             attempt_started: now,
             tries: 0,
-            fences: 0,
-            ons: 0,
+            power_off_repeats: 0,
+            power_on_repeats: 0,
             retry_at: None,
             failure: None,
             mode: Mode::Direct,
@@ -324,15 +327,15 @@ impl State {
             on: None,
             agent_holds: false,
             pinned: None,
-            person_heard: false,
+            confirmation_used: false,
             node_was_down: false,
             node_back: None,
-            ending: None,
+            end_reason: None,
             attempts: Vec::new(),
         }
     }
 
-    /// The same, at another step.
+    /// Enters another step.
     #[must_use]
     pub(super) fn at(mut self, step: Step, now: Timestamp) -> Self {
         self.step = step;
@@ -343,8 +346,8 @@ impl State {
         self
     }
 
-    /// Closes the attempt and puts it on record.
-    pub(super) fn record_attempt(&mut self, because: Because, now: Timestamp) {
+    /// Records the end of the current attempt.
+    pub(super) fn record_attempt(&mut self, reason: Reason, now: Timestamp) {
         self.attempts.push(AttemptRecord {
             number: self.attempt,
             started: self.attempt_started,
@@ -353,14 +356,14 @@ impl State {
             on: self.on,
             ended: now,
             step: Some(self.step),
-            because,
+            reason,
         });
         if self.attempts.len() > ATTEMPTS_KEPT {
             self.attempts.remove(0);
         }
     }
 
-    /// What CAPM3's users read in `status.phase`.
+    /// The value of CAPM3's `status.phase`.
     pub fn phase(&self) -> Phase {
         match self.step {
             Step::Pending
@@ -373,24 +376,24 @@ impl State {
             | Step::Retrying
             | Step::Aborting => Phase::Running,
             Step::PoweringOn | Step::Booting | Step::Restoring | Step::Succeeded => Phase::Waiting,
-            Step::Fenced if self.ending.is_none() => Phase::Running,
+            Step::Fenced if self.end_reason.is_none() => Phase::Running,
             Step::Fenced | Step::Escalated => Phase::DeletingMachine,
             Step::Blocked => Phase::Failed,
         }
     }
 
-    /// The present attempt is on record: it has ended.
+    /// Whether the current attempt has been recorded, and so has ended.
     pub fn is_recorded(&self) -> bool {
         self.attempts
             .last()
             .is_some_and(|a| a.number == self.attempt && a.started == self.attempt_started)
     }
 
-    /// Why it has failed for good, although the object is still served; `None`: it has not.
-    pub fn failed(&self) -> Option<&Because> {
+    /// Why the remediation has failed for good; `None` if it has not.
+    pub fn failed(&self) -> Option<&Reason> {
         match self.step {
-            Step::Fenced => self.ending.as_ref().or(self.keep_off.as_ref()),
-            Step::Escalated | Step::Blocked => self.ending.as_ref(),
+            Step::Fenced => self.end_reason.as_ref().or(self.keep_off.as_ref()),
+            Step::Escalated | Step::Blocked => self.end_reason.as_ref(),
             _ => None,
         }
     }

@@ -1,118 +1,122 @@
-//! The next step of a remediation: one pure function.
+//! Decides the next step of a remediation, as one pure function of observation, stored state and
+//! time.
 //!
-//! Owns the order of effects. Must never let an effect happen whose reason is not in the state that
-//! was written before it.
+//! Invariant: an effect is returned only if the state that justifies it has been written before.
 
-mod agent;
+mod abort;
+mod attempts;
 mod begin;
 mod boot;
 mod boot_watch;
 mod confirm;
 mod drain;
-mod end;
-mod fence;
+mod evidence;
 mod fenced;
+mod node_identity;
+mod operations;
 mod orphan;
-mod proof;
-mod same_node;
+mod power_off;
+mod power_on;
 
-pub use end::outcome;
+pub use abort::outcome;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::{
-    AgentPin, AgentView, Because, BmcAccess, NodeFacts, Observation, Policy, State, Step, Strategy,
-    Turn, WorkloadView,
+    AgentPin, AgentView, BmcAccess, NodeFacts, Observation, Policy, Progress, Reason, State, Step,
+    Strategy, WorkloadView,
 };
 
-/// One effect. Carrying it out twice is harmless: it is idempotent or named by data.
+/// One effect on the outside world. Each is idempotent or identified by data, so repeating it is
+/// harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Command {
-    /// Put our finalizer on the object.
+    /// Adds our finalizer to the object.
     AddFinalizer,
-    /// Take it off: this is how the remediation ends.
+    /// Removes our finalizer, which ends the remediation.
     RemoveFinalizer(Outcome),
-    /// Put our hold key on the BareMetalHost (F2).
+    /// Sets our hold key on the BareMetalHost (F2).
     AddHold,
     /// Take it off.
     RemoveHold,
-    /// Begin a hard power-off at the agent.
+    /// Begins a hard power-off at the agent.
     PowerOff {
-        /// Names the operation.
+        /// Id of the operation.
         id: String,
-        /// Only look for this long: baremetal-operator was asked first.
+        /// Time for which the agent only reads the power state, because baremetal-operator acts
+        /// first.
         command_after: Duration,
-        /// What the system behind the BMC must be (F5); empty: not known.
+        /// System UUID that the BMC must report (F5); empty if unknown.
         system_uuid: String,
-        /// The same by serial number; empty: not known.
+        /// Serial number that the BMC must report (F5); empty if unknown.
         serial: String,
     },
-    /// Begin a power-on at the agent.
+    /// Begins a power-on at the agent.
     PowerOn {
-        /// Names the operation.
+        /// Id of the operation.
         id: String,
     },
-    /// Stop an operation before its next command.
+    /// Cancels an operation before its next command.
     Cancel {
         /// Which.
         id: String,
     },
-    /// Ask the BMC for its power state now.
+    /// Reads the power state from the BMC now.
     ReadPower,
-    /// Tell the agent that nobody keeps the host off any more.
+    /// Releases the hold in the agent's journal.
     Release,
-    /// Put the out-of-service taint on the Node.
+    /// Adds the out-of-service taint to the Node.
     AddTaint,
     /// Take it off.
     RemoveTaint,
-    /// Keep the Node's labels and annotations on the object, before it is deleted.
+    /// Saves the Node's labels and annotations on the object, before the Node is deleted.
     BackUpNode,
-    /// Delete this very Node.
+    /// Deletes the Node.
     DeleteNode {
-        /// Its UID: one of the same name that came later is another.
+        /// UID of the Node, so that a later Node of the same name is not deleted.
         uid: String,
     },
-    /// Put kept labels and annotations back on the Node, then drop them from the object.
+    /// Restores saved labels and annotations on the Node, then removes them from the object.
     RestoreNode,
-    /// Hand the Machine to its owner.
+    /// Hands the Machine over to its owner.
     Escalate {
-        /// Mark the BareMetalHost unhealthy too.
+        /// Whether the BareMetalHost is marked unhealthy as well.
         retire: bool,
     },
 }
 
-/// How a remediation ended.
+/// Outcome of a remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Outcome {
-    /// The Node is back.
+    /// The Node is healthy again.
     Succeeded,
     /// The Machine's owner takes over.
     Escalated,
     /// Given up, and the object says why.
     Failed,
-    /// The object was deleted, everything of ours is gone.
+    /// The object was deleted, and everything that was added is removed.
     Withdrawn,
 }
 
-/// What comes next.
+/// What the caller does next.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Next {
     /// Write the state, then decide again.
     Write,
-    /// Carry this out, then decide again.
+    /// Carry out the command, then decide again.
     Do(Command),
-    /// Decide again when something has changed, or at this time: not all that changes is told (L1).
+    /// Decide again after a change, or at this time, because not every change is announced (L1).
     Wait(Timestamp),
-    /// Nothing any more.
+    /// Nothing is left to do.
     Done(Outcome),
 }
 
-/// Something worth an Event.
+/// A Kubernetes Event to send.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Note {
-    /// Warning, or Normal.
+    /// Type Warning; otherwise Normal.
     pub warning: bool,
     /// The Event's reason.
     pub reason: &'static str,
@@ -120,29 +124,29 @@ pub struct Note {
     pub message: String,
 }
 
-/// The answer of [`step`].
+/// Result of [`step`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Decision {
-    /// The state; differs from the one given exactly when `next` is [`Next::Write`].
+    /// The new state. It differs from the given one exactly if `next` is [`Next::Write`].
     pub state: State,
-    /// What comes next.
+    /// What the caller does next.
     pub next: Next,
-    /// Why it stands where it stands.
-    pub because: Because,
-    /// Events, to be sent once the write has gone through.
+    /// Reason of the current step.
+    pub reason: Reason,
+    /// Events to send after the write has succeeded.
     pub notes: Vec<Note>,
-    /// With this decision it takes its host, unless another remediation has the right of way (F6).
-    /// One that does not must hold up nobody.
+    /// The remediation takes its host with this decision, unless a concurrent one has precedence
+    /// (F6). One that does not begin must not block others.
     pub begins: bool,
 }
 
-/// When to look again at what may change without an event of its own.
+/// Interval for what may change without an event.
 pub(super) const RECHECK: Duration = Duration::from_secs(15);
 
-/// The id of the operation that belongs to a state, where one does.
+/// The id of the operation that belongs to a state, if the step has one.
 ///
-/// It carries the attempt's begin: should the state ever be lost, a new start must not be answered
-/// with the proof of an old one.
+/// It contains the start of the attempt, so that a remediation that lost its state is not given the
+/// evidence of an earlier attempt.
 pub fn operation_id(uid: &str, state: &State) -> Option<String> {
     let what = match state.step {
         Step::PoweringOff | Step::AwaitingConfirmation => "off",
@@ -153,24 +157,25 @@ pub fn operation_id(uid: &str, state: &State) -> Option<String> {
     let State {
         attempt,
         attempt_started,
-        fences,
-        ons,
+        power_off_repeats,
+        power_on_repeats,
         tries,
         ..
     } = state;
-    // The one counts until the power-on, the other from there.
-    let anew = fences.saturating_add(*ons);
+    // The first counts until the power-on, the second from there.
+    let anew = power_off_repeats.saturating_add(*power_on_repeats);
     Some(format!(
         "{uid}/{attempt}@{}/{what}/{anew}.{tries}",
         attempt_started.as_second()
     ))
 }
 
-/// Decides the next step. `state` is what stands in the object; `None`: nothing was done yet.
+/// Decides the next step. `state` is the state in the object; `None` means that nothing was done
+/// yet.
 pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision {
     let fallback = Policy::default();
     let policy = o.request.policy.as_ref().unwrap_or(&fallback);
-    let cx = Cx {
+    let cx = StepContext {
         o,
         policy,
         now,
@@ -178,7 +183,7 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
         pinned: state.and_then(|s| s.pinned.as_ref()),
     };
     let (mut decision, begins) = match state {
-        // Before anything is written it stands where Pending does.
+        // Without a state it is treated like Pending.
         None => {
             let decision = cx.begin();
             let begins = decision.next == Next::Write && takes_host(&cx.pending(cx.first_state()));
@@ -186,7 +191,7 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
         }
         Some(state) => {
             let decision = cx.decide(state.clone());
-            let begins = Turn::of(Some(state)) == Turn::Ready && takes_host(&decision);
+            let begins = Progress::of(Some(state)) == Progress::Ready && takes_host(&decision);
             (decision, begins)
         }
     };
@@ -194,32 +199,32 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
     decision
 }
 
-/// Whether a decision of Pending or Retrying leads to the hold, and not out or to a wait.
+/// Whether a decision in Pending or Retrying proceeds to the hold, rather than ending or waiting.
 fn takes_host(decision: &Decision) -> bool {
     decision.next == Next::Do(Command::AddFinalizer) || decision.state.step == Step::Holding
 }
 
-/// A point in time after another; the end of time where it does not fit.
+/// `t + d`, saturating at the latest representable time.
 pub(super) fn after(t: Timestamp, d: Duration) -> Timestamp {
     t.checked_add(d).unwrap_or(Timestamp::MAX)
 }
 
-/// Everything that the steps look at.
-pub(super) struct Cx<'a> {
+/// The inputs of one decision.
+pub(super) struct StepContext<'a> {
     pub(super) o: &'a Observation,
     pub(super) policy: &'a Policy,
     pub(super) now: Timestamp,
-    /// The id of the operation that belongs to the state as it is written.
+    /// Id of the operation of the stored state.
     pub(super) operation: Option<String>,
-    /// The pin in the state as it is written.
+    /// The agent pin of the stored state.
     pub(super) pinned: Option<&'a AgentPin>,
 }
 
-impl Cx<'_> {
+impl StepContext<'_> {
     fn decide(&self, s: State) -> Decision {
         if s.cluster.is_none() && self.o.cluster.is_some() && !s.step.is_terminal() {
-            // Before the Machine, which names it, can be deleted.
-            return self.quiet_write(s, Because::Working);
+            // Pinned before the Machine, which names the Cluster, can be deleted.
+            return self.quiet_write(s, Reason::Working);
         }
         if let Some(d) = self.orphaned(&s) {
             return d;
@@ -246,12 +251,12 @@ impl Cx<'_> {
         }
         if self.o.request.deleting {
             let s = State::new(self.now);
-            if let Some(d) = self.held_from_before(&s) {
+            if let Some(d) = self.finish_lost_power_off(&s) {
                 return d;
             }
-            return self.leave(s, Because::Withdrawn, Outcome::Withdrawn);
+            return self.finish(s, Reason::Withdrawn, Outcome::Withdrawn);
         }
-        self.write(self.first_state(), Because::Started)
+        self.write(self.first_state(), Reason::Started)
     }
 
     fn first_state(&self) -> State {
@@ -260,91 +265,92 @@ impl Cx<'_> {
         s
     }
 
-    pub(super) fn write(&self, state: State, because: Because) -> Decision {
+    pub(super) fn write(&self, state: State, reason: Reason) -> Decision {
         let note = Note {
-            warning: because.is_blocked(),
-            reason: if because.is_blocked() {
-                because.label()
+            warning: reason.is_blocked(),
+            reason: if reason.is_blocked() {
+                reason.label()
             } else {
                 state.step.label()
             },
-            message: because.to_string(),
+            message: reason.to_string(),
         };
         Decision {
             state: self.settled(state),
             next: Next::Write,
-            because,
+            reason,
             notes: vec![note],
             begins: false,
         }
     }
 
-    /// For what is worth keeping and not worth an Event.
-    pub(super) fn quiet_write(&self, state: State, because: Because) -> Decision {
+    /// Writes the state without an Event.
+    pub(super) fn quiet_write(&self, state: State, reason: Reason) -> Decision {
         Decision {
             state: self.settled(state),
             next: Next::Write,
-            because,
+            reason,
             notes: Vec::new(),
             begins: false,
         }
     }
 
-    pub(super) fn act(&self, state: State, because: Because, command: Command) -> Decision {
+    pub(super) fn act(&self, state: State, reason: Reason, command: Command) -> Decision {
         Decision {
             state,
             next: Next::Do(command),
-            because,
+            reason,
             notes: Vec::new(),
             begins: false,
         }
     }
 
-    pub(super) fn wait(&self, state: State, because: Because, until: Timestamp) -> Decision {
+    pub(super) fn wait(&self, state: State, reason: Reason, until: Timestamp) -> Decision {
         Decision {
             state,
             next: Next::Wait(until),
-            because,
+            reason,
             notes: Vec::new(),
             begins: false,
         }
     }
 
-    pub(super) fn to(&self, state: State, step: Step, because: Because) -> Decision {
-        self.write(state.at(step, self.now), because)
+    pub(super) fn to(&self, state: State, step: Step, reason: Reason) -> Decision {
+        self.write(state.at(step, self.now), reason)
     }
 
-    /// Waits for what has no time of its own.
-    pub(super) fn recheck(&self, state: State, because: Because) -> Decision {
-        self.wait(state, because, after(self.now, RECHECK))
+    /// Waits for something that has no deadline.
+    pub(super) fn recheck(&self, state: State, reason: Reason) -> Decision {
+        self.wait(state, reason, after(self.now, RECHECK))
     }
 
-    /// Gives the object back: our finalizer goes last (F9).
-    pub(super) fn leave(&self, state: State, because: Because, outcome: Outcome) -> Decision {
+    /// Ends the work on the object; our finalizer is removed last (F9).
+    pub(super) fn finish(&self, state: State, reason: Reason, outcome: Outcome) -> Decision {
         if self.holds() {
-            return self.act(state, because, Command::RemoveHold);
+            return self.act(state, reason, Command::RemoveHold);
         }
         if self.o.request.finalizer {
-            return self.act(state, because, Command::RemoveFinalizer(outcome));
+            return self.act(state, reason, Command::RemoveFinalizer(outcome));
         }
         Decision {
             state,
             next: Next::Done(outcome),
-            because,
+            reason,
             notes: Vec::new(),
             begins: false,
         }
     }
 
-    /// Nobody wants this remediation any more: it is deleted, or told to stop.
-    pub(super) fn withdrawn(&self) -> Option<Because> {
+    /// Why the remediation is withdrawn: the object is deleted, or the health check requested a
+    /// stop.
+    pub(super) fn withdrawn(&self) -> Option<Reason> {
         if self.o.request.deleting {
-            return Some(Because::Withdrawn);
+            return Some(Reason::Withdrawn);
         }
-        self.o.request.timed_out.then_some(Because::TimedOut)
+        self.o.request.timed_out.then_some(Reason::TimedOut)
     }
 
-    /// The host is to stay off once its workload has moved.
+    /// Whether the host stays off after its workload has moved.
     pub(super) fn keeps_off(&self, s: &State) -> bool {
         (s.strategy == Strategy::PowerOff || s.keep_off.is_some()) && self.withdrawn().is_none()
     }
@@ -356,10 +362,10 @@ impl Cx<'_> {
         }
     }
 
-    /// Why the BMC cannot be asked or switched just now.
-    pub(super) fn bmc_down(&self) -> Option<Because> {
+    /// Why the BMC can neither be read nor commanded now.
+    pub(super) fn bmc_down(&self) -> Option<Reason> {
         if let Some(why) = self.agent_down() {
-            return Some(Because::AgentUnreachable(why.to_owned()));
+            return Some(Reason::AgentUnreachable(why.to_owned()));
         }
         let what = match &self.o.access {
             BmcAccess::Known => return None,
@@ -368,18 +374,18 @@ impl Cx<'_> {
             ),
             BmcAccess::Missing { why } => why.clone(),
         };
-        Some(Because::BmcAccessMissing(what))
+        Some(Reason::BmcAccessMissing(what))
     }
 
-    /// Our key is on the BareMetalHost.
+    /// Whether our hold key is on the BareMetalHost.
     pub(super) fn holds(&self) -> bool {
         self.o.bmh.as_ref().is_some_and(|b| b.our_hold)
     }
 
-    /// Somebody wants this host off: `spec.online` false.
-    pub(super) fn offline(&self) -> Option<Because> {
+    /// Set if the BareMetalHost is to be off (`spec.online` is false).
+    pub(super) fn offline(&self) -> Option<Reason> {
         let bmh = self.o.bmh.as_ref()?;
-        (!bmh.online).then(|| Because::HostOffline(bmh.name.clone()))
+        (!bmh.online).then(|| Reason::HostOffline(bmh.name.clone()))
     }
 
     pub(super) fn node(&self) -> Option<&NodeFacts> {

@@ -1,14 +1,14 @@
-//! How a workload cluster is told that a host is off: by what it understands.
+//! Selects by the version of the workload cluster whether a Node is tainted or deleted.
 //!
-//! Must never take a version that does not read for an old one.
+//! Invariant: a version that cannot be parsed is not treated as an old one.
 
 use super::NodeAction;
 
-/// Since when the out-of-service taint is part of Kubernetes for good.
+/// The version in which the out-of-service taint became generally available.
 const TAINT_SINCE: (u32, u32) = (1, 28);
 
-/// The way that somebody asked for, or else the one that fits the version: a major and a minor as
-/// API servers say them, such as `1` and `28+`.
+/// The requested action, or the one that the version supports. `version` is major and minor as API
+/// servers report them, such as `1` and `28+`.
 pub fn node_action(asked: Option<NodeAction>, version: Option<(&str, &str)>) -> NodeAction {
     if let Some(asked) = asked {
         return asked;

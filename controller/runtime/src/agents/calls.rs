@@ -1,65 +1,44 @@
-//! Commands to an agent, in our term, and what becomes of them.
+//! Calls to agents, in the term of this leader.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use rackhand_core::remediation::{
-    AgentId, CommandTaken, HostRef, OperationOutcome, OperationView, PinnedOperation, PowerReading,
-    PowerState, PowerView,
-};
+use rackhand_core::remediation::{HostRef, PinnedOperation, PowerView};
 use rackhand_proto::{
     CallErrorKind, Refusal, classify,
-    convert::{duration_from_proto, duration_to_proto, timestamp_from_proto},
-    journal_of,
+    convert::duration_to_proto,
     v1::{self, begin_request::Action},
 };
-use tokio::sync::mpsc;
 
-use super::{Agents, CALL, Client, serving::Connected, within};
+use super::{Agents, CALL, Client, convert::reading, serving::AgentConnection, within};
 use crate::steady;
 
-/// A call that did not do what it should.
+/// A failed call.
 #[derive(Debug)]
 pub(crate) enum CallFailure {
-    /// Try again later.
-    Later(String),
-    /// The agent said no.
+    /// It can be retried.
+    Retryable(String),
+    /// The agent rejected it.
     Rejected(String),
 }
 
-/// An operation to begin: which host, under which name, for whom, for how long.
-pub(crate) struct Wanted<'a> {
+/// An operation to begin.
+pub(crate) struct OperationRequest<'a> {
     pub(crate) host: &'a HostRef,
     pub(crate) endpoint: Option<v1::BmcEndpoint>,
     pub(crate) id: &'a str,
-    /// The agent that is written as the one where it is begun.
+    /// The agent that the operation is pinned to.
     pub(crate) at: Option<&'a str>,
     pub(crate) owner: &'a str,
     pub(crate) deadline: Duration,
 }
 
-/// What a power-off asks for.
+/// The parameters of a power-off.
 pub(crate) struct OffRequest {
     pub(crate) command_after: Duration,
     pub(crate) confirmations: u32,
     pub(crate) confirm_interval: Duration,
     pub(crate) system_uuid: String,
     pub(crate) serial: String,
-}
-
-/// News of an operation that is followed.
-#[derive(Debug)]
-pub(crate) enum Followed {
-    /// A command went to the BMC.
-    Command { command: String, answer: String },
-    /// Where it stands.
-    View(OperationView),
-    /// The agent does not know it.
-    Unknown {
-        /// Which agent, with which journal.
-        by: AgentId,
-    },
-    /// The connection broke; nothing is known.
-    Lost(String),
 }
 
 impl Agents {
@@ -70,37 +49,38 @@ impl Agents {
         }
     }
 
-    /// The client and the term, if we lead at this very moment in the term that was claimed.
-    fn authority(&self, at: Connected) -> Result<(Client, v1::Term), CallFailure> {
+    /// The client and the term, if this process leads now in the term that was claimed at the
+    /// agent.
+    fn authority(&self, at: AgentConnection) -> Result<(Client, v1::Term), CallFailure> {
         let (client, claimed) = (at.client, at.term);
         match self.leader.term() {
             Some(number) if number == claimed => Ok((client, self.term(number))),
             Some(number) => {
-                self.look_again();
-                Err(CallFailure::Later(format!(
+                self.probe_all();
+                Err(CallFailure::Retryable(format!(
                     "term {number} is not claimed there yet"
                 )))
             }
-            None => Err(CallFailure::Later("this process does not lead".into())),
+            None => Err(CallFailure::Retryable("this process does not lead".into())),
         }
     }
 
-    fn failed(&self, status: &tonic::Status) -> CallFailure {
+    fn call_failure(&self, status: &tonic::Status) -> CallFailure {
         let error = classify(status);
         match error.kind {
             CallErrorKind::Retryable => {
-                self.look_again();
-                CallFailure::Later(error.message)
+                self.probe_all();
+                CallFailure::Retryable(error.message)
             }
-            // Our own term: the connection's task claims it anew.
+            // Our own term is not claimed; the task of the connection claims it again.
             CallErrorKind::Refused(
                 Refusal::StaleTerm
                 | Refusal::UnclaimedTerm
                 | Refusal::StaleSequence
                 | Refusal::Standby,
             ) => {
-                self.look_again();
-                CallFailure::Later(error.message)
+                self.probe_all();
+                CallFailure::Retryable(error.message)
             }
             CallErrorKind::Permanent | CallErrorKind::Refused(_) => {
                 CallFailure::Rejected(error.message)
@@ -108,55 +88,57 @@ impl Agents {
         }
     }
 
-    /// Waits for an answer that says no more than that the call was taken.
+    /// Waits until a call without a result was accepted.
     async fn taken<T>(
         &self,
         call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
     ) -> Result<T, CallFailure> {
         match tokio::time::timeout(CALL * 2, call).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(self.failed(&status)),
-            Err(_) => Err(CallFailure::Later("the agent did not answer".into())),
+            Ok(Err(status)) => Err(self.call_failure(&status)),
+            Err(_) => Err(CallFailure::Retryable("the agent did not answer".into())),
         }
     }
 
     async fn begin(
         &self,
-        wanted: Wanted<'_>,
+        request: OperationRequest<'_>,
         action: Action,
         expect: Option<v1::SystemIdentity>,
     ) -> Result<(), CallFailure> {
         let at = self
-            .of_rack(&wanted.host.rack)
-            .map_err(CallFailure::Later)?;
-        if wanted.at.is_some_and(|pinned| *pinned != at.id.agent) {
-            // What is written names another one: it is decided anew.
-            return Err(CallFailure::Later("another agent has taken over".into()));
+            .of_rack(&request.host.rack)
+            .map_err(CallFailure::Retryable)?;
+        if request.at.is_some_and(|pinned| *pinned != at.id.agent) {
+            // The pin names another agent, so a new decision is required.
+            return Err(CallFailure::Retryable(
+                "another agent has taken over".into(),
+            ));
         }
         let agent = at.id.agent.clone();
         let (mut client, term) = self.authority(at)?;
         let mut request = tonic::Request::new(v1::BeginRequest {
-            operation_id: wanted.id.to_owned(),
-            target: Some(Self::target(wanted.host, wanted.endpoint)),
+            operation_id: request.id.to_owned(),
+            target: Some(Self::target(request.host, request.endpoint)),
             term: Some(term),
             sequence: self.sequence(),
-            owner: wanted.owner.to_owned(),
+            owner: request.owner.to_owned(),
             action: Some(action),
-            deadline: Some(duration_to_proto(wanted.deadline)),
+            deadline: Some(duration_to_proto(request.deadline)),
             expect,
             force: false,
         });
         request.set_timeout(CALL);
         let begun = self.taken(client.begin(request)).await?;
-        // The status shows it with the next look at the agent.
+        // The next probe of the agent writes it to the status.
         self.see_journal(&agent, begun.journal.as_ref());
         Ok(())
     }
 
-    /// Begins a hard power-off that leaves the host held in the name of the owner.
-    pub(crate) async fn begin_off(
+    /// Begins a hard power-off that leaves the host held on behalf of the owner.
+    pub(crate) async fn begin_power_off(
         &self,
-        wanted: Wanted<'_>,
+        request: OperationRequest<'_>,
         off: OffRequest,
     ) -> Result<(), CallFailure> {
         let action = Action::PowerOff(v1::PowerOff {
@@ -170,16 +152,19 @@ impl Agents {
             serial: off.serial,
             ..v1::SystemIdentity::default()
         };
-        self.begin(wanted, action, Some(expect)).await
+        self.begin(request, action, Some(expect)).await
     }
 
-    /// Begins a power-on, which also lifts the hold of the owner.
-    pub(crate) async fn begin_on(&self, wanted: Wanted<'_>) -> Result<(), CallFailure> {
-        self.begin(wanted, Action::PowerOn(v1::PowerOn {}), None)
+    /// Begins a power-on, which also releases the hold of the owner.
+    pub(crate) async fn begin_power_on(
+        &self,
+        request: OperationRequest<'_>,
+    ) -> Result<(), CallFailure> {
+        self.begin(request, Action::PowerOn(v1::PowerOn {}), None)
             .await
     }
 
-    /// Stops an operation, at the agent where it was begun if that one answers.
+    /// Cancels an operation, at the agent where it was begun if that agent answers.
     pub(crate) async fn cancel(
         &self,
         host: &HostRef,
@@ -188,7 +173,7 @@ impl Agents {
     ) -> Result<(), CallFailure> {
         let at = match at.and_then(|name| self.of_name(name)) {
             Some(at) => at,
-            None => self.of_rack(&host.rack).map_err(CallFailure::Later)?,
+            None => self.of_rack(&host.rack).map_err(CallFailure::Retryable)?,
         };
         let (mut client, term) = self.authority(at)?;
         let mut request = tonic::Request::new(v1::CancelRequest {
@@ -200,10 +185,10 @@ impl Agents {
         self.taken(client.cancel(request)).await.map(drop)
     }
 
-    /// Where an operation stands at one agent, whether it serves its rack or stands by.
+    /// The state of an operation at one agent, whether it serves its rack or stands by.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The agent does not answer.
     pub(crate) async fn operation_at(
         &self,
         agent: &str,
@@ -236,14 +221,14 @@ impl Agents {
         endpoint: Option<v1::BmcEndpoint>,
         owner: &str,
     ) -> Result<(), CallFailure> {
-        let at = self.of_rack(&host.rack).map_err(CallFailure::Later)?;
+        let at = self.of_rack(&host.rack).map_err(CallFailure::Retryable)?;
         let serving = at.id.agent.clone();
         self.release_at(at, host, endpoint.clone(), owner).await?;
         self.release_others(host, endpoint, owner, Some(&serving))
             .await
     }
 
-    /// The same at agents of the rack that stand by and still hold the host in this name.
+    /// Releases the hold of the owner at the other agents of the rack that have one.
     pub(crate) async fn release_others(
         &self,
         host: &HostRef,
@@ -261,7 +246,7 @@ impl Agents {
 
     pub(super) async fn release_at(
         &self,
-        at: Connected,
+        at: AgentConnection,
         host: &HostRef,
         endpoint: Option<v1::BmcEndpoint>,
         owner: &str,
@@ -278,7 +263,8 @@ impl Agents {
         self.taken(client.release(request)).await.map(drop)
     }
 
-    /// Asks the BMC now. `asked` is taken before the question goes out: that is what it proves.
+    /// Reads the power state of the BMC now. `asked` is taken before the request is sent, because
+    /// the reading proves nothing about the time before.
     pub(crate) async fn read_power(
         &self,
         host: &HostRef,
@@ -313,184 +299,4 @@ impl Agents {
             result,
         }
     }
-
-    /// Follows an operation until its outcome; sends what happens, ends when nobody listens.
-    pub(crate) async fn follow(
-        self: Arc<Self>,
-        rack: String,
-        at: Option<String>,
-        id: String,
-        news: mpsc::UnboundedSender<Followed>,
-    ) {
-        let pinned = at.and_then(|name| self.of_name(&name));
-        let (mut client, asked) = match pinned.map_or_else(|| self.of_rack(&rack), Ok) {
-            Ok(at) => (at.client, at.id),
-            Err(why) => {
-                news.send(Followed::Lost(why)).ok();
-                return;
-            }
-        };
-        // Whether it was only this stream is known sooner by a look than by the next call.
-        let lost = |why: String| {
-            self.look_again();
-            news.send(Followed::Lost(why)).ok();
-        };
-        let request = v1::AwaitRequest { operation_id: id };
-        let opened = tokio::time::timeout(CALL * 2, client.r#await(request)).await;
-        let mut stream = match opened {
-            Ok(Ok(response)) => response.into_inner(),
-            Ok(Err(status)) => {
-                return match classify(&status).kind {
-                    CallErrorKind::Refused(Refusal::UnknownOperation) => {
-                        let journal = journal_of(&status).map_or(asked.journal, str::to_owned);
-                        let by = AgentId { journal, ..asked };
-                        news.send(Followed::Unknown { by }).ok();
-                    }
-                    _ => lost(classify(&status).message),
-                };
-            }
-            Err(_) => return lost("the agent did not answer".into()),
-        };
-        if news.send(Followed::View(OperationView::Running)).is_err() {
-            return;
-        }
-        loop {
-            // No deadline: the operation has one, and keep-alive notices a dead agent.
-            let message = tokio::select! {
-                () = news.closed() => return,
-                message = stream.message() => message,
-            };
-            match message {
-                Ok(Some(v1::AwaitResponse {
-                    event: Some(event), ..
-                })) => {
-                    use v1::await_response::Event;
-                    let told = match event {
-                        Event::CommandSent(c) => Followed::Command {
-                            command: c.command,
-                            answer: c.answer,
-                        },
-                        Event::Outcome(outcome) => {
-                            news.send(Followed::View(finished(&outcome))).ok();
-                            return;
-                        }
-                        Event::Waiting(waiting) => match staged(waiting) {
-                            Some(view) => Followed::View(view),
-                            None => continue,
-                        },
-                        Event::Accepted(_) | Event::Reading(_) | Event::Failure(_) => continue,
-                    };
-                    if news.send(told).is_err() {
-                        return;
-                    }
-                }
-                Ok(Some(_)) => {}
-                Ok(None) => return lost("the agent ended the stream without an outcome".into()),
-                Err(status) => return lost(classify(&status).message),
-            }
-        }
-    }
 }
-
-/// What waits for its turn; `None`: it does not say until when.
-fn staged(waiting: v1::Waiting) -> Option<OperationView> {
-    let turn = timestamp_from_proto(waiting.until.as_ref()?).ok()?;
-    Some(OperationView::Staged {
-        why: waiting.reason,
-        turn,
-    })
-}
-
-fn finished(outcome: &v1::Outcome) -> OperationView {
-    let mut why = outcome.message.clone();
-    if why.is_empty() {
-        why = outcome
-            .failure
-            .as_ref()
-            .map(|f| f.message.clone())
-            .unwrap_or_default();
-    }
-    let result = match outcome.code() {
-        v1::OutcomeCode::Confirmed => {
-            match outcome
-                .readings
-                .iter()
-                .map(reading)
-                .collect::<Result<Vec<_>, _>>()
-            {
-                Ok(readings) => OperationOutcome::Confirmed {
-                    readings,
-                    taken: outcome.power_off_taken.as_ref().and_then(taken),
-                },
-                Err(why) => OperationOutcome::Unconfirmed { why },
-            }
-        }
-        v1::OutcomeCode::Unconfirmed | v1::OutcomeCode::Unspecified => {
-            OperationOutcome::Unconfirmed { why }
-        }
-        v1::OutcomeCode::Failed => OperationOutcome::Failed { why },
-        v1::OutcomeCode::IdentityMismatch => OperationOutcome::IdentityMismatch { why },
-        v1::OutcomeCode::Cancelled => OperationOutcome::Cancelled,
-        v1::OutcomeCode::Interrupted => OperationOutcome::Interrupted,
-    };
-    OperationView::Finished {
-        outcome: result,
-        commands_sent: outcome.commands_sent,
-    }
-}
-
-/// F1: a command whose time does not read proves nothing.
-fn taken(taken: &v1::CommandTaken) -> Option<CommandTaken> {
-    let since = duration_from_proto(taken.since_start.as_ref()?).ok()?;
-    Some(CommandTaken {
-        command: taken.command.clone(),
-        answer: taken.answer.clone(),
-        since_start_ms: u64::try_from(since.as_millis()).ok()?,
-    })
-}
-
-fn identity(i: &v1::SystemIdentity) -> String {
-    if i.system_uuid.is_empty() {
-        i.serial.clone()
-    } else {
-        i.system_uuid.clone()
-    }
-}
-
-fn protocol(p: v1::Protocol) -> &'static str {
-    match p {
-        v1::Protocol::Redfish => "Redfish",
-        v1::Protocol::Ipmi => "IPMI",
-        v1::Protocol::Unspecified => "",
-    }
-}
-
-fn reading(r: &v1::PowerReading) -> Result<PowerReading, String> {
-    let state = match r.state() {
-        v1::PowerState::On => PowerState::On,
-        v1::PowerState::Off => PowerState::Off,
-        v1::PowerState::PoweringOn => PowerState::PoweringOn,
-        v1::PowerState::PoweringOff => PowerState::PoweringOff,
-        v1::PowerState::Unknown | v1::PowerState::Unspecified => PowerState::Unknown,
-    };
-    let at = r.at.as_ref().ok_or("a reading without a time")?;
-    let since = r
-        .since_start
-        .as_ref()
-        .ok_or("a reading without a monotonic time")?;
-    Ok(PowerReading {
-        state,
-        raw: r.raw.clone(),
-        protocol: protocol(r.protocol()).into(),
-        identity: r.identity.as_ref().map(identity).unwrap_or_default(),
-        at: timestamp_from_proto(at).map_err(|e| e.to_string())?,
-        since_start_ms: duration_from_proto(since)
-            .ok()
-            .and_then(|d| u64::try_from(d.as_millis()).ok())
-            .ok_or("a reading with an odd monotonic time")?,
-        bmc: r.bmc.clone(),
-    })
-}
-
-#[cfg(test)]
-mod tests;

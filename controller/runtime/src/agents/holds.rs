@@ -15,7 +15,8 @@ pub(crate) struct Held {
     pub(crate) host: String,
     /// The UID of the remediation on whose behalf it is held.
     pub(crate) owner: String,
-    /// Whether a controller of this election asked for it; `None`: the agent does not say.
+    /// Whether a controller of this election requested it; `None` if the agent does not report
+    /// that.
     pub(crate) is_ours: Option<bool>,
 }
 
@@ -38,20 +39,20 @@ impl Agents {
         of_agent.collect()
     }
 
-    /// The agents of a rack that do not answer: they may hold a host that no other agent knows of.
+    /// The agents of a rack that do not answer, and may hold hosts.
     pub(crate) fn silent_of_rack(&self, rack: &str) -> Vec<String> {
         let agents = self.agents.read();
-        let silent = agents.iter().filter(|(_, agent)| {
+        let mark_disconnected = agents.iter().filter(|(_, agent)| {
             agent.spec.rack == rack && matches!(agent.state, State::Silent { .. })
         });
-        silent.map(|(key, _)| key.name.clone()).collect()
+        mark_disconnected.map(|(key, _)| key.name.clone()).collect()
     }
 
-    /// Releases a hold at the agent that has it, and tells so in an Event on its RackAgent.
+    /// Releases a hold at the agent that has it, and sends an Event about its RackAgent.
     pub(crate) async fn release_held(&self, held: &Held) -> Result<(), CallFailure> {
         let at = self
             .of_name(&held.agent)
-            .ok_or_else(|| CallFailure::Later("it is not connected".into()))?;
+            .ok_or_else(|| CallFailure::Retryable("it is not connected".into()))?;
         let host = HostRef {
             rack: held.rack.clone(),
             host: held.host.clone(),

@@ -1,28 +1,28 @@
-//! The journals that an agent has shown, with how much stood in them.
+//! The journals that an agent has reported, and the highest generation of each.
 //!
-//! An agent whose journal was restored from a backup or a snapshot shows an instance that is known, and
-//! less of it. It is told what was seen, and gives itself another instance (F12).
+//! An agent whose journal was restored from a backup or a snapshot reports a known instance with a lower
+//! generation. The claim of a term sends it what was seen, so that it gives itself a new instance (F12).
 
 use kube::api::DynamicObject;
 use rackhand_api::kinds::rack_agent::{RackAgentStatus, SeenJournal};
 use rackhand_proto::v1;
 
-/// So many instances are remembered for each agent.
+/// Number of instances remembered for each agent.
 const KEPT: usize = 8;
 
-/// The one seen last stands last.
+/// In the order in which they were last seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SeenJournals(Vec<SeenJournal>);
 
 impl SeenJournals {
-    /// Those that the status of a RackAgent tells.
+    /// Parses the status of a RackAgent.
     pub(super) fn of(object: &DynamicObject) -> Self {
         let status = object.data.get("status").cloned().unwrap_or_default();
         let status: RackAgentStatus = serde_json::from_value(status).unwrap_or_default();
         Self(status.journals)
     }
 
-    /// Takes up what an answer says.
+    /// Records the journal of a response.
     pub(super) fn see(&mut self, journal: Option<&v1::Journal>) {
         let Some(journal) = journal.filter(|journal| !journal.instance.is_empty()) else {
             return;
@@ -39,14 +39,14 @@ impl SeenJournals {
         }
     }
 
-    /// Takes up what another list says.
+    /// Records the journals of another list.
     pub(super) fn merge(&mut self, other: &Self) {
         for journal in other.to_proto() {
             self.see(Some(&journal));
         }
     }
 
-    /// As an agent is told.
+    /// For the request to an agent.
     pub(super) fn to_proto(&self) -> Vec<v1::Journal> {
         let journals = self.0.iter().map(|journal| v1::Journal {
             instance: journal.instance.clone(),
@@ -56,8 +56,8 @@ impl SeenJournals {
         journals.collect()
     }
 
-    /// As the status shows them.
-    pub(super) fn shown(&self) -> &[SeenJournal] {
+    /// For the status of the RackAgent.
+    pub(super) fn as_slice(&self) -> &[SeenJournal] {
         &self.0
     }
 }
@@ -87,7 +87,7 @@ mod tests {
         for n in 0..20 {
             seen.see(Some(&journal(&n.to_string(), n)));
         }
-        assert_eq!(seen.shown().len(), KEPT);
+        assert_eq!(seen.as_slice().len(), KEPT);
     }
 
     #[test]

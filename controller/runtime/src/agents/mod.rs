@@ -1,9 +1,12 @@
 //! Connections to rack agents.
 //!
-//! Owns one task per RackAgent object: claims the leader's term, lists the hosts, notices silence.
-//! Must never send a command in a term that this process does not hold at that moment (F7).
+//! One task per RackAgent object claims the leader's term, lists the hosts and detects silence.
+//! Invariant: no command is sent in a term that this process does not hold at that moment (F7).
 
 mod calls;
+mod connection;
+mod convert;
+mod follow;
 mod holds;
 mod journals;
 mod racks;
@@ -23,12 +26,13 @@ use kube::api::DynamicObject;
 use parking_lot::{Mutex, RwLock};
 use rackhand_api::kinds::rack_agent::RackAgentSpec;
 use rackhand_core::{hosts::Rack, lease::TermOutlier};
-use rackhand_proto::{ClientTls, classify, connect_lazy, v1};
+use rackhand_proto::{ClientTls, classify, v1};
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
-pub(crate) use calls::{CallFailure, Followed, OffRequest, Wanted};
+pub(crate) use calls::{CallFailure, OffRequest, OperationRequest};
+pub(crate) use follow::OperationEvent;
 pub(crate) use holds::Held;
 use journals::SeenJournals;
 pub(crate) use status::AgentStatus;
@@ -43,32 +47,28 @@ use crate::{
 
 type Client = v1::power_client::PowerClient<Channel>;
 
-/// Time between two looks at an agent; also how soon its silence is noticed.
-const PROBE: Duration = Duration::from_secs(5);
-/// The same while it is silent.
-const PROBE_SILENT: Duration = Duration::from_secs(1);
-/// How long a call to an agent that does not touch a BMC may take.
+/// Timeout of a call that does not involve a BMC.
 const CALL: Duration = Duration::from_secs(3);
 
-/// What is known of an agent.
+/// The connection state of an agent.
 #[derive(Clone, PartialEq, Eq)]
 enum State {
-    Silent { why: Silence },
+    Silent { why: ConnectError },
     Ready { term: u64, standby: bool },
 }
 
 /// Why an agent is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Silence {
-    /// It does not answer, or not as it should.
+pub(crate) enum ConnectError {
+    /// It does not answer, or answers incorrectly.
     #[error("{0}")]
     Unreachable(String),
-    /// It refuses our term, and its own is not followed.
+    /// It rejects our term, and the leader does not raise its term to that of the agent.
     #[error(transparent)]
     TermOutlier(#[from] TermOutlier),
 }
 
-impl Silence {
+impl ConnectError {
     /// The reason of the condition and of the Event.
     fn reason(&self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ impl Silence {
     }
 }
 
-impl From<String> for Silence {
+impl From<String> for ConnectError {
     fn from(why: String) -> Self {
         Self::Unreachable(why)
     }
@@ -89,15 +89,15 @@ struct Agent {
     state: State,
     client: Option<Client>,
     hosts: Vec<v1::Host>,
-    /// The instance of its journal; empty: it does not say.
+    /// The instance id of its journal; empty if it does not report one.
     journal: String,
     seen_journals: SeenJournals,
     /// Those that its status shows.
-    shown_journals: SeenJournals,
-    /// The hosts that its journal holds off.
+    reported_journals: SeenJournals,
+    /// The holds in its journal.
     holds: Vec<v1::Hold>,
     seen: bool,
-    /// It was looked at, whatever came of it.
+    /// It was probed, with whatever result.
     tried: bool,
     stop: CancellationToken,
 }
@@ -105,9 +105,9 @@ struct Agent {
 /// All agents.
 pub(crate) struct Agents {
     agents: RwLock<BTreeMap<Key, Agent>>,
-    /// Which agent serves each rack: it is kept while it answers. Locked after `agents`.
+    /// The agent that serves each rack, which is kept while it answers. Locked after `agents`.
     serving: Mutex<BTreeMap<String, Key>>,
-    /// What each rack serves, made anew when that changes and not whenever somebody asks.
+    /// The hosts of each rack, rebuilt when an agent changes.
     racks: RwLock<Arc<BTreeMap<String, Rack>>>,
     counter: AtomicU64,
     leader: Leader,
@@ -117,7 +117,7 @@ pub(crate) struct Agents {
     metrics: Arc<Metrics>,
     status: AgentStatus,
     events: Events,
-    bell: Notify,
+    probe_now: Notify,
 }
 
 impl Agents {
@@ -142,11 +142,11 @@ impl Agents {
             metrics,
             status,
             events,
-            bell: Notify::new(),
+            probe_now: Notify::new(),
         })
     }
 
-    /// Keeps a connection per RackAgent of the index until `cancel`.
+    /// Maintains a connection per RackAgent of the index until `cancel`.
     pub(crate) async fn run(self: Arc<Self>, inbox: Arc<Inbox>, cancel: CancellationToken) {
         let mut tasks = JoinSet::new();
         loop {
@@ -187,7 +187,7 @@ impl Agents {
                 Err(why) => {
                     let seen = SeenJournals::of(&object);
                     self.remove(&key);
-                    self.status.silent(&key, &why.into(), &seen);
+                    self.status.mark_disconnected(&key, &why.into(), &seen);
                     continue;
                 }
             };
@@ -208,7 +208,7 @@ impl Agents {
                 client: None,
                 hosts: Vec::new(),
                 journal: String::new(),
-                shown_journals: seen_journals.clone(),
+                reported_journals: seen_journals.clone(),
                 seen_journals,
                 holds: Vec::new(),
                 seen: false,
@@ -216,9 +216,9 @@ impl Agents {
                 stop: stop.clone(),
             };
             self.agents.write().insert(key.clone(), agent);
-            self.sum_up();
+            self.rebuild_racks();
             let this = self.clone();
-            tasks.spawn(async move { this.keep(&key, &spec, &stop).await });
+            tasks.spawn(async move { this.maintain(&key, &spec, &stop).await });
         }
     }
 
@@ -226,159 +226,8 @@ impl Agents {
         let removed = self.agents.write().remove(key);
         if let Some(agent) = removed {
             agent.stop.cancel();
-            self.sum_up();
+            self.rebuild_racks();
             self.index.announce(&Change::Agent);
-        }
-    }
-
-    async fn keep(&self, key: &Key, spec: &RackAgentSpec, stop: &CancellationToken) {
-        let mut client = match connect_lazy(&spec.endpoint, &spec.rack, &self.tls) {
-            Ok(channel) => Client::new(channel),
-            Err(error) => {
-                self.silent(key, &error.to_string().into());
-                return;
-            }
-        };
-        loop {
-            let wait = match self.look(&mut client, key, spec).await {
-                Ok(()) => PROBE,
-                Err(why) => {
-                    self.silent(key, &why);
-                    PROBE_SILENT
-                }
-            };
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(wait) => {}
-                () = self.bell.notified() => {}
-            }
-        }
-    }
-
-    /// Claims the term and lists the hosts.
-    async fn look(
-        &self,
-        client: &mut Client,
-        key: &Key,
-        spec: &RackAgentSpec,
-    ) -> Result<(), Silence> {
-        let Some(number) = self.leader.term() else {
-            return Err("this process does not lead".to_owned().into());
-        };
-        let standby = !self.serves(key, &spec.rack);
-        let mut claim = tonic::Request::new(v1::ClaimTermRequest {
-            term: Some(self.term(number)),
-            standby,
-            known_journals: self.seen_journals(key),
-        });
-        claim.set_timeout(CALL);
-        let claimed = within(client.claim_term(claim)).await?;
-        if !claimed.accepted {
-            let highest = claimed.highest;
-            self.leader.raise_term(&key.to_string(), number, highest)?;
-            return Err(format!(
-                "it has promised itself to term {highest} of this election; ours is {number} and goes up"
-            )
-            .into());
-        }
-        let mut list = tonic::Request::new(v1::ListHostsRequest {});
-        list.set_timeout(CALL);
-        let listed = within(client.list_hosts(list)).await?;
-        if listed.rack != spec.rack {
-            return Err(format!("it serves rack {:?}, not {:?}", listed.rack, spec.rack).into());
-        }
-        let state = State::Ready {
-            term: number,
-            standby,
-        };
-        self.ready(key, &state, client, listed);
-        Ok(())
-    }
-
-    fn ready(&self, key: &Key, state: &State, client: &Client, listed: v1::ListHostsResponse) {
-        let news = {
-            let mut agents = self.agents.write();
-            let Some(agent) = agents.get_mut(key) else {
-                return;
-            };
-            agent.seen_journals.see(listed.journal.as_ref());
-            let grew = agent.seen_journals != agent.shown_journals;
-            let journal = listed.journal.unwrap_or_default().instance;
-            let news =
-                agent.state != *state || agent.hosts != listed.hosts || agent.journal != journal;
-            if !agent.journal.is_empty() && agent.journal != journal {
-                tracing::warn!(agent = %key, old = agent.journal, new = journal, "rack agent has another journal");
-            }
-            agent.state = state.clone();
-            agent.client = Some(client.clone());
-            agent.hosts = listed.hosts;
-            agent.journal = journal;
-            agent.holds = listed.holds;
-            (agent.seen, agent.tried) = (true, true);
-            if let State::Ready { term, standby } = *state
-                && (news || grew)
-            {
-                let (rack, hosts) = (&agent.spec.rack, agent.hosts.as_slice());
-                self.status
-                    .ready(key, rack, term, standby, hosts, &agent.seen_journals);
-                agent.shown_journals = agent.seen_journals.clone();
-            }
-            news.then(|| (agent.spec.clone(), agent.hosts.len()))
-        };
-        if let Some((spec, hosts)) = news {
-            if let State::Ready { term, standby } = *state {
-                tracing::info!(agent = %key, rack = spec.rack, hosts, term, standby, "rack agent connected");
-            }
-            self.sum_up();
-            self.index.announce(&Change::Agent);
-        }
-        self.count();
-    }
-
-    fn silent(&self, key: &Key, why: &Silence) {
-        let news = {
-            let mut agents = self.agents.write();
-            let Some(agent) = agents.get_mut(key) else {
-                return;
-            };
-            let news = !matches!(&agent.state, State::Silent { why: w } if w == why);
-            agent.state = State::Silent { why: why.clone() };
-            agent.client = None;
-            agent.tried = true;
-            news.then(|| agent.seen_journals.clone())
-        };
-        if let Some(seen) = news {
-            tracing::warn!(agent = %key, %why, "rack agent is not used");
-            self.status.silent(key, why, &seen);
-            if matches!(why, Silence::TermOutlier(_)) {
-                self.tell(key, why);
-            }
-            self.index.announce(&Change::Agent);
-            // Another agent of the rack may take over.
-            self.look_again();
-        }
-        self.count();
-    }
-
-    fn tell(&self, key: &Key, why: &Silence) {
-        let objects = self.index.rack_agents().into_iter();
-        for (_, object) in objects.filter(|(k, _)| k == key) {
-            self.events
-                .send(&object, true, why.reason(), &why.to_string());
-        }
-    }
-
-    fn seen_journals(&self, key: &Key) -> Vec<v1::Journal> {
-        let agents = self.agents.read();
-        let agent = agents.get(key);
-        agent.map_or_else(Vec::new, |agent| agent.seen_journals.to_proto())
-    }
-
-    /// Takes up which journal has answered a call.
-    fn see_journal(&self, agent: &str, journal: Option<&v1::Journal>) {
-        let mut agents = self.agents.write();
-        if let Some(agent) = agents.get_mut(&Key::new("", agent)) {
-            agent.seen_journals.see(journal);
         }
     }
 
@@ -389,7 +238,7 @@ impl Agents {
             match &agent.state {
                 State::Ready { .. } => connected += 1,
                 State::Silent {
-                    why: Silence::TermOutlier(_),
+                    why: ConnectError::TermOutlier(_),
                 } => outliers += 1,
                 State::Silent { .. } => {}
             }
@@ -406,7 +255,7 @@ impl Agents {
         }
     }
 
-    /// What each rack serves; an agent that has fallen silent still counts with what it said last.
+    /// The hosts of each rack. Those of a silent agent are included as it last reported them.
     pub(crate) fn racks(&self) -> Arc<BTreeMap<String, Rack>> {
         self.racks.read().clone()
     }
@@ -418,15 +267,15 @@ impl Agents {
         serving.any(|a| a.hosts.iter().any(|h| h.name == host))
     }
 
-    fn sum_up(&self) {
+    fn rebuild_racks(&self) {
         let agents = self.agents.read();
         let said = agents.values().map(|a| (&a.spec, a.hosts.as_slice()));
         let racks = Arc::new(racks::of(said));
-        // Under the lock of the agents, so that an older sum never replaces a newer one.
+        // Under the lock of the agents, so that an older result never replaces a newer one.
         *self.racks.write() = racks;
     }
 
-    /// Agents that never said which hosts they have: a host that is not found may be theirs.
+    /// Agents that never reported their hosts; a host that was not found may be theirs.
     pub(crate) fn never_seen(&self) -> Vec<String> {
         let agents = self.agents.read();
         agents
@@ -439,12 +288,12 @@ impl Agents {
             .collect()
     }
 
-    /// Look at all agents again now: a call to one has failed.
-    pub(crate) fn look_again(&self) {
-        self.bell.notify_waiters();
+    /// Probes all agents now, after a call to one has failed.
+    pub(crate) fn probe_all(&self) {
+        self.probe_now.notify_waiters();
     }
 
-    /// The next sequence: one counter for all hosts grows for each of them too.
+    /// The next sequence number. One counter for all hosts increases for each host, too.
     fn sequence(&self) -> u64 {
         self.counter
             .fetch_add(1, Ordering::Relaxed)
@@ -452,7 +301,7 @@ impl Agents {
     }
 }
 
-/// A call with a deadline of our own: the one in the request is kept by the other side.
+/// A call with a local deadline, because the one in the request is enforced by the other side.
 async fn within<T>(
     call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
 ) -> Result<T, String> {

@@ -1,4 +1,4 @@
-//! What each rack serves.
+//! The hosts and networks of each rack.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,8 @@ use rackhand_api::kinds::rack_agent::RackAgentSpec;
 use rackhand_core::hosts::{InventoryHost, Rack};
 use rackhand_proto::v1;
 
-/// What each rack serves, of what its agents say. Two agents of a rack may name one host. Where they say
-/// different things of it, both stay: whoever resolves it must not choose.
+/// The hosts and networks of each rack as reported by its agents. If two agents report the same
+/// host differently, both entries stay, so that the resolution detects the ambiguity.
 pub(super) fn of<'a>(
     said: impl Iterator<Item = (&'a RackAgentSpec, &'a [v1::Host])>,
 ) -> BTreeMap<String, Rack> {

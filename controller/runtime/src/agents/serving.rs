@@ -1,7 +1,7 @@
-//! Which agent of a rack serves it.
+//! Selects the agent that serves a rack.
 //!
-//! Owns: one agent is chosen and kept while it answers (F6). Must never: command through an agent whose
-//! claim made it stand by.
+//! One agent is selected and kept while it answers (F6). Nothing is commanded through an agent that
+//! stands by.
 
 use rackhand_core::remediation::AgentId;
 
@@ -10,18 +10,18 @@ use crate::object::Key;
 
 /// An agent that answers.
 #[derive(Clone)]
-pub(crate) struct Connected {
+pub(crate) struct AgentConnection {
     pub(super) client: Client,
-    /// Our term, as it is claimed there.
+    /// The term that is claimed there.
     pub(super) term: u64,
-    /// Which it is.
+    /// The agent and its journal.
     pub(crate) id: AgentId,
 }
 
 impl Agent {
-    fn connected(&self, key: &Key) -> Option<Connected> {
+    fn connected(&self, key: &Key) -> Option<AgentConnection> {
         match (&self.state, &self.client) {
-            (State::Ready { term, .. }, Some(client)) => Some(Connected {
+            (State::Ready { term, .. }, Some(client)) => Some(AgentConnection {
                 client: client.clone(),
                 term: *term,
                 id: AgentId {
@@ -34,13 +34,13 @@ impl Agent {
     }
 }
 
-/// How the agent that serves a rack stands.
+/// The state of the agent that serves a rack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// It was not looked at yet.
+    /// It was not probed yet.
     Untried,
     Answers,
-    /// It does not answer, or is not of this rack any more.
+    /// It does not answer, or belongs to another rack now.
     Silent,
 }
 
@@ -52,7 +52,7 @@ enum Choice {
     TakeOver,
 }
 
-/// What an agent that is looked at now does for its rack.
+/// The role of an agent that is probed now.
 fn choose(me: &Key, serving: Option<(&Key, Standing)>) -> Choice {
     match serving {
         Some((current, _)) if current == me => Choice::Serve,
@@ -62,7 +62,8 @@ fn choose(me: &Key, serving: Option<(&Key, Standing)>) -> Choice {
 }
 
 impl Agents {
-    /// Whether this agent serves its rack: the one that did before is kept while it answers.
+    /// Whether this agent serves its rack. The agent that served it before is kept while it
+    /// answers.
     pub(super) fn serves(&self, key: &Key, rack: &str) -> bool {
         let agents = self.agents.read();
         let mut serving = self.serving.lock();
@@ -86,8 +87,8 @@ impl Agents {
         }
     }
 
-    /// The agent that serves a rack, with our term claimed there.
-    pub(crate) fn of_rack(&self, rack: &str) -> Result<Connected, String> {
+    /// The agent that serves a rack, with our term claimed.
+    pub(crate) fn of_rack(&self, rack: &str) -> Result<AgentConnection, String> {
         let agents = self.agents.read();
         let serving = self.serving.lock().get(rack).cloned();
         let mut whys = Vec::new();
@@ -109,15 +110,15 @@ impl Agents {
         })
     }
 
-    /// The agent of this name, if it answers, also where it stands by.
-    pub(crate) fn of_name(&self, name: &str) -> Option<Connected> {
+    /// The agent of this name, if it answers, including one that stands by.
+    pub(crate) fn of_name(&self, name: &str) -> Option<AgentConnection> {
         let agents = self.agents.read();
         let key = Key::new("", name);
         agents.get(&key)?.connected(&key)
     }
 
-    /// All agents of a rack that answer and hold a host off in this name.
-    pub(crate) fn holding(&self, rack: &str, owner: &str) -> Vec<Connected> {
+    /// All agents of a rack that answer and have a hold of this owner.
+    pub(crate) fn holding(&self, rack: &str, owner: &str) -> Vec<AgentConnection> {
         let agents = self.agents.read();
         let of_rack = agents.iter().filter(|(_, a)| a.spec.rack == rack);
         of_rack
@@ -138,8 +139,8 @@ mod tests {
         for standing in [Standing::Untried, Standing::Answers, Standing::Silent] {
             assert_eq!(choose(&a, Some((&a, standing))), Choice::Serve);
             let other = choose(&b, Some((&a, standing)));
-            let silent = standing == Standing::Silent;
-            assert_eq!(other == Choice::TakeOver, silent, "{standing:?}");
+            let mark_disconnected = standing == Standing::Silent;
+            assert_eq!(other == Choice::TakeOver, mark_disconnected, "{standing:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The status of RackAgent objects.
 //!
-//! Must never hold anything up: an agent is used whether or not its object can be written.
+//! Best effort: an agent is used whether or not its object can be written.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use rackhand_proto::v1;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{Silence, journals::SeenJournals};
+use super::{ConnectError, journals::SeenJournals};
 use crate::{
     object::{Key, Kind, Served, api},
     writer::Writer,
 };
 
-/// Takes what is to be shown; a task of its own writes it.
+/// Queues status updates, which a separate task writes.
 #[derive(Clone)]
 pub(crate) struct AgentStatus {
     updates: mpsc::UnboundedSender<(Key, Value)>,
 }
 
 impl AgentStatus {
-    /// The handle, and the task to be run by whoever owns the tasks.
+    /// Returns the handle and the task that writes, which the caller must run.
     pub(crate) fn new(
         client: Client,
         served: Arc<Served>,
@@ -67,7 +67,7 @@ impl AgentStatus {
         (Self { updates }, task)
     }
 
-    pub(super) fn ready(
+    pub(super) fn mark_ready(
         &self,
         key: &Key,
         rack: &str,
@@ -94,15 +94,15 @@ impl AgentStatus {
             "term": term,
             "lastSeen": jiff::Timestamp::now().to_string(),
             "conditions": [condition],
-            "journals": journals.shown(),
+            "journals": journals.as_slice(),
         });
         self.updates.send((key.clone(), status)).ok();
     }
 
-    pub(super) fn silent(&self, key: &Key, why: &Silence, journals: &SeenJournals) {
+    pub(super) fn mark_disconnected(&self, key: &Key, why: &ConnectError, journals: &SeenJournals) {
         let condition = condition("False", why.reason(), &why.to_string());
-        // What this does not name is taken away.
-        let status = json!({ "conditions": [condition], "journals": journals.shown() });
+        // The apply removes every field that is missing here.
+        let status = json!({ "conditions": [condition], "journals": journals.as_slice() });
         self.updates.send((key.clone(), status)).ok();
     }
 }

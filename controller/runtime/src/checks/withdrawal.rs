@@ -61,7 +61,7 @@ pub(super) struct Made {
 }
 
 /// Why a request is withdrawn.
-enum Reason {
+enum WithdrawalReason {
     /// The check that made it, and what became of that.
     Orphaned(Key, Orphan),
     /// It names no check, and no check would make it.
@@ -70,7 +70,7 @@ enum Reason {
 
 // === impl Reason ===
 
-impl fmt::Display for Reason {
+impl fmt::Display for WithdrawalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Orphaned(check, why) => {
@@ -193,7 +193,7 @@ impl Made {
         index: &Index,
         check: Option<&DynamicObject>,
         machine: Option<&DynamicObject>,
-    ) -> Option<Reason> {
+    ) -> Option<WithdrawalReason> {
         // With its Machine it is deleted by the garbage collector.
         let machine = MachineView::from_dynamic(machine?).ok()?;
         if !self.owners.contains(&machine.meta.uid) {
@@ -202,14 +202,14 @@ impl Made {
         let (Some(maker), Some(of)) = (&self.maker, self.check()) else {
             return self
                 .is_unclaimed(index, &machine)
-                .then_some(Reason::Unclaimed);
+                .then_some(WithdrawalReason::Unclaimed);
         };
         let maker = maker.uid.as_str();
         let orphan = match self.owner {
             Owner::ClusterApi => self.orphan_of_cluster_api(maker, index, check, &machine),
             Owner::OpenShift => self.orphan_of_openshift(maker, index, check, &machine),
         };
-        orphan.map(|orphan| Reason::Orphaned(of, orphan))
+        orphan.map(|orphan| WithdrawalReason::Orphaned(of, orphan))
     }
 
     /// Whether no check of its namespace would make it. One that does not read might.

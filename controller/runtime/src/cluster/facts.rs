@@ -1,4 +1,4 @@
-//! From Kubernetes' Node and Lease to the plain facts of the core.
+//! Converts Nodes and Leases into the facts of the core.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -39,7 +39,7 @@ fn taint(node: &Node) -> Taint {
     }
 }
 
-/// What the core looks at.
+/// The facts of a Node.
 pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
     let info = node.status.as_ref().and_then(|s| s.node_info.as_ref());
     NodeFacts {
@@ -54,8 +54,8 @@ pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
     }
 }
 
-/// The kubelet's Lease as one look shows it: unchanged since it was renewed, by its own clock. For
-/// an explanation; a decision needs the memory below.
+/// The kubelet's Lease by a single read, unchanged since its renewTime. For explanations only; a
+/// decision requires [`LeaseMemory`].
 pub(crate) fn lease_facts(lease: &Lease, now: Timestamp) -> Option<LeaseFacts> {
     let spec = lease.spec.as_ref()?;
     let renewed = spec.renew_time.as_ref().map_or(now, |t| t.0);
@@ -72,11 +72,11 @@ fn duration(spec: &LeaseSpec) -> Duration {
     Duration::from_secs(seconds.unwrap_or(40))
 }
 
-/// Since when a renewTime has been seen unchanged, by our own clock.
+/// Since when each renewTime has been observed unchanged, by our own clock.
 pub(crate) type LeaseMemory = Mutex<BTreeMap<String, (String, Timestamp)>>;
 
-/// The kubelet's Lease, read now. What is new in it is as old as the answer and no older: it may
-/// have been renewed while the question was on its way.
+/// Reads the kubelet's Lease. A new renewTime is as old as the response, because the Lease may have
+/// been renewed while the request was in flight.
 pub(super) async fn node_lease(
     client: &Client,
     node: &str,

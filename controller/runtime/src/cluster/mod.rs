@@ -1,12 +1,12 @@
-//! Workload clusters: their clients, their Nodes, whether they can be asked.
+//! Workload clusters: clients, Nodes and connection states.
 //!
-//! Owns one task per Cluster. Must never let a dead one cost the others anything, or call a Node
-//! unhealthy because its API server is silent.
+//! One task per Cluster. A cluster that is down neither delays others nor makes its Nodes count as
+//! unhealthy.
 
-pub(crate) mod absence;
+mod drain;
 mod facts;
-mod pods;
-mod reach;
+pub(crate) mod node_absence;
+mod workload_client;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,9 +22,9 @@ use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use drain::remaining_on;
 pub(crate) use facts::{LeaseMemory, lease_facts, node_facts, ready};
-pub(crate) use pods::left_on;
-pub(crate) use reach::{Attached, Reach};
+pub(crate) use workload_client::{AttachedVolume, WorkloadClient};
 
 use crate::{
     api::{call, words, workload_client},
@@ -33,29 +33,29 @@ use crate::{
     watch::{events, pause},
 };
 
-/// Time between probes of a workload API, as Cluster API has it.
+/// Interval of probes of a workload API, as in Cluster API.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 /// Failed probes after which its Nodes count as unknown.
 const PROBE_FAILURES: u32 = 3;
-/// Wait before a connection is made anew.
+/// Pause before a connection is made again.
 const RECONNECT: Duration = Duration::from_secs(5);
 
 /// The clusters that are connected.
 #[derive(Default)]
 pub(crate) struct Workloads {
-    clusters: RwLock<BTreeMap<Key, Arc<Reach>>>,
+    clusters: RwLock<BTreeMap<Key, Arc<WorkloadClient>>>,
     kept: Arc<Kept>,
 }
 
-/// The clusters that stay connected although no Cluster object names them any more.
+/// The clusters that stay connected without a Cluster object.
 #[derive(Default)]
 struct Kept {
     users: Mutex<BTreeMap<Key, usize>>,
     changed: Notify,
 }
 
-/// Keeps a workload cluster connected until it is dropped: a remediation that has begun needs the way to
-/// the Node even if somebody removes the Cluster object.
+/// Keeps a workload cluster connected until it is dropped. A remediation that has begun needs the
+/// Node even if somebody removes the Cluster object.
 pub(crate) struct KeptConnection {
     cluster: Key,
     kept: Arc<Kept>,
@@ -81,17 +81,17 @@ impl Drop for KeptConnection {
 }
 
 impl Workloads {
-    /// The way to a cluster that is connected.
-    pub(crate) fn reach(&self, cluster: &Key) -> Option<Arc<Reach>> {
+    /// The client of a connected cluster, with its limits.
+    pub(crate) fn get(&self, cluster: &Key) -> Option<Arc<WorkloadClient>> {
         self.clusters.read().get(cluster).cloned()
     }
 
-    /// The client of a cluster that is connected.
+    /// The plain client of a connected cluster.
     pub(crate) fn client(&self, cluster: &Key) -> Option<Client> {
-        Some(self.reach(cluster)?.client.clone())
+        Some(self.get(cluster)?.client.clone())
     }
 
-    /// Keeps a cluster connected, with or without its Cluster object, for as long as the answer lives.
+    /// Keeps a cluster connected, with or without its Cluster object, until the result is dropped.
     pub(crate) fn keep_for(&self, cluster: Key) -> KeptConnection {
         let kept = self.kept.clone();
         let first = {
@@ -109,8 +109,8 @@ impl Workloads {
     /// A cluster that is connected.
     #[cfg(test)]
     pub(crate) fn connect(&self, cluster: &Key, client: Client) {
-        let reach = Arc::new(Reach::new(client));
-        self.clusters.write().insert(cluster.clone(), reach);
+        let connected = Arc::new(WorkloadClient::new(client));
+        self.clusters.write().insert(cluster.clone(), connected);
     }
 
     #[cfg(test)]
@@ -118,7 +118,7 @@ impl Workloads {
         self.clusters.write().remove(cluster);
     }
 
-    /// Keeps a task per Cluster of the index, and per kept connection, until `cancel`.
+    /// Maintains a connection per Cluster of the index, and per kept connection, until `cancel`.
     pub(crate) async fn run(
         self: Arc<Self>,
         management: Client,
@@ -174,8 +174,8 @@ impl Workloads {
         while !cancel.is_cancelled() {
             let why = match connect(management, index, key).await {
                 Ok((client, version)) => {
-                    let reach = Arc::new(Reach::new(client.clone()));
-                    self.clusters.write().insert(key.clone(), reach);
+                    let connected = Arc::new(WorkloadClient::new(client.clone()));
+                    self.clusters.write().insert(key.clone(), connected);
                     let why = self
                         .follow(management, &client, index, key, version, cancel)
                         .await;
@@ -197,7 +197,7 @@ impl Workloads {
         }
     }
 
-    /// Watches the Nodes of a connected cluster; returns why it is none any more.
+    /// Watches the Nodes of a connected cluster; returns why the connection has ended.
     async fn follow(
         &self,
         management: &Client,
@@ -236,7 +236,8 @@ impl Workloads {
                     Some(Ok(Event::Delete(node))) => index.deleted_node(key, &node),
                     Some(Err(error)) => {
                         last_error = error.to_string();
-                        // Before the first list nobody knows the Nodes: most often a right is missing.
+                        // The Nodes are unknown before the first list; the usual cause is a missing
+                        // right.
                         let why = format!("its Nodes cannot be watched: {last_error}");
                         let news = !matches!(index.connection(key),
                             Connection::Down(said) if said == why);
@@ -272,7 +273,7 @@ impl Workloads {
     }
 }
 
-/// The kubeconfig of a Cluster, and the version of the Secret that it is in. Never logged.
+/// The kubeconfig of a Cluster and the version of its Secret. Never logged.
 async fn secret(management: &Client, key: &Key) -> Result<(String, String), String> {
     let name = kubeconfig_secret(&key.name);
     let secrets: Api<Secret> = Api::namespaced(management.clone(), &key.namespace);
@@ -301,7 +302,8 @@ async fn secret(management: &Client, key: &Key) -> Result<(String, String), Stri
     Ok((text, found.resource_version().unwrap_or_default()))
 }
 
-/// This very cluster is reached with our own rights, and any other by its kubeconfig.
+/// The client of a cluster: our own for the management cluster, and by its kubeconfig for any
+/// other.
 pub(crate) async fn client_of(management: &Client, key: &Key) -> Result<(Client, String), String> {
     if *key == Key::local() {
         return Ok((management.clone(), String::new()));

@@ -6,7 +6,7 @@ use kube::api::DynamicObject;
 use rackhand_api::names::conditions::CONNECTED;
 use rackhand_core::{
     hosts::Rack,
-    remediation::{AgentView, Because, HostView},
+    remediation::{AgentView, HostView, Reason},
 };
 use serde_json::Value;
 
@@ -98,7 +98,7 @@ pub(super) fn unseen(index: &Index, found: &HostView, chosen: bool, assumed: &mu
     };
     let unseen = format!("which hosts the inventories of {whose} name only the controller is told");
     match found {
-        HostView::NotFound(Because::HostNotFound(why)) => {
+        HostView::NotFound(Reason::HostNotFound(why)) => {
             assumed.push(format!("{unseen}; this one may be among them ({why})"));
         }
         HostView::Found(_) if !with.is_empty() => assumed.push(format!(

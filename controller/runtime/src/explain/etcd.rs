@@ -7,17 +7,17 @@ use rackhand_core::remediation::EtcdGuard;
 use super::scene::Workload;
 use crate::{
     index::Index,
-    remediation::{OPENSHIFT_ETCD, Place, guard, has_guard},
+    remediation::{OPENSHIFT_ETCD, Target, guard, has_guard},
 };
 
 /// OpenShift's guard of etcd, where it has a say about this Node.
 pub(super) fn guard_of(
     index: &Index,
     workload: &Workload,
-    place: &Place,
+    target: &Target,
     assumed: &mut Vec<String>,
 ) -> Option<Result<EtcdGuard, String>> {
-    if workload.guard.is_some() || !has_guard(index, place) {
+    if workload.guard.is_some() || !has_guard(index, target) {
         return workload.guard.clone();
     }
     if workload.budgets.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn guard_of(
         .filter(|pod| pod.labels().get("app").is_some_and(|app| app == "guard"))
         .cloned()
         .collect();
-    let name = place.node.as_deref().unwrap_or_default();
+    let name = target.node.as_deref().unwrap_or_default();
     Some(Ok(guard(name, &workload.budgets, &guards)))
 }
 

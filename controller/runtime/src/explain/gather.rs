@@ -18,7 +18,7 @@ use crate::{
     config::Config,
     index::Index,
     object::{Key, Kind, Served, api},
-    remediation::{RequestId, etcd_guard, of_openshift, openshift_machine, place, stored_state},
+    remediation::{RequestId, etcd_guard, of_openshift, openshift_machine, stored_state, target},
 };
 
 /// Explains a request of the cluster that the kubeconfig names.
@@ -151,16 +151,16 @@ async fn workload(
         return Workload::default();
     };
     let state = stored_state(id.kind, &entry.object).ok().flatten();
-    let mut place = place(index, &id.key, &view, state.as_ref());
+    let mut target = target(index, &id.key, &view, state.as_ref());
     let mut machines = Vec::new();
-    if let Some(key) = &place.openshift {
+    if let Some(key) = &target.openshift {
         match openshift_machine(management, served, key).await {
             Ok(machine) => machines.extend(machine),
             Err(why) => unread.push(why),
         }
     }
-    of_openshift(&mut place, &view, machines.first().cloned());
-    let Some(cluster) = &place.cluster else {
+    of_openshift(&mut target, &view, machines.first().cloned());
+    let Some(cluster) = &target.cluster else {
         return Workload::default();
     };
     let down = |why: String| Workload {
@@ -182,8 +182,8 @@ async fn workload(
     for node in &nodes {
         index.apply_node(cluster, node.clone());
     }
-    let guard = etcd_guard(index, client.clone(), &place).await;
-    let name = place.node.clone().unwrap_or_default();
+    let guard = etcd_guard(index, client.clone(), &target).await;
+    let name = target.node.clone().unwrap_or_default();
     let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASE_NAMESPACE);
     let pods: Api<Pod> = Api::all(client.clone());
     let volumes: Api<VolumeAttachment> = Api::all(client);

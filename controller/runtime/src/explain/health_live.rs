@@ -125,13 +125,13 @@ impl Look {
         }
         let Key { namespace, name } = &self.key;
         let mut others = self.names(&resources, namespace).await;
-        let mut place = "there";
+        let mut target = "there";
         if others.is_empty() {
             others = self.names(&resources, "").await;
-            place = "in all namespaces";
+            target = "in all namespaces";
         }
         Err(ExplainError::Request(format!(
-            "there is no MachineHealthCheck {name} in namespace {namespace}; {place} {}",
+            "there is no MachineHealthCheck {name} in namespace {namespace}; {target} {}",
             which(&others)
         )))
     }

@@ -40,7 +40,7 @@ pub(super) fn acted_for(
             names.push(other.meta.name.as_str());
             claims.push(claim(other, mine, &request));
         }
-        let acts = acting(&claims).and_then(|place| names.get(place));
+        let acts = acting(&claims).and_then(|target| names.get(target));
         if let Some(acts) = acts.filter(|name| **name != check.meta.name) {
             found.insert(machine.meta.name.clone(), (*acts).to_owned());
         }

@@ -195,7 +195,7 @@ fn explain(scene: &scene::Scene, now: Timestamp) -> Explanation {
             at: None,
         },
     };
-    let message = decision.because.to_string();
+    let message = decision.reason.to_string();
     let recorded = scene.recorded.clone().filter(|said| *said != message);
     Explanation {
         request: scene.request.clone(),
@@ -207,9 +207,9 @@ fn explain(scene: &scene::Scene, now: Timestamp) -> Explanation {
         overdue: until.is_some_and(|until| until <= now),
         attempt: state.map_or(1, |s| s.attempt),
         attempts: policy.map_or(1, |p| p.retry_limit.saturating_add(1)),
-        reason: decision.because.label().into(),
+        reason: decision.reason.label().into(),
         message,
-        blocked: decision.because.is_blocked(),
+        blocked: decision.reason.is_blocked(),
         recorded,
         next,
         then: words::then(state, policy).into(),

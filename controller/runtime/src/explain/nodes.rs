@@ -337,8 +337,8 @@ fn steps(scene: &NodesScene, entry: Option<&Entry>, requests: &[&Request]) -> Ve
     let step = |tried: &Tried| {
         let request = requests.iter().find(|r| r.uid == tried.uid);
         let all = &scene.rules.steps;
-        let place = all.iter().position(|step| tried.is_of(&step.template));
-        let lasts = place.and_then(|place| all.get(place)).map(words::lasts);
+        let target = all.iter().position(|step| tried.is_of(&step.template));
+        let lasts = target.and_then(|target| all.get(target)).map(words::lasts);
         let state = match request {
             None => "gone",
             Some(r) if r.deleting => "deleting",
@@ -351,7 +351,7 @@ fn steps(scene: &NodesScene, entry: Option<&Entry>, requests: &[&Request]) -> Ve
         StepExplanation {
             remediation: words::request(&tried.id),
             template: tried.template.clone(),
-            step: place.map(|place| format!("{} of {}", place + 1, all.len())),
+            step: target.map(|target| format!("{} of {}", target + 1, all.len())),
             state,
             started: tried.started,
             until: until.filter(|_| state == "running"),

@@ -200,9 +200,9 @@ fn templates(
             return Some(disabled);
         }
         let what = name_of(&reference);
-        let place = Key::new(&reference.namespace, &reference.name);
+        let target = Key::new(&reference.namespace, &reference.name);
         let mut found = around.of(reference.group(), &reference.kind);
-        let Some(object) = found.find(|object| Key::of(object) == place) else {
+        let Some(object) = found.find(|object| Key::of(object) == target) else {
             if !around.from_files {
                 return Some(not_found(format!("{what} does not exist")));
             }

@@ -17,8 +17,8 @@ pub(super) fn table(e: &NodesExplanation, f: &mut fmt::Formatter<'_>) -> fmt::Re
     standing(&e.not_acting, e.acts, f)?;
     line("state", &e.reason, f)?;
     line("unhealthy", &format!("after {}", e.rules.join("; ")), f)?;
-    for (place, step) in e.steps.iter().enumerate() {
-        line(if place == 0 { "then by" } else { "" }, step, f)?;
+    for (target, step) in e.steps.iter().enumerate() {
+        line(if target == 0 { "then by" } else { "" }, step, f)?;
     }
     let limit = if e.limit.allowed { "limit" } else { "LIMIT" };
     line(limit, &e.limit.words, f)?;
@@ -56,8 +56,8 @@ pub(super) fn table(e: &NodesExplanation, f: &mut fmt::Formatter<'_>) -> fmt::Re
 
 fn step(step: &StepExplanation, now: Timestamp) -> String {
     let mut text = step.remediation.clone();
-    if let Some(place) = &step.step {
-        text = format!("{text}, step {place}");
+    if let Some(target) = &step.step {
+        text = format!("{text}, step {target}");
     }
     text = format!("{text}: {}", step.state);
     match step.until {

@@ -34,7 +34,7 @@ pub(super) fn rules(check: &Check) -> Vec<String> {
 
 /// The templates, in their order.
 pub(super) fn steps(check: &Check) -> Vec<String> {
-    let step = |(place, step): (usize, &Step)| {
+    let step = |(target, step): (usize, &Step)| {
         let of = &step.template;
         let template = match of.namespace.as_str() {
             "" => of.name.clone(),
@@ -42,7 +42,7 @@ pub(super) fn steps(check: &Check) -> Vec<String> {
         };
         format!(
             "{}. a {} from template {template} ({}), for {}",
-            place + 1,
+            target + 1,
             of.request_kind,
             of.api_version,
             go_duration(lasts(step))
@@ -76,11 +76,11 @@ pub(super) fn causes(times: &[Onset], now: Timestamp) -> String {
 pub(super) fn action(action: &Action, check: &Check) -> String {
     match action {
         Action::Create { node, step, .. } => {
-            let place = check.steps.iter().position(|s| s.template == step.template);
+            let target = check.steps.iter().position(|s| s.template == step.template);
             format!(
                 "makes a {} for Node {node} (step {} of {}, template {}), for {}",
                 step.template.request_kind,
-                place.map_or(0, |place| place + 1),
+                target.map_or(0, |target| target + 1),
                 check.steps.len(),
                 step.template.name,
                 go_duration(lasts(step))

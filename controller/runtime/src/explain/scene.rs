@@ -14,20 +14,21 @@ use k8s_openapi::api::{
 };
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_core::remediation::{
-    Because, BmcAccess, Drain, EtcdGuard, HostView, Observation, OperationView, PinnedOperation,
-    PowerReading, PowerState, PowerView, State, Step, Taint, Turn, WorkloadView, conflict,
+    BmcAccess, Drain, EtcdGuard, HostView, Observation, OperationView, PinnedOperation,
+    PowerReading, PowerState, PowerView, Progress, Reason, State, Step, Taint, WorkloadView,
+    check_concurrency,
 };
 use serde_json::Value;
 
 use super::{ExplainError, agents, etcd};
 use crate::{
-    cluster::{Attached, lease_facts, left_on, node_facts},
+    cluster::{AttachedVolume, lease_facts, node_facts, remaining_on},
     config::Config,
     index::{Connection, Index},
     object::Key,
     remediation::{
-        Place, RequestId, active, bmh_facts, control_plane, find_machine, host, machine_facts,
-        of_openshift, place, request_facts, rival, stored_state, wanted_node_action,
+        RequestId, Target, active, bmh_facts, competing_controller, control_plane, find_machine,
+        host, machine_facts, of_openshift, request_facts, stored_state, target, wanted_node_action,
     },
 };
 
@@ -79,22 +80,22 @@ pub(super) fn scene(
     let state = stored_state(id.kind, &entry.object)
         .map_err(|why| ExplainError::Request(format!("{id}: {why}")))?;
     let mut assumed = Vec::new();
-    let mut place = place(index, &id.key, &view, state.as_ref());
-    let cluster = place.cluster.clone().unwrap_or_else(Key::local);
+    let mut target = target(index, &id.key, &view, state.as_ref());
+    let cluster = target.cluster.clone().unwrap_or_else(Key::local);
     for node in &workload.nodes {
         index.apply_node(&cluster, node.clone());
     }
     index.set_connection(&cluster, Connection::Up);
-    let machine = openshift(workload, &place);
-    of_openshift(&mut place, &view, machine);
-    find_machine(index, &mut place);
-    let seen_workload = workload_view(index, workload, &place, &mut assumed, now);
+    let machine = openshift(workload, &target);
+    of_openshift(&mut target, &view, machine);
+    find_machine(index, &mut target);
+    let seen_workload = workload_view(index, workload, &target, &mut assumed, now);
     let node = match &seen_workload {
         WorkloadView::Present(node) => Some(node),
         _ => None,
     };
-    let (found, bmh_key) = host(index, &agents::racks(index), &place, node, state.as_ref());
-    let guard = etcd::guard_of(index, workload, &place, &mut assumed);
+    let (found, bmh_key) = host(index, &agents::racks(index), &target, node, state.as_ref());
+    let guard = etcd::guard_of(index, workload, &target, &mut assumed);
     let uid = view.meta().uid.clone();
     let bmh = bmh_key
         .as_ref()
@@ -103,22 +104,22 @@ pub(super) fn scene(
         HostView::Found(host) => Some(host.clone()),
         HostView::NotFound(_) => None,
     };
-    let me = active(index, id, &view, &place, host_ref.as_ref(), state.as_ref());
+    let me = active(index, id, &view, &target, host_ref.as_ref(), state.as_ref());
     let rack = host_ref.as_ref().map(|h| h.rack.as_str());
     let chosen = state.as_ref().is_some_and(|s| s.host.is_some());
     agents::unseen(index, &found, chosen, &mut assumed);
     let agent = agents::view(index, rack, &mut assumed);
     let operation = operation(state.as_ref(), now, &mut assumed);
     let power = power(state.as_ref(), now, &mut assumed);
-    let drain = drain(workload, &place, state.as_ref(), &mut assumed);
+    let drain = drain(workload, &target, state.as_ref(), &mut assumed);
     let mut observation = Observation {
-        request: request_facts(index, config, id, &view, &place),
-        machine: machine_facts(index, &place),
+        request: request_facts(index, config, id, &view, &target),
+        machine: machine_facts(index, &target),
         // What is written is explained, and not that the Cluster would be written as well.
         cluster: state.as_ref().and_then(|s| s.cluster.clone()),
         cluster_removed: false,
         host: found,
-        conflict: rival(&uid, bmh.as_ref()),
+        conflict: competing_controller(&uid, bmh.as_ref()),
         bmh,
         workload: seen_workload,
         agent,
@@ -131,13 +132,13 @@ pub(super) fn scene(
         power,
         silent_since: None,
         drain,
-        node_action: wanted_node_action(index, config, &view, &place),
+        node_action: wanted_node_action(index, config, &view, &target),
         completed: BTreeSet::new(),
     };
-    let quorum = control_plane(index, &place, guard.clone());
-    let right = conflict(&me, &others(index, workload), quorum);
-    observation.conflict = observation.conflict.or(right.because);
-    let mut seen = seen(&place, &observation);
+    let quorum = control_plane(index, &target, guard.clone());
+    let right = check_concurrency(&me, &others(index, workload), quorum);
+    observation.conflict = observation.conflict.or(right.reason);
+    let mut seen = seen(&target, &observation);
     seen.extend(guard.map(|guard| ("etcd".to_owned(), etcd::words(guard))));
     seen.extend(agents::lines(index, rack));
     Ok(Scene {
@@ -151,8 +152,8 @@ pub(super) fn scene(
 }
 
 /// The Machine of OpenShift that a request is for, where it is there.
-fn openshift(workload: &Workload, place: &Place) -> Option<DynamicObject> {
-    let key = place.openshift.as_ref()?;
+fn openshift(workload: &Workload, target: &Target) -> Option<DynamicObject> {
+    let key = target.openshift.as_ref()?;
     let found = workload.machines.iter().find(|m| Key::of(m) == *key);
     found.cloned()
 }
@@ -218,19 +219,19 @@ fn power(state: Option<&State>, now: Timestamp, assumed: &mut Vec<String>) -> Op
 fn workload_view(
     index: &Index,
     workload: &Workload,
-    place: &Place,
+    target: &Target,
     assumed: &mut Vec<String>,
     now: Timestamp,
 ) -> WorkloadView {
     if let Some(why) = &workload.down {
         return WorkloadView::Unreachable { why: why.clone() };
     }
-    let Some(cluster) = &place.cluster else {
+    let Some(cluster) = &target.cluster else {
         return WorkloadView::Unreachable {
             why: "neither the Machine nor the remediation names a Cluster".into(),
         };
     };
-    let Some(name) = &place.node else {
+    let Some(name) = &target.node else {
         return WorkloadView::NotJoined;
     };
     match index.node(cluster, name) {
@@ -251,26 +252,29 @@ fn workload_view(
 
 fn drain(
     workload: &Workload,
-    place: &Place,
+    target: &Target,
     state: Option<&State>,
     assumed: &mut Vec<String>,
 ) -> Option<Drain> {
     if state.is_none_or(|s| s.step != Step::Draining) {
         return None;
     }
-    let node = place.node.as_deref()?;
+    let node = target.node.as_deref()?;
     if workload.pods.is_none() && workload.volumes.is_none() {
         assumed.push("neither pods nor VolumeAttachments are there to look at".into());
         return None;
     }
     let pods = workload.pods.as_deref().unwrap_or_default();
     let volumes = workload.volumes.as_deref().unwrap_or_default();
-    let attached: Vec<Attached> = volumes.iter().map(Attached::from).collect();
-    Some(left_on(node, pods, &attached))
+    let attached: Vec<AttachedVolume> = volumes.iter().map(AttachedVolume::from).collect();
+    Some(remaining_on(node, pods, &attached))
 }
 
 /// Every remediation that is not over, as far as it reads.
-fn others(index: &Index, workload: &Workload) -> Vec<rackhand_core::remediation::Active> {
+fn others(
+    index: &Index,
+    workload: &Workload,
+) -> Vec<rackhand_core::remediation::ActiveRemediation> {
     let racks = agents::racks(index);
     let mut list = Vec::new();
     for (id, entry) in index.requests() {
@@ -281,16 +285,16 @@ fn others(index: &Index, workload: &Workload) -> Vec<rackhand_core::remediation:
         if state.as_ref().is_some_and(|s| s.step.is_terminal()) {
             continue;
         }
-        let mut place = place(index, &id.key, view, state.as_ref());
-        let machine = openshift(workload, &place);
-        of_openshift(&mut place, view, machine);
-        let host = match host(index, &racks, &place, None, state.as_ref()).0 {
+        let mut target = target(index, &id.key, view, state.as_ref());
+        let machine = openshift(workload, &target);
+        of_openshift(&mut target, view, machine);
+        let host = match host(index, &racks, &target, None, state.as_ref()).0 {
             HostView::Found(host) => Some(host),
             HostView::NotFound(_) => None,
         };
-        let mut other = active(index, &id, view, &place, host.as_ref(), state.as_ref());
-        if other.turn == Turn::Ready && waits_for_its_own(&entry.object) {
-            other.turn = Turn::Waits;
+        let mut other = active(index, &id, view, &target, host.as_ref(), state.as_ref());
+        if other.progress == Progress::Ready && waits_for_its_own(&entry.object) {
+            other.progress = Progress::Waiting;
         }
         list.push(other);
     }
@@ -301,16 +305,16 @@ fn others(index: &Index, workload: &Workload) -> Vec<rackhand_core::remediation:
 /// may hold up others.
 fn waits_for_its_own(object: &DynamicObject) -> bool {
     let free = [
-        Because::Started.label(),
-        Because::OtherRemediation(String::new()).label(),
+        Reason::Started.label(),
+        Reason::OtherRemediation(String::new()).label(),
     ];
     said(object, "reason").is_some_and(|reason| !free.contains(&reason.as_str()))
 }
 
-fn seen(place: &Place, o: &Observation) -> Vec<(String, String)> {
+fn seen(target: &Target, o: &Observation) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
-    if let Some(key) = place.machine_key() {
+    if let Some(key) = target.machine_key() {
         line("machine", key.to_string());
     }
     match &o.workload {

@@ -1,5 +1,5 @@
 use rackhand_core::remediation::{
-    Because, CommandTaken, HostRef, Mode, NodeMark, OffEvidence, PowerReading, PowerState, State,
+    CommandTaken, HostRef, Mode, OffEvidence, PinnedNode, PowerReading, PowerState, Reason, State,
     Step, TaintOwner,
 };
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn state(step: Step) -> State {
         bmh: Some("metal3/node-7".into()),
         bmc: "redfish://192.0.2.7".into(),
     });
-    s.node = Some(NodeMark {
+    s.node = Some(PinnedNode {
         name: "node-7".into(),
         uid: "n7".into(),
         boot_id: "b".into(),
@@ -159,7 +159,7 @@ fn a_blocked_drain_names_the_pod_the_time_and_what_follows() {
     let text = e.to_string();
     for part in [
         "PowerRemediation metal3/node-7: Draining, attempt 1 of 3, for 1m00s",
-        "why      waiting for 1 pod (shop/db-0) to go (Draining)",
+        "why      waiting until these are deleted: 1 pod (shop/db-0) (Draining)",
         "(in 9m00s)",
         "never before they are gone",
         "node-7: Ready is Unknown, out of service",
@@ -241,7 +241,7 @@ fn another_remediation_in_the_way_is_named_and_one_that_is_over_is_not() {
     assert_eq!(e.reason, "OtherRemediation");
     assert!(e.message.contains("PowerRemediation metal3/first"));
     let mut over = state(Step::Blocked);
-    over.ending = Some(Because::TimedOut);
+    over.end_reason = Some(Reason::TimedOut);
     objects.pop();
     other["status"]["cursor"] = serde_json::to_value(&over).unwrap();
     objects.push(other);

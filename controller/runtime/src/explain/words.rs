@@ -138,7 +138,7 @@ pub(super) fn history(state: Option<&State>) -> Vec<String> {
                 "attempt {} from {} ended after {took} in {step}: {}",
                 a.number,
                 clock(a.started),
-                a.because
+                a.reason
             )
         })
         .collect();

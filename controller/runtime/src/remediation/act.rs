@@ -1,54 +1,33 @@
 //! Carries out one command.
 //!
-//! Must never do more than the command says; all of it may be repeated.
+//! Does exactly what the command says; every command may be repeated.
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
-use kube::{
-    Api, ResourceExt,
-    api::{Patch, PatchParams},
-};
-use rackhand_api::names::{self, HOLD_ANNOTATION_VALUE};
 use rackhand_core::remediation::{
-    Command, HostRef, HostView, NodeFacts, Observation, Policy, PowerView, WorkloadView,
-    last_word_stands,
+    Command, HostRef, HostView, Observation, Policy, PowerView, WorkloadView,
 };
 use rackhand_proto::limits::LONGEST_OPERATION;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
-    engine::{Engine, Setback},
-    patches::taints,
+    engine::{Engine, ReconcileError},
     request::finalizer,
 };
 use crate::{
-    agents::{CallFailure, OffRequest, Wanted},
-    api::{ApiError, call},
-    object::{Key, Kind, api},
-    steady,
+    agents::{CallFailure, OffRequest, OperationRequest},
+    api::ApiError,
+    object::Key,
 };
 
-/// A Node of a workload cluster, and the way to it.
-pub(super) struct OneNode<'a> {
-    pub(super) facts: &'a NodeFacts,
-    pub(super) cluster: Key,
-    pub(super) nodes: Api<Node>,
-    /// For messages.
-    pub(super) what: String,
-    /// As it was observed, without its status.
-    pub(super) node: Node,
-}
-
-/// How long one reading of a BMC may take: shorter than the hold watch would be late otherwise.
+/// Timeout of one reading of a BMC. A longer one would delay the monitoring of the hold.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a host gets at least beyond the readings that confirm its power.
+/// Minimum time for an operation beyond the readings that confirm it.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// The deadline of a power-off, within what an agent takes: a time that was set before its bounds
-/// were, or by a flag, must not make every try fail.
+/// The deadline of a power-off, limited to what an agent accepts, because a value from a flag or an
+/// older object may be out of bounds.
 pub(super) fn off_deadline(policy: &Policy, command_after: Duration) -> Duration {
     let readings = policy.confirmations.saturating_sub(1);
     let least = policy.confirm_interval.saturating_mul(readings);
@@ -59,13 +38,17 @@ pub(super) fn off_deadline(policy: &Policy, command_after: Duration) -> Duration
         .min(LONGEST_OPERATION)
 }
 
-/// The same of a power-on.
+/// The deadline of a power-on, see [`off_deadline`].
 pub(super) fn on_deadline(policy: &Policy) -> Duration {
     policy.power_on_timeout.clamp(LEAST, LONGEST_OPERATION)
 }
 
 impl Engine {
-    pub(super) async fn act(&mut self, command: &Command, o: &Observation) -> Result<(), Setback> {
+    pub(super) async fn act(
+        &mut self,
+        command: &Command,
+        o: &Observation,
+    ) -> Result<(), ReconcileError> {
         let state = self.recorded.state.as_ref();
         let host = state
             .and_then(|s| s.host.clone())
@@ -77,11 +60,11 @@ impl Engine {
         match command {
             Command::AddFinalizer => self.finalizer(true).await,
             Command::RemoveFinalizer(_) => {
-                self.let_go_everywhere(host).await;
+                self.release_all_holds(host).await;
                 self.finalizer(false).await
             }
-            Command::AddHold => self.hold(&self.bmh_key(host)?, true).await,
-            Command::RemoveHold => self.hold(&self.bmh_key(host)?, false).await,
+            Command::AddHold => self.set_hold(&self.bmh_key(host)?, true).await,
+            Command::RemoveHold => self.set_hold(&self.bmh_key(host)?, false).await,
             Command::PowerOff {
                 id,
                 command_after,
@@ -108,18 +91,18 @@ impl Engine {
                     .map(|p| p.agent.agent.clone());
                 let agents = &self.context.agents;
                 let cancelled = agents.cancel(&host, at.as_deref(), id).await;
-                self.forgiving("cancel", cancelled)
+                self.ignore_rejection("cancel", cancelled)
             }
             Command::Release => {
                 let host = self.host_of(host)?;
-                // A hold is found by the name of its host, too: what is gone keeps nobody held.
+                // The agent finds a hold by the name of its host too, so the endpoint may be gone.
                 let endpoint = self.endpoint(&host).await?.unwrap_or_default();
                 let released = self
                     .context
                     .agents
                     .release(&host, endpoint, &self.uid)
                     .await;
-                self.forgiving("release", released)
+                self.ignore_rejection("release", released)
             }
             Command::ReadPower => {
                 let host = self.host_of(host)?;
@@ -153,9 +136,9 @@ impl Engine {
         }
     }
 
-    /// F9: also an agent that no longer serves the rack holds nothing in our name, as far as it answers. What
-    /// another one holds is released when it answers again, see [`super::left_holds`].
-    async fn let_go_everywhere(&self, host: Option<HostRef>) {
+    /// Releases holds at all agents of the rack that answer (F9). A hold at another agent is
+    /// released when that agent answers again, see [`super::left_holds`].
+    async fn release_all_holds(&self, host: Option<HostRef>) {
         let Some(host) = host else {
             return;
         };
@@ -172,7 +155,7 @@ impl Engine {
                 silent.join(", "),
                 host.host
             );
-            self.tell(false, "HoldMayRemain", &message);
+            self.emit_event(false, "HoldMayRemain", &message);
         }
         if self
             .context
@@ -193,25 +176,25 @@ impl Engine {
         }
     }
 
-    /// The agent at which the operation of the state is to be begun.
+    /// The agent that the operation of the state is pinned to.
     fn pinned_agent(&self) -> Option<String> {
         let state = self.recorded.state.as_ref()?;
         state.pinned.as_ref().map(|pin| pin.agent.agent.clone())
     }
 
-    fn host_of(&self, host: Option<HostRef>) -> Result<HostRef, Setback> {
+    fn host_of(&self, host: Option<HostRef>) -> Result<HostRef, ReconcileError> {
         host.ok_or_else(|| ApiError::other(self.id.to_string(), "no host is chosen").into())
     }
 
-    fn bmh_key(&self, host: Option<HostRef>) -> Result<Key, Setback> {
+    fn bmh_key(&self, host: Option<HostRef>) -> Result<Key, ReconcileError> {
         let host = self.host_of(host)?;
         host.bmh.as_deref().map(Key::parse).ok_or_else(|| {
             ApiError::other(format!("host {}", host.host), "it has no BareMetalHost").into()
         })
     }
 
-    async fn finalizer(&mut self, on: bool) -> Result<(), Setback> {
-        let entry = self.snapshot.request.clone().ok_or(Setback::Gone)?;
+    async fn finalizer(&mut self, on: bool) -> Result<(), ReconcileError> {
+        let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
         let ours = finalizer(self.id.kind);
         let mut list = entry.object.metadata.finalizers.clone().unwrap_or_default();
         list.retain(|f| f != ours);
@@ -222,85 +205,19 @@ impl Engine {
         self.patch("finalizer", body, false).await
     }
 
-    /// F2, F9: only our own key.
-    async fn hold(&self, host: &Key, on: bool) -> Result<(), Setback> {
-        let key = names::hold_annotation(&self.uid);
-        let value = if on {
-            Value::from(HOLD_ANNOTATION_VALUE)
-        } else {
-            Value::Null
-        };
-        let body = json!({ "metadata": { "annotations": { key: value } } });
-        self.patch_host(host, "hold", body).await
-    }
-
-    /// Patches the BareMetalHost if it is still as it was observed. A write that was on its way when
-    /// this process lost its Lease may arrive when all is over: a hold key that is set then would
-    /// switch a healthy host off, one that is removed then would switch on a host that is tainted.
-    pub(super) async fn patch_host(
-        &self,
-        host: &Key,
-        operation: &'static str,
-        mut body: Value,
-    ) -> Result<(), Setback> {
-        let what = format!("BareMetalHost {host}");
-        // The host is gone, and everything on it.
-        let Some(seen) = self.snapshot.host_version(host) else {
-            return Ok(());
-        };
-        body["metadata"]["resourceVersion"] = seen.into();
-        let resource = self
-            .context
-            .served
-            .known(Kind::BareMetalHost)
-            .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
-        let hosts = api(&self.context.client, &resource, &host.namespace);
-        let name = host.name.clone();
-        let patching = hosts.clone();
-        let asked = what.clone();
-        let patched = self
-            .context
-            .writer
-            .write(operation, asked, move || async move {
-                patching
-                    .patch(&name, &PatchParams::default(), &Patch::Merge(body))
-                    .await
-            })
-            .await;
-        match patched {
-            Ok(object) => {
-                self.context.index.apply(Kind::BareMetalHost, object);
-                Ok(())
-            }
-            // The host is gone, and everything on it.
-            Err(error) if error.is_not_found() => {
-                self.context.index.delete(Kind::BareMetalHost, host);
-                Ok(())
-            }
-            Err(error) if error.is_conflict() => {
-                // The next turn decides by what stands there now, also where the watch lags.
-                if let Ok(fresh) = call(what, hosts.get(&host.name)).await {
-                    self.context.index.apply(Kind::BareMetalHost, fresh);
-                }
-                Err(error.into())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
     async fn power_off(
         &mut self,
         host: &HostRef,
         id: &str,
         off: OffRequest,
         deadline: Duration,
-    ) -> Result<(), Setback> {
+    ) -> Result<(), ReconcileError> {
         let at = self.pinned_agent();
         let Some(endpoint) = self.needed_endpoint(host).await? else {
             return Ok(());
         };
         let owner = self.uid.clone();
-        let wanted = Wanted {
+        let wanted = OperationRequest {
             host,
             endpoint,
             id,
@@ -308,18 +225,23 @@ impl Engine {
             owner: &owner,
             deadline,
         };
-        let begun = self.context.agents.begin_off(wanted, off).await;
-        self.begun(host, begun)
+        let begun = self.context.agents.begin_power_off(wanted, off).await;
+        self.operation_begun(host, begun)
     }
 
-    async fn power_on(&mut self, host: &HostRef, id: &str, policy: &Policy) -> Result<(), Setback> {
+    async fn power_on(
+        &mut self,
+        host: &HostRef,
+        id: &str,
+        policy: &Policy,
+    ) -> Result<(), ReconcileError> {
         let at = self.pinned_agent();
         let Some(endpoint) = self.needed_endpoint(host).await? else {
             return Ok(());
         };
         let owner = self.uid.clone();
         let deadline = on_deadline(policy);
-        let wanted = Wanted {
+        let wanted = OperationRequest {
             host,
             endpoint,
             id,
@@ -327,14 +249,18 @@ impl Engine {
             owner: &owner,
             deadline,
         };
-        let begun = self.context.agents.begin_on(wanted).await;
-        self.begun(host, begun)
+        let begun = self.context.agents.begin_power_on(wanted).await;
+        self.operation_begun(host, begun)
     }
 
-    fn begun(&mut self, host: &HostRef, begun: Result<(), CallFailure>) -> Result<(), Setback> {
+    fn operation_begun(
+        &mut self,
+        host: &HostRef,
+        begun: Result<(), CallFailure>,
+    ) -> Result<(), ReconcileError> {
         match begun {
             Ok(()) => {
-                self.ask_again();
+                self.query_again();
                 self.follow(host);
                 Ok(())
             }
@@ -342,111 +268,27 @@ impl Engine {
                 self.rejected(why);
                 Ok(())
             }
-            Err(CallFailure::Later(why)) => {
-                // It may have begun all the same: the agent is asked before it is begun again.
-                self.ask_again();
+            Err(CallFailure::Retryable(why)) => {
+                // It may have begun nevertheless; the agent is queried before it is begun again.
+                self.query_again();
                 Err(ApiError::other(format!("agent of rack {}", host.rack), why).into())
             }
         }
     }
 
-    /// A refusal to undo what is not there is no reason to stand still.
-    fn forgiving(&self, what: &str, result: Result<(), CallFailure>) -> Result<(), Setback> {
+    /// Ignores a rejected cancel or release: nothing was left to undo.
+    fn ignore_rejection(
+        &self,
+        what: &str,
+        result: Result<(), CallFailure>,
+    ) -> Result<(), ReconcileError> {
         match result {
             Ok(()) => Ok(()),
             Err(CallFailure::Rejected(why)) => {
                 tracing::warn!(remediation = %self.id, what, why, "the agent refused; going on");
                 Ok(())
             }
-            Err(CallFailure::Later(why)) => Err(ApiError::other(what, why).into()),
+            Err(CallFailure::Retryable(why)) => Err(ApiError::other(what, why).into()),
         }
-    }
-
-    /// The Node that was observed, and the way to it.
-    pub(super) fn one_node<'a>(&self, o: &'a Observation) -> Result<OneNode<'a>, Setback> {
-        let WorkloadView::Present(facts) = &o.workload else {
-            return Err(ApiError::other("node", "it is not there").into());
-        };
-        let cluster = self
-            .interest
-            .lock()
-            .cluster
-            .clone()
-            .ok_or_else(|| ApiError::other("node", "its cluster is not known"))?;
-        let reach = self.context.workloads.reach(&cluster).ok_or_else(|| {
-            ApiError::other("node", format!("cluster {cluster} is not connected"))
-        })?;
-        let what = format!("node {} of cluster {cluster}", facts.name);
-        let node = self.snapshot.node(&facts.uid).cloned();
-        let node = node.ok_or_else(|| ApiError::other(&what, "it was not observed"))?;
-        Ok(OneNode {
-            facts,
-            cluster,
-            nodes: Api::all(reach.client.clone()),
-            what,
-            node,
-        })
-    }
-
-    /// Checks the age of the BMC's last word (F1) at the moment in which it is called.
-    pub(super) fn last_word(&self) -> impl FnOnce() -> Result<(), kube::Error> + Send + use<> {
-        let off = self.recorded.state.as_ref().and_then(|s| s.off.clone());
-        let power = self.power.clone();
-        move || {
-            let stands = last_word_stands(off.as_ref(), power.as_ref(), steady::now());
-            stands.map_err(|why| kube::Error::Service(why.into()))
-        }
-    }
-
-    async fn taint(&self, o: &Observation, on: bool) -> Result<(), Setback> {
-        let OneNode {
-            facts,
-            cluster,
-            nodes,
-            what,
-            node,
-        } = self.one_node(o)?;
-        let name = facts.name.clone();
-        let now = self.context.config.taint_time_added.then(Timestamp::now);
-        let old = node
-            .spec
-            .as_ref()
-            .and_then(|s| s.taints.clone())
-            .unwrap_or_default();
-        let body = json!({
-            "metadata": { "resourceVersion": node.resource_version() },
-            "spec": { "taints": taints(&old, on, now) },
-        });
-        let last_word = self.last_word();
-        let patched = self
-            .context
-            .writer
-            .write(
-                if on { "taint" } else { "untaint" },
-                what,
-                move || async move {
-                    if on {
-                        last_word()?;
-                    }
-                    nodes
-                        .patch(&name, &PatchParams::default(), &Patch::Merge(body))
-                        .await
-                },
-            )
-            .await?;
-        self.context.index.apply_node(&cluster, patched);
-        let (reason, message) = if on {
-            (
-                "Tainted",
-                format!("out-of-service taint set on node {}", facts.name),
-            )
-        } else {
-            (
-                "Untainted",
-                format!("out-of-service taint removed from node {}", facts.name),
-            )
-        };
-        self.tell(false, reason, &message);
-        Ok(())
     }
 }

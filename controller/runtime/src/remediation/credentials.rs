@@ -1,6 +1,6 @@
 //! Address and credentials of a BMC that no inventory knows.
 //!
-//! Must never keep, log or show them.
+//! They are never stored, logged or shown.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -11,20 +11,21 @@ use rackhand_api::{
 use rackhand_core::remediation::{BmcAccess, HostRef};
 use rackhand_proto::v1;
 
-use super::engine::{Engine, Setback};
+use super::engine::{Engine, ReconcileError};
 use crate::{
     api::{ApiError, call, optional},
     object::{Key, Kind},
 };
 
-/// What is sent with a command: nothing where the inventory knows the BMC. The error is what is
-/// missing.
+/// The endpoint sent with a command, which is empty if the inventory knows the BMC. The error is
+/// what is missing.
 pub(super) type Endpoint = Result<Option<v1::BmcEndpoint>, BmcAccess>;
 
 impl Engine {
-    /// How to reach the BMC, where the agent's inventory does not know: read when it is needed, sent
-    /// with the command, kept nowhere. What is missing by a live read is an observation, and no failure.
-    pub(super) async fn endpoint(&self, host: &HostRef) -> Result<Endpoint, Setback> {
+    /// Reads the endpoint of a BMC that is not in the agent's inventory. It is read when needed,
+    /// sent with the command and stored nowhere. What is missing by a live read is an observation,
+    /// not a failure.
+    pub(super) async fn endpoint(&self, host: &HostRef) -> Result<Endpoint, ReconcileError> {
         let Some(key) = self.bmh_of(host) else {
             return Ok(Ok(None));
         };
@@ -75,12 +76,12 @@ impl Engine {
         }
     }
 
-    /// The same for a command that cannot do without; `None`: something is missing, and the next look
-    /// takes that in.
+    /// The endpoint for a command that requires it; `None` if something is missing, which the next
+    /// observation contains.
     pub(super) async fn needed_endpoint(
         &mut self,
         host: &HostRef,
-    ) -> Result<Option<Option<v1::BmcEndpoint>>, Setback> {
+    ) -> Result<Option<Option<v1::BmcEndpoint>>, ReconcileError> {
         match self.endpoint(host).await? {
             Ok(endpoint) => {
                 self.access = BmcAccess::Known;
@@ -93,12 +94,12 @@ impl Engine {
         }
     }
 
-    /// Whether the way to the BMC is known. What was missing once, or is not in the index, is looked for
-    /// again; a Secret that nobody has missed is read with the next command.
+    /// Whether address and credentials of the BMC are known. They are read again if they were
+    /// missing before or if the BareMetalHost is not in the index; otherwise with the next command.
     pub(super) async fn bmc_access(
         &mut self,
         host: Option<&HostRef>,
-    ) -> Result<BmcAccess, Setback> {
+    ) -> Result<BmcAccess, ReconcileError> {
         let Some(host) = host else {
             self.access = BmcAccess::Known;
             return Ok(BmcAccess::Known);
@@ -112,7 +113,7 @@ impl Engine {
         Ok(self.access.clone())
     }
 
-    /// The BareMetalHost that names the BMC; `None`: an inventory does.
+    /// The BareMetalHost that names the BMC; `None` if an inventory does.
     fn bmh_of(&self, host: &HostRef) -> Option<Key> {
         let known = self.context.agents.has_host(&host.rack, &host.host);
         host.bmh.as_deref().filter(|_| !known).map(Key::parse)

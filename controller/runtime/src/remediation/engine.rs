@@ -1,32 +1,32 @@
 //! The loop of one remediation: observe, decide, write or act, wait.
 //!
-//! Must never act on a state that is not written.
+//! Invariant: no command is carried out before the state that justifies it is written.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rackhand_core::remediation::{
-    Because, BmcAccess, Command, Decision, Next, Observation, Outcome, PowerView, State, Step, step,
+    BmcAccess, Command, Decision, Next, Observation, Outcome, PowerView, Reason, State, Step, step,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context, Interest, RequestId,
+    Context, RequestId, WatchInterest,
     observe::Seen,
-    operation::Tracked,
-    record::{Recorded, Shown},
+    operation::TrackedOperation,
+    outcome_metrics::{CountedOutcome, OutcomeMetrics},
     snapshot::Snapshot,
-    tally::{Ended, Tally},
+    stored_state::{DisplayedReason, RecordedState},
 };
 use crate::{api::ApiError, cluster::KeptConnection, object::Key, steady, watch::pause};
 
-/// However quiet everything is, look again after this.
+/// Longest time without an observation.
 const RESYNC: Duration = Duration::from_secs(10);
 /// Backoff after a failure: first and longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// Failures in a row after which an Event says so.
+/// Consecutive failures after which an Event is sent.
 const FAILURES_TOLD: u32 = 3;
 
 /// One remediation.
@@ -34,41 +34,41 @@ pub(super) struct Engine {
     pub(super) context: Arc<Context>,
     pub(super) id: RequestId,
     pub(super) uid: String,
-    pub(super) bell: Arc<Notify>,
-    pub(super) interest: Arc<Mutex<Interest>>,
-    /// What stands in the object.
-    pub(super) recorded: Recorded,
-    /// What the present decision rests on.
+    pub(super) wake: Arc<Notify>,
+    pub(super) interest: Arc<Mutex<WatchInterest>>,
+    /// The state and reason in the object.
+    pub(super) recorded: RecordedState,
+    /// The objects that the current decision is based on.
     pub(super) snapshot: Snapshot,
-    pub(super) operation: Option<Tracked>,
+    pub(super) operation: Option<TrackedOperation>,
     pub(super) power: Option<PowerView>,
-    /// What was missing the last time that the BMC was to be reached.
+    /// What was missing when the BMC was last to be reached.
     pub(super) access: BmcAccess,
-    /// Since when this process has heard nothing from the BMC.
+    /// Since when the BMC has been silent for this process.
     pub(super) silent_since: Option<Timestamp>,
     pub(super) completed: BTreeSet<Command>,
-    /// Its Machine, Node and hold, as seen last: for the status and for handing over.
+    /// Machine, Node and hold key as last observed, for the status and the escalation.
     pub(super) machine: Option<Key>,
     pub(super) node: Option<String>,
     pub(super) held: bool,
-    pub(super) tally: Tally,
-    /// Keeps the workload cluster connected.
+    pub(super) outcome_metrics: OutcomeMetrics,
+    /// Keeps the connection to the workload cluster.
     pub(super) connection: Option<KeptConnection>,
-    /// The Machine of a Node that names none was read live before the end.
+    /// The Machine of a Node that names none was looked up live before the end.
     pub(super) machine_sought: bool,
-    /// When the time of the present step is over.
+    /// When the time of the current step is over.
     until: Option<Timestamp>,
 }
 
-/// Why a turn of the loop came to nothing.
-pub(super) enum Setback {
+/// Why an iteration failed.
+pub(super) enum ReconcileError {
     /// The object is gone.
     Gone,
-    /// Try again a little later.
+    /// Retry with backoff.
     Failed(ApiError),
 }
 
-impl From<ApiError> for Setback {
+impl From<ApiError> for ReconcileError {
     fn from(error: ApiError) -> Self {
         Self::Failed(error)
     }
@@ -79,23 +79,23 @@ impl Engine {
         context: Arc<Context>,
         id: RequestId,
         uid: String,
-        bell: Arc<Notify>,
-        interest: Arc<Mutex<Interest>>,
+        wake: Arc<Notify>,
+        interest: Arc<Mutex<WatchInterest>>,
     ) -> Self {
         Self {
             context,
             id,
             uid,
-            bell,
+            wake,
             interest,
-            recorded: Recorded::default(),
+            recorded: RecordedState::default(),
             snapshot: Snapshot::default(),
             operation: None,
             power: None,
             access: BmcAccess::Known,
             silent_since: None,
             completed: BTreeSet::new(),
-            tally: Tally::default(),
+            outcome_metrics: OutcomeMetrics::default(),
             connection: None,
             machine_sought: false,
             until: None,
@@ -109,33 +109,34 @@ impl Engine {
         let mut failures = 0_u32;
         let mut last: Option<Command> = None;
         loop {
-            let turn = tokio::select! {
+            let run_once = tokio::select! {
                 () = stop.cancelled() => break,
-                turn = self.turn() => turn,
+                run_once = self.run_once() => run_once,
             };
-            match turn {
-                Ok(Turn::Again) => failures = 0,
-                Ok(Turn::Did(command)) => {
+            match run_once {
+                Ok(Iteration::Again) => failures = 0,
+                Ok(Iteration::Did(command)) => {
                     failures = 0;
-                    // The same effect twice without progress: give the world time to show it.
+                    // The same command twice without progress: wait for its effect to become
+                    // visible.
                     if last.as_ref() == Some(&command) && pause(&stop, BACKOFF.0 * 5).await {
                         break;
                     }
                     last = Some(command);
                     continue;
                 }
-                Ok(Turn::Wait(until)) => {
+                Ok(Iteration::Wait(until)) => {
                     failures = 0;
                     if self.sleep(until, &stop).await {
                         break;
                     }
                 }
-                Ok(Turn::Done) | Err(Setback::Gone) => break,
-                Err(Setback::Failed(error)) => {
+                Ok(Iteration::Done) | Err(ReconcileError::Gone) => break,
+                Err(ReconcileError::Failed(error)) => {
                     failures = failures.saturating_add(1);
                     tracing::warn!(remediation = %self.id, %error, failures, "not carried out; trying again");
                     if failures == FAILURES_TOLD {
-                        self.cannot(&error).await;
+                        self.report_failure(&error).await;
                     }
                     let wait = BACKOFF
                         .0
@@ -148,30 +149,30 @@ impl Engine {
             }
             last = None;
         }
-        // The news that the object is gone may overtake the answer to what made it go.
-        if matches!(self.load(), Err(Setback::Gone)) {
-            let ended = self.tally.gone(self.recorded.state.as_ref());
+        // The deletion may be observed before the response to the patch that caused it.
+        if matches!(self.load(), Err(ReconcileError::Gone)) {
+            let ended = self.outcome_metrics.gone(self.recorded.state.as_ref());
             self.count(ended);
         }
         self.context.active.lock().remove(&self.uid);
         self.context.metrics.blocked(&self.uid, None);
     }
 
-    async fn turn(&mut self) -> Result<Turn, Setback> {
+    async fn run_once(&mut self) -> Result<Iteration, ReconcileError> {
         self.load()?;
-        // Before the look, which may take seconds: what was read counts as of its beginning, and a
-        // cluster that answers slowly cannot make every reading of the BMC too old.
+        // Taken before the observation, which may take seconds: a cluster that answers slowly must
+        // not make every reading of the BMC too old.
         let now = steady::now();
         self.restore(now).await?;
         let seen = match self.observe(now).await? {
             Ok(seen) => seen,
-            Err(because) => {
-                self.show(&because, self.until, now).await?;
-                return Ok(Turn::Wait(None));
+            Err(reason) => {
+                self.report_reason(&reason, self.until, now).await?;
+                return Ok(Iteration::Wait(None));
             }
         };
         let Some((observation, decision)) = self.decide(seen, now).await? else {
-            return Ok(Turn::Again);
+            return Ok(Iteration::Again);
         };
         self.until = self
             .recorded
@@ -181,7 +182,7 @@ impl Engine {
         tracing::debug!(
             remediation = %self.id,
             step = decision.state.step.label(),
-            because = decision.because.label(),
+            reason = decision.reason.label(),
             next = ?decision.next,
             "decided"
         );
@@ -189,56 +190,58 @@ impl Engine {
             Next::Write => {
                 let until = observation.step_until(&decision.state);
                 self.write(&decision, until, now).await?;
-                Ok(Turn::Again)
+                Ok(Iteration::Again)
             }
             Next::Do(command) => {
                 for note in &decision.notes {
-                    self.tell(note.warning, note.reason, &note.message);
+                    self.emit_event(note.warning, note.reason, &note.message);
                 }
                 if let Command::RemoveFinalizer(outcome) = command {
-                    self.tally.leaves(outcome, &decision.because);
+                    self.outcome_metrics.leaves(outcome, &decision.reason);
                 }
                 self.act(&command, &observation).await?;
                 if matches!(command, Command::RemoveFinalizer(_)) {
-                    let ended = self.tally.left();
+                    let ended = self.outcome_metrics.left();
                     self.count(ended);
                 }
                 self.completed.insert(command.clone());
-                Ok(Turn::Did(command))
+                Ok(Iteration::Did(command))
             }
             Next::Wait(until) => {
-                self.show(&decision.because, self.until, now).await?;
-                Ok(Turn::Wait(Some(until)))
+                self.report_reason(&decision.reason, self.until, now)
+                    .await?;
+                Ok(Iteration::Wait(Some(until)))
             }
             Next::Done(outcome) => {
                 if !observation.request.deleting {
-                    self.show(&decision.because, None, now).await?;
+                    self.report_reason(&decision.reason, None, now).await?;
                 }
                 let state = self.recorded.state.as_ref();
-                let ended = self.tally.over(state, outcome, &decision.because);
+                let ended = self.outcome_metrics.over(state, outcome, &decision.reason);
                 self.count(ended);
-                Ok(Turn::Done)
+                Ok(Iteration::Done)
             }
         }
     }
 
-    /// One that would begin asks for the right of way (F6), and decides again where it has not got it.
-    /// `None`: a live read has found what the decision took for absent (F12), so it is observed anew.
+    /// Decides, and decides again if a concurrent remediation prevents this one from beginning
+    /// (F6). `None` if a live read has found what the decision considered absent (F12), so that a
+    /// new observation is required.
     async fn decide(
         &mut self,
         seen: Seen,
         now: Timestamp,
-    ) -> Result<Option<(Observation, Decision)>, Setback> {
+    ) -> Result<Option<(Observation, Decision)>, ReconcileError> {
         let mut observation = seen.observation;
         let decision = step(&observation, self.recorded.state.as_ref(), now);
-        if self.find_unnamed_machine(&seen.place, &decision).await? {
+        if self.find_unnamed_machine(&seen.target, &decision).await? {
             return Ok(None);
         }
         let state = self.recorded.state.as_ref();
         let quorum = self
-            .quorum(&seen.place, seen.guard, decision.begins, state)
+            .quorum(&seen.target, seen.guard, decision.begins, state)
             .await;
-        let refused = self.right_of_way(seen.me, decision.begins, quorum);
+        let refused = self.resolve_concurrency(seen.me, decision.begins, quorum);
         if refused.is_none() || observation.conflict.is_some() {
             return Ok(Some((observation, decision)));
         }
@@ -247,15 +250,15 @@ impl Engine {
         Ok(Some((observation, decision)))
     }
 
-    /// The state is in the object before anything is done because of it (F2).
+    /// Writes the state into the object, before anything is done because of it (F2).
     async fn write(
         &mut self,
         decision: &Decision,
         until: Option<Timestamp>,
         now: Timestamp,
-    ) -> Result<(), Setback> {
+    ) -> Result<(), ReconcileError> {
         let before = self.recorded.state.clone();
-        self.record(Some(&decision.state), &decision.because, until, now)
+        self.record(Some(&decision.state), &decision.reason, until, now)
             .await?;
         self.completed.clear();
         let mut took = String::new();
@@ -271,23 +274,21 @@ impl Engine {
             if decision.state.step == Step::Fenced {
                 let failed = decision.state.failed().is_some();
                 let outcome = if failed { "kept_off" } else { "fenced" };
-                metrics.remediation_done(outcome, decision.because.label());
+                metrics.remediation_done(outcome, decision.reason.label());
             }
         }
-        match decision.because {
-            Because::FenceViolated(_) | Because::HoldLost(_) => {
-                self.context
-                    .metrics
-                    .fence_violated(decision.because.label());
+        match decision.reason {
+            Reason::FenceViolated(_) | Reason::HoldLost(_) => {
+                self.context.metrics.fence_violated(decision.reason.label());
             }
-            Because::FenceUnconfirmed(_) if decision.state.step == Step::AwaitingConfirmation => {
+            Reason::FenceUnconfirmed(_) if decision.state.step == Step::AwaitingConfirmation => {
                 self.context.metrics.fence_unconfirmed();
             }
             _ => {}
         }
-        self.blocked(&decision.state, &decision.because);
+        self.blocked(&decision.state, &decision.reason);
         for note in &decision.notes {
-            self.tell(
+            self.emit_event(
                 note.warning,
                 note.reason,
                 &format!("{}{took}", note.message),
@@ -296,27 +297,27 @@ impl Engine {
         Ok(())
     }
 
-    fn blocked(&self, state: &State, because: &Because) {
-        let blocked = because.is_blocked() && !state.step.is_terminal();
+    fn blocked(&self, state: &State, reason: &Reason) {
+        let blocked = reason.is_blocked() && !state.step.is_terminal();
         self.context
             .metrics
-            .blocked(&self.uid, blocked.then(|| because.label()));
+            .blocked(&self.uid, blocked.then(|| reason.label()));
     }
 
-    /// Shows why nothing happens, once per reason.
-    async fn show(
+    /// Reports the reason of a wait, once per reason.
+    async fn report_reason(
         &mut self,
-        because: &Because,
+        reason: &Reason,
         until: Option<Timestamp>,
         now: Timestamp,
-    ) -> Result<(), Setback> {
+    ) -> Result<(), ReconcileError> {
         let state = self.recorded.state.clone();
         if let Some(state) = &state {
-            self.blocked(state, because);
+            self.blocked(state, reason);
         }
-        let new = Shown {
-            label: because.label(),
-            message: because.to_string(),
+        let new = DisplayedReason {
+            label: reason.label(),
+            message: reason.to_string(),
             until,
             overdue: until.is_some_and(|until| until <= now),
         };
@@ -324,40 +325,40 @@ impl Engine {
         if old.as_ref() == Some(&new) {
             return Ok(());
         }
-        if because.is_blocked() && old.as_ref().map(|s| s.label) != Some(new.label) {
-            self.tell(true, because.label(), &new.message);
+        if reason.is_blocked() && old.as_ref().map(|s| s.label) != Some(new.label) {
+            self.emit_event(true, reason.label(), &new.message);
         }
         if new.overdue && old.is_some_and(|s| !s.overdue) {
             let step = state.as_ref().map_or("Pending", |s| s.step.label());
-            let message = format!("{step} takes longer than it should: {because}");
-            self.tell(true, "Overdue", &message);
+            let message = format!("{step} takes longer than it should: {reason}");
+            self.emit_event(true, "Overdue", &message);
         }
-        self.record(state.as_ref(), because, until, now).await
+        self.record(state.as_ref(), reason, until, now).await
     }
 
-    /// L1: what cannot be carried out is in the object, as far as that can be written.
-    async fn cannot(&mut self, error: &ApiError) {
+    /// Reports repeated failures in the object, as far as that can be written (L1).
+    async fn report_failure(&mut self, error: &ApiError) {
         let now = steady::now();
-        let because = match self.load() {
-            Err(Setback::Gone) => return,
-            // What stands there is the only trace of what was done: it is not written over.
-            Err(Setback::Failed(why)) => {
-                let because = Because::StateUnreadable(why.to_string());
-                self.show_unreadable(&because, now).await;
-                because
+        let reason = match self.load() {
+            Err(ReconcileError::Gone) => return,
+            // The saved state is the only record of what was done and is not overwritten.
+            Err(ReconcileError::Failed(why)) => {
+                let reason = Reason::StateUnreadable(why.to_string());
+                self.show_unreadable(&reason, now).await;
+                reason
             }
             Ok(()) => {
-                let because = Because::ActionFailed(error.to_string());
-                if self.show(&because, self.until, now).await.is_ok() {
+                let reason = Reason::ActionFailed(error.to_string());
+                if self.report_reason(&reason, self.until, now).await.is_ok() {
                     return;
                 }
-                because
+                reason
             }
         };
-        self.tell(true, because.label(), &because.to_string());
+        self.emit_event(true, reason.label(), &reason.to_string());
     }
 
-    pub(super) fn tell(&self, warning: bool, reason: &'static str, message: &str) {
+    pub(super) fn emit_event(&self, warning: bool, reason: &'static str, message: &str) {
         tracing::info!(remediation = %self.id, reason, "{message}");
         self.context.metrics.note(reason);
         if let Some(entry) = self.context.index.request(&self.id) {
@@ -367,8 +368,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn count(&self, ended: Option<Ended>) {
-        let Some((outcome, because)) = ended else {
+    pub(super) fn count(&self, ended: Option<CountedOutcome>) {
+        let Some((outcome, reason)) = ended else {
             return;
         };
         let label = match outcome {
@@ -378,10 +379,10 @@ impl Engine {
             Outcome::Withdrawn => "withdrawn",
         };
         tracing::info!(remediation = %self.id, outcome = label, "remediation finished");
-        self.context.metrics.remediation_done(label, because);
+        self.context.metrics.remediation_done(label, reason);
     }
 
-    /// Waits for whatever comes first; true: stop.
+    /// Waits until `until`, a change, or an event of the operation. Returns whether to stop.
     async fn sleep(&mut self, until: Option<Timestamp>, stop: &CancellationToken) -> bool {
         let left = until.map_or(RESYNC, |t| {
             Duration::try_from(
@@ -394,18 +395,18 @@ impl Engine {
             )
             .unwrap_or_default()
         });
-        let bell = self.bell.clone();
+        let wake = self.wake.clone();
         tokio::select! {
             () = stop.cancelled() => true,
             () = tokio::time::sleep(left.min(RESYNC)) => false,
-            () = bell.notified() => false,
-            () = self.operation_news() => false,
+            () = wake.notified() => false,
+            () = self.next_operation_event() => false,
         }
     }
 }
 
-/// What a turn of the loop came to.
-enum Turn {
+/// The result of an iteration.
+enum Iteration {
     Again,
     Did(Command),
     Wait(Option<Timestamp>),

@@ -1,4 +1,4 @@
-//! Hands a Machine to its owner once all attempts are used up.
+//! Hands a Machine over to its owner after the last attempt.
 
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -6,11 +6,11 @@ use rackhand_api::names::{
     UNHEALTHY_ANNOTATION, UNHEALTHY_V1BETA1_ANNOTATION, UNHEALTHY_VALUE,
     conditions::OWNER_REMEDIATED,
 };
-use rackhand_core::remediation::{Because, Observation};
+use rackhand_core::remediation::{Observation, Reason};
 use serde_json::json;
 
 use super::{
-    engine::{Engine, Setback},
+    engine::{Engine, ReconcileError},
     patches::{NewCondition, both_lists},
 };
 use crate::{
@@ -19,12 +19,13 @@ use crate::{
 };
 
 impl Engine {
-    /// Both lists of conditions in one patch; both unhealthy marks on the host to `mark`.
+    /// Sets the condition in both lists in one patch, and both unhealthy annotations on the host
+    /// `mark`.
     pub(super) async fn escalate(
         &self,
         o: &Observation,
         mark: Option<String>,
-    ) -> Result<(), Setback> {
+    ) -> Result<(), ReconcileError> {
         let machine = self
             .snapshot
             .machine
@@ -35,8 +36,8 @@ impl Engine {
         {
             let state = self.recorded.state.as_ref();
             let message = match state.and_then(|s| s.failed()) {
-                Some(because) => because.to_string(),
-                None => Because::Exhausted(state.map_or(0, |s| s.attempt)).to_string(),
+                Some(reason) => reason.to_string(),
+                None => Reason::Exhausted(state.map_or(0, |s| s.attempt)).to_string(),
             };
             let key = Key::of(&entry.object);
             let condition = |severity| NewCondition {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::core::{ApiResource, GroupVersionKind};
 use rackhand_api::names::{POWER_REMEDIATION_FINALIZER, conditions::HEALTH_CHECK_SUCCEEDED};
 use rackhand_core::remediation::{
-    CommandTaken, HostRef, Mode, NodeMark, OffEvidence, PowerReading, PowerState, State, Step,
+    CommandTaken, HostRef, Mode, OffEvidence, PinnedNode, PowerReading, PowerState, State, Step,
     TaintOwner,
 };
 use rackhand_proto::{ClientTls, TlsFiles};
@@ -114,7 +114,7 @@ pub(crate) fn state(step: Step) -> State {
         bmh: Some("ns/h1".into()),
         bmc: "192.0.2.1".into(),
     });
-    state.node = Some(NodeMark {
+    state.node = Some(PinnedNode {
         name: "n1".into(),
         uid: "uid-n1".into(),
         boot_id: "b1".into(),

@@ -1,9 +1,10 @@
-//! Releases what agents hold for remediations that have ended (F9).
+//! Releases holds at agents for remediations that have ended (F9).
 //!
-//! A remediation releases its hold before it ends, at every agent of the rack that answers. One that was out
-//! of reach keeps its hold in its journal, and that journal is the record of what is still to be released:
-//! whenever the agent answers again, its holds are compared with the remediations that exist. Until then the
-//! hold has no effect, because nobody commands through that agent.
+//! A remediation releases its hold before it ends, at every agent of the rack that answers. One
+//! that was out of reach keeps its hold in its journal, and that journal is the record of what is
+//! still to be released: whenever the agent answers again, its holds are compared with the
+//! remediations that exist. Until then the hold has no effect, because nobody commands through that
+//! agent.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,10 +23,10 @@ use crate::{
     watch::pause,
 };
 
-/// Time between two comparisons; they cost nothing while every hold is needed.
+/// Interval of the comparison, which needs no API call while every hold is needed.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Compares and releases until `cancel`.
+/// Runs until `cancel`.
 pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
     while !pause(&cancel, INTERVAL).await {
         let left = match left(&context).await {
@@ -41,7 +42,7 @@ pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
             } = &held;
             match context.agents.release_held(&held).await {
                 Ok(()) => tracing::info!(agent, host, owner, "released a hold that was left"),
-                Err(CallFailure::Later(why) | CallFailure::Rejected(why)) => {
+                Err(CallFailure::Retryable(why) | CallFailure::Rejected(why)) => {
                     tracing::warn!(
                         agent,
                         host,
@@ -67,7 +68,8 @@ async fn left(context: &Context) -> Result<Vec<Held>, ApiError> {
     if holds.is_empty() {
         return Ok(holds);
     }
-    // Read after the agents have told of their holds: what had one then had the finalizer before.
+    // Listed after the agents have reported their holds. A remediation has the finalizer before it
+    // has a hold.
     let existing = existing(context).await?;
     holds.retain(|held| is_left(held, &existing));
     Ok(holds)

@@ -1,28 +1,32 @@
-//! Runs remediations: one task per object, observing, asking the core, carrying out.
+//! Runs remediations, one task per object: observe, decide in the core, carry out.
 //!
-//! Owns which tasks exist and who is woken by what. Must never decide a step.
+//! Manages the tasks and what wakes them.
 
-mod absent;
 mod act;
+mod concurrency;
 mod credentials;
 mod engine;
 mod escalate;
+mod facts;
 #[cfg(test)]
 mod fixture;
+mod host_commands;
 mod left_holds;
-mod legacy;
+mod live_reads;
+mod node_backup;
+mod node_commands;
 mod observe;
 mod operation;
+mod outcome_metrics;
 mod patches;
-mod place;
 mod quorum;
-mod record;
 mod request;
-mod rivals;
 mod snapshot;
 mod status;
+mod stored_state;
 mod supervise;
-mod tally;
+mod target;
+mod workload;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +36,7 @@ use std::{
 
 use kube::{Client, api::ListParams, core::TypeMeta};
 use parking_lot::Mutex;
-use rackhand_core::remediation::Active;
+use rackhand_core::remediation::ActiveRemediation;
 use tokio::{
     sync::Notify,
     task::JoinSet,
@@ -40,17 +44,18 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use observe::{
+pub(crate) use concurrency::{
+    OPENSHIFT_ETCD, OPENSHIFT_NODE_LABEL, active, ask_guard, competing_controller, etcd_guard,
+    guard, has_guard,
+};
+pub(crate) use facts::{
     bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,
 };
 pub(crate) use patches::{NewCondition, both_lists};
-pub(crate) use place::{Place, find_machine, host, of_openshift, place};
 pub(crate) use quorum::control_plane;
-pub(crate) use record::stored_state;
 pub(crate) use request::{RequestId, RequestView};
-pub(crate) use rivals::{
-    OPENSHIFT_ETCD, OPENSHIFT_NODE_LABEL, active, ask_guard, etcd_guard, guard, has_guard, rival,
-};
+pub(crate) use stored_state::stored_state;
+pub(crate) use target::{Target, find_machine, host, of_openshift, target};
 
 use crate::{
     agents::Agents,
@@ -65,7 +70,7 @@ use crate::{
     writer::Writer,
 };
 
-/// What every remediation works with.
+/// Dependencies of every remediation.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) served: Arc<Served>,
@@ -76,9 +81,9 @@ pub(crate) struct Context {
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) config: Config,
-    /// Remediations by UID as they last looked, for the right of way (F6).
-    pub(crate) active: Mutex<BTreeMap<String, Active>>,
-    /// Since when each Node's Lease has been seen unchanged, by cluster.
+    /// Remediations by UID as last evaluated, for the concurrency check (F6).
+    pub(crate) active: Mutex<BTreeMap<String, ActiveRemediation>>,
+    /// Since when the Lease of each Node has been observed unchanged, by cluster.
     pub(crate) leases: Mutex<BTreeMap<Key, Arc<LeaseMemory>>>,
 }
 
@@ -92,74 +97,74 @@ impl Context {
     }
 }
 
-/// What wakes a remediation.
+/// The objects whose changes wake a remediation.
 #[derive(Default)]
-pub(crate) struct Interest {
+pub(crate) struct WatchInterest {
     pub(crate) cluster: Option<Key>,
     pub(crate) node: Option<String>,
     pub(crate) machine: Option<Key>,
     /// Its BareMetalHost.
     pub(crate) host: Option<Key>,
-    /// Its host is chosen: no other Machine or BareMetalHost concerns it. Until then, and before a
-    /// further attempt, a link may appear or a control plane recover anywhere.
+    /// The host is chosen, so that no other Machine or BareMetalHost matters. Before that, and
+    /// between attempts, a link may appear, or a control plane recover, anywhere.
     pub(crate) settled: bool,
 }
 
-/// How soon a remediation looks at what has changed.
+/// How soon a change wakes a remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Heard {
+enum Wakeup {
     No,
     Now,
-    /// With whatever else changes in a while: in a storm the objects of all others do, and each look
-    /// is a read of the Node.
+    /// Batched with other changes: in a storm the objects of all others change, and each
+    /// observation reads the Node.
     Later,
 }
 
-impl Interest {
-    fn hears(&self, id: &RequestId, kind: Kind, object: &Key) -> Heard {
+impl WatchInterest {
+    fn wakeup_for(&self, id: &RequestId, kind: Kind, object: &Key) -> Wakeup {
         let own = match kind {
-            // Nothing is decided by these; agents speak for themselves.
-            Kind::MachineHealthCheck | Kind::OpenShiftCheck | Kind::RackAgent => return Heard::No,
+            // No decision depends on these; changes of agents are announced separately.
+            Kind::MachineHealthCheck | Kind::OpenShiftCheck | Kind::RackAgent => return Wakeup::No,
             Kind::Machine => self.machine.as_ref() == Some(object),
             Kind::BareMetalHost => self.host.as_ref() == Some(object),
             Kind::Metal3Machine | Kind::OpenShiftMachine => false,
             Kind::Cluster | Kind::Metal3Remediation | Kind::PowerRemediation => true,
         };
-        // What a request by Node hangs on may lie in any namespace.
+        // The objects of a request by Node may be in any namespace.
         let near =
             id.key.namespace == object.namespace || self.cluster.as_ref() == Some(&Key::local());
         match (near, own, self.settled) {
-            (true, true, _) => Heard::Now,
-            (true, false, false) => Heard::Later,
-            _ => Heard::No,
+            (true, true, _) => Wakeup::Now,
+            (true, false, false) => Wakeup::Later,
+            _ => Wakeup::No,
         }
     }
 }
 
-/// How long what is heard later is gathered, with so many remediations about.
-fn gathered_for(remediations: usize) -> Duration {
+/// How long changes are batched, by the number of remediations.
+fn batch_delay(remediations: usize) -> Duration {
     let count = u32::try_from(remediations).unwrap_or(u32::MAX);
     (LATER.0 + LATER.1.saturating_mul(count)).min(LATER.2)
 }
 
-/// The shortest, more for each remediation, and the longest.
+/// Shortest time, time added per remediation, and longest time.
 const LATER: (Duration, Duration, Duration) = (
     Duration::from_millis(500),
     Duration::from_millis(10),
     Duration::from_secs(10),
 );
 
-/// Wait before requests are listed again.
+/// Pause before requests are listed again.
 const LIST_RETRY: Duration = Duration::from_secs(1);
 
 struct Task {
     uid: String,
-    bell: Arc<Notify>,
-    interest: Arc<Mutex<Interest>>,
+    wake: Arc<Notify>,
+    interest: Arc<Mutex<WatchInterest>>,
     stop: CancellationToken,
 }
 
-/// Runs every remediation until `cancel`, and releases what earlier ones have left at agents.
+/// Runs every remediation, and releases holds that earlier ones left at agents, until `cancel`.
 pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: CancellationToken) {
     tokio::join!(
         run_tasks(context.clone(), inbox, cancel.clone()),
@@ -168,7 +173,7 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancel
 }
 
 async fn run_tasks(context: Arc<Context>, inbox: Arc<Inbox>, cancel: CancellationToken) {
-    while let Err(error) = read_anew(&context).await {
+    while let Err(error) = relist_requests(&context).await {
         tracing::warn!(%error, "requests cannot be listed; nothing is begun before that");
         if pause(&cancel, LIST_RETRY).await {
             return;
@@ -187,7 +192,7 @@ async fn run_tasks(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancellatio
             changes = inbox.take() => changes,
             () = sleep_until(later_at.unwrap_or_else(Instant::now)), if later_at.is_some() => {
                 later_at = None;
-                ring(&tasks, &std::mem::take(&mut later));
+                wake_tasks(&tasks, &std::mem::take(&mut later));
                 continue;
             }
             Some(done) = running.join_next() => {
@@ -207,10 +212,10 @@ async fn run_tasks(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancellatio
                 }
                 Change::Object(kind, object) => {
                     for (id, task) in &tasks {
-                        match task.interest.lock().hears(id, kind, &object) {
-                            Heard::No => {}
-                            Heard::Now => drop(touched.insert(id.clone())),
-                            Heard::Later => drop(later.insert(id.clone())),
+                        match task.interest.lock().wakeup_for(id, kind, &object) {
+                            Wakeup::No => {}
+                            Wakeup::Now => drop(touched.insert(id.clone())),
+                            Wakeup::Later => drop(later.insert(id.clone())),
                         }
                     }
                 }
@@ -223,22 +228,23 @@ async fn run_tasks(context: Arc<Context>, inbox: Arc<Inbox>, cancel: Cancellatio
                 Change::Agent => touched.extend(tasks.keys().cloned()),
             }
         }
-        ring(&tasks, &touched);
+        wake_tasks(&tasks, &touched);
         if later_at.is_none() && !later.is_empty() {
-            later_at = Some(Instant::now() + gathered_for(tasks.len()));
+            later_at = Some(Instant::now() + batch_delay(tasks.len()));
         }
     }
     while running.join_next().await.is_some() {}
 }
 
-fn ring(tasks: &BTreeMap<RequestId, Task>, who: &BTreeSet<RequestId>) {
+fn wake_tasks(tasks: &BTreeMap<RequestId, Task>, who: &BTreeSet<RequestId>) {
     for task in who.iter().filter_map(|id| tasks.get(id)) {
-        task.bell.notify_one();
+        task.wake.notify_one();
     }
 }
 
-/// What another process has begun up to now must be known (F6): a watch that hangs would not tell.
-async fn read_anew(context: &Context) -> Result<(), ApiError> {
+/// Lists the requests live at the start, because a watch that lags would not show what an earlier
+/// leader has begun (F6).
+async fn relist_requests(context: &Context) -> Result<(), ApiError> {
     for kind in Kind::REQUESTS {
         let Some(resource) = context.served.known(kind) else {
             continue;
@@ -261,7 +267,7 @@ async fn read_anew(context: &Context) -> Result<(), ApiError> {
 
 fn interested(
     tasks: &BTreeMap<RequestId, Task>,
-    fits: impl Fn(&Interest) -> bool,
+    fits: impl Fn(&WatchInterest) -> bool,
 ) -> Vec<RequestId> {
     tasks
         .iter()
@@ -270,7 +276,7 @@ fn interested(
         .collect()
 }
 
-/// Starts the task of a new object, ends that of one that is gone.
+/// Starts the task of a new object and ends that of an object that is gone.
 fn refresh(
     context: &Arc<Context>,
     tasks: &mut BTreeMap<RequestId, Task>,
@@ -296,16 +302,16 @@ fn refresh(
     }
     let task = Task {
         uid: uid.clone(),
-        bell: Arc::default(),
+        wake: Arc::default(),
         interest: Arc::default(),
         stop: cancel.child_token(),
     };
     let engine = {
         let (context, id) = (context.clone(), id.clone());
-        let (bell, interest) = (task.bell.clone(), task.interest.clone());
+        let (wake, interest) = (task.wake.clone(), task.interest.clone());
         move || {
             let (context, id, uid) = (context.clone(), id.clone(), uid.clone());
-            engine::Engine::new(context, id, uid, bell.clone(), interest.clone())
+            engine::Engine::new(context, id, uid, wake.clone(), interest.clone())
         }
     };
     let (metrics, stop) = (context.metrics.clone(), task.stop.clone());
@@ -323,21 +329,21 @@ mod tests {
 
     #[test]
     fn the_more_remediations_the_longer_what_concerns_all_is_gathered() {
-        assert_eq!(gathered_for(0), Duration::from_millis(500));
-        assert_eq!(gathered_for(100), Duration::from_millis(1500));
-        assert_eq!(gathered_for(usize::MAX), Duration::from_secs(10));
+        assert_eq!(batch_delay(0), Duration::from_millis(500));
+        assert_eq!(batch_delay(100), Duration::from_millis(1500));
+        assert_eq!(batch_delay(usize::MAX), Duration::from_secs(10));
     }
 
     #[test]
     fn once_its_host_is_chosen_a_remediation_hears_its_own_objects_only() {
         let key = |name: &str| Key::new("ns", name);
         let id = RequestId::new(Kind::Metal3Remediation, key("m1"));
-        let mut interest = Interest {
+        let mut interest = WatchInterest {
             machine: Some(key("m1")),
             host: Some(key("h1")),
-            ..Interest::default()
+            ..WatchInterest::default()
         };
-        let heard = |interest: &Interest| {
+        let wakeups = |interest: &WatchInterest| {
             [
                 (Kind::Machine, "m1"),
                 (Kind::BareMetalHost, "h1"),
@@ -347,14 +353,14 @@ mod tests {
                 (Kind::Metal3Machine, "m1"),
                 (Kind::MachineHealthCheck, "check"),
             ]
-            .map(|(kind, name)| interest.hears(&id, kind, &key(name)))
+            .map(|(kind, name)| interest.wakeup_for(&id, kind, &key(name)))
         };
-        let (no, now, later) = (Heard::No, Heard::Now, Heard::Later);
+        let (no, now, later) = (Wakeup::No, Wakeup::Now, Wakeup::Later);
         // A link may appear anywhere.
-        assert_eq!(heard(&interest), [now, now, now, later, later, later, no]);
+        assert_eq!(wakeups(&interest), [now, now, now, later, later, later, no]);
         interest.settled = true;
-        assert_eq!(heard(&interest), [now, now, now, no, no, no, no]);
+        assert_eq!(wakeups(&interest), [now, now, now, no, no, no, no]);
         let elsewhere = Key::new("other", "c");
-        assert_eq!(interest.hears(&id, Kind::Cluster, &elsewhere), no);
+        assert_eq!(interest.wakeup_for(&id, Kind::Cluster, &elsewhere), no);
     }
 }

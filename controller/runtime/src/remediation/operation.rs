@@ -1,6 +1,6 @@
-//! The operation at the agent that belongs to the present step.
+//! The operation at the agent that belongs to the current step.
 //!
-//! Must never take silence for an outcome.
+//! Invariant: silence is not an outcome.
 
 use jiff::Timestamp;
 use rackhand_core::remediation::{
@@ -9,21 +9,21 @@ use rackhand_core::remediation::{
 use tokio::{sync::mpsc, task::AbortHandle};
 
 use super::engine::Engine;
-use crate::agents::Followed;
+use crate::agents::OperationEvent;
 
-/// An operation that is followed.
-pub(super) struct Tracked {
+/// An operation whose events are received.
+pub(super) struct TrackedOperation {
     id: String,
     view: Option<OperationView>,
-    /// The agent that does not know it.
+    /// The agent that answered that it does not know the operation.
     unknown_to: Option<AgentId>,
-    /// The agent has been asked and has answered.
+    /// The agent has answered.
     known: bool,
-    news: Option<mpsc::UnboundedReceiver<Followed>>,
+    events: Option<mpsc::UnboundedReceiver<OperationEvent>>,
     task: Option<AbortHandle>,
 }
 
-impl Drop for Tracked {
+impl Drop for TrackedOperation {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();
@@ -32,7 +32,7 @@ impl Drop for Tracked {
 }
 
 impl Engine {
-    /// Where the operation of the present state stands; `Err`: the agent did not say.
+    /// The operation of the current state; `Err` if the agent did not answer.
     pub(super) async fn operation_view(
         &mut self,
         host: Option<&HostRef>,
@@ -47,25 +47,25 @@ impl Engine {
             return Ok(None);
         };
         if self.operation.as_ref().is_none_or(|t| t.id != id) {
-            self.operation = Some(Tracked {
+            self.operation = Some(TrackedOperation {
                 id,
                 view: None,
                 unknown_to: None,
                 known: false,
-                news: None,
+                events: None,
                 task: None,
             });
         }
-        self.take_news();
+        self.drain_events();
         let Some(tracked) = &mut self.operation else {
             return Ok(None);
         };
         if tracked.known {
             return Ok(tracked.view.clone());
         }
-        // After a restart, or a broken connection: only the agent knows.
+        // After a restart or a broken connection only the agent knows it.
         self.follow(host);
-        self.operation_news().await;
+        self.next_operation_event().await;
         let Some(tracked) = &self.operation else {
             return Ok(None);
         };
@@ -76,8 +76,8 @@ impl Engine {
         }
     }
 
-    /// Where the pinned operation stands, by its agent: queried while another agent (`serving`) may not
-    /// begin anything because of it.
+    /// State of the pinned operation by its agent, queried while it prevents another agent
+    /// (`serving`) from beginning anything.
     pub(super) async fn pinned_operation(
         &self,
         serving: Option<&AgentId>,
@@ -103,21 +103,21 @@ impl Engine {
             })
     }
 
-    /// The agent that said that it does not know the operation of the present state.
+    /// The agent that answered that it does not know the operation of the current state.
     pub(super) fn unknown_to(&self) -> Option<AgentId> {
         let tracked = self.operation.as_ref()?;
         let unknown = tracked.known && tracked.view.is_none();
         tracked.unknown_to.clone().filter(|_| unknown)
     }
 
-    /// Its outcome, where it has been told: that does not change when the agent falls silent.
+    /// The outcome, if it was received: it does not change when the agent becomes silent.
     pub(super) fn operation_finished(&mut self) -> Option<OperationView> {
         let id = self
             .recorded
             .state
             .as_ref()
             .and_then(|s| operation_id(&self.uid, s))?;
-        self.take_news();
+        self.drain_events();
         let tracked = self.operation.as_ref().filter(|t| t.id == id)?;
         tracked
             .view
@@ -125,15 +125,15 @@ impl Engine {
             .filter(|v| matches!(v, OperationView::Finished { .. }))
     }
 
-    /// Follows the operation from now on.
+    /// Starts to receive the events of the operation.
     pub(super) fn follow(&mut self, host: &HostRef) {
         let Some(tracked) = &mut self.operation else {
             return;
         };
-        if tracked.news.is_some() {
+        if tracked.events.is_some() {
             return;
         }
-        let (sender, news) = mpsc::unbounded_channel();
+        let (sender, events) = mpsc::unbounded_channel();
         let agents = self.context.agents.clone();
         let state = self.recorded.state.as_ref();
         let pinned = state
@@ -141,21 +141,21 @@ impl Engine {
             .filter(|pin| pin.operation == tracked.id)
             .map(|pin| pin.agent.agent.clone());
         let following = agents.follow(host.rack.clone(), pinned, tracked.id.clone(), sender);
-        // Owned by `Tracked`: ends with it, or when it has told the outcome.
+        // Owned by `TrackedOperation`; ends with it or after the outcome.
         tracked.task = Some(tokio::spawn(following).abort_handle());
-        tracked.news = Some(news);
+        tracked.events = Some(events);
     }
 
-    /// Begun, or perhaps begun: the agent is asked.
-    pub(super) fn ask_again(&mut self) {
+    /// Queries the agent again, after the operation was begun or may have been begun.
+    pub(super) fn query_again(&mut self) {
         if let Some(tracked) = &mut self.operation {
             tracked.known = false;
             tracked.view = None;
-            tracked.news = None;
+            tracked.events = None;
         }
     }
 
-    /// The agent refused to begin it.
+    /// Records that the agent rejected the operation.
     pub(super) fn rejected(&mut self, why: String) {
         if let Some(tracked) = &mut self.operation {
             tracked.known = true;
@@ -163,62 +163,65 @@ impl Engine {
         }
     }
 
-    /// Waits for the next news; for ever where none is expected.
-    pub(super) async fn operation_news(&mut self) {
-        let Some(Tracked {
-            news: Some(news), ..
+    /// Waits for the next event; never returns if none is expected.
+    pub(super) async fn next_operation_event(&mut self) {
+        let Some(TrackedOperation {
+            events: Some(events),
+            ..
         }) = &mut self.operation
         else {
             return std::future::pending().await;
         };
-        let told = news.recv().await;
-        self.heard(told);
+        let told = events.recv().await;
+        self.apply_event(told);
     }
 
-    fn take_news(&mut self) {
-        while let Some(Tracked {
-            news: Some(news), ..
+    fn drain_events(&mut self) {
+        while let Some(TrackedOperation {
+            events: Some(events),
+            ..
         }) = &mut self.operation
         {
-            match news.try_recv() {
-                Ok(told) => self.heard(Some(told)),
+            match events.try_recv() {
+                Ok(told) => self.apply_event(Some(told)),
                 Err(mpsc::error::TryRecvError::Empty) => return,
-                Err(mpsc::error::TryRecvError::Disconnected) => self.heard(None),
+                Err(mpsc::error::TryRecvError::Disconnected) => self.apply_event(None),
             }
         }
     }
 
-    fn heard(&mut self, told: Option<Followed>) {
+    fn apply_event(&mut self, told: Option<OperationEvent>) {
         let Some(tracked) = &mut self.operation else {
             return;
         };
         match told {
-            Some(Followed::View(view)) => {
+            Some(OperationEvent::View(view)) => {
                 tracked.known = true;
                 tracked.view = Some(view);
             }
-            Some(Followed::Unknown { by }) => {
+            Some(OperationEvent::Unknown { by }) => {
                 tracked.known = true;
                 tracked.view = None;
                 tracked.unknown_to = Some(by);
-                tracked.news = None;
+                tracked.events = None;
             }
-            // Told once it has an answer: the same command is announced before that, too.
-            Some(Followed::Command { command, answer }) if !answer.is_empty() => {
+            // Reported with the response of the BMC; the same command is announced before that,
+            // too.
+            Some(OperationEvent::Command { command, answer }) if !answer.is_empty() => {
                 let message = format!("{command} sent to the BMC, answer: {answer}");
-                self.tell(false, "CommandSent", &message);
+                self.emit_event(false, "CommandSent", &message);
             }
-            Some(Followed::Command { .. }) => {}
-            Some(Followed::Lost(why)) => {
+            Some(OperationEvent::Command { .. }) => {}
+            Some(OperationEvent::Lost(why)) => {
                 tracing::debug!(remediation = %self.id, why, "lost sight of the operation");
-                tracked.news = None;
+                tracked.events = None;
                 if !matches!(tracked.view, Some(OperationView::Finished { .. })) {
                     tracked.known = false;
                 }
             }
-            // The follower has told the outcome and is gone.
+            // The stream has ended after the outcome.
             None => {
-                tracked.news = None;
+                tracked.events = None;
                 if !matches!(
                     tracked.view,
                     Some(OperationView::Finished { .. } | OperationView::Rejected { .. })

@@ -1,6 +1,6 @@
 //! Bodies of patches: conditions in Cluster API's two lists, taints.
 //!
-//! Pure. Must never drop what others have written into the same list.
+//! Pure. Entries that others have written into the same list are kept.
 
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Taint, apimachinery::pkg::apis::meta::v1::Time};
@@ -11,18 +11,18 @@ use rackhand_api::{
 };
 use serde_json::{Map, Value, json};
 
-/// A condition to be set.
+/// A condition to set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NewCondition<'a> {
     pub(crate) type_: &'a str,
     pub(crate) status: &'a str,
     pub(crate) reason: &'a str,
     pub(crate) message: &'a str,
-    /// Only in the old list, and there only when False.
+    /// In the v1beta1 list only, and there only if the status is False.
     pub(crate) severity: Option<&'a str>,
 }
 
-/// The list of conditions at one of the two places.
+/// One of the two lists of conditions.
 pub(crate) fn conditions(object: &DynamicObject, shape: Shape, list: ConditionList) -> Vec<Value> {
     let found = shape
         .path(list)
@@ -32,8 +32,9 @@ pub(crate) fn conditions(object: &DynamicObject, shape: Shape, list: ConditionLi
     found.cloned().unwrap_or_default()
 }
 
-/// The list with the condition set; `None`: it stands there already. `lastTransitionTime` moves with
-/// the status in the new list, with anything in the old one (docs/reference/cluster-api.md, Conditions and Events).
+/// The list with the condition set; `None` if nothing changes. `lastTransitionTime` changes with
+/// the status in the v1beta2 list, and with any field in the v1beta1 list
+/// (docs/reference/cluster-api.md, Conditions and Events).
 pub(crate) fn set_condition(
     mut conditions: Vec<Value>,
     new: &NewCondition<'_>,
@@ -48,8 +49,8 @@ pub(crate) fn set_condition(
             .unwrap_or_default()
             .to_owned()
     };
-    let place = conditions.iter().position(|c| text(c, "type") == new.type_);
-    let old = place.and_then(|i| conditions.get(i));
+    let target = conditions.iter().position(|c| text(c, "type") == new.type_);
+    let old = target.and_then(|i| conditions.get(i));
     let same_status = old.is_some_and(|c| text(c, "status") == new.status);
     let same = same_status
         && old.is_some_and(|c| {
@@ -63,7 +64,7 @@ pub(crate) fn set_condition(
     let keep_time = list == ConditionList::V1Beta2 && same_status;
     let since = match old {
         Some(c) if keep_time => text(c, "lastTransitionTime"),
-        _ => super::record::seconds(now),
+        _ => super::stored_state::seconds(now),
     };
     let mut fields = Map::new();
     fields.insert("type".into(), new.type_.into());
@@ -89,7 +90,7 @@ pub(crate) fn set_condition(
             }
         }
     }
-    match place {
+    match target {
         Some(i) => {
             if let Some(slot) = conditions.get_mut(i) {
                 *slot = Value::Object(fields);
@@ -100,9 +101,9 @@ pub(crate) fn set_condition(
     Some(conditions)
 }
 
-/// A patch that sets conditions in both lists of a Cluster API object, and takes those of the types
-/// `gone` off; `None`: nothing to change. It fails when the object has changed meanwhile: others
-/// write into the same lists.
+/// A patch that sets conditions in both lists of a Cluster API object and removes those of the
+/// types `gone`; `None` if nothing changes. It fails if the object has changed meanwhile, because
+/// others write into the same lists.
 pub(crate) fn both_lists(
     object: &DynamicObject,
     shape: Shape,
@@ -113,7 +114,7 @@ pub(crate) fn both_lists(
 ) -> Option<Value> {
     let generation = object.metadata.generation;
     let mut changed = false;
-    let mut apply = |list: ConditionList, news: &[NewCondition<'_>]| -> Value {
+    let mut apply = |list: ConditionList, changes: &[NewCondition<'_>]| -> Value {
         let mut conditions = conditions(object, shape, list);
         let before = conditions.len();
         conditions.retain(|c| {
@@ -122,7 +123,7 @@ pub(crate) fn both_lists(
                 .is_some_and(|t| gone.contains(&t))
         });
         changed |= conditions.len() != before;
-        for new in news {
+        for new in changes {
             if let Some(set) = set_condition(conditions.clone(), new, list, generation, now) {
                 conditions = set;
                 changed = true;

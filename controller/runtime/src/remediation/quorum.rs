@@ -1,7 +1,7 @@
-//! The members of a control plane, and how many of them are well (F6).
+//! The members of a control plane and their health (F6).
 //!
-//! By the index for an explanation and for whoever waits; by live reads before a member is switched
-//! off: a watch that lags shows a member as Ready that has failed (F12).
+//! By the index for explanations and for remediations that wait; by live reads before a member is
+//! switched off, because a watch that lags shows a failed member as Ready (F12).
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use rackhand_api::{
     },
     views::MachineView,
 };
-use rackhand_core::remediation::{ControlPlane, EtcdGuard, State, Turn, before_first_off};
+use rackhand_core::remediation::{ControlPlane, EtcdGuard, Progress, State, before_first_off};
 
 use super::{
+    concurrency::{is_control_plane, nodes_plane},
     engine::Engine,
-    place::Place,
-    rivals::{is_control_plane, nodes_plane},
+    target::Target,
 };
 use crate::{
     api::{ApiError, call, optional},
@@ -32,18 +32,18 @@ use crate::{
     object::{Key, Kind, api},
 };
 
-/// The other members of the control plane that a machine is of.
+/// The other members of the control plane of a machine.
 #[derive(Debug, Clone, PartialEq)]
 enum Members {
-    /// By Machines of Cluster API, with the Node of each by its name.
+    /// Machines of Cluster API, and their Nodes by name.
     Machines(Vec<MachineView>, BTreeMap<String, Node>),
-    /// By Nodes alone.
+    /// Nodes only.
     Nodes(Vec<Node>),
 }
 
 impl Members {
-    /// Of each whether its etcd member is well: its Node is Ready, and KubeadmControlPlane, where it
-    /// says anything, says so too. Its condition alone may be older than the failure of the Node.
+    /// Whether the etcd member of each is healthy: its Node is Ready, and KubeadmControlPlane's
+    /// condition, if set, is True. The condition alone may be older than the failure of the Node.
     fn healthy(&self) -> Vec<bool> {
         let is_ready = |node: &Node| ready(node) == Some("True");
         match self {
@@ -71,18 +71,18 @@ impl Members {
     }
 }
 
-/// The control plane that this machine is of, by the index; `None`: of none.
+/// The control plane of this machine by the index; `None` if it is not a member of one.
 pub(crate) fn control_plane(
     index: &Index,
-    place: &Place,
+    target: &Target,
     guard: Option<Result<EtcdGuard, String>>,
 ) -> Option<ControlPlane> {
-    Some(known_members(index, place)?.counted(guard))
+    Some(known_members(index, target)?.counted(guard))
 }
 
-fn known_members(index: &Index, place: &Place) -> Option<Members> {
-    let Some(me) = place.machine().filter(|m| m.is_control_plane()) else {
-        let (cluster, name) = nodes_plane(index, place)?;
+fn known_members(index: &Index, target: &Target) -> Option<Members> {
+    let Some(me) = target.machine().filter(|m| m.is_control_plane()) else {
+        let (cluster, name) = nodes_plane(index, target)?;
         let others = index.nodes(cluster).into_iter();
         let others = others.filter(|n| is_other_member(n, name));
         return Some(Members::Nodes(others.map(|n| Node::clone(&n)).collect()));
@@ -91,7 +91,7 @@ fn known_members(index: &Index, place: &Place) -> Option<Members> {
     let machines = index.control_planes_in(&namespace).into_iter();
     let machines = machines.filter_map(|e| e.view.ok().map(|view| MachineView::clone(&view)));
     let machines: Vec<MachineView> = machines.filter(|m| is_member_beside(m, me)).collect();
-    let cluster = nodes_of(place, me);
+    let cluster = nodes_of(target, me);
     let nodes = machines.iter().filter_map(|machine| {
         let name = machine.node_name.as_ref()?;
         let node = index.node(cluster.as_ref()?, name)?;
@@ -111,59 +111,59 @@ fn is_member_beside(machine: &MachineView, me: &MachineView) -> bool {
         && machine.meta.name != me.meta.name
 }
 
-/// Where the Nodes of a Machine's cluster are.
-fn nodes_of(place: &Place, me: &MachineView) -> Option<Key> {
+/// The cluster with the Nodes of a Machine.
+fn nodes_of(target: &Target, me: &MachineView) -> Option<Key> {
     let namespace = me.meta.namespace.clone().unwrap_or_default();
-    match (&me.cluster_name, place.by_node) {
-        (_, true) | (None, _) => place.cluster.clone(),
+    match (&me.cluster_name, target.by_node) {
+        (_, true) | (None, _) => target.cluster.clone(),
         (Some(cluster), false) => Some(Key::new(namespace, cluster)),
     }
 }
 
 impl Engine {
-    /// What the control plane would be without this machine: by the index while it waits, read now
-    /// where it would begin and immediately before its first off.
+    /// The control plane without this machine: by the index while the remediation waits, and read
+    /// live before it begins and immediately before its first power-off.
     pub(super) async fn quorum(
         &self,
-        place: &Place,
+        target: &Target,
         guard: Option<Result<EtcdGuard, String>>,
         able: bool,
         state: Option<&State>,
     ) -> Option<ControlPlane> {
-        let known = control_plane(&self.context.index, place, guard.clone());
-        let asks = match Turn::of(state) {
-            Turn::Waits => return known,
-            // What it costs already by the index needs no further proof.
-            Turn::Ready => {
+        let known = control_plane(&self.context.index, target, guard.clone());
+        let asks = match Progress::of(state) {
+            Progress::Waiting => return known,
+            // A quorum that would be lost by the index needs no live read.
+            Progress::Ready => {
                 able && known
                     .as_ref()
                     .is_none_or(|plane| plane.costs_quorum().is_none())
             }
-            Turn::Begun if state.is_some_and(before_first_off) => true,
-            // It is off already, or may be.
-            Turn::Begun => return None,
+            Progress::Begun if state.is_some_and(before_first_off) => true,
+            // The host is off already, or may be.
+            Progress::Begun => return None,
         };
         if !asks {
             return known;
         }
-        match self.control_plane_now(place, guard).await {
+        match self.control_plane_now(target, guard).await {
             Ok(plane) => plane,
             Err(why) => Some(ControlPlane::unknown(why)),
         }
     }
 
-    /// The same as [`control_plane`], read now.
+    /// [`control_plane`] by live reads.
     ///
     /// # Errors
-    /// Somebody cannot be asked: nothing is known then.
+    /// A member cannot be read, so nothing is known.
     pub(super) async fn control_plane_now(
         &self,
-        place: &Place,
+        target: &Target,
         guard: Option<Result<EtcdGuard, String>>,
     ) -> Result<Option<ControlPlane>, String> {
-        let members = match place.machine().filter(|m| m.is_control_plane()) {
-            Some(me) => self.machines_now(place, me).await,
-            None => match nodes_plane(&self.context.index, place) {
+        let members = match target.machine().filter(|m| m.is_control_plane()) {
+            Some(me) => self.machines_now(target, me).await,
+            None => match nodes_plane(&self.context.index, target) {
                 Some((cluster, name)) => self.nodes_now(cluster, name).await,
                 None => return Ok(None),
             },
@@ -185,7 +185,7 @@ impl Engine {
         Ok(Members::Nodes(members.into_values().collect()))
     }
 
-    async fn machines_now(&self, place: &Place, me: &MachineView) -> Result<Members, ApiError> {
+    async fn machines_now(&self, target: &Target, me: &MachineView) -> Result<Members, ApiError> {
         let namespace = me.meta.namespace.clone().unwrap_or_default();
         let what = format!("control-plane Machines of namespace {namespace}");
         let resource = self.context.served.known(Kind::Machine);
@@ -202,7 +202,7 @@ impl Engine {
             .into_iter()
             .filter(|m| is_member_beside(m, me))
             .collect();
-        let Some(cluster) = nodes_of(place, me).filter(|_| !machines.is_empty()) else {
+        let Some(cluster) = nodes_of(target, me).filter(|_| !machines.is_empty()) else {
             return Ok(Members::Machines(machines, BTreeMap::new()));
         };
         let nodes: Api<Node> = Api::all(self.workload_client(&cluster)?);

@@ -1,8 +1,9 @@
-//! The objects that a decision rests on.
+//! The objects that a decision is based on.
 //!
-//! A patch carries the version of the object as the decision saw it, not as it is known when the
-//! patch is built. A process that was paused in between would otherwise change an object that
-//! another leader has finished with (F7). After a conflict the next turn observes and decides anew.
+//! A patch carries the version of the object that the decision observed, not the version known when
+//! the patch is built. A process that was suspended in between would otherwise change an object
+//! that another leader has finished with (F7). After a conflict the next iteration observes and
+//! decides again.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, api::DynamicObject};
@@ -12,7 +13,7 @@ use serde_json::Value;
 use super::request::RequestView;
 use crate::{index::Entry, object::Key};
 
-/// What one turn has observed.
+/// The objects of one observation.
 #[derive(Default)]
 pub(super) struct Snapshot {
     /// The remediation object, or the answer to our last write of it.
@@ -26,7 +27,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Keeps what a patch of the Node is built from.
+    /// Keeps the part of the Node that a patch is built from.
     pub(super) fn keep_node(&mut self, node: &Node) {
         let mut metadata = node.metadata.clone();
         metadata.managed_fields = None;

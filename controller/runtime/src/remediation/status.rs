@@ -1,6 +1,6 @@
-//! The status of a PowerRemediation, from the cursor.
+//! The status of a PowerRemediation, derived from the stored state.
 //!
-//! Pure. Must never say more than the cursor holds.
+//! Pure. The status contains nothing that is not in the stored state.
 
 use jiff::Timestamp;
 use rackhand_api::{
@@ -13,26 +13,26 @@ use rackhand_api::{
         BLOCKED, DRAIN_BLOCKED, FENCE_UNCONFIRMED, FENCED, OVERDUE, PROCESSING, SUCCEEDED,
     },
 };
-use rackhand_core::remediation::{AttemptRecord, Because, OffEvidence, State, Step, TaintOwner};
+use rackhand_core::remediation::{AttemptRecord, OffEvidence, Reason, State, Step, TaintOwner};
 use serde_json::{Map, Value};
 
-/// Readings that a status carries at most.
+/// Maximum number of readings in a status.
 const READINGS: usize = 16;
 
-/// What a status is made of.
+/// The inputs of a status.
 pub(crate) struct Facts<'a> {
     pub(crate) state: Option<&'a State>,
-    pub(crate) because: &'a Because,
+    pub(crate) reason: &'a Reason,
     pub(crate) generation: Option<i64>,
     pub(crate) node: Option<&'a str>,
-    /// Our hold key is on the BareMetalHost.
+    /// Whether our hold key is on the BareMetalHost.
     pub(crate) held: bool,
     /// When the time of the step is over.
     pub(crate) until: Option<Timestamp>,
     pub(crate) now: Timestamp,
 }
 
-/// The new status. Conditions that were once there stay, with the time of their last change.
+/// The new status. Conditions that were set once stay, with the time of their last transition.
 pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemediationStatus {
     let state = f.state;
     PowerRemediationStatus {
@@ -46,8 +46,8 @@ pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemedi
         step: Some(state.map_or(ShownStep::Pending, |s| shown(s.step))),
         step_since: state.map(|s| whole(s.since)),
         step_until: f.until.map(whole),
-        reason: Some(f.because.label().into()),
-        message: Some(f.because.to_string()),
+        reason: Some(f.reason.label().into()),
+        message: Some(f.reason.to_string()),
         attempts: state.map(attempts).unwrap_or_default(),
         power_off: state.and_then(|s| s.off.as_ref()).map(evidence),
         in_place: state.map(|s| in_place(s, f.held)).unwrap_or_default(),
@@ -55,14 +55,14 @@ pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemedi
     }
 }
 
-/// The parts of a status, as a merge patch, that say why nothing is done where the cursor does not
-/// read. Nothing else in it is touched.
-pub(crate) fn unreadable(there: &Value, because: &Because, now: Timestamp) -> Value {
+/// A merge patch of the parts of a status that report a stored state that cannot be parsed. The
+/// other parts are not changed.
+pub(crate) fn unreadable(there: &Value, reason: &Reason, now: Timestamp) -> Value {
     let list = there.get("conditions").cloned().unwrap_or_default();
     let old: Vec<StatusCondition> = serde_json::from_value(list).unwrap_or_default();
     let facts = Facts {
         state: None,
-        because,
+        reason,
         generation: there
             .get("observedGeneration")
             .and_then(serde_json::Value::as_i64),
@@ -72,8 +72,8 @@ pub(crate) fn unreadable(there: &Value, because: &Because, now: Timestamp) -> Va
         now,
     };
     serde_json::json!({
-        "reason": because.label(),
-        "message": because.to_string(),
+        "reason": reason.label(),
+        "message": reason.to_string(),
         "conditions": conditions(&old, &facts),
     })
 }
@@ -110,7 +110,7 @@ fn phase(f: &Facts<'_>) -> PowerPhase {
         Step::Fenced if state.failed().is_none() => PowerPhase::Succeeded,
         Step::Blocked if !was_off => PowerPhase::Aborted,
         Step::Fenced | Step::Escalated | Step::Blocked => PowerPhase::Failed,
-        _ if f.because.is_blocked() => PowerPhase::Waiting,
+        _ if f.reason.is_blocked() => PowerPhase::Waiting,
         _ => PowerPhase::Running,
     }
 }
@@ -131,11 +131,8 @@ fn conditions(old: &[StatusCondition], f: &Facts<'_>) -> Vec<StatusCondition> {
         .state
         .is_some_and(|s| s.off.is_some() && s.on.is_none() && !s.step.is_terminal());
     let unconfirmed =
-        step == Step::AwaitingConfirmation || matches!(f.because, Because::FenceUnconfirmed(_));
-    let drain = matches!(
-        f.because,
-        Because::DrainBlocked(_) | Because::DrainGivenUp(_)
-    );
+        step == Step::AwaitingConfirmation || matches!(f.reason, Reason::FenceUnconfirmed(_));
+    let drain = matches!(f.reason, Reason::DrainBlocked(_) | Reason::DrainGivenUp(_));
     let overdue = !ended && f.until.is_some_and(|until| until <= f.now);
     let holds = |yes: bool| {
         if yes {
@@ -150,7 +147,7 @@ fn conditions(old: &[StatusCondition], f: &Facts<'_>) -> Vec<StatusCondition> {
         (FENCED, holds(is_off)),
     ];
     for (name, yes) in [
-        (BLOCKED, !ended && f.because.is_blocked()),
+        (BLOCKED, !ended && f.reason.is_blocked()),
         (FENCE_UNCONFIRMED, unconfirmed),
         (DRAIN_BLOCKED, drain),
         (OVERDUE, overdue),
@@ -168,8 +165,8 @@ fn conditions(old: &[StatusCondition], f: &Facts<'_>) -> Vec<StatusCondition> {
         .map(|(name, status)| StatusCondition {
             condition_type: name.into(),
             status,
-            reason: f.because.label().into(),
-            message: f.because.to_string(),
+            reason: f.reason.label().into(),
+            message: f.reason.to_string(),
             last_transition_time: same(name, status).unwrap_or_else(|| whole(f.now)),
             observed_generation: f.generation,
         })
@@ -201,7 +198,7 @@ fn number(attempt: u32) -> i32 {
 }
 
 fn ended(record: &AttemptRecord) -> Attempt {
-    let failed = record.because != Because::Recovered;
+    let failed = record.reason != Reason::Recovered;
     Attempt {
         number: number(record.number),
         started_at: whole(record.started),
@@ -210,8 +207,8 @@ fn ended(record: &AttemptRecord) -> Attempt {
         powered_on_at: record.on.map(whole),
         finished_at: Some(whole(record.ended)),
         failed_step: record.step.filter(|_| failed).map(shown),
-        reason: Some(record.because.label().into()),
-        message: Some(record.because.to_string()),
+        reason: Some(record.reason.label().into()),
+        message: Some(record.reason.to_string()),
     }
 }
 
@@ -238,7 +235,7 @@ fn evidence(off: &OffEvidence) -> PowerOffEvidence {
     }
 }
 
-/// As intended: what is recorded before it is done has to be taken away even if it was not.
+/// As intended, because what is recorded before it is done must be removed even if it was not done.
 fn in_place(state: &State, held: bool) -> Vec<InPlace> {
     let mut list = Vec::new();
     if held {
@@ -260,8 +257,7 @@ fn whole(at: Timestamp) -> Timestamp {
     at.round(jiff::Unit::Second).unwrap_or(at)
 }
 
-/// A JSON merge patch (RFC 7386) that makes `old` into `new`: what is gone is nulled, since a merge
-/// would keep it.
+/// A JSON merge patch (RFC 7386) from `old` to `new`; removed fields are set to null.
 pub(crate) fn merge_diff(old: &Value, new: &Value) -> Value {
     let (Value::Object(before), Value::Object(after)) = (old, new) else {
         return new.clone();

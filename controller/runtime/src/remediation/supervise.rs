@@ -1,4 +1,4 @@
-//! Keeps the task of a remediation alive.
+//! Restarts the task of a remediation after a panic.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{metrics::Metrics, watch::pause};
 
-/// Wait before a task that has panicked is started again: first and longest.
+/// Pause before a task that panicked is restarted: first and longest.
 const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Runs a task until it ends or `stop`. One that panics is counted and started again: everything that
-/// it needs stands in the cluster, as after a crash of the whole process. The others go on meanwhile.
+/// Runs a task until it ends or `stop`. A panic is counted, and the task is restarted: everything
+/// that it needs is in the cluster, as after a crash of the process. Other tasks are not affected.
 pub(super) async fn supervise<F: Future<Output = ()>>(
     what: &str,
     metrics: &Metrics,
@@ -19,7 +19,7 @@ pub(super) async fn supervise<F: Future<Output = ()>>(
     task: impl Fn() -> F,
 ) {
     let mut wait = RESTART.0;
-    // What the task shares with others is behind locks that no panic poisons.
+    // State that the task shares with others is behind locks that a panic does not poison.
     while AssertUnwindSafe(task()).catch_unwind().await.is_err() {
         metrics.remediation_panicked();
         tracing::error!(
@@ -59,7 +59,7 @@ mod tests {
         supervise("m1", &metrics, &stop, task).await;
         assert_eq!(runs.load(Ordering::Relaxed), 3);
         assert!(counted(&metrics).ends_with(" 2"), "{}", counted(&metrics));
-        // Not in a loop that keeps the process from everything else.
+        // A restart loop must not starve the process.
         assert_eq!(begun.elapsed(), RESTART.0 * 3);
     }
 

@@ -1,4 +1,5 @@
-//! Off is confirmed: is it this Node that is off (F5)? Only then the taint (F1).
+//! From the confirmed off to the taint: checks that the host that is off runs this Node (F5), then
+//! taints it (F1).
 
 use std::time::Duration;
 
@@ -6,40 +7,41 @@ use jiff::Timestamp;
 
 use super::{
     super::{
-        Because, NodeAction, NodeFacts, OffEvidence, State, Step, Strategy, Taint, TaintOwner,
+        NodeAction, NodeFacts, OffEvidence, Reason, State, Step, Strategy, Taint, TaintOwner,
         WorkloadDown, WorkloadView,
     },
-    Command, Cx, Decision, Next, after,
-    proof::{Fresh, LAST_WORD, by_person, no_command_taken},
-    same_node::is_pinned,
+    Command, Decision, Next, StepContext, after,
+    evidence::{LATEST_READING_AGE, LatestReading, by_person, no_command_taken},
+    node_identity::is_pinned,
 };
 
-/// How often to look at a Lease that must stand still.
+/// Interval of reading a Lease that must not be renewed.
 const LEASE_POLL: Duration = Duration::from_secs(1);
 
-impl Cx<'_> {
-    /// F5: the Lease must stand still. Only then does off mean that this Node is off.
+impl StepContext<'_> {
+    /// F5: waits until the Lease has not been renewed for long enough. Only then does the reading
+    /// of off apply to this Node.
     pub(super) fn confirming_off(&self, mut s: State) -> Decision {
-        if let Some(d) = self.leave_hold(&s) {
+        if let Some(d) = self.interrupt_hold(&s) {
             return d;
         }
         if no_command_taken(&s) {
-            return self.fence_again(s, Because::PowerOffRunning);
+            return self.repeat_power_off(s, Reason::PowerOffRunning);
         }
         let cycles = self.only_cycles(&s);
         let node = match self.node() {
             Some(node) => node,
             None if cycles => return self.cycling(s, None),
-            None => return self.no_node_to_fence(s),
+            None => return self.fence_without_node(s),
         };
-        if let Some(d) = self.other_machine(&s, node) {
+        if let Some(d) = self.check_machine(&s, node) {
             return d;
         }
         if !is_pinned(&s, node) {
-            // The boot that has just ended, not one that began after the last look: another
-            // bootID than this one is a boot after the power-on.
+            // The bootID of the boot that has just ended; another one later means a boot after the
+            // power-on.
             self.pin_node(&mut s, node);
-            return self.quiet_write(s, Because::WaitingForQuietLease);
+            return self.quiet_write(s, Reason::WaitingForQuietLease);
         }
         if let Some(d) = self.lease_renewed(&s, node) {
             return d;
@@ -49,59 +51,60 @@ impl Cx<'_> {
             return self.cycling(s, quiet);
         }
         let Some(at) = quiet else {
-            return self.to(s, Step::Tainting, Because::Tainting);
+            return self.to(s, Step::Tainting, Reason::Tainting);
         };
-        let mut d = self.watch_hold(s, Because::WaitingForQuietLease, Some(LEASE_POLL));
+        let mut d = self.monitor_hold(s, Reason::WaitingForQuietLease, Some(LEASE_POLL));
         if let Next::Wait(until) = d.next {
             d.next = Next::Wait(until.min(at));
         }
         d
     }
 
-    /// This attempt moves nothing: neither pods nor volumes can come to run twice. A taint that
-    /// stands already moves them all the same.
+    /// Whether this attempt is a plain power cycle, which moves no workload. An existing taint
+    /// moves it anyway.
     fn only_cycles(&self, s: &State) -> bool {
         let first = s.strategy == Strategy::PowerCycleFirst && s.attempt == 1;
         let tainted = self.node().is_some_and(|n| n.taint != Taint::Absent);
         first && s.keep_off.is_none() && s.taint.is_none() && !tainted
     }
 
-    /// A short while off, and the Lease stands still where it can be seen (F5).
+    /// Keeps the host off for the hold time of a plain power cycle, and until the Lease, if it can
+    /// be read, has not been renewed (F5).
     fn cycling(&self, s: State, quiet: Option<Timestamp>) -> Decision {
         let off = s.off.as_ref().map_or(s.since, OffEvidence::at);
         let held = after(off, self.policy.cycle_hold);
         let until = quiet.map_or(held, |quiet| quiet.max(held));
         if until > self.now {
-            let mut d = self.watch_hold(s, Because::Cycling, Some(LEASE_POLL));
+            let mut d = self.monitor_hold(s, Reason::Cycling, Some(LEASE_POLL));
             if let Next::Wait(next) = d.next {
                 d.next = Next::Wait(next.min(until));
             }
             return d;
         }
-        match self.not_off(&s, Because::Cycling) {
+        match self.require_off(&s, Reason::Cycling) {
             Some(d) => d,
-            None => self.power_on_next(s, Because::PowerOnRunning),
+            None => self.power_on_next(s, Reason::PowerOnRunning),
         }
     }
 
-    /// What to do without a Node.
-    fn no_node_to_fence(&self, s: State) -> Decision {
+    /// Continues without a Node.
+    fn fence_without_node(&self, s: State) -> Decision {
         match &self.o.workload {
             WorkloadView::Unreachable { why } => self.deferred(s, why),
-            // Without a Node there is nothing to taint, but its pods may still be there.
+            // There is nothing to taint, but the pods of the Node may still exist.
             WorkloadView::NotJoined if s.node.is_none() => {
-                self.after_off(s, Because::PowerOnRunning)
+                self.after_off(s, Reason::PowerOnRunning)
             }
             _ => self.to(
                 s,
                 Step::Draining,
-                Because::Draining("pods and volumes".into()),
+                Reason::Draining("pods and volumes".into()),
             ),
         }
     }
 
-    /// The taint waits for the workload cluster. As long as there is none, switching on again moves
-    /// nothing: that is the user's choice (F4).
+    /// Defers the taint while the workload cluster is out of reach. Without a taint nothing was
+    /// moved, so the policy may permit to switch the host on (F4).
     fn deferred(&self, s: State, why: &str) -> Decision {
         let off = s.off.as_ref().map_or(s.since, OffEvidence::at);
         let over = after(off, self.policy.defer_timeout) <= self.now;
@@ -109,33 +112,34 @@ impl Cx<'_> {
             && s.taint.is_none()
             && !self.keeps_off(&s);
         if !over || !may {
-            return self.watch_hold(s, Because::WorkloadUnreachable(why.to_owned()), None);
+            return self.monitor_hold(s, Reason::WorkloadUnreachable(why.to_owned()), None);
         }
-        let because = Because::TaintSkipped(why.to_owned());
-        match self.not_off(&s, because.clone()) {
+        let reason = Reason::TaintSkipped(why.to_owned());
+        match self.require_off(&s, reason.clone()) {
             Some(d) => d,
-            None => self.power_on_next(s, because),
+            None => self.power_on_next(s, reason),
         }
     }
 
-    /// F1: off is read once more right before the taint, and recorded as ours before it is set (F9).
+    /// Sets the taint: reads off once more immediately before (F1), and records the taint as ours
+    /// before it is set (F9).
     pub(super) fn tainting(&self, mut s: State) -> Decision {
-        if let Some(d) = self.leave_hold(&s) {
+        if let Some(d) = self.interrupt_hold(&s) {
             return d;
         }
         if s.taint.is_none() && no_command_taken(&s) {
-            return self.fence_again(s, Because::PowerOffRunning);
+            return self.repeat_power_off(s, Reason::PowerOffRunning);
         }
         let Some(node) = self.node() else {
-            return self.no_node_to_fence(s);
+            return self.fence_without_node(s);
         };
         if let Some(d) = self
-            .other_node(&s, node)
+            .check_node(&s, node)
             .or_else(|| self.lease_renewed(&s, node))
         {
             return d;
         }
-        if let Some(d) = self.not_off(&s, Because::Tainting) {
+        if let Some(d) = self.require_off(&s, Reason::Tainting) {
             return d;
         }
         if s.node_action.unwrap_or(self.o.node_action) == NodeAction::Delete {
@@ -144,31 +148,31 @@ impl Cx<'_> {
         match (s.taint, node.taint) {
             (None, Taint::Ours | Taint::Other) => {
                 s.taint = Some(TaintOwner::Other);
-                self.quiet_write(s, Because::Tainting)
+                self.quiet_write(s, Reason::Tainting)
             }
             (None | Some(TaintOwner::Other), Taint::Absent) => {
                 s.taint = Some(TaintOwner::Us);
-                self.quiet_write(s, Because::Tainting)
+                self.quiet_write(s, Reason::Tainting)
             }
             (Some(TaintOwner::Us), Taint::Absent) => {
-                self.act(s, Because::Tainting, Command::AddTaint)
+                self.act(s, Reason::Tainting, Command::AddTaint)
             }
             (Some(_), Taint::Ours | Taint::Other) => self.to(
                 s,
                 Step::Draining,
-                Because::Draining("pods and volumes".into()),
+                Reason::Draining("pods and volumes".into()),
             ),
         }
     }
 
-    /// The way of clusters that do not know the taint: their own controllers clean up after a Node
-    /// that is gone. What it was is kept on the object before that.
+    /// Deletes the Node in a cluster that does not support the taint, after its labels and
+    /// annotations were saved on the object.
     fn deleting_node(&self, mut s: State, node: &NodeFacts) -> Decision {
-        let because = Because::DeletingNode(node.name.clone());
+        let reason = Reason::DeletingNode(node.name.clone());
         if s.node_action.is_none() || s.taint.is_none() {
             s.node_action = Some(NodeAction::Delete);
             s.taint = Some(TaintOwner::Us);
-            return self.write(s, because);
+            return self.write(s, reason);
         }
         let command = if self.o.request.node_backup {
             Command::DeleteNode {
@@ -177,38 +181,40 @@ impl Cx<'_> {
         } else {
             Command::BackUpNode
         };
-        self.act(s, because, command)
+        self.act(s, reason, command)
     }
 
-    /// What to do while the BMC does not say off just now; `None`: it does, or a person vouches for
-    /// a BMC that cannot say.
-    pub(super) fn not_off(&self, s: &State, because: Because) -> Option<Decision> {
+    /// The decision if the BMC does not report off now; `None` if it does, or if a person has
+    /// confirmed off for a BMC that cannot report it.
+    pub(super) fn require_off(&self, s: &State, reason: Reason) -> Option<Decision> {
         let s = s.clone();
         if s.off.is_none() {
-            return Some(self.violated(s, "in a state that nobody has proven"));
+            return Some(self.fence_violated(s, "in a state that nobody has proven"));
         }
-        match (self.power_within(&s, LAST_WORD), self.bmc_down()) {
-            (Fresh::Off, _) => None,
-            (Fresh::On(seen) | Fresh::Unclear(seen), _) => Some(self.violated(s, &seen)),
-            (Fresh::Ask, None) => Some(self.act(s, because, Command::ReadPower)),
-            (Fresh::Ask | Fresh::Unreadable(_), _) if by_person(&s) => None,
-            (Fresh::Ask, Some(why)) => Some(self.recheck(s, why)),
-            (Fresh::Unreadable(why), _) => {
-                Some(self.watch_hold(s, Because::PowerUnreadable(why), None))
+        match (self.power_within(&s, LATEST_READING_AGE), self.bmc_down()) {
+            (LatestReading::Off, _) => None,
+            (LatestReading::On(seen) | LatestReading::Unclear(seen), _) => {
+                Some(self.fence_violated(s, &seen))
+            }
+            (LatestReading::NotRead, None) => Some(self.act(s, reason, Command::ReadPower)),
+            (LatestReading::NotRead | LatestReading::Unreadable(_), _) if by_person(&s) => None,
+            (LatestReading::NotRead, Some(why)) => Some(self.recheck(s, why)),
+            (LatestReading::Unreadable(why), _) => {
+                Some(self.monitor_hold(s, Reason::PowerUnreadable(why), None))
             }
         }
     }
 
-    /// Why it does not go on from a confirmed off: it is not held any more, nobody wants it any more, or
+    /// Leaves the steps after a confirmed off: the hold was removed, the request was withdrawn, or
     /// the BMC has been silent for too long.
-    pub(super) fn leave_hold(&self, s: &State) -> Option<Decision> {
+    pub(super) fn interrupt_hold(&self, s: &State) -> Option<Decision> {
         self.hold_lost(s)
-            .or_else(|| self.untainted_end(s))
+            .or_else(|| self.end_untainted(s))
             .or_else(|| self.silent_too_long(s))
     }
 
-    /// Withdrawn, or wanted off, and no taint of ours stands: nothing to drain.
-    pub(super) fn untainted_end(&self, s: &State) -> Option<Decision> {
+    /// Ends a withdrawn remediation, or one whose host is to be off, if no taint was set.
+    pub(super) fn end_untainted(&self, s: &State) -> Option<Decision> {
         if s.taint.is_some() {
             return None;
         }
@@ -217,13 +223,13 @@ impl Cx<'_> {
             return Some(self.abort(s, why));
         }
         if self.withdrawn().is_some() {
-            s.ending = Some(Because::WithdrawnAfterOff);
-            return Some(self.power_on_next(s, Because::WithdrawnAfterOff));
+            s.end_reason = Some(Reason::WithdrawnAfterOff);
+            return Some(self.power_on_next(s, Reason::WithdrawnAfterOff));
         }
         None
     }
 
-    /// The step has lasted longer than this.
+    /// Whether the step has lasted longer than `limit`.
     pub(super) fn late(&self, s: &State, limit: Duration) -> bool {
         after(s.since, limit) <= self.now
     }

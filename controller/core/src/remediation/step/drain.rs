@@ -1,42 +1,43 @@
-//! While the host is off: wait until the API has forgotten what ran there (F3, F4).
+//! Waits, while the host is off, until no pod and no volume of the Node is left in the API (F3,
+//! F4).
 
 use super::{
-    super::{Because, Drain, DrainBlocked, State, Step, Taint, TaintOwner, WorkloadView},
-    Cx, Decision, Note,
-    proof::Fresh,
+    super::{Drain, DrainBlocked, Reason, State, Step, Taint, TaintOwner, WorkloadView},
+    Decision, Note, StepContext,
+    evidence::LatestReading,
 };
 
-impl Cx<'_> {
-    /// Off until no pod and no volume is left. A Node that is gone has left its pods behind: they
-    /// are waited for as well.
+impl StepContext<'_> {
+    /// Keeps the host off until the Node is drained. The pods of a Node that is gone are waited for
+    /// as well.
     pub(super) fn draining(&self, mut s: State) -> Decision {
-        if let Some(d) = self.leave_hold(&s) {
+        if let Some(d) = self.interrupt_hold(&s) {
             return d;
         }
         match &self.o.workload {
             WorkloadView::Unreachable { why } => {
-                let because = Because::WorkloadUnreachable(why.clone());
-                return self.watch_hold(s, because, None);
+                let reason = Reason::WorkloadUnreachable(why.clone());
+                return self.monitor_hold(s, reason, None);
             }
             WorkloadView::NotJoined
             | WorkloadView::Missing { .. }
             | WorkloadView::ClusterGone { .. } => {}
             WorkloadView::Present(node) => {
                 if let Some(d) = self
-                    .other_node(&s, node)
+                    .check_node(&s, node)
                     .or_else(|| self.lease_renewed(&s, node))
                 {
                     return d;
                 }
                 if node.taint == Taint::Absent {
-                    // Taken off: through Tainting again, which proves off first.
+                    // The taint was removed: back to Tainting, which proves off first.
                     s.taint = Some(TaintOwner::Us);
-                    return self.to(s, Step::Tainting, Because::Tainting);
+                    return self.to(s, Step::Tainting, Reason::Tainting);
                 }
             }
         }
-        if let Fresh::On(seen) | Fresh::Unclear(seen) = self.power_now(&s) {
-            return self.violated(s, &seen);
+        if let LatestReading::On(seen) | LatestReading::Unclear(seen) = self.power_now(&s) {
+            return self.fence_violated(s, &seen);
         }
         let left = match &self.o.drain {
             Some(drain) if drain.pods.is_empty() && drain.volumes.is_empty() => None,
@@ -45,7 +46,7 @@ impl Cx<'_> {
         };
         let late = self.late(&s, self.policy.drain_timeout);
         match (left, self.policy.drain_blocked) {
-            // Where it stays off anyway there is nothing to hurry for.
+            // A host that stays off anyway can wait for the drain.
             (Some(left), DrainBlocked::PowerOn) if late && !self.keeps_off(&s) => {
                 self.drained(s, Some(left))
             }
@@ -53,22 +54,22 @@ impl Cx<'_> {
                 self.give_up(s, left)
             }
             (Some(left), _) => {
-                let because = if late {
-                    Because::DrainBlocked(left)
+                let reason = if late {
+                    Reason::DrainBlocked(left)
                 } else {
-                    Because::Draining(left)
+                    Reason::Draining(left)
                 };
-                self.watch_hold(s, because, Some(self.policy.drain_poll))
+                self.monitor_hold(s, reason, Some(self.policy.drain_poll))
             }
             (None, _) => self.drained(s, None),
         }
     }
 
-    /// The last word before power-on is the BMC's: a host that came on in between may have started
-    /// its pods again.
+    /// Reads the power state once more after the drain: a host that came on meanwhile may have
+    /// started its pods again.
     fn drained(&self, mut s: State, left: Option<String>) -> Decision {
-        let because = Because::Draining("the last look at the power state".into());
-        if let Some(d) = self.not_off(&s, because) {
+        let reason = Reason::Draining("pods and volumes".into());
+        if let Some(d) = self.require_off(&s, reason) {
             return d;
         }
         s.drained = Some(self.now);
@@ -82,28 +83,28 @@ impl Cx<'_> {
                 message: "no pod and no volume is left on the node".into(),
             },
             Some(left) => {
-                let because = Because::DrainSkipped(left);
+                let reason = Reason::DrainSkipped(left);
                 Note {
                     warning: true,
-                    reason: because.label(),
-                    message: because.to_string(),
+                    reason: reason.label(),
+                    message: reason.to_string(),
                 }
             }
         };
-        let mut d = self.after_off(s, Because::PowerOnRunning);
+        let mut d = self.after_off(s, Reason::PowerOnRunning);
         d.notes.insert(0, note);
         d
     }
 
-    /// The user's choice for a drain that never ends: no further attempt. What stands stays, since
-    /// neither the taint nor the power may change while pods are left (F3, F4).
+    /// Policy for a drain that does not end: no further attempt. Taint and power stay as they are
+    /// while pods are left (F3, F4).
     fn give_up(&self, mut s: State, left: String) -> Decision {
-        let because = Because::DrainGivenUp(left);
+        let reason = Reason::DrainGivenUp(left);
         if !s.is_recorded() {
-            s.record_attempt(because.clone(), self.now);
+            s.record_attempt(reason.clone(), self.now);
         }
-        s.ending = Some(because.clone());
-        let mut d = self.to(s, Step::Fenced, because);
+        s.end_reason = Some(reason.clone());
+        let mut d = self.to(s, Step::Fenced, reason);
         for note in &mut d.notes {
             note.warning = true;
         }
@@ -111,7 +112,7 @@ impl Cx<'_> {
     }
 }
 
-/// How many names a message carries.
+/// Names listed in one message.
 const NAMES: usize = 5;
 
 fn names(drain: &Drain) -> String {

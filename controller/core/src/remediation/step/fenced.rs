@@ -1,36 +1,36 @@
-//! Off and kept off: because that was the strategy, or because nothing else is left.
+//! A host that is kept off, by strategy or because no attempt is left.
 //!
-//! Must never let go of the host before the request is withdrawn, nor while pods are left on it.
+//! Invariant: the host is not switched on before the request is withdrawn, nor while pods are left
+//! on it.
 
 use std::time::Duration;
 
 use super::{
-    super::{Because, NodeFacts, State, Step, Taint, TaintOwner, WorkloadView},
-    Command, Cx, Decision, after,
-    proof::Fresh,
+    super::{NodeFacts, Reason, State, Step, Taint, TaintOwner, WorkloadView},
+    Command, Decision, StepContext, after,
+    evidence::LatestReading,
 };
 
-/// Time between two looks at the power of a host that is kept off: nothing hangs on it but our word,
-/// and a BMC is not asked more often than that for weeks.
+/// Interval of power readings of a host that is kept off, possibly for weeks.
 pub(super) const FENCED_WATCH: Duration = Duration::from_secs(30);
 
-impl Cx<'_> {
-    /// What follows once the host is off and nothing is left on it.
-    pub(super) fn after_off(&self, mut s: State, because: Because) -> Decision {
+impl StepContext<'_> {
+    /// Continues after the host is off and drained.
+    pub(super) fn after_off(&self, mut s: State, reason: Reason) -> Decision {
         if self.keeps_off(&s) {
-            // Told to stop, and not any more.
-            s.ending = None;
-            let because = s.keep_off.clone().unwrap_or(Because::Fenced);
-            return self.to(s, Step::Fenced, because);
+            // An earlier request to stop was withdrawn.
+            s.end_reason = None;
+            let reason = s.keep_off.clone().unwrap_or(Reason::Fenced);
+            return self.to(s, Step::Fenced, reason);
         }
-        self.power_on_next(s, because)
+        self.power_on_next(s, reason)
     }
 
-    /// The taint stays for as long as the host is off. Deleting the object is what brings the host
-    /// back; being told to stop is not, since nothing is being tried.
+    /// Keeps taint and power until the object is deleted. A request to stop changes nothing here,
+    /// because nothing is being tried.
     pub(super) fn fenced(&self, s: State) -> Decision {
         if self.o.request.deleting {
-            return self.let_come_back(s);
+            return self.power_on_withdrawn(s);
         }
         if let Some(d) = self.hold_lost(&s) {
             return d;
@@ -40,10 +40,10 @@ impl Cx<'_> {
         {
             return d;
         }
-        let given_up = matches!(s.ending, Some(Because::DrainGivenUp(_)));
-        let because = s.failed().cloned().unwrap_or(Because::Fenced);
-        if given_up && let Some(command) = self.hand_over(&s) {
-            return self.act(s, because, command);
+        let given_up = matches!(s.end_reason, Some(Reason::DrainGivenUp(_)));
+        let reason = s.failed().cloned().unwrap_or(Reason::Fenced);
+        if given_up && let Some(command) = self.escalation_command(&s) {
+            return self.act(s, reason, command);
         }
         let due = self
             .o
@@ -51,41 +51,44 @@ impl Cx<'_> {
             .as_ref()
             .is_none_or(|view| self.older_than(view.answered, FENCED_WATCH));
         match self.power_within(&s, FENCED_WATCH) {
-            Fresh::On(seen) | Fresh::Unclear(seen) => self.violated(s, &seen),
-            fresh if (due || matches!(fresh, Fresh::Ask)) && self.bmc_down().is_none() => {
-                self.act(s, because, Command::ReadPower)
+            LatestReading::On(seen) | LatestReading::Unclear(seen) => self.fence_violated(s, &seen),
+            fresh
+                if (due || matches!(fresh, LatestReading::NotRead))
+                    && self.bmc_down().is_none() =>
+            {
+                self.act(s, reason, Command::ReadPower)
             }
             _ => {
                 let until = after(self.now, FENCED_WATCH);
-                self.wait(s, because, until)
+                self.wait(s, reason, until)
             }
         }
     }
 
     fn fenced_node(&self, s: &State, node: &NodeFacts) -> Option<Decision> {
         if let Some(d) = self
-            .other_node(s, node)
+            .check_node(s, node)
             .or_else(|| self.lease_renewed(s, node))
         {
             return Some(d);
         }
         (node.taint == Taint::Absent).then(|| {
-            // Taken off: through Tainting, which proves off first.
+            // The taint was removed: back to Tainting, which proves off first.
             let mut s = s.clone();
             s.taint = Some(TaintOwner::Us);
-            self.to(s, Step::Tainting, Because::Tainting)
+            self.to(s, Step::Tainting, Reason::Tainting)
         })
     }
 
-    fn let_come_back(&self, mut s: State) -> Decision {
+    fn power_on_withdrawn(&self, mut s: State) -> Decision {
         if s.drained.is_none() && s.taint.is_some() {
-            let because = Because::Draining("pods and volumes".into());
-            return self.to(s, Step::Draining, because);
+            let reason = Reason::Draining("pods and volumes".into());
+            return self.to(s, Step::Draining, reason);
         }
-        if let Some(why) = self.wanted_off() {
+        if let Some(why) = self.wanted_off_by_others() {
             return self.abort(s, why);
         }
-        s.ending = Some(Because::WithdrawnAfterOff);
-        self.power_on_next(s, Because::WithdrawnAfterOff)
+        s.end_reason = Some(Reason::WithdrawnAfterOff);
+        self.power_on_next(s, Reason::WithdrawnAfterOff)
     }
 }

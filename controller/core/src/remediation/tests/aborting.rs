@@ -26,7 +26,7 @@ fn f9_an_abort_cancels_a_queued_power_on_and_sees_it_cancelled() {
     let (mut o, s) = mk_on_running();
     let staged = OperationView::Staged {
         why: "the PDU is busy".into(),
-        turn: at(60),
+        due: at(60),
     };
     for queued in [OperationView::Running, staged] {
         o.completed.clear();
@@ -37,8 +37,8 @@ fn f9_an_abort_cancels_a_queued_power_on_and_sees_it_cancelled() {
         assert_eq!(waits(&o, &s, 2).0.label(), "HostOffline");
     }
     o.operation = cancelled();
-    let (s, because) = writes(&o, &s, 3);
-    assert_eq!((s.step, because.label()), (Step::Aborting, "HostOffline"));
+    let (s, reason) = writes(&o, &s, 3);
+    assert_eq!((s.step, reason.label()), (Step::Aborting, "HostOffline"));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_power_on_that_was_faster_than_its_cancellation_is_told() {
 fn f9_an_undo_that_is_queued_ends_when_the_host_is_wanted_off() {
     let mut o = mk_observation();
     let mut s = mk_state(Step::Aborting);
-    s.ending = Some(Because::LeaseRenewed("node-7".into()));
+    s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
     s.node = None;
     assert!(matches!(does(&o, &s, 1), Command::PowerOn { .. }));
     o.operation = Some(OperationView::Running);
@@ -97,7 +97,7 @@ fn f9_an_undo_that_is_queued_ends_when_the_host_is_wanted_off() {
 fn f9_a_detached_host_is_left_as_its_owner_wants_it() {
     let mut o = mk_observation();
     let mut s = mk_state(Step::Aborting);
-    s.ending = Some(Because::IdentityMismatch("another system".into()));
+    s.end_reason = Some(Reason::IdentityMismatch("another system".into()));
     // baremetal-operator switches it on once our key is gone.
     assert_eq!(does(&o, &s, 1), Command::Release);
     // It was detached since: nobody else does.

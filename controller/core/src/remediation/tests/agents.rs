@@ -65,8 +65,8 @@ fn f12_a_power_off_that_a_new_journal_does_not_know_is_not_taken_for_never_begun
             (Next::Write, Step::PoweringOn),
             "{d:?}"
         );
-        assert!(matches!(d.because, Because::OperationLost(_)));
-        assert_eq!(d.state.ending, Some(Because::WithdrawnAfterOff));
+        assert!(matches!(d.reason, Reason::OperationLost(_)));
+        assert_eq!(d.state.end_reason, Some(Reason::WithdrawnAfterOff));
         assert!(d.notes[0].warning && d.notes[0].reason == "OperationLost");
         assert!(d.notes[0].message.contains(name), "{}", d.notes[0].message);
     }
@@ -81,7 +81,7 @@ fn f12_a_hold_without_its_operation_is_finished_by_power_on() {
     };
     let d = step(&held, Some(&s), at(5));
     assert_eq!(d.state.step, Step::PoweringOn, "{d:?}");
-    assert!(matches!(d.because, Because::OperationLost(_)));
+    assert!(matches!(d.reason, Reason::OperationLost(_)));
     // The written state is gone as well.
     for lost in [None, Some(State::new(at(0)))] {
         let d = step(&held, lost.as_ref(), at(5));
@@ -113,9 +113,9 @@ fn f6_nothing_is_begun_at_a_second_agent_while_the_first_may_still_be_at_work() 
             match d.next {
                 Next::Write => s = d.state,
                 Next::Wait(until) => {
-                    let busy = matches!(d.because, Because::OtherAgentBusy(_));
+                    let busy = matches!(d.reason, Reason::OtherAgentBusy(_));
                     waited |= busy;
-                    assert!(!busy || d.because.to_string().contains("agent a until"));
+                    assert!(!busy || d.reason.to_string().contains("agent a until"));
                     now = until.as_second() - at(0).as_second();
                 }
                 Next::Do(Command::PowerOff { id, .. } | Command::PowerOn { id }) => break id,
@@ -163,7 +163,7 @@ fn mk_taken_over() -> (Observation, State) {
     assert_eq!(d.state.tries, 1, "{d:?}");
     let waits = step(&o, Some(&d.state), at(6));
     assert!(
-        matches!(waits.because, Because::OtherAgentBusy(_)),
+        matches!(waits.reason, Reason::OtherAgentBusy(_)),
         "{waits:?}"
     );
     (o, d.state)
@@ -199,7 +199,7 @@ fn f6_what_runs_at_an_agent_that_stands_by_is_cancelled_before_another_begins() 
     o.completed.insert(cancel);
     let d = step(&o, Some(&s), at(8));
     assert!(matches!(d.next, Next::Wait(_)), "{d:?}");
-    assert!(matches!(d.because, Because::OtherAgentBusy(_)));
+    assert!(matches!(d.reason, Reason::OtherAgentBusy(_)));
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn f6_a_power_on_that_waits_for_its_turn_is_waited_for_by_the_second_agent() {
     let mut o = unknown_at(mk_direct(), "a", "1");
     o.operation = Some(OperationView::Staged {
         why: "waits".into(),
-        turn: at(3600),
+        due: at(3600),
     });
     let d = step(&o, Some(&s), at(5));
     assert_eq!(d.next, Next::Write);
@@ -218,7 +218,7 @@ fn f6_a_power_on_that_waits_for_its_turn_is_waited_for_by_the_second_agent() {
     // However far away an agent says that it is.
     o.operation = Some(OperationView::Staged {
         why: "waits".into(),
-        turn: Timestamp::MAX,
+        due: Timestamp::MAX,
     });
     let d = step(&o, Some(&d.state), at(5));
     assert!(d.state.pinned.unwrap().until.unwrap() < at(24 * 3600));

@@ -17,16 +17,16 @@ fn mk_booting() -> (Observation, State) {
 #[test]
 fn the_power_of_a_host_that_boots_is_looked_at_now_and_then() {
     let (mut o, s) = mk_booting();
-    assert_eq!(waits(&o, &s, 1), (Because::Booting, 15));
+    assert_eq!(waits(&o, &s, 1), (Reason::Booting, 15));
     assert_eq!(does(&o, &s, 15), Command::ReadPower);
     o.power = mk_power(16, PowerState::On);
-    assert_eq!(waits(&o, &s, 17), (Because::Booting, 31));
+    assert_eq!(waits(&o, &s, 17), (Reason::Booting, 31));
     assert_eq!(does(&o, &s, 31), Command::ReadPower);
     // Not beyond the time that it has.
     o.power = mk_power(590, PowerState::On);
-    assert_eq!(waits(&o, &s, 591), (Because::Booting, 600));
+    assert_eq!(waits(&o, &s, 591), (Reason::Booting, 600));
     o.agent = AgentView::Unreachable { why: "dark".into() };
-    assert_eq!(waits(&o, &s, 100), (Because::Booting, 600));
+    assert_eq!(waits(&o, &s, 100), (Reason::Booting, 600));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_host_that_is_exactly_off_again_is_switched_on_again_and_that_is_told() {
         o.power = mk_power(16, PowerState::Off);
         let d = decide(&o, Some(&s), at(17));
         assert_eq!(
-            (d.next.clone(), d.state.step, d.state.ons),
+            (d.next.clone(), d.state.step, d.state.power_on_repeats),
             (Next::Write, Step::PoweringOn, 1)
         );
         let note = &d.notes[0];
@@ -62,7 +62,7 @@ fn a_host_that_is_exactly_off_again_is_switched_on_again_and_that_is_told() {
         assert_eq!((s.step, s.on), (Step::Booting, Some(at(20))));
         // What was read before this power-on says nothing of it.
         o.operation = None;
-        assert_eq!(waits(&o, &s, 21), (Because::Booting, 35));
+        assert_eq!(waits(&o, &s, 21), (Reason::Booting, 35));
     }
 }
 
@@ -76,13 +76,13 @@ fn nothing_but_exactly_off_is_off() {
         PowerState::Unknown,
     ] {
         o.power = mk_power(16, state);
-        assert_eq!(waits(&o, &s, 17), (Because::Booting, 31), "{state:?}");
+        assert_eq!(waits(&o, &s, 17), (Reason::Booting, 31), "{state:?}");
     }
     o.power = mk_no_power(16);
-    assert_eq!(waits(&o, &s, 17), (Because::Booting, 31));
+    assert_eq!(waits(&o, &s, 17), (Reason::Booting, 31));
     // Off as it was before the power-on, and off as it was a while ago.
     o.power = mk_power(-1, PowerState::Off);
-    assert_eq!(waits(&o, &s, 14), (Because::Booting, 15));
+    assert_eq!(waits(&o, &s, 14), (Reason::Booting, 15));
     o.power = mk_power(16, PowerState::Off);
     assert_eq!(does(&o, &s, 31), Command::ReadPower);
 }
@@ -90,18 +90,22 @@ fn nothing_but_exactly_off_is_off() {
 #[test]
 fn l1_after_a_few_times_it_waits_for_the_boot_timeout_and_says_why() {
     let (mut o, mut s) = mk_booting();
-    s.ons = 3;
+    s.power_on_repeats = 3;
     o.power = mk_power(16, PowerState::Off);
-    let (because, until) = waits(&o, &s, 17);
-    assert_eq!((because.label(), until), ("StaysOff", 31));
-    assert!(because.is_blocked());
+    let (reason, until) = waits(&o, &s, 17);
+    assert_eq!((reason.label(), until), ("StaysOff", 31));
+    assert!(reason.is_blocked());
     // Somebody has switched it on: it may come yet.
     o.power = mk_power(31, PowerState::On);
-    assert_eq!(waits(&o, &s, 32).0, Because::Booting);
-    let (s, because) = writes(&o, &s, 600);
-    assert_eq!((s.step, because), (Step::Restoring, Because::BootTimeout));
+    assert_eq!(waits(&o, &s, 32).0, Reason::Booting);
+    let (s, reason) = writes(&o, &s, 600);
+    assert_eq!((s.step, reason), (Step::Restoring, Reason::BootTimeout));
     node(&mut o).taint = Taint::Absent;
-    assert_eq!(writes(&o, &s, 600).0.ons, 0, "the next attempt has its own");
+    assert_eq!(
+        writes(&o, &s, 600).0.power_on_repeats,
+        0,
+        "the next attempt has its own"
+    );
 }
 
 #[test]
@@ -113,7 +117,7 @@ fn a7_baremetal_operator_is_asked_first_again_and_others_are_waited_for() {
     assert_eq!(s.step, Step::PoweringOn);
     assert_eq!(does(&o, &s, 17), Command::ReadPower);
     o.power = mk_power(17, PowerState::Off);
-    assert_eq!(waits(&o, &s, 17), (Because::PowerOnRunning, 18));
+    assert_eq!(waits(&o, &s, 17), (Reason::PowerOnRunning, 18));
     o.power = mk_power(36, PowerState::Off);
     assert!(matches!(does(&o, &s, 37), Command::PowerOn { .. }));
     let key = "reboot.metal3.io/firmware";
@@ -128,7 +132,7 @@ fn a7_baremetal_operator_is_asked_first_again_and_others_are_waited_for() {
 fn f5_a_lease_that_moved_while_it_was_on_is_its_own() {
     let (mut o, mut s) = mk_booting();
     s.step = Step::PoweringOn;
-    s.ons = 1;
+    s.power_on_repeats = 1;
     let lease = node(&mut o).lease.as_mut().unwrap();
     (lease.renewed, lease.unchanged_since) = ("09:05:00".into(), at(12));
     o.power = mk_power(17, PowerState::Off);
@@ -146,7 +150,7 @@ fn a_workload_api_that_is_down_keeps_nobody_from_looking_at_the_host() {
     o.power = mk_power(700, PowerState::On);
     assert_eq!(waits(&o, &s, 701).0.label(), "WorkloadUnreachable");
     o.power = mk_power(700, PowerState::Off);
-    assert_eq!(writes(&o, &s, 701).1, Because::OffAgain);
+    assert_eq!(writes(&o, &s, 701).1, Reason::OffAgain);
 }
 
 /// Whenever it is switched off while it boots: one attempt, and nobody has to come.
@@ -167,7 +171,7 @@ fn a_host_that_is_switched_off_while_it_boots_costs_no_attempt() {
         for later in (500..27_000).step_by(500) {
             let run = mk(&[(on + later, Fault::SwitchedOff)]);
             let state = run.state.as_ref().unwrap();
-            let one = state.attempts.len() == 1 && run.world.hosts[0].ons == 2;
+            let one = state.attempts.len() == 1 && run.world.hosts[0].power_on_repeats == 2;
             if run.outcome != Some(Outcome::Succeeded) || !one {
                 run.world.fail(&format!("switched off after {later} ms"));
             }

@@ -182,7 +182,7 @@ pub(super) fn mk_state(step: Step) -> State {
     s.mode = Mode::Cooperative;
     s.host = Some(mk_host());
     let n = mk_node();
-    s.node = Some(NodeMark {
+    s.node = Some(PinnedNode {
         name: n.name,
         uid: n.uid,
         boot_id: n.boot_id,
@@ -274,7 +274,7 @@ pub(super) fn decide(o: &Observation, s: Option<&State>, now: Timestamp) -> Deci
     if let Next::Wait(until) = d.next {
         assert!(until > now, "a wait that is over before it begins: {d:?}");
     }
-    assert!(!d.because.to_string().is_empty());
+    assert!(!d.reason.to_string().is_empty());
     d
 }
 
@@ -289,18 +289,18 @@ pub(super) fn does(o: &Observation, s: &State, now: i64) -> Command {
 
 /// The state that is written next.
 #[track_caller]
-pub(super) fn writes(o: &Observation, s: &State, now: i64) -> (State, Because) {
+pub(super) fn writes(o: &Observation, s: &State, now: i64) -> (State, Reason) {
     let d = decide(o, Some(s), at(now));
     assert_eq!(d.next, Next::Write, "{d:?}");
-    (d.state, d.because)
+    (d.state, d.reason)
 }
 
 /// Why it waits, and until which second.
 #[track_caller]
-pub(super) fn waits(o: &Observation, s: &State, now: i64) -> (Because, i64) {
+pub(super) fn waits(o: &Observation, s: &State, now: i64) -> (Reason, i64) {
     let d = decide(o, Some(s), at(now));
     match d.next {
-        Next::Wait(until) => (d.because, until.as_second() - 1_800_000_000),
+        Next::Wait(until) => (d.reason, until.as_second() - 1_800_000_000),
         other => panic!("{other:?} instead of a wait"),
     }
 }

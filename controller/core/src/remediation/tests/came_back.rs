@@ -10,8 +10,8 @@ fn mk_by_node() -> Observation {
     o
 }
 
-fn other() -> Option<Because> {
-    Some(Because::OtherRemediation(
+fn other() -> Option<Reason> {
+    Some(Reason::OtherRemediation(
         "Metal3Remediation metal3/m-7".into(),
     ))
 }
@@ -25,8 +25,8 @@ fn f11_a_request_that_waited_for_another_does_not_cycle_a_node_that_came_back() 
         assert_eq!(waits(&o, &s, 0).0.label(), "OtherRemediation");
         node(&mut o).ready = true;
         o.conflict = None;
-        let (s, because) = writes(&o, &s, 60);
-        assert_eq!((s.step, because), (Step::Succeeded, Because::Recovered));
+        let (s, reason) = writes(&o, &s, 60);
+        assert_eq!((s.step, reason), (Step::Succeeded, Reason::Recovered));
         assert!(
             s.host.is_none() && s.attempts.is_empty(),
             "nothing was begun"
@@ -53,12 +53,9 @@ fn f11_a_health_check_gets_time_to_evaluate_a_node_that_came_back() {
     let mut o = mk_observation();
     let s = decide(&o, None, at(0)).state;
     node(&mut o).ready = true;
-    let (s, because) = writes(&o, &s, 60);
-    assert_eq!(
-        (s.step, because),
-        (Step::Pending, Because::WaitingForHealth)
-    );
-    assert_eq!(waits(&o, &s, 60), (Because::WaitingForHealth, 75));
+    let (s, reason) = writes(&o, &s, 60);
+    assert_eq!((s.step, reason), (Step::Pending, Reason::WaitingForHealth));
+    assert_eq!(waits(&o, &s, 60), (Reason::WaitingForHealth, 75));
     let mut healthy = o.clone();
     healthy.machine.as_mut().unwrap().health_check_succeeded = Some(true);
     assert_eq!(writes(&healthy, &s, 61).0.step, Step::Succeeded);
@@ -69,12 +66,12 @@ fn f11_a_health_check_gets_time_to_evaluate_a_node_that_came_back() {
     node(&mut o).ready = false;
     assert_eq!(writes(&o, &s, 70).0.step, Step::Holding);
     o.conflict = other();
-    let (s, because) = writes(&o, &s, 70);
-    assert_eq!(because.label(), "OtherRemediation");
+    let (s, reason) = writes(&o, &s, 70);
+    assert_eq!(reason.label(), "OtherRemediation");
     o.conflict = None;
     node(&mut o).ready = true;
     let (s, _) = writes(&o, &s, 72);
-    assert_eq!(waits(&o, &s, 72), (Because::WaitingForHealth, 87));
+    assert_eq!(waits(&o, &s, 72), (Reason::WaitingForHealth, 87));
 }
 
 #[test]

@@ -11,10 +11,10 @@ fn run(plan: &Plan, crashes: &[CrashAt]) -> Run {
     run.crashes = crashes.to_vec();
     run.go();
     let host = &run.world.hosts[0];
-    if run.outcome != Some(Outcome::Succeeded) || (host.offs, host.ons) != (1, 1) {
-        let (offs, ons) = (host.offs, host.ons);
+    if run.outcome != Some(Outcome::Succeeded) || (host.offs, host.power_on_repeats) != (1, 1) {
+        let (offs, power_on_repeats) = (host.offs, host.power_on_repeats);
         run.world.fail(&format!(
-            "{crashes:?}: {:?}, {offs} off, {ons} on",
+            "{crashes:?}: {:?}, {offs} off, {power_on_repeats} on",
             run.outcome
         ));
     }
@@ -25,7 +25,7 @@ fn points(plan: &Plan) -> Vec<CrashAt> {
     let turns = run(plan, &[]).turns;
     assert!(turns > 10);
     (1..=turns)
-        .flat_map(|turn| [false, true].map(|after| CrashAt { turn, after }))
+        .flat_map(|due| [false, true].map(|after| CrashAt { due, after }))
         .collect()
 }
 

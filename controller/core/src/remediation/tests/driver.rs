@@ -37,7 +37,7 @@ pub(super) fn time(ms: i64) -> Timestamp {
 /// Where a crash is forced: before or after the n-th turn's effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct CrashAt {
-    pub(super) turn: u32,
+    pub(super) due: u32,
     pub(super) after: bool,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Run {
     pub(super) turns: u32,
     pub(super) crashes: Vec<CrashAt>,
     pub(super) outcome: Option<Outcome>,
-    pub(super) because: Because,
+    pub(super) reason: Reason,
     pub(super) commands: Vec<Command>,
 }
 
@@ -97,7 +97,7 @@ impl Run {
             turns: 0,
             crashes: Vec::new(),
             outcome: None,
-            because: Because::Started,
+            reason: Reason::Started,
             commands: Vec::new(),
         }
     }
@@ -108,7 +108,7 @@ impl Run {
             let mut turns = 0;
             while self.awake() && self.outcome.is_none() {
                 let now = self.world.now;
-                self.turn();
+                self.due();
                 turns = if self.world.now == now { turns + 1 } else { 0 };
                 if turns > TURNS {
                     self.world.fail("the step spins");
@@ -175,25 +175,25 @@ impl Run {
     fn crashes_now(&mut self, after: bool) -> bool {
         let one_in = self.world.plan.crash_one_in;
         let forced = self.crashes.contains(&CrashAt {
-            turn: self.turns,
+            due: self.turns,
             after,
         });
         forced || one_in > 0 && self.world.now < 600_000 && self.world.rng.one_in(one_in)
     }
 
-    fn turn(&mut self) {
+    fn due(&mut self) {
         self.turns += 1;
         self.note_lease();
         let o = self.observe();
         let d = super::build::decide(&o, self.state.as_ref(), time(self.world.now));
-        self.because = d.because.clone();
+        self.reason = d.reason.clone();
         let step = d.state.step.label();
         match d.next {
             Next::Write => {
                 if self.crashes_now(false) {
                     return self.crash();
                 }
-                self.world.log(&format!("{step}: {}", d.because));
+                self.world.log(&format!("{step}: {}", d.reason));
                 // Through the store and back.
                 let stored = serde_json::to_string(&d.state).unwrap();
                 self.state = Some(serde_json::from_str(&stored).unwrap());
@@ -223,7 +223,7 @@ impl Run {
             }
             Next::Wait(until) => {
                 self.last = None;
-                self.world.log(&format!("{step}: waits, {}", d.because));
+                self.world.log(&format!("{step}: waits, {}", d.reason));
                 self.wake = Some(until.as_millisecond() - 1_800_000_000_000);
                 self.seen = Some(self.events());
             }

@@ -105,9 +105,9 @@ fn f1_an_outcome_without_a_command_taken_is_tried_again_and_taints_nothing() {
         },
         commands_sent: 0,
     });
-    let (s, because) = writes(&o, &mk_state(Step::PoweringOff), 5);
+    let (s, reason) = writes(&o, &mk_state(Step::PoweringOff), 5);
     assert_eq!((s.step, s.off, s.tries), (Step::PoweringOff, None, 1));
-    assert_eq!(because.label(), "FenceUnconfirmed");
+    assert_eq!(reason.label(), "FenceUnconfirmed");
 }
 
 #[test]
@@ -122,7 +122,10 @@ fn f1_a_proof_of_an_earlier_version_is_made_anew_before_the_taint() {
             taken: None,
         });
         let (s, _) = writes(&o, &s, 2);
-        assert_eq!((s.step, s.off, s.fences), (Step::PoweringOff, None, 1));
+        assert_eq!(
+            (s.step, s.off, s.power_off_repeats),
+            (Step::PoweringOff, None, 1)
+        );
     }
 }
 
@@ -136,7 +139,7 @@ fn f1_a_taint_is_not_written_on_a_word_that_grew_old_on_the_way() {
     let person = OffEvidence::Person { at: at(0) };
     let off = mk_power(10, PowerState::Off);
     let stands = |evidence: Option<&OffEvidence>, power: &Option<PowerView>, now: i64| {
-        last_word_stands(evidence, power.as_ref(), at(now)).is_ok()
+        latest_reading_stands(evidence, power.as_ref(), at(now)).is_ok()
     };
     for (now, stands_then) in [(10, true), (25, true), (26, false), (9000, false)] {
         assert_eq!(stands(Some(&bmc), &off, now), stands_then, "{now}");

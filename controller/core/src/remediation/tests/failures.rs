@@ -17,8 +17,8 @@ fn bmc_unreachable_ends_in_fence_unconfirmed_and_goes_on_trying() {
         assert_eq!(s.step, Step::PoweringOff);
         ids.push(off_id(&s));
         o.operation = None;
-        let (because, until) = waits(&o, &s, t);
-        assert_eq!((because.label(), until), ("FenceUnconfirmed", t + 5));
+        let (reason, until) = waits(&o, &s, t);
+        assert_eq!((reason.label(), until), ("FenceUnconfirmed", t + 5));
         assert!(matches!(does(&o, &s, t + 5), Command::PowerOff { .. }));
     }
     o.operation = unconfirmed();
@@ -52,11 +52,11 @@ fn bmc_refuses_the_password_is_the_same_and_says_so() {
     o.operation = finished(OperationOutcome::Failed {
         why: "401: user admin refused".into(),
     });
-    let (s, because) = writes(&o, &mk_state(Step::PoweringOff), 3);
+    let (s, reason) = writes(&o, &mk_state(Step::PoweringOff), 3);
     assert_eq!((s.step, s.tries), (Step::PoweringOff, 1));
     assert_eq!(
-        because,
-        Because::FenceUnconfirmed("401: user admin refused".into())
+        reason,
+        Reason::FenceUnconfirmed("401: user admin refused".into())
     );
 }
 
@@ -132,7 +132,7 @@ fn f8_a_confirmation_for_another_remediation_is_none() {
 fn f8_a_persons_word_counts_once() {
     let (mut o, s) = mk_person();
     let (mut s, _) = writes(&o, &s, 601);
-    assert!(s.person_heard);
+    assert!(s.confirmation_used);
     // The host came on all the same: what the person saw is over.
     o.power = mk_power(602, PowerState::On);
     for _ in 0..3 {
@@ -144,15 +144,15 @@ fn f8_a_persons_word_counts_once() {
     o.operation = unconfirmed();
     (s, _) = writes(&o, &s, 800);
     o.operation = None;
-    let (because, _) = waits(&o, &s, 800);
+    let (reason, _) = waits(&o, &s, 800);
     assert!(
-        because.to_string().contains("or has been used. Remove it"),
-        "{because}"
+        reason.to_string().contains("or has been used. Remove it"),
+        "{reason}"
     );
     // Taken off and put on again it is a new word.
     o.request.confirm_fenced = None;
     (s, _) = writes(&o, &s, 801);
-    assert!(!s.person_heard);
+    assert!(!s.confirmation_used);
     o.request.confirm_fenced = Some(UID.into());
     o.power = mk_no_power(801);
     o.silent_since = Some(at(603));
@@ -177,11 +177,11 @@ fn bmc_still_says_on_is_unconfirmed_and_never_tainted() {
     o.operation = finished(OperationOutcome::Unconfirmed {
         why: "still On after 180s".into(),
     });
-    let (s, because) = writes(&o, &mk_state(Step::PoweringOff), 180);
+    let (s, reason) = writes(&o, &mk_state(Step::PoweringOff), 180);
     assert_eq!((s.tries, s.off), (1, None));
     assert_eq!(
-        because,
-        Because::FenceUnconfirmed("still On after 180s".into())
+        reason,
+        Reason::FenceUnconfirmed("still On after 180s".into())
     );
 }
 
@@ -196,13 +196,13 @@ fn powering_off_for_minutes_is_not_off() {
         readings,
         taken: Some(mk_taken()),
     });
-    let (s, because) = writes(&o, &mk_state(Step::PoweringOff), 180);
+    let (s, reason) = writes(&o, &mk_state(Step::PoweringOff), 180);
     assert_eq!((s.step, s.off), (Step::PoweringOff, None));
     assert!(
-        because
+        reason
             .to_string()
             .contains("\"PoweringOff\", which is not off"),
-        "{because}"
+        "{reason}"
     );
 }
 
@@ -217,10 +217,10 @@ fn workload_api_down_defers_the_taint_and_keeps_watching_the_hold() {
         o.power = None;
         assert_eq!(does(&o, &s, 5), Command::ReadPower);
         o.power = mk_power(5, PowerState::Off);
-        let (because, until) = waits(&o, &s, 6);
+        let (reason, until) = waits(&o, &s, 6);
         assert_eq!(
-            because,
-            Because::WorkloadUnreachable("connection refused".into())
+            reason,
+            Reason::WorkloadUnreachable("connection refused".into())
         );
         // Five seconds after the last answer, however often something else wakes us.
         assert_eq!(until, 10);
@@ -263,11 +263,11 @@ fn an_agent_that_is_gone_for_longer_than_a_power_off_takes_is_an_unconfirmed_fen
     let s = mk_state(Step::PoweringOff);
     assert_eq!(
         waits(&o, &s, 10),
-        (Because::AgentUnreachable("rack r1 is dark".into()), 180)
+        (Reason::AgentUnreachable("rack r1 is dark".into()), 180)
     );
-    let (s, because) = writes(&o, &s, 180);
+    let (s, reason) = writes(&o, &s, 180);
     assert_eq!(
-        (s.step, because.label()),
+        (s.step, reason.label()),
         (Step::AwaitingConfirmation, "FenceUnconfirmed")
     );
     assert_eq!(waits(&o, &s, 500).0.label(), "FenceUnconfirmed");
@@ -285,10 +285,10 @@ fn foreign_reboot_keys_and_servicing_are_waited_for_before_power_on() {
         .foreign_holds
         .insert("reboot.metal3.io/firmware".into());
     let s = mk_state(Step::PoweringOn);
-    let (because, until) = waits(&o, &s, 100);
+    let (reason, until) = waits(&o, &s, 100);
     assert_eq!(
-        because,
-        Because::HeldByOthers("reboot.metal3.io/firmware".into())
+        reason,
+        Reason::HeldByOthers("reboot.metal3.io/firmware".into())
     );
     assert_eq!(until, 115);
     bmh(&mut o).foreign_holds.clear();
@@ -303,7 +303,7 @@ fn baremetal_operator_has_its_grace_to_switch_on_and_then_the_agent_does() {
     assert_eq!(does(&o, &s, 0), Command::ReadPower);
     o.power = mk_power(1, PowerState::Off);
     // Whatever else wakes us: a second after the last answer it is asked again.
-    assert_eq!(waits(&o, &s, 1), (Because::PowerOnRunning, 2));
+    assert_eq!(waits(&o, &s, 1), (Reason::PowerOnRunning, 2));
     assert_eq!(does(&o, &s, 2), Command::ReadPower);
     o.power = mk_power(19, PowerState::Off);
     assert!(matches!(does(&o, &s, 20), Command::PowerOn { .. }));
@@ -335,8 +335,8 @@ fn a_power_on_that_is_refused_for_a_while_is_tried_again() {
         });
         (s, _) = writes(&o, &s, t);
         o.operation = None;
-        let (because, until) = waits(&o, &s, t);
-        assert_eq!(because, Because::PowerOnUnconfirmed("409: busy".into()));
+        let (reason, until) = waits(&o, &s, t);
+        assert_eq!(reason, Reason::PowerOnUnconfirmed("409: busy".into()));
         assert_eq!(until, t + pause);
         assert!(matches!(does(&o, &s, t + pause), Command::PowerOn { .. }));
     }
@@ -355,8 +355,8 @@ fn hosts_that_cannot_be_fenced_are_refused_before_anything_is_touched() {
         let mut o = mk_observation();
         o.request.finalizer = false;
         set(bmh(&mut o));
-        let (because, _) = waits(&o, &mk_state(Step::Pending), 0);
-        assert!(because.label() == label && because.is_blocked());
+        let (reason, _) = waits(&o, &mk_state(Step::Pending), 0);
+        assert!(reason.label() == label && reason.is_blocked());
     }
 }
 

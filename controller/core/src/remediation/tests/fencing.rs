@@ -9,7 +9,7 @@ fn a_failed_node_is_taken_through_all_steps_in_their_order() {
     let (s, _) = {
         let d = decide(&o, None, at(0));
         assert_eq!(d.next, Next::Write);
-        (d.state, d.because)
+        (d.state, d.reason)
     };
     assert_eq!(does(&o, &s, 0), Command::AddFinalizer);
     o.request.finalizer = true;
@@ -27,7 +27,7 @@ fn a_failed_node_is_taken_through_all_steps_in_their_order() {
     };
     assert_eq!(does(&o, &s, 0), off);
     o.operation = Some(OperationView::Running);
-    assert_eq!(waits(&o, &s, 1), (Because::PowerOffRunning, 16));
+    assert_eq!(waits(&o, &s, 1), (Reason::PowerOffRunning, 16));
     o.operation = confirmed();
     let (s, _) = writes(&o, &s, 25);
     assert_eq!(s.step, Step::ConfirmingOff);
@@ -48,8 +48,8 @@ fn a_failed_node_is_taken_through_all_steps_in_their_order() {
         pods: vec!["shop/db-0".into()],
         volumes: vec![],
     });
-    let because = Because::Draining("1 pod (shop/db-0)".into());
-    assert_eq!(waits(&o, &s, 27), (because, 28));
+    let reason = Reason::Draining("1 pod (shop/db-0)".into());
+    assert_eq!(waits(&o, &s, 27), (reason, 28));
     o.drain = Some(Drain::default());
     // The last word before power-on is not older than two seconds.
     assert_eq!(does(&o, &s, 28), Command::ReadPower);
@@ -64,7 +64,7 @@ fn a_failed_node_is_taken_through_all_steps_in_their_order() {
     o.completed.insert(Command::Release);
     let (s, _) = writes(&o, &s, 29);
     assert_eq!((s.step, s.on), (Step::Booting, Some(at(29))));
-    assert_eq!(waits(&o, &s, 30), (Because::Booting, 44));
+    assert_eq!(waits(&o, &s, 30), (Reason::Booting, 44));
     o.power = mk_power(80, PowerState::On);
     node(&mut o).boot_id = "boot-2".into();
     let (s, _) = writes(&o, &s, 90);
@@ -72,10 +72,10 @@ fn a_failed_node_is_taken_through_all_steps_in_their_order() {
     assert_eq!(does(&o, &s, 90), Command::RemoveTaint);
     node(&mut o).taint = Taint::Absent;
     node(&mut o).ready = true;
-    assert_eq!(waits(&o, &s, 91).0, Because::WaitingForHealth);
+    assert_eq!(waits(&o, &s, 91).0, Reason::WaitingForHealth);
     o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
-    let (s, because) = writes(&o, &s, 92);
-    assert_eq!((s.step, because), (Step::Succeeded, Because::Recovered));
+    let (s, reason) = writes(&o, &s, 92);
+    assert_eq!((s.step, reason), (Step::Succeeded, Reason::Recovered));
     assert_eq!(s.attempts.len(), 1);
     assert_eq!(
         does(&o, &s, 92),
@@ -93,7 +93,7 @@ fn f1_off_is_read_once_more_right_before_the_taint() {
     let mut o = mk_held();
     let mut s = mk_state(Step::Tainting);
     s.taint = Some(TaintOwner::Us);
-    // The proof may have waited at the agent for hours.
+    // The evidence may have waited at the agent for hours.
     assert_eq!(does(&o, &s, 1), Command::ReadPower);
     o.power = mk_power(-1, PowerState::Off);
     assert_eq!(does(&o, &s, 1), Command::ReadPower);
@@ -112,19 +112,19 @@ fn f1_no_taint_on_anything_but_exactly_off() {
     ] {
         let mut o = mk_held();
         o.power = mk_power(1, state);
-        let (s, because) = writes(&o, &mk_state(Step::Tainting), 2);
+        let (s, reason) = writes(&o, &mk_state(Step::Tainting), 2);
         assert_eq!(
-            (s.step, s.off.clone(), s.fences),
+            (s.step, s.off.clone(), s.power_off_repeats),
             (Step::PoweringOff, None, 1)
         );
-        assert_eq!(because, Because::FenceViolated(format!("\"{state:?}\"")));
+        assert_eq!(reason, Reason::FenceViolated(format!("\"{state:?}\"")));
     }
     let mut o = mk_held();
     o.power = mk_no_power(1);
-    let (because, _) = waits(&o, &mk_state(Step::Tainting), 2);
+    let (reason, _) = waits(&o, &mk_state(Step::Tainting), 2);
     assert_eq!(
-        because,
-        Because::PowerUnreadable("the BMC did not answer in 5s".into())
+        reason,
+        Reason::PowerUnreadable("the BMC did not answer in 5s".into())
     );
 }
 
@@ -144,12 +144,12 @@ fn f1_a_hold_that_was_lost_voids_the_proof() {
     for step in [Step::ConfirmingOff, Step::Tainting, Step::Draining] {
         let mut o = mk_observation();
         o.power = mk_power(1, PowerState::Off);
-        let (s, because) = writes(&o, &mk_state(step), 2);
+        let (s, reason) = writes(&o, &mk_state(step), 2);
         assert_eq!(
-            (s.step, s.off.clone(), s.fences),
+            (s.step, s.off.clone(), s.power_off_repeats),
             (Step::PoweringOff, None, 1)
         );
-        assert_eq!(because, Because::HoldLost("metal/host-7".into()));
+        assert_eq!(reason, Reason::HoldLost("metal/host-7".into()));
         assert_eq!(does(&o, &s, 2), Command::AddHold);
     }
 }
@@ -185,12 +185,12 @@ fn f3_seen_on_while_tainted_it_is_switched_off_again_and_the_taint_stays() {
         o.power = mk_power(3, PowerState::On);
         let mut s = mk_state(step);
         s.taint = Some(TaintOwner::Us);
-        let (s, because) = writes(&o, &s, 4);
+        let (s, reason) = writes(&o, &s, 4);
         assert_eq!(
             (s.step, s.drained, s.taint),
             (Step::PoweringOff, None, Some(TaintOwner::Us))
         );
-        assert_eq!(because, Because::FenceViolated("\"On\"".into()));
+        assert_eq!(reason, Reason::FenceViolated("\"On\"".into()));
         // At once: baremetal-operator had its grace.
         match does(&o, &s, 4) {
             Command::PowerOff {
@@ -235,8 +235,8 @@ fn f4_no_power_on_while_a_pod_or_a_volume_is_left() {
         node(&mut o).taint = Taint::Ours;
         o.power = mk_power(9_999, PowerState::Off);
         o.drain = Some(left);
-        let (because, until) = waits(&o, &mk_state(Step::Draining), 10_000);
-        assert_eq!(because.label(), "DrainBlocked");
+        let (reason, until) = waits(&o, &mk_state(Step::Draining), 10_000);
+        assert_eq!(reason.label(), "DrainBlocked");
         assert_eq!(until, 10_001);
     }
 }
@@ -330,7 +330,7 @@ fn f4_a_drain_shorter_than_six_names_is_told_in_full() {
     });
     assert_eq!(
         waits(&o, &mk_state(Step::Draining), 2).0.to_string(),
-        "waiting for 7 pods (shop/db-0, shop/db-1, shop/db-2, shop/db-3, shop/db-4 and 2 more) \
-         and 1 volume (csi-1) to go"
+        "waiting until these are deleted: 7 pods (shop/db-0, shop/db-1, shop/db-2, shop/db-3, shop/db-4 and 2 more) \
+         and 1 volume (csi-1)"
     );
 }

@@ -45,8 +45,8 @@ fn f5_a_lease_renewed_after_the_confirmed_off_undoes_everything() {
         });
         (s, _) = writes(&o, &s, 7);
         assert_eq!(
-            (s.step, s.ending.clone()),
-            (Step::Blocked, Some(Because::LeaseRenewed("node-7".into())))
+            (s.step, s.end_reason.clone()),
+            (Step::Blocked, Some(Reason::LeaseRenewed("node-7".into())))
         );
         assert_eq!(does(&o, &s, 7), Command::RemoveFinalizer(Outcome::Failed));
         o.request.finalizer = false;
@@ -62,9 +62,9 @@ fn f5_a_renewed_lease_on_a_host_that_is_on_is_a_violated_hold_not_another_host()
     let mut o = mk_other_host();
     node(&mut o).taint = Taint::Ours;
     o.power = mk_power(6, PowerState::On);
-    let (s, because) = writes(&o, &mk_state(Step::Draining), 7);
+    let (s, reason) = writes(&o, &mk_state(Step::Draining), 7);
     assert_eq!(
-        (s.step, because.label()),
+        (s.step, reason.label()),
         (Step::PoweringOff, "FenceViolated")
     );
 }
@@ -148,9 +148,9 @@ fn f5_a_lease_that_moved_lately_must_stand_still_before_the_taint() {
     node(&mut o).lease.as_mut().unwrap().unchanged_since = at(0);
     o.power = mk_power(4, PowerState::Off);
     let s = mk_state(Step::ConfirmingOff);
-    assert_eq!(waits(&o, &s, 5), (Because::WaitingForQuietLease, 6));
+    assert_eq!(waits(&o, &s, 5), (Reason::WaitingForQuietLease, 6));
     o.power = mk_power(11, PowerState::Off);
-    assert_eq!(waits(&o, &s, 11), (Because::WaitingForQuietLease, 12));
+    assert_eq!(waits(&o, &s, 11), (Reason::WaitingForQuietLease, 12));
     assert_eq!(writes(&o, &s, 12).0.step, Step::Tainting);
 }
 
@@ -173,23 +173,23 @@ fn f5_the_identity_of_node_and_host_goes_with_the_power_off() {
     o.operation = finished(OperationOutcome::IdentityMismatch {
         why: "serial SN8, not SN7".into(),
     });
-    let (s, because) = writes(&o, &mk_state(Step::PoweringOff), 3);
+    let (s, reason) = writes(&o, &mk_state(Step::PoweringOff), 3);
     assert_eq!(s.step, Step::Aborting);
     assert_eq!(
-        because,
-        Because::IdentityMismatch("serial SN8, not SN7".into())
+        reason,
+        Reason::IdentityMismatch("serial SN8, not SN7".into())
     );
 }
 
 #[test]
 fn f6_nothing_is_touched_while_another_has_the_right_of_way() {
     let mut o = mk_observation();
-    let other = Because::OtherRemediation("Metal3Remediation default/m1".into());
+    let other = Reason::OtherRemediation("Metal3Remediation default/m1".into());
     o.conflict = Some(other.clone());
     o.request.finalizer = false;
     for step in [Step::Pending, Step::Retrying] {
-        let (because, until) = waits(&o, &mk_state(step), 3);
-        assert_eq!(because, other);
+        let (reason, until) = waits(&o, &mk_state(step), 3);
+        assert_eq!(reason, other);
         // The end of another remediation is no event of this one.
         assert_eq!(until, 18);
     }

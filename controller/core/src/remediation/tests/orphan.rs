@@ -60,13 +60,13 @@ fn f1_l1_a_bmc_that_falls_silent_while_the_host_has_to_stay_off_ends_with_a_pers
         let s = mk_state(step);
         let early = decide(&o, Some(&s), at(300));
         assert_ne!(early.state.step, Step::AwaitingConfirmation, "{step:?}");
-        let (s, because) = writes(&o, &s, 301);
+        let (s, reason) = writes(&o, &s, 301);
         assert_eq!(
-            (s.step, because.label(), s.off.clone(), s.fences),
+            (s.step, reason.label(), s.off.clone(), s.power_off_repeats),
             (Step::AwaitingConfirmation, "FenceUnconfirmed", None, 1),
             "{step:?}"
         );
-        assert!(because.to_string().contains("fell silent"), "{because}");
+        assert!(reason.to_string().contains("fell silent"), "{reason}");
         // It is tried on, under a new name.
         let Command::PowerOff { id, .. } = does(&o, &s, 301) else {
             panic!("it is not switched off again");
@@ -99,7 +99,7 @@ fn l1_without_the_way_to_the_bmc_every_step_says_what_is_missing_or_goes_on() {
         o.operation = None;
         let mut s = mk_state(step);
         if step == Step::Aborting {
-            s.ending = Some(Because::LeaseRenewed("n".into()));
+            s.end_reason = Some(Reason::LeaseRenewed("n".into()));
         }
         let needs = [
             Step::Pending,
@@ -108,9 +108,9 @@ fn l1_without_the_way_to_the_bmc_every_step_says_what_is_missing_or_goes_on() {
             Step::Aborting,
         ];
         if needs.contains(&step) {
-            let (because, _) = waits(&o, &s, 1);
-            assert_eq!(because.label(), "BmcAccessMissing", "{step:?}");
-            assert!(because.is_blocked() && because.to_string().contains("Secret metal/bmc-7"));
+            let (reason, _) = waits(&o, &s, 1);
+            assert_eq!(reason.label(), "BmcAccessMissing", "{step:?}");
+            assert!(reason.is_blocked() && reason.to_string().contains("Secret metal/bmc-7"));
         }
         let d = decide(&o, Some(&s), at(1));
         let touches = matches!(
@@ -133,15 +133,15 @@ fn f8_a_persons_word_is_heard_when_the_bare_metal_host_or_its_secret_is_gone() {
         // Nothing to switch off with: a person is asked after the time of a power-off.
         let s = mk_state(Step::PoweringOff);
         assert_eq!(waits(&o, &s, 1).1, 180);
-        let (s, because) = writes(&o, &s, 180);
+        let (s, reason) = writes(&o, &s, 180);
         assert_eq!(s.step, Step::AwaitingConfirmation);
-        assert!(because.to_string().contains("confirm-fenced"), "{because}");
+        assert!(reason.to_string().contains("confirm-fenced"), "{reason}");
         o.request.confirm_fenced = Some(UID.into());
         o.silent_since = Some(at(1));
         let (s, _) = writes(&o, &s, 182);
         assert!(matches!(s.off, Some(OffEvidence::Person { .. })));
         let (o, s, d) = run(o, s, 183);
-        assert_eq!((s.step, d.because.label()), (Step::Draining, "Draining"));
+        assert_eq!((s.step, d.reason.label()), (Step::Draining, "Draining"));
         // And then it says what it needs to switch on.
         let (_, s, d) = run(
             Observation {
@@ -152,7 +152,7 @@ fn f8_a_persons_word_is_heard_when_the_bare_metal_host_or_its_secret_is_gone() {
             184,
         );
         assert_eq!(s.step, Step::PoweringOn);
-        assert_eq!(d.because.label(), "BmcAccessMissing");
+        assert_eq!(d.reason.label(), "BmcAccessMissing");
     }
 }
 
@@ -199,7 +199,7 @@ fn l1_f9_a_cluster_that_is_gone_ends_every_step_cleanly() {
         bmh(&mut o).unhealthy_mark = true;
         let (o, s, d) = run(o, mk_state(step), 5);
         if step == Step::Pending {
-            assert_eq!(d.because.label(), "ClusterGone");
+            assert_eq!(d.reason.label(), "ClusterGone");
             continue;
         }
         assert!(matches!(d.next, Next::Done(_)), "{step:?}: {d:?}");
@@ -243,8 +243,8 @@ fn nothing_is_begun_for_a_cluster_whose_object_was_removed() {
     assert_eq!(waits(&o, &s, 1).0.label(), "ClusterGone");
     // Between two attempts it ends.
     s.step = Step::Retrying;
-    let (s, because) = writes(&o, &s, 1);
-    assert_eq!((s.step, because.label()), (Step::Aborting, "ClusterGone"));
+    let (s, reason) = writes(&o, &s, 1);
+    assert_eq!((s.step, reason.label()), (Step::Aborting, "ClusterGone"));
 }
 
 #[test]
@@ -296,12 +296,17 @@ fn f9_a_state_that_was_removed_never_makes_our_taint_somebody_elses() {
     for deleting in [false, true] {
         o.request.deleting = deleting;
         let d = decide(&o, None, at(1));
-        assert_eq!(d.because.label(), "StateLost");
+        assert_eq!(d.reason.label(), "StateLost");
         assert!(matches!(d.next, Next::Wait(_)) && !d.begins);
-        assert!(d.because.is_blocked() && d.because.to_string().contains("taint off"));
+        assert!(
+            d.reason.is_blocked()
+                && d.reason
+                    .to_string()
+                    .contains("remove the out-of-service taint")
+        );
     }
     o.workload = WorkloadView::Unreachable { why: "down".into() };
-    assert_eq!(decide(&o, None, at(1)).because.label(), "StateLost");
+    assert_eq!(decide(&o, None, at(1)).reason.label(), "StateLost");
     // The way out that it names.
     o = mk_held();
     assert_eq!(does_first(&o), Next::Write);
@@ -309,7 +314,7 @@ fn f9_a_state_that_was_removed_never_makes_our_taint_somebody_elses() {
     assert_eq!(does_first(&o), Next::Do(Command::RemoveHold));
     // Nobody else would switch it on.
     o.bmh = None;
-    assert_eq!(decide(&o, None, at(1)).because.label(), "StateLost");
+    assert_eq!(decide(&o, None, at(1)).reason.label(), "StateLost");
     node(&mut o).ready = true;
     assert!(matches!(
         does_first(&o),
@@ -345,7 +350,7 @@ fn f1_a_clock_that_was_set_back_makes_no_old_reading_fresh() {
             "{step:?}"
         );
     }
-    // A proof of the future is another process's, and older than anything that this one read.
+    // A evidence of the future is another process's, and older than anything that this one read.
     s.off = Some(OffEvidence::Bmc {
         at: at(900),
         readings: mk_proof(),

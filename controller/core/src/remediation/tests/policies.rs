@@ -20,9 +20,9 @@ fn a_workload_api_that_is_down_for_long_keeps_the_host_off_unless_the_policy_say
         assert_eq!(waits(&o, &s, 600).0.label(), "WorkloadUnreachable");
         policy(&mut o).workload_down = WorkloadDown::PowerOn;
         assert_eq!(waits(&o, &s, 599).0.label(), "WorkloadUnreachable");
-        let (s, because) = writes(&o, &s, 600);
+        let (s, reason) = writes(&o, &s, 600);
         assert_eq!(
-            (s.step, s.taint, because.label()),
+            (s.step, s.taint, reason.label()),
             (Step::PoweringOn, None, "TaintSkipped")
         );
     }
@@ -85,17 +85,17 @@ fn told_to_stop_and_not_any_more_it_goes_on_as_if_it_had_not_been() {
     let mut o = mk_observation();
     o.power = mk_power(5, PowerState::On);
     let mut s = mk_state(Step::Restoring);
-    s.ending = Some(Because::WithdrawnAfterOff);
-    assert_eq!(waits(&o, &s, 5).0, Because::WaitingForHealth);
+    s.end_reason = Some(Reason::WithdrawnAfterOff);
+    assert_eq!(waits(&o, &s, 5).0, Reason::WaitingForHealth);
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
     o.drain = Some(Drain::default());
     o.power = mk_power(5, PowerState::Off);
     let mut s = mk_state(Step::Draining);
     s.strategy = Strategy::PowerOff;
-    s.ending = Some(Because::WithdrawnAfterOff);
-    let (s, because) = writes(&o, &s, 5);
-    assert_eq!((s.step, because), (Step::Fenced, Because::Fenced));
+    s.end_reason = Some(Reason::WithdrawnAfterOff);
+    let (s, reason) = writes(&o, &s, 5);
+    assert_eq!((s.step, reason), (Step::Fenced, Reason::Fenced));
     assert_eq!(s.failed(), None);
 }
 
@@ -110,9 +110,9 @@ fn a_node_that_is_gone_is_power_cycled_or_replaced_at_once() {
         Step::Holding
     );
     policy(&mut o).node_gone = NodeGone::Replace;
-    let (s, because) = writes(&o, &mk_state(Step::Pending), 0);
-    assert_eq!((s.step, because), (Step::Escalated, Because::Exhausted(1)));
-    assert_eq!(s.attempts[0].because, Because::NodeGone("node-7".into()));
+    let (s, reason) = writes(&o, &mk_state(Step::Pending), 0);
+    assert_eq!((s.step, reason), (Step::Escalated, Reason::Exhausted(1)));
+    assert_eq!(s.attempts[0].reason, Reason::NodeGone("node-7".into()));
     assert_eq!(does(&o, &s, 0), Command::Escalate { retire: true });
     // Kept off, it is switched off once and not asked again.
     policy(&mut o).on_exhausted = OnExhausted::StayOff;
@@ -120,7 +120,7 @@ fn a_node_that_is_gone_is_power_cycled_or_replaced_at_once() {
     assert_eq!(s.step, Step::Retrying);
     assert_eq!(writes(&o, &s, 0).0.step, Step::Holding);
     o.request.paused = true;
-    assert_eq!(waits(&o, &mk_state(Step::Pending), 0).0, Because::Paused);
+    assert_eq!(waits(&o, &mk_state(Step::Pending), 0).0, Reason::Paused);
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn a_request_by_the_name_of_a_node_that_does_not_exist_switches_nothing() {
     o.workload = WorkloadView::Missing {
         name: "node-7".into(),
     };
-    let (s, because) = writes(&o, &mk_state(Step::Pending), 0);
-    assert_eq!((s.step, because.label()), (Step::Aborting, "NodeNotFound"));
+    let (s, reason) = writes(&o, &mk_state(Step::Pending), 0);
+    assert_eq!((s.step, reason.label()), (Step::Aborting, "NodeNotFound"));
     let (s, _) = writes(&o, &s, 0);
     assert_eq!(s.step, Step::Blocked);
     assert_eq!(
@@ -147,8 +147,8 @@ fn a_health_check_that_gives_up_ends_what_was_not_begun() {
     let mut o = mk_observation();
     o.request.timed_out = true;
     for step in [Step::Pending, Step::Holding, Step::Retrying] {
-        let (s, because) = writes(&o, &mk_state(step), 0);
-        assert_eq!((s.step, because), (Step::Aborting, Because::TimedOut));
+        let (s, reason) = writes(&o, &mk_state(step), 0);
+        assert_eq!((s.step, reason), (Step::Aborting, Reason::TimedOut));
     }
 }
 
@@ -161,10 +161,10 @@ fn f4_f9_a_health_check_that_gives_up_in_the_middle_gets_the_host_back_and_clean
     assert_ne!(s.step, Step::Draining);
     let mut untainted = mk_state(Step::Tainting);
     untainted.taint = None;
-    let (s, because) = writes(&o, &untainted, 1);
+    let (s, reason) = writes(&o, &untainted, 1);
     assert_eq!(
-        (s.step, because),
-        (Step::PoweringOn, Because::WithdrawnAfterOff)
+        (s.step, reason),
+        (Step::PoweringOn, Reason::WithdrawnAfterOff)
     );
     // Tainted: the drain comes first, also where it was to stay off.
     node(&mut o).taint = Taint::Ours;
@@ -179,11 +179,11 @@ fn f4_f9_a_health_check_that_gives_up_in_the_middle_gets_the_host_back_and_clean
     assert_eq!(does(&o, &s, 20), Command::RemoveTaint);
     node(&mut o).taint = Taint::Absent;
     bmh(&mut o).our_hold = false;
-    let (s, because) = writes(&o, &s, 20);
-    assert_eq!((s.step, because), (Step::Aborting, Because::TimedOut));
+    let (s, reason) = writes(&o, &s, 20);
+    assert_eq!((s.step, reason), (Step::Aborting, Reason::TimedOut));
     let (s, _) = writes(&o, &s, 20);
     assert_eq!((s.step, s.attempts.len()), (Step::Blocked, 1));
-    assert_eq!(s.failed(), Some(&Because::TimedOut));
+    assert_eq!(s.failed(), Some(&Reason::TimedOut));
     assert_eq!(does(&o, &s, 20), Command::RemoveFinalizer(Outcome::Failed));
 }
 
@@ -204,8 +204,8 @@ fn f1_f2_a_node_is_deleted_only_confirmed_off_recorded_and_backed_up() {
     o.power = mk_power(1, PowerState::On);
     assert_eq!(writes(&o, &s, 1).1.label(), "FenceViolated");
     o.power = mk_power(1, PowerState::Off);
-    let (s, because) = writes(&o, &s, 1);
-    assert_eq!(because.label(), "DeletingNode");
+    let (s, reason) = writes(&o, &s, 1);
+    assert_eq!(reason.label(), "DeletingNode");
     assert_eq!(s.node_action, Some(NodeAction::Delete));
     assert_eq!(does(&o, &s, 1), Command::BackUpNode);
     o.request.node_backup = true;
@@ -246,9 +246,9 @@ fn f9_a_node_that_came_back_gets_what_it_had_before_the_request_ends() {
     };
     let mut booting = mk_state(Step::Booting);
     booting.taint = None;
-    assert_eq!(waits(&o, &booting, 10).0, Because::Booting);
+    assert_eq!(waits(&o, &booting, 10).0, Reason::Booting);
     // It never came: the next attempt finds the backup where it was.
     o.request.deleting = false;
-    s.ending = Some(Because::BootTimeout);
+    s.end_reason = Some(Reason::BootTimeout);
     assert_eq!(writes(&o, &s, 700).0.step, Step::Retrying);
 }

@@ -39,20 +39,20 @@ fn power_off_stays_off_tainted_and_held_and_goes_on_looking() {
     let mut o = mk_drained(10);
     let mut s = mk_state(Step::Draining);
     s.strategy = Strategy::PowerOff;
-    let (s, because) = writes(&o, &s, 10);
-    assert_eq!((s.step, because), (Step::Fenced, Because::Fenced));
+    let (s, reason) = writes(&o, &s, 10);
+    assert_eq!((s.step, reason), (Step::Fenced, Reason::Fenced));
     assert_eq!((s.drained, s.failed()), (Some(at(10)), None));
-    assert_eq!(waits(&o, &s, 11), (Because::Fenced, 41));
+    assert_eq!(waits(&o, &s, 11), (Reason::Fenced, 41));
     assert_eq!(does(&o, &s, 41), Command::ReadPower);
     // Neither an agent that is gone nor a BMC that is silent changes anything.
     o.agent = AgentView::Unreachable { why: "dark".into() };
-    assert_eq!(waits(&o, &s, 41).0, Because::Fenced);
+    assert_eq!(waits(&o, &s, 41).0, Reason::Fenced);
     o.agent = AgentView::Ready;
     o.power = mk_no_power(41);
-    assert_eq!(waits(&o, &s, 42).0, Because::Fenced);
+    assert_eq!(waits(&o, &s, 42).0, Reason::Fenced);
     // Told to stop trying: nothing is being tried.
     o.request.timed_out = true;
-    assert_eq!(waits(&o, &s, 42).0, Because::Fenced);
+    assert_eq!(waits(&o, &s, 42).0, Reason::Fenced);
 }
 
 #[test]
@@ -60,9 +60,9 @@ fn f3_a_fenced_host_that_is_seen_on_or_let_go_is_switched_off_again() {
     let s = mk_state(Step::Fenced);
     let mut o = mk_drained(10);
     o.power = mk_power(10, PowerState::On);
-    let (again, because) = writes(&o, &s, 11);
+    let (again, reason) = writes(&o, &s, 11);
     assert_eq!(
-        (again.step, again.off, again.drained, because.label()),
+        (again.step, again.off, again.drained, reason.label()),
         (Step::PoweringOff, None, None, "FenceViolated")
     );
     let mut o = mk_drained(10);
@@ -79,8 +79,8 @@ fn f5_a_lease_that_is_renewed_while_another_host_is_kept_off_undoes_it() {
     let lease = node(&mut o).lease.as_mut().unwrap();
     lease.renewed = "09:09:09".into();
     lease.unchanged_since = at(9);
-    let (s, because) = writes(&o, &mk_state(Step::Fenced), 10);
-    assert_eq!((s.step, because.label()), (Step::Aborting, "LeaseRenewed"));
+    let (s, reason) = writes(&o, &mk_state(Step::Fenced), 10);
+    assert_eq!((s.step, reason.label()), (Step::Aborting, "LeaseRenewed"));
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn f9_deleting_the_object_brings_a_fenced_host_back_unless_somebody_wants_it_off
         let mut o = mk_drained(10);
         o.request.deleting = true;
         set(bmh(&mut o));
-        let (s, because) = writes(&o, &mk_state(Step::Fenced), 11);
-        assert_eq!((s.step, because.label()), (Step::Aborting, label));
+        let (s, reason) = writes(&o, &mk_state(Step::Fenced), 11);
+        assert_eq!((s.step, reason.label()), (Step::Aborting, label));
         assert_eq!(does(&o, &s, 11), Command::RemoveTaint);
         node(&mut o).taint = Taint::Absent;
         assert_eq!(does(&o, &s, 11), Command::RemoveHold);
@@ -135,12 +135,12 @@ fn f1_f5_a_power_cycle_waits_for_its_hold_the_quiet_lease_and_the_last_word() {
         taken: Some(mk_taken()),
     });
     o.power = mk_power(1, PowerState::Off);
-    assert_eq!(waits(&o, &s, 1).0, Because::Cycling);
+    assert_eq!(waits(&o, &s, 1).0, Reason::Cycling);
     // Held for five seconds, and a Lease that moved lately stands still for twelve.
     node(&mut o).ready_unknown = false;
     node(&mut o).lease.as_mut().unwrap().unchanged_since = at(-4);
     o.power = mk_power(5, PowerState::Off);
-    assert_eq!(waits(&o, &s, 6).0, Because::Cycling);
+    assert_eq!(waits(&o, &s, 6).0, Reason::Cycling);
     assert_eq!(does(&o, &s, 8), Command::ReadPower);
     o.power = mk_power(8, PowerState::Off);
     let (on, _) = writes(&o, &s, 8);
@@ -163,7 +163,7 @@ fn a_power_cycle_does_not_wait_for_a_workload_api_that_is_down() {
     o.workload = WorkloadView::Unreachable { why: "x".into() };
     let s = mk_cycle(Step::ConfirmingOff);
     o.power = mk_power(1, PowerState::Off);
-    assert_eq!(waits(&o, &s, 1).0, Because::Cycling);
+    assert_eq!(waits(&o, &s, 1).0, Reason::Cycling);
     o.power = mk_power(6, PowerState::Off);
     assert_eq!(writes(&o, &s, 6).0.step, Step::PoweringOn);
 }
@@ -180,22 +180,22 @@ fn f4_a_node_that_is_tainted_already_or_a_further_attempt_is_drained() {
     assert_eq!(writes(&o, &s, 9).0.step, Step::Tainting);
 }
 
-fn exhausted(how: OnExhausted) -> (Observation, State, Because) {
+fn attempts_exhausted(how: OnExhausted) -> (Observation, State, Reason) {
     let mut o = mk_observation();
     policy(&mut o).on_exhausted = how;
     let mut s = mk_state(Step::Restoring);
-    (s.attempt, s.ending) = (2, Some(Because::BootTimeout));
+    (s.attempt, s.end_reason) = (2, Some(Reason::BootTimeout));
     let d = decide(&o, Some(&s), at(700));
     assert_eq!(d.next, Next::Write);
     assert!(d.notes.iter().all(|n| n.warning));
-    (o, d.state, d.because)
+    (o, d.state, d.reason)
 }
 
 #[test]
 fn escalating_tells_the_owner_and_retiring_marks_the_host_too() {
     for (how, retire) in [(OnExhausted::Escalate, false), (OnExhausted::Retire, true)] {
-        let (mut o, s, because) = exhausted(how);
-        assert_eq!((s.step, because.label()), (Step::Escalated, "Exhausted"));
+        let (mut o, s, reason) = attempts_exhausted(how);
+        assert_eq!((s.step, reason.label()), (Step::Escalated, "Exhausted"));
         assert_eq!(does(&o, &s, 700), Command::Escalate { retire });
         o.machine.as_mut().unwrap().owner_remediated_false = true;
         if retire {
@@ -209,25 +209,25 @@ fn escalating_tells_the_owner_and_retiring_marks_the_host_too() {
 
 #[test]
 fn notifying_does_nothing_but_say_so() {
-    let (o, s, because) = exhausted(OnExhausted::Notify);
-    assert_eq!(
-        (s.step, because.label()),
-        (Step::Escalated, "ExhaustedTold")
-    );
+    let (o, s, reason) = attempts_exhausted(OnExhausted::Notify);
+    assert_eq!((s.step, reason.label()), (Step::Escalated, "ExhaustedTold"));
     assert!(s.failed().is_some());
     assert_eq!(does(&o, &s, 700), Command::RemoveFinalizer(Outcome::Failed));
 }
 
 #[test]
 fn staying_off_is_one_more_confirmed_off_under_new_names_and_counts_as_failed() {
-    let (mut o, s, because) = exhausted(OnExhausted::StayOff);
+    let (mut o, s, reason) = attempts_exhausted(OnExhausted::StayOff);
     assert_eq!(
-        (s.step, because.label()),
+        (s.step, reason.label()),
         (Step::Retrying, "ExhaustedKeptOff")
     );
-    assert_eq!((s.attempts.len(), s.fences, s.off.clone()), (1, 1, None));
+    assert_eq!(
+        (s.attempts.len(), s.power_off_repeats, s.off.clone()),
+        (1, 1, None)
+    );
     // The right of way, the quorum and everything else are asked for once more.
-    o.conflict = Some(Because::OtherRemediation("another one".into()));
+    o.conflict = Some(Reason::OtherRemediation("another one".into()));
     assert_eq!(waits(&o, &s, 700).0.label(), "OtherRemediation");
     o.conflict = None;
     assert_eq!(writes(&o, &s, 701).0.step, Step::Holding);
@@ -238,9 +238,9 @@ fn staying_off_is_one_more_confirmed_off_under_new_names_and_counts_as_failed() 
     s.strategy = Strategy::PowerCycleFirst;
     let (s, _) = writes(&mk_drained(720), &s, 720);
     assert_eq!(s.step, Step::Fenced);
-    assert_eq!(s.failed().map(Because::label), Some("ExhaustedKeptOff"));
+    assert_eq!(s.failed().map(Reason::label), Some("ExhaustedKeptOff"));
     // A node that came back late is not switched off.
-    let (mut o, s, _) = exhausted(OnExhausted::StayOff);
+    let (mut o, s, _) = attempts_exhausted(OnExhausted::StayOff);
     node(&mut o).ready = true;
     o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
     assert_eq!(writes(&o, &s, 702).0.step, Step::Succeeded);
@@ -258,8 +258,8 @@ fn a_drain_that_is_given_up_leaves_the_host_off_and_hands_the_machine_over() {
     let s = mk_state(Step::Draining);
     o.power = mk_power(599, PowerState::Off);
     assert_eq!(waits(&o, &s, 599).0.label(), "Draining");
-    let (s, because) = writes(&o, &s, 600);
-    assert_eq!((s.step, because.label()), (Step::Fenced, "DrainGivenUp"));
+    let (s, reason) = writes(&o, &s, 600);
+    assert_eq!((s.step, reason.label()), (Step::Fenced, "DrainGivenUp"));
     assert_eq!(s.attempts.len(), 1);
     assert_eq!(does(&o, &s, 601), Command::Escalate { retire: false });
     o.machine.as_mut().unwrap().owner_remediated_false = true;

@@ -33,7 +33,7 @@ fn l1_what_may_come_without_an_event_is_looked_at_again() {
         (|o| o.request.paused = true, "Paused"),
         (|o| o.machine = None, "MachineNotFound"),
         (
-            |o| o.host = HostView::NotFound(Because::HostNotFound("node-7".into())),
+            |o| o.host = HostView::NotFound(Reason::HostNotFound("node-7".into())),
             "HostNotFound",
         ),
         (
@@ -45,8 +45,8 @@ fn l1_what_may_come_without_an_event_is_looked_at_again() {
         let mut o = mk_observation();
         set(&mut o);
         for step in [Step::Pending, Step::Retrying] {
-            let (because, until) = waits(&o, &mk_state(step), 0);
-            assert_eq!((because.label(), until), (label, 15));
+            let (reason, until) = waits(&o, &mk_state(step), 0);
+            assert_eq!((reason.label(), until), (label, 15));
         }
     }
 }
@@ -79,10 +79,7 @@ fn l1_without_agent_and_workload_every_step_waits_with_a_reason() {
                     Next::Do(other) => panic!("{other:?} without agent and workload at {step:?}"),
                     Next::Wait(_) => {
                         let timed = o.step_until(&s).is_some();
-                        assert!(
-                            timed || d.because.waits_for_somebody(),
-                            "{step:?}: {seen:?}"
-                        );
+                        assert!(timed || d.reason.has_no_deadline(), "{step:?}: {seen:?}");
                         break;
                     }
                     Next::Done(_) => break,
@@ -146,7 +143,7 @@ fn the_boot_timeout_does_not_run_out_on_a_workload_api_that_is_down() {
         assert_eq!(s.retry_at, Some(at(1060)));
         o.power = mk_power(1001, PowerState::On);
         if step == Step::Booting {
-            assert_eq!(waits(&o, &s, 1001), (Because::Booting, 1016));
+            assert_eq!(waits(&o, &s, 1001), (Reason::Booting, 1016));
         }
         assert_ne!(writes(&o, &s, 1060).0.step, step);
     }
@@ -157,7 +154,7 @@ fn a_policy_that_no_longer_reads_stops_the_next_attempt_and_nothing_before() {
     let mut o = mk_observation();
     o.request.policy = Err(PolicyError::UnknownStrategy("Reprovision".into()));
     let mut s = mk_state(Step::Restoring);
-    s.ending = Some(Because::BootTimeout);
+    s.end_reason = Some(Reason::BootTimeout);
     assert_eq!(waits(&o, &s, 600).0.label(), "InvalidSpec");
     let mut o = mk_held();
     o.request.policy = Err(PolicyError::NoStrategy);
@@ -174,9 +171,9 @@ fn health_is_looked_at_again_without_an_event_of_the_node() {
     node(&mut o).ready = true;
     let s = mk_state(Step::Restoring);
     o.power = mk_power(10, PowerState::On);
-    assert_eq!(waits(&o, &s, 10), (Because::WaitingForHealth, 25));
+    assert_eq!(waits(&o, &s, 10), (Reason::WaitingForHealth, 25));
     o.power = mk_power(595, PowerState::On);
-    assert_eq!(waits(&o, &s, 595), (Because::WaitingForHealth, 600));
+    assert_eq!(waits(&o, &s, 595), (Reason::WaitingForHealth, 600));
     o.machine.as_mut().unwrap().not_checked = true;
     assert_eq!(writes(&o, &s, 10).0.step, Step::Succeeded);
 }
@@ -186,10 +183,10 @@ fn operation_ids_name_attempt_fence_and_try() {
     let mut ids = std::collections::BTreeSet::new();
     for (attempt, started) in [(1, 0), (2, 600)] {
         for step in [Step::PoweringOff, Step::PoweringOn, Step::Aborting] {
-            for (fences, tries) in [(0, 0), (0, 1), (1, 0)] {
+            for (power_off_repeats, tries) in [(0, 0), (0, 1), (1, 0)] {
                 let mut s = State {
                     attempt,
-                    fences,
+                    power_off_repeats,
                     tries,
                     ..mk_state(step)
                 };
@@ -205,7 +202,7 @@ fn operation_ids_name_attempt_fence_and_try() {
         ..s.clone()
     };
     assert_eq!(operation_id(UID, &s), operation_id(UID, &waiting));
-    // A state that was lost and begun anew is not answered with an old proof.
+    // A state that was lost and begun anew is not answered with an old evidence.
     let anew = State {
         attempt_started: at(9),
         ..s.clone()
@@ -237,20 +234,20 @@ fn l1_a_power_on_that_waits_for_its_turn_says_so_and_that_time_is_none_of_its_ow
     let mut o = mk_direct();
     let s = mk_direct_state(Step::PoweringOn);
     let own = o.step_until(&s).unwrap();
-    let staged = |turn: Timestamp| {
+    let staged = |due: Timestamp| {
         Some(OperationView::Staged {
             why: REASON.into(),
-            turn,
+            due,
         })
     };
     o.operation = staged(at(5000));
-    let because = waits(&o, &s, 4000).0;
-    assert_eq!(because, Because::PowerOnStaged(REASON.into()));
-    assert!(!because.is_blocked());
-    assert!(because.to_string().contains(REASON), "{because}");
+    let reason = waits(&o, &s, 4000).0;
+    assert_eq!(reason, Reason::PowerOnStaged(REASON.into()));
+    assert!(!reason.is_blocked());
+    assert!(reason.to_string().contains(REASON), "{reason}");
     assert_eq!(o.step_until(&s), Some(at(5000 + 180)));
     // Its turn has come: what is left is the time of one power-on.
-    assert_eq!(waits(&o, &s, 5001).0, Because::PowerOnRunning);
+    assert_eq!(waits(&o, &s, 5001).0, Reason::PowerOnRunning);
     assert_eq!(o.step_until(&s), Some(at(5000 + 180)));
     // A short wait takes nothing away, and one without end is called overdue.
     o.operation = staged(at(10));

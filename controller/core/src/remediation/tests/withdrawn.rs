@@ -56,8 +56,8 @@ fn f11_withdrawn_while_holding_it_lets_go_without_asking_an_agent() {
     o.agent = AgentView::Unreachable {
         why: "rack r1 is dark".into(),
     };
-    let (s, because) = writes(&o, &mk_state(Step::Holding), 0);
-    assert_eq!((s.step, because), (Step::Aborting, Because::Withdrawn));
+    let (s, reason) = writes(&o, &mk_state(Step::Holding), 0);
+    assert_eq!((s.step, reason), (Step::Aborting, Reason::Withdrawn));
     assert_eq!(does(&o, &s, 0), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
     assert_eq!(
@@ -78,8 +78,8 @@ fn f11_withdrawn_before_the_power_off_was_begun_it_aborts() {
         o.operation = operation;
         let (s, _) = writes(&o, &mk_state(Step::PoweringOff), 0);
         assert_eq!(
-            (s.step, s.ending.clone()),
-            (Step::Aborting, Some(Because::Withdrawn))
+            (s.step, s.end_reason.clone()),
+            (Step::Aborting, Some(Reason::Withdrawn))
         );
         o.operation = None;
         assert_eq!(does(&o, &s, 0), Command::RemoveHold);
@@ -118,15 +118,15 @@ fn f11_withdrawn_while_the_power_off_runs_what_was_sent_decides() {
     assert_eq!(writes(&o, &s, 4).0.step, Step::Aborting);
     // A host that is still on may go off at any moment: the power-off is finished first.
     o.operation = ended(1);
-    let (s, because) = writes(&o, &s, 4);
+    let (s, reason) = writes(&o, &s, 4);
     assert_eq!(
-        (s.step, s.tries, because),
-        (Step::PoweringOff, 1, Because::WithdrawnAfterOff)
+        (s.step, s.tries, reason),
+        (Step::PoweringOff, 1, Reason::WithdrawnAfterOff)
     );
     o.operation = None;
     assert!(matches!(does(&o, &s, 4), Command::PowerOff { .. }));
     o.operation = Some(OperationView::Running);
-    assert_eq!(waits(&o, &s, 5), (Because::WithdrawnAfterOff, 20));
+    assert_eq!(waits(&o, &s, 5), (Reason::WithdrawnAfterOff, 20));
     for (operation, from) in [(confirmed(), None), (unconfirmed(), Some(at(25)))] {
         o.operation = operation;
         let (on, _) = writes(&o, &s, 10);
@@ -175,10 +175,10 @@ fn f11_after_an_earlier_try_the_cycle_is_finished() {
 fn f11_withdrawn_after_the_confirmed_off_it_is_switched_on_without_a_taint() {
     let o = mk_deleted();
     for step in [Step::ConfirmingOff, Step::Tainting] {
-        let (s, because) = writes(&o, &mk_state(step), 1);
+        let (s, reason) = writes(&o, &mk_state(step), 1);
         assert_eq!(
-            (s.step, because),
-            (Step::PoweringOn, Because::WithdrawnAfterOff)
+            (s.step, reason),
+            (Step::PoweringOn, Reason::WithdrawnAfterOff)
         );
     }
 }
@@ -200,7 +200,7 @@ fn f4_withdrawn_once_the_taint_may_be_on_the_drain_is_finished_first() {
             });
             let mut s = mk_state(step);
             s.taint = Some(TaintOwner::Us);
-            s.fences = 1;
+            s.power_off_repeats = 1;
             let next = decide(&o, Some(&s), at(2));
             match step {
                 Step::PoweringOff => {

@@ -27,7 +27,7 @@ pub(super) struct Host {
     pub(super) up_from: Option<i64>,
     pub(super) boots: u32,
     pub(super) offs: u32,
-    pub(super) ons: u32,
+    pub(super) power_on_repeats: u32,
 }
 
 /// What the workload cluster knows, and what truly runs.
@@ -89,7 +89,7 @@ impl World {
             up_from: Some(0),
             boots: 1,
             offs: 0,
-            ons: 0,
+            power_on_repeats: 0,
         };
         Self {
             now: 0,
@@ -202,7 +202,7 @@ impl World {
         match (host.power, on) {
             (Power::Off, true) => {
                 host.power = Power::GoingOn(until);
-                host.ons += 1;
+                host.power_on_repeats += 1;
             }
             (Power::On | Power::GoingOn(_), false) => {
                 host.power = Power::GoingOff(until);

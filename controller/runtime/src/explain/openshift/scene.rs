@@ -112,7 +112,7 @@ fn acted_for(
             .chain(others.iter().filter(selects))
             .map(claim)
             .collect();
-        let acts = acting(&claims).and_then(|place| claims.get(place));
+        let acts = acting(&claims).and_then(|target| claims.get(target));
         if let Some(acts) = acts.filter(|claim| claim.name != check.meta.name) {
             found.insert(machine.view.meta.name.clone(), acts.name.clone());
         }

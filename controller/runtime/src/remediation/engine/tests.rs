@@ -30,13 +30,13 @@ async fn observed(engine: &mut Engine) -> Observation {
             Ok(None) => Box::pin(observed(engine)).await,
             Err(_) => panic!("nothing was decided"),
         },
-        Ok(Err(because)) => panic!("{because}"),
+        Ok(Err(reason)) => panic!("{reason}"),
         Err(_) => panic!("nothing was observed"),
     }
 }
 
-fn is_conflict(acted: &Result<(), Setback>) -> bool {
-    matches!(acted, Err(Setback::Failed(error)) if error.is_conflict())
+fn is_conflict(acted: &Result<(), ReconcileError>) -> bool {
+    matches!(acted, Err(ReconcileError::Failed(error)) if error.is_conflict())
 }
 
 /// Carried out as decided, and carried out after somebody else has changed the object.
@@ -103,7 +103,7 @@ async fn f7_a_state_is_written_only_over_the_object_that_was_read() {
     fixture.touch(REQUEST);
     let (next, now) = (state(Step::PoweringOn), Timestamp::now());
     let written = engine
-        .record(Some(&next), &Because::PowerOnRunning, None, now)
+        .record(Some(&next), &Reason::PowerOnRunning, None, now)
         .await;
     assert!(is_conflict(&written));
     let there = fixture.objects.get(REQUEST).unwrap();
@@ -292,7 +292,7 @@ async fn l1_the_cluster_of_a_deleted_machine_is_the_one_that_was_pinned() {
 async fn l1_the_cluster_is_pinned_before_the_machine_can_go() {
     let fixture = Fixture::new(&state(Step::Draining)).await;
     let mut engine = fixture.engine();
-    assert!(matches!(engine.turn().await, Ok(Turn::Again)));
+    assert!(matches!(engine.run_once().await, Ok(Iteration::Again)));
     let there = fixture.objects.get(REQUEST).unwrap();
     assert_eq!(there["status"]["cursor"]["cluster"], "ns/c", "{there}");
     assert_eq!(there["status"]["cursor"]["step"], "Draining");
@@ -332,11 +332,11 @@ async fn settled(fixture: &Fixture) -> (Step, String) {
     let mut engine = fixture.engine();
     for _ in 0..20 {
         engine.power = Some(off_now());
-        match engine.turn().await {
-            Ok(Turn::Again | Turn::Did(_)) => {}
-            Ok(Turn::Wait(_) | Turn::Done) => break,
-            Err(Setback::Gone) => panic!("the object is gone"),
-            Err(Setback::Failed(error)) => panic!("{error}"),
+        match engine.run_once().await {
+            Ok(Iteration::Again | Iteration::Did(_)) => {}
+            Ok(Iteration::Wait(_) | Iteration::Done) => break,
+            Err(ReconcileError::Gone) => panic!("the object is gone"),
+            Err(ReconcileError::Failed(error)) => panic!("{error}"),
         }
     }
     let shown = engine.recorded.shown.as_ref().map(|s| s.message.clone());
@@ -391,7 +391,7 @@ async fn f6_the_quorum_before_the_first_off_is_read_and_not_remembered() {
             json!({ "status": { "conditions": [{ "type": "Ready", "status": "Unknown" }] } });
         fixture.objects.change(&node, &unknown);
         let o = observed(&mut engine).await;
-        let label = o.conflict.as_ref().map(|because| because.label());
+        let label = o.conflict.as_ref().map(|reason| reason.label());
         assert_eq!(label, Some("ControlPlaneQuorum"), "{:?}", state.step);
     }
 }
@@ -405,7 +405,7 @@ async fn f6_a_control_plane_that_cannot_be_read_is_not_well() {
     let o = observed(&mut engine).await;
     let words = o
         .conflict
-        .map(|because| because.to_string())
+        .map(|reason| reason.to_string())
         .unwrap_or_default();
     assert!(words.contains("not connected"), "{words}");
 }

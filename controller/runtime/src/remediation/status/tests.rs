@@ -1,5 +1,5 @@
 use rackhand_core::remediation::PowerReading as CoreReading;
-use rackhand_core::remediation::{NodeMark, PowerState, Strategy};
+use rackhand_core::remediation::{PinnedNode, PowerState, Strategy};
 use serde_json::json;
 
 use super::*;
@@ -11,7 +11,7 @@ fn at(second: i64) -> Timestamp {
 fn state(step: Step) -> State {
     let mut s = State::new(at(0));
     s.step = step;
-    s.node = Some(NodeMark {
+    s.node = Some(PinnedNode {
         name: "n1".into(),
         uid: "u".into(),
         boot_id: "b".into(),
@@ -41,12 +41,12 @@ fn off() -> OffEvidence {
 fn shown_at(
     old: &PowerRemediationStatus,
     state: &State,
-    because: &Because,
+    reason: &Reason,
     now: i64,
 ) -> PowerRemediationStatus {
     let facts = Facts {
         state: Some(state),
-        because,
+        reason,
         generation: Some(3),
         node: None,
         held: true,
@@ -65,36 +65,36 @@ fn says(status: &PowerRemediationStatus, name: &str) -> Option<ConditionStatus> 
 fn medik8s_reads_unknown_at_the_start_and_then_how_it_ended() {
     use ConditionStatus::{False, True, Unknown};
     let none = PowerRemediationStatus::default();
-    let read = |state: &State, because: &Because| {
-        let status = shown_at(&none, state, because, 1);
+    let read = |state: &State, reason: &Reason| {
+        let status = shown_at(&none, state, reason, 1);
         (
             says(&status, "Processing").unwrap(),
             says(&status, "Succeeded").unwrap(),
             status.phase.unwrap(),
         )
     };
-    let started = read(&state(Step::Pending), &Because::Started);
+    let started = read(&state(Step::Pending), &Reason::Started);
     assert_eq!(started, (True, Unknown, PowerPhase::Pending));
-    let going = read(&state(Step::Booting), &Because::Booting);
+    let going = read(&state(Step::Booting), &Reason::Booting);
     assert_eq!(going, (True, Unknown, PowerPhase::Running));
-    let stuck = read(&state(Step::Draining), &Because::DrainBlocked("x".into()));
+    let stuck = read(&state(Step::Draining), &Reason::DrainBlocked("x".into()));
     assert_eq!(stuck, (True, Unknown, PowerPhase::Waiting));
-    let back = read(&state(Step::Succeeded), &Because::Recovered);
+    let back = read(&state(Step::Succeeded), &Reason::Recovered);
     assert_eq!(back, (False, True, PowerPhase::Succeeded));
     let mut fenced = state(Step::Fenced);
     fenced.strategy = Strategy::PowerOff;
-    let kept = read(&fenced, &Because::Fenced);
+    let kept = read(&fenced, &Reason::Fenced);
     assert_eq!(kept, (False, True, PowerPhase::Succeeded));
-    fenced.keep_off = Some(Because::ExhaustedKeptOff(2));
-    let failed = read(&fenced, &Because::ExhaustedKeptOff(2));
+    fenced.keep_off = Some(Reason::ExhaustedKeptOff(2));
+    let failed = read(&fenced, &Reason::ExhaustedKeptOff(2));
     assert_eq!(failed, (False, False, PowerPhase::Failed));
     let mut blocked = state(Step::Blocked);
-    let untouched = read(&blocked, &Because::TimedOut);
+    let untouched = read(&blocked, &Reason::TimedOut);
     assert_eq!(untouched, (False, False, PowerPhase::Aborted));
     blocked.off = Some(off());
-    assert_eq!(read(&blocked, &Because::TimedOut).2, PowerPhase::Failed);
+    assert_eq!(read(&blocked, &Reason::TimedOut).2, PowerPhase::Failed);
     assert_eq!(
-        read(&state(Step::Escalated), &Because::Exhausted(2)).2,
+        read(&state(Step::Escalated), &Reason::Exhausted(2)).2,
         PowerPhase::Failed
     );
 }
@@ -103,14 +103,14 @@ fn medik8s_reads_unknown_at_the_start_and_then_how_it_ended() {
 fn a_condition_that_was_there_stays_and_keeps_its_time_while_its_status_does() {
     let none = PowerRemediationStatus::default();
     let mut s = state(Step::AwaitingConfirmation);
-    let because = Because::FenceUnconfirmed("no answer".into());
-    let first = shown_at(&none, &s, &because, 5);
+    let reason = Reason::FenceUnconfirmed("no answer".into());
+    let first = shown_at(&none, &s, &reason, 5);
     assert_eq!(
         says(&first, "FenceUnconfirmed"),
         Some(ConditionStatus::True)
     );
     assert_eq!(says(&first, "DrainBlocked"), None);
-    let second = shown_at(&first, &s, &because, 50);
+    let second = shown_at(&first, &s, &reason, 50);
     let time = |status: &PowerRemediationStatus, name: &str| {
         let found = status.conditions.iter().find(|c| c.condition_type == name);
         found.unwrap().last_transition_time
@@ -118,7 +118,7 @@ fn a_condition_that_was_there_stays_and_keeps_its_time_while_its_status_does() {
     assert_eq!(time(&second, "FenceUnconfirmed"), at(5));
     s.step = Step::ConfirmingOff;
     s.off = Some(off());
-    let third = shown_at(&second, &s, &Because::WaitingForQuietLease, 60);
+    let third = shown_at(&second, &s, &Reason::WaitingForQuietLease, 60);
     assert_eq!(
         says(&third, "FenceUnconfirmed"),
         Some(ConditionStatus::False)
@@ -132,11 +132,11 @@ fn a_condition_that_was_there_stays_and_keeps_its_time_while_its_status_does() {
 fn a_step_beyond_its_time_is_overdue_until_it_ends() {
     let none = PowerRemediationStatus::default();
     let s = state(Step::Tainting);
-    let because = Because::Tainting;
-    assert_eq!(says(&shown_at(&none, &s, &because, 99), "Overdue"), None);
-    let late = shown_at(&none, &s, &because, 100);
+    let reason = Reason::Tainting;
+    assert_eq!(says(&shown_at(&none, &s, &reason, 99), "Overdue"), None);
+    let late = shown_at(&none, &s, &reason, 100);
     assert_eq!(says(&late, "Overdue"), Some(ConditionStatus::True));
-    let done = shown_at(&late, &state(Step::Succeeded), &Because::Recovered, 200);
+    let done = shown_at(&late, &state(Step::Succeeded), &Reason::Recovered, 200);
     assert_eq!(says(&done, "Overdue"), Some(ConditionStatus::False));
 }
 
@@ -156,12 +156,12 @@ fn attempts_evidence_and_what_is_in_place_are_shown_without_the_bmcs_address() {
         on: Some(at(30)),
         ended: at(60),
         step: Some(Step::Restoring),
-        because: Because::BootTimeout,
+        reason: Reason::BootTimeout,
     });
     let shown = shown_at(
         &PowerRemediationStatus::default(),
         &s,
-        &Because::Draining("1 pod".into()),
+        &Reason::Draining("1 pod".into()),
         70,
     );
     assert_eq!(shown.attempts.len(), 2);
@@ -188,13 +188,8 @@ fn attempts_evidence_and_what_is_in_place_are_shown_without_the_bmcs_address() {
 fn f2_the_cursor_in_the_status_is_the_state_to_the_letter() {
     let mut s = state(Step::Draining);
     s.off = Some(off());
-    s.ending = Some(Because::DrainGivenUp("1 pod".into()));
-    let shown = shown_at(
-        &PowerRemediationStatus::default(),
-        &s,
-        &Because::Booting,
-        70,
-    );
+    s.end_reason = Some(Reason::DrainGivenUp("1 pod".into()));
+    let shown = shown_at(&PowerRemediationStatus::default(), &s, &Reason::Booting, 70);
     let cursor = shown.cursor.unwrap();
     assert_eq!(serde_json::from_value::<State>(cursor).unwrap(), s);
 }
@@ -248,25 +243,25 @@ fn l1_whatever_it_waits_for_the_status_says_why_and_until_when() {
         Step::Aborting,
     ];
     let reasons = [
-        Because::Paused,
-        Because::PowerOffRunning,
-        Because::AgentUnreachable("dark".into()),
-        Because::OtherRemediation("PowerRemediation ns/n2".into()),
-        Because::HeldByOthers("reboot.metal3.io/firmware".into()),
-        Because::StaysOff(4),
-        Because::ActionFailed("BareMetalHost ns/h: 403".into()),
+        Reason::Paused,
+        Reason::PowerOffRunning,
+        Reason::AgentUnreachable("dark".into()),
+        Reason::OtherRemediation("PowerRemediation ns/n2".into()),
+        Reason::HeldByOthers("reboot.metal3.io/firmware".into()),
+        Reason::StaysOff(4),
+        Reason::ActionFailed("BareMetalHost ns/h: 403".into()),
     ];
     let none = PowerRemediationStatus::default();
     for step in steps {
-        for because in &reasons {
-            let shown = shown_at(&none, &state(step), because, 1);
-            assert_eq!(shown.reason.as_deref(), Some(because.label()));
-            assert_eq!(shown.message, Some(because.to_string()));
+        for reason in &reasons {
+            let shown = shown_at(&none, &state(step), reason, 1);
+            assert_eq!(shown.reason.as_deref(), Some(reason.label()));
+            assert_eq!(shown.message, Some(reason.to_string()));
             assert_eq!(shown.step_until, Some(at(100)));
             let blocked = says(&shown, BLOCKED) == Some(ConditionStatus::True);
-            assert_eq!(blocked, because.is_blocked(), "{step:?} {because}");
+            assert_eq!(blocked, reason.is_blocked(), "{step:?} {reason}");
             for condition in &shown.conditions {
-                assert_eq!(condition.message, because.to_string());
+                assert_eq!(condition.message, reason.to_string());
             }
         }
     }
@@ -281,9 +276,9 @@ fn f8_a_cursor_that_does_not_read_is_kept_and_the_status_says_so() {
               "lastTransitionTime": at(0).to_string() },
         ],
     });
-    let because = Because::StateUnreadable("status.cursor: odd".into());
+    let reason = Reason::StateUnreadable("status.cursor: odd".into());
     let mut patched = there.clone();
-    let patch = unreadable(&there, &because, at(9));
+    let patch = unreadable(&there, &reason, at(9));
     for (key, value) in patch.as_object().unwrap() {
         patched[key] = value.clone();
     }

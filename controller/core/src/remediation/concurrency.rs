@@ -1,0 +1,196 @@
+//! Concurrency of remediations: which one may begin (F6).
+//!
+//! Invariants: no two remediations act on one host, Machine, Node or BMC, nor on two control-plane
+//! machines of one cluster at a time; and one that cannot begin does not block those that can.
+
+use jiff::Timestamp;
+
+use super::{Mode, Reason, State, Step};
+
+/// Progress of a remediation, as far as it matters to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Progress {
+    /// It has begun nothing and waits for something other than another remediation. It blocks
+    /// nobody.
+    Waiting,
+    /// It has begun nothing and could begin. The oldest one goes first.
+    Ready,
+    /// It has begun: its host may be held or switched.
+    Begun,
+}
+
+impl Progress {
+    /// By the stored state. Before an attempt, and after the end, nothing has begun.
+    pub fn of(state: Option<&State>) -> Self {
+        match state.map_or(Step::Pending, |s| s.step) {
+            Step::Pending | Step::Retrying => Self::Ready,
+            step if step.is_terminal() => Self::Waiting,
+            _ => Self::Begun,
+        }
+    }
+}
+
+/// An unfinished remediation, as far as it matters to others.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ActiveRemediation {
+    /// `Kind namespace/name`, for messages.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// Creation time; the older one goes first.
+    pub created: Timestamp,
+    /// Its progress.
+    pub progress: Progress,
+    /// Its Machine, `namespace/name`.
+    pub machine: Option<String>,
+    /// Its Node, `cluster/name`.
+    pub node: Option<String>,
+    /// Its BMC.
+    pub bmc: Option<String>,
+    /// Its cluster, if it is a control-plane machine.
+    pub control_plane_of: Option<String>,
+}
+
+/// The control plane that a machine belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ControlPlane {
+    /// Number of its machines, including this one.
+    pub total: u32,
+    /// Number of other machines whose etcd member is healthy or, if that is unknown, whose Node is
+    /// Ready.
+    pub healthy_others: u32,
+    /// OpenShift's PodDisruptionBudget of etcd, if there is one.
+    pub guard: Option<Result<EtcdGuard, String>>,
+    /// Why the members cannot be read, if they cannot.
+    pub unread: Option<String>,
+}
+
+/// OpenShift's PodDisruptionBudget of etcd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EtcdGuard {
+    /// Number of PodDisruptionBudgets in openshift-etcd; one is expected.
+    pub budgets: usize,
+    /// Its `status.disruptionsAllowed`.
+    pub allowed: i32,
+    /// Whether the guard pod of this Node is ready, or is not known to be unready.
+    pub member_ready: bool,
+}
+
+impl EtcdGuard {
+    /// Why the disruption is not allowed, as medik8s evaluates it: a member that is down already
+    /// may be disrupted.
+    pub fn refuses(self) -> Option<String> {
+        match self.budgets {
+            1 if self.allowed >= 1 || !self.member_ready => None,
+            1 => Some("the etcd guard allows no disruption now".into()),
+            n => Some(format!(
+                "openshift-etcd has {n} PodDisruptionBudgets, one is expected"
+            )),
+        }
+    }
+}
+
+impl ControlPlane {
+    /// For members that cannot be read; nothing may be switched off then.
+    pub fn unknown(why: String) -> Self {
+        Self {
+            total: 1,
+            healthy_others: 1,
+            guard: None,
+            unread: Some(why),
+        }
+    }
+
+    /// Why switching off this machine would cost etcd its quorum (F6), evaluated before the
+    /// power-off of each attempt; `None` if it would not.
+    pub fn costs_quorum(&self) -> Option<Reason> {
+        if let Some(why) = &self.unread {
+            let why = format!("the members of the control plane cannot be read: {why}");
+            return Some(Reason::ControlPlaneQuorum(why));
+        }
+        let needed = self.total / 2 + 1;
+        if self.healthy_others < needed {
+            return Some(Reason::ControlPlaneQuorum(format!(
+                "{} of {} members would be left, {needed} are needed",
+                self.healthy_others, self.total
+            )));
+        }
+        match self.guard.as_ref()? {
+            Ok(guard) => guard.refuses(),
+            Err(why) => Some(format!("the etcd guard cannot be asked: {why}")),
+        }
+        .map(Reason::ControlPlaneQuorum)
+    }
+}
+
+/// Whether nothing was sent yet, and no annotation was set for which baremetal-operator would
+/// switch off, so that the quorum is read once more.
+pub fn before_first_off(state: &State) -> bool {
+    let first = state.tries == 0 && state.power_off_repeats == 0;
+    match state.step {
+        Step::Holding => true,
+        Step::PoweringOff => state.mode == Mode::Direct && first,
+        _ => false,
+    }
+}
+
+/// The result of [`check_concurrency`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConcurrencyDecision {
+    /// What prevents the remediation from beginning, if anything.
+    pub reason: Option<Reason>,
+    /// The progress of the remediation. If nothing prevents it, it has begun with this result,
+    /// which later calls for others must take into account.
+    pub progress: Progress,
+}
+
+/// Checks whether `me` may begin. For one that has begun only the control plane is evaluated, if it
+/// was read once more. A process must call this, and keep the results, one at a time, so that of
+/// two that could begin at the same moment the second sees that the first has begun.
+pub fn check_concurrency<'a>(
+    me: &ActiveRemediation,
+    others: impl IntoIterator<Item = &'a ActiveRemediation>,
+    quorum: Option<ControlPlane>,
+) -> ConcurrencyDecision {
+    fn same(a: Option<&String>, b: Option<&String>) -> bool {
+        a.is_some() && a == b
+    }
+    if me.progress == Progress::Begun {
+        return ConcurrencyDecision {
+            reason: quorum.and_then(|plane| plane.costs_quorum()),
+            progress: Progress::Begun,
+        };
+    }
+    let rivals: Vec<&ActiveRemediation> = others
+        .into_iter()
+        .filter(|other| {
+            other.uid != me.uid
+                && (same(me.machine.as_ref(), other.machine.as_ref())
+                    || same(me.node.as_ref(), other.node.as_ref())
+                    || same(me.bmc.as_ref(), other.bmc.as_ref())
+                    || same(
+                        me.control_plane_of.as_ref(),
+                        other.control_plane_of.as_ref(),
+                    ))
+        })
+        .collect();
+    let named = |other: &&ActiveRemediation| Reason::OtherRemediation(other.name.clone());
+    let begun = rivals
+        .iter()
+        .find(|other| other.progress == Progress::Begun);
+    let quorum = quorum.and_then(|plane| plane.costs_quorum());
+    // One that could cost the quorum waits for another member, possibly for the next one in order.
+    let ready = me.progress == Progress::Ready && quorum.is_none();
+    let older = rivals.iter().find(|other| {
+        other.progress == Progress::Ready && (other.created, &other.uid) < (me.created, &me.uid)
+    });
+    let reason = begun.map(named).or(quorum).or_else(|| older.map(named));
+    ConcurrencyDecision {
+        progress: match (ready, &reason) {
+            (false, _) => Progress::Waiting,
+            (true, Some(_)) => Progress::Ready,
+            (true, None) => Progress::Begun,
+        },
+        reason,
+    }
+}

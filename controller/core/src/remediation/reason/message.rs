@@ -1,0 +1,261 @@
+//! The message of a [`Reason`], for conditions, Events and the command line.
+
+use std::fmt;
+
+use super::Reason;
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started => write!(f, "remediation started"),
+            Self::Working => write!(f, "deciding what comes next"),
+            Self::Holding => {
+                write!(
+                    f,
+                    "setting our hold key on the BareMetalHost before the power-off"
+                )
+            }
+            Self::Tainting => {
+                write!(
+                    f,
+                    "confirmed off; setting the out-of-service taint on the node"
+                )
+            }
+            Self::InvalidSpec(what) => write!(f, "{what}"),
+            Self::MachineNotFound(what) => write!(f, "{what}; nothing is switched"),
+            Self::HostNotFound(what) => write!(
+                f,
+                "no host was found for this machine: {what}; name it in an agent's inventory or link a \
+                 BareMetalHost"
+            ),
+            Self::HostAmbiguous(what) => {
+                write!(
+                    f,
+                    "it is not clear which host this machine runs on, so none is switched: {what}"
+                )
+            }
+            Self::Paused => write!(f, "paused; nothing is switched until the pause ends"),
+            Self::HostPaused(host) => write!(
+                f,
+                "BareMetalHost {host} is paused, so baremetal-operator would ignore our hold \
+                 key; waiting until the annotation baremetalhost.metal3.io/paused is removed"
+            ),
+            Self::HostOffline(host) => write!(
+                f,
+                "BareMetalHost {host} has spec.online false: it is to be off, so it is not remediated"
+            ),
+            Self::HostNotProvisioned(host) => write!(
+                f,
+                "BareMetalHost {host} is not provisioned, so baremetal-operator would not keep it off; \
+                 waiting until it is provisioned"
+            ),
+            Self::HostServicing(host) => {
+                write!(
+                    f,
+                    "BareMetalHost {host} is being serviced; waiting until that has ended"
+                )
+            }
+            Self::HostDeleting(host) => write!(
+                f,
+                "BareMetalHost {host} is being deleted; nothing is switched"
+            ),
+            Self::UnsupportedHost(why) => write!(f, "this host cannot be fenced: {why}"),
+            Self::HeldByOthers(keys) => write!(
+                f,
+                "kept off by {keys}; waiting until these annotations are removed"
+            ),
+            Self::RivalController(key) => write!(
+                f,
+                "CAPM3's own controller acts on this object too (its annotation {key} is on the \
+                 BareMetalHost); nothing is done here until that controller is disabled"
+            ),
+            Self::OtherRemediation(which) => write!(f, "{which} is remediated first"),
+            Self::ControlPlaneQuorum(why) => write!(
+                f,
+                "switching off this control-plane machine could cost etcd its quorum: {why}"
+            ),
+            Self::AgentUnreachable(why) => write!(f, "no rack agent can reach the BMC: {why}"),
+            Self::BmcAccessMissing(what) => write!(
+                f,
+                "the BMC cannot be reached: {what}. Create it again, or delete this object: the host is \
+                 then left as it is"
+            ),
+            Self::ClusterGone(cluster) => write!(
+                f,
+                "Cluster {cluster} is gone; its hosts are not remediated any more, and the power of this \
+                 host is left to its owner"
+            ),
+            Self::HostGone(host) => write!(
+                f,
+                "BareMetalHost {host} is gone; the power of the host is left to its owner"
+            ),
+            Self::StateLost(what) => write!(
+                f,
+                "the saved state of this remediation was removed from the object, and {what}. Nothing is \
+                 switched. Make sure that the host is off or its workload is gone, remove the \
+                 out-of-service taint, and switch the host on: then the remediation continues"
+            ),
+            Self::PowerOffRunning => write!(f, "switching the host off; not confirmed off yet"),
+            Self::FenceUnconfirmed(why) => write!(
+                f,
+                "the host is not confirmed off, so no workload is moved: {why}. Retrying; or verify \
+                 yourself that it is off and annotate this object with \
+                 rackhand.dev/confirm-fenced=<its UID>"
+            ),
+            Self::IdentityMismatch(why) => write!(
+                f,
+                "the BMC belongs to another system: {why}. Correct the inventory or the \
+                 BareMetalHost, then delete this object"
+            ),
+            Self::NodeReplaced(node) => write!(
+                f,
+                "node {node} was replaced by another object of the same name; checking that its kubelet \
+                 does not renew its Lease before it is tainted"
+            ),
+            Self::NodeMismatch(why) => {
+                write!(f, "nothing is tainted, and the host stays off: {why}")
+            }
+            Self::LeaseRenewed(node) => write!(
+                f,
+                "the kubelet of node {node} renewed its Lease although this host was confirmed off: \
+                 another host was switched off, and is switched on again. Correct the BMC address of \
+                 this host"
+            ),
+            Self::WaitingForQuietLease => {
+                write!(
+                    f,
+                    "confirmed off; checking that the node's Lease is not renewed"
+                )
+            }
+            Self::WorkloadUnreachable(why) => {
+                write!(f, "the workload cluster cannot be reached: {why}")
+            }
+            Self::PowerUnreadable(why) => write!(f, "the power state cannot be read: {why}"),
+            Self::FenceViolated(what) => {
+                write!(
+                    f,
+                    "the BMC reported {what} while the host had to stay off; switching it off again"
+                )
+            }
+            Self::HoldLost(host) => write!(
+                f,
+                "our hold key on BareMetalHost {host} was removed while the host had to stay off; \
+                 setting it again and confirming off again"
+            ),
+            Self::DrainSkipped(what) => write!(
+                f,
+                "switching on after the drain timeout, as drainPolicy requires, although the node is not \
+                 drained: {what}"
+            ),
+            Self::Draining(what) => write!(f, "waiting until these are deleted: {what}"),
+            Self::DrainBlocked(what) => {
+                write!(
+                    f,
+                    "the node is not drained after the drain timeout, and the host stays off; not deleted: {what}"
+                )
+            }
+            Self::PowerOnRunning => write!(f, "power-on requested; not confirmed yet"),
+            Self::PowerOnStaged(why) => write!(f, "power-on requested; it {why}"),
+            Self::PowerOnUnconfirmed(why) => {
+                write!(f, "the host is not confirmed on: {why}. Retrying")
+            }
+            Self::Booting => write!(f, "confirmed on; waiting for the node to report"),
+            Self::OffAgain => write!(
+                f,
+                "the BMC reports off although the host was switched on; switching it on again"
+            ),
+            Self::StaysOff(times) => write!(
+                f,
+                "the BMC reported off {times} times after the host was switched on; find out what \
+                 switches it off. It is not switched on again before the next attempt"
+            ),
+            Self::BootTimeout => write!(f, "the node did not become healthy in time"),
+            Self::WaitingForHealth => write!(f, "the node reports; waiting for it to be healthy"),
+            Self::Recovered => write!(f, "the node is back"),
+            Self::Withdrawn => write!(f, "withdrawn before the power-off; nothing was switched"),
+            Self::WithdrawnAfterOff => {
+                write!(
+                    f,
+                    "withdrawn after the power-off was started; switching on and cleaning up"
+                )
+            }
+            Self::ExhaustedKeptOff(attempts) => write!(
+                f,
+                "not healthy after {}; the host is kept off until this object is deleted",
+                Attempts(*attempts)
+            ),
+            Self::ExhaustedTold(attempts) => write!(
+                f,
+                "not healthy after {}; nothing more is done, as onExhausted requires",
+                Attempts(*attempts)
+            ),
+            Self::Cycling => write!(
+                f,
+                "confirmed off for a plain power cycle: no workload is moved in this attempt"
+            ),
+            Self::Fenced => write!(
+                f,
+                "confirmed off and drained; the host stays off until this object is deleted"
+            ),
+            Self::DeletingNode(node) => write!(
+                f,
+                "confirmed off; deleting node {node}, whose labels and annotations are saved on this \
+                 object"
+            ),
+            Self::NodeGone(node) => write!(
+                f,
+                "node {node} is gone, and nodeGonePolicy is to replace the machine at once"
+            ),
+            Self::NodeNotFound(node) => write!(
+                f,
+                "there is no node {node} in this cluster; nothing is switched"
+            ),
+            Self::TaintSkipped(why) => write!(
+                f,
+                "switching on without a taint, as unreachablePolicy requires, because the workload \
+                 cluster was out of reach for too long: {why}"
+            ),
+            Self::DrainGivenUp(what) => write!(
+                f,
+                "given up after the drain timeout; the host stays off until this object is deleted. \
+                 Not deleted: {what}"
+            ),
+            Self::TimedOut => write!(
+                f,
+                "the health check has requested to stop (remediation.medik8s.io/nhc-timed-out)"
+            ),
+            Self::ActionFailed(why) => write!(f, "the last action failed and is retried: {why}"),
+            Self::StateUnreadable(why) => {
+                write!(f, "cannot parse the saved state; refusing to act: {why}")
+            }
+            Self::OperationLost(why) => write!(
+                f,
+                "withdrawn, and it is unknown whether the host was switched off: {why}; switching it on"
+            ),
+            Self::OtherAgentBusy(which) => write!(
+                f,
+                "an operation on this host may still run at {which}; nothing is sent to its BMC through \
+                 another agent before that"
+            ),
+            Self::Exhausted(attempts) => {
+                write!(
+                    f,
+                    "not healthy after {}; the Machine's owner takes over",
+                    Attempts(*attempts)
+                )
+            }
+        }
+    }
+}
+
+/// How many, in words.
+struct Attempts(u32);
+
+impl fmt::Display for Attempts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            1 => write!(f, "1 attempt"),
+            several => write!(f, "{several} attempts"),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Aborting, ending and escalating a remediation.
+
+use super::{
+    super::{Mode, OnExhausted, OperationOutcome, OperationView, Reason, State, Step},
+    Command, Decision, Next, Note, Outcome, StepContext, after, operation_id,
+};
+
+impl StepContext<'_> {
+    pub(super) fn abort(&self, mut s: State, reason: Reason) -> Decision {
+        s.end_reason = Some(reason.clone());
+        self.to(s, Step::Aborting, reason)
+    }
+
+    /// Aborts during a power-on. An operation that is queued at the agent is cancelled first,
+    /// because it would otherwise be carried out after the remediation has ended.
+    pub(super) fn abort_power_on(&self, s: State, why: Reason) -> Decision {
+        if let Some(d) = self.cancel_power_on(&s, &why) {
+            return d;
+        }
+        // It may have been begun nevertheless.
+        if self.o.operation.is_none()
+            && let Some(down) = self.agent_down()
+        {
+            return self.recheck(s, Reason::AgentUnreachable(down.to_owned()));
+        }
+        let came_on = matches!(
+            &self.o.operation,
+            Some(OperationView::Finished {
+                outcome: OperationOutcome::Confirmed { .. },
+                ..
+            })
+        );
+        let mut d = self.abort(s, why);
+        if came_on {
+            d.notes.push(Note {
+                warning: true,
+                reason: "PowerOnNotCancelled",
+                message:
+                    "the power-on had been carried out before it could be cancelled: the host \
+                          is on; switch it off by hand if it is to be off"
+                        .into(),
+            });
+        }
+        d
+    }
+
+    /// Removes everything that was added (F9) and switches on a host that was switched off by
+    /// mistake (F5). A part that is out of reach does not delay the others.
+    pub(super) fn aborting(&self, s: State) -> Decision {
+        let reason = s.end_reason.clone().unwrap_or(Reason::Withdrawn);
+        let taint = self.clean_up_node(&s, reason.clone());
+        if let Some(d) = &taint
+            && matches!(d.next, Next::Do(_))
+        {
+            return d.clone();
+        }
+        if self.holds() {
+            return self.act(s, reason, Command::RemoveHold);
+        }
+        // F5: another host was switched off by mistake. This is not the case for a host released by
+        // F11.
+        let innocent = matches!(reason, Reason::LeaseRenewed(_));
+        let power = if (innocent || self.is_left_off(&s)) && self.wanted_off_by_others().is_none() {
+            self.undo_power_off(&s, &reason)
+        } else {
+            self.cancel_power_on(&s, &reason)
+                .or_else(|| self.release(&s, &reason))
+        };
+        match power.or(taint) {
+            Some(d) => d,
+            None if reason == Reason::Withdrawn => self.finish(s, reason, Outcome::Withdrawn),
+            None => {
+                let mut s = s;
+                if !s.is_recorded() {
+                    s.record_attempt(reason.clone(), self.now);
+                }
+                self.to(s, Step::Blocked, reason)
+            }
+        }
+    }
+
+    /// Why the host is kept off by others, if it is.
+    pub(super) fn wanted_off_by_others(&self) -> Option<Reason> {
+        self.offline().or_else(|| self.held_by_others())
+    }
+
+    /// A8: hold keys of other controllers.
+    pub(super) fn held_by_others(&self) -> Option<Reason> {
+        let bmh = self.o.bmh.as_ref().filter(|b| !b.detached)?;
+        if let Some(rival @ Reason::RivalController(_)) = &self.o.conflict {
+            return Some(rival.clone());
+        }
+        let keys: Vec<&str> = bmh.foreign_holds.iter().map(String::as_str).collect();
+        (!keys.is_empty()).then(|| Reason::HeldByOthers(keys.join(", ")))
+    }
+
+    /// Whether the host may have been left off: baremetal-operator switched it off on our behalf,
+    /// and it was detached since, so that nobody else switches it on again.
+    fn is_left_off(&self, s: &State) -> bool {
+        let detached = self
+            .o
+            .bmh
+            .as_ref()
+            .is_some_and(|b| b.detached && !b.deleting);
+        detached && s.mode == Mode::Cooperative && s.agent_holds
+    }
+
+    /// Cancels the power-on that is queued or running at the agent and waits until it has ended;
+    /// `None` if there is none.
+    pub(super) fn cancel_power_on(&self, s: &State, reason: &Reason) -> Option<Decision> {
+        if !matches!(
+            self.o.operation,
+            Some(OperationView::Running | OperationView::Staged { .. })
+        ) {
+            return None;
+        }
+        if let Some(why) = self.agent_down() {
+            let why = Reason::AgentUnreachable(why.to_owned());
+            return Some(self.recheck(s.clone(), why));
+        }
+        let cancel = Command::Cancel {
+            id: operation_id(&self.o.request.uid, s)?,
+        };
+        Some(if self.done(&cancel) {
+            self.recheck(s.clone(), reason.clone())
+        } else {
+            self.act(s.clone(), reason.clone(), cancel)
+        })
+    }
+
+    /// Releases the hold at the agent, if a power-off may have been begun there.
+    fn release(&self, s: &State, reason: &Reason) -> Option<Decision> {
+        if !s.agent_holds || self.done(&Command::Release) {
+            return None;
+        }
+        Some(match self.agent_down() {
+            None => self.act(s.clone(), reason.clone(), Command::Release),
+            Some(why) => self.recheck(s.clone(), Reason::AgentUnreachable(why.to_owned())),
+        })
+    }
+
+    /// Switches the host on again; `None` once it is on.
+    fn undo_power_off(&self, s: &State, reason: &Reason) -> Option<Decision> {
+        let mut s = s.clone();
+        let id = operation_id(&self.o.request.uid, &s)?;
+        let failure = match &self.o.operation {
+            Some(OperationView::Finished { outcome, .. }) => match outcome {
+                OperationOutcome::Confirmed { .. } => return None,
+                OperationOutcome::Unconfirmed { why }
+                | OperationOutcome::Failed { why }
+                | OperationOutcome::IdentityMismatch { why } => why.clone(),
+                OperationOutcome::Cancelled => "cancelled by an operator".into(),
+                OperationOutcome::Interrupted => "the agent was restarted".into(),
+            },
+            Some(OperationView::Rejected { why }) => why.clone(),
+            Some(OperationView::Staged { due, .. }) => {
+                let limit = self.policy.power_on_timeout;
+                let extended = self.extend_pin(&s, reason, *due, limit);
+                return Some(extended.unwrap_or_else(|| self.recheck(s, reason.clone())));
+            }
+            Some(OperationView::Running) => return Some(self.recheck(s, reason.clone())),
+            None if self.operation_lost().is_some() => self.operation_lost().unwrap_or_default(),
+            None => {
+                match self.bmc_down() {
+                    // It cannot be done, and the object is deleted, so nobody waits for it.
+                    Some(Reason::BmcAccessMissing(_)) if self.o.request.deleting => return None,
+                    Some(why) => return Some(self.recheck(s, why)),
+                    None => {}
+                }
+                if let Some(at) = s.retry_at.filter(|at| *at > self.now) {
+                    let failure = s.failure.clone().unwrap_or_default();
+                    return Some(self.wait(s, Reason::PowerOnUnconfirmed(failure), at));
+                }
+                let command = Command::PowerOn { id: id.clone() };
+                let limit = self.policy.power_on_timeout;
+                return Some(self.begin_operation(s, reason.clone(), id, limit, command));
+            }
+        };
+        s.tries = s.tries.saturating_add(1);
+        let worn_out = s.tries >= self.policy.power_off_tries;
+        let pause = if worn_out {
+            self.policy.unconfirmed_interval
+        } else {
+            self.policy.retry_interval
+        };
+        s.retry_at = Some(after(self.now, pause));
+        let news = s.failure.as_ref() != Some(&failure);
+        s.failure = Some(failure.clone());
+        let reason = Reason::PowerOnUnconfirmed(failure);
+        Some(if news {
+            self.write(s, reason)
+        } else {
+            self.quiet_write(s, reason)
+        })
+    }
+
+    /// The command that hands the Machine over; `None` if that is done, or is not the policy.
+    pub(super) fn escalation_command(&self, s: &State) -> Option<Command> {
+        let retire = match self.o.request.policy.as_ref().map(|p| p.on_exhausted) {
+            Ok(OnExhausted::Retire) => true,
+            Ok(OnExhausted::Escalate) => false,
+            // The policy cannot be parsed: the owner is told, and the host is not marked.
+            Err(_) => false,
+            Ok(OnExhausted::StayOff | OnExhausted::Notify) => return None,
+        };
+        if self.o.request.deleting || matches!(s.end_reason, Some(Reason::ExhaustedTold(_))) {
+            return None;
+        }
+        let o = self.o;
+        let told = o.machine.as_ref().is_none_or(|m| m.owner_remediated_false);
+        let marked = !retire || o.bmh.as_ref().is_none_or(|b| b.unhealthy_mark);
+        (!told || !marked).then_some(Command::Escalate { retire })
+    }
+
+    /// Terminal steps: escalates if that is due, then ends the work on the object.
+    pub(super) fn ended(&self, s: State) -> Decision {
+        let end_reason = s.end_reason.clone();
+        let reason = match s.step {
+            Step::Succeeded => Reason::Recovered,
+            Step::Escalated => end_reason.unwrap_or(Reason::Exhausted(s.attempt)),
+            _ => end_reason.unwrap_or(Reason::Working),
+        };
+        if s.step == Step::Escalated
+            && let Some(command) = self.escalation_command(&s)
+        {
+            return self.act(s, reason, command);
+        }
+        let outcome = outcome(&s).unwrap_or(Outcome::Failed);
+        self.finish(s, reason, outcome)
+    }
+}
+
+/// The outcome by the stored state; `None` if the remediation has not ended.
+pub fn outcome(s: &State) -> Option<Outcome> {
+    match s.step {
+        Step::Succeeded => Some(Outcome::Succeeded),
+        Step::Escalated if matches!(s.end_reason, Some(Reason::ExhaustedTold(_))) => {
+            Some(Outcome::Failed)
+        }
+        Step::Escalated => Some(Outcome::Escalated),
+        Step::Blocked => Some(Outcome::Failed),
+        _ => None,
+    }
+}

@@ -1,0 +1,60 @@
+//! The end of a failed attempt: the next one, or the policy for exhausted attempts.
+
+use super::{
+    super::{OnExhausted, Reason, State, Step},
+    Decision, StepContext,
+};
+
+impl StepContext<'_> {
+    pub(super) fn attempt_failed(&self, mut s: State, reason: Reason) -> Decision {
+        // Whether there is another attempt depends on the policy, which cannot be parsed.
+        if let Err(e) = &self.o.request.policy {
+            return self.recheck(s, Reason::InvalidSpec(e.to_string()));
+        }
+        s.record_attempt(reason.clone(), self.now);
+        if s.attempt > self.policy.retry_limit {
+            return self.attempts_exhausted(s);
+        }
+        s.attempt = s.attempt.saturating_add(1);
+        s.power_off_repeats = 0;
+        self.start_next_attempt(s, reason)
+    }
+
+    fn start_next_attempt(&self, mut s: State, reason: Reason) -> Decision {
+        s.attempt_started = self.now;
+        s.node = None;
+        s.off = None;
+        s.lease_at_off = None;
+        s.taint = None;
+        s.node_action = None;
+        s.drained = None;
+        s.on = None;
+        s.power_on_repeats = 0;
+        s.end_reason = None;
+        warning(self.to(s, Step::Retrying, reason))
+    }
+
+    /// Applies the policy for exhausted attempts.
+    pub(super) fn attempts_exhausted(&self, mut s: State) -> Decision {
+        let reason = match self.policy.on_exhausted {
+            OnExhausted::Escalate | OnExhausted::Retire => Reason::Exhausted(s.attempt),
+            OnExhausted::Notify => Reason::ExhaustedTold(s.attempt),
+            OnExhausted::StayOff => {
+                let reason = Reason::ExhaustedKeptOff(s.attempt);
+                s.keep_off = Some(reason.clone());
+                // Operation ids of the failed attempt must not be used again.
+                s.power_off_repeats = s.power_off_repeats.saturating_add(1);
+                return self.start_next_attempt(s, reason);
+            }
+        };
+        s.end_reason = Some(reason.clone());
+        warning(self.to(s, Step::Escalated, reason))
+    }
+}
+
+fn warning(mut d: Decision) -> Decision {
+    for note in &mut d.notes {
+        note.warning = true;
+    }
+    d
+}

@@ -1,0 +1,338 @@
+//! F6: who goes first.
+
+use super::{
+    super::{
+        ActiveRemediation, Command, ControlPlane, EtcdGuard, Progress, Reason, State, Step,
+        check_concurrency, step,
+    },
+    build::{
+        at, bmh, does, mk_direct, mk_direct_state, mk_observation, mk_state, node, waits, writes,
+    },
+};
+
+fn mk(uid: &str, created: i64) -> ActiveRemediation {
+    ActiveRemediation {
+        name: format!("PowerRemediation default/{uid}"),
+        uid: uid.into(),
+        created: at(created),
+        progress: Progress::Ready,
+        machine: None,
+        node: None,
+        bmc: None,
+        control_plane_of: None,
+    }
+}
+
+fn in_the_way(me: &ActiveRemediation, others: &[ActiveRemediation]) -> Option<Reason> {
+    check_concurrency(me, others, None).reason
+}
+
+fn first(other: &str) -> Option<Reason> {
+    Some(Reason::OtherRemediation(format!(
+        "PowerRemediation default/{other}"
+    )))
+}
+
+#[test]
+fn f6_of_two_that_share_a_machine_a_node_or_a_bmc_the_older_goes_first() {
+    let share: [fn(&mut ActiveRemediation); 3] = [
+        |a| a.machine = Some("default/m1".into()),
+        |a| a.node = Some("c1/node-7".into()),
+        |a| a.bmc = Some("10.0.0.7".into()),
+    ];
+    for set in share {
+        let (mut old, mut young) = (mk("z-old", 0), mk("a-young", 1));
+        set(&mut old);
+        set(&mut young);
+        let all = [old.clone(), young.clone()];
+        assert_eq!(in_the_way(&old, &all), None);
+        assert_eq!(in_the_way(&young, &all), first("z-old"));
+    }
+}
+
+#[test]
+fn f6_one_that_has_begun_goes_on_before_an_older_one() {
+    let (mut old, mut young) = (mk("old", 0), mk("young", 1));
+    old.bmc = Some("10.0.0.7".into());
+    young.bmc.clone_from(&old.bmc);
+    young.progress = Progress::Begun;
+    let all = [old.clone(), young.clone()];
+    assert_eq!(in_the_way(&old, &all), first("young"));
+    assert_eq!(in_the_way(&young, &all), None);
+}
+
+#[test]
+fn f6_of_two_of_the_same_second_exactly_one_goes() {
+    let (mut a, mut b) = (mk("a", 0), mk("b", 0));
+    a.node = Some("c1/node-7".into());
+    b.node.clone_from(&a.node);
+    let all = [b.clone(), a.clone()];
+    assert_eq!(in_the_way(&a, &all), None);
+    assert_eq!(in_the_way(&b, &all), first("a"));
+}
+
+#[test]
+fn f6_what_is_not_known_is_not_shared() {
+    assert_eq!(in_the_way(&mk("b", 1), &[mk("a", 0), mk("b", 1)]), None);
+}
+
+#[test]
+fn f6_two_control_plane_machines_of_one_cluster_go_one_after_the_other() {
+    let (mut a, mut b, mut c) = (mk("a", 0), mk("b", 1), mk("c", 2));
+    a.control_plane_of = Some("default/c1".into());
+    b.control_plane_of = Some("default/c1".into());
+    c.control_plane_of = Some("default/c2".into());
+    let all = [a, b.clone(), c.clone()];
+    assert_eq!(in_the_way(&b, &all), first("a"));
+    assert_eq!(in_the_way(&c, &all), None);
+}
+
+#[test]
+fn f6_a_control_plane_machine_is_fenced_only_while_a_majority_stays_without_it() {
+    let quorum = |total, healthy_others| {
+        check_concurrency(
+            &mk("a", 0),
+            &[],
+            Some(ControlPlane {
+                total,
+                healthy_others,
+                guard: None,
+                unread: None,
+            }),
+        )
+        .reason
+    };
+    assert_eq!(quorum(3, 2), None);
+    assert_eq!(quorum(5, 3), None);
+    for (total, healthy) in [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2)] {
+        let reason = quorum(total, healthy).unwrap();
+        assert_eq!(reason.label(), "ControlPlaneQuorum");
+        assert!(reason.is_blocked());
+    }
+}
+
+#[test]
+fn f6_the_quorum_is_asked_for_again_before_a_further_attempt() {
+    let mut me = mk("a", 0);
+    me.progress = Progress::of(Some(&mk_state(Step::Retrying)));
+    let right = check_concurrency(&me, &[], thin());
+    assert_eq!(
+        right.reason.unwrap().to_string(),
+        "switching off this control-plane machine could cost etcd its quorum: 1 of 3 members \
+         would be left, 2 are needed"
+    );
+    assert_eq!(right.progress, Progress::Waiting);
+}
+
+/// A control plane that has a member too few.
+fn thin() -> Option<ControlPlane> {
+    Some(ControlPlane {
+        total: 3,
+        healthy_others: 1,
+        guard: None,
+        unread: None,
+    })
+}
+
+fn pair(old: Progress, young: Progress) -> [ActiveRemediation; 2] {
+    let (mut a, mut b) = (mk("old", 0), mk("young", 1));
+    (a.progress, b.progress) = (old, young);
+    for one in [&mut a, &mut b] {
+        one.control_plane_of = Some("default/c1".into());
+    }
+    [a, b]
+}
+
+#[test]
+fn f6_an_older_one_that_waits_for_something_else_holds_up_nobody() {
+    let all = pair(Progress::Waiting, Progress::Ready);
+    let right = check_concurrency(&all[1], &all, None);
+    assert_eq!((right.reason, right.progress), (None, Progress::Begun));
+    // Able again, it finds the other at work.
+    let all = pair(Progress::Ready, Progress::Begun);
+    let right = check_concurrency(&all[0], &all, None);
+    assert_eq!(
+        (right.reason, right.progress),
+        (first("young"), Progress::Ready)
+    );
+    // In time, it is the first.
+    let all = pair(Progress::Ready, Progress::Ready);
+    assert_eq!(
+        check_concurrency(&all[0], &all, None).progress,
+        Progress::Begun
+    );
+    let right = check_concurrency(&all[1], &all, None);
+    assert_eq!(
+        (right.reason, right.progress),
+        (first("old"), Progress::Ready)
+    );
+}
+
+/// The member that is missing may be the younger one's: it must not wait for one that waits for it.
+#[test]
+fn f6_one_that_would_cost_the_quorum_holds_up_nobody_either() {
+    let all = pair(Progress::Ready, Progress::Ready);
+    let right = check_concurrency(&all[0], &all, thin());
+    assert_eq!(right.progress, Progress::Waiting);
+    assert_eq!(right.reason.unwrap().label(), "ControlPlaneQuorum");
+    // One that is at work is the better word for why.
+    let all = pair(Progress::Ready, Progress::Begun);
+    let right = check_concurrency(&all[0], &all, thin());
+    assert_eq!(
+        (right.reason, right.progress),
+        (first("young"), Progress::Waiting)
+    );
+}
+
+#[test]
+fn f6_what_has_begun_goes_on_whoever_comes() {
+    for other in [Progress::Waiting, Progress::Ready, Progress::Begun] {
+        let all = pair(other, Progress::Begun);
+        let right = check_concurrency(&all[1], &all, None);
+        assert_eq!((right.reason, right.progress), (None, Progress::Begun));
+    }
+}
+
+#[test]
+fn f6_nothing_is_in_hand_before_and_between_attempts_and_only_there() {
+    assert_eq!(Progress::of(None), Progress::Ready);
+    for step in super::waiting::STEPS {
+        let between = matches!(step, Step::Pending | Step::Retrying);
+        let progress = Progress::of(Some(&mk_state(step)));
+        assert_eq!(progress == Progress::Ready, between, "{step:?}");
+        assert_eq!(
+            progress == Progress::Waiting,
+            step.is_terminal(),
+            "{step:?}"
+        );
+    }
+}
+
+#[test]
+fn f6_a_decision_says_that_it_begins_unless_it_has_begun_or_something_is_in_its_way() {
+    let mut o = mk_observation();
+    let begins = |o: &super::super::Observation, s: Option<&State>| step(o, s, at(0)).begins;
+    for finalizer in [false, true] {
+        o.request.finalizer = finalizer;
+        assert!(begins(&o, None));
+        for step in super::waiting::STEPS {
+            let between = matches!(step, Step::Pending | Step::Retrying);
+            assert_eq!(begins(&o, Some(&mk_state(step))), between, "{step:?}");
+        }
+    }
+    let causes: [fn(&mut super::super::Observation); 12] = [
+        |o| o.request.paused = true,
+        |o| o.request.deleting = true,
+        |o| o.request.timed_out = true,
+        |o| o.request.policy = Err(super::super::PolicyError::NoStrategy),
+        |o| o.machine = None,
+        |o| o.agent = super::super::AgentView::Unreachable { why: "dark".into() },
+        |o| o.host = super::super::HostView::NotFound(Reason::HostNotFound("n".into())),
+        |o| bmh(o).paused = true,
+        |o| bmh(o).online = false,
+        |o| bmh(o).disable_power_off = true,
+        |o| o.conflict = Some(Reason::RivalController("k".into())),
+        |o| {
+            o.request.by_node = true;
+            o.workload = super::super::WorkloadView::Missing { name: "n".into() };
+        },
+    ];
+    for (i, cause) in causes.iter().enumerate() {
+        let mut o = mk_observation();
+        cause(&mut o);
+        assert!(!begins(&o, Some(&mk_state(Step::Pending))), "cause {i}");
+    }
+    // Back by itself between two attempts.
+    let n = node(&mut o);
+    (n.ready, n.ready_unknown) = (true, false);
+    o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+    assert!(!begins(&o, Some(&mk_state(Step::Retrying))));
+    // F11: before the first one too, unless it was Ready all the time.
+    assert!(!begins(&o, Some(&mk_state(Step::Pending))));
+    let ready = State {
+        node_was_down: false,
+        ..mk_state(Step::Pending)
+    };
+    assert!(begins(&o, Some(&ready)));
+}
+
+#[test]
+fn f6_openshifts_guard_of_etcd_has_a_say_too() {
+    let ask = |guard: Result<EtcdGuard, String>| {
+        let quorum = ControlPlane {
+            total: 3,
+            healthy_others: 2,
+            guard: Some(guard),
+            unread: None,
+        };
+        let right = check_concurrency(&mk("a", 0), &[], Some(quorum));
+        right.reason.map(|b| b.to_string())
+    };
+    let guard = |budgets, allowed, member_ready| {
+        ask(Ok(EtcdGuard {
+            budgets,
+            allowed,
+            member_ready,
+        }))
+    };
+    assert_eq!(guard(1, 1, true), None);
+    assert_eq!(guard(1, 0, false), None, "a member that is down already");
+    for (refused, why) in [
+        (guard(1, 0, true), "no disruption"),
+        (guard(0, 9, true), "0 PodDisruptionBudgets"),
+        (guard(2, 9, false), "2 PodDisruptionBudgets"),
+        (ask(Err("403".into())), "cannot be asked: 403"),
+    ] {
+        let refused = refused.unwrap();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+#[test]
+fn f6_the_quorum_is_asked_again_before_the_first_off() {
+    let lost = Reason::ControlPlaneQuorum("1 of 3 members would be left, 2 are needed".into());
+    let mut o = mk_observation();
+    o.conflict = Some(lost.clone());
+    // Nothing is switched yet: it waits for its turn again.
+    let (s, reason) = writes(&o, &mk_state(Step::Holding), 1);
+    assert_eq!((s.step, &reason), (Step::Pending, &lost));
+    let mut direct = mk_direct();
+    direct.conflict = Some(lost.clone());
+    let (s, _) = writes(&direct, &mk_direct_state(Step::PoweringOff), 1);
+    assert_eq!(s.step, Step::Pending);
+    assert_eq!(waits(&direct, &s, 2).0, lost);
+    let mut again = mk_state(Step::Holding);
+    again.record_attempt(Reason::BootTimeout, at(0));
+    assert_eq!(writes(&o, &again, 1).0.step, Step::Retrying);
+    // Our hold is on: baremetal-operator may have switched it off already.
+    bmh(&mut o).our_hold = true;
+    assert_eq!(
+        writes(&o, &mk_state(Step::Holding), 1).0.step,
+        Step::PoweringOff
+    );
+    let off = does(&o, &mk_state(Step::PoweringOff), 1);
+    assert!(matches!(off, Command::PowerOff { .. }));
+}
+
+#[test]
+fn f6_one_that_has_begun_is_told_when_its_control_plane_costs_the_quorum() {
+    let mut me = mk("a", 0);
+    me.progress = Progress::Begun;
+    let plane = |healthy_others| ControlPlane {
+        total: 3,
+        healthy_others,
+        guard: None,
+        unread: None,
+    };
+    assert_eq!(check_concurrency(&me, [], Some(plane(2))).reason, None);
+    let right = check_concurrency(&me, [], Some(plane(1)));
+    assert_eq!(right.progress, Progress::Begun);
+    assert_eq!(right.reason.map(|b| b.label()), Some("ControlPlaneQuorum"));
+    // Who cannot be read is not well.
+    let unread = check_concurrency(&me, [], Some(ControlPlane::unknown("no answer".into())));
+    assert!(
+        unread
+            .reason
+            .is_some_and(|b| b.to_string().contains("no answer"))
+    );
+}

@@ -1,0 +1,127 @@
+//! F8: for which moment a person's word counts, and what is tried before it is believed.
+
+use super::{super::*, build::*, failures::mk_person};
+
+/// A word that was given, and then the BMC answered by itself.
+fn mk_answered() -> (Observation, State) {
+    let (mut o, s) = mk_person();
+    o.operation = confirmed();
+    let (s, _) = writes(&o, &s, 601);
+    assert!(matches!(s.off, Some(OffEvidence::Bmc { .. })));
+    o.operation = None;
+    (o, s)
+}
+
+#[test]
+fn f8_a_word_is_used_up_by_a_confirmed_off() {
+    let (_, s) = mk_answered();
+    assert!(s.confirmation_used);
+}
+
+#[test]
+fn f8_a_word_for_an_earlier_power_off_does_not_count_when_the_host_is_seen_on_again() {
+    let (mut o, mut s) = mk_answered();
+    o.power = mk_power(602, PowerState::On);
+    o.silent_since = None;
+    s.lease_at_off = Some("09:00:00".into());
+    s.step = Step::Tainting;
+    s.confirmation_used = false;
+    let (s, reason) = writes(&o, &s, 602);
+    assert_eq!(reason.label(), "FenceViolated");
+    assert!(s.confirmation_used, "switching off again uses it up");
+    o.power = mk_no_power(900);
+    assert!(matches!(does(&o, &s, 900), Command::PowerOff { .. }));
+}
+
+#[test]
+fn f8_a_word_that_stands_when_an_attempt_begins_does_not_count_for_it() {
+    let (mut o, _) = mk_person();
+    o.power = mk_no_power(1);
+    let (s, _) = writes(&o, &mk_state(Step::Holding), 1);
+    assert_eq!((s.step, s.confirmation_used), (Step::PoweringOff, true));
+    assert!(matches!(does(&o, &s, 2), Command::PowerOff { .. }));
+    // One that is given later does.
+    o.request.confirm_fenced = None;
+    let (s, _) = writes(&o, &s, 3);
+    assert!(!s.confirmation_used);
+}
+
+/// The first second of a leader: no agent is connected yet, and the BMC was never asked.
+#[test]
+fn f8_a_new_leader_tries_for_itself_before_it_believes_a_person() {
+    let (mut o, s) = mk_person();
+    let dark = AgentView::Unreachable { why: "dark".into() };
+    for (agent, power) in [(dark, None), (AgentView::Ready, mk_no_power(601))] {
+        o.agent = agent;
+        o.power = power;
+        o.silent_since = None;
+        let since = o.silence(Some(&s), None, at(601));
+        assert_eq!(
+            since,
+            Some(at(601)),
+            "what the process before it tried is not its own"
+        );
+        for silent_since in [None, since] {
+            o.silent_since = silent_since;
+            let (reason, until) = waits(&o, &s, 601);
+            assert_eq!(reason.label(), "FenceUnconfirmed");
+            assert!(until <= 660, "{until}");
+            assert!(reason.to_string().contains("is taken once"), "{reason}");
+        }
+        o.silent_since = Some(at(601 - 180));
+        assert_eq!(writes(&o, &s, 601).0.step, Step::ConfirmingOff);
+    }
+}
+
+#[test]
+fn l1_a_word_that_waits_is_believed_as_soon_as_the_bmc_was_tried_for_long_enough() {
+    let (mut o, s) = mk_person();
+    o.power = mk_no_power(601);
+    o.silent_since = Some(at(601 - 178));
+    assert_eq!(waits(&o, &s, 601).1, 603);
+}
+
+#[test]
+fn f8_a_silence_ends_with_the_bmcs_word_and_begins_with_a_try() {
+    let (mut o, s) = mk_person();
+    let silence = |o: &Observation, before: i64| {
+        let since = o.silence(Some(&s), Some(at(before)), at(700));
+        since.map(|t| t.as_second() - 1_800_000_000)
+    };
+    o.power = mk_no_power(601);
+    assert_eq!(
+        silence(&o, 100),
+        Some(100),
+        "another try that came to nothing"
+    );
+    for heard in [PowerState::On, PowerState::Off, PowerState::PoweringOn] {
+        o.power = mk_power(601, heard);
+        assert_eq!(silence(&o, 100), None, "{heard:?}");
+        assert_eq!(silence(&o, 650), Some(650), "an older word");
+    }
+    for unclear in [PowerState::Unknown, PowerState::PoweringOff] {
+        o.power = mk_power(601, unclear);
+        assert_eq!(silence(&o, 100), Some(100), "{unclear:?}");
+    }
+    o.operation = confirmed();
+    assert_eq!(silence(&o, 100), None);
+    // Nobody has tried.
+    (o.operation, o.power) = (None, None);
+    assert_eq!(o.silence(Some(&s), None, at(700)), None);
+    o.operation = Some(OperationView::Running);
+    assert_eq!(o.silence(Some(&s), None, at(700)), Some(at(700)));
+    // Where nothing hangs on its word it is not listened to.
+    for step in [
+        Step::Pending,
+        Step::Holding,
+        Step::PoweringOn,
+        Step::Booting,
+    ] {
+        let s = mk_state(step);
+        assert_eq!(
+            o.silence(Some(&s), Some(at(100)), at(700)),
+            None,
+            "{step:?}"
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! F9: whatever the way out, what is ours is gone; and the end of the attempts (L1).
+
+use super::{super::*, build::*};
+
+fn mk_deleted() -> Observation {
+    let mut o = mk_held();
+    o.request.deleting = true;
+    o
+}
+
+fn mk_offline() -> Observation {
+    let mut o = mk_held();
+    bmh(&mut o).online = false;
+    o
+}
+
+#[test]
+fn f9_withdrawn_while_booting_the_taint_goes_before_the_finalizer() {
+    let mut o = mk_observation();
+    o.request.deleting = true;
+    node(&mut o).taint = Taint::Ours;
+    let s = mk_state(Step::Booting);
+    assert_eq!(waits(&o, &s, 5), (Reason::Booting, 15));
+    let (s, _) = writes(&o, &s, 600);
+    assert_eq!(does(&o, &s, 600), Command::RemoveTaint);
+    node(&mut o).taint = Taint::Absent;
+    assert_eq!(
+        does(&o, &s, 600),
+        Command::RemoveFinalizer(Outcome::Withdrawn)
+    );
+    // Without a taint of ours there is nothing to stay for.
+    let untainted = State {
+        taint: Some(TaintOwner::Other),
+        ..mk_state(Step::Booting)
+    };
+    assert_eq!(writes(&o, &untainted, 5).0.step, Step::Restoring);
+}
+
+#[test]
+fn f9_a_taint_that_was_there_before_or_was_replaced_is_not_removed() {
+    let mut o = mk_held();
+    o.power = mk_power(1, PowerState::Off);
+    node(&mut o).taint = Taint::Other;
+    let (s, _) = writes(&o, &mk_state(Step::Tainting), 2);
+    assert_eq!(s.taint, Some(TaintOwner::Other));
+    assert_eq!(writes(&o, &s, 2).0.step, Step::Draining);
+    let mut o = mk_observation();
+    node(&mut o).ready = true;
+    o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+    for (owner, taint) in [
+        (TaintOwner::Other, Taint::Ours),
+        (TaintOwner::Us, Taint::Other),
+    ] {
+        node(&mut o).taint = taint;
+        let s = State {
+            taint: Some(owner),
+            ..mk_state(Step::Restoring)
+        };
+        assert_eq!(writes(&o, &s, 5).0.step, Step::Succeeded);
+    }
+}
+
+#[test]
+fn f9_the_hold_goes_before_the_finalizer_even_when_the_state_was_lost() {
+    let o = mk_deleted();
+    assert_eq!(decide(&o, None, at(0)).next, Next::Do(Command::RemoveHold));
+    for step in [Step::Succeeded, Step::Escalated, Step::Blocked] {
+        assert_eq!(does(&o, &mk_state(step), 0), Command::RemoveHold);
+    }
+}
+
+#[test]
+fn f9_a_workload_api_that_is_down_does_not_keep_the_hold_nor_an_innocent_host_off() {
+    let mut o = mk_held();
+    o.workload = WorkloadView::Unreachable {
+        why: "connection refused".into(),
+    };
+    let mut s = mk_state(Step::Aborting);
+    s.taint = Some(TaintOwner::Us);
+    s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
+    assert_eq!(does(&o, &s, 0), Command::RemoveHold);
+    bmh(&mut o).our_hold = false;
+    assert!(matches!(does(&o, &s, 0), Command::PowerOn { .. }));
+    o.operation = confirmed();
+    assert_eq!(waits(&o, &s, 0).0.label(), "WorkloadUnreachable");
+}
+
+#[test]
+fn f5_an_innocent_host_that_somebody_else_wants_off_is_left_to_them() {
+    let mut s = mk_state(Step::Aborting);
+    s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
+    let mut held = mk_observation();
+    bmh(&mut held)
+        .foreign_holds
+        .insert("reboot.metal3.io/firmware".into());
+    let mut offline = mk_observation();
+    bmh(&mut offline).online = false;
+    for o in [held, offline] {
+        assert_eq!(does(&o, &s, 0), Command::Release);
+    }
+}
+
+#[test]
+fn f5_switching_an_innocent_host_on_is_tried_until_it_works() {
+    let mut o = mk_observation();
+    let mut s = mk_state(Step::Aborting);
+    s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
+    for (t, pause) in [(10, 5), (20, 5), (30, 60), (100, 60)] {
+        o.operation = unconfirmed();
+        (s, _) = writes(&o, &s, t);
+        o.operation = None;
+        let (reason, until) = waits(&o, &s, t);
+        assert_eq!((reason.label(), until), ("PowerOnUnconfirmed", t + pause));
+        assert!(matches!(does(&o, &s, t + pause), Command::PowerOn { .. }));
+    }
+    o.operation = Some(OperationView::Running);
+    assert_eq!(waits(&o, &s, 200).1, 215);
+    o.operation = None;
+    o.agent = AgentView::Unreachable {
+        why: "rack r1 is dark".into(),
+    };
+    assert_eq!(waits(&o, &s, 200).0.label(), "AgentUnreachable");
+}
+
+#[test]
+fn online_false_ends_it_and_leaves_the_host_off() {
+    for step in [
+        Step::Pending,
+        Step::Holding,
+        Step::PoweringOff,
+        Step::AwaitingConfirmation,
+        Step::ConfirmingOff,
+        Step::Tainting,
+        Step::PoweringOn,
+        Step::Booting,
+        Step::Retrying,
+    ] {
+        let mut o = mk_offline();
+        let (mut s, reason) = writes(&o, &mk_state(step), 1);
+        assert_eq!(s.step, Step::Aborting, "{step:?}");
+        assert_eq!(reason, Reason::HostOffline("metal/host-7".into()));
+        let mut done = Vec::new();
+        let outcome = loop {
+            let d = decide(&o, Some(&s), at(1));
+            match d.next {
+                Next::Write => s = d.state,
+                Next::Do(command) => {
+                    match command {
+                        Command::RemoveHold => bmh(&mut o).our_hold = false,
+                        Command::RemoveFinalizer(_) => o.request.finalizer = false,
+                        Command::RemoveTaint | Command::Release => {}
+                        ref other => panic!("{other:?} at {step:?}"),
+                    }
+                    o.completed.insert(command.clone());
+                    done.push(command);
+                }
+                Next::Wait(_) => panic!("{d:?} at {step:?}"),
+                Next::Done(outcome) => break outcome,
+            }
+        };
+        assert_eq!(outcome, Outcome::Failed);
+        assert!(done.contains(&Command::RemoveHold));
+    }
+}
+
+#[test]
+fn online_false_while_draining_waits_for_the_drain_and_then_takes_the_taint_off() {
+    let mut o = mk_offline();
+    node(&mut o).taint = Taint::Ours;
+    o.power = mk_power(1, PowerState::Off);
+    o.drain = Some(Drain::default());
+    let (s, reason) = writes(&o, &mk_state(Step::Draining), 2);
+    assert_eq!((s.step, reason.label()), (Step::Aborting, "HostOffline"));
+    assert_eq!(does(&o, &s, 2), Command::RemoveTaint);
+}
+
+#[test]
+fn f9_a_power_on_that_never_works_lets_a_deleted_object_go_clean() {
+    let mut o = mk_observation();
+    o.request.deleting = true;
+    o.operation = unconfirmed();
+    let mut s = mk_state(Step::PoweringOn);
+    s.tries = 2;
+    let (s, reason) = writes(&o, &s, 600);
+    assert_eq!(
+        (s.step, reason.label()),
+        (Step::Aborting, "PowerOnUnconfirmed")
+    );
+    node(&mut o).taint = Taint::Ours;
+    o.operation = None;
+    assert_eq!(does(&o, &s, 600), Command::RemoveTaint);
+    node(&mut o).taint = Taint::Absent;
+    assert_eq!(does(&o, &s, 600), Command::Release);
+    o.completed.insert(Command::Release);
+    let (s, _) = writes(&o, &s, 600);
+    assert_eq!(does(&o, &s, 600), Command::RemoveFinalizer(Outcome::Failed));
+}
+
+#[test]
+fn l1_the_attempts_are_counted_as_capm3_counts_them_and_then_the_owner_takes_over() {
+    let mut o = mk_observation();
+    node(&mut o).taint = Taint::Absent;
+    let (s, _) = writes(&o, &mk_state(Step::Booting), 600);
+    assert_eq!(
+        (s.step, s.end_reason.clone()),
+        (Step::Restoring, Some(Reason::BootTimeout))
+    );
+    let (s, reason) = writes(&o, &s, 600);
+    assert_eq!(
+        (s.step, s.attempt, reason),
+        (Step::Retrying, 2, Reason::BootTimeout)
+    );
+    assert_eq!(
+        (s.retry_count(), s.power_off_repeats, s.off.clone(), s.taint),
+        (1, 0, None, None)
+    );
+    let (s, _) = writes(&o, &s, 601);
+    assert_eq!(s.step, Step::Holding);
+    let last = State {
+        attempt: 2,
+        ..mk_state(Step::Restoring)
+    };
+    let last = State {
+        end_reason: Some(Reason::BootTimeout),
+        ..last
+    };
+    let (s, reason) = writes(&o, &last, 1300);
+    assert_eq!((s.step, reason), (Step::Escalated, Reason::Exhausted(2)));
+    assert_eq!(s.phase().as_str(), "Deleting machine");
+    assert_eq!(does(&o, &s, 1300), Command::Escalate { retire: true });
+    o.machine.as_mut().unwrap().owner_remediated_false = true;
+    assert_eq!(
+        does(&o, &s, 1300),
+        Command::Escalate { retire: true },
+        "the host is not marked yet"
+    );
+    bmh(&mut o).unhealthy_mark = true;
+    assert_eq!(
+        does(&o, &s, 1300),
+        Command::RemoveFinalizer(Outcome::Escalated)
+    );
+    o.request.finalizer = false;
+    assert_eq!(
+        decide(&o, Some(&s), at(1300)).next,
+        Next::Done(Outcome::Escalated)
+    );
+    // A limit lowered below the count ends it too.
+    policy(&mut o).retry_limit = 0;
+    let last = State { attempt: 2, ..last };
+    assert_eq!(writes(&o, &last, 1300).0.step, Step::Escalated);
+}
+
+#[test]
+fn a_request_by_node_has_no_machine_to_hand_over() {
+    let mut o = mk_direct();
+    o.machine = Some(MachineView::not_asked());
+    assert_eq!(
+        does(&o, &mk_direct_state(Step::Escalated), 0),
+        Command::RemoveFinalizer(Outcome::Escalated)
+    );
+    assert_eq!(
+        writes(&o, &mk_direct_state(Step::Pending), 0).0.step,
+        Step::Holding
+    );
+}
+
+#[test]
+fn a_node_that_recovers_before_the_next_attempt_is_not_switched_off() {
+    let mut o = mk_observation();
+    node(&mut o).ready = true;
+    o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+    assert_eq!(
+        writes(&o, &mk_state(Step::Retrying), 0).0.step,
+        Step::Succeeded
+    );
+}

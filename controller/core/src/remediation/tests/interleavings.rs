@@ -1,0 +1,204 @@
+//! F6 under every interleaving: a model of one process that runs several requests, each of which
+//! looks, writes what it decided, and ends, while causes of their own come and go, writes fail and
+//! the process is restarted.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::{
+    super::{ActiveRemediation, ControlPlane, Progress, Reason, check_concurrency},
+    build::at,
+};
+
+/// Requests of one control plane.
+const REQUESTS: usize = 3;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Stored {
+    Pending,
+    Begun,
+    Over,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Request {
+    stored: Stored,
+    /// No cause of its own keeps it waiting.
+    able: bool,
+    /// Decided to begin; the write is under way.
+    begins: bool,
+    attempts: u8,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Model {
+    requests: [Request; REQUESTS],
+    /// What the process remembers; a restart forgets it.
+    memory: BTreeMap<usize, Progress>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Look(usize),
+    Written(usize),
+    NotWritten(usize),
+    AttemptEnds(usize),
+    Ends(usize),
+    Cause(usize),
+    Restart,
+}
+
+fn active(i: usize, progress: Progress) -> ActiveRemediation {
+    ActiveRemediation {
+        name: i.to_string(),
+        uid: i.to_string(),
+        created: at(i64::try_from(i).unwrap()),
+        progress,
+        machine: None,
+        node: None,
+        bmc: None,
+        control_plane_of: Some("default/c1".into()),
+    }
+}
+
+impl Model {
+    fn new() -> Self {
+        let request = Request {
+            stored: Stored::Pending,
+            able: true,
+            begins: false,
+            attempts: 0,
+        };
+        Self {
+            requests: [request; REQUESTS],
+            memory: BTreeMap::new(),
+        }
+    }
+
+    /// What the engine knows of the others: what they have taken in memory, else what is written.
+    fn others(&self, me: usize) -> Vec<ActiveRemediation> {
+        let progress = |i: usize| match (self.memory.get(&i), self.requests[i].stored) {
+            (Some(progress), _) => Some(*progress),
+            (None, Stored::Begun) => Some(Progress::Begun),
+            (None, Stored::Pending | Stored::Over) => None,
+        };
+        (0..REQUESTS)
+            .filter(|i| *i != me)
+            .filter_map(|i| Some(active(i, progress(i)?)))
+            .collect()
+    }
+
+    fn acts(&self) -> Vec<Act> {
+        let mut acts = vec![Act::Restart];
+        for (i, request) in self.requests.iter().enumerate() {
+            match (request.stored, request.begins) {
+                (Stored::Pending, true) => acts.extend([Act::Written(i), Act::NotWritten(i)]),
+                (Stored::Pending, false) => acts.extend([Act::Look(i), Act::Cause(i)]),
+                (Stored::Begun, _) => {
+                    acts.extend([Act::Look(i), Act::AttemptEnds(i), Act::Ends(i)]);
+                }
+                (Stored::Over, _) => {}
+            }
+        }
+        acts
+    }
+
+    fn look(&mut self, i: usize) -> Option<Reason> {
+        let request = self.requests[i];
+        let progress = match (request.stored, request.able) {
+            (Stored::Begun, _) => Progress::Begun,
+            (_, true) => Progress::Ready,
+            (_, false) => Progress::Waiting,
+        };
+        // A member that is off is one that the others lack.
+        let off = |r: &&Request| r.stored == Stored::Begun;
+        let off = u32::try_from(self.requests.iter().filter(off).count()).unwrap();
+        let quorum = ControlPlane {
+            total: 5,
+            healthy_others: 4 - off,
+            guard: None,
+            unread: None,
+        };
+        // Once it is off nobody asks any more.
+        let quorum = (progress != Progress::Begun).then_some(quorum);
+        let right = check_concurrency(&active(i, progress), &self.others(i), quorum);
+        self.memory.insert(i, right.progress);
+        self.requests[i].begins =
+            request.stored == Stored::Pending && request.able && right.reason.is_none();
+        right.reason
+    }
+
+    fn after(&self, act: Act) -> Self {
+        let mut next = self.clone();
+        match act {
+            Act::Look(i) => drop(next.look(i)),
+            Act::Written(i) => {
+                next.requests[i].begins = false;
+                next.requests[i].stored = Stored::Begun;
+            }
+            Act::NotWritten(i) => next.requests[i].begins = false,
+            Act::AttemptEnds(i) => {
+                next.requests[i].attempts += 1;
+                next.requests[i].stored = Stored::Pending;
+                if next.requests[i].attempts > 1 {
+                    next.requests[i].stored = Stored::Over;
+                    next.memory.remove(&i);
+                }
+            }
+            Act::Ends(i) => {
+                next.requests[i].stored = Stored::Over;
+                next.memory.remove(&i);
+            }
+            Act::Cause(i) => next.requests[i].able = !next.requests[i].able,
+            Act::Restart => {
+                next.memory.clear();
+                for request in &mut next.requests {
+                    request.begins = false;
+                }
+            }
+        }
+        next
+    }
+
+    fn taken(&self) -> usize {
+        let taken = |r: &&Request| r.begins || r.stored == Stored::Begun;
+        self.requests.iter().filter(taken).count()
+    }
+
+    /// Nobody has taken it, somebody could, and everybody looks twice: the second time after all
+    /// others have been heard.
+    fn somebody_begins(&self) -> bool {
+        let could = |r: &Request| r.stored == Stored::Pending && r.able;
+        if self.taken() > 0 || !self.requests.iter().any(could) {
+            return true;
+        }
+        let mut then = self.clone();
+        for _ in 0..2 {
+            for i in (0..REQUESTS).rev() {
+                if then.requests[i].stored == Stored::Pending && !then.requests[i].begins {
+                    then.look(i);
+                }
+            }
+        }
+        then.taken() == 1
+    }
+}
+
+#[test]
+fn f6_never_two_at_once_and_never_nobody_under_every_interleaving() {
+    let (mut seen, mut open) = (BTreeSet::new(), VecDeque::from([Model::new()]));
+    let mut overtaken = false;
+    while let Some(model) = open.pop_front() {
+        assert!(model.taken() < 2, "two at once: {model:?}");
+        assert!(model.somebody_begins(), "nobody begins: {model:?}");
+        let [first, .., last] = &model.requests;
+        overtaken |= last.begins && first.stored == Stored::Pending;
+        for act in model.acts() {
+            let next = model.after(act);
+            if seen.insert(next.clone()) {
+                open.push_back(next);
+            }
+        }
+    }
+    assert!(seen.len() > 1000, "only {} states", seen.len());
+    assert!(overtaken, "one that waits was never overtaken");
+}

@@ -1,0 +1,95 @@
+//! What must hold in the world at every command, and at the end of every run.
+
+use super::{super::*, driver::Run, world::Power};
+
+impl Run {
+    /// F1.
+    pub(super) fn may_taint(&self, state: &State) {
+        let w = &self.world;
+        let by_person = matches!(state.off, Some(OffEvidence::Person { .. }));
+        let apart = w
+            .said_off
+            .first()
+            .zip(w.said_off.last())
+            .map_or(0, |(a, b)| b - a);
+        // What came on a moment ago has not booted: seen in time, F3. A controller that crashes with
+        // that word in its hand has only its evidence.
+        let lately = w.meddled_at.is_some_and(|t| w.now - t < 30_000);
+        if !by_person && apart < 2000 && !lately {
+            w.fail("F1: a taint without two readings of off, 2 s apart, under our hold");
+        }
+        if w.bmh.as_ref().is_some_and(|b| b.online && !b.our_hold) {
+            w.fail("F1: a taint on a host that nothing holds");
+        }
+        if w.hosts[0].power != Power::Off && !w.excused && !lately {
+            w.fail("F1: a taint on a host that is not off");
+        }
+    }
+
+    /// F4: drained, or withdrawn before there was a taint.
+    pub(super) fn may_come_on(&self, state: &State) {
+        let w = &self.world;
+        let left = w.cluster.pod.is_some() || w.cluster.volume;
+        // Nothing was moved: withdrawn in time, or a plain power cycle.
+        let cycle = state.strategy == Strategy::PowerCycleFirst && state.attempt == 1;
+        let withdrawn = (state.end_reason.is_some() || cycle) && state.taint.is_none();
+        if state.step == Step::PoweringOn && left && !withdrawn {
+            w.fail("F4: power-on before the node is drained");
+        }
+    }
+
+    pub(super) fn judge(&mut self) {
+        let w = &self.world;
+        if self.outcome.is_some() && w.ops.values().any(super::bmc::Op::is_open_power_on) {
+            w.fail("F9: a power-on is left at the agent");
+        }
+        // Whoever switches at our word gets the time to do it, and is let.
+        let w = &mut self.world;
+        // The kubelet has spoken since the last boot.
+        let came_back = w.healthy() && w.cluster.boot_id == w.hosts[0].boots;
+        let node_there = w.cluster.node;
+        w.plan.faults.clear();
+        (w.bmo_down, w.silent) = (false, w.plan.silent);
+        if let Some(bmh) = &mut w.bmh {
+            bmh.foreign_holds.clear();
+        }
+        for _ in 0..40 {
+            self.world.tick();
+        }
+        let w = &self.world;
+        let offline = w.bmh.as_ref().is_some_and(|b| !b.online);
+        let fenced = self.state.as_ref().is_some_and(|s| s.step == Step::Fenced);
+        if self.outcome.is_none() && fenced {
+            let held = w.bmh.as_ref().is_none_or(|b| b.our_hold || !b.online);
+            if !held || w.hosts[w.target()].power != Power::Off && !w.plan.lying {
+                w.fail("F3: kept off, and it is not off or not held");
+            }
+            return;
+        }
+        let Some(outcome) = self.outcome else {
+            if !w.plan.for_good() || !self.reason.is_blocked() {
+                w.fail(&format!("L1: still waiting at the end: {}", self.reason));
+            }
+            return;
+        };
+        let hold = w.bmh.as_ref().is_some_and(|b| b.our_hold);
+        if hold || w.request.finalizer || w.agent_holds || w.cluster.taint == Taint::Ours {
+            w.fail("F9: something of ours was left behind");
+        }
+        let done = matches!(outcome, Outcome::Succeeded | Outcome::Withdrawn);
+        if done && w.request.node_backup && node_there {
+            w.fail("F9: a Node was not given back what it had");
+        }
+        if w.hosts[1].power == Power::Off && !offline {
+            w.fail("F5: an innocent host was left off");
+        }
+        let others = w.switched_by_others;
+        if outcome == Outcome::Succeeded && !came_back && !w.excused && !others {
+            w.fail("succeeded with a node that is not healthy");
+        }
+        let reached_out = !w.plan.for_good() && !offline;
+        if reached_out && w.hosts[0].power == Power::Off {
+            w.fail("our host was left off");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What an operator reads at night.
+
+use super::super::Reason;
+
+fn all() -> Vec<Reason> {
+    let x = || "metal/host-7".to_owned();
+    vec![
+        Reason::Started,
+        Reason::Working,
+        Reason::Holding,
+        Reason::Tainting,
+        Reason::InvalidSpec("spec.strategy is not set".into()),
+        Reason::MachineNotFound("the Machine is gone".into()),
+        Reason::HostNotFound(x()),
+        Reason::HostAmbiguous(x()),
+        Reason::Paused,
+        Reason::HostPaused(x()),
+        Reason::HostOffline(x()),
+        Reason::HostNotProvisioned(x()),
+        Reason::HostServicing(x()),
+        Reason::HostDeleting(x()),
+        Reason::UnsupportedHost(x()),
+        Reason::HeldByOthers("reboot.metal3.io/other".into()),
+        Reason::OtherRemediation("Metal3Remediation default/m1".into()),
+        Reason::RivalController("reboot.metal3.io/metal3-remediation-u1".into()),
+        Reason::ControlPlaneQuorum("1 of 3".into()),
+        Reason::AgentUnreachable("rack r1 is not connected".into()),
+        Reason::BmcAccessMissing("Secret metal/bmc-7 does not exist".into()),
+        Reason::ClusterGone("metal/c".into()),
+        Reason::HostGone(x()),
+        Reason::StateLost("node-7 is tainted".into()),
+        Reason::PowerOffRunning,
+        Reason::FenceUnconfirmed("no answer".into()),
+        Reason::IdentityMismatch("serial X, not Y".into()),
+        Reason::NodeReplaced("node-7".into()),
+        Reason::NodeMismatch("node-7 was registered anew".into()),
+        Reason::LeaseRenewed("node-7".into()),
+        Reason::WaitingForQuietLease,
+        Reason::WorkloadUnreachable("connection refused".into()),
+        Reason::PowerUnreadable("no answer".into()),
+        Reason::FenceViolated("\"On\"".into()),
+        Reason::HoldLost(x()),
+        Reason::DrainSkipped("1 pod (a/b)".into()),
+        Reason::Draining("1 pod (a/b)".into()),
+        Reason::DrainBlocked("1 pod (a/b)".into()),
+        Reason::PowerOnRunning,
+        Reason::PowerOnStaged("waits for the turn of its PDU a, 3 before it".into()),
+        Reason::PowerOnUnconfirmed("no answer".into()),
+        Reason::Booting,
+        Reason::OffAgain,
+        Reason::StaysOff(4),
+        Reason::BootTimeout,
+        Reason::WaitingForHealth,
+        Reason::Recovered,
+        Reason::Withdrawn,
+        Reason::WithdrawnAfterOff,
+        Reason::Exhausted(2),
+        Reason::Cycling,
+        Reason::Fenced,
+        Reason::DeletingNode("node-7".into()),
+        Reason::NodeGone("node-7".into()),
+        Reason::NodeNotFound("node-7".into()),
+        Reason::TaintSkipped("connection refused".into()),
+        Reason::DrainGivenUp("1 pod (a/b)".into()),
+        Reason::TimedOut,
+        Reason::ExhaustedKeptOff(2),
+        Reason::ExhaustedTold(2),
+        Reason::ActionFailed("BareMetalHost metal/host-7: 403".into()),
+        Reason::StateUnreadable("status.cursor: missing field".into()),
+        Reason::OperationLost("agent a has another journal".into()),
+        Reason::OtherAgentBusy("agent a until 10:00:00".into()),
+    ]
+}
+
+#[test]
+fn every_because_is_one_line_without_a_full_stop_and_survives_being_stored() {
+    for reason in all() {
+        let text = reason.to_string();
+        assert!(
+            !text.contains('\n') && !text.contains("  ") && !text.ends_with('.'),
+            "{text}"
+        );
+        assert!(
+            reason.label().chars().all(char::is_alphanumeric),
+            "{}",
+            reason.label()
+        );
+        let stored = serde_json::to_string(&reason).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Reason>(&stored).unwrap(),
+            reason,
+            "{stored}"
+        );
+        assert!(
+            stored.contains(&format!("\"{}\"", reason.label())),
+            "{stored}"
+        );
+    }
+}
+
+#[test]
+fn f8_an_unconfirmed_fence_says_what_a_person_can_do() {
+    let text = Reason::FenceUnconfirmed("no answer from 10.0.0.7".into()).to_string();
+    assert_eq!(
+        text,
+        "the host is not confirmed off, so no workload is moved: no answer from 10.0.0.7. Retrying; \
+         or verify yourself that it is off and annotate this object with \
+         rackhand.dev/confirm-fenced=<its UID>"
+    );
+}
+
+#[test]
+fn one_attempt_is_not_several() {
+    let text = |attempts| Reason::ExhaustedTold(attempts).to_string();
+    assert!(text(1).starts_with("not healthy after 1 attempt; "));
+    assert!(text(2).starts_with("not healthy after 2 attempts; "));
+}

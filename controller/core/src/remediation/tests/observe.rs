@@ -1,0 +1,113 @@
+//! What the shell's stand-in sees of the world.
+
+use std::time::Duration;
+
+use super::{
+    super::*,
+    bmc::Op,
+    build::{UID, mk_host},
+    driver::{Run, time},
+};
+
+impl Run {
+    pub(super) fn note_lease(&mut self) {
+        let w = &self.world;
+        if !w.workload_down && self.lease.is_none_or(|(lease, _)| lease != w.cluster.lease) {
+            self.lease = Some((w.cluster.lease, w.now));
+        }
+    }
+
+    pub(super) fn observe(&mut self) -> Observation {
+        let w = &self.world;
+        let id = self.state.as_ref().and_then(|s| operation_id(UID, s));
+        let workload = if w.workload_down {
+            WorkloadView::Unreachable {
+                why: "connection refused".into(),
+            }
+        } else if w.cluster.node {
+            WorkloadView::Present(NodeFacts {
+                name: "node-7".into(),
+                uid: format!("n7-{}", w.cluster.deleted),
+                boot_id: format!("boot-{}", w.cluster.boot_id),
+                system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
+                ready: w.ready(),
+                ready_unknown: w.unknown(),
+                taint: w.cluster.taint,
+                lease: Some(LeaseFacts {
+                    renewed: w.cluster.lease.to_string(),
+                    duration: Duration::from_secs(40),
+                    unchanged_since: time(self.lease.map_or(w.now, |(_, since)| since)),
+                }),
+            })
+        } else {
+            WorkloadView::Missing {
+                name: "node-7".into(),
+            }
+        };
+        let draining = self
+            .state
+            .as_ref()
+            .is_some_and(|s| s.step == Step::Draining);
+        let drain = || Drain {
+            pods: w
+                .cluster
+                .pod
+                .iter()
+                .map(|_| "shop/db-0".to_owned())
+                .collect(),
+            volumes: w
+                .cluster
+                .volume
+                .then(|| "csi-1".to_owned())
+                .into_iter()
+                .collect(),
+        };
+        let mut o = Observation {
+            request: w.request.clone(),
+            machine: Some(MachineView {
+                health_check_succeeded: Some(w.healthy()),
+                owner_remediated_false: w.escalated,
+                not_checked: false,
+            }),
+            cluster: None,
+            cluster_removed: false,
+            host: HostView::Found(HostRef {
+                bmh: w.bmh.as_ref().map(|b| b.name.clone()),
+                ..mk_host()
+            }),
+            bmh: w.bmh.clone(),
+            workload,
+            agent: if w.agent_up {
+                AgentView::Ready
+            } else {
+                AgentView::Unreachable {
+                    why: "rack r1 is dark".into(),
+                }
+            },
+            access: BmcAccess::Known,
+            agent_id: w.agent_up.then(|| w.agent_id()),
+            answered: id.as_ref().filter(|_| w.agent_up).map(|_| w.agent_id()),
+            pinned: PinnedOperation::Unknown,
+            held: w.agent_up && w.agent_holds,
+            operation: id
+                .filter(|_| w.agent_up)
+                .and_then(|id| w.ops.get(&w.op_key(&id)))
+                .map(Op::view),
+            power: self.power.clone(),
+            silent_since: None,
+            node_action: if w.plan.legacy {
+                NodeAction::Delete
+            } else {
+                NodeAction::Taint
+            },
+            drain: (draining && !w.workload_down).then(drain),
+            conflict: w
+                .conflict
+                .then(|| Reason::OtherRemediation("another one".into())),
+            completed: self.completed.clone(),
+        };
+        self.silent = o.silence(self.state.as_ref(), self.silent, time(self.world.now));
+        o.silent_since = self.silent;
+        o
+    }
+}

@@ -1,0 +1,161 @@
+//! Rows of the failure table and of the power-authority protocol (A1 to A8) that no other file holds.
+//!
+//! | row | where |
+//! |---|---|
+//! | BMC unreachable, password refused, On after off, PoweringOff | `failures` |
+//! | Off but the Lease moves | `identity` |
+//! | On while tainted, our hold removed | `fencing` |
+//! | workload API down, Node gone | `failures`, `policies` |
+//! | never joined, foreign keys, servicing, paused, detached, not provisioned, disablePowerOff | `failures` |
+//! | drain blocked | `fencing`, `strategies` |
+//! | healthy again, deleted | `withdrawn`, `exits` |
+//! | online false | `exits` |
+//! | two checks, two control-plane members, one BMC | `concurrency` |
+//! | restarts | `crash`, `random_runs` |
+//! | power-on refused for a while | `failures` |
+//! | clock skew, CAPM3's own controller | here |
+//!
+//! | protocol | where |
+//! |---|---|
+//! | A1 | `failures`, `identity`, here |
+//! | A2 | `fencing` (F2) |
+//! | A3 | here |
+//! | A4, A5, A6 | `fencing` (F1, F3), `identity` (F5) |
+//! | A7, A8 | `failures`, here |
+
+use super::{super::*, build::*};
+
+#[test]
+fn the_clocks_of_bmcs_and_agents_decide_nothing() {
+    let mut o = mk_held();
+    for wrong in [at(-9_000_000), at(9_000_000)] {
+        let mut readings = mk_proof();
+        for reading in &mut readings {
+            reading.at = wrong;
+        }
+        o.operation = finished(OperationOutcome::Confirmed {
+            readings,
+            taken: Some(mk_taken()),
+        });
+        let (s, _) = writes(&o, &mk_state(Step::PoweringOff), 5);
+        assert_eq!(s.step, Step::ConfirmingOff);
+        assert_eq!(s.off.as_ref().map(OffEvidence::at), Some(at(5)));
+    }
+    o.operation = None;
+    let mut s = mk_state(Step::Tainting);
+    s.taint = Some(TaintOwner::Us);
+    for wrong in [at(-9_000_000), at(9_000_000)] {
+        o.power = mk_power(1, PowerState::Off);
+        o.power.as_mut().unwrap().result.as_mut().unwrap().at = wrong;
+        assert_eq!(does(&o, &s, 2), Command::AddTaint);
+        assert_eq!(does(&o, &s, 4), Command::ReadPower);
+    }
+    // A kubelet's clock neither: a renewal is a change of the word, whatever it says.
+    o.power = mk_power(1, PowerState::Off);
+    node(&mut o).lease.as_mut().unwrap().renewed = "01:00:00".into();
+    node(&mut o).lease.as_mut().unwrap().unchanged_since = at(0);
+    assert_eq!(writes(&o, &s, 2).1.label(), "LeaseRenewed");
+}
+
+#[test]
+fn a3_only_the_first_power_off_leaves_baremetal_operator_its_time() {
+    let grace = |o: &Observation, s: &State| match does(o, s, 0) {
+        Command::PowerOff { command_after, .. } => command_after,
+        other => panic!("{other:?}"),
+    };
+    let mut o = mk_held();
+    policy(&mut o).cooperative_grace = secs(7);
+    let s = mk_state(Step::PoweringOff);
+    assert_eq!(grace(&o, &s), secs(7));
+    for again in [
+        State {
+            tries: 1,
+            ..s.clone()
+        },
+        State {
+            power_off_repeats: 1,
+            ..s
+        },
+    ] {
+        assert_eq!(grace(&o, &again), secs(0));
+    }
+    let direct = mk_direct_state(Step::PoweringOff);
+    assert_eq!(grace(&mk_direct(), &direct), secs(0));
+}
+
+#[test]
+fn a7_a_host_that_is_taken_back_with_its_machine_is_left_to_baremetal_operator() {
+    let cases: [Case<BareMetalHostFacts>; 2] = [
+        (|b| b.provisioned = false, "HostNotProvisioned"),
+        (|b| b.deleting = true, "HostDeleting"),
+    ];
+    for (set, label) in cases {
+        let mut o = mk_held();
+        o.machine = None;
+        o.power = mk_power(1, PowerState::Off);
+        set(bmh(&mut o));
+        let s = mk_state(Step::PoweringOn);
+        // As long as the request stands it is ours to bring back.
+        assert_eq!(does(&o, &s, 2), Command::RemoveHold);
+        o.request.deleting = true;
+        let (s, reason) = writes(&o, &s, 2);
+        assert_eq!((s.step, reason.label()), (Step::Aborting, label));
+        assert_eq!(does(&o, &s, 2), Command::RemoveHold);
+        bmh(&mut o).our_hold = false;
+        assert_eq!(does(&o, &s, 2), Command::Release);
+    }
+}
+
+fn rival() -> Option<Reason> {
+    let key = format!("reboot.metal3.io/metal3-remediation-{UID}");
+    Some(Reason::RivalController(key))
+}
+
+#[test]
+fn capm3s_own_controller_on_the_same_object_is_left_to_it_before_anything_is_switched() {
+    let mut o = mk_held();
+    o.conflict = rival();
+    let (reason, _) = waits(&o, &mk_state(Step::Pending), 0);
+    assert_eq!(reason.label(), "RivalController");
+    assert!(reason.is_blocked());
+    // It came while we put our hold on: that goes again.
+    let (s, reason) = writes(&o, &mk_state(Step::Holding), 0);
+    assert_eq!(
+        (s.step, reason.label()),
+        (Step::Aborting, "RivalController")
+    );
+    assert_eq!(does(&o, &s, 0), Command::RemoveHold);
+    bmh(&mut o).our_hold = false;
+    let (s, _) = writes(&o, &s, 0);
+    assert_eq!(s.step, Step::Blocked);
+}
+
+#[test]
+fn a8_capm3s_own_controller_is_named_where_its_key_keeps_the_host_off() {
+    let mut o = mk_observation();
+    bmh(&mut o)
+        .foreign_holds
+        .insert(format!("reboot.metal3.io/metal3-remediation-{UID}"));
+    o.conflict = rival();
+    o.power = mk_power(1, PowerState::Off);
+    let (reason, until) = waits(&o, &mk_state(Step::PoweringOn), 2);
+    assert_eq!((reason.label(), until), ("RivalController", 17));
+    // What was begun is finished: it is not left half done.
+    bmh(&mut o).our_hold = true;
+    node(&mut o).taint = Taint::Ours;
+    o.drain = Some(Drain::default());
+    assert_eq!(
+        writes(&o, &mk_state(Step::Draining), 2).0.step,
+        Step::PoweringOn
+    );
+}
+
+#[test]
+fn a1_another_conflict_that_comes_after_the_hold_does_not_stop_what_has_the_right_of_way() {
+    let mut o = mk_held();
+    o.conflict = Some(Reason::OtherRemediation("another one".into()));
+    assert_eq!(
+        writes(&o, &mk_state(Step::Holding), 0).0.step,
+        Step::PoweringOff
+    );
+}

@@ -1,0 +1,83 @@
+//! The Node of a host, in its workload cluster.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// The out-of-service taint on a Node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Taint {
+    /// There is none.
+    Absent,
+    /// It is set with our value.
+    Ours,
+    /// It is set with another value, by a person.
+    Other,
+}
+
+/// The Node's Lease in kube-node-lease.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LeaseFacts {
+    /// `spec.renewTime` as written; compared for equality only.
+    pub renewed: String,
+    /// `spec.leaseDurationSeconds`; a kubelet renews after a quarter of it.
+    pub duration: Duration,
+    /// Since when, by our clock, this renewTime has been observed.
+    pub unchanged_since: Timestamp,
+}
+
+/// The Node, read now from the workload cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeFacts {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `status.nodeInfo.bootID`.
+    pub boot_id: String,
+    /// `status.nodeInfo.systemUUID`.
+    pub system_uuid: String,
+    /// Condition Ready is True.
+    pub ready: bool,
+    /// Condition Ready is Unknown: the control plane has observed no Lease renewal for its grace
+    /// period.
+    pub ready_unknown: bool,
+    /// The out-of-service taint.
+    pub taint: Taint,
+    /// Its Lease; `None` if it has none.
+    pub lease: Option<LeaseFacts>,
+}
+
+/// The Node by a read of the workload cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum WorkloadView {
+    /// The workload cluster cannot be reached.
+    Unreachable {
+        /// Why.
+        why: String,
+    },
+    /// The Machine has never had a Node.
+    NotJoined,
+    /// The Cluster object is gone, and by live reads so are its kubeconfig and the Machine.
+    ClusterGone {
+        /// `namespace/name`.
+        name: String,
+    },
+    /// The Node is gone.
+    Missing {
+        /// Its name.
+        name: String,
+    },
+    /// The Node.
+    Present(NodeFacts),
+}
+
+/// What keeps a Node from being drained.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Drain {
+    /// `namespace/name` of pods that are bound to the Node, are not mirror pods and do not tolerate
+    /// the taint.
+    pub pods: Vec<String>,
+    /// Names of its VolumeAttachments.
+    pub volumes: Vec<String>,
+}

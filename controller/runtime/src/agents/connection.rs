@@ -1,0 +1,169 @@
+//! Maintains the connection to one agent: claims the term, lists the hosts, detects silence.
+
+use std::time::Duration;
+
+use rackhand_api::kinds::rack_agent::RackAgentSpec;
+use rackhand_proto::{connect_lazy, v1};
+use tokio_util::sync::CancellationToken;
+
+use super::{Agents, CALL, Client, ConnectError, State, within};
+use crate::{index::Change, object::Key};
+
+/// Interval of probes, after which the silence of an agent is detected.
+const PROBE: Duration = Duration::from_secs(5);
+/// Interval of probes of a silent agent.
+const PROBE_SILENT: Duration = Duration::from_secs(1);
+
+impl Agents {
+    /// Probes the agent until `stop`.
+    pub(super) async fn maintain(&self, key: &Key, spec: &RackAgentSpec, stop: &CancellationToken) {
+        let mut client = match connect_lazy(&spec.endpoint, &spec.rack, &self.tls) {
+            Ok(channel) => Client::new(channel),
+            Err(error) => {
+                self.mark_disconnected(key, &error.to_string().into());
+                return;
+            }
+        };
+        loop {
+            let wait = match self.probe(&mut client, key, spec).await {
+                Ok(()) => PROBE,
+                Err(why) => {
+                    self.mark_disconnected(key, &why);
+                    PROBE_SILENT
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+                () = self.probe_now.notified() => {}
+            }
+        }
+    }
+
+    /// Claims the term and lists the hosts.
+    async fn probe(
+        &self,
+        client: &mut Client,
+        key: &Key,
+        spec: &RackAgentSpec,
+    ) -> Result<(), ConnectError> {
+        let Some(number) = self.leader.term() else {
+            return Err("this process does not lead".to_owned().into());
+        };
+        let standby = !self.serves(key, &spec.rack);
+        let mut claim = tonic::Request::new(v1::ClaimTermRequest {
+            term: Some(self.term(number)),
+            standby,
+            known_journals: self.seen_journals(key),
+        });
+        claim.set_timeout(CALL);
+        let claimed = within(client.claim_term(claim)).await?;
+        if !claimed.accepted {
+            let highest = claimed.highest;
+            self.leader.raise_term(&key.to_string(), number, highest)?;
+            return Err(format!(
+                "it has accepted term {highest} of this election; ours is {number} and is being raised"
+            )
+            .into());
+        }
+        let mut list = tonic::Request::new(v1::ListHostsRequest {});
+        list.set_timeout(CALL);
+        let listed = within(client.list_hosts(list)).await?;
+        if listed.rack != spec.rack {
+            return Err(format!("it serves rack {:?}, not {:?}", listed.rack, spec.rack).into());
+        }
+        let state = State::Ready {
+            term: number,
+            standby,
+        };
+        self.mark_ready(key, &state, client, listed);
+        Ok(())
+    }
+
+    fn mark_ready(&self, key: &Key, state: &State, client: &Client, listed: v1::ListHostsResponse) {
+        let changed = {
+            let mut agents = self.agents.write();
+            let Some(agent) = agents.get_mut(key) else {
+                return;
+            };
+            agent.seen_journals.see(listed.journal.as_ref());
+            let new_journal = agent.seen_journals != agent.reported_journals;
+            let journal = listed.journal.unwrap_or_default().instance;
+            let changed =
+                agent.state != *state || agent.hosts != listed.hosts || agent.journal != journal;
+            if !agent.journal.is_empty() && agent.journal != journal {
+                tracing::warn!(agent = %key, old = agent.journal, new = journal, "rack agent has another journal");
+            }
+            agent.state = state.clone();
+            agent.client = Some(client.clone());
+            agent.hosts = listed.hosts;
+            agent.journal = journal;
+            agent.holds = listed.holds;
+            (agent.seen, agent.tried) = (true, true);
+            if let State::Ready { term, standby } = *state
+                && (changed || new_journal)
+            {
+                let (rack, hosts) = (&agent.spec.rack, agent.hosts.as_slice());
+                self.status
+                    .mark_ready(key, rack, term, standby, hosts, &agent.seen_journals);
+                agent.reported_journals = agent.seen_journals.clone();
+            }
+            changed.then(|| (agent.spec.clone(), agent.hosts.len()))
+        };
+        if let Some((spec, hosts)) = changed {
+            if let State::Ready { term, standby } = *state {
+                tracing::info!(agent = %key, rack = spec.rack, hosts, term, standby, "rack agent connected");
+            }
+            self.rebuild_racks();
+            self.index.announce(&Change::Agent);
+        }
+        self.count();
+    }
+
+    fn mark_disconnected(&self, key: &Key, why: &ConnectError) {
+        let changed = {
+            let mut agents = self.agents.write();
+            let Some(agent) = agents.get_mut(key) else {
+                return;
+            };
+            let changed = !matches!(&agent.state, State::Silent { why: w } if w == why);
+            agent.state = State::Silent { why: why.clone() };
+            agent.client = None;
+            agent.tried = true;
+            changed.then(|| agent.seen_journals.clone())
+        };
+        if let Some(journals) = changed {
+            tracing::warn!(agent = %key, %why, "rack agent is not used");
+            self.status.mark_disconnected(key, why, &journals);
+            if matches!(why, ConnectError::TermOutlier(_)) {
+                self.emit_event(key, why);
+            }
+            self.index.announce(&Change::Agent);
+            // Another agent of the rack may take over.
+            self.probe_all();
+        }
+        self.count();
+    }
+
+    fn seen_journals(&self, key: &Key) -> Vec<v1::Journal> {
+        let agents = self.agents.read();
+        let agent = agents.get(key);
+        agent.map_or_else(Vec::new, |agent| agent.seen_journals.to_proto())
+    }
+
+    /// Records the journal that has answered a call.
+    pub(super) fn see_journal(&self, agent: &str, journal: Option<&v1::Journal>) {
+        let mut agents = self.agents.write();
+        if let Some(agent) = agents.get_mut(&Key::new("", agent)) {
+            agent.seen_journals.see(journal);
+        }
+    }
+
+    fn emit_event(&self, key: &Key, why: &ConnectError) {
+        let objects = self.index.rack_agents().into_iter();
+        for (_, object) in objects.filter(|(k, _)| k == key) {
+            self.events
+                .send(&object, true, why.reason(), &why.to_string());
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Converts the agent's messages into the types of the core.
+
+use rackhand_core::remediation::{
+    CommandTaken, OperationOutcome, OperationView, PowerReading, PowerState,
+};
+use rackhand_proto::{
+    convert::{duration_from_proto, timestamp_from_proto},
+    v1,
+};
+
+/// A staged operation; `None` if the agent does not report until when it waits.
+pub(super) fn staged(waiting: v1::Waiting) -> Option<OperationView> {
+    let due = timestamp_from_proto(waiting.until.as_ref()?).ok()?;
+    Some(OperationView::Staged {
+        why: waiting.reason,
+        due,
+    })
+}
+
+pub(super) fn finished(outcome: &v1::Outcome) -> OperationView {
+    let mut why = outcome.message.clone();
+    if why.is_empty() {
+        why = outcome
+            .failure
+            .as_ref()
+            .map(|f| f.message.clone())
+            .unwrap_or_default();
+    }
+    let result = match outcome.code() {
+        v1::OutcomeCode::Confirmed => {
+            match outcome
+                .readings
+                .iter()
+                .map(reading)
+                .collect::<Result<Vec<_>, _>>()
+            {
+                Ok(readings) => OperationOutcome::Confirmed {
+                    readings,
+                    taken: outcome.power_off_taken.as_ref().and_then(taken),
+                },
+                Err(why) => OperationOutcome::Unconfirmed { why },
+            }
+        }
+        v1::OutcomeCode::Unconfirmed | v1::OutcomeCode::Unspecified => {
+            OperationOutcome::Unconfirmed { why }
+        }
+        v1::OutcomeCode::Failed => OperationOutcome::Failed { why },
+        v1::OutcomeCode::IdentityMismatch => OperationOutcome::IdentityMismatch { why },
+        v1::OutcomeCode::Cancelled => OperationOutcome::Cancelled,
+        v1::OutcomeCode::Interrupted => OperationOutcome::Interrupted,
+    };
+    OperationView::Finished {
+        outcome: result,
+        commands_sent: outcome.commands_sent,
+    }
+}
+
+/// A command whose time cannot be parsed proves nothing (F1).
+fn taken(taken: &v1::CommandTaken) -> Option<CommandTaken> {
+    let since = duration_from_proto(taken.since_start.as_ref()?).ok()?;
+    Some(CommandTaken {
+        command: taken.command.clone(),
+        answer: taken.answer.clone(),
+        since_start_ms: u64::try_from(since.as_millis()).ok()?,
+    })
+}
+
+fn identity(i: &v1::SystemIdentity) -> String {
+    if i.system_uuid.is_empty() {
+        i.serial.clone()
+    } else {
+        i.system_uuid.clone()
+    }
+}
+
+fn protocol(p: v1::Protocol) -> &'static str {
+    match p {
+        v1::Protocol::Redfish => "Redfish",
+        v1::Protocol::Ipmi => "IPMI",
+        v1::Protocol::Unspecified => "",
+    }
+}
+
+pub(super) fn reading(r: &v1::PowerReading) -> Result<PowerReading, String> {
+    let state = match r.state() {
+        v1::PowerState::On => PowerState::On,
+        v1::PowerState::Off => PowerState::Off,
+        v1::PowerState::PoweringOn => PowerState::PoweringOn,
+        v1::PowerState::PoweringOff => PowerState::PoweringOff,
+        v1::PowerState::Unknown | v1::PowerState::Unspecified => PowerState::Unknown,
+    };
+    let at = r.at.as_ref().ok_or("a reading without a time")?;
+    let since = r
+        .since_start
+        .as_ref()
+        .ok_or("a reading without a monotonic time")?;
+    Ok(PowerReading {
+        state,
+        raw: r.raw.clone(),
+        protocol: protocol(r.protocol()).into(),
+        identity: r.identity.as_ref().map(identity).unwrap_or_default(),
+        at: timestamp_from_proto(at).map_err(|e| e.to_string())?,
+        since_start_ms: duration_from_proto(since)
+            .ok()
+            .and_then(|d| u64::try_from(d.as_millis()).ok())
+            .ok_or("a reading with an odd monotonic time")?,
+        bmc: r.bmc.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

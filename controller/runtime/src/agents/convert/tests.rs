@@ -1,0 +1,97 @@
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rackhand_proto::convert::duration_to_proto;
+
+use super::*;
+
+fn proto(state: v1::PowerState) -> v1::PowerReading {
+    v1::PowerReading {
+        state: state.into(),
+        raw: "x".into(),
+        at: Some(rackhand_proto::convert::timestamp_to_proto(
+            Timestamp::UNIX_EPOCH,
+        )),
+        since_start: Some(duration_to_proto(Duration::from_millis(2500))),
+        bmc: "b".into(),
+        ..v1::PowerReading::default()
+    }
+}
+
+fn outcome(code: v1::OutcomeCode, readings: Vec<v1::PowerReading>) -> OperationOutcome {
+    let outcome = v1::Outcome {
+        code: code.into(),
+        readings,
+        ..v1::Outcome::default()
+    };
+    match finished(&outcome) {
+        OperationView::Finished { outcome, .. } => outcome,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn f1_only_the_exact_word_for_off_becomes_off() {
+    for (said, read) in [
+        (v1::PowerState::Off, PowerState::Off),
+        (v1::PowerState::PoweringOff, PowerState::PoweringOff),
+        (v1::PowerState::Unknown, PowerState::Unknown),
+        (v1::PowerState::Unspecified, PowerState::Unknown),
+    ] {
+        assert_eq!(reading(&proto(said)).unwrap().state, read);
+    }
+    let mut later = proto(v1::PowerState::Off);
+    later.state = 99;
+    assert_eq!(
+        reading(&later).unwrap().state,
+        PowerState::Unknown,
+        "a word of a later version"
+    );
+}
+
+#[test]
+fn f1_a_confirmation_whose_evidence_does_not_read_confirms_nothing() {
+    let good = proto(v1::PowerState::Off);
+    let confirmed = outcome(v1::OutcomeCode::Confirmed, vec![good.clone()]);
+    assert!(matches!(confirmed, OperationOutcome::Confirmed { .. }));
+    for spoil in [
+        |r: &mut v1::PowerReading| r.at = None,
+        |r: &mut v1::PowerReading| r.since_start = None,
+    ] {
+        let mut bad = good.clone();
+        spoil(&mut bad);
+        let read = outcome(v1::OutcomeCode::Confirmed, vec![good.clone(), bad]);
+        assert!(
+            matches!(read, OperationOutcome::Unconfirmed { .. }),
+            "{read:?}"
+        );
+    }
+}
+
+#[test]
+fn f8_an_outcome_of_a_later_version_is_not_taken_for_success() {
+    let unknown = v1::Outcome {
+        code: 99,
+        ..v1::Outcome::default()
+    };
+    let OperationView::Finished { outcome, .. } = finished(&unknown) else {
+        panic!()
+    };
+    assert!(matches!(outcome, OperationOutcome::Unconfirmed { .. }));
+}
+
+#[test]
+fn l1_a_turn_that_is_waited_for_is_known_with_its_time() {
+    let until = "2026-11-22T10:00:00Z".parse().unwrap();
+    let mut waiting = v1::Waiting {
+        reason: "waits for the turn of its PDU a, 3 before it".into(),
+        until: Some(rackhand_proto::convert::timestamp_to_proto(until)),
+    };
+    let view = OperationView::Staged {
+        why: waiting.reason.clone(),
+        due: until,
+    };
+    assert_eq!(staged(waiting.clone()), Some(view));
+    waiting.until = None;
+    assert_eq!(staged(waiting), None);
+}

@@ -1,0 +1,110 @@
+//! Receives the events of an operation.
+
+use std::sync::Arc;
+
+use rackhand_core::remediation::{AgentId, OperationView};
+use rackhand_proto::{CallErrorKind, Refusal, classify, journal_of, v1};
+use tokio::sync::mpsc;
+
+use super::{
+    Agents, CALL,
+    convert::{finished, staged},
+};
+
+/// An event of an operation.
+#[derive(Debug)]
+pub(crate) enum OperationEvent {
+    /// A command was sent to the BMC.
+    Command { command: String, answer: String },
+    /// The current state of the operation.
+    View(OperationView),
+    /// The agent does not know the operation.
+    Unknown {
+        /// The agent and its journal.
+        by: AgentId,
+    },
+    /// The connection was lost; nothing is known.
+    Lost(String),
+}
+
+impl Agents {
+    /// Sends the events of an operation until its outcome, or until the receiver is dropped.
+    pub(crate) async fn follow(
+        self: Arc<Self>,
+        rack: String,
+        at: Option<String>,
+        id: String,
+        events: mpsc::UnboundedSender<OperationEvent>,
+    ) {
+        let pinned = at.and_then(|name| self.of_name(&name));
+        let (mut client, asked) = match pinned.map_or_else(|| self.of_rack(&rack), Ok) {
+            Ok(at) => (at.client, at.id),
+            Err(why) => {
+                events.send(OperationEvent::Lost(why)).ok();
+                return;
+            }
+        };
+        // A probe tells sooner than the next call whether only this stream was lost.
+        let lost = |why: String| {
+            self.probe_all();
+            events.send(OperationEvent::Lost(why)).ok();
+        };
+        let request = v1::AwaitRequest { operation_id: id };
+        let opened = tokio::time::timeout(CALL * 2, client.r#await(request)).await;
+        let mut stream = match opened {
+            Ok(Ok(response)) => response.into_inner(),
+            Ok(Err(status)) => {
+                return match classify(&status).kind {
+                    CallErrorKind::Refused(Refusal::UnknownOperation) => {
+                        let journal = journal_of(&status).map_or(asked.journal, str::to_owned);
+                        let by = AgentId { journal, ..asked };
+                        events.send(OperationEvent::Unknown { by }).ok();
+                    }
+                    _ => lost(classify(&status).message),
+                };
+            }
+            Err(_) => return lost("the agent did not answer".into()),
+        };
+        if events
+            .send(OperationEvent::View(OperationView::Running))
+            .is_err()
+        {
+            return;
+        }
+        loop {
+            // Without a deadline: the operation has one, and keep-alive detects a dead agent.
+            let message = tokio::select! {
+                () = events.closed() => return,
+                message = stream.message() => message,
+            };
+            match message {
+                Ok(Some(v1::AwaitResponse {
+                    event: Some(event), ..
+                })) => {
+                    use v1::await_response::Event;
+                    let told = match event {
+                        Event::CommandSent(c) => OperationEvent::Command {
+                            command: c.command,
+                            answer: c.answer,
+                        },
+                        Event::Outcome(outcome) => {
+                            events.send(OperationEvent::View(finished(&outcome))).ok();
+                            return;
+                        }
+                        Event::Waiting(waiting) => match staged(waiting) {
+                            Some(view) => OperationEvent::View(view),
+                            None => continue,
+                        },
+                        Event::Accepted(_) | Event::Reading(_) | Event::Failure(_) => continue,
+                    };
+                    if events.send(told).is_err() {
+                        return;
+                    }
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => return lost("the agent ended the stream without an outcome".into()),
+                Err(status) => return lost(classify(&status).message),
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The pods and volumes that keep a Node from being drained (F4).
+
+use k8s_openapi::api::core::v1::{Pod, Toleration};
+use kube::ResourceExt;
+use rackhand_api::names::{
+    OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY, OUT_OF_SERVICE_TAINT_VALUE,
+};
+use rackhand_core::remediation::Drain;
+
+use super::AttachedVolume;
+
+/// Marks a static pod, which a kubelet creates from a file.
+const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+
+/// The listed objects that keep the Node from being drained.
+pub(crate) fn remaining_on<'a>(
+    node: &str,
+    pods: &[Pod],
+    volumes: impl IntoIterator<Item = &'a AttachedVolume>,
+) -> Drain {
+    let here = |pod: &&Pod| pod.spec.as_ref().and_then(|s| s.node_name.as_deref()) == Some(node);
+    Drain {
+        pods: pods
+            .iter()
+            .filter(here)
+            .filter(|pod| !pod.annotations().contains_key(MIRROR_ANNOTATION) && !tolerates(pod))
+            .map(|pod| format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any()))
+            .collect(),
+        volumes: volumes
+            .into_iter()
+            .filter(|volume| volume.node == node)
+            .map(|volume| volume.name.clone())
+            .collect(),
+    }
+}
+
+/// Whether the pod tolerates the out-of-service taint without a time limit.
+fn tolerates(pod: &Pod) -> bool {
+    let list = pod.spec.as_ref().and_then(|s| s.tolerations.as_ref());
+    list.into_iter()
+        .flatten()
+        .any(|t| matches_taint(t) && t.toleration_seconds.is_none())
+}
+
+fn matches_taint(toleration: &Toleration) -> bool {
+    let effect = toleration.effect.as_deref().unwrap_or_default();
+    if !effect.is_empty() && effect != OUT_OF_SERVICE_TAINT_EFFECT {
+        return false;
+    }
+    let key = toleration.key.as_deref().unwrap_or_default();
+    match toleration.operator.as_deref().unwrap_or("Equal") {
+        "Exists" => key.is_empty() || key == OUT_OF_SERVICE_TAINT_KEY,
+        "Equal" => {
+            key == OUT_OF_SERVICE_TAINT_KEY
+                && toleration.value.as_deref() == Some(OUT_OF_SERVICE_TAINT_VALUE)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> Toleration {
+        let some = |s: &str| (!s.is_empty()).then(|| s.to_owned());
+        Toleration {
+            key: some(key),
+            operator: some(operator),
+            value: some(value),
+            effect: some(effect),
+            ..Toleration::default()
+        }
+    }
+
+    fn pod(tolerations: Vec<Toleration>) -> Pod {
+        let mut pod = Pod::default();
+        pod.spec.get_or_insert_default().tolerations = Some(tolerations);
+        pod
+    }
+
+    #[test]
+    fn f4_a_pod_counts_unless_it_tolerates_the_taint_for_ever() {
+        let key = OUT_OF_SERVICE_TAINT_KEY;
+        for (t, tolerated) in [
+            (toleration("", "Exists", "", ""), true),
+            (toleration(key, "Exists", "", "NoExecute"), true),
+            (toleration(key, "Equal", "nodeshutdown", ""), true),
+            (toleration(key, "", "nodeshutdown", "NoExecute"), true),
+            (toleration(key, "Equal", "other", ""), false),
+            (toleration(key, "Exists", "", "NoSchedule"), false),
+            (
+                toleration("node.kubernetes.io/unreachable", "Exists", "", "NoExecute"),
+                false,
+            ),
+        ] {
+            assert_eq!(tolerates(&pod(vec![t.clone()])), tolerated, "{t:?}");
+        }
+        let mut limited = toleration(key, "Exists", "", "");
+        limited.toleration_seconds = Some(300);
+        assert!(!tolerates(&pod(vec![limited])));
+        assert!(!tolerates(&Pod::default()));
+    }
+}

@@ -1,0 +1,262 @@
+//! Concurrency of the remediations of this controller (F6).
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    core::v1::{Node, Pod},
+    policy::v1::PodDisruptionBudget,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DynamicObject, ListParams},
+};
+use rackhand_api::{
+    names::{CAPM3_HOLD_ANNOTATION_PREFIX, NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL},
+    views::MachineView,
+};
+use rackhand_core::remediation::{
+    ActiveRemediation, BareMetalHostFacts, ControlPlane, EtcdGuard, HostRef, Progress, Reason,
+    State, Step, check_concurrency,
+};
+use serde_json::json;
+
+use super::{
+    engine::Engine,
+    request::{RequestId, RequestView},
+    stored_state::stored_state,
+    target::{Target, target},
+};
+use crate::{api::call, index::Index, object::Key};
+
+/// A label of every Node of OpenShift.
+pub(crate) const OPENSHIFT_NODE_LABEL: &str = "node.openshift.io/os_id";
+/// The namespace of OpenShift's etcd.
+pub(crate) const OPENSHIFT_ETCD: &str = "openshift-etcd";
+/// Selects the guard pods of OpenShift's etcd.
+const GUARD_PODS: &str = "app=guard";
+
+impl Engine {
+    /// Evaluates whether the remediation may begin, and records the result for the others (F6).
+    /// `able` tells whether it would begin. Runs under a lock, so that two that could begin at once
+    /// do not both succeed.
+    pub(super) fn resolve_concurrency(
+        &self,
+        mut me: ActiveRemediation,
+        able: bool,
+        quorum: Option<ControlPlane>,
+    ) -> Option<Reason> {
+        let mut apply_event = self.context.active.lock();
+        apply_event.remove(&self.uid);
+        if me.progress == Progress::Ready && !able {
+            me.progress = Progress::Waiting;
+        }
+        let begun_by_earlier_process = if me.progress == Progress::Begun {
+            Vec::new()
+        } else {
+            begun_by_earlier_process(&self.context.index, &apply_event)
+        };
+        let right = check_concurrency(
+            &me,
+            apply_event.values().chain(&begun_by_earlier_process),
+            quorum,
+        );
+        me.progress = right.progress;
+        apply_event.insert(self.uid.clone(), me);
+        right.reason
+    }
+
+    /// Keeps the precedence of a remediation whose object cannot be parsed now and that may have
+    /// begun.
+    pub(super) fn hold_place(&self, object: &DynamicObject) {
+        let begun = begun(&self.context.index, &self.id, object);
+        let mut apply_event = self.context.active.lock();
+        apply_event.remove(&self.uid);
+        apply_event.extend(begun.map(|active| (self.uid.clone(), active)));
+    }
+
+    /// Reads OpenShift's guard of etcd before the power-off of a control-plane Node of OpenShift.
+    pub(super) async fn etcd_guard(
+        &self,
+        target: &Target,
+        state: Option<&State>,
+    ) -> Option<Result<EtcdGuard, String>> {
+        if Progress::of(state) != Progress::Ready {
+            return None;
+        }
+        let cluster = target.cluster.as_ref()?;
+        match self.context.workloads.client(cluster) {
+            Some(client) => etcd_guard(&self.context.index, client, target).await,
+            None => has_guard(&self.context.index, target)
+                .then(|| Err(format!("cluster {cluster} is not connected"))),
+        }
+    }
+}
+
+/// OpenShift's guard of etcd for this Node; `None` if it does not apply.
+pub(crate) async fn etcd_guard(
+    index: &Index,
+    client: Client,
+    target: &Target,
+) -> Option<Result<EtcdGuard, String>> {
+    if !has_guard(index, target) {
+        return None;
+    }
+    let name = target.node.as_deref().unwrap_or_default();
+    Some(ask_guard(client, name).await)
+}
+
+/// OpenShift's guard of etcd for a Node that it applies to.
+///
+/// # Errors
+/// The API server does not answer.
+pub(crate) async fn ask_guard(client: Client, node: &str) -> Result<EtcdGuard, String> {
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), OPENSHIFT_ETCD);
+    let pods: Api<Pod> = Api::namespaced(client, OPENSHIFT_ETCD);
+    let (every, guards) = (
+        ListParams::default(),
+        ListParams::default().labels(GUARD_PODS),
+    );
+    let (budgets, pods) = tokio::join!(
+        call("PodDisruptionBudgets of etcd", budgets.list(&every)),
+        call("guard pods of etcd", pods.list(&guards)),
+    );
+    match (budgets, pods) {
+        (Ok(budgets), Ok(pods)) => Ok(guard(node, &budgets.items, &pods.items)),
+        (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
+    }
+}
+
+/// Whether it is a control-plane Node of OpenShift, whose etcd has a guard.
+pub(crate) fn has_guard(index: &Index, target: &Target) -> bool {
+    let Some((cluster, name)) = nodes_plane(index, target) else {
+        return false;
+    };
+    let node = name.and_then(|name| index.node(cluster, name));
+    target.openshift.is_some()
+        || node.is_some_and(|n| n.labels().contains_key(OPENSHIFT_NODE_LABEL))
+}
+
+/// The guard by its objects.
+pub(crate) fn guard(node: &str, budgets: &[PodDisruptionBudget], pods: &[Pod]) -> EtcdGuard {
+    let status = budgets.first().and_then(|b| b.status.as_ref());
+    let ready = |pod: &Pod| {
+        let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_ref());
+        let found = conditions
+            .into_iter()
+            .flatten()
+            .find(|c| c.type_ == "Ready");
+        found.is_some_and(|c| c.status != "False")
+    };
+    let here = |pod: &&Pod| pod.spec.as_ref().and_then(|s| s.node_name.as_deref()) == Some(node);
+    EtcdGuard {
+        budgets: budgets.len(),
+        allowed: status.map_or(0, |s| s.disruptions_allowed),
+        member_ready: pods.iter().find(here).is_some_and(ready),
+    }
+}
+
+/// Detects that CAPM3's own controller acts on the same object.
+pub(crate) fn competing_controller(uid: &str, bmh: Option<&BareMetalHostFacts>) -> Option<Reason> {
+    let key = format!("{CAPM3_HOLD_ANNOTATION_PREFIX}{uid}");
+    bmh.filter(|b| b.foreign_holds.contains(&key))
+        .map(|_| Reason::RivalController(key))
+}
+
+/// Requests that began before this process and were not evaluated by it yet.
+fn begun_by_earlier_process(
+    index: &Index,
+    apply_event: &BTreeMap<String, ActiveRemediation>,
+) -> Vec<ActiveRemediation> {
+    let silent = |object: &DynamicObject| {
+        let uid = object.metadata.uid.as_deref();
+        uid.is_none_or(|uid| !apply_event.contains_key(uid))
+    };
+    index
+        .requests()
+        .into_iter()
+        .filter(|(_, entry)| silent(&entry.object))
+        .filter_map(|(id, entry)| begun(index, &id, &entry.object))
+        .collect()
+}
+
+/// A request that has begun by its stored state, whatever its spec says; `None` if it has not. One
+/// whose state cannot be parsed may have begun.
+fn begun(index: &Index, id: &RequestId, object: &DynamicObject) -> Option<ActiveRemediation> {
+    let stored = stored_state(id.kind, object);
+    let state = match &stored {
+        Ok(state) if Progress::of(state.as_ref()) != Progress::Begun => return None,
+        Ok(state) => state.as_ref(),
+        Err(_) => None,
+    };
+    let mut bare = object.clone();
+    bare.data = json!({});
+    let view = RequestView::read(id.kind, &bare).ok()?;
+    let target = target(index, &id.key, &view, state);
+    let host = state.and_then(|s| s.host.as_ref());
+    let mut active = active(index, id, &view, &target, host, state);
+    active.progress = Progress::Begun;
+    Some(active)
+}
+
+/// This remediation as the concurrency check of others needs it.
+pub(crate) fn active(
+    index: &Index,
+    id: &RequestId,
+    view: &RequestView,
+    target: &Target,
+    host: Option<&HostRef>,
+    state: Option<&State>,
+) -> ActiveRemediation {
+    // A host that is kept off does not block others of its control plane that keep the quorum
+    // without it.
+    let settled = state.is_some_and(|s| s.step == Step::Fenced);
+    let plane = target
+        .machine()
+        .filter(|m| m.is_control_plane())
+        .map_or_else(
+            || nodes_plane(index, target).map(|(cluster, _)| cluster.to_string()),
+            machines_plane,
+        );
+    ActiveRemediation {
+        name: id.to_string(),
+        uid: view.meta().uid.clone(),
+        created: view.meta().created.unwrap_or(Timestamp::MAX),
+        progress: Progress::of(state),
+        machine: target.machine_key().map(|key| key.to_string()),
+        node: target
+            .cluster
+            .as_ref()
+            .zip(target.node.as_ref())
+            .map(|(c, n)| format!("{c}/{n}")),
+        bmc: host.map(|h| h.bmc.clone()),
+        control_plane_of: plane.filter(|_| !settled),
+    }
+}
+
+fn machines_plane(machine: &MachineView) -> Option<String> {
+    let namespace = machine.meta.namespace.clone().unwrap_or_default();
+    let cluster = machine.cluster_name.clone()?;
+    Some(Key::new(namespace, cluster).to_string())
+}
+
+pub(super) fn is_control_plane(node: &Node) -> bool {
+    [NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL]
+        .iter()
+        .any(|label| node.labels().contains_key(*label))
+}
+
+/// The cluster and the Node, if the target is of the control plane by its Node or by its Machine of
+/// OpenShift.
+pub(super) fn nodes_plane<'a>(
+    index: &Index,
+    target: &'a Target,
+) -> Option<(&'a Key, Option<&'a str>)> {
+    let (cluster, name) = (target.cluster.as_ref()?, target.node.as_deref());
+    let node = name.and_then(|name| index.node(cluster, name));
+    let member = target.is_master() || node.is_some_and(|node| is_control_plane(&node));
+    member.then_some((cluster, name))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{object::Kind, remediation::control_plane};
+
+fn object(value: Value) -> DynamicObject {
+    serde_json::from_value(value).unwrap()
+}
+
+fn member(name: &str, etcd: Option<&Value>, v1beta2: bool) -> DynamicObject {
+    let conditions: Vec<&Value> = etcd.into_iter().collect();
+    let status = if v1beta2 {
+        json!({ "v1beta2": { "conditions": conditions }, "nodeRef": { "name": name } })
+    } else {
+        json!({ "conditions": conditions, "nodeRef": { "name": name } })
+    };
+    object(json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": name,
+            "labels": { "cluster.x-k8s.io/control-plane": "" },
+        },
+        "spec": { "clusterName": "c" },
+        "status": status,
+    }))
+}
+
+fn etcd(status: &str) -> Value {
+    json!({
+        "type": "EtcdMemberHealthy", "status": status, "reason": "R", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    })
+}
+
+fn node(name: &str, ready: &str, labels: &Value) -> Node {
+    serde_json::from_value(json!({
+        "metadata": { "name": name, "labels": labels },
+        "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+    }))
+    .unwrap()
+}
+
+fn place_of(index: &Index, name: &str) -> Target {
+    let request = object(json!({ "metadata": {
+        "name": name, "namespace": "ns", "uid": "r",
+        "ownerReferences": [{
+            "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "name": name, "uid": name,
+        }],
+    }}));
+    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+    target(index, &Key::new("ns", name), &view, None)
+}
+
+fn counted(index: &Index, target: &Target) -> (u32, u32) {
+    let plane = control_plane(index, target, None).unwrap();
+    (plane.total, plane.healthy_others)
+}
+
+#[test]
+fn f6_the_etcd_condition_counts_in_either_list_and_only_with_a_ready_node() {
+    let index = Index::new(Vec::new());
+    let cluster = Key::new("ns", "c");
+    index.apply(Kind::Machine, member("a", None, false));
+    index.apply(Kind::Machine, member("b", Some(&etcd("True")), false));
+    index.apply(Kind::Machine, member("d", Some(&etcd("True")), true));
+    let target = place_of(&index, "a");
+    // The condition may be older than the failure of the Node, or the Node may be gone.
+    assert_eq!(counted(&index, &target), (3, 0));
+    for (ready, healthy) in [("Unknown", 0), ("False", 0), ("True", 2)] {
+        index.apply_node(&cluster, node("b", ready, &json!({})));
+        index.apply_node(&cluster, node("d", ready, &json!({})));
+        assert_eq!(counted(&index, &target), (3, healthy), "{ready}");
+    }
+    // A Ready Node does not make a sick member a healthy one, in neither list.
+    for status in ["False", "Unknown"] {
+        index.apply(Kind::Machine, member("b", Some(&etcd(status)), false));
+        index.apply(Kind::Machine, member("d", Some(&etcd(status)), true));
+        assert_eq!(counted(&index, &target), (3, 0), "{status}");
+    }
+}
+
+#[test]
+fn f6_where_nobody_speaks_of_etcd_the_ready_nodes_count() {
+    let index = Index::new(Vec::new());
+    let cluster = Key::new("ns", "c");
+    for name in ["a", "b", "d"] {
+        index.apply(Kind::Machine, member(name, None, false));
+    }
+    index.apply_node(&cluster, node("b", "True", &json!({})));
+    index.apply_node(&cluster, node("d", "Unknown", &json!({})));
+    let target = place_of(&index, "a");
+    assert_eq!(counted(&index, &target), (3, 1));
+    // Machines of another cluster, and workers, are no members.
+    let mut other = member("x", Some(&etcd("True")), false);
+    other.data["spec"]["clusterName"] = "c2".into();
+    index.apply(Kind::Machine, other);
+    let mut worker = member("w", Some(&etcd("True")), false);
+    worker.metadata.labels = None;
+    index.apply(Kind::Machine, worker);
+    assert_eq!(counted(&index, &target), (3, 1));
+    assert!(control_plane(&index, &place_of(&index, "w"), None).is_none());
+}
+
+#[test]
+fn f6_without_machines_the_control_plane_nodes_of_the_cluster_count() {
+    let index = Index::new(Vec::new());
+    let local = Key::local();
+    let role = json!({ "node-role.kubernetes.io/control-plane": "" });
+    index.apply_node(&local, node("a", "Unknown", &role));
+    index.apply_node(&local, node("b", "True", &role));
+    let master = json!({ "node-role.kubernetes.io/master": "" });
+    index.apply_node(&local, node("d", "False", &master));
+    index.apply_node(&local, node("w", "True", &json!({})));
+    let by_node = |name: &str| Target {
+        machine: None,
+        cluster: Some(Key::local()),
+        node: Some(name.into()),
+        by_node: true,
+        openshift: None,
+    };
+    assert_eq!(counted(&index, &by_node("a")), (3, 1));
+    assert!(control_plane(&index, &by_node("w"), None).is_none());
+    let request = object(json!({ "metadata": { "name": "a", "namespace": "ns", "uid": "r" } }));
+    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+    let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "a"));
+    let me = |state: Option<&State>| active(&index, &id, &view, &by_node("a"), None, state);
+    assert_eq!(me(None).control_plane_of.as_deref(), Some("local"));
+    // Kept off, it hinders nobody who keeps the quorum without it; its host stays taken.
+    let mut fenced = State::new(Timestamp::UNIX_EPOCH);
+    fenced.step = Step::Fenced;
+    let me = me(Some(&fenced));
+    assert_eq!(
+        (me.control_plane_of, me.node.as_deref()),
+        (None, Some("local/a"))
+    );
+}
+
+#[test]
+fn f6_the_guard_of_openshift_is_read_as_medik8s_reads_it() {
+    let budget = |allowed: i32| -> PodDisruptionBudget {
+        serde_json::from_value(json!({
+            "metadata": { "name": "etcd-guard-pdb" },
+            "status": {
+                "disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 2,
+                "expectedPods": 3,
+            },
+        }))
+        .unwrap()
+    };
+    let pod = |node: &str, ready: &str| -> Pod {
+        serde_json::from_value(json!({
+            "metadata": { "name": format!("etcd-guard-{node}") },
+            "spec": { "nodeName": node, "containers": [] },
+            "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+        }))
+        .unwrap()
+    };
+    let pods = [pod("a", "False"), pod("b", "Unknown")];
+    let seen = guard("a", &[budget(1)], &pods);
+    assert_eq!(
+        (seen.budgets, seen.allowed, seen.member_ready),
+        (1, 1, false)
+    );
+    assert!(guard("b", &[budget(0)], &pods).member_ready);
+    assert!(!guard("x", &[], &pods).member_ready);
+    assert_eq!(guard("x", &[budget(0), budget(1)], &pods).budgets, 2);
+}
+
+#[test]
+fn capm3s_own_controller_is_noticed_by_its_key_for_this_very_object() {
+    let mut bmh = BareMetalHostFacts::default();
+    assert_eq!(competing_controller("u1", Some(&bmh)), None);
+    bmh.foreign_holds
+        .insert("reboot.metal3.io/metal3-remediation-u2".into());
+    assert_eq!(competing_controller("u1", Some(&bmh)), None, "another's");
+    bmh.foreign_holds
+        .insert("reboot.metal3.io/metal3-remediation-u1".into());
+    assert!(matches!(
+        competing_controller("u1", Some(&bmh)),
+        Some(Reason::RivalController(_))
+    ));
+    assert_eq!(competing_controller("u1", None), None);
+}
+
+/// A request by Node, as the object stands after a restart.
+fn asking(name: &str, cursor: &Value, spec: &Value) -> DynamicObject {
+    object(json!({
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": format!("u-{name}"),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": spec, "status": { "cursor": cursor },
+    }))
+}
+
+#[test]
+fn f6_after_a_restart_what_has_begun_is_known_before_it_has_looked() {
+    let index = Index::new(Vec::new());
+    let role = json!({ "node-role.kubernetes.io/control-plane": "" });
+    let mut state = State::new(Timestamp::UNIX_EPOCH);
+    state.host = Some(HostRef {
+        rack: "r1".into(),
+        host: "h".into(),
+        bmh: None,
+        bmc: "10.0.0.7".into(),
+    });
+    let cursor = |step: Step, state: &State| {
+        let mut state = state.clone();
+        state.step = step;
+        serde_json::to_value(state).unwrap()
+    };
+    for name in ["pending", "retrying", "over", "new", "off", "odd", "lost"] {
+        index.apply_node(&Key::local(), node(name, "True", &role));
+    }
+    let odd = json!({ "strategy": { "type": "Reprovision" } });
+    for (name, cursor, spec) in [
+        ("pending", cursor(Step::Pending, &state), &json!({})),
+        ("retrying", cursor(Step::Retrying, &state), &json!({})),
+        ("over", cursor(Step::Blocked, &state), &json!({})),
+        ("new", Value::Null, &json!({})),
+        ("off", cursor(Step::PoweringOff, &state), &json!({})),
+        // Neither a spec nor a state that does not read makes it one that has nothing in hand.
+        ("odd", cursor(Step::Draining, &state), &odd),
+        ("lost", json!({ "step": 7 }), &json!({})),
+    ] {
+        index.apply(Kind::PowerRemediation, asking(name, &cursor, spec));
+    }
+    let mut apply_event = BTreeMap::new();
+    let all = begun_by_earlier_process(&index, &apply_event);
+    let of = |name: &str| all.iter().find(|a| a.uid == format!("u-{name}"));
+    assert_eq!(all.len(), 3, "{all:?}");
+    for name in ["off", "odd", "lost"] {
+        let active = of(name).unwrap();
+        assert_eq!(active.progress, Progress::Begun);
+        assert_eq!(active.control_plane_of.as_deref(), Some("local"));
+        assert_eq!(active.node, Some(format!("local/{name}")));
+    }
+    assert_eq!(of("off").unwrap().bmc.as_deref(), Some("10.0.0.7"));
+    // What it says itself counts more.
+    let mut said = of("off").unwrap().clone();
+    said.progress = Progress::Waiting;
+    apply_event.insert("u-off".to_owned(), said);
+    assert_eq!(begun_by_earlier_process(&index, &apply_event).len(), 2);
+}
+
+#[test]
+fn f6_a_master_of_openshift_is_one_also_when_its_node_is_gone() {
+    let index = Index::new(Vec::new());
+    let role = json!({ "node-role.kubernetes.io/master": "" });
+    index.apply_node(&Key::local(), node("b", "True", &role));
+    index.apply_node(&Key::local(), node("d", "False", &role));
+    let request = object(json!({ "metadata": {
+        "name": "m1", "namespace": "ns", "uid": "r",
+        "ownerReferences": [{
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "name": "m1",
+            "uid": "u1",
+        }],
+    }}));
+    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+    let with = |role: &str| {
+        let machine = object(json!({
+            "metadata": {
+                "name": "m1", "namespace": "ns", "uid": "u1",
+                "labels": { "machine.openshift.io/cluster-api-machine-role": role },
+            },
+            "status": { "nodeRef": { "name": "a" } },
+        }));
+        let mut target = target(&index, &Key::new("ns", "m1"), &view, None);
+        crate::remediation::of_openshift(&mut target, &view, Some(machine));
+        target
+    };
+    let master = with("master");
+    assert_eq!(counted(&index, &master), (3, 1));
+    assert!(has_guard(&index, &master));
+    let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
+    let me = active(&index, &id, &view, &master, None, None);
+    assert_eq!(me.control_plane_of.as_deref(), Some("local"));
+    assert_eq!(me.machine.as_deref(), Some("ns/m1"));
+    let worker = with("worker");
+    assert!(control_plane(&index, &worker, None).is_none() && !has_guard(&index, &worker));
+}

@@ -1,0 +1,164 @@
+//! Converts Kubernetes objects into the facts of the core.
+
+use std::collections::BTreeSet;
+
+use kube::{Client, api::DynamicObject};
+use rackhand_api::{
+    names::{
+        self, CAPI_PAUSED_ANNOTATION, CONFIRM_FENCED_ANNOTATION, MEDIK8S_TIMED_OUT_ANNOTATION,
+        NODE_ACTION_ANNOTATION, NODE_ACTION_DELETE, NODE_ACTION_TAINT, PAUSED_ANNOTATION,
+        REBOOT_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
+        conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED},
+        groups, kinds,
+    },
+    views::{BareMetalHostView, MachineView, Meta, find_condition},
+};
+use rackhand_core::remediation::{
+    BareMetalHostFacts, MachineView as MachineFacts, NodeAction, RequestFacts, node_action,
+};
+
+use super::{
+    request::{RequestId, RequestView, finalizer},
+    target::Target,
+};
+use crate::{
+    api::{call, optional, words},
+    checks::is_judged,
+    config::Config,
+    index::Index,
+    object::{Key, Served, api},
+};
+
+/// The Machine of OpenShift with this name, if there is one.
+pub(crate) async fn openshift_machine(
+    client: &Client,
+    served: &Served,
+    key: &Key,
+) -> Result<Option<DynamicObject>, String> {
+    let found = served.find(client, groups::OPENSHIFT_MACHINE, kinds::MACHINE);
+    let Some(resource) = found.await.map_err(|e| words(&e))? else {
+        return Ok(None);
+    };
+    let what = format!("Machine {key} of OpenShift");
+    let read = call(what, api(client, &resource, &key.namespace).get(&key.name)).await;
+    optional(read).map_err(|e| e.to_string())
+}
+
+/// The facts of the request itself.
+pub(crate) fn request_facts(
+    index: &Index,
+    config: &Config,
+    id: &RequestId,
+    view: &RequestView,
+    target: &Target,
+) -> RequestFacts {
+    let cluster = target.cluster.as_ref().and_then(|key| index.cluster(key));
+    let cluster_paused = cluster
+        .and_then(|e| e.view.ok())
+        .is_some_and(|c| c.is_paused());
+    let meta = view.meta();
+    let paused = cluster_paused
+        || meta.has_annotation(PAUSED_ANNOTATION)
+        || meta.has_annotation(CAPI_PAUSED_ANNOTATION)
+        || target
+            .machine()
+            .is_some_and(|m| m.meta.has_annotation(CAPI_PAUSED_ANNOTATION));
+    RequestFacts {
+        uid: meta.uid.clone(),
+        deleting: meta.is_deleting(),
+        timed_out: meta.has_annotation(MEDIK8S_TIMED_OUT_ANNOTATION),
+        by_node: target.by_node,
+        node_backup: view.has_node_backup(),
+        finalizer: meta.has_finalizer(finalizer(id.kind)),
+        confirm_fenced: meta.annotations.get(CONFIRM_FENCED_ANNOTATION).cloned(),
+        paused,
+        policy: view.policy(config),
+    }
+}
+
+/// Whether the Node is tainted or deleted: by the annotation of the request, that of its Cluster,
+/// the flag, or the version of the workload cluster, in this order.
+pub(crate) fn wanted_node_action(
+    index: &Index,
+    config: &Config,
+    view: &RequestView,
+    target: &Target,
+) -> NodeAction {
+    let word = |meta: &Meta| match meta
+        .annotations
+        .get(NODE_ACTION_ANNOTATION)
+        .map(String::as_str)
+    {
+        Some(NODE_ACTION_DELETE) => Some(NodeAction::Delete),
+        Some(NODE_ACTION_TAINT) => Some(NodeAction::Taint),
+        _ => None,
+    };
+    let cluster = target.cluster.as_ref();
+    let of_cluster = cluster
+        .and_then(|key| index.cluster(key))
+        .and_then(|e| e.view.ok())
+        .and_then(|c| word(&c.meta));
+    let asked = word(view.meta()).or(of_cluster).or(config.node_action);
+    let version = cluster.and_then(|key| index.version(key));
+    let version = version.as_ref().map(|(a, b)| (a.as_str(), b.as_str()));
+    node_action(asked, version)
+}
+
+/// The facts of the Machine, if there is one. Its health condition does not count for a request by
+/// Node, nor if no live check evaluates the Machine, because nobody would reset it.
+pub(crate) fn machine_facts(index: &Index, target: &Target) -> Option<MachineFacts> {
+    match target.machine() {
+        Some(_) if target.openshift.is_some() => Some(MachineFacts::not_asked()),
+        Some(machine) => Some(MachineFacts {
+            not_checked: target.by_node
+                || machine_view_facts(machine).not_checked
+                || !is_judged(index, machine),
+            ..machine_view_facts(machine)
+        }),
+        None if target.by_node => Some(MachineFacts::not_asked()),
+        None => None,
+    }
+}
+
+fn machine_view_facts(machine: &MachineView) -> MachineFacts {
+    let is_false = |list: &[rackhand_api::views::Condition]| {
+        find_condition(list, OWNER_REMEDIATED).is_some_and(rackhand_api::views::Condition::is_false)
+    };
+    MachineFacts {
+        health_check_succeeded: machine
+            .condition(HEALTH_CHECK_SUCCEEDED)
+            .map(|c| c.is_true()),
+        owner_remediated_false: is_false(&machine.conditions_v1beta1)
+            && is_false(&machine.conditions_v1beta2),
+        not_checked: machine.meta.has_annotation(CAPI_PAUSED_ANNOTATION)
+            || machine.meta.has_annotation(SKIP_REMEDIATION_ANNOTATION),
+    }
+}
+
+pub(crate) fn bmh_facts(view: &BareMetalHostView, key: &Key, uid: &str) -> BareMetalHostFacts {
+    let ours = names::hold_annotation(uid);
+    let foreign: BTreeSet<String> = view
+        .meta
+        .annotations
+        .keys()
+        .filter(|k| k.starts_with(REBOOT_ANNOTATION) && **k != ours)
+        .cloned()
+        .collect();
+    BareMetalHostFacts {
+        name: key.to_string(),
+        online: view.online.unwrap_or(true),
+        paused: view.is_paused(),
+        detached: view.is_detached(),
+        servicing: view.operational_status.as_deref() == Some("servicing"),
+        provisioned: view.is_provisioned(),
+        disable_power_off: view.disable_power_off,
+        deleting: view.meta.is_deleting(),
+        our_hold: view.is_held_by(uid),
+        foreign_holds: foreign,
+        unhealthy_mark: view.meta.has_annotation(names::UNHEALTHY_ANNOTATION)
+            && view
+                .meta
+                .has_annotation(names::UNHEALTHY_V1BETA1_ANNOTATION),
+        serial: view.serial_number.clone(),
+    }
+}

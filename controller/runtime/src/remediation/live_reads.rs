@@ -1,0 +1,195 @@
+//! Live reads of objects that the index lacks (F12).
+//!
+//! An object that a request depends on and that is not in the index is read from the API server
+//! before a decision, and added to the index. It is absent only if the API server lacks it too.
+
+use kube::{ResourceExt, api::ListParams, core::TypeMeta};
+use rackhand_api::names::{
+    CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, METAL3_UUID_LABEL,
+    OPENSHIFT_MACHINE_ANNOTATION, conditions::HEALTH_CHECK_SUCCEEDED,
+};
+use rackhand_core::remediation::{Decision, Progress, State, Step};
+
+use super::{
+    engine::Engine,
+    request::RequestView,
+    target::{Target, find_machine},
+};
+use crate::{
+    api::{ApiError, call, optional, words},
+    checks::is_judged,
+    object::{Key, Kind, api},
+};
+
+impl Engine {
+    /// Reads the Machine, its Cluster and the chosen BareMetalHost. Without the Machine a
+    /// remediation is not escalated, without the Cluster a pause is not known, and without the
+    /// BareMetalHost baremetal-operator is not told to keep the host off (F2).
+    pub(super) async fn read_absent(
+        &self,
+        view: &RequestView,
+        state: Option<&State>,
+    ) -> Result<(), ApiError> {
+        let index = &self.context.index;
+        let namespace = &self.id.key.namespace;
+        if let Some(owner) = view.machine() {
+            let key = Key::new(namespace, &owner.name);
+            let found = index.machine(&key);
+            let is_owner = found
+                .as_ref()
+                .is_some_and(|e| e.object.uid().as_ref() == Some(&owner.uid));
+            // The host of a Machine without a Node is switched without a taint.
+            let has_node = state.is_some_and(|s| s.node.is_some())
+                || found
+                    .and_then(|e| e.view.ok())
+                    .is_some_and(|m| m.node_name.is_some());
+            if !is_owner || !has_node {
+                self.read_live(Kind::Machine, &key).await?;
+            }
+        }
+        let target = super::target::target(index, &self.id.key, view, state);
+        if let Some(cluster) = &target.cluster
+            && *cluster != Key::local()
+            && index.cluster(cluster).is_none()
+        {
+            self.read_live(Kind::Cluster, cluster).await?;
+        }
+        if let Some(bmh) = state.and_then(|s| s.host.as_ref()?.bmh.as_deref()) {
+            let key = Key::parse(bmh);
+            if index.host(&key).is_none() {
+                self.read_live(Kind::BareMetalHost, &key).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what a Node names: its Machine and, before a host is chosen, its BareMetalHost.
+    pub(super) async fn read_absent_of_node(
+        &self,
+        target: &Target,
+        state: Option<&State>,
+    ) -> Result<(), ApiError> {
+        let index = &self.context.index;
+        let Some(name) = target.node.as_ref().filter(|_| target.by_node) else {
+            return Ok(());
+        };
+        let Some(node) = index.node(&Key::local(), name) else {
+            return Ok(());
+        };
+        let annotation = |key: &str| node.annotations().get(key).filter(|v| !v.is_empty());
+        if let (Some(machine), Some(namespace)) = (
+            annotation(MACHINE_ANNOTATION),
+            annotation(CLUSTER_NAMESPACE_ANNOTATION),
+        ) && target.machine.is_none()
+        {
+            self.read_live(Kind::Machine, &Key::new(namespace, machine))
+                .await?;
+        }
+        let provider = node.spec.as_ref().and_then(|s| s.provider_id.as_deref());
+        let names_a_host = node.labels().contains_key(METAL3_UUID_LABEL)
+            || annotation(OPENSHIFT_MACHINE_ANNOTATION).is_some()
+            || provider.is_some_and(|p| p.starts_with("metal3://"));
+        let unchosen = Progress::of(state) == Progress::Ready;
+        if names_a_host && unchosen && super::target::bmh_of_node(index, &node).is_none() {
+            let namespace = self.context.config.namespace.as_deref().unwrap_or_default();
+            self.list_live(Kind::BareMetalHost, namespace).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks up the Machine of a Node that does not name one, before its absence counts: the
+    /// request is about to begin or has ended. Returns whether there is one.
+    pub(super) async fn find_unnamed_machine(
+        &mut self,
+        target: &Target,
+        decision: &Decision,
+    ) -> Result<bool, ApiError> {
+        let ends = decision.state.step == Step::Escalated && !self.machine_sought;
+        if !target.by_node || target.machine.is_some() || !(decision.begins || ends) {
+            return Ok(false);
+        }
+        let Some(name) = &target.node else {
+            return Ok(false);
+        };
+        let node = self.context.index.node(&Key::local(), name);
+        // A Node with the annotation names its Machine, which was read by name.
+        let tied = node.is_some_and(|n| {
+            !n.annotations().contains_key(MACHINE_ANNOTATION)
+                && n.spec.as_ref().is_some_and(|s| s.provider_id.is_some())
+        });
+        if !tied {
+            return Ok(false);
+        }
+        let namespace = self.context.config.namespace.clone().unwrap_or_default();
+        self.list_live(Kind::Machine, &namespace).await?;
+        self.machine_sought |= ends;
+        let mut again = Target {
+            machine: None,
+            cluster: target.cluster.clone(),
+            node: target.node.clone(),
+            by_node: true,
+            openshift: None,
+        };
+        find_machine(&self.context.index, &mut again);
+        Ok(again.machine.is_some())
+    }
+
+    /// Reads the health checks if none is known that evaluates the Machine: the condition of a
+    /// check that is gone does not count.
+    pub(super) async fn read_absent_check(&self, target: &Target) -> Result<(), ApiError> {
+        let machine = target
+            .machine()
+            .filter(|_| !target.by_node && target.openshift.is_none());
+        let Some(machine) = machine else {
+            return Ok(());
+        };
+        let unhealthy = machine
+            .condition(HEALTH_CHECK_SUCCEEDED)
+            .is_some_and(|c| !c.is_true());
+        if !unhealthy || is_judged(&self.context.index, machine) {
+            return Ok(());
+        }
+        let namespace = machine.meta.namespace.clone().unwrap_or_default();
+        self.list_live(Kind::MachineHealthCheck, &namespace).await
+    }
+
+    async fn read_live(&self, kind: Kind, key: &Key) -> Result<(), ApiError> {
+        let what = format!("{} {key}", kind.kind());
+        let context = &self.context;
+        let found = context
+            .served
+            .find(&context.client, kind.group(), kind.kind())
+            .await;
+        let Some(resource) = found.map_err(|e| ApiError::other(&what, words(&e)))? else {
+            return Ok(());
+        };
+        let objects = api(&context.client, &resource, &key.namespace);
+        if let Some(object) = optional(call(what, objects.get(&key.name)).await)? {
+            context.index.apply(kind, object);
+        }
+        Ok(())
+    }
+
+    /// Lists a kind, for objects that are not found by name.
+    async fn list_live(&self, kind: Kind, namespace: &str) -> Result<(), ApiError> {
+        let context = &self.context;
+        let found = context
+            .served
+            .find(&context.client, kind.group(), kind.kind())
+            .await;
+        let Some(resource) = found.map_err(|e| ApiError::other(kind.kind(), words(&e)))? else {
+            return Ok(());
+        };
+        let objects = api(&context.client, &resource, namespace);
+        let listed = call(kind.kind(), objects.list(&ListParams::default())).await?;
+        for mut object in listed.items {
+            // The items of a list do not name their kind.
+            object.types = Some(TypeMeta {
+                api_version: resource.api_version.clone(),
+                kind: resource.kind.clone(),
+            });
+            context.index.apply(kind, object);
+        }
+        Ok(())
+    }
+}

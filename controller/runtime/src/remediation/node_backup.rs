@@ -1,0 +1,131 @@
+//! Deleting a Node in clusters that do not support the out-of-service taint, and restoring its
+//! labels and annotations after it was registered again (docs/reference/capm3.md, The API).
+//!
+//! Invariants: a Node is deleted only after its labels and annotations were saved, and those of a
+//! new Node are not overwritten.
+
+use std::collections::BTreeMap;
+
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+};
+use rackhand_api::names::{NODE_ANNOTATIONS_BACKUP, NODE_LABELS_BACKUP};
+use rackhand_core::remediation::Observation;
+use serde_json::{Value, json};
+
+use super::{
+    engine::{Engine, ReconcileError},
+    node_commands::TargetNode,
+};
+use crate::api::{ApiError, optional};
+
+type Words = BTreeMap<String, String>;
+
+impl Engine {
+    pub(super) async fn back_up_node(&mut self, o: &Observation) -> Result<(), ReconcileError> {
+        let TargetNode { node, what, .. } = self.target_node(o)?;
+        let text = |words: &Words| {
+            serde_json::to_string(words).map_err(|e| ApiError::other(what.clone(), e))
+        };
+        let body = json!({ "metadata": { "annotations": {
+            NODE_LABELS_BACKUP: text(node.labels())?,
+            NODE_ANNOTATIONS_BACKUP: text(node.annotations())?,
+        }}});
+        self.patch("node_backup", body, false).await
+    }
+
+    pub(super) async fn delete_node(
+        &self,
+        o: &Observation,
+        uid: &str,
+    ) -> Result<(), ReconcileError> {
+        let one = self.target_node(o)?;
+        let name = one.facts.name.clone();
+        let only = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                // Only in the version that was observed when the host was off.
+                resource_version: one.node.resource_version(),
+            }),
+            ..DeleteParams::default()
+        };
+        let nodes = one.nodes.clone();
+        let (asked, what) = (name.clone(), one.what.clone());
+        let check_latest_reading = self.check_latest_reading();
+        let deleted = self
+            .context
+            .writer
+            .write("delete_node", what, move || async move {
+                check_latest_reading()?;
+                nodes.delete(&asked, &only).await.map(drop)
+            })
+            .await;
+        optional(deleted)?;
+        let message = format!("node {name} deleted; its labels and annotations are kept here");
+        self.emit_event(false, "NodeDeleted", &message);
+        Ok(())
+    }
+
+    /// Restores the Node first and removes the copy after that, so that a crash in between only
+    /// repeats it.
+    pub(super) async fn restore_node(&mut self, o: &Observation) -> Result<(), ReconcileError> {
+        let one = self.target_node(o)?;
+        let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
+        let kept = entry.object.annotations().clone();
+        let body = json!({ "metadata": {
+            "resourceVersion": one.node.resource_version(),
+            "labels": missing(kept.get(NODE_LABELS_BACKUP), one.node.labels()),
+            "annotations": missing(kept.get(NODE_ANNOTATIONS_BACKUP), one.node.annotations()),
+        }});
+        let (nodes, name) = (one.nodes.clone(), one.facts.name.clone());
+        let patched = self
+            .context
+            .writer
+            .write("restore_node", one.what, move || async move {
+                nodes
+                    .patch(&name, &PatchParams::default(), &Patch::Merge(body))
+                    .await
+            })
+            .await?;
+        self.context.index.apply_node(&one.cluster, patched);
+        let message = format!(
+            "node {} has its labels and annotations again",
+            one.facts.name
+        );
+        self.emit_event(false, "NodeRestored", &message);
+        let body = json!({ "metadata": { "annotations": {
+            NODE_LABELS_BACKUP: Value::Null,
+            NODE_ANNOTATIONS_BACKUP: Value::Null,
+        }}});
+        self.patch("node_backup", body, false).await
+    }
+}
+
+/// The saved entries that are missing now. A copy that cannot be parsed was made by somebody else
+/// and restores nothing.
+fn missing(kept: Option<&String>, there: &Words) -> Words {
+    let kept: Words = kept
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    kept.into_iter()
+        .filter(|(key, _)| !there.contains_key(key))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_new_node_has_already_counts_more_than_what_was_kept() {
+        let there = Words::from([("a".into(), "new".into())]);
+        let kept = r#"{"a": "old", "b": "kept"}"#.to_owned();
+        let back = missing(Some(&kept), &there);
+        assert_eq!(back, Words::from([("b".into(), "kept".into())]));
+        for odd in ["", "[]", "{\"a\": 1}"] {
+            assert!(missing(Some(&odd.to_owned()), &there).is_empty(), "{odd}");
+        }
+        assert!(missing(None, &there).is_empty());
+    }
+}

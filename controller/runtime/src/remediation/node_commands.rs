@@ -1,0 +1,122 @@
+//! Carries out the commands that change the Node.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use rackhand_core::remediation::{NodeFacts, Observation, WorkloadView, latest_reading_stands};
+use serde_json::json;
+
+use super::{
+    engine::{Engine, ReconcileError},
+    patches::taints,
+};
+use crate::{api::ApiError, object::Key, steady};
+
+/// A Node of a workload cluster and the API to reach it.
+pub(super) struct TargetNode<'a> {
+    pub(super) facts: &'a NodeFacts,
+    pub(super) cluster: Key,
+    pub(super) nodes: Api<Node>,
+    /// For messages.
+    pub(super) what: String,
+    /// The Node as observed, without its status.
+    pub(super) node: Node,
+}
+
+impl Engine {
+    /// The observed Node and the API to reach it.
+    pub(super) fn target_node<'a>(
+        &self,
+        o: &'a Observation,
+    ) -> Result<TargetNode<'a>, ReconcileError> {
+        let WorkloadView::Present(facts) = &o.workload else {
+            return Err(ApiError::other("node", "it is not there").into());
+        };
+        let cluster = self
+            .interest
+            .lock()
+            .cluster
+            .clone()
+            .ok_or_else(|| ApiError::other("node", "its cluster is not known"))?;
+        let workload = self.context.workloads.get(&cluster).ok_or_else(|| {
+            ApiError::other("node", format!("cluster {cluster} is not connected"))
+        })?;
+        let what = format!("node {} of cluster {cluster}", facts.name);
+        let node = self.snapshot.node(&facts.uid).cloned();
+        let node = node.ok_or_else(|| ApiError::other(&what, "it was not observed"))?;
+        Ok(TargetNode {
+            facts,
+            cluster,
+            nodes: Api::all(workload.client.clone()),
+            what,
+            node,
+        })
+    }
+
+    /// Returns a check of the age of the latest reading (F1), evaluated when it is called.
+    pub(super) fn check_latest_reading(
+        &self,
+    ) -> impl FnOnce() -> Result<(), kube::Error> + Send + use<> {
+        let off = self.recorded.state.as_ref().and_then(|s| s.off.clone());
+        let power = self.power.clone();
+        move || {
+            let stands = latest_reading_stands(off.as_ref(), power.as_ref(), steady::now());
+            stands.map_err(|why| kube::Error::Service(why.into()))
+        }
+    }
+
+    pub(super) async fn taint(&self, o: &Observation, on: bool) -> Result<(), ReconcileError> {
+        let TargetNode {
+            facts,
+            cluster,
+            nodes,
+            what,
+            node,
+        } = self.target_node(o)?;
+        let name = facts.name.clone();
+        let now = self.context.config.taint_time_added.then(Timestamp::now);
+        let old = node
+            .spec
+            .as_ref()
+            .and_then(|s| s.taints.clone())
+            .unwrap_or_default();
+        let body = json!({
+            "metadata": { "resourceVersion": node.resource_version() },
+            "spec": { "taints": taints(&old, on, now) },
+        });
+        let check_latest_reading = self.check_latest_reading();
+        let patched = self
+            .context
+            .writer
+            .write(
+                if on { "taint" } else { "untaint" },
+                what,
+                move || async move {
+                    if on {
+                        check_latest_reading()?;
+                    }
+                    nodes
+                        .patch(&name, &PatchParams::default(), &Patch::Merge(body))
+                        .await
+                },
+            )
+            .await?;
+        self.context.index.apply_node(&cluster, patched);
+        let (reason, message) = if on {
+            (
+                "Tainted",
+                format!("out-of-service taint set on node {}", facts.name),
+            )
+        } else {
+            (
+                "Untainted",
+                format!("out-of-service taint removed from node {}", facts.name),
+            )
+        };
+        self.emit_event(false, reason, &message);
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! Counts the outcome of each remediation once, however it ends.
+//!
+//! Pure. An outcome that an earlier process has counted is not counted again.
+
+use rackhand_core::remediation::{Outcome, Reason, State, outcome};
+
+/// The outcome and the label of its reason.
+pub(super) type CountedOutcome = (Outcome, &'static str);
+
+/// What this process knows about the end of one remediation.
+#[derive(Default)]
+pub(super) struct OutcomeMetrics {
+    /// The outcome while the finalizer is being removed.
+    leaving: Option<CountedOutcome>,
+    /// The reason of the last write of this process; `None` if it has written nothing.
+    said: Option<&'static str>,
+    counted: bool,
+}
+
+impl OutcomeMetrics {
+    /// The finalizer is about to be removed; the outcome counts after that.
+    pub(super) fn leaves(&mut self, outcome: Outcome, reason: &Reason) {
+        self.leaving = Some((outcome, reason.label()));
+    }
+
+    /// The finalizer was removed, or was observed to be removed.
+    pub(super) fn left(&mut self) -> Option<CountedOutcome> {
+        let ended = self.leaving.take();
+        self.once(ended)
+    }
+
+    /// The state was written. A remediation without our finalizer ends with that.
+    pub(super) fn wrote(
+        &mut self,
+        state: Option<&State>,
+        reason: &Reason,
+        finalizer: bool,
+    ) -> Option<CountedOutcome> {
+        self.said = Some(reason.label());
+        let over = state.and_then(outcome).filter(|_| !finalizer);
+        self.once(over.map(|outcome| (outcome, reason.label())))
+    }
+
+    /// Nothing is left to do, and the object still exists.
+    pub(super) fn over(
+        &mut self,
+        state: Option<&State>,
+        outcome_now: Outcome,
+        reason: &Reason,
+    ) -> Option<CountedOutcome> {
+        let earlier = self.said.is_none() || state.and_then(outcome).is_some();
+        let ended = match self.leaving.take() {
+            None if earlier => None,
+            None => Some((outcome_now, reason.label())),
+            leaving => leaving,
+        };
+        self.once(ended)
+    }
+
+    /// The object is gone: its finalizer was removed by this process or a person, or it never had
+    /// one.
+    pub(super) fn gone(&mut self, state: Option<&State>) -> Option<CountedOutcome> {
+        let how = state.and_then(outcome).unwrap_or(Outcome::Withdrawn);
+        let ended = self
+            .leaving
+            .take()
+            .or_else(|| self.said.map(|said| (how, said)));
+        self.once(ended)
+    }
+
+    fn once(&mut self, ended: Option<CountedOutcome>) -> Option<CountedOutcome> {
+        let first = ended.filter(|_| !self.counted)?;
+        self.counted = true;
+        Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use rackhand_core::remediation::Step;
+
+    use super::*;
+
+    fn state(step: Step) -> State {
+        let mut s = State::new(Timestamp::UNIX_EPOCH);
+        s.step = step;
+        s
+    }
+
+    #[test]
+    fn one_that_ends_before_it_has_the_finalizer_counts_when_that_is_written() {
+        let (mut outcome_metrics, over) = (OutcomeMetrics::default(), state(Step::Blocked));
+        let reason = Reason::NodeNotFound("n".into());
+        assert_eq!(
+            outcome_metrics.wrote(Some(&state(Step::Aborting)), &reason, false),
+            None
+        );
+        let counted = outcome_metrics.wrote(Some(&over), &reason, false);
+        assert_eq!(counted, Some((Outcome::Failed, "NodeNotFound")));
+        assert_eq!(
+            outcome_metrics.over(Some(&over), Outcome::Failed, &reason),
+            None
+        );
+        assert_eq!(outcome_metrics.gone(Some(&over)), None);
+        // The next process finds it as it is.
+        let mut next = OutcomeMetrics::default();
+        assert_eq!(next.over(Some(&over), Outcome::Failed, &reason), None);
+        assert_eq!(next.gone(Some(&over)), None);
+    }
+
+    #[test]
+    fn one_that_is_deleted_while_it_waits_counts_with_what_it_waited_for() {
+        let (mut outcome_metrics, pending) = (OutcomeMetrics::default(), state(Step::Pending));
+        let reason = Reason::MachineNotFound("the Machine is gone".into());
+        assert_eq!(outcome_metrics.wrote(Some(&pending), &reason, false), None);
+        let counted = outcome_metrics.gone(Some(&pending));
+        assert_eq!(counted, Some((Outcome::Withdrawn, "MachineNotFound")));
+        assert_eq!(outcome_metrics.gone(Some(&pending)), None);
+        // Kept by somebody else's finalizer it counts as well, once.
+        let mut outcome_metrics = OutcomeMetrics::default();
+        outcome_metrics.wrote(Some(&pending), &reason, false);
+        let counted = outcome_metrics.over(Some(&pending), Outcome::Withdrawn, &Reason::Withdrawn);
+        assert_eq!(counted, Some((Outcome::Withdrawn, "Withdrawn")));
+        assert_eq!(outcome_metrics.gone(Some(&pending)), None);
+        // One that nobody has looked at was none.
+        assert_eq!(OutcomeMetrics::default().gone(None), None);
+    }
+
+    #[test]
+    fn one_with_the_finalizer_counts_when_that_has_gone() {
+        let over = state(Step::Succeeded);
+        let mk = || {
+            let mut outcome_metrics = OutcomeMetrics::default();
+            assert_eq!(
+                outcome_metrics.wrote(Some(&over), &Reason::Recovered, true),
+                None
+            );
+            outcome_metrics.leaves(Outcome::Succeeded, &Reason::Recovered);
+            outcome_metrics
+        };
+        let ended = Some((Outcome::Succeeded, "Recovered"));
+        let mut outcome_metrics = mk();
+        assert_eq!(outcome_metrics.left(), ended);
+        assert_eq!(
+            outcome_metrics.over(Some(&over), Outcome::Succeeded, &Reason::Recovered),
+            None
+        );
+        // The answer to what made it go was lost.
+        let mut outcome_metrics = mk();
+        assert_eq!(
+            outcome_metrics.over(Some(&over), Outcome::Succeeded, &Reason::Recovered),
+            ended
+        );
+        assert_eq!(mk().gone(Some(&over)), ended);
+    }
+}

@@ -1,0 +1,378 @@
+//! The state of a remediation in its object.
+//!
+//! It is stored in an annotation beside CAPM3's status fields, or in the status of our own kind. A
+//! write fails if the object has changed since it was read, so that a deposed leader cannot reset a
+//! state.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::{
+    ResourceExt,
+    api::{DynamicObject, Patch, PatchParams},
+};
+use rackhand_api::{
+    kinds::power_remediation::PowerRemediationStatus,
+    names::{BLOCKED_ANNOTATION, STATE_ANNOTATION},
+};
+use rackhand_core::remediation::{Phase, Reason, State};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    engine::{Engine, ReconcileError},
+    request::{RequestView, finalizer},
+    snapshot::only_if_unchanged,
+    status::{Facts, merge_diff, status, unreadable},
+};
+use crate::{
+    api::{ApiError, call, optional},
+    index::Entry,
+    object::{Kind, api},
+};
+
+/// The state and reason in the object, as far as this process knows.
+#[derive(Default)]
+pub(super) struct RecordedState {
+    pub(super) loaded: bool,
+    pub(super) state: Option<State>,
+    /// The reason that was reported last.
+    pub(super) shown: Option<DisplayedReason>,
+    status: Option<Value>,
+}
+
+/// A reason as reported to users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DisplayedReason {
+    pub(super) label: &'static str,
+    pub(super) message: String,
+    /// When the time of the step is over; `None` if the message names what ends it.
+    pub(super) until: Option<Timestamp>,
+    pub(super) overdue: bool,
+}
+
+/// The contents of the annotation.
+#[derive(Serialize, Deserialize)]
+struct Annotation {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<State>,
+    /// CamelCase reason, for users.
+    reason: String,
+    /// Message, for users.
+    message: String,
+    /// When the time of the step is over, for users; absent if the message names what ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
+}
+
+impl Annotation {
+    fn new(state: Option<&State>, reason: &Reason, until: Option<Timestamp>) -> Self {
+        Self {
+            state: state.cloned(),
+            reason: reason.label().into(),
+            message: reason.to_string(),
+            until,
+        }
+    }
+}
+
+/// Reads the stored state of a request; `None` if nothing was done yet.
+///
+/// # Errors
+/// The stored state cannot be parsed. What was done is unknown then, and nothing may be done on a
+/// guess (F8).
+pub(crate) fn stored_state(kind: Kind, object: &DynamicObject) -> Result<Option<State>, String> {
+    let advice = "make sure that the host is on and the node carries no out-of-service taint, then \
+                  remove the finalizer and delete the object";
+    if kind == Kind::PowerRemediation {
+        let cursor = object.data.get("status").and_then(|s| s.get("cursor"));
+        return cursor
+            .filter(|c| !c.is_null())
+            .map(|c| serde_json::from_value::<State>(c.clone()))
+            .transpose()
+            .map_err(|e| format!("status.cursor: {e}; {advice}"));
+    }
+    let annotations = object.metadata.annotations.as_ref();
+    match annotations.and_then(|a| a.get(STATE_ANNOTATION)) {
+        None => Ok(None),
+        Some(text) => serde_json::from_str::<Annotation>(text)
+            .map(|read| read.state)
+            .map_err(|e| format!("annotation {STATE_ANNOTATION}: {e}; {advice}")),
+    }
+}
+
+impl Engine {
+    /// Reads the state at the start and after a failed write.
+    pub(super) fn load(&mut self) -> Result<(), ReconcileError> {
+        let entry = self
+            .context
+            .index
+            .request(&self.id)
+            .ok_or(ReconcileError::Gone)?;
+        if entry.object.metadata.uid.as_deref() != Some(&self.uid) {
+            return Err(ReconcileError::Gone);
+        }
+        self.snapshot.request = Some(entry.clone());
+        if self.recorded.loaded {
+            return Ok(());
+        }
+        match stored_state(self.id.kind, &entry.object) {
+            Ok(Some(state)) => self.recorded.state = Some(state),
+            // A state that this process wrote is written again, see `restore`.
+            _ if self.recorded.state.is_some() => {}
+            Ok(None) => {}
+            Err(why) => return Err(ApiError::other(self.id.to_string(), why).into()),
+        }
+        self.recorded.loaded = true;
+        Ok(())
+    }
+
+    /// Writes the state again if somebody removed or damaged it, because this process leads and
+    /// knows what it wrote.
+    pub(super) async fn restore(&mut self, now: Timestamp) -> Result<(), ReconcileError> {
+        let Some(state) = self.recorded.state.clone() else {
+            return Ok(());
+        };
+        let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
+        if matches!(stored_state(self.id.kind, &entry.object), Ok(Some(_))) {
+            return Ok(());
+        }
+        self.recorded.status = None;
+        self.record(Some(&state), &Reason::Working, None, now)
+            .await?;
+        let message = "the state of this remediation was removed or damaged; it was written again";
+        self.emit_event(true, "StateRestored", message);
+        Ok(())
+    }
+
+    /// Writes state and reason, then CAPM3's status if it has changed.
+    pub(super) async fn record(
+        &mut self,
+        state: Option<&State>,
+        reason: &Reason,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<(), ReconcileError> {
+        if self.id.kind == Kind::PowerRemediation {
+            self.record_power(state, reason, until, now).await?;
+        } else {
+            self.record_metal3(state, reason, until).await?;
+        }
+        let finalizer = self.snapshot.request.as_ref().is_some_and(|e| {
+            let ours = finalizer(self.id.kind);
+            e.object.finalizers().iter().any(|f| f == ours)
+        });
+        let ended = self.outcome_metrics.wrote(state, reason, finalizer);
+        self.count(ended);
+        self.recorded.state = state.cloned();
+        self.recorded.shown = Some(DisplayedReason {
+            label: reason.label(),
+            message: reason.to_string(),
+            until,
+            overdue: until.is_some_and(|until| until <= now),
+        });
+        match state {
+            Some(state) if self.id.kind == Kind::Metal3Remediation => {
+                self.record_phase(state).await
+            }
+            None if self.id.kind == Kind::Metal3Remediation
+                && matches!(reason, Reason::StateLost(_)) =>
+            {
+                self.record_failed().await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the status of our own kind in one patch.
+    async fn record_power(
+        &mut self,
+        state: Option<&State>,
+        reason: &Reason,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<(), ReconcileError> {
+        let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
+        let there = entry.object.data.get("status").cloned();
+        let there = there.unwrap_or_else(|| json!({}));
+        let old: PowerRemediationStatus = serde_json::from_value(there.clone()).unwrap_or_default();
+        let facts = Facts {
+            state,
+            reason,
+            generation: entry.object.metadata.generation,
+            node: self.node.as_deref(),
+            held: self.held,
+            until,
+            now,
+        };
+        let new =
+            serde_json::to_value(status(&old, &facts)).map_err(|e| ApiError::other("status", e))?;
+        let patch = json!({ "status": merge_diff(&there, &new) });
+        self.patch("remediation_state", patch, true).await
+    }
+
+    /// Reports a stored state that cannot be parsed, which is left as it is.
+    pub(super) async fn show_unreadable(&mut self, reason: &Reason, now: Timestamp) {
+        let Some(entry) = self.snapshot.request.clone() else {
+            return;
+        };
+        self.context
+            .metrics
+            .blocked(&self.uid, Some(reason.label()));
+        if self.id.kind != Kind::PowerRemediation {
+            let text = format!("{}: {reason}", reason.label());
+            let patch = json!({ "metadata": { "annotations": { BLOCKED_ANNOTATION: text } } });
+            self.patch("remediation_state", patch, false).await.ok();
+            self.record_failed().await.ok();
+            return;
+        }
+        let there = entry.object.data.get("status").cloned();
+        let patch = json!({
+            "status": unreadable(&there.unwrap_or_else(|| json!({})), reason, now),
+        });
+        // The log and the Events report it as well.
+        self.patch("remediation_state", patch, true).await.ok();
+    }
+
+    async fn record_metal3(
+        &mut self,
+        state: Option<&State>,
+        reason: &Reason,
+        until: Option<Timestamp>,
+    ) -> Result<(), ReconcileError> {
+        let annotation = Annotation::new(state, reason, until);
+        let text =
+            serde_json::to_string(&annotation).map_err(|e| ApiError::other(STATE_ANNOTATION, e))?;
+        let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
+        let mut patch = json!({ "metadata": { "annotations": { STATE_ANNOTATION: text } } });
+        if entry.object.annotations().contains_key(BLOCKED_ANNOTATION) {
+            patch["metadata"]["annotations"][BLOCKED_ANNOTATION] = Value::Null;
+        }
+        self.patch("remediation_state", patch, false).await
+    }
+
+    /// Sets phase Failed for a remediation whose stored state is lost or cannot be parsed.
+    async fn record_failed(&mut self) -> Result<(), ReconcileError> {
+        let status = json!({ "phase": Phase::Failed.as_str() });
+        if self.recorded.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let patch = json!({ "status": status.clone() });
+        self.patch("remediation_status", patch, true).await?;
+        self.recorded.status = Some(status);
+        Ok(())
+    }
+
+    async fn record_phase(&mut self, state: &State) -> Result<(), ReconcileError> {
+        let mut status = json!({
+            "phase": state.phase().as_str(),
+            "lastRemediated": seconds(state.attempt_started),
+        });
+        if state.retry_count() > 0
+            && let Some(fields) = status.as_object_mut()
+        {
+            fields.insert("retryCount".into(), state.retry_count().into());
+        }
+        if self.recorded.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        self.patch(
+            "remediation_status",
+            json!({ "status": status.clone() }),
+            true,
+        )
+        .await?;
+        self.recorded.status = Some(status);
+        Ok(())
+    }
+
+    /// Patches the object if it has not changed since it was observed, and adds the response to the
+    /// index for the next iteration.
+    pub(super) async fn patch(
+        &mut self,
+        operation: &'static str,
+        body: Value,
+        status: bool,
+    ) -> Result<(), ReconcileError> {
+        let what = self.id.to_string();
+        let seen = self.snapshot.request.as_ref().ok_or(ReconcileError::Gone)?;
+        let body = only_if_unchanged(body, &seen.object);
+        let resource = self
+            .context
+            .served
+            .known(self.id.kind)
+            .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+        let key = &self.id.key;
+        let objects = api(&self.context.client, &resource, &key.namespace);
+        let (name, patched) = (key.name.clone(), objects.clone());
+        let written = self
+            .context
+            .writer
+            .write(operation, what.clone(), move || async move {
+                let params = PatchParams::default();
+                let patch = Patch::Merge(body);
+                if status {
+                    patched.patch_status(&name, &params, &patch).await
+                } else {
+                    patched.patch(&name, &params, &patch).await
+                }
+            })
+            .await;
+        match written {
+            Ok(object) => {
+                self.take_in(object);
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Err(ReconcileError::Gone),
+            Err(error) => {
+                // Changed by another, or by a write of ours without a response: read it again.
+                let fresh = optional(call(what, objects.get(&self.id.key.name)).await)?;
+                self.take_in(fresh.ok_or(ReconcileError::Gone)?);
+                self.recorded.loaded = false;
+                Err(error.into())
+            }
+        }
+    }
+
+    fn take_in(&mut self, mut object: DynamicObject) {
+        object.metadata.managed_fields = None;
+        self.snapshot.request = Some(Entry {
+            view: RequestView::read(self.id.kind, &object).map(Arc::new),
+            object: Arc::new(object.clone()),
+        });
+        self.context.index.apply(self.id.kind, object);
+    }
+}
+
+/// A time in whole seconds, as Kubernetes writes it.
+pub(super) fn seconds(at: jiff::Timestamp) -> String {
+    at.round(jiff::Unit::Second).unwrap_or(at).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use rackhand_core::remediation::Step;
+
+    use super::*;
+
+    #[test]
+    fn l1_the_annotation_says_why_and_until_when_and_is_read_back() {
+        let mut state = State::new(Timestamp::UNIX_EPOCH);
+        state.step = Step::PoweringOn;
+        let reason = Reason::HeldByOthers("reboot.metal3.io/firmware".into());
+        for until in [None, Some(Timestamp::UNIX_EPOCH)] {
+            let annotation = Annotation::new(Some(&state), &reason, until);
+            let value = serde_json::to_value(&annotation).unwrap();
+            assert_eq!(value["reason"], "HeldByOthers");
+            assert_eq!(value["message"], reason.to_string());
+            let said = value.get("until").and_then(Value::as_str);
+            assert_eq!(said.is_some(), until.is_some());
+            let object: DynamicObject = serde_json::from_value(json!({ "metadata": {
+                "name": "m", "annotations": { STATE_ANNOTATION: value.to_string() },
+            }}))
+            .unwrap();
+            let stored = stored_state(Kind::Metal3Remediation, &object).unwrap();
+            assert_eq!(stored.as_ref(), Some(&state));
+        }
+    }
+}
