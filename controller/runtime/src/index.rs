@@ -3,11 +3,11 @@
 //! Owns the latest version of each object and who must hear of a change. Synchronous: must never
 //! await, call an API, or judge.
 
-mod gone;
 mod inbox;
 mod machines;
 mod node;
 mod openshift;
+mod tombstones;
 mod trim;
 mod versions;
 mod workloads;
@@ -20,15 +20,16 @@ use std::{
 use kube::{ResourceExt, api::DynamicObject};
 use parking_lot::RwLock;
 use rackhand_api::views::{
-    BareMetalHostView, ClusterView, MachineHealthCheckView, Metal3MachineView, ViewError,
+    BareMetalHostView, ClusterView, MachineHealthCheckView, Metal3MachineView, NodeHealthCheckView,
+    ViewError,
 };
 
 use tokio::sync::Notify;
 
-pub(crate) use gone::Gone;
 pub(crate) use inbox::{Change, Inbox};
 use machines::StoredMachine;
 pub(crate) use node::SeenNode;
+pub(crate) use tombstones::Tombstones;
 
 use crate::{
     object::{Key, Kind},
@@ -81,12 +82,15 @@ struct Inner {
     clusters: BTreeMap<Key, Entry<ClusterView>>,
     machines: BTreeMap<Key, StoredMachine>,
     checks: BTreeMap<Key, Entry<MachineHealthCheckView>>,
+    node_checks: BTreeMap<Key, Entry<NodeHealthCheckView>>,
+    /// The kinds of checks for which the Nodes of this very cluster are watched.
+    own_nodes_for: BTreeSet<Kind>,
     metal3_machines: BTreeMap<Key, Entry<Metal3MachineView>>,
     hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
     requests: BTreeMap<RequestId, Entry<RequestView>>,
     rack_agents: BTreeMap<Key, Arc<DynamicObject>>,
     openshift: openshift::Kept,
-    gone: Gone,
+    tombstones: Tombstones,
     workloads: BTreeMap<Key, Workload>,
     /// Machines by their Node's name: Nodes of several clusters may be called the same.
     by_node: BTreeMap<Box<str>, Vec<Link>>,
@@ -168,7 +172,7 @@ impl Index {
         let object = Arc::new(object);
         let mut inner = self.inner.write();
         let inner = &mut *inner;
-        if inner.gone.holds(object.metadata.uid.as_deref()) {
+        if inner.tombstones.holds(object.metadata.uid.as_deref()) {
             return;
         }
         let taken = match kind {
@@ -179,6 +183,12 @@ impl Index {
                 &key,
                 object,
                 MachineHealthCheckView::from_dynamic,
+            ),
+            Kind::NodeHealthCheck => put(
+                &mut inner.node_checks,
+                &key,
+                object,
+                NodeHealthCheckView::from_dynamic,
             ),
             Kind::Metal3Machine => put(
                 &mut inner.metal3_machines,
@@ -219,7 +229,7 @@ impl Index {
     /// A watch tells that it was deleted.
     pub(crate) fn deleted(&self, kind: Kind, object: &DynamicObject) {
         if let Some(uid) = &object.metadata.uid {
-            self.inner.write().gone.put(uid);
+            self.inner.write().tombstones.put(uid);
         }
         self.delete(kind, &Key::of(object));
     }
@@ -233,6 +243,7 @@ impl Index {
                 inner.machines.remove(key);
             }
             Kind::MachineHealthCheck => drop(inner.checks.remove(key)),
+            Kind::NodeHealthCheck => drop(inner.node_checks.remove(key)),
             Kind::Metal3Machine => drop(inner.metal3_machines.remove(key)),
             Kind::BareMetalHost => drop(inner.hosts.remove(key)),
             Kind::Metal3Remediation | Kind::PowerRemediation => {
@@ -263,6 +274,7 @@ impl Index {
             Kind::Cluster => inner.clusters.keys().cloned().collect(),
             Kind::Machine => inner.machines.keys().cloned().collect(),
             Kind::MachineHealthCheck => inner.checks.keys().cloned().collect(),
+            Kind::NodeHealthCheck => inner.node_checks.keys().cloned().collect(),
             Kind::Metal3Machine => inner.metal3_machines.keys().cloned().collect(),
             Kind::BareMetalHost => inner.hosts.keys().cloned().collect(),
             Kind::Metal3Remediation | Kind::PowerRemediation => {
@@ -284,6 +296,10 @@ impl Index {
 
     pub(crate) fn check(&self, key: &Key) -> Option<Entry<MachineHealthCheckView>> {
         self.inner.read().checks.get(key).cloned()
+    }
+
+    pub(crate) fn node_check(&self, key: &Key) -> Option<Entry<NodeHealthCheckView>> {
+        self.inner.read().node_checks.get(key).cloned()
     }
 
     /// The checks of a namespace.

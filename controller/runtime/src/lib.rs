@@ -24,7 +24,6 @@ mod https;
 mod index;
 mod leader;
 mod metrics;
-mod nodes;
 mod object;
 mod remediation;
 mod run;

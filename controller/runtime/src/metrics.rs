@@ -21,7 +21,10 @@ use prometheus_client::{
 };
 use rackhand_core::health::{Cause, Tally};
 
-use crate::{checks::OpenShiftMetrics, nodes::NodeMetrics, object::Key};
+use crate::{
+    checks::{OpenShiftMetrics, nodes::NodeMetrics},
+    object::Key,
+};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WriteLabels {

@@ -10,9 +10,9 @@ use std::{
 };
 
 use kube::{
-    Client,
+    Client, Resource,
     api::{Api, DynamicObject},
-    core::{ApiResource, GroupVersionKind},
+    core::{ApiResource, DynamicResourceScope, GroupVersionKind},
     discovery,
 };
 use parking_lot::RwLock;
@@ -82,10 +82,11 @@ pub(crate) enum Kind {
     OpenShiftMachine,
     /// A MachineHealthCheck of OpenShift.
     OpenShiftCheck,
+    NodeHealthCheck,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Cluster,
         Self::Machine,
         Self::MachineHealthCheck,
@@ -96,6 +97,7 @@ impl Kind {
         Self::RackAgent,
         Self::OpenShiftMachine,
         Self::OpenShiftCheck,
+        Self::NodeHealthCheck,
     ];
 
     /// The kinds of requests that are carried out here.
@@ -108,6 +110,7 @@ impl Kind {
             Self::BareMetalHost => groups::METAL3,
             Self::PowerRemediation | Self::RackAgent => GROUP,
             Self::OpenShiftMachine | Self::OpenShiftCheck => groups::OPENSHIFT_MACHINE,
+            Self::NodeHealthCheck => groups::MEDIK8S,
         }
     }
 
@@ -121,12 +124,13 @@ impl Kind {
             Self::Metal3Remediation => kinds::METAL3_REMEDIATION,
             Self::PowerRemediation => kinds::POWER_REMEDIATION,
             Self::RackAgent => kinds::RACK_AGENT,
+            Self::NodeHealthCheck => kinds::NODE_HEALTH_CHECK,
         }
     }
 
     /// Whether its objects lie in namespaces.
     pub(crate) fn namespaced(self) -> bool {
-        self != Self::RackAgent
+        !matches!(self, Self::RackAgent | Self::NodeHealthCheck)
     }
 }
 
@@ -276,6 +280,14 @@ async fn in_time<T>(
 
 /// A typed handle to dynamic objects.
 pub(crate) fn api(client: &Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+    typed_api(client, resource, namespace)
+}
+
+/// The same, where not all of each object is read.
+pub(crate) fn typed_api<K>(client: &Client, resource: &ApiResource, namespace: &str) -> Api<K>
+where
+    K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+{
     if namespace.is_empty() {
         Api::all_with(client.clone(), resource)
     } else {

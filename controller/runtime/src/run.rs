@@ -23,7 +23,6 @@ use crate::{
     index::{Inbox, Index},
     leader::Leader,
     metrics::Metrics,
-    nodes,
     object::{Kind, Served},
     remediation, secure_metrics,
     sync::Syncs,
@@ -74,9 +73,11 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     let (changes_health, changes_remediation) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
     let (changes_clusters, changes_agents) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
     let changes_openshift = Arc::new(Inbox::only(checks::concerns_openshift));
+    let changes_nodes = Arc::new(Inbox::only(checks::nodes::concerns));
     let changes_absence = Arc::new(Inbox::only(node_absence::concerns));
     let index = Arc::new(Index::new(vec![
         changes_openshift.clone(),
+        changes_nodes.clone(),
         changes_health.clone(),
         changes_remediation.clone(),
         changes_clusters.clone(),
@@ -164,6 +165,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
         inboxes: [
             changes_health,
             changes_openshift,
+            changes_nodes,
             changes_remediation,
             changes_agents,
             changes_absence,
@@ -192,7 +194,7 @@ struct Parts {
     workloads: Arc<Workloads>,
     synced: Vec<(Kind, watch::Receiver<bool>)>,
     ready: watch::Sender<bool>,
-    inboxes: [Arc<Inbox>; 5],
+    inboxes: [Arc<Inbox>; 6],
     stop: CancellationToken,
 }
 
@@ -273,6 +275,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
     let [
         changes_health,
         changes_openshift,
+        changes_nodes,
         changes_remediation,
         changes_agents,
         changes_absence,
@@ -324,7 +327,8 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         config.watch_filter.as_deref(),
     ));
     let of_openshift = Arc::new(checks::Ownership::of_openshift(config.health_checks));
-    for ownership in [&of_cluster_api, &of_openshift] {
+    let of_nodes = Arc::new(checks::Ownership::of_nodes(config.health_checks));
+    for ownership in [&of_cluster_api, &of_openshift, &of_nodes] {
         ownership.look(client).await;
         let (ownership, client, cancel) = (ownership.clone(), client.clone(), cancel.clone());
         actors.spawn(async move {
@@ -349,19 +353,6 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
     actors.spawn(async move {
         remediation::run(remediations, changes_remediation, cancelled).await;
         "remediations"
-    });
-    let of_nodes = Arc::new(nodes::Context {
-        client: client.clone(),
-        served: served.clone(),
-        writer: writer.on(Lane::Requests),
-        events: events.clone(),
-        metrics: metrics.clone(),
-        mode: config.health_checks,
-    });
-    let cancelled = cancel.clone();
-    actors.spawn(async move {
-        nodes::run(of_nodes, cancelled).await;
-        "health checks of Nodes"
     });
     let (syncs, reading) = Syncs::new(
         client.clone(),
@@ -402,6 +393,11 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
     actors.spawn(async move {
         checks::run_openshift(of_openshift, changes_openshift, cancelled).await;
         "health checks of OpenShift"
+    });
+    let (of_nodes, cancelled) = (context(of_nodes), cancel.clone());
+    actors.spawn(async move {
+        checks::run_node_health_checks(of_nodes, changes_nodes, cancelled).await;
+        "health checks of Nodes"
     });
     actors
 }

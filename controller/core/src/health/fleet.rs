@@ -16,8 +16,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{
-    Ahead, Cause, Check, CheckStatus, ClusterFacts, Gate, Judgement, NodeView, Policy, RequestView,
-    Tally, Target, Verdict,
+    Ahead, Check, CheckStatus, ClusterFacts, Gate, Judgement, NodeView, Policy, RequestView, Tally,
+    Target,
 };
 use counters::Counters;
 use kept::{kinds, trim, trim_node};
@@ -402,13 +402,5 @@ impl<P: Policy> Fleet<P> {
         }
         self.turn.counts |= open != self.open;
         self.open = open;
-    }
-}
-
-/// The cause that names an unhealthy machine in a count.
-fn first_cause(verdict: &Verdict) -> Option<&Cause> {
-    match verdict {
-        Verdict::Unhealthy { causes } => causes.first(),
-        _ => None,
     }
 }

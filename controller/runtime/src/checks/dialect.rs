@@ -1,270 +1,122 @@
-//! What differs between the dialects of MachineHealthCheck.
+//! What differs between the dialects of health checks, as far as the engine carries it out.
 //!
-//! Owns that list. Everything else is the [`super::engine`]'s, which is the same for all of them.
+//! Owns that list. The loop, the queue, the deadlines, the state of each member, the live reads and the
+//! pace of the status are the [`super::engine`]'s.
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
-use kube::api::DynamicObject;
-use rackhand_api::views::{MachineView, Meta, TemplateRef};
-use rackhand_core::health::{ClusterFacts, Gate, Policy, Tally, Wanted};
+use futures::future::BoxFuture;
+use jiff::Timestamp;
 
-use super::{
-    Context, conditions::Notices, external_requests::ExternalRequests,
-    request_source::RequestSource, requests::Outcome, template::Unusable, withdrawal::Owner,
-};
+use super::{Context, engine::Engine, live_read::HandoverState, pace::Pace, queue::Item};
 use crate::{
     api::ApiError,
-    index::{Entry, Index},
-    metrics::Metrics,
+    index::Change,
     object::{Key, Kind},
+    sync::SyncError,
 };
 
-/// What a check says, read together with its Cluster.
-pub(super) struct Spec<D: Dialect> {
-    pub(super) view: Arc<D::View>,
-    pub(super) meta: Meta,
-    /// The cluster of its Nodes.
-    pub(super) cluster: Key,
-    pub(super) source: RequestSource,
-    pub(super) rules: D::Policy,
-    pub(super) cluster_facts: ClusterFacts,
+/// What the engine keeps of each check.
+#[derive(Default)]
+pub(super) struct Progress {
+    pub(super) pace: Pace,
+    /// The members that wait to be handed over.
+    pub(super) handover: HandoverState,
+    /// It is evaluated, and nothing is done.
     pub(super) dry_run: bool,
 }
 
-/// Why a check is not evaluated.
-pub(super) enum Unread {
-    /// It is gone, being deleted, or not ours; or it is paused in a dialect in which that ends its
-    /// evaluation.
-    NotEvaluated,
-    /// It cannot be: reason and message for its condition.
-    Invalid(&'static str, String),
+/// A check that is evaluated.
+pub(super) trait Evaluated {
+    fn progress(&mut self) -> &mut Progress;
 }
 
-/// What is done about one Machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Effect<X> {
-    CreateRequest {
-        /// The UID of the Machine.
-        uid: String,
-    },
-    DeleteRequest,
-    ReportForeignRequest {
-        owner: String,
-    },
-    /// Written to the conditions of the Machine, and nothing else.
-    Report(Outcome),
-    /// What only this dialect does.
-    Extra(X),
-}
-
-/// What the status of a check shows.
-pub(super) struct Summary {
-    pub(super) tally: Tally,
-    /// The names of the targets, if they may have changed.
-    pub(super) targets: Option<Vec<String>>,
-    pub(super) gate: Gate,
-    pub(super) paused: bool,
-    /// Why a request that is due was not created.
-    pub(super) failed: Option<Unusable>,
-    pub(super) notices: Notices,
-}
-
-/// An effect that only one dialect has, with all that it takes.
-pub(super) struct Job<D: Dialect> {
-    pub(super) context: Arc<Context>,
-    pub(super) check: Key,
-    pub(super) machine: Key,
-    pub(super) view: Arc<D::View>,
-    pub(super) rules: D::Policy,
-    pub(super) extra: D::Extra,
-}
-
-/// What a Machine wants in a dialect.
-pub(super) type Wants<'a, D> = Wanted<'a, <<D as Dialect>::Policy as Policy>::Action>;
-
-/// A dialect of MachineHealthCheck.
-pub(super) trait Dialect: Sized + 'static {
-    /// How the check judges; the pure core.
-    type Policy: Policy<Machine: Send + Sync, Action: Send + Sync> + Send + Sync + 'static;
-    /// The check, read.
-    type View: Send + Sync;
-    /// What only this dialect does about a Machine.
-    type Extra: Clone + Debug + Send + 'static;
+/// A dialect of health checks: its value is what only this dialect keeps.
+///
+/// Functions that begin or decide something get the whole engine, to use its queue and its tasks.
+pub(super) trait Dialect: Sized + Send + 'static {
+    /// A check that is evaluated.
+    type Check: Evaluated;
+    /// What the status of a check shows.
+    type Summary: Send + 'static;
+    /// What the watches of this dialect tell.
+    type News: Send + 'static;
+    /// What it does at a time although nothing happens.
+    type Timer: Clone + Ord;
+    /// What its tasks are for, and what they come to.
+    type Work: Send;
+    type Done: Send + 'static;
 
     /// The kind of the checks.
     const CHECK: Kind;
-    /// The kind of the Machines.
-    const MACHINE: Kind;
-    /// The kinds that feed a check from its namespace, besides its requests.
-    const FEEDS: &'static [Kind];
-    /// Whose requests are withdrawn when they are orphaned.
-    const OWNER: Owner;
 
-    // How a check is read.
+    // What has changed.
 
-    /// A check in the index.
-    fn check(index: &Index, key: &Key) -> Option<Entry<Self::View>>;
+    /// The engine begins to work: every check of the index has been read.
+    fn start(_: &mut Engine<Self>) {}
 
-    /// The cluster that a check names, whether or not the rest of the check can be read.
-    fn cluster_of(context: &Context, key: &Key, check: &DynamicObject) -> Option<Key>;
+    /// The engine has stopped.
+    fn stop(_: &mut Engine<Self>) {}
 
-    /// Reads a check.
-    fn read(context: &Context, key: &Key) -> Result<Spec<Self>, Unread>;
+    /// A check has come, changed or gone.
+    fn refresh(engine: &mut Engine<Self>, check: &Key);
 
-    /// The template of the requests.
-    fn template(view: &Self::View) -> Option<&TemplateRef>;
+    /// The resync of a check is due.
+    fn resync(engine: &mut Engine<Self>, check: &Key);
 
-    /// Whether a check selects Machines with these labels.
-    fn selects(spec: &Spec<Self>, labels: &BTreeMap<String, String>) -> bool;
+    /// The index has changed.
+    fn apply(engine: &mut Engine<Self>, changes: BTreeSet<Change>);
 
-    /// Whether two readings of a check select the same Machines.
-    fn selects_alike(one: &Self::View, other: &Self::View) -> bool;
+    /// A watch of this dialect tells something.
+    fn hear(engine: &mut Engine<Self>, news: Self::News);
 
-    // How a Machine is read.
+    /// The deadline of a check is over.
+    fn advance(engine: &mut Engine<Self>, check: &Key, now: Timestamp);
 
-    /// A Machine in the index.
-    fn machine(index: &Index, key: &Key) -> Option<Entry<MachineView>>;
+    /// A timer of this dialect is due.
+    fn fire(engine: &mut Engine<Self>, timer: Self::Timer);
 
-    /// The Machines of a namespace that a check selects.
-    fn machines(index: &Index, spec: &Spec<Self>, namespace: &str) -> Vec<Entry<MachineView>>;
+    /// Evaluates what has changed, before the next turn.
+    fn evaluate(_: &mut Engine<Self>) {}
 
-    /// The Machines that name a Node.
-    fn machines_of_node(index: &Index, cluster: &Key, node: &str) -> Vec<Key>;
+    // What is done about a member.
 
-    /// What the rules look at in a Machine.
-    fn facts(view: &MachineView) -> <Self::Policy as Policy>::Machine;
+    /// It is the turn of a member: queries what it wants now, and begins that.
+    fn turn(engine: &mut Engine<Self>, item: Item);
 
-    // What follows from a verdict.
+    /// The retry of a member is due.
+    fn retry(engine: &mut Engine<Self>, item: &Item);
 
-    /// What is done about a Machine.
-    fn effect(
-        context: &Context,
-        spec: &Spec<Self>,
-        machine: &Key,
-        wanted: &Wants<'_, Self>,
-    ) -> Option<Effect<Self::Extra>>;
+    /// A task has ended.
+    fn finish(engine: &mut Engine<Self>, done: Self::Done);
 
-    /// Whether an effect hands an unhealthy Machine over to remediation (F13).
-    fn hands_over(extra: &Self::Extra) -> bool;
+    /// What a task that panicked comes to.
+    fn panicked(work: Self::Work) -> Self::Done;
 
-    /// Whether a request may exist from the start of an effect (F10).
-    fn creates(extra: &Self::Extra) -> bool;
+    // When members are handed over (F13).
 
-    /// Carries out an effect of this dialect.
-    fn perform(job: Job<Self>) -> impl Future<Output = Result<Outcome, ApiError>> + Send;
+    /// Whether the rest of a burst is waited for: one more failure could close the limit.
+    fn settles(check: &Self::Check) -> bool;
 
-    /// Whether a Machine is under remediation beyond what its request shows.
-    fn is_marked(_context: &Context, _spec: &Spec<Self>, _machine: &Key) -> bool {
-        false
-    }
+    /// Waits until the view of a check has reached what a live read shows.
+    fn reach(engine: &Engine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>>;
 
-    // What is shown.
+    /// A live read is over. `cleared`: the members that may be handed over now; `news`: whether it failed
+    /// has changed.
+    fn cleared(engine: &mut Engine<Self>, check: &Key, cleared: BTreeSet<Arc<str>>, news: bool);
 
-    /// The conditions of Machines show verdicts and outcomes.
-    const WRITES_MACHINES: bool = false;
+    // What the status shows.
 
-    /// Writes the conditions of a Machine.
-    fn write_machine(
-        _context: &Context,
-        _check: &Key,
-        _machine: &Key,
-        _status: &MachineStatus,
-    ) -> impl Future<Output = Result<(), ApiError>> + Send {
-        async { Ok(()) }
-    }
-
-    /// Whether a healthy Machine still shows what does not hold any more.
-    fn shows_stale(_context: &Context, _machine: &Key) -> bool {
-        false
-    }
+    /// What the status of a check shall show; `None`: it does so already.
+    fn summary(engine: &mut Engine<Self>, check: &Key) -> Option<Self::Summary>;
 
     /// Writes the status of a check.
     fn write_status(
         context: &Context,
-        key: &Key,
-        summary: &Summary,
+        check: &Key,
+        summary: &Self::Summary,
     ) -> impl Future<Output = Result<(), ApiError>> + Send;
 
-    /// Reports on a check why it is not evaluated.
-    fn report_invalid(
-        context: &Context,
-        key: &Key,
-        reason: &'static str,
-        message: &str,
-    ) -> impl Future<Output = Result<(), ApiError>> + Send;
-
-    /// Sends the Events about a Machine.
-    fn announce(
-        _context: &Context,
-        _check: &Key,
-        _spec: &Spec<Self>,
-        _machine: &Key,
-        _wanted: &Wants<'_, Self>,
-        _acts: bool,
-    ) {
-    }
-
-    /// Sets the metrics of this dialect.
-    fn count(_metrics: &Metrics, _check: &Key, _tally: &Tally, _open: bool) {}
-
-    /// Ends the metrics of a check.
-    fn forget(_metrics: &Metrics, _check: &Key) {}
-
-    /// Some check is ours, or none is any more.
-    fn evaluates_some(_index: &Index, _some: bool) {}
-
-    /// Every Machine of a check is considered again with the resync of the check, because something of
-    /// which no event tells may have changed.
-    const RESYNCS_MACHINES: bool = false;
-}
-
-/// What the conditions of a Machine show.
-pub(super) struct MachineStatus {
-    pub(super) uid: String,
-    pub(super) health: Option<rackhand_core::health::HealthConditionWrite>,
-    pub(super) outcome: Option<Outcome>,
-    pub(super) healthy: bool,
-}
-
-// === impl Spec ===
-
-impl<D: Dialect> Spec<D> {
-    /// Whether the same Machines and requests are looked at.
-    pub(super) fn looks_at_the_same(&self, other: &Self) -> bool {
-        self.cluster == other.cluster
-            && self.source == other.source
-            && D::selects_alike(&self.view, &other.view)
-    }
-
-    /// The request of a Machine.
-    pub(super) fn request(
-        &self,
-        context: &Context,
-        external: &ExternalRequests,
-        machine: &Key,
-        uid: &str,
-    ) -> rackhand_core::health::RequestView {
-        self.source.request(context, external, machine, uid)
-    }
-}
-
-// === impl Effect ===
-
-impl<X> Effect<X> {
-    /// Whether it hands an unhealthy Machine over to remediation (F13).
-    pub(super) fn hands_over<D: Dialect<Extra = X>>(&self) -> bool {
-        match self {
-            Self::CreateRequest { .. } | Self::Report(Outcome::OwnerMarked) => true,
-            Self::DeleteRequest | Self::ReportForeignRequest { .. } | Self::Report(_) => false,
-            Self::Extra(extra) => D::hands_over(extra),
-        }
-    }
-
-    /// Whether a request is due that may not have been created.
-    pub(super) fn is_request(&self) -> bool {
-        matches!(
-            self,
-            Self::CreateRequest { .. } | Self::ReportForeignRequest { .. }
-        )
-    }
+    /// The status of a check was not written.
+    fn status_failed(_: &mut Self::Check) {}
 }

@@ -1,16 +1,12 @@
 //! The one task that evaluates the checks of a dialect.
 //!
-//! Owns what is under way. Decides nothing: a [`Fleet`](rackhand_core::health::Fleet) says what a
-//! Machine wants, and is queried again when it is carried out, so that a gate that closed meanwhile
-//! stays closed (F10). What differs between dialects is in [`Dialect`].
+//! Owns what is under way: the queue, the deadlines, the state of each member, the tasks. Decides
+//! nothing: the cores do, and are queried again when it is the turn of a member, so that a limit that
+//! was reached meanwhile holds (F10). What differs between dialects is in [`Dialect`].
 
-mod checks;
-mod dispatch;
-mod events;
 mod handover;
-mod overlap;
 mod results;
-mod withdrawal;
+mod status;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,50 +15,48 @@ use std::{
 };
 
 use jiff::Timestamp;
-use rackhand_core::health::Verdict;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Context,
-    check_state::CheckState,
-    dialect::{Dialect, Effect},
-    external_requests::{ExternalKind, ExternalRequests, News},
+    dialect::Dialect,
     item_state::{Items, Phase},
-    overlap::Overlaps,
-    queue::{Item, Queue},
+    queue::Queue,
     schedule::{Schedule, sleep_until},
     tasks::Tasks,
-    withdrawal::Made,
 };
 use crate::{clock::Stopwatch, index::Inbox, object::Key};
+pub(super) use results::panicked;
 use results::{Done, Work};
+
+/// Resync interval of a check.
+pub(super) const RESYNC: Duration = Duration::from_secs(60);
+/// Changes of watches that are taken in before anything is decided.
+const BATCH: usize = 256;
 
 /// Something to do at a time although nothing happens.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+pub(super) enum Timer<T> {
     /// The status of a check may be written.
     Status(Key),
     /// A check is read again although it has not changed: whose it is changes with an installation, of
     /// which no watch tells.
     Resync(Key),
-    /// A request that was not withdrawn is examined again.
-    Withdraw(Made),
+    /// What only a dialect does.
+    Dialect(T),
 }
 
 /// Every check of a dialect, and what is under way for them.
 pub(super) struct Engine<D: Dialect> {
-    context: Arc<Context>,
-    checks: BTreeMap<Key, CheckState<D>>,
-    /// Checks by the cluster that they name, those included that cannot be evaluated.
-    of_cluster: BTreeMap<Key, BTreeSet<Key>>,
-    /// The cluster that each of them names.
-    clusters: BTreeMap<Key, Key>,
-    schedule: Schedule<Key, Timer>,
+    pub(super) context: Arc<Context>,
+    pub(super) checks: BTreeMap<Key, D::Check>,
+    pub(super) dialect: D,
+    pub(super) schedule: Schedule<Key, Timer<D::Timer>>,
     /// When each check is read again.
     resync_at: BTreeMap<Key, Instant>,
-    queue: Queue,
-    items: Items,
+    pub(super) queue: Queue,
+    pub(super) items: Items,
     /// Checks with members that wait to be handed over (F13).
     settling: BTreeSet<Key>,
     /// When one of them is due.
@@ -71,33 +65,24 @@ pub(super) struct Engine<D: Dialect> {
     reads: u64,
     /// From when the time of handing over is counted.
     started: Stopwatch,
-    overlaps: Overlaps,
-    /// Machines that cannot be read, and why, as logged last.
-    unreadable: BTreeMap<Key, String>,
-    external: Arc<ExternalRequests>,
-    /// Checks that wait until the requests of their kind are known.
-    waiting: BTreeMap<Key, ExternalKind>,
-    /// Checks on which it is being reported why they are not evaluated, and whether they have changed
-    /// since.
-    reporting: BTreeMap<Key, bool>,
-    /// Requests that are being withdrawn, by UID.
-    withdrawing: BTreeSet<String>,
-    watching: BTreeMap<ExternalKind, CancellationToken>,
-    watches: JoinSet<()>,
-    news: mpsc::UnboundedSender<News>,
-    tasks: Tasks<Work, Done>,
+    pub(super) news: mpsc::UnboundedSender<D::News>,
+    heard: mpsc::UnboundedReceiver<D::News>,
+    pub(super) watches: JoinSet<()>,
+    /// Ends the watches.
+    pub(super) end: CancellationToken,
+    pub(super) tasks: Tasks<Work<D>, Done<D>>,
 }
 
 // === impl Engine ===
 
 impl<D: Dialect> Engine<D> {
     /// With nothing known yet; [`Self::run`] reads everything.
-    pub(super) fn new(context: Arc<Context>) -> Self {
+    pub(super) fn new(context: Arc<Context>, dialect: D) -> Self {
+        let (news, heard) = mpsc::unbounded_channel();
         Self {
             context,
             checks: BTreeMap::new(),
-            of_cluster: BTreeMap::new(),
-            clusters: BTreeMap::new(),
+            dialect,
             schedule: Schedule::default(),
             resync_at: BTreeMap::new(),
             queue: Queue::default(),
@@ -106,58 +91,64 @@ impl<D: Dialect> Engine<D> {
             settled_at: None,
             reads: 0,
             started: Stopwatch::start(),
-            overlaps: Overlaps::default(),
-            unreadable: BTreeMap::new(),
-            external: Arc::default(),
-            waiting: BTreeMap::new(),
-            reporting: BTreeMap::new(),
-            withdrawing: BTreeSet::new(),
-            watching: BTreeMap::new(),
+            news,
+            heard,
             watches: JoinSet::new(),
-            news: mpsc::unbounded_channel().0,
+            end: CancellationToken::new(),
             tasks: Tasks::default(),
         }
     }
 
     /// Evaluates every check until `cancel`.
     pub(super) async fn run(mut self, inbox: &Inbox, cancel: &CancellationToken) {
-        let (news, mut heard) = mpsc::unbounded_channel();
-        self.news = news;
         for key in self.context.index.keys(D::CHECK) {
-            self.refresh(&key);
+            D::refresh(&mut self, &key);
         }
-        self.examine_requests(|_| true);
+        D::start(&mut self);
         loop {
-            self.dispatch();
-            self.begin_reads();
-            let next = self.next();
             tokio::select! {
                 () = cancel.cancelled() => break,
-                (changes, since) = inbox.take_since() => {
-                    let began = Instant::now();
-                    self.apply(changes);
-                    self.context.metrics.evaluated(began.elapsed(), since.elapsed());
+                () = self.step(inbox) => {}
+            }
+        }
+        self.end.cancel();
+        D::stop(&mut self);
+        self.tasks.end().await;
+        while self.watches.join_next().await.is_some() {}
+    }
+
+    /// One round: begins what is due, and takes in what happens next.
+    pub(super) async fn step(&mut self, inbox: &Inbox) {
+        D::evaluate(self);
+        while let Some(item) = self.queue.pop() {
+            D::turn(self, item);
+        }
+        self.begin_reads();
+        let next = self.next();
+        let mut news = Vec::new();
+        tokio::select! {
+            (changes, since) = inbox.take_since() => {
+                let began = Instant::now();
+                D::apply(self, changes);
+                self.context.metrics.evaluated(began.elapsed(), since.elapsed());
+            }
+            _ = self.heard.recv_many(&mut news, BATCH) => {
+                for one in news {
+                    D::hear(self, one);
                 }
-                Some(news) = heard.recv() => self.hear(&news),
-                () = sleep_until(next) => self.fire(),
-                Some(done) = self.tasks.join_next() => {
-                    if matches!(done, Ok(Done::Synced(..))) {
-                        // What the index has reached is taken in before anybody acts on it.
-                        self.apply(inbox.drain());
-                    }
-                    match done {
-                        Ok(done) => self.finish(done),
-                        Err(work) => self.lost(work),
-                    }
+            }
+            () = sleep_until(next) => self.fire(),
+            Some(done) = self.tasks.join_next() => {
+                if matches!(done, Ok(Done::Synced(..))) {
+                    // What the index has reached is taken in before anybody acts on it.
+                    D::apply(self, inbox.drain());
+                }
+                match done {
+                    Ok(done) => self.finish(done),
+                    Err(work) => self.lost(work),
                 }
             }
         }
-        for watching in self.watching.values() {
-            watching.cancel();
-        }
-        D::evaluates_some(&self.context.index, false);
-        self.tasks.end().await;
-        while self.watches.join_next().await.is_some() {}
     }
 
     /// When there is something to do although nothing happens.
@@ -176,20 +167,17 @@ impl<D: Dialect> Engine<D> {
         while let Some((at, key)) = self.schedule.due_deadline(now) {
             let late = Duration::try_from(now.duration_since(at)).unwrap_or_default();
             self.context.metrics.deadline_lateness(late);
-            if let Some(check) = self.checks.get_mut(&key) {
-                check.fleet.advance(now);
-            }
-            self.settle(&key);
+            D::advance(self, &key, now);
         }
         let now = Instant::now();
         while let Some(timer) = self.schedule.due_timer(now) {
             match timer {
                 Timer::Status(key) => self.write_status(&key),
-                Timer::Resync(key) => self.resync(&key),
-                Timer::Withdraw(made) => {
-                    self.withdrawing.remove(&made.uid);
-                    self.examine(made);
+                Timer::Resync(key) => {
+                    self.resync_at.remove(&key);
+                    D::resync(self, &key);
                 }
+                Timer::Dialect(timer) => D::fire(self, timer),
             }
         }
         for item in self.queue.due(now) {
@@ -199,86 +187,25 @@ impl<D: Dialect> Engine<D> {
             if self.items.phase(&item) != Phase::AwaitingTemplate {
                 self.items.set_phase(&item, Phase::Ready);
             }
-            self.request_changed(&item);
-            self.reconsider(&item);
+            D::retry(self, &item);
         }
     }
 
-    /// Takes over what has changed in a fleet: who wants something, what the status says, when the
-    /// next deadline is.
-    fn settle(&mut self, key: &Key) {
-        let Some(check) = self.checks.get_mut(key) else {
+    /// Reads a check again at that time, or earlier if that is due already.
+    pub(super) fn resync_at(&mut self, key: &Key, at: Instant) {
+        if self.resync_at.get(key).is_some_and(|known| *known <= at) {
             return;
-        };
-        let turn = check.fleet.take();
-        check.names_changed |= turn.targets;
-        self.schedule.arm(key, check.fleet.next_deadline());
-        if turn.counts {
-            self.count(key);
-            self.status_due(key);
         }
-        for machine in &turn.machines {
-            self.reconsider(&Item::new(key, machine));
-        }
+        self.resync_at.insert(key.clone(), at);
+        self.schedule.reset(at, Timer::Resync(key.clone()));
     }
 
-    fn count(&self, key: &Key) {
-        if let Some(check) = self.checks.get(key) {
-            let fleet = &check.fleet;
-            let metrics = &self.context.metrics;
-            metrics.check(key, fleet.tally(), fleet.is_open(), fleet.causes());
-            D::count(metrics, key, fleet.tally(), fleet.is_open());
-        }
-    }
-
-    fn status_due(&mut self, key: &Key) {
-        if let Some(check) = self.checks.get_mut(key) {
-            let at = check.pace.request();
-            self.status_at(key, at);
-        }
-    }
-
-    fn status_at(&mut self, key: &Key, at: Option<Instant>) {
-        if let Some(at) = at {
-            self.schedule.set(at, Timer::Status(key.clone()));
-        }
-    }
-
-    /// Puts a member into the queue if there may be something to do for it.
-    fn reconsider(&mut self, item: &Item) {
-        let Some(check) = self.checks.get_mut(&item.check) else {
-            return;
-        };
-        let Some(wanted) = check.fleet.wanted(&item.member) else {
-            check.handover.withdraw(&item.member);
-            return;
-        };
-        let (context, key) = (&self.context, item.key());
-        let effect = D::effect(context, &check.spec, &key, &wanted);
-        if !effect.as_ref().is_some_and(Effect::hands_over::<D>) {
-            check.handover.withdraw(&item.member);
-        }
-        let (mut held, mut unreported, mut complains) = (false, false, false);
-        if let Some(state) = self.items.get(item) {
-            (held, unreported) = (state.is_held(), state.unreported.is_some());
-            complains = state.not_created.is_some();
-        }
-        if !check.spec.dry_run {
-            let acts = !self.overlaps.yields(item);
-            D::announce(context, &item.check, &check.spec, &key, &wanted, acts);
-        }
-        // A recovered Machine waits for nobody any more.
-        let stale = || {
-            *wanted.verdict == Verdict::Healthy
-                && !check.fleet.paused()
-                && D::shows_stale(context, &key)
-        };
-        let acts = effect.is_some() && !held;
-        if acts || wanted.condition.is_some() || unreported || stale() {
-            self.queue.push(item.clone(), acts);
-        }
-        if complains && !effect.as_ref().is_some_and(Effect::is_request) {
-            self.complain(item, None);
-        }
+    /// A check is not evaluated any more. Returns what was known of it.
+    pub(super) fn forget_check(&mut self, key: &Key) -> Option<D::Check> {
+        let check = self.checks.remove(key)?;
+        self.schedule.arm(key, None);
+        self.queue.forget(key);
+        self.items.forget(key);
+        Some(check)
     }
 }

@@ -5,20 +5,23 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
     sync::Arc,
     time::Duration,
 };
 
 use futures::{StreamExt, pin_mut};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Api,
+    Api, Resource,
     api::PartialObjectMeta,
-    core::{ApiResource, DynamicObject},
+    core::{ApiResource, DynamicObject, DynamicResourceScope},
     runtime::watcher::Event,
 };
 use parking_lot::RwLock;
 use rackhand_api::{names::MADE_BY_ANNOTATION, views::TemplateRef};
-use tokio::sync::{Notify, mpsc};
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -27,8 +30,8 @@ use super::{
 };
 use crate::{
     api::ApiError,
-    index::Gone,
-    object::Key,
+    index::Tombstones,
+    object::{Key, typed_api},
     sync::{SyncError, View, live_listing, object_name, reach},
     watch::{events, pause},
 };
@@ -36,9 +39,24 @@ use crate::{
 /// How long to wait before a kind that is not served is looked for again.
 const RETRY: Duration = Duration::from_secs(10);
 
-type Meta = PartialObjectMeta<DynamicObject>;
+/// What is kept of a request.
+pub(super) trait ExternalRequest: Clone + PartialEq + Send + Sync + 'static {
+    /// What is read from the API server.
+    type Wire: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static;
 
-/// A kind of requests in the version that a template names, in its namespace.
+    fn read(object: &Self::Wire) -> Self;
+
+    /// `metadata.uid`.
+    fn uid(&self) -> &str;
+}
+
+/// A kind in the version that a template names, in its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ExternalKind {
     pub(super) namespace: String,
@@ -48,15 +66,13 @@ pub(super) struct ExternalKind {
 
 /// A request, as far as it matters whose it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct RequestOwners {
     pub(super) uid: String,
     /// Kind, name and UID of its owners.
     pub(super) owners: Vec<(String, String, String)>,
     pub(super) deleting: bool,
     /// Which check made it, as its annotation says.
     pub(super) made_by: Option<String>,
-    /// The number of its resourceVersion.
-    pub(super) version: Option<u64>,
 }
 
 /// What has changed.
@@ -68,23 +84,22 @@ pub(super) enum News {
     Changed(ExternalKind, Key),
 }
 
-#[derive(Default)]
-struct Known {
+struct Known<R> {
     synced: bool,
-    requests: BTreeMap<Key, Seen>,
-    deleted: Gone,
+    /// With the number of the resourceVersion.
+    requests: BTreeMap<Key, (R, Option<u64>)>,
+    deleted: Tombstones,
 }
 
 /// What is known of such requests.
-#[derive(Default)]
-pub(super) struct ExternalRequests {
-    known: RwLock<BTreeMap<ExternalKind, Known>>,
+pub(super) struct ExternalRequests<R> {
+    known: RwLock<BTreeMap<ExternalKind, Known<R>>>,
     moved: Notify,
 }
 
 /// What is known of one kind, to be compared with a live read.
-struct KindView<'a> {
-    all: &'a ExternalRequests,
+struct KindView<'a, R> {
+    all: &'a ExternalRequests<R>,
     kind: &'a ExternalKind,
 }
 
@@ -100,9 +115,9 @@ impl ExternalKind {
     }
 }
 
-// === impl Seen ===
+// === impl RequestOwners ===
 
-impl Seen {
+impl RequestOwners {
     /// `None`: no check made it, or it is being deleted already. Which Machine it is for is told by its
     /// owners, so that it may be asked about in either dialect.
     pub(super) fn made(&self, owner: Owner, kind: &ExternalKind, key: &Key) -> Option<Made> {
@@ -113,41 +128,115 @@ impl Seen {
     }
 }
 
+impl ExternalRequest for RequestOwners {
+    /// Names and owners only, not whole objects.
+    type Wire = PartialObjectMeta<DynamicObject>;
+
+    fn read(object: &Self::Wire) -> Self {
+        let meta = &object.metadata;
+        let owners = meta.owner_references.iter().flatten();
+        let annotations = meta.annotations.as_ref();
+        Self {
+            uid: meta.uid.clone().unwrap_or_default(),
+            owners: owners
+                .map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone()))
+                .collect(),
+            deleting: meta.deletion_timestamp.is_some(),
+            made_by: annotations.and_then(|a| a.get(MADE_BY_ANNOTATION).cloned()),
+        }
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
+// === impl Known ===
+
+impl<R> Default for Known<R> {
+    fn default() -> Self {
+        Self {
+            synced: false,
+            requests: BTreeMap::new(),
+            deleted: Tombstones::default(),
+        }
+    }
+}
+
 // === impl ExternalRequests ===
 
-impl ExternalRequests {
+impl<R> Default for ExternalRequests<R> {
+    fn default() -> Self {
+        Self {
+            known: RwLock::default(),
+            moved: Notify::new(),
+        }
+    }
+}
+
+impl ExternalRequests<RequestOwners> {
+    /// Those that a check made and nobody deletes yet.
+    pub(super) fn made(&self, owner: Owner) -> Vec<Made> {
+        let all = self.all().into_iter();
+        all.filter_map(|(kind, key, seen)| seen.made(owner, &kind, &key))
+            .collect()
+    }
+}
+
+impl<R: ExternalRequest> ExternalRequests<R> {
     /// Whether all of them are known.
     pub(super) fn synced(&self, kind: &ExternalKind) -> bool {
         self.known.read().get(kind).is_some_and(|k| k.synced)
     }
 
-    pub(super) fn get(&self, kind: &ExternalKind, key: &Key) -> Option<Seen> {
-        self.known.read().get(kind)?.requests.get(key).cloned()
-    }
-
-    /// Those that a check made and nobody deletes yet.
-    pub(super) fn made(&self, owner: Owner) -> Vec<Made> {
+    pub(super) fn get(&self, kind: &ExternalKind, key: &Key) -> Option<R> {
         let known = self.known.read();
-        let all = known
-            .iter()
-            .flat_map(|(kind, known)| known.requests.iter().map(move |seen| (kind, seen)));
-        all.filter_map(|(kind, (key, seen))| seen.made(owner, kind, key))
-            .collect()
+        let (seen, _) = known.get(kind)?.requests.get(key)?;
+        Some(seen.clone())
     }
 
-    /// Takes in a version of a request; `None`: it is gone. Returns whether that is news.
-    pub(super) fn put(&self, kind: &ExternalKind, key: Key, seen: Option<Seen>) -> bool {
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<(ExternalKind, Key, R)> {
+        let known = self.known.read();
+        let of_kind = |(kind, known): (&ExternalKind, &Known<R>)| {
+            let requests = known.requests.iter();
+            let all = requests.map(|(key, (seen, _))| (kind.clone(), key.clone(), seen.clone()));
+            all.collect::<Vec<_>>()
+        };
+        known.iter().flat_map(of_kind).collect()
+    }
+
+    /// Takes in a version of a request of a kind that is watched, from the watch or from the answer to a
+    /// write. Returns whether that is news.
+    pub(super) fn put(&self, kind: &ExternalKind, object: &R::Wire) -> bool {
+        let (key, seen) = (key_of(object.meta()), R::read(object));
+        let version = object.meta().resource_version.as_ref();
+        let version = version.and_then(|v| v.parse().ok());
         let mut known = self.known.write();
-        let requests = &mut known.entry(kind.clone()).or_default().requests;
-        match seen {
-            Some(seen) => {
-                let version = seen.version;
-                let new = seen.clone();
-                let old = requests.insert(key, seen);
-                old.map(|old| Seen { version, ..old }) != Some(new)
-            }
-            None => requests.remove(&key).is_some(),
+        let Some(known) = known.get_mut(kind) else {
+            return false;
+        };
+        let old = known.requests.get(&key);
+        let late = old.is_some_and(|(old, held)| old.uid() == seen.uid() && version < *held);
+        if late || known.deleted.holds(Some(seen.uid())) {
+            return false;
         }
+        let news = old.is_none_or(|(old, _)| *old != seen);
+        known.requests.insert(key, (seen, version));
+        news
+    }
+
+    /// A request is gone. Returns whether that is news.
+    pub(super) fn remove(&self, kind: &ExternalKind, key: &Key) -> bool {
+        let mut known = self.known.write();
+        let Some(known) = known.get_mut(kind) else {
+            return false;
+        };
+        let old = known.requests.remove(key);
+        if let Some((old, _)) = &old {
+            known.deleted.put(old.uid());
+        }
+        old.is_some()
     }
 
     /// Waits until what is known of a kind has reached the state of the API server (F13).
@@ -165,23 +254,33 @@ impl ExternalRequests {
         };
         let listing = live_listing(&context.client, &resource, &kind.namespace).await;
         let what = format!("{}s in {}", kind.kind, kind.namespace);
-        reach(
-            &what,
-            listing.map_err(not_read)?,
-            &KindView { all: self, kind },
-        )
-        .await
+        let view = KindView { all: self, kind };
+        reach(&what, listing.map_err(not_read)?, &view).await
     }
 
-    fn sync(&self, kind: &ExternalKind, listed: &BTreeSet<Key>) {
+    /// Drops what a whole list does not name, and returns it.
+    fn sync(&self, kind: &ExternalKind, listed: &BTreeSet<Key>) -> Vec<Key> {
         let mut known = self.known.write();
-        let known = known.entry(kind.clone()).or_default();
-        known.requests.retain(|key, _| listed.contains(key));
+        let Some(known) = known.get_mut(kind) else {
+            return Vec::new();
+        };
         known.synced = true;
+        let gone = known
+            .requests
+            .extract_if(.., |key, _| !listed.contains(key));
+        gone.map(|(key, _)| key).collect()
     }
 
-    pub(super) fn forget(&self, kind: &ExternalKind) {
-        self.known.write().remove(kind);
+    /// Forgets a kind, and returns the requests that were known.
+    pub(super) fn forget(&self, kind: &ExternalKind) -> Vec<Key> {
+        let known = self.known.write().remove(kind);
+        let requests = known.into_iter().flat_map(|known| known.requests);
+        requests.map(|(key, _)| key).collect()
+    }
+
+    /// Requests of a kind are to be watched: from now on they are taken in.
+    fn begin(&self, kind: &ExternalKind) {
+        self.known.write().entry(kind.clone()).or_default();
     }
 
     /// Keeps a kind fresh until `cancel`.
@@ -189,26 +288,24 @@ impl ExternalRequests {
         self: Arc<Self>,
         context: Arc<Context>,
         kind: ExternalKind,
-        news: mpsc::UnboundedSender<News>,
+        tell: impl Fn(News) + Send + Sync,
         cancel: CancellationToken,
     ) {
+        self.begin(&kind);
         loop {
-            let found = context
-                .served
-                .resource_of(&context.client, &kind.api_version, &kind.kind)
-                .await;
-            match found {
+            let served = &context.served;
+            let found = served.resource_of(&context.client, &kind.api_version, &kind.kind);
+            match found.await {
                 Ok(Some(resource)) => {
+                    let (client, namespace) = (&context.client, &kind.namespace);
+                    let objects = typed_api(client, &resource, namespace);
                     tokio::select! {
                         () = cancel.cancelled() => return,
-                        () = self.follow(&context, &kind, &resource, &news) => {}
+                        () = self.follow(&kind, objects, &tell) => {}
                     }
                 }
                 // What is not served has no objects.
-                Ok(None) => {
-                    self.sync(&kind, &BTreeSet::new());
-                    news.send(News::Synced(kind.clone())).ok();
-                }
+                Ok(None) => self.synced_to(&kind, &BTreeSet::new(), &tell),
                 Err(error) => tracing::warn!(%error, "cannot ask for the kind"),
             }
             if pause(&cancel, RETRY).await {
@@ -217,26 +314,21 @@ impl ExternalRequests {
         }
     }
 
-    async fn follow(
-        &self,
-        context: &Context,
-        kind: &ExternalKind,
-        resource: &ApiResource,
-        news: &mpsc::UnboundedSender<News>,
-    ) {
-        // Names and owners only, not whole objects.
-        let objects: Api<Meta> =
-            Api::namespaced_with(context.client.clone(), &kind.namespace, resource);
+    fn synced_to(&self, kind: &ExternalKind, listed: &BTreeSet<Key>, tell: &impl Fn(News)) {
+        for key in self.sync(kind, listed) {
+            tell(News::Changed(kind.clone(), key));
+        }
+        tell(News::Synced(kind.clone()));
+        self.moved.notify_waiters();
+    }
+
+    async fn follow(&self, kind: &ExternalKind, objects: Api<R::Wire>, tell: &impl Fn(News)) {
         let stream = events(objects);
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
-        let tell = |object: &Meta, gone: bool| {
-            let (key, seen) = seen(object);
-            if gone && let Some(known) = self.known.write().get_mut(kind) {
-                known.deleted.put(&seen.uid);
-            }
-            if self.put(kind, key.clone(), (!gone).then_some(seen)) {
-                news.send(News::Changed(kind.clone(), key)).ok();
+        let changed = |news: bool, key: Key| {
+            if news {
+                tell(News::Changed(kind.clone(), key));
             }
             self.moved.notify_waiters();
         };
@@ -244,16 +336,18 @@ impl ExternalRequests {
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
-                    listed.insert(seen(&object).0);
-                    tell(&object, false);
+                    let key = key_of(object.meta());
+                    listed.insert(key.clone());
+                    changed(self.put(kind, &object), key);
                 }
-                Ok(Event::InitDone) => {
-                    self.sync(kind, &listed);
-                    news.send(News::Synced(kind.clone())).ok();
-                    self.moved.notify_waiters();
+                Ok(Event::InitDone) => self.synced_to(kind, &listed, tell),
+                Ok(Event::Apply(object)) => {
+                    changed(self.put(kind, &object), key_of(object.meta()));
                 }
-                Ok(Event::Apply(object)) => tell(&object, false),
-                Ok(Event::Delete(object)) => tell(&object, true),
+                Ok(Event::Delete(object)) => {
+                    let key = key_of(object.meta());
+                    changed(self.remove(kind, &key), key);
+                }
                 Err(error) => {
                     tracing::warn!(kind = kind.kind, %error, "watch interrupted; it is taken up again");
                 }
@@ -262,31 +356,16 @@ impl ExternalRequests {
     }
 }
 
-fn seen(object: &Meta) -> (Key, Seen) {
-    let meta = &object.metadata;
-    let owners = meta.owner_references.iter().flatten();
-    let key = Key::new(
+fn key_of(meta: &ObjectMeta) -> Key {
+    Key::new(
         meta.namespace.clone().unwrap_or_default(),
         meta.name.clone().unwrap_or_default(),
-    );
-    let seen = Seen {
-        uid: meta.uid.clone().unwrap_or_default(),
-        owners: owners
-            .map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone()))
-            .collect(),
-        deleting: meta.deletion_timestamp.is_some(),
-        made_by: meta
-            .annotations
-            .as_ref()
-            .and_then(|a| a.get(MADE_BY_ANNOTATION).cloned()),
-        version: meta.resource_version.as_ref().and_then(|v| v.parse().ok()),
-    };
-    (key, seen)
+    )
 }
 
 // === impl KindView ===
 
-impl View for KindView<'_> {
+impl<R: ExternalRequest> View for KindView<'_, R> {
     fn names(&self) -> Vec<String> {
         let known = self.all.known.read();
         let requests = known.get(self.kind).map(|known| known.requests.keys());
@@ -296,7 +375,9 @@ impl View for KindView<'_> {
     }
 
     fn version(&self, name: &str) -> Option<u64> {
-        self.all.get(self.kind, &Key::parse(name))?.version
+        let known = self.all.known.read();
+        let (_, version) = known.get(self.kind)?.requests.get(&Key::parse(name))?;
+        *version
     }
 
     fn is_deleted(&self, uid: &str) -> bool {
@@ -314,28 +395,58 @@ impl View for KindView<'_> {
 mod tests {
     use super::*;
 
+    fn request(name: &str, version: &str) -> PartialObjectMeta<DynamicObject> {
+        let meta = serde_json::json!({ "metadata": {
+            "namespace": "ns", "name": name, "uid": name, "resourceVersion": version,
+        }});
+        serde_json::from_value(meta).unwrap()
+    }
+
     #[test]
     fn nothing_is_known_before_the_first_list_and_gone_is_what_a_later_one_does_not_name() {
-        let external = ExternalRequests::default();
+        let external = ExternalRequests::<RequestOwners>::default();
         let kind = ExternalKind {
             namespace: "ns".into(),
             api_version: "x.y/v1".into(),
             kind: "Other".into(),
         };
+        assert!(!external.put(&kind, &request("a", "1")), "not watched");
+        external.begin(&kind);
         assert!(!external.synced(&kind));
         let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
-        assert!(external.put(&kind, a.clone(), Some(Seen::default())));
-        assert!(
-            !external.put(&kind, a.clone(), Some(Seen::default())),
-            "no news"
-        );
-        assert!(external.put(&kind, b.clone(), Some(Seen::default())));
+        assert!(external.put(&kind, &request("a", "2")));
+        assert!(!external.put(&kind, &request("a", "3")), "no news");
+        assert!(external.put(&kind, &request("b", "4")));
         assert!(!external.synced(&kind));
-        external.sync(&kind, &BTreeSet::from([b.clone()]));
+        let listed = BTreeSet::from([b.clone()]);
+        assert_eq!(external.sync(&kind, &listed), std::slice::from_ref(&a));
         assert!(external.synced(&kind));
         assert_eq!(external.get(&kind, &a), None);
-        assert!(external.put(&kind, b, None));
-        external.forget(&kind);
+        assert!(external.remove(&kind, &b));
+        assert!(!external.remove(&kind, &b));
+        assert!(
+            !external.put(&kind, &request("b", "5")),
+            "the answer to a write that comes after the end"
+        );
+        assert!(external.forget(&kind).is_empty());
         assert!(!external.synced(&kind));
+    }
+
+    #[test]
+    fn an_older_version_changes_nothing() {
+        let external = ExternalRequests::<RequestOwners>::default();
+        let kind = ExternalKind {
+            namespace: "ns".into(),
+            api_version: "x.y/v1".into(),
+            kind: "Other".into(),
+        };
+        external.begin(&kind);
+        external.put(&kind, &request("a", "5"));
+        external.put(&kind, &request("a", "3"));
+        let view = KindView {
+            all: &external,
+            kind: &kind,
+        };
+        assert_eq!(view.version("ns/a"), Some(5));
     }
 }

@@ -89,6 +89,12 @@ impl Items {
             .take_while(move |(item, _)| item.check == check)
     }
 
+    /// The members whose request is being created.
+    pub(super) fn creating(&self) -> impl Iterator<Item = &Item> {
+        let creating = self.0.iter().filter(|(_, s)| s.phase == Phase::Creating);
+        creating.map(|(item, _)| item)
+    }
+
     /// The members of a check in a phase.
     pub(super) fn in_phase(&self, check: &Key, fits: impl Fn(Phase) -> bool) -> Vec<Item> {
         let members = self.of_check(check).filter(|(_, state)| fits(state.phase));

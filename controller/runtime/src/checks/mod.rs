@@ -8,10 +8,9 @@
 //!             '-> status of the check (paced)
 //! ```
 //!
-//! What differs between Cluster API's and OpenShift's checks is in [`dialects`], by the list that
-//! [`dialect`] is.
+//! What differs between the kinds of checks is in [`dialects`]; for those of Machines, [`dialect`] is the
+//! list.
 
-mod check_state;
 mod conditions;
 mod dialect;
 mod dialects;
@@ -20,12 +19,11 @@ mod external_requests;
 mod facts;
 mod item_state;
 mod live_read;
+mod machines;
 pub(crate) mod orphan_scan;
-mod overlap;
 mod ownership;
 mod pace;
 mod queue;
-mod request_source;
 mod requests;
 mod schedule;
 mod snapshot;
@@ -39,13 +37,14 @@ use std::sync::Arc;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use dialects::node_health_check as nodes;
 pub(crate) use dialects::openshift::{
     Due, MachineSeen, OpenShiftFleet, OpenShiftMetrics, concerns as concerns_openshift,
     openshift_controllers, openshift_rules,
 };
-pub(crate) use overlap::acting_message;
+pub(crate) use machines::acting_message;
 pub(crate) use ownership::{
-    CLUSTER_API_CRD, OPENSHIFT_CRD, Ownership, carries_our_label, evaluates, is_our_crd, passes,
+    CLUSTER_API_CRD, NODE_CHECK_CRD, OPENSHIFT_CRD, Ownership, carries_our_label, evaluates, passes,
 };
 pub(crate) use snapshot::{Seen, cluster_facts, is_of, rules};
 pub(crate) use withdrawal::is_judged;
@@ -58,8 +57,11 @@ use crate::{
     sync::Syncs,
     writer::Writer,
 };
-use dialects::{cluster_api::ClusterApi, openshift::OpenShift};
+use dialects::{
+    cluster_api::ClusterApi, node_health_check::NodeHealthChecks, openshift::OpenShift,
+};
 use engine::Engine;
+use machines::Machines;
 
 /// What every evaluation works with.
 pub(crate) struct Context {
@@ -79,7 +81,7 @@ pub(crate) async fn run_cluster_api(
     inbox: Arc<Inbox>,
     cancel: CancellationToken,
 ) {
-    let engine = Engine::<ClusterApi>::new(context);
+    let engine = Engine::new(context, Machines::<ClusterApi>::default());
     engine.run(&inbox, &cancel).await;
 }
 
@@ -89,6 +91,16 @@ pub(crate) async fn run_openshift(
     inbox: Arc<Inbox>,
     cancel: CancellationToken,
 ) {
-    let engine = Engine::<OpenShift>::new(context);
+    let engine = Engine::new(context, Machines::<OpenShift>::default());
+    engine.run(&inbox, &cancel).await;
+}
+
+/// Evaluates every NodeHealthCheck until `cancel`.
+pub(crate) async fn run_node_health_checks(
+    context: Arc<Context>,
+    inbox: Arc<Inbox>,
+    cancel: CancellationToken,
+) {
+    let engine = Engine::new(context, NodeHealthChecks::default());
     engine.run(&inbox, &cancel).await;
 }

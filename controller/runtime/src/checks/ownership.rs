@@ -31,6 +31,8 @@ use crate::{
 pub(crate) const CLUSTER_API_CRD: &str = "machinehealthchecks.cluster.x-k8s.io";
 /// The CRD of OpenShift's checks.
 pub(crate) const OPENSHIFT_CRD: &str = "machinehealthchecks.machine.openshift.io";
+/// The CRD of the checks of Nodes.
+pub(crate) const NODE_CHECK_CRD: &str = "nodehealthchecks.remediation.medik8s.io";
 /// Time between two looks at the CRD: it changes with an installation.
 const LOOK: Duration = Duration::from_secs(60);
 
@@ -54,6 +56,14 @@ impl Ownership {
     pub(crate) fn of_openshift(mode: HealthChecks) -> Self {
         Self {
             crd: OPENSHIFT_CRD,
+            ..Self::knowing(mode, false)
+        }
+    }
+
+    /// Of the checks of Nodes.
+    pub(crate) fn of_nodes(mode: HealthChecks) -> Self {
+        Self {
+            crd: NODE_CHECK_CRD,
             ..Self::knowing(mode, false)
         }
     }
@@ -117,7 +127,7 @@ pub(super) fn paused(check: &Meta) -> bool {
 ///
 /// # Errors
 /// The API server did not answer.
-pub(crate) async fn is_our_crd(client: &Client, crd: &str) -> Result<bool, ApiError> {
+async fn is_our_crd(client: &Client, crd: &str) -> Result<bool, ApiError> {
     let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
     let found = optional(call(format!("CRD {crd}"), crds.get(crd)).await)?;

@@ -52,4 +52,9 @@ impl<W, T: Send + 'static> Tasks<W, T> {
     pub(super) async fn end(&mut self) {
         while self.running.join_next().await.is_some() {}
     }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
 }

@@ -131,7 +131,7 @@ impl Workloads {
         loop {
             let mut wanted: BTreeSet<Key> = index.clusters().into_iter().collect();
             wanted.extend(self.kept.users.lock().keys().cloned());
-            if index.has_requests_by_node() || index.looks_at_own_nodes() {
+            if index.has_requests_by_node() || index.watches_own_nodes() {
                 wanted.insert(Key::local());
             }
             running.retain(|key, token| {

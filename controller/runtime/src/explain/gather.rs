@@ -47,7 +47,11 @@ pub async fn explain_cluster(
         .is_some_and(|v| v.node().is_some());
     // A Node's Machine and host may lie in any namespace.
     let within = if by_node { "" } else { namespace.as_str() };
-    for kind in Kind::ALL {
+    // Nothing about one remediation depends on the checks of Nodes.
+    for kind in Kind::ALL
+        .into_iter()
+        .filter(|kind| *kind != Kind::NodeHealthCheck)
+    {
         let within = if kind.namespaced() { within } else { "" };
         if let Err(error) = list(&client, &served, &index, kind, within).await {
             unread.push(format!("{} could not be listed: {error}", kind.kind()));

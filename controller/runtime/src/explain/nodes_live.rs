@@ -17,8 +17,11 @@ use super::{
 };
 use crate::{
     api::{call, management_client, optional, words},
+    checks::{
+        NODE_CHECK_CRD,
+        nodes::{Fact, name_of},
+    },
     config::Config,
-    nodes::{Fact, NODE_CHECK_CRD, name_of},
     object::{Served, api},
 };
 

@@ -19,12 +19,15 @@ use super::{
     whose::{Whose, deleted, dry_run},
 };
 use crate::{
-    checks::is_of,
-    config::HealthChecks,
-    nodes::{
-        Fact, KnownNode, NODE_CHECK_CRD, OpenShift, WireNode, held, lease_name, memory_of,
-        misnamed, name_of, not_found, request_of, rules_of, template, templates_of, usable,
+    checks::{
+        NODE_CHECK_CRD, is_of,
+        nodes::{
+            Fact, OpenShift, held, lease_name, memory_of, misnamed, name_of, node_facts, not_found,
+            request_of, rules_of, template, templates_of, usable,
+        },
     },
+    config::HealthChecks,
+    index::SeenNode,
     object::Key,
 };
 
@@ -108,12 +111,11 @@ pub(super) fn scene(
     let requests: Vec<Request> = requests.map(|object| request_of(object, now)).collect();
     let mut nodes = Vec::new();
     for object in around.of("", "Node") {
-        let wire = serde_json::to_value(object).and_then(serde_json::from_value::<WireNode>);
-        match wire {
-            Ok(wire) => {
-                let node = KnownNode::from(wire);
-                let selected = view.selector.matches(&node.labels);
-                nodes.push((node.facts.as_ref().clone(), selected));
+        let seen = serde_json::to_value(object).and_then(serde_json::from_value::<SeenNode>);
+        match seen {
+            Ok(seen) => {
+                let selected = view.selector.matches(seen.labels());
+                nodes.push((node_facts(&seen), selected));
             }
             Err(error) => notes.push(format!("left out: Node {}: {error}", object.name_any())),
         }

@@ -1,7 +1,8 @@
 //! A Node of a workload cluster, as far as anybody here looks at it.
 //!
 //! Owns the choice of fields: of a real Node of 20 KB about 300 bytes are left, and the rest is not
-//! even read from the wire. A selector on Nodes needs more labels than these.
+//! even read from the wire. Of the Nodes of this very cluster all labels are kept, because selectors of
+//! NodeHealthChecks may name any.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,7 +13,8 @@ use k8s_openapi::{
 };
 use kube::core::ClusterResourceScope;
 use rackhand_api::names::{
-    CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, METAL3_UUID_LABEL,
+    CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION,
+    METAL3_UUID_LABEL, OPENSHIFT_CURRENT_CONFIG_ANNOTATION, OPENSHIFT_DESIRED_CONFIG_ANNOTATION,
     OPENSHIFT_MACHINE_ANNOTATION,
 };
 use serde::{
@@ -26,10 +28,13 @@ const LABELS: [&str; 3] = [
     "node.openshift.io/os_id",
     METAL3_UUID_LABEL,
 ];
-/// Annotations that tell the Machine.
-const ANNOTATIONS: [&str; 3] = [
+/// Annotations that tell the Machine, and those that rules of NodeHealthChecks look at.
+const ANNOTATIONS: [&str; 6] = [
     MACHINE_ANNOTATION,
     CLUSTER_NAMESPACE_ANNOTATION,
+    MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION,
+    OPENSHIFT_CURRENT_CONFIG_ANNOTATION,
+    OPENSHIFT_DESIRED_CONFIG_ANNOTATION,
     OPENSHIFT_MACHINE_ANNOTATION,
 ];
 
@@ -87,9 +92,9 @@ struct Metadata {
     name: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
-    #[serde(deserialize_with = "labels")]
-    labels: BTreeMap<String, String>,
+    labels: Option<BTreeMap<String, String>>,
     #[serde(deserialize_with = "annotations")]
     annotations: BTreeMap<String, String>,
 }
@@ -99,6 +104,7 @@ fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> 
         name,
         uid,
         resource_version,
+        creation_timestamp,
         deletion_timestamp,
         labels,
         annotations,
@@ -107,8 +113,9 @@ fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> 
         name,
         uid,
         resource_version,
+        creation_timestamp,
         deletion_timestamp,
-        labels: some(labels),
+        labels: labels.and_then(some),
         annotations: some(annotations),
         ..ObjectMeta::default()
     })
@@ -126,10 +133,6 @@ fn is_label(key: &str) -> bool {
 
 fn is_annotation(key: &str) -> bool {
     ANNOTATIONS.contains(&key)
-}
-
-fn labels<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
-    from.deserialize_option(Entries(is_label))
 }
 
 fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
@@ -229,11 +232,8 @@ impl kube::Resource for SeenNode {
 impl From<Node> for SeenNode {
     fn from(node: Node) -> Self {
         let meta = node.metadata;
-        let wanted = |map: Option<BTreeMap<String, String>>, is: fn(&str) -> bool| {
-            let mut map = map.unwrap_or_default();
-            map.retain(|key, _| is(key));
-            some(map)
-        };
+        let mut annotations = meta.annotations.unwrap_or_default();
+        annotations.retain(|key, _| is_annotation(key));
         let spec = node.spec.unwrap_or_default();
         let status = node.status.unwrap_or_default();
         Self {
@@ -241,9 +241,10 @@ impl From<Node> for SeenNode {
                 name: meta.name,
                 uid: meta.uid,
                 resource_version: meta.resource_version,
+                creation_timestamp: meta.creation_timestamp,
                 deletion_timestamp: meta.deletion_timestamp,
-                labels: wanted(meta.labels, is_label),
-                annotations: wanted(meta.annotations, is_annotation),
+                labels: meta.labels.and_then(some),
+                annotations: some(annotations),
                 ..ObjectMeta::default()
             },
             spec: Spec {
@@ -321,6 +322,13 @@ impl SeenNode {
         })
     }
 
+    /// Drops the labels that nobody reads of a Node of a workload cluster.
+    pub(super) fn drop_unread_labels(&mut self) {
+        let mut labels = self.metadata.labels.take().unwrap_or_default();
+        labels.retain(|key, _| is_label(key));
+        self.metadata.labels = some(labels);
+    }
+
     /// Takes out the version of its stored state, which changes with each heartbeat.
     pub(super) fn take_version(&mut self) -> Option<String> {
         self.metadata.resource_version.take()
@@ -364,8 +372,13 @@ mod tests {
     #[test]
     fn from_the_wire_and_from_a_whole_node_the_same_is_seen() {
         let whole: Node = serde_json::from_value(real()).unwrap();
-        let seen: SeenNode = serde_json::from_value(real()).unwrap();
+        let mut seen: SeenNode = serde_json::from_value(real()).unwrap();
         assert_eq!(seen, SeenNode::from(whole));
+        assert_eq!(
+            kube::ResourceExt::labels(&seen)["kubernetes.io/hostname"],
+            "n"
+        );
+        seen.drop_unread_labels();
         let mut node = serde_json::to_value(Node::from(&seen)).unwrap();
         let info = node["status"]["nodeInfo"].as_object_mut().unwrap();
         info.retain(|_, value| value != "");
@@ -375,6 +388,7 @@ mod tests {
                 "apiVersion": "v1", "kind": "Node",
                 "metadata": {
                     "name": "n", "uid": "u", "resourceVersion": "7",
+                    "creationTimestamp": "2026-01-01T00:00:00Z",
                     "labels": { "node-role.kubernetes.io/control-plane": "", "metal3.io/uuid": "b" },
                     "annotations": { "cluster.x-k8s.io/machine": "m" },
                 },

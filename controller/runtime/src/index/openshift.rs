@@ -1,5 +1,4 @@
-//! Machines and health checks of OpenShift, and whether Nodes of this very cluster are looked at for
-//! them. A fleet there is small: its objects are kept as they are.
+//! Machines and health checks of OpenShift. A fleet there is small: its objects are kept as they are.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +8,7 @@ use std::{
 use kube::api::DynamicObject;
 use rackhand_api::views::{MachineView, OpenShiftHealthCheckView};
 
-use super::{Change, Entry, Index, put, versions::object_version};
+use super::{Entry, Index, put, versions::object_version};
 use crate::object::{Key, Kind};
 
 /// What is known of OpenShift's kinds.
@@ -19,8 +18,6 @@ pub(super) struct Kept {
     checks: BTreeMap<Key, Entry<OpenShiftHealthCheckView>>,
     /// Machines by the Node that they name.
     by_node: BTreeMap<String, BTreeSet<Key>>,
-    /// Somebody looks at the Nodes of this very cluster.
-    nodes: bool,
 }
 
 // === impl Kept ===
@@ -129,18 +126,5 @@ impl Index {
         let inner = self.inner.read();
         let machines = inner.openshift.by_node.get(node).into_iter().flatten();
         machines.cloned().collect()
-    }
-
-    /// Says whether Nodes of this very cluster are to be watched although no request names one.
-    pub(crate) fn look_at_own_nodes(&self, look: bool) {
-        let before = std::mem::replace(&mut self.inner.write().openshift.nodes, look);
-        if before != look {
-            self.announce(&Change::Workload(Key::local()));
-        }
-    }
-
-    /// Whether they are.
-    pub(crate) fn looks_at_own_nodes(&self) -> bool {
-        self.inner.read().openshift.nodes
     }
 }

@@ -25,6 +25,7 @@ impl Index {
             Kind::Cluster => version(inner.clusters.get(key)),
             Kind::Machine => inner.machines.get(key)?.version.clone(),
             Kind::MachineHealthCheck => version(inner.checks.get(key)),
+            Kind::NodeHealthCheck => version(inner.node_checks.get(key)),
             Kind::Metal3Machine => version(inner.metal3_machines.get(key)),
             Kind::BareMetalHost => version(inner.hosts.get(key)),
             Kind::Metal3Remediation | Kind::PowerRemediation => {
@@ -51,7 +52,7 @@ impl Index {
 
     /// Whether a watch has lately shown the end of the object with this UID.
     pub(crate) fn is_deleted(&self, uid: &str) -> bool {
-        self.inner.read().gone.holds(Some(uid))
+        self.inner.read().tombstones.holds(Some(uid))
     }
 
     /// Is notified after each change, those included that are not announced.

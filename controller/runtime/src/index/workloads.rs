@@ -6,9 +6,28 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::{Change, Connection, Index, Inner, KnownNode, SeenNode, Workload, is_less};
-use crate::object::Key;
+use crate::object::{Key, Kind};
 
 impl Index {
+    /// Has the Nodes of this very cluster watched for a kind of checks, or no more. Requests that name a
+    /// Node have them watched, too.
+    pub(crate) fn watch_own_nodes(&self, checks: Kind, watch: bool) {
+        let mut inner = self.inner.write();
+        let changed = if watch {
+            inner.own_nodes_for.insert(checks)
+        } else {
+            inner.own_nodes_for.remove(&checks)
+        };
+        if changed {
+            self.announce(&Change::Workload(Key::local()));
+        }
+    }
+
+    /// Whether they are watched for checks.
+    pub(crate) fn watches_own_nodes(&self) -> bool {
+        !self.inner.read().own_nodes_for.is_empty()
+    }
+
     pub(crate) fn connection(&self, cluster: &Key) -> Connection {
         let inner = self.inner.read();
         let known = inner
@@ -137,6 +156,9 @@ impl Index {
     pub(crate) fn apply_seen_node(&self, cluster: &Key, mut node: SeenNode) {
         let name = node.name_any();
         let version = node.take_version();
+        if *cluster != Key::local() {
+            node.drop_unread_labels();
+        }
         let mut inner = self.inner.write();
         if inner.put_node(cluster, &name, node, version) {
             self.announce(&Change::Node(cluster.clone(), name));
@@ -147,7 +169,7 @@ impl Index {
     /// The watch tells that a Node was deleted.
     pub(crate) fn deleted_node(&self, cluster: &Key, node: &SeenNode) {
         if let Some(uid) = node.uid() {
-            self.inner.write().gone.put(&uid);
+            self.inner.write().tombstones.put(&uid);
         }
         self.delete_node(cluster, &node.name_any());
     }

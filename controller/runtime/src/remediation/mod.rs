@@ -124,7 +124,10 @@ impl WatchInterest {
     fn wakeup_for(&self, id: &RequestId, kind: Kind, object: &Key) -> Wakeup {
         let own = match kind {
             // No decision depends on these; changes of agents are announced separately.
-            Kind::MachineHealthCheck | Kind::OpenShiftCheck | Kind::RackAgent => return Wakeup::No,
+            Kind::MachineHealthCheck
+            | Kind::OpenShiftCheck
+            | Kind::NodeHealthCheck
+            | Kind::RackAgent => return Wakeup::No,
             Kind::Machine => self.machine.as_ref() == Some(object),
             Kind::BareMetalHost => self.host.as_ref() == Some(object),
             Kind::Metal3Machine | Kind::OpenShiftMachine => false,

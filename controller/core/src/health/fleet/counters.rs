@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::first_cause;
-use crate::health::{Counts, Judgement, Tally, Verdict};
+use crate::health::{Cause, Counts, Judgement, Tally, Verdict};
 
 /// Counters, the machines that a closed gate names, those that an opening one acts on, the deadlines,
 /// and the machines of which something is said of a time that lies ahead.
@@ -94,5 +93,13 @@ impl Counters {
     pub(super) fn due(&self, now: Timestamp) -> Vec<Arc<str>> {
         let over = self.deadlines.iter().take_while(|(at, _)| *at <= now);
         over.map(|(_, name)| name.clone()).collect()
+    }
+}
+
+/// The cause that names an unhealthy machine in a count.
+fn first_cause(verdict: &Verdict) -> Option<&Cause> {
+    match verdict {
+        Verdict::Unhealthy { causes } => causes.first(),
+        _ => None,
     }
 }

@@ -19,8 +19,10 @@ use crate::{
     api::ApiError,
     checks::{
         Context,
-        dialect::{Dialect, Effect, Job, MachineStatus, Spec, Summary, Unread, Wants},
-        request_source::RequestSource,
+        machines::{
+            dialect::{Effect, Job, MachineDialect, MachineStatus, Spec, Summary, Unread, Wants},
+            request_source::RequestSource,
+        },
         requests::Outcome,
         withdrawal::Owner,
     },
@@ -31,7 +33,7 @@ use crate::{
 /// Cluster API.
 pub(crate) struct ClusterApi;
 
-impl Dialect for ClusterApi {
+impl MachineDialect for ClusterApi {
     type Policy = Check;
     type View = MachineHealthCheckView;
     type Extra = std::convert::Infallible;

@@ -1,6 +1,7 @@
-//! The dialects of MachineHealthCheck: what differs between Cluster API's and OpenShift's.
+//! The dialects of health checks: what differs between Cluster API's, OpenShift's and medik8s'.
 
 pub(super) mod cluster_api;
+pub(crate) mod node_health_check;
 pub(super) mod openshift;
 
 pub(super) use cluster_api::facts as cluster_api_facts;

@@ -28,8 +28,10 @@ use crate::{
     api::ApiError,
     checks::{
         Context,
-        dialect::{Dialect, Effect, Job, Spec, Summary, Unread, Wants},
-        request_source::RequestSource,
+        machines::{
+            dialect::{Effect, Job, MachineDialect, Spec, Summary, Unread, Wants},
+            request_source::RequestSource,
+        },
         requests::Outcome,
         template::Unusable,
         withdrawal::Owner,
@@ -53,7 +55,7 @@ pub(crate) fn concerns(change: &Change) -> bool {
     }
 }
 
-impl Dialect for OpenShift {
+impl MachineDialect for OpenShift {
     type Policy = OpenShiftCheck;
     type View = OpenShiftHealthCheckView;
     type Extra = Extra;
@@ -269,7 +271,7 @@ impl Dialect for OpenShift {
     }
 
     fn evaluates_some(index: &Index, some: bool) {
-        index.look_at_own_nodes(some);
+        index.watch_own_nodes(Kind::OpenShiftCheck, some);
     }
 }
 

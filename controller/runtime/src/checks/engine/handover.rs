@@ -10,22 +10,21 @@ use super::{
 };
 use crate::{
     checks::{
-        dialect::{Dialect, Spec},
+        dialect::{Dialect, Evaluated},
         queue::Item,
-        request_source::RequestSource,
     },
     object::Key,
-    sync::{Feed, SyncError},
+    sync::SyncError,
 };
 
 impl<D: Dialect> Engine<D> {
     /// Whether a member may be handed over now. Otherwise it waits for the read of its batch.
-    pub(super) fn is_cleared(&mut self, item: &Item) -> bool {
+    pub(in crate::checks) fn is_cleared(&mut self, item: &Item) -> bool {
         let now = self.started.elapsed();
-        let Some(state) = self.checks.get_mut(&item.check) else {
+        let Some(check) = self.checks.get_mut(&item.check) else {
             return false;
         };
-        let cleared = state.handover.request(&item.member, now);
+        let cleared = check.progress().handover.request(&item.member, now);
         if !cleared {
             self.settling.insert(item.check.clone());
         }
@@ -36,33 +35,23 @@ impl<D: Dialect> Engine<D> {
     pub(super) fn begin_reads(&mut self) {
         let now = self.started.elapsed();
         let mut next = None;
-        for check in std::mem::take(&mut self.settling) {
-            let Some(state) = self.checks.get_mut(&check) else {
+        for key in std::mem::take(&mut self.settling) {
+            let Some(check) = self.checks.get_mut(&key) else {
                 continue;
             };
-            let settles = Self::settles(state);
-            match state.handover.step(settles, now, &mut self.reads) {
+            let settles = D::settles(check);
+            let handover = &mut check.progress().handover;
+            match handover.step(settles, now, &mut self.reads) {
                 Step::Idle => {}
                 Step::Wait(at) => {
                     next = Some(next.map_or(at, |next: Duration| next.min(at)));
-                    self.settling.insert(check);
+                    self.settling.insert(key);
                 }
                 Step::Read => {
-                    let read = self.reads;
-                    let feeds = feeds(&check, &state.spec);
-                    let kind = match &state.spec.source {
-                        RequestSource::External(kind) => Some(kind.clone()),
-                        RequestSource::Nowhere | RequestSource::Index(_) => None,
-                    };
-                    let (context, external) = (self.context.clone(), self.external.clone());
-                    self.tasks
-                        .spawn(Work::Sync(check.clone(), read), async move {
-                            let mut result = context.syncs.reach(feeds).await;
-                            if let (Ok(()), Some(kind)) = (&result, kind) {
-                                result = external.reach(&context, &kind).await;
-                            }
-                            Done::Synced(check, read, result)
-                        });
+                    let (reach, read) = (D::reach(self, &key), self.reads);
+                    let work = Work::Sync(key.clone(), read);
+                    let task = async move { Done::Synced(key, read, reach.await) };
+                    self.tasks.spawn(work, task);
                 }
             }
         }
@@ -70,43 +59,18 @@ impl<D: Dialect> Engine<D> {
     }
 
     /// A read is over.
-    pub(super) fn synced(&mut self, check: &Key, read: u64, result: Result<(), SyncError>) {
+    pub(super) fn synced(&mut self, key: &Key, read: u64, result: Result<(), SyncError>) {
         let now = self.started.elapsed();
-        let Some(state) = self.checks.get_mut(check) else {
+        let Some(check) = self.checks.get_mut(key) else {
             return;
         };
-        let handover = &mut state.handover;
+        let handover = &mut check.progress().handover;
         let before = handover.failure().map(str::to_owned);
-        let Some(cleared) = handover.finish(&check.to_string(), read, result, now) else {
+        let Some(cleared) = handover.finish(&key.to_string(), read, result, now) else {
             return;
         };
         let news = handover.failure() != before.as_deref();
-        // Requests of kinds that are watched beside the index may have come or gone.
-        if let RequestSource::External(_) = &state.spec.source {
-            for item in &state.items(check) {
-                self.request_changed(item);
-            }
-        }
-        self.settling.insert(check.clone());
-        if news {
-            self.status_due(check);
-        }
-        for member in &cleared {
-            self.reconsider(&Item::new(check, member));
-        }
+        self.settling.insert(key.clone());
+        D::cleared(self, key, cleared, news);
     }
-}
-
-/// All that feeds a check from the index.
-fn feeds<D: Dialect>(check: &Key, spec: &Spec<D>) -> Vec<Feed> {
-    let mut kinds = D::FEEDS.to_vec();
-    if let RequestSource::Index(kind) = &spec.source {
-        kinds.push(*kind);
-    }
-    let objects = kinds.into_iter();
-    let mut feeds: Vec<Feed> = objects
-        .map(|kind| Feed::Objects(kind, check.namespace.clone()))
-        .collect();
-    feeds.push(Feed::Nodes(spec.cluster.clone()));
-    feeds
 }

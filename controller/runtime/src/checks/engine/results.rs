@@ -1,232 +1,84 @@
 //! Takes in what tasks came to.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::{Engine, Timer, dispatch::SEE_AGAIN};
+use super::Engine;
 use crate::{
     api::ApiError,
-    checks::{
-        dialect::Dialect, item_state::Phase, queue::Item, requests::Outcome, template::Read,
-        withdrawal::Made,
-    },
+    checks::{dialect::Dialect, item_state::Phase, queue::Item},
     object::Key,
     sync::SyncError,
 };
 
-/// When something that could not be requested is tried again: a missing template sends no event when it
-/// is created.
-const TRY_AGAIN: Duration = Duration::from_secs(10);
-/// When something that is left to another controller is looked at again.
-const LEFT_FOR: Duration = Duration::from_secs(60);
-/// Pause before a request is examined again that was not withdrawn: the API server did not answer, or
-/// knows more than the index.
-const WITHDRAW_AGAIN: Duration = Duration::from_secs(5);
-
 /// What a task is for.
-pub(super) enum Work {
-    Member(Item),
-    Template(Key),
+pub(in crate::checks) enum Work<D: Dialect> {
     Status(Key),
-    Report(Key),
-    Withdrawal(Made),
     Sync(Key, u64),
+    Dialect(D::Work),
 }
 
 /// What a task came to.
-pub(super) enum Done {
-    Acted(Item, Result<Outcome, ApiError>),
-    Shown(Item, Option<Outcome>, Result<(), ApiError>),
-    Template(Key, Result<Read, ApiError>),
+pub(in crate::checks) enum Done<D: Dialect> {
     Status(Key, Result<(), ApiError>),
-    Report(Key, Result<(), ApiError>),
-    Withdrawn(Made, Result<bool, ApiError>),
     Synced(Key, u64, Result<(), SyncError>),
+    Dialect(D::Done),
 }
 
 impl<D: Dialect> Engine<D> {
+    /// Begins a task of the dialect.
+    pub(in crate::checks) fn spawn(
+        &mut self,
+        work: D::Work,
+        task: impl Future<Output = D::Done> + Send + 'static,
+    ) {
+        let task = async move { Done::Dialect(task.await) };
+        self.tasks.spawn(Work::Dialect(work), task);
+    }
+
     /// A task has ended.
-    pub(super) fn finish(&mut self, done: Done) {
-        let now = Instant::now();
+    pub(super) fn finish(&mut self, done: Done<D>) {
         match done {
-            Done::Acted(item, result) => self.acted(&item, result, now),
-            Done::Shown(item, outcome, result) => self.shown(&item, outcome, result, now),
-            Done::Template(check, result) => self.template_read(&check, result, now),
-            Done::Status(check, result) => {
-                let result = result.inspect_err(
-                    |error| tracing::warn!(%check, %error, "cannot write the status of a health check; trying again"),
-                );
-                self.status_written(&check, result.is_ok(), now);
-            }
-            Done::Withdrawn(made, result) => self.withdrawn(made, &result, now),
+            Done::Status(check, result) => self.status_ended(&check, &result),
             Done::Synced(check, read, result) => self.synced(&check, read, result),
-            Done::Report(check, result) => {
-                let again = self.reporting.remove(&check) == Some(true);
-                if let Err(error) = result {
-                    tracing::warn!(%check, %error, "cannot report on a health check why it is not evaluated; trying again");
-                    self.resync_at(&check, now + TRY_AGAIN);
-                } else if again {
-                    self.refresh(&check);
-                }
-            }
+            Done::Dialect(done) => D::finish(self, done),
         }
     }
 
     /// A task panicked.
-    pub(super) fn lost(&mut self, work: Work) {
-        let panicked = || ApiError::other("a task", "it panicked");
+    pub(super) fn lost(&mut self, work: Work<D>) {
         self.finish(match work {
-            Work::Member(item) => Done::Acted(item, Err(panicked())),
-            Work::Template(check) => Done::Template(check, Err(panicked())),
             Work::Status(check) => Done::Status(check, Err(panicked())),
-            Work::Report(check) => Done::Report(check, Err(panicked())),
-            Work::Withdrawal(made) => Done::Withdrawn(made, Err(panicked())),
             Work::Sync(check, read) => {
                 let panicked = SyncError::Read("the read panicked".into());
                 Done::Synced(check, read, Err(panicked))
             }
+            Work::Dialect(work) => Done::Dialect(D::panicked(work)),
         });
     }
 
-    fn acted(&mut self, item: &Item, result: Result<Outcome, ApiError>, now: Instant) {
-        self.queue.end(item);
-        self.adapt(&result, now);
-        let took_effect = matches!(result, Ok(Outcome::Done));
+    /// What was begun for a member is over: as many calls at one time as the API server answers. Returns
+    /// whether something has changed for the member meanwhile.
+    pub(in crate::checks) fn end_turn<T>(
+        &mut self,
+        item: &Item,
+        result: &Result<T, ApiError>,
+    ) -> bool {
         match result {
-            Ok(outcome) => {
-                self.queue.succeeded(item);
-                let check = self.checks.get(&item.check);
-                let is_seen = check.is_some_and(|check| {
-                    let source = &check.spec.source;
-                    source
-                        .uid(&self.context, &self.external, &item.key())
-                        .is_some()
-                });
-                let why = match &outcome {
-                    Outcome::RequestNotCreated(why) => Some(why),
-                    _ => None,
-                };
-                self.complain(item, why);
-                let held = Phase::Backoff { may_exist: false };
-                let (phase, again) = match &outcome {
-                    Outcome::RequestCreated if !is_seen => (Phase::Creating, Some(SEE_AGAIN)),
-                    Outcome::RequestNotCreated(_) => (held, Some(TRY_AGAIN)),
-                    Outcome::LeftToOthers => (held, Some(LEFT_FOR)),
-                    _ => (Phase::Ready, None),
-                };
-                if let Some(again) = again {
-                    self.queue.later(item, now + again);
-                }
-                self.items.change(item, |state| {
-                    state.phase = phase;
-                    state.unreported = Some(outcome).filter(|_| D::WRITES_MACHINES);
-                });
-            }
-            Err(error) => {
-                // After a conflict the watch brings the object back.
-                if !error.is_conflict() {
-                    tracing::warn!(check = %item.check, machine = &*item.member, %error, "action failed; trying again");
-                }
-                self.back_off(item, now);
-            }
+            Err(ApiError::Timeout { .. }) => self.queue.unanswered(Instant::now()),
+            _ => self.queue.answered(),
         }
-        if !self.checks.contains_key(&item.check) {
-            self.items.change(item, |state| *state = Default::default());
-            return;
-        }
-        if took_effect {
-            // Otherwise the fleet would want it again until the index tells.
-            self.machine_changed(&item.key());
-        }
-        self.request_changed(item);
-        self.reconsider(item);
+        self.queue.end(item)
     }
 
     /// Holds a member until its retry.
-    fn back_off(&mut self, item: &Item, now: Instant) {
+    pub(in crate::checks) fn back_off(&mut self, item: &Item) {
         let may_exist = self.items.phase(item).request_may_exist();
         self.items.set_phase(item, Phase::Backoff { may_exist });
-        self.queue.failed(item, now);
+        self.queue.failed(item, Instant::now());
     }
+}
 
-    fn shown(
-        &mut self,
-        item: &Item,
-        outcome: Option<Outcome>,
-        result: Result<(), ApiError>,
-        now: Instant,
-    ) {
-        let changed = self.queue.end(item);
-        self.adapt(&result, now);
-        match result {
-            Ok(()) => self.queue.succeeded(item),
-            Err(error) => {
-                // What the owner is told follows from the verdict of the next turn.
-                let kept = |outcome: &Outcome| {
-                    !matches!(outcome, Outcome::OwnerMarked | Outcome::OwnerUnmarked)
-                };
-                if let Some(outcome) = outcome.filter(kept)
-                    && self.checks.contains_key(&item.check)
-                {
-                    self.items
-                        .change(item, |state| state.unreported = Some(outcome));
-                }
-                // Somebody else wrote to the same Machine: the watch brings it back here.
-                if !error.is_conflict() && !error.is_not_found() {
-                    tracing::warn!(check = %item.check, machine = &*item.member, %error, "cannot write the conditions of a Machine; trying again");
-                    self.queue.failed(item, now);
-                }
-            }
-        }
-        if changed {
-            self.reconsider(item);
-        }
-    }
-
-    /// As many calls at one time as the API server answers.
-    fn adapt<T>(&mut self, result: &Result<T, ApiError>, now: Instant) {
-        match result {
-            Err(ApiError::Timeout { .. }) => self.queue.unanswered(now),
-            _ => self.queue.answered(),
-        }
-    }
-
-    fn template_read(&mut self, key: &Key, result: Result<Read, ApiError>, now: Instant) {
-        let awaiting = self.awaiting_template(key);
-        let failed = result.is_err();
-        let read = result.inspect_err(
-            |error| tracing::warn!(check = %key, %error, "cannot read the template; trying again"),
-        );
-        if let Some(check) = self.checks.get_mut(key) {
-            check.template.put(read.ok(), now);
-        }
-        for item in awaiting {
-            self.items.set_phase(&item, Phase::Ready);
-            if failed {
-                self.back_off(&item, now);
-            }
-            self.reconsider(&item);
-        }
-    }
-
-    fn status_written(&mut self, key: &Key, written: bool, now: Instant) {
-        let Some(check) = self.checks.get_mut(key) else {
-            return;
-        };
-        check.names_changed |= !written;
-        let at = check.pace.finish(written, now);
-        self.status_at(key, at);
-    }
-
-    fn withdrawn(&mut self, made: Made, result: &Result<bool, ApiError>, now: Instant) {
-        if let Err(error) = result {
-            let (kind, request) = (&made.kind, &made.key);
-            tracing::warn!(%kind, %request, %error, "cannot withdraw an orphaned request; trying again");
-        }
-        if let Ok(true) = result {
-            self.withdrawing.remove(&made.uid);
-        } else {
-            let again = now + WITHDRAW_AGAIN;
-            self.schedule.set(again, Timer::Withdraw(made));
-        }
-    }
+/// What a task that panicked comes to.
+pub(in crate::checks) fn panicked() -> ApiError {
+    ApiError::other("a task", "it panicked")
 }

@@ -10,7 +10,9 @@ use rackhand_api::names::conditions::{
 use super::facts::WAITING_FOR_REMEDIATION as WAITING;
 use crate::{
     api::ApiError,
-    checks::{Context, dialect::MachineStatus, requests::Outcome, status_writer::patch_status},
+    checks::{
+        Context, machines::dialect::MachineStatus, requests::Outcome, status_writer::patch_status,
+    },
     object::{Key, Kind},
     remediation::{NewCondition, both_lists},
     writer::Lane,

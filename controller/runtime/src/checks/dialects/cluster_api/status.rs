@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::ApiError,
-    checks::{Context, conditions, dialect::Summary, status_writer::patch_check},
+    checks::{Context, conditions, machines::dialect::Summary, status_writer::patch_check},
     object::{Key, Kind, api},
     remediation::{NewCondition, both_lists},
 };

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::{OpenShift, external_remediation};
 use crate::{
     api::{ApiError, optional, words},
-    checks::{Context, dialect::Job, requests::Outcome, withdrawal::made_by},
+    checks::{Context, machines::dialect::Job, requests::Outcome, withdrawal::made_by},
     index::Entry,
     object::{Key, Kind, api},
 };

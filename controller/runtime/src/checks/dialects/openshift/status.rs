@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::ApiError,
-    checks::{Context, conditions, dialect::Summary, status_writer::patch_check},
+    checks::{Context, conditions, machines::dialect::Summary, status_writer::patch_check},
     object::{Key, Kind},
     remediation::{NewCondition, both_lists},
 };

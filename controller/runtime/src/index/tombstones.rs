@@ -10,12 +10,12 @@ const REMEMBERED: usize = 1024;
 
 /// The last objects that were deleted.
 #[derive(Default)]
-pub(crate) struct Gone {
+pub(crate) struct Tombstones {
     uids: BTreeSet<String>,
     order: VecDeque<String>,
 }
 
-impl Gone {
+impl Tombstones {
     pub(crate) fn put(&mut self, uid: &str) {
         if !self.uids.insert(uid.to_owned()) {
             return;
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn the_last_ones_are_remembered() {
-        let mut gone = Gone::default();
+        let mut gone = Tombstones::default();
         for i in 0..=REMEMBERED {
             gone.put(&i.to_string());
             gone.put(&i.to_string());

@@ -5,17 +5,14 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use rackhand_core::health::RequestView;
 
-use super::Engine;
+use super::{CheckState, Engine, Machines, dialect::MachineDialect, request_source::RequestSource};
 use crate::{
-    checks::{
-        check_state::CheckState, dialect::Dialect, external_requests::News, facts, queue::Item,
-        request_source::RequestSource,
-    },
+    checks::{external_requests::News, facts, queue::Item},
     index::Change,
     object::{Key, Kind},
 };
 
-impl<D: Dialect> Engine<D> {
+impl<M: MachineDialect> Engine<Machines<M>> {
     /// Tells each fleet what has changed.
     pub(super) fn apply(&mut self, changes: BTreeSet<Change>) {
         // The connection first: Nodes of a cluster that is unreachable would look deleted.
@@ -26,13 +23,19 @@ impl<D: Dialect> Engine<D> {
         }
         for change in changes {
             match change {
-                Change::Object(kind, key) if kind == D::CHECK => self.refresh(&key),
+                Change::Object(kind, key) if kind == M::CHECK => self.refresh(&key),
                 Change::Object(Kind::Cluster, key) => {
-                    for check in self.of_cluster.get(&key).cloned().unwrap_or_default() {
+                    for check in self
+                        .dialect
+                        .of_cluster
+                        .get(&key)
+                        .cloned()
+                        .unwrap_or_default()
+                    {
                         self.refresh(&check);
                     }
                 }
-                Change::Object(kind, key) if kind == D::MACHINE => {
+                Change::Object(kind, key) if kind == M::MACHINE => {
                     self.machine_changed(&key);
                     self.examine_machine(&key);
                 }
@@ -50,10 +53,16 @@ impl<D: Dialect> Engine<D> {
     fn of_cluster(
         &mut self,
         cluster: &Key,
-        mut change: impl FnMut(&Key, &mut CheckState<D>, Timestamp),
+        mut change: impl FnMut(&Key, &mut CheckState<M>, Timestamp),
     ) {
         let now = Timestamp::now();
-        for key in self.of_cluster.get(cluster).cloned().unwrap_or_default() {
+        for key in self
+            .dialect
+            .of_cluster
+            .get(cluster)
+            .cloned()
+            .unwrap_or_default()
+        {
             if let Some(check) = self.checks.get_mut(&key) {
                 let why = facts::unreachable(&self.context.index, cluster);
                 check.fleet.set_unreachable(why, now);
@@ -65,7 +74,7 @@ impl<D: Dialect> Engine<D> {
 
     fn node_changed(&mut self, cluster: &Key, node: &str) {
         let index = self.context.index.clone();
-        let machines = D::machines_of_node(&index, cluster, node);
+        let machines = M::machines_of_node(&index, cluster, node);
         if machines.is_empty() {
             return;
         }
@@ -79,13 +88,13 @@ impl<D: Dialect> Engine<D> {
 
     pub(super) fn machine_changed(&mut self, key: &Key) {
         let context = self.context.clone();
-        let read = match D::machine(&context.index, key).map(|entry| entry.view) {
+        let read = match M::machine(&context.index, key).map(|entry| entry.view) {
             Some(Err(error)) => {
                 self.unreadable(key, error.to_string());
                 None
             }
             view => {
-                self.unreadable.remove(key);
+                self.dialect.unreadable.remove(key);
                 view.and_then(Result::ok)
             }
         };
@@ -97,12 +106,12 @@ impl<D: Dialect> Engine<D> {
             };
             let selected = read
                 .as_ref()
-                .filter(|m| D::selects(&check.spec, &m.meta.labels));
+                .filter(|m| M::selects(&check.spec, &m.meta.labels));
             match selected {
                 Some(machine) => {
                     let why = facts::unreachable(&context.index, &check.spec.cluster);
                     check.fleet.set_unreachable(why, now);
-                    let mut target = check.target(&context, &self.external, key, machine);
+                    let mut target = check.target(&context, &self.dialect.external, key, machine);
                     let item = Item::new(&key_of_check, &machine.meta.name.as_str().into());
                     if target.request == RequestView::None
                         && self.items.phase(&item).request_may_exist()
@@ -122,19 +131,19 @@ impl<D: Dialect> Engine<D> {
 
     /// Logs once why a Machine cannot be read.
     fn unreadable(&mut self, key: &Key, why: String) {
-        if self.unreadable.get(key) != Some(&why) {
+        if self.dialect.unreadable.get(key) != Some(&why) {
             tracing::warn!(machine = %key, why, "a Machine cannot be read and is left out");
-            self.unreadable.insert(key.clone(), why);
+            self.dialect.unreadable.insert(key.clone(), why);
         }
     }
 
     fn request_touched(&mut self, source: &RequestSource, key: &Key) {
         for check in self.checks_in(&key.namespace) {
-            let fits = |c: &CheckState<D>| c.spec.source == *source && c.fleet.contains(&key.name);
+            let fits = |c: &CheckState<M>| c.spec.source == *source && c.fleet.contains(&key.name);
             if self.checks.get(&check).is_some_and(fits) {
                 let item = Item::new(&check, &key.name.as_str().into());
                 self.request_changed(&item);
-                if D::RESYNCS_MACHINES {
+                if M::RESYNCS_MACHINES {
                     // More of it counts than whether it is there.
                     self.reconsider(&item);
                 }
@@ -153,7 +162,7 @@ impl<D: Dialect> Engine<D> {
         let (machine, uid) = (item.key(), wanted.uid.to_owned());
         let mut request = check
             .spec
-            .request(&self.context, &self.external, &machine, &uid);
+            .request(&self.context, &self.dialect.external, &machine, &uid);
         if request == RequestView::None && self.items.phase(item).request_may_exist() {
             request = RequestView::Open;
         }
@@ -161,7 +170,7 @@ impl<D: Dialect> Engine<D> {
             .fleet
             .set_request(&item.member, request, Timestamp::now());
         self.settle(&item.check);
-        if self.overlaps.knows(&machine) {
+        if self.dialect.overlaps.knows(&machine) {
             self.overlap(&machine, std::slice::from_ref(&item.check));
         }
     }
@@ -171,20 +180,20 @@ impl<D: Dialect> Engine<D> {
         match news {
             News::Changed(kind, key) => {
                 self.request_touched(&RequestSource::External(kind.clone()), key);
-                let seen = self.external.get(kind, key);
-                if let Some(made) = seen.and_then(|seen| seen.made(D::OWNER, kind, key)) {
+                let seen = self.dialect.external.get(kind, key);
+                if let Some(made) = seen.and_then(|seen| seen.made(M::OWNER, kind, key)) {
                     self.examine(made);
                 }
             }
             News::Synced(kind) => {
-                let waiting = self.waiting.iter().filter(|(_, k)| *k == kind);
+                let waiting = self.dialect.waiting.iter().filter(|(_, k)| *k == kind);
                 let waiting: Vec<Key> = waiting.map(|(key, _)| key.clone()).collect();
                 for key in waiting {
                     self.refresh(&key);
                 }
                 // A fresh list may lack what was known.
                 let source = RequestSource::External(kind.clone());
-                let of_kind = |(_, c): &(&Key, &CheckState<D>)| c.spec.source == source;
+                let of_kind = |(_, c): &(&Key, &CheckState<M>)| c.spec.source == source;
                 let stale: Vec<Item> = self
                     .checks
                     .iter()

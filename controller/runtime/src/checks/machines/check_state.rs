@@ -4,43 +4,42 @@ use jiff::Timestamp;
 use rackhand_api::views::MachineView;
 use rackhand_core::health::{Fleet, Policy, Target, clock_skew};
 
-use super::{
-    Context,
-    conditions::Notices,
-    dialect::{Dialect, Spec, Summary},
-    external_requests::ExternalRequests,
-    facts,
-    live_read::HandoverState,
-    pace::Pace,
-    queue::Item,
-    template::TemplateCache,
+use super::dialect::{MachineDialect, Spec, Summary};
+use crate::{
+    checks::{
+        Context,
+        conditions::Notices,
+        dialect::Progress,
+        external_requests::{ExternalRequests, RequestOwners},
+        facts,
+        queue::Item,
+        template::TemplateCache,
+    },
+    object::Key,
 };
-use crate::object::Key;
 
 /// A check that is evaluated.
-pub(super) struct CheckState<D: Dialect> {
-    pub(super) spec: Spec<D>,
-    pub(super) fleet: Fleet<D::Policy>,
+pub(in crate::checks) struct CheckState<M: MachineDialect> {
+    pub(super) spec: Spec<M>,
+    pub(super) fleet: Fleet<M::Policy>,
     /// The template of its requests.
     pub(super) template: TemplateCache,
-    pub(super) pace: Pace,
-    /// The members that wait to be handed over.
-    pub(super) handover: HandoverState,
+    pub(super) progress: Progress,
     /// The names of its targets may have changed.
     pub(super) names_changed: bool,
 }
 
 /// A Machine as a dialect looks at it.
-type TargetOf<D> = Target<<<D as Dialect>::Policy as Policy>::Machine>;
+type TargetOf<M> = Target<<<M as MachineDialect>::Policy as Policy>::Machine>;
 
 // === impl CheckState ===
 
-impl<D: Dialect> CheckState<D> {
+impl<M: MachineDialect> CheckState<M> {
     /// Its fleet, read anew.
     pub(super) fn new(
         context: &Context,
-        external: &ExternalRequests,
-        spec: Spec<D>,
+        external: &ExternalRequests<RequestOwners>,
+        spec: Spec<M>,
         key: &Key,
         now: Timestamp,
     ) -> Self {
@@ -50,7 +49,7 @@ impl<D: Dialect> CheckState<D> {
             facts::unreachable(&context.index, &spec.cluster),
             now,
         );
-        for entry in D::machines(&context.index, &spec, &key.namespace) {
+        for entry in M::machines(&context.index, &spec, &key.namespace) {
             // One that cannot be read is left out; the engine logs it.
             if let Ok(view) = &entry.view {
                 let machine = Key::new(&key.namespace, &view.meta.name);
@@ -58,12 +57,15 @@ impl<D: Dialect> CheckState<D> {
                 fleet.put(target, now);
             }
         }
+        let progress = Progress {
+            dry_run: spec.dry_run,
+            ..Progress::default()
+        };
         Self {
             spec,
             fleet,
             template: TemplateCache::default(),
-            pace: Pace::default(),
-            handover: HandoverState::default(),
+            progress,
             names_changed: true,
         }
     }
@@ -72,24 +74,24 @@ impl<D: Dialect> CheckState<D> {
     pub(super) fn target(
         &self,
         context: &Context,
-        external: &ExternalRequests,
+        external: &ExternalRequests<RequestOwners>,
         machine: &Key,
         view: &MachineView,
-    ) -> TargetOf<D> {
+    ) -> TargetOf<M> {
         Self::target_of(&self.spec, context, external, machine, view)
     }
 
     /// The same, where the state is being changed.
     pub(super) fn target_of(
-        spec: &Spec<D>,
+        spec: &Spec<M>,
         context: &Context,
-        external: &ExternalRequests,
+        external: &ExternalRequests<RequestOwners>,
         machine: &Key,
         view: &MachineView,
-    ) -> TargetOf<D> {
+    ) -> TargetOf<M> {
         Target {
             node: facts::node(&context.index, &spec.cluster, view.node_name.as_deref()),
-            machine: D::facts(view),
+            machine: M::facts(view),
             request: spec.request(context, external, machine, &view.meta.uid),
         }
     }

@@ -4,17 +4,14 @@ use std::collections::BTreeSet;
 
 use rackhand_core::health::{Claim, acting};
 
-use super::Engine;
-use crate::{
-    checks::{check_state::CheckState, dialect::Dialect, queue::Item},
-    object::Key,
-};
+use super::{CheckState, Engine, Machines, dialect::MachineDialect};
+use crate::{checks::queue::Item, object::Key};
 
-impl<D: Dialect> Engine<D> {
+impl<M: MachineDialect> Engine<Machines<M>> {
     /// The checks that name this one's cluster: only they can select the same Machines.
     fn siblings(&self, check: &Key) -> BTreeSet<Key> {
-        let cluster = self.clusters.get(check);
-        let known = cluster.and_then(|cluster| self.of_cluster.get(cluster));
+        let cluster = self.dialect.clusters.get(check);
+        let known = cluster.and_then(|cluster| self.dialect.of_cluster.get(cluster));
         let mut siblings = known.cloned().unwrap_or_default();
         siblings.insert(check.clone());
         siblings
@@ -30,7 +27,7 @@ impl<D: Dialect> Engine<D> {
     }
 
     fn overlap_among(&mut self, machine: &Key, among: &BTreeSet<Key>) {
-        let known = self.overlaps.checks(machine);
+        let known = self.dialect.overlaps.checks(machine);
         if among.len() < 2 && known.is_none() {
             return;
         }
@@ -46,7 +43,7 @@ impl<D: Dialect> Engine<D> {
         let (keys, claims): (Vec<&Key>, Vec<Claim>) = claims.into_iter().unzip();
         let acts = acting(&claims).and_then(|place| keys.get(place).map(|key| (*key).clone()));
         let checks = keys.into_iter().cloned().collect();
-        for check in self.overlaps.set(machine, checks, acts) {
+        for check in self.dialect.overlaps.set(machine, checks, acts) {
             self.status_due(&check);
             self.reconsider(&Item::new(&check, &machine.name.as_str().into()));
         }
@@ -74,20 +71,20 @@ impl<D: Dialect> Engine<D> {
     /// A check can act now, or cannot any more, or is gone.
     pub(super) fn overlap_again(&mut self, check: &Key) {
         let among = self.siblings(check);
-        for machine in self.overlaps.machines(check) {
+        for machine in self.dialect.overlaps.machines(check) {
             self.overlap_among(&machine, &among);
         }
     }
 
     /// What a check brings forward for one of its Machines.
-    fn claim(&self, name: &str, check: &CheckState<D>, machine: &Key) -> Claim {
+    fn claim(&self, name: &str, check: &CheckState<M>, machine: &Key) -> Claim {
         let (able, created) = check.precedence();
         Claim {
             created,
             name: name.to_owned(),
             able,
             requested: check.fleet.is_requested(&machine.name)
-                || D::is_marked(&self.context, &check.spec, machine),
+                || M::is_marked(&self.context, &check.spec, machine),
         }
     }
 }

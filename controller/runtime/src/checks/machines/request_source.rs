@@ -3,20 +3,20 @@
 use rackhand_api::views::{Meta, TemplateRef};
 use rackhand_core::health::RequestView;
 
-use super::{
-    Context,
-    external_requests::{ExternalKind, ExternalRequests},
-    facts,
-    requests::is_ours,
-};
 use crate::{
+    checks::{
+        Context,
+        external_requests::{ExternalKind, ExternalRequests, RequestOwners},
+        facts,
+        requests::is_ours,
+    },
     object::{Key, Kind},
     remediation::RequestId,
 };
 
 /// Where the requests are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum RequestSource {
+pub(in crate::checks) enum RequestSource {
     /// It makes none.
     Nowhere,
     /// In the index.
@@ -28,7 +28,7 @@ pub(super) enum RequestSource {
 // === impl RequestSource ===
 
 impl RequestSource {
-    pub(super) fn of(namespace: &str, template: Option<&TemplateRef>) -> Self {
+    pub(in crate::checks) fn of(namespace: &str, template: Option<&TemplateRef>) -> Self {
         match template {
             None => Self::Nowhere,
             Some(t) => match is_ours(t.request_kind(), &t.api_version) {
@@ -39,10 +39,10 @@ impl RequestSource {
     }
 
     /// The request of a Machine, by the Machine's name and UID.
-    pub(super) fn request(
+    pub(in crate::checks) fn request(
         &self,
         context: &Context,
-        external: &ExternalRequests,
+        external: &ExternalRequests<RequestOwners>,
         machine: &Key,
         uid: &str,
     ) -> RequestView {
@@ -70,10 +70,10 @@ impl RequestSource {
     }
 
     /// The UID of the request of that name.
-    pub(super) fn uid(
+    pub(in crate::checks) fn uid(
         &self,
         context: &Context,
-        external: &ExternalRequests,
+        external: &ExternalRequests<RequestOwners>,
         machine: &Key,
     ) -> Option<String> {
         match self {

@@ -21,20 +21,19 @@ use rackhand_core::nodes::{Action, Check, Disabled, HeldLease, RequestId, Step};
 use serde_json::{Value, json};
 
 use super::{
-    Context,
     leases::{NodeLease, Taken, held},
     rules::template,
     templates,
-    watches::objects,
 };
 use crate::{
     api::{ApiError, call, optional},
-    object::{Key, Kind},
+    checks::Context,
+    object::{Key, Kind, api},
     remediation::ask_guard,
 };
 
 /// The check, and the Node that is acted for.
-pub(super) struct Errand {
+pub(super) struct ActionBatch {
     pub(super) context: Arc<Context>,
     pub(super) check: Arc<Check>,
     pub(super) references: Arc<[NodeTemplateRef]>,
@@ -49,7 +48,7 @@ pub(super) struct Errand {
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(in crate::checks) struct Outcome {
     /// Remediations as they are now.
     pub(super) seen: Vec<DynamicObject>,
     /// Remediations that are gone.
@@ -76,7 +75,7 @@ const LEASED: Duration = Duration::from_secs(60);
 /// After the API server refused a remediation.
 const REFUSED: Duration = Duration::from_secs(10);
 
-impl Errand {
+impl ActionBatch {
     fn lease(&self) -> NodeLease<'_> {
         NodeLease {
             context: &self.context,
@@ -184,7 +183,7 @@ impl Errand {
         let Ok(Some(resource)) = served.await else {
             return Ok(None);
         };
-        let machines = objects(&self.context, &resource, namespace);
+        let machines = api(&self.context.client, &resource, namespace);
         let what = format!("Machine {key}");
         let found = optional(call(&what, machines.get(&key.name)).await)?;
         Ok(found.and_then(|machine| machine.metadata.uid).map(|uid| {
@@ -222,7 +221,7 @@ impl Errand {
         let body = recipe.remediation(&self.check, of, &self.node, control_plane, machine);
         let name = body.metadata.name.clone().unwrap_or_default();
         let what = format!("{} {}/{name}", of.request_kind, of.namespace);
-        let requests = objects(&self.context, &recipe.resource, &of.namespace);
+        let requests = api(&self.context.client, &recipe.resource, &of.namespace);
         let create = {
             let requests = requests.clone();
             move || async move { requests.create(&PostParams::default(), &body).await }
@@ -230,7 +229,7 @@ impl Errand {
         let writer = &self.context.writer;
         match writer.write("create_request", &what, create).await {
             Ok(made) => {
-                outcome.created = Some(super::seen::request_id(&made));
+                outcome.created = Some(super::facts::request_id(&made));
                 outcome.seen.push(made);
             }
             // Made by a call without an answer, by the leader before us, or by somebody else.
@@ -264,7 +263,7 @@ impl Errand {
             outcome.gone.push(request);
             return Ok(());
         };
-        let requests = objects(&self.context, &resource, &request.namespace);
+        let requests = api(&self.context.client, &resource, &request.namespace);
         let only = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(uid),
@@ -304,7 +303,7 @@ impl Errand {
         let Some(resource) = found else {
             return Ok(());
         };
-        let requests = objects(&self.context, &resource, &request.namespace);
+        let requests = api(&self.context.client, &resource, &request.namespace);
         let patch = annotation(key, value.as_deref());
         let patch = move || async move {
             let params = PatchParams::default();

@@ -1,341 +1,12 @@
-//! The driver against an API server of a few lines: what is asked of it, how often, and in what order.
+//! The engine against an API server of a few lines: what is requested of it, how often, and in what order.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+mod rig;
 
-use http::{Method, StatusCode};
-use kube::{Client, api::DynamicObject};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{
-    config::HealthChecks,
-    fake_api::{self, Asked, Leading, failure},
-    nodes::{Context, seen::WireNode},
-    object::Served,
-};
-
-const ENOUGH: Duration = Duration::from_secs(30);
-/// Longer than any pause between two writes of one status.
-const QUIET: Duration = Duration::from_millis(450);
-const TEMPLATES: &str = "/apis/x.y/v1/namespaces/ns/xremediationtemplates/";
-const REQUESTS: &str = "/apis/x.y/v1/namespaces/ns/xremediations";
-const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/medik8s-leases/leases";
-
-/// What was asked, and how it is answered.
-#[derive(Default)]
-struct Told {
-    /// Method and path of every write, in their order; without Events and status.
-    writes: Vec<String>,
-    statuses: Vec<Value>,
-    nodes: BTreeMap<String, Value>,
-    /// Everything else, by its path.
-    objects: BTreeMap<String, Value>,
-    version: u64,
-    /// How many more remediations are refused, and how.
-    refusing: (u32, u16),
-    /// Remediations are not answered while this is set.
-    closed: bool,
-    /// The list of Nodes is not answered while this is set.
-    blind: bool,
-    /// How often the Nodes were listed.
-    node_lists: u32,
-    checks: BTreeMap<String, Value>,
-}
-
-#[derive(Clone, Default)]
-struct Server(Arc<Mutex<Told>>);
-
-fn resources(version: &str, kinds: &[(&str, &str, bool)]) -> Value {
-    let resource = |(kind, name, namespaced): &(&str, &str, bool)| {
-        json!({
-            "name": name, "kind": kind, "namespaced": namespaced, "singularName": "",
-            "verbs": ["get", "list", "watch"],
-        })
-    };
-    let list: Vec<Value> = kinds.iter().map(resource).collect();
-    json!({ "kind": "APIResourceList", "groupVersion": version, "resources": list })
-}
-
-// === impl Server ===
-
-impl Server {
-    fn client(&self) -> Client {
-        let server = self.clone();
-        fake_api::client(move |asked: Asked| {
-            let server = server.clone();
-            async move {
-                if asked.watches {
-                    // The test tells by itself what has changed.
-                    std::future::pending::<()>().await;
-                }
-                let held = |told: &Told| {
-                    (told.closed && asked.method == Method::POST && asked.path == REQUESTS)
-                        || (told.blind && asked.path == "/api/v1/nodes")
-                };
-                while held(&server.0.lock()) {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-                server.answer(&asked.method, &asked.path, asked.body)
-            }
-        })
-    }
-
-    fn answer(&self, method: &Method, path: &str, mut body: Value) -> (StatusCode, Value) {
-        let mut told = self.0.lock();
-        let ok = |value: Value| (StatusCode::OK, value);
-        let group = |name: &str, version: &str| {
-            let version =
-                json!({ "groupVersion": format!("{name}/{version}"), "version": version });
-            json!({ "name": name, "versions": [version], "preferredVersion": version })
-        };
-        match path {
-            "/apis" => {
-                let groups = json!([
-                    group("remediation.medik8s.io", "v1alpha1"),
-                    group("x.y", "v1")
-                ]);
-                return ok(json!({ "kind": "APIGroupList", "groups": groups }));
-            }
-            "/apis/x.y/v1" => {
-                let kinds = [
-                    ("XRemediation", "xremediations", true),
-                    ("XRemediationTemplate", "xremediationtemplates", true),
-                ];
-                return ok(resources("x.y/v1", &kinds));
-            }
-            "/apis/remediation.medik8s.io/v1alpha1" => {
-                let kinds = [("NodeHealthCheck", "nodehealthchecks", false)];
-                return ok(resources("remediation.medik8s.io/v1alpha1", &kinds));
-            }
-            "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks" => {
-                let items: Vec<Value> = told.checks.values().cloned().collect();
-                return ok(
-                    json!({ "kind": "NodeHealthCheckList", "metadata": { "resourceVersion": "1" }, "items": items }),
-                );
-            }
-            "/api/v1/nodes" => {
-                told.node_lists += 1;
-                let items: Vec<Value> = told.nodes.values().cloned().collect();
-                return ok(
-                    json!({ "kind": "NodeList", "metadata": { "resourceVersion": "1" }, "items": items }),
-                );
-            }
-            _ => {}
-        }
-        if *method == Method::GET {
-            if path == REQUESTS {
-                let prefix = format!("{REQUESTS}/");
-                let items = told.objects.iter().filter(|(p, _)| p.starts_with(&prefix));
-                let items: Vec<Value> = items.map(|(_, o)| o.clone()).collect();
-                return ok(
-                    json!({ "kind": "XRemediationList", "metadata": { "resourceVersion": "1" }, "items": items }),
-                );
-            }
-            return told
-                .objects
-                .get(path)
-                .map_or_else(|| failure(StatusCode::NOT_FOUND), |o| ok(o.clone()));
-        }
-        told.version += 1;
-        let version = told.version.to_string();
-        if path.ends_with("/status") {
-            told.statuses.push(body["status"].clone());
-            let name = path.rsplit('/').nth(1).unwrap_or_default();
-            let known = told.checks.get(name).cloned();
-            let mut check = known.unwrap_or_else(|| check(name, &json!({})));
-            check["metadata"]["resourceVersion"] = version.into();
-            check["status"] = body["status"].take();
-            return ok(check);
-        }
-        if path.contains("/events") {
-            return ok(body);
-        }
-        if path.contains("/namespaces/ns/leases") {
-            body["metadata"]["resourceVersion"] = version.into();
-            let at = match path.ends_with("leases") {
-                true => format!("{path}/l"),
-                false => path.to_owned(),
-            };
-            told.objects.insert(at, body.clone());
-            return ok(body);
-        }
-        told.writes.push(format!("{method} {path}"));
-        if *method == Method::DELETE {
-            told.objects.remove(path);
-            return ok(json!({ "kind": "Status", "status": "Success" }));
-        }
-        if path == REQUESTS && told.refusing.0 > 0 {
-            told.refusing.0 -= 1;
-            return failure(StatusCode::from_u16(told.refusing.1).unwrap());
-        }
-        let name = body["metadata"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        let at = match *method {
-            Method::POST => format!("{path}/{name}"),
-            _ => path.to_owned(),
-        };
-        body["metadata"]["resourceVersion"] = version.clone().into();
-        body["metadata"]["uid"] = format!("uid-{name}-{version}").into();
-        body["metadata"]["creationTimestamp"] = Timestamp::now().to_string().into();
-        told.objects.insert(at, body.clone());
-        ok(body)
-    }
-
-    fn count(&self, what: &str) -> usize {
-        let told = self.0.lock();
-        told.writes.iter().filter(|write| *write == what).count()
-    }
-
-    fn created(&self) -> usize {
-        self.count(&format!("POST {REQUESTS}"))
-    }
-}
-
-fn check(name: &str, more: &Value) -> Value {
-    let mut spec = json!({
-        "selector": { "matchLabels": { "pool": "p" } }, "minHealthy": 0,
-        "unhealthyConditions": [{ "type": "Ready", "status": "False", "duration": "1s" }],
-        "remediationTemplate": {
-            "apiVersion": "x.y/v1", "kind": "XRemediationTemplate", "namespace": "ns", "name": "t",
-        },
-    });
-    let fields = spec.as_object_mut().unwrap();
-    fields.extend(more.as_object().unwrap().clone());
-    json!({
-        "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
-        "metadata": { "name": name, "uid": format!("uid-of-{name}"), "resourceVersion": "1" },
-        "spec": spec,
-    })
-}
-
-fn node(name: &str, ready: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {
-            "name": name, "uid": name, "resourceVersion": "1", "labels": { "pool": "p" },
-        },
-        "status": { "conditions": [
-            { "type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z" },
-        ]},
-    })
-}
-
-/// A driver, and the server that it works on.
-struct Rig {
-    server: Server,
-    driver: Driver,
-    cancel: CancellationToken,
-}
-
-impl Rig {
-    /// Without a check, on a cluster of these Nodes.
-    async fn new(nodes: &[(&str, &str)]) -> Self {
-        let server = Server::default();
-        {
-            let mut told = server.0.lock();
-            for (name, ready) in nodes {
-                told.nodes.insert((*name).to_owned(), node(name, ready));
-            }
-            let template = json!({
-                "apiVersion": "x.y/v1", "kind": "XRemediationTemplate",
-                "metadata": { "name": "t", "namespace": "ns" },
-                "spec": { "template": { "spec": {} } },
-            });
-            told.objects.insert(format!("{TEMPLATES}t"), template);
-        }
-        let client = server.client();
-        let Leading {
-            writer,
-            events,
-            metrics,
-            cancel,
-        } = Leading::start(&client).await;
-        let mut driver = Driver::new(Arc::new(Context {
-            client,
-            served: Arc::new(Served::default()),
-            writer,
-            events,
-            metrics,
-            mode: HealthChecks::All,
-        }));
-        driver.our_crd = Some(true);
-        driver.stop = cancel.clone();
-        Self {
-            server,
-            driver,
-            cancel,
-        }
-    }
-
-    async fn with_check(nodes: &[(&str, &str)]) -> Self {
-        let mut rig = Self::new(nodes).await;
-        rig.put_check("c", &json!({}));
-        rig
-    }
-
-    fn put_check(&mut self, name: &str, more: &Value) {
-        let object = check(name, more);
-        let told = &self.server.0;
-        told.lock().checks.insert(name.to_owned(), object.clone());
-        let object: DynamicObject = serde_json::from_value(object).unwrap();
-        self.driver.hear(News::Check(Box::new(object)));
-    }
-
-    fn put_node(&mut self, name: &str, ready: &str) {
-        let value = node(name, ready);
-        self.server
-            .0
-            .lock()
-            .nodes
-            .insert(name.to_owned(), value.clone());
-        let node: WireNode = serde_json::from_value(value).unwrap();
-        self.driver.hear(News::Node(node.into()));
-    }
-
-    /// As one round of [`Driver::run`].
-    async fn turn(&mut self) {
-        for check in std::mem::take(&mut self.driver.dirty) {
-            self.driver.evaluate(&check);
-        }
-        let next = self.driver.next();
-        tokio::select! {
-            Some(news) = self.driver.heard.recv() => self.driver.hear(news),
-            () = sleep_until(next) => self.driver.fire(),
-            Some(done) = self.driver.tasks.join_next_with_id() => self.driver.joined(done),
-        }
-    }
-
-    async fn until(&mut self, what: &str, holds: impl Fn(&Server) -> bool) {
-        let deadline = tokio::time::Instant::now() + ENOUGH;
-        while !holds(&self.server) {
-            let turn = tokio::time::timeout_at(deadline, self.turn()).await;
-            assert!(turn.is_ok(), "{what}: {:?}", self.server.0.lock().writes);
-        }
-    }
-
-    /// Until nothing happens any more, but for what the server holds back.
-    async fn settle(&mut self) {
-        let deadline = tokio::time::Instant::now() + ENOUGH;
-        loop {
-            let quiet = timeout(QUIET, self.turn()).await.is_err();
-            if quiet && (self.driver.tasks.is_empty() || self.server.0.lock().closed) {
-                return;
-            }
-            assert!(tokio::time::Instant::now() < deadline, "it never rests");
-        }
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        self.cancel.cancel();
-    }
-}
+use rig::*;
 
 #[tokio::test]
 async fn a_node_is_leased_first_and_remediated_once_and_both_end_with_it() {
@@ -393,8 +64,8 @@ async fn while_one_is_being_made_no_event_makes_a_second() {
 
 #[tokio::test]
 async fn nothing_is_done_before_everything_is_known() {
-    let mut rig = Rig::new(&[("b", "False")]).await;
-    rig.server.0.lock().blind = true;
+    let mut rig = Rig::unconnected().await;
+    rig.put_node("b", "False");
     rig.put_check("c", &json!({}));
     rig.settle().await;
     assert!(
@@ -402,7 +73,7 @@ async fn nothing_is_done_before_everything_is_known() {
         "the Nodes are not known"
     );
     assert!(rig.server.0.lock().statuses.is_empty());
-    rig.server.0.lock().blind = false;
+    rig.connect();
     rig.until("it is made", |s| s.created() == 1).await;
 }
 
@@ -499,7 +170,7 @@ async fn a_lease_of_somebody_else_is_waited_for_and_left_alone() {
     rig.put_check("c", &json!({}));
     rig.settle().await;
     assert!(rig.server.0.lock().writes.is_empty());
-    let watched = &rig.driver.watched["c"];
+    let watched = &rig.engine.checks[&Key::new("", "c")];
     assert!(
         watched.blocked["b"].1.contains("somebody"),
         "{:?}",
@@ -534,20 +205,19 @@ async fn templates_and_openshift_disable_and_enable_again() {
         .lock()
         .objects
         .insert(format!("{TEMPLATES}t"), template);
-    let fact = super::super::openshift::Fact::MachineChecks;
+    let fact = Fact::MachineChecks;
     let other: DynamicObject = serde_json::from_value(json!({
         "metadata": { "name": "m", "namespace": "api" },
         "spec": { "unhealthyConditions": [{ "type": "Ready" }] },
     }))
     .unwrap();
-    rig.driver.hear(News::Fact(fact, Box::new(other)));
-    rig.driver.look_at_templates("c");
+    rig.engine.hear(News::Fact(fact, Box::new(other)));
+    rig.engine.read_templates(&Key::new("", "c"));
     rig.settle().await;
     let conflict = json!("ConflictingMachineHealthCheckDetected");
     assert_eq!(disabled(&rig), (json!("True"), conflict));
     assert_eq!(rig.server.created(), 0);
-    rig.driver
-        .hear(News::FactGone(fact, crate::object::Key::new("api", "m")));
+    rig.engine.hear(News::FactGone(fact, Key::new("api", "m")));
     rig.settle().await;
     assert_eq!(
         disabled(&rig),
@@ -574,7 +244,7 @@ async fn a_template_that_goes_bad_while_remediating_disables_and_touches_nothing
     let good = rig.server.0.lock().objects[&at].clone();
     let mut odd = good.clone();
     odd["spec"]["template"] = json!("not an object");
-    let of = Requests {
+    let of = ExternalKind {
         api_version: "x.y/v1".into(),
         kind: "XRemediationTemplate".into(),
         namespace: "ns".into(),
@@ -591,7 +261,7 @@ async fn a_template_that_goes_bad_while_remediating_disables_and_touches_nothing
                 None => told.objects.remove(&at),
             };
         }
-        rig.driver.hear(News::Template(of.clone()));
+        rig.engine.hear(News::Template(of.clone()));
         rig.settle().await;
         assert_eq!(disabled(&rig), (json!("True"), json!(reason)));
         let told = rig.server.0.lock();
@@ -605,7 +275,7 @@ async fn a_template_that_goes_bad_while_remediating_disables_and_touches_nothing
     rig.settle().await;
     assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b")), 0);
     rig.server.0.lock().objects.insert(at, good);
-    rig.driver.hear(News::Template(of));
+    rig.engine.hear(News::Template(of));
     rig.settle().await;
     assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b")), 1);
 }
@@ -626,8 +296,8 @@ async fn a_lease_that_somebody_changed_is_renewed_by_what_it_says() {
         .objects
         .insert(at.clone(), lease.clone());
     let read = serde_json::from_value(lease).unwrap();
-    let held = super::super::leases::held(&read);
-    rig.driver.hear(News::Lease("node-b".into(), held));
+    let held = leases::held(&read);
+    rig.engine.hear(News::Lease("node-b".into(), held));
     rig.settle().await;
     assert_eq!(rig.server.count(&put), 1, "once");
     let renewed = rig.server.0.lock().objects[&at]["spec"]["renewTime"].clone();
@@ -642,14 +312,11 @@ async fn lagging(ready: &str) -> usize {
     let known: Vec<(&str, &str)> = (0..95).map(|i| (names[i].as_str(), is(i))).collect();
     let mut rig = Rig::new(&known).await;
     rig.put_check("c", &json!({ "minHealthy": null, "maxUnhealthy": "49%" }));
-    while !rig.driver.nodes_known {
-        rig.turn().await;
-    }
     for name in &names[95..] {
         let mut told = rig.server.0.lock();
         told.nodes.insert(name.clone(), node(name, ready));
     }
-    rig.until("the live read", |s| s.0.lock().node_lists == 2)
+    rig.until("the live read", |s| s.0.lock().node_lists == 1)
         .await;
     for _ in 0..20 {
         timeout(QUIET / 20, rig.turn()).await.ok();
@@ -673,9 +340,6 @@ async fn f13_nothing_is_begun_while_the_watch_of_nodes_is_behind() {
 async fn f13_a_burst_that_closes_the_limit_is_let_arrive() {
     let mut rig = Rig::new(&[("a", "False"), ("b", "True"), ("c", "True"), ("d", "True")]).await;
     rig.put_check("c", &json!({ "minHealthy": 2 }));
-    while !rig.driver.nodes_known {
-        rig.turn().await;
-    }
     rig.settle().await;
     assert_eq!(rig.server.created(), 0, "the rest of the burst may follow");
     rig.put_node("b", "False");
@@ -692,7 +356,7 @@ async fn f13_a_burst_that_closes_the_limit_is_let_arrive() {
 }
 
 #[tokio::test]
-async fn a_new_driver_goes_on_from_what_the_status_and_the_objects_say() {
+async fn a_new_engine_goes_on_from_what_the_status_and_the_objects_say() {
     let mut rig = Rig::new(&[("b", "False")]).await;
     let request = |template: &str, uid: &str| {
         json!({

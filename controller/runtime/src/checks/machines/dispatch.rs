@@ -6,13 +6,12 @@ use jiff::Timestamp;
 use rackhand_core::health::{RequestView, Verdict};
 
 use super::{
-    Engine,
+    Engine, Machines,
+    dialect::{Effect, Job, MachineDialect, MachineStatus},
     results::{Done, Work},
 };
 use crate::{
     checks::{
-        conditions::stale_view,
-        dialect::{Dialect, Effect, Job, MachineStatus},
         item_state::Phase,
         queue::Item,
         requests::{self, Outcome},
@@ -24,33 +23,26 @@ use crate::{
 /// When a request that was created by somebody else and is not seen yet is looked for again.
 pub(super) const SEE_AGAIN: Duration = Duration::from_secs(1);
 
-impl<D: Dialect> Engine<D> {
-    /// Gives every member its turn for which there is room.
-    pub(super) fn dispatch(&mut self) {
-        while let Some(item) = self.queue.pop() {
-            self.turn(item);
-        }
-    }
-
+impl<M: MachineDialect> Engine<Machines<M>> {
     /// Queries the fleet now, and not when the member was put into the queue (F10).
-    fn turn(&mut self, item: Item) {
+    pub(super) fn turn(&mut self, item: Item) {
         let Some(check) = self.checks.get_mut(&item.check) else {
             return;
         };
         let Some(wanted) = check.fleet.wanted(&item.member) else {
             return;
         };
-        if self.overlaps.yields(&item) {
+        if self.dialect.overlaps.yields(&item) {
             // Another check acts for it, and shows that on the Machine.
             self.items.change(&item, |state| state.unreported = None);
             self.complain(&item, None);
             return;
         }
-        let effect = D::effect(&self.context, &check.spec, &item.key(), &wanted);
+        let effect = M::effect(&self.context, &check.spec, &item.key(), &wanted);
         let state = self.items.get(&item);
         let idle = state.is_some_and(|state| state.is_held() || state.unreported.is_some());
         let effect = effect.filter(|_| !idle);
-        if check.spec.dry_run {
+        if check.progress.dry_run {
             if let Some(effect) = effect {
                 tracing::info!(check = %item.check, machine = &*item.member, ?effect, "dry run: not done");
             }
@@ -62,7 +54,7 @@ impl<D: Dialect> Engine<D> {
             outcome: None,
             healthy: *wanted.verdict == Verdict::Healthy && !check.fleet.paused(),
         };
-        let waits = effect.as_ref().is_some_and(Effect::hands_over::<D>) && !self.is_cleared(&item);
+        let waits = effect.as_ref().is_some_and(Effect::hands_over::<M>) && !self.is_cleared(&item);
         match effect.filter(|_| !waits) {
             None => self.show(item, status),
             Some(Effect::CreateRequest { uid }) => self.create(item, uid),
@@ -82,7 +74,7 @@ impl<D: Dialect> Engine<D> {
     }
 
     fn show(&mut self, item: Item, mut status: MachineStatus) {
-        if !D::WRITES_MACHINES {
+        if !M::WRITES_MACHINES {
             return;
         }
         let earlier = self
@@ -93,8 +85,8 @@ impl<D: Dialect> Engine<D> {
         status.outcome = earlier.or(status.outcome);
         let context = self.context.clone();
         self.queue.begin(item.clone());
-        self.tasks.spawn(Work::Member(item.clone()), async move {
-            let written = D::write_machine(&context, &item.check, &item.key(), &status).await;
+        self.spawn(Work::Member(item.clone()), async move {
+            let written = M::write_machine(&context, &item.check, &item.key(), &status).await;
             Done::Shown(item, status.outcome, written)
         });
     }
@@ -103,7 +95,7 @@ impl<D: Dialect> Engine<D> {
         let Some(check) = self.checks.get_mut(&item.check) else {
             return;
         };
-        let Some(reference) = D::template(&check.spec.view).cloned() else {
+        let Some(reference) = M::template(&check.spec.view).cloned() else {
             return;
         };
         let context = self.context.clone();
@@ -112,7 +104,7 @@ impl<D: Dialect> Engine<D> {
             self.items.set_phase(&item, Phase::AwaitingTemplate);
             if !check.template.reading {
                 check.template.reading = true;
-                self.tasks.spawn(Work::Template(key.clone()), async move {
+                self.spawn(Work::Template(key.clone()), async move {
                     let read = template::read(&context, &key.namespace, reference).await;
                     Done::Template(key, read)
                 });
@@ -122,9 +114,9 @@ impl<D: Dialect> Engine<D> {
         let maker = check.spec.meta.uid.clone();
         self.queue.begin(item.clone());
         self.may_exist(&item);
-        self.tasks.spawn(Work::Member(item.clone()), async move {
+        self.spawn(Work::Member(item.clone()), async move {
             let (machine, check) = (item.key(), &item.check);
-            let known = D::machine(&context.index, &machine);
+            let known = M::machine(&context.index, &machine);
             let created =
                 requests::create(&context, check, &maker, &machine, known, &uid, read).await;
             Done::Acted(item, created)
@@ -147,13 +139,16 @@ impl<D: Dialect> Engine<D> {
         let Some(check) = self.checks.get(&item.check) else {
             return;
         };
-        let Some(template) = D::template(&check.spec.view).cloned() else {
+        let Some(template) = M::template(&check.spec.view).cloned() else {
             return;
         };
         let context = self.context.clone();
-        let uid = check.spec.source.uid(&context, &self.external, &item.key());
+        let uid = check
+            .spec
+            .source
+            .uid(&context, &self.dialect.external, &item.key());
         self.queue.begin(item.clone());
-        self.tasks.spawn(Work::Member(item.clone()), async move {
+        self.spawn(Work::Member(item.clone()), async move {
             let deleted = match uid {
                 Some(uid) => requests::delete(&context, &template, &item.key(), uid).await,
                 None => Ok(Outcome::RequestDeleted),
@@ -162,11 +157,11 @@ impl<D: Dialect> Engine<D> {
         });
     }
 
-    fn perform(&mut self, item: Item, extra: D::Extra) {
+    fn perform(&mut self, item: Item, extra: M::Extra) {
         let Some(check) = self.checks.get(&item.check) else {
             return;
         };
-        let creates = D::creates(&extra);
+        let creates = M::creates(&extra);
         let job = Job {
             context: self.context.clone(),
             check: item.check.clone(),
@@ -179,45 +174,22 @@ impl<D: Dialect> Engine<D> {
         if creates {
             self.may_exist(&item);
         }
-        self.tasks.spawn(Work::Member(item.clone()), async move {
-            let performed = D::perform(job).await;
+        self.spawn(Work::Member(item.clone()), async move {
+            let performed = M::perform(job).await;
             Done::Acted(item, performed)
-        });
-    }
-
-    pub(super) fn write_status(&mut self, key: &Key) {
-        let failed = self.items.not_created(key);
-        let overlapping = self.overlaps.message(key);
-        let Some(check) = self.checks.get_mut(key) else {
-            return;
-        };
-        if check.spec.dry_run {
-            check.pace.skip();
-        }
-        if !check.pace.begin() {
-            return;
-        }
-        let mut summary = check.summary();
-        summary.failed = failed;
-        summary.notices.overlapping = overlapping;
-        summary.notices.stale = check.handover.failure().map(stale_view);
-        let (context, key) = (self.context.clone(), key.clone());
-        self.tasks.spawn(Work::Status(key.clone()), async move {
-            let written = D::write_status(&context, &key, &summary).await;
-            Done::Status(key, written)
         });
     }
 
     /// Reports on a check why it is not evaluated; one report at a time.
     pub(super) fn report(&mut self, key: &Key, reason: &'static str, message: String) {
-        if let Some(again) = self.reporting.get_mut(key) {
+        if let Some(again) = self.dialect.reporting.get_mut(key) {
             *again = true;
             return;
         }
-        self.reporting.insert(key.clone(), false);
+        self.dialect.reporting.insert(key.clone(), false);
         let (context, key) = (self.context.clone(), key.clone());
-        self.tasks.spawn(Work::Report(key.clone()), async move {
-            let reported = D::report_invalid(&context, &key, reason, &message).await;
+        self.spawn(Work::Report(key.clone()), async move {
+            let reported = M::report_invalid(&context, &key, reason, &message).await;
             Done::Report(key, reported)
         });
     }

@@ -1,21 +1,22 @@
 //! Finds the requests that have lost the check that made them, and has them withdrawn.
 
 use super::{
-    Engine,
+    Engine, Machines,
+    dialect::MachineDialect,
     results::{Done, Work},
 };
 use crate::{
-    checks::{dialect::Dialect, withdrawal::Made},
+    checks::withdrawal::Made,
     object::{Key, Kind},
     remediation::RequestId,
 };
 
-impl<D: Dialect> Engine<D> {
+impl<M: MachineDialect> Engine<Machines<M>> {
     /// Examines the known requests that fit.
     pub(super) fn examine_requests(&mut self, fits: impl Fn(&Made) -> bool) {
         let indexed = self.context.index.requests().into_iter();
-        let indexed = indexed.filter_map(|(_, entry)| Made::read(&entry.object, D::OWNER));
-        let external = self.external.made(D::OWNER);
+        let indexed = indexed.filter_map(|(_, entry)| Made::read(&entry.object, M::OWNER));
+        let external = self.dialect.external.made(M::OWNER);
         let all: Vec<Made> = indexed.chain(external).filter(fits).collect();
         for made in all {
             self.examine(made);
@@ -27,7 +28,7 @@ impl<D: Dialect> Engine<D> {
         for kind in Kind::REQUESTS {
             let id = RequestId::new(kind, machine.clone());
             let entry = self.context.index.request(&id);
-            if let Some(made) = entry.and_then(|entry| Made::read(&entry.object, D::OWNER)) {
+            if let Some(made) = entry.and_then(|entry| Made::read(&entry.object, M::OWNER)) {
                 self.examine(made);
             }
         }
@@ -36,15 +37,14 @@ impl<D: Dialect> Engine<D> {
     /// Has a request withdrawn if it is orphaned.
     pub(super) fn examine(&mut self, made: Made) {
         let index = &self.context.index;
-        if self.withdrawing.contains(&made.uid) || !made.is_orphan_by_index(index) {
+        if self.dialect.withdrawing.contains(&made.uid) || !made.is_orphan_by_index(index) {
             return;
         }
-        self.withdrawing.insert(made.uid.clone());
+        self.dialect.withdrawing.insert(made.uid.clone());
         let context = self.context.clone();
-        self.tasks
-            .spawn(Work::Withdrawal(made.clone()), async move {
-                let withdrawn = made.withdraw(&context).await;
-                Done::Withdrawn(made, withdrawn)
-            });
+        self.spawn(Work::Withdrawal(made.clone()), async move {
+            let withdrawn = made.withdraw(&context).await;
+            Done::Withdrawn(made, withdrawn)
+        });
     }
 }

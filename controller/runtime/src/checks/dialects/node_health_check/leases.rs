@@ -16,8 +16,10 @@ use kube::{
 use rackhand_api::names::MEDIK8S_LEASE_NAMESPACE;
 use rackhand_core::nodes::{HeldLease, LeaseStep, lease_holder, lease_step};
 
-use super::Context;
-use crate::api::{ApiError, call, optional};
+use crate::{
+    api::{ApiError, call, optional},
+    checks::Context,
+};
 
 /// The Lease of a Node, for a check.
 pub(super) struct NodeLease<'a> {

@@ -8,8 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use super::queue::Item;
-use crate::object::Key;
+use crate::{checks::queue::Item, object::Key};
 
 /// How many machines are named; the rest is a number.
 const NAMED: usize = 10;

@@ -2,16 +2,12 @@
 //!
 //! Must never write what stands there already.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
-use kube::api::{DynamicObject, Patch, PatchParams};
-use rackhand_api::names::{groups, kinds};
+use kube::api::DynamicObject;
 use rackhand_core::nodes::{Flag, Memory, Tried};
 use serde_json::{Value, json};
 
-use super::{Context, actions::seconds};
-use crate::{api::ApiError, object::api, writer::Lane};
+use super::actions::seconds;
 
 const OURS: [&str; 3] = ["Disabled", "StormActive", "StormCooldownActive"];
 
@@ -121,33 +117,6 @@ pub(super) fn differs(object: &DynamicObject, memory: &Memory) -> bool {
     new != old
 }
 
-/// Writes it.
-pub(super) async fn write(
-    context: &Context,
-    object: &Arc<DynamicObject>,
-    memory: &Memory,
-) -> Result<DynamicObject, ApiError> {
-    let name = object.metadata.name.clone().unwrap_or_default();
-    let what = format!("status of NodeHealthCheck {name}");
-    let kind = kinds::NODE_HEALTH_CHECK;
-    let served = context.served.find(&context.client, groups::MEDIK8S, kind);
-    let resource = served
-        .await
-        .ok()
-        .flatten()
-        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
-    let checks = api(&context.client, &resource, "");
-    let body = body(object, memory, Timestamp::now());
-    let patch = move || async move {
-        let params = PatchParams::default();
-        checks
-            .patch_status(&name, &params, &Patch::Merge(body))
-            .await
-    };
-    let words = context.writer.on(Lane::Words);
-    words.write("check_status", what, patch).await
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -156,7 +125,7 @@ mod tests {
     use rackhand_core::nodes::{Entry, Phase, RequestId};
 
     use super::*;
-    use crate::nodes::rules;
+    use crate::checks::dialects::node_health_check::rules;
 
     #[test]
     fn what_is_written_is_what_is_remembered_after_a_restart() {

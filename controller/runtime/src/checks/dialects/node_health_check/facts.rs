@@ -1,13 +1,7 @@
-//! Nodes and remediations as they come from a watch, and the facts in them.
-//!
-//! A selector may speak of any label, so all of a Node's are kept, and of the rest only what a rule
-//! looks at.
-
-use std::{collections::BTreeMap, sync::Arc};
+//! From Nodes and remediations to the plain facts of the core.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::{api::DynamicObject, core::ClusterResourceScope};
+use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
     names::{
         MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION, MEDIK8S_CONTROL_PLANE_LABEL, MEDIK8S_EXCLUDE_LABEL,
@@ -23,169 +17,55 @@ use rackhand_core::{
     health::Condition,
     nodes::{Exclusion, NodeFacts, Request, RequestId},
 };
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::{object::Key, remediation::OPENSHIFT_NODE_LABEL};
+use crate::{
+    checks::external_requests::{ExternalKind, ExternalRequest},
+    index::SeenNode,
+    object::Key,
+    remediation::OPENSHIFT_NODE_LABEL,
+};
 
-/// The annotations of Nodes that are read.
-const ANNOTATIONS: [&str; 4] = [
-    MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION,
-    OPENSHIFT_CURRENT_CONFIG_ANNOTATION,
-    OPENSHIFT_DESIRED_CONFIG_ANNOTATION,
-    OPENSHIFT_MACHINE_ANNOTATION,
-];
-
-/// A Node from the wire, without what nobody here reads.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct WireNode {
-    #[serde(deserialize_with = "metadata")]
-    metadata: ObjectMeta,
-    status: WireStatus,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct WireStatus {
-    conditions: Option<Vec<WireCondition>>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct WireCondition {
-    #[serde(rename = "type")]
-    type_: String,
-    status: String,
-    reason: Option<String>,
-    last_transition_time: Option<Time>,
-}
-
-/// The metadata that is read.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct WireMeta {
-    name: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    creation_timestamp: Option<Time>,
-    labels: Option<BTreeMap<String, String>>,
-    annotations: Option<BTreeMap<String, String>>,
-}
-
-fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    let meta = WireMeta::deserialize(from)?;
-    let mut annotations = meta.annotations.unwrap_or_default();
-    annotations.retain(|key, _| ANNOTATIONS.contains(&key.as_str()));
-    Ok(ObjectMeta {
-        name: meta.name,
-        uid: meta.uid,
-        resource_version: meta.resource_version,
-        creation_timestamp: meta.creation_timestamp,
-        labels: meta.labels,
-        annotations: Some(annotations),
-        ..ObjectMeta::default()
-    })
-}
-
-impl kube::Resource for WireNode {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind(_: &()) -> std::borrow::Cow<'_, str> {
-        "Node".into()
-    }
-
-    fn group(_: &()) -> std::borrow::Cow<'_, str> {
-        "".into()
-    }
-
-    fn version(_: &()) -> std::borrow::Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural(_: &()) -> std::borrow::Cow<'_, str> {
-        "nodes".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-/// A Node that is known.
-#[derive(Debug, Clone)]
-pub(crate) struct KnownNode {
-    pub(crate) uid: String,
-    /// The number of its resourceVersion.
-    pub(crate) version: Option<u64>,
-    pub(crate) labels: BTreeMap<String, String>,
-    /// Its Machine of OpenShift.
-    pub(crate) machine: Option<Key>,
-    pub(crate) facts: Arc<NodeFacts>,
-}
-
-impl From<WireNode> for KnownNode {
-    fn from(node: WireNode) -> Self {
-        let meta = node.metadata;
-        let labels = meta.labels.unwrap_or_default();
-        let exclusion = match labels.get(MEDIK8S_EXCLUDE_LABEL).map(String::as_str) {
-            Some("true") => Exclusion::Excluded,
-            Some(_) => Exclusion::Unclear,
-            None => Exclusion::None,
-        };
-        let conditions = node.status.conditions.into_iter().flatten();
-        let conditions = conditions.map(|c| Condition {
-            type_: c.type_,
-            status: c.status,
-            reason: c.reason.unwrap_or_default(),
-            last_transition: c.last_transition_time.map(|t| t.0),
+/// What the rules look at in a Node.
+pub(crate) fn node(node: &SeenNode) -> NodeFacts {
+    let (labels, annotations) = (node.labels(), node.annotations());
+    let exclusion = match labels.get(MEDIK8S_EXCLUDE_LABEL).map(String::as_str) {
+        Some("true") => Exclusion::Excluded,
+        Some(_) => Exclusion::Unclear,
+        None => Exclusion::None,
+    };
+    let conditions = node
+        .conditions()
+        .map(|(type_, status, reason, last_transition)| Condition {
+            type_,
+            status,
+            reason: reason.unwrap_or_default(),
+            last_transition,
         });
-        let annotations = meta.annotations.unwrap_or_default();
-        let desired = annotations.get(OPENSHIFT_DESIRED_CONFIG_ANNOTATION);
-        let current = annotations.get(OPENSHIFT_CURRENT_CONFIG_ANNOTATION);
-        let facts = NodeFacts {
-            name: meta.name.unwrap_or_default(),
-            created: meta.creation_timestamp.map(|t| t.0),
-            control_plane: labels.contains_key(NODE_ROLE_CONTROL_PLANE_LABEL)
-                || labels.contains_key(NODE_ROLE_MASTER_LABEL),
-            exclusion,
-            confirmed: annotations.contains_key(MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION),
-            reconfiguring: desired.is_some() && desired != current,
-            conditions: conditions.collect(),
-        };
-        Self {
-            uid: meta.uid.unwrap_or_default(),
-            version: meta.resource_version.and_then(|v| v.parse().ok()),
-            machine: annotations
-                .get(OPENSHIFT_MACHINE_ANNOTATION)
-                .map(|named| Key::parse(named))
-                .filter(|key| !key.namespace.is_empty() && !key.name.is_empty()),
-            labels,
-            facts: Arc::new(facts),
-        }
+    let desired = annotations.get(OPENSHIFT_DESIRED_CONFIG_ANNOTATION);
+    let current = annotations.get(OPENSHIFT_CURRENT_CONFIG_ANNOTATION);
+    NodeFacts {
+        name: node.name_any(),
+        created: node.creation_timestamp().map(|t| t.0),
+        control_plane: labels.contains_key(NODE_ROLE_CONTROL_PLANE_LABEL)
+            || labels.contains_key(NODE_ROLE_MASTER_LABEL),
+        exclusion,
+        confirmed: annotations.contains_key(MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION),
+        reconfiguring: desired.is_some() && desired != current,
+        conditions: conditions.collect(),
     }
 }
 
-// === impl KnownNode ===
+/// The Machine of OpenShift that a Node is.
+pub(super) fn machine(node: &SeenNode) -> Option<Key> {
+    let named = node.annotations().get(OPENSHIFT_MACHINE_ANNOTATION)?;
+    let key = Key::parse(named);
+    (!key.namespace.is_empty() && !key.name.is_empty()).then_some(key)
+}
 
-impl KnownNode {
-    /// Nothing that matters differs; a heartbeat changes only the version.
-    pub(crate) fn reads_as(&self, other: &Self) -> bool {
-        self.uid == other.uid
-            && self.labels == other.labels
-            && self.machine == other.machine
-            && self.facts == other.facts
-    }
-
-    /// OpenShift runs on it.
-    pub(crate) fn is_of_openshift(&self) -> bool {
-        self.labels.contains_key(OPENSHIFT_NODE_LABEL)
-    }
+/// OpenShift runs on a Node.
+pub(super) fn is_of_openshift(node: &SeenNode) -> bool {
+    node.labels().contains_key(OPENSHIFT_NODE_LABEL)
 }
 
 /// The name of a remediation.
@@ -239,6 +119,37 @@ pub(crate) fn request(object: &DynamicObject, now: Timestamp) -> Request {
     }
 }
 
+impl ExternalRequest for Request {
+    type Wire = DynamicObject;
+
+    fn read(object: &DynamicObject) -> Self {
+        request(object, Timestamp::now())
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
+/// The kind of a remediation, where it is.
+pub(super) fn kind_of(id: &RequestId) -> ExternalKind {
+    ExternalKind {
+        api_version: id.api_version.clone(),
+        kind: id.kind.clone(),
+        namespace: id.namespace.clone(),
+    }
+}
+
+/// The name of a remediation of a kind.
+pub(super) fn id_of(kind: &ExternalKind, key: &Key) -> RequestId {
+    RequestId {
+        api_version: kind.api_version.clone(),
+        kind: kind.kind.clone(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -247,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_node_from_the_wire_keeps_its_labels_and_what_rules_look_at() {
-        let node: WireNode = serde_json::from_value(json!({
+        let seen: SeenNode = serde_json::from_value(json!({
             "metadata": {
                 "name": "n", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z",
                 "labels": { "any": "label", "node-role.kubernetes.io/master": "",
@@ -265,22 +176,21 @@ mod tests {
             },
         }))
         .unwrap();
-        let known = KnownNode::from(node);
-        assert_eq!(known.labels["any"], "label");
-        let facts = &known.facts;
+        assert_eq!(seen.labels()["any"], "label");
+        let facts = node(&seen);
         assert!(facts.control_plane && facts.confirmed);
         assert_eq!(facts.exclusion, Exclusion::Unclear);
         assert_eq!(facts.conditions[0].reason, "NodeStatusUnknown");
-        assert!(!facts.reconfiguring && known.machine.is_none() && !known.is_of_openshift());
-        let little: WireNode =
+        assert!(!facts.reconfiguring && machine(&seen).is_none() && !is_of_openshift(&seen));
+        let little: SeenNode =
             serde_json::from_value(json!({ "metadata": { "name": "n" } })).unwrap();
-        assert!(KnownNode::from(little).facts.conditions.is_empty());
+        assert!(node(&little).conditions.is_empty());
     }
 
     #[test]
     fn what_openshift_writes_on_a_node_is_read() {
-        let known = |current: &str| {
-            let node: WireNode = serde_json::from_value(json!({ "metadata": {
+        let seen = |current: &str| -> SeenNode {
+            serde_json::from_value(json!({ "metadata": {
                 "name": "n", "labels": { "node.openshift.io/os_id": "rhcos" },
                 "annotations": {
                     "machineconfiguration.openshift.io/desiredConfig": "new",
@@ -288,15 +198,14 @@ mod tests {
                     "machine.openshift.io/machine": "openshift-machine-api/m-1",
                 },
             }}))
-            .unwrap();
-            KnownNode::from(node)
+            .unwrap()
         };
-        assert!(known("old").facts.reconfiguring && !known("new").facts.reconfiguring);
+        assert!(node(&seen("old")).reconfiguring && !node(&seen("new")).reconfiguring);
         assert_eq!(
-            known("new").machine,
+            machine(&seen("new")),
             Some(Key::new("openshift-machine-api", "m-1"))
         );
-        assert!(known("new").is_of_openshift());
+        assert!(is_of_openshift(&seen("new")));
     }
 
     #[test]

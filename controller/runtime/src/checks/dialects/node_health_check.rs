@@ -1,0 +1,230 @@
+//! NodeHealthChecks of medik8s: their Nodes are in this very cluster, and their remediations may be of
+//! any kind.
+//!
+//! The core decides for a whole check at once, so a change makes the check due, and all that it wants is
+//! asked anew. Must never begin two things for one Node at one time.
+
+mod actions;
+mod dispatch;
+mod evaluation;
+mod events;
+pub(super) mod facts;
+mod leases;
+mod metrics;
+mod mhc_conflict;
+mod rules;
+mod status;
+mod templates;
+mod watches;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use rackhand_api::views::{LabelSelector, NodeTemplateRef};
+use rackhand_core::nodes::{Action, Check, Disabled, Fleet, HeldLease, Memory, Request, can_close};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use facts::{node as node_facts, request as request_of};
+pub(crate) use leases::{held, lease_name};
+pub(crate) use metrics::NodeMetrics;
+pub(crate) use mhc_conflict::{Fact, OpenShift};
+pub(crate) use rules::{
+    check as rules_of, memory as memory_of, template, templates as templates_of,
+};
+pub(crate) use templates::{misnamed, name_of, not_found, usable};
+
+use crate::{
+    api::ApiError,
+    checks::{
+        Context,
+        dialect::{Dialect, Evaluated, Progress},
+        engine::Engine,
+        external_requests::{ExternalKind, ExternalRequests},
+        queue::Item,
+        status_writer,
+    },
+    index::Change,
+    object::{Key, Kind},
+    sync::{Feed, SyncError},
+};
+use dispatch::{Done, Work};
+use watches::News;
+
+/// A check that is ours.
+pub(in crate::checks) struct NodeCheck {
+    object: Arc<DynamicObject>,
+    selector: LabelSelector,
+    check: Arc<Check>,
+    references: Arc<[NodeTemplateRef]>,
+    fleet: Fleet,
+    memory: Memory,
+    /// Whether its templates can be used; `None`: they have not been read yet.
+    disabled: Option<Option<Disabled>>,
+    reading_templates: bool,
+    /// A template changed while the templates were being read.
+    read_again: bool,
+    /// Nodes for which nothing is begun before then, and why.
+    blocked: BTreeMap<String, (Timestamp, String)>,
+    /// Nodes whose remediation is to be begun.
+    due: BTreeSet<Arc<str>>,
+    /// What the last evaluation asks for, by Node, until it is begun.
+    actions: BTreeMap<Arc<str>, Vec<Action>>,
+    progress: Progress,
+}
+
+/// Something to do at a time although nothing happens.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::checks) enum Timer {
+    /// What is not known of OpenShift by now cannot be read.
+    Facts,
+    /// The templates of a check are read again.
+    Templates(Key),
+}
+
+/// NodeHealthChecks: what is known beside the index.
+#[derive(Default)]
+pub(in crate::checks) struct NodeHealthChecks {
+    /// Checks that are evaluated anew before the next turn.
+    dirty: BTreeSet<Key>,
+    /// What feeds all checks is watched.
+    watching: bool,
+    nodes_known: bool,
+    openshift: OpenShift,
+    /// Remediations of all kinds that checks name.
+    external: Arc<ExternalRequests<Request>>,
+    kinds: BTreeMap<ExternalKind, CancellationToken>,
+    /// Kinds of templates that are watched.
+    templates: BTreeMap<ExternalKind, CancellationToken>,
+    /// Leases of Nodes by their names, as they read now.
+    leases: BTreeMap<String, HeldLease>,
+    /// What must not be lost because something else was under way.
+    pending: BTreeMap<Item, Vec<Action>>,
+}
+
+/// Whether a change may concern a NodeHealthCheck.
+pub(crate) fn concerns(change: &Change) -> bool {
+    match change {
+        Change::Object(kind, _) => *kind == Kind::NodeHealthCheck,
+        Change::Node(cluster, _) | Change::Workload(cluster) => *cluster == Key::local(),
+        Change::Agent => false,
+    }
+}
+
+impl Evaluated for NodeCheck {
+    fn progress(&mut self) -> &mut Progress {
+        &mut self.progress
+    }
+}
+
+impl Dialect for NodeHealthChecks {
+    type Check = NodeCheck;
+    type Summary = (Arc<DynamicObject>, Memory);
+    type News = News;
+    type Timer = Timer;
+    type Work = Work;
+    type Done = Done;
+
+    const CHECK: Kind = Kind::NodeHealthCheck;
+
+    fn stop(engine: &mut Engine<Self>) {
+        let index = &engine.context.index;
+        index.watch_own_nodes(Self::CHECK, false);
+    }
+
+    fn refresh(engine: &mut Engine<Self>, check: &Key) {
+        engine.refresh(check);
+    }
+
+    fn resync(engine: &mut Engine<Self>, check: &Key) {
+        engine.refresh(check);
+    }
+
+    fn apply(engine: &mut Engine<Self>, changes: BTreeSet<Change>) {
+        engine.apply(changes);
+    }
+
+    fn hear(engine: &mut Engine<Self>, news: News) {
+        engine.hear(news);
+    }
+
+    fn advance(engine: &mut Engine<Self>, check: &Key, _: Timestamp) {
+        engine.dialect.dirty.insert(check.clone());
+    }
+
+    fn fire(engine: &mut Engine<Self>, timer: Timer) {
+        match timer {
+            Timer::Facts => engine.facts_are_late(),
+            Timer::Templates(check) => engine.read_templates(&check),
+        }
+    }
+
+    fn evaluate(engine: &mut Engine<Self>) {
+        while let Some(check) = engine.dialect.dirty.pop_first() {
+            engine.evaluate(&check);
+        }
+    }
+
+    fn turn(engine: &mut Engine<Self>, item: Item) {
+        engine.turn(&item);
+    }
+
+    fn retry(engine: &mut Engine<Self>, item: &Item) {
+        engine.dialect.dirty.insert(item.check.clone());
+    }
+
+    fn finish(engine: &mut Engine<Self>, done: Done) {
+        engine.take_in(done);
+    }
+
+    fn panicked(work: Work) -> Done {
+        work.panicked()
+    }
+
+    fn settles(check: &NodeCheck) -> bool {
+        can_close(check.check.limit, check.fleet.selected())
+    }
+
+    fn reach(engine: &Engine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>> {
+        let kinds = engine.checks.get(check).map(events::kinds_of);
+        let (context, external) = (engine.context.clone(), engine.dialect.external.clone());
+        Box::pin(async move {
+            let feeds = vec![
+                Feed::Objects(Self::CHECK, String::new()),
+                Feed::Nodes(Key::local()),
+            ];
+            context.syncs.reach(feeds).await?;
+            for kind in kinds.unwrap_or_default() {
+                external.reach(&context, &kind).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn cleared(engine: &mut Engine<Self>, check: &Key, _: BTreeSet<Arc<str>>, _: bool) {
+        engine.dialect.dirty.insert(check.clone());
+    }
+
+    fn summary(engine: &mut Engine<Self>, check: &Key) -> Option<Self::Summary> {
+        let check = engine.checks.get(check)?;
+        let stale = status::differs(&check.object, &check.memory);
+        stale.then(|| (check.object.clone(), check.memory.clone()))
+    }
+
+    async fn write_status(
+        context: &Context,
+        check: &Key,
+        (object, memory): &Self::Summary,
+    ) -> Result<(), ApiError> {
+        let body = status::body(object, memory, Timestamp::now());
+        let written = status_writer::patch_check(context, Self::CHECK, check, body);
+        written.await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests;

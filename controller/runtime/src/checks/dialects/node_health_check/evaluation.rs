@@ -1,0 +1,162 @@
+//! What each check does now.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use rackhand_core::nodes::{Action, HeldLease, Outside};
+
+use super::{NodeCheck, NodeHealthChecks, events::kinds_of, leases::lease_name, status};
+use crate::{
+    checks::{engine::Engine, item_state::ItemState, queue::Item},
+    object::Key,
+};
+
+impl Engine<NodeHealthChecks> {
+    /// Every check is evaluated anew.
+    pub(super) fn evaluate_all(&mut self) {
+        self.dialect.dirty.extend(self.checks.keys().cloned());
+    }
+
+    /// What is known beside Nodes and remediations.
+    fn outside(&self, key: &Key, check: &NodeCheck) -> Outside {
+        let (mut creating, mut elsewhere) = (BTreeSet::new(), BTreeMap::new());
+        for item in self.items.creating() {
+            let node = item.member.to_string();
+            if item.check == *key {
+                creating.insert(node);
+            } else {
+                elsewhere.insert(node, item.check.name.clone());
+            }
+        }
+        let openshift = &self.dialect.openshift;
+        Outside {
+            disabled: openshift
+                .disabled()
+                .or_else(|| check.disabled.clone().flatten()),
+            upgrading: openshift.upgrading(),
+            creating,
+            elsewhere,
+            blocked: check.blocked.clone(),
+            leases: self.leases_of(check),
+        }
+    }
+
+    /// The Leases of the Nodes for which a check has something in hand.
+    fn leases_of(&self, check: &NodeCheck) -> BTreeMap<String, HeldLease> {
+        let nodes = check.memory.nodes.keys();
+        let held = |node: &String| {
+            let lease = self.dialect.leases.get(&lease_name(node))?;
+            Some((node.clone(), lease.clone()))
+        };
+        nodes.filter_map(held).collect()
+    }
+
+    /// Whether everything is known that a decision needs.
+    fn knows(&self, check: &NodeCheck) -> bool {
+        let external = &self.dialect.external;
+        // While it is disabled nothing is done, and why may be just what keeps the rest unknown.
+        let ready = match &check.disabled {
+            None => false,
+            Some(Some(_)) => true,
+            Some(None) => kinds_of(check).iter().all(|kind| external.synced(kind)),
+        };
+        self.dialect.nodes_known && self.dialect.openshift.is_known() && ready
+    }
+
+    /// Asks the core what a check does now, and sees to it.
+    pub(super) fn evaluate(&mut self, key: &Key) {
+        let Some(check) = self.checks.get(key).filter(|check| self.knows(check)) else {
+            return;
+        };
+        let outside = self.outside(key, check);
+        let Some(check) = self.checks.get_mut(key) else {
+            return;
+        };
+        let now = Timestamp::now();
+        check.blocked.retain(|_, (until, _)| now < *until);
+        let plan = check.fleet.decide(&outside, &check.memory, now);
+        self.schedule.arm(key, plan.wake_at);
+        if check.progress.dry_run {
+            for action in &plan.actions {
+                tracing::info!(check = %key, ?action, "dry run: not done");
+            }
+            return;
+        }
+        let metrics = self.context.metrics.nodes();
+        for (node, entry) in &plan.memory.nodes {
+            for tried in &entry.tried {
+                metrics.begun(node, &tried.id);
+            }
+        }
+        for over in &plan.finished {
+            metrics.finished(&over.node, &over.request, over.lasted);
+        }
+        for event in &plan.events {
+            let message = format!("[remediation] {}", event.message);
+            let events = &self.context.events;
+            events.send(&check.object, event.warning, event.reason, &message);
+        }
+        check.memory = plan.memory;
+        if status::differs(&check.object, &check.memory) {
+            self.status_due(key);
+        }
+        self.enqueue(key, plan.actions);
+    }
+
+    /// Takes over what an evaluation asks for, and gives each Node a place in the queue.
+    fn enqueue(&mut self, key: &Key, actions: Vec<Action>) {
+        let mut wanted: BTreeMap<Arc<str>, Vec<Action>> = BTreeMap::new();
+        let mut due = BTreeSet::new();
+        for action in actions {
+            let item = Item::new(key, &action.node().into());
+            if let Action::Create { .. } = action {
+                due.insert(item.member.clone());
+                // Begun once the read of its batch has shown that the view of the check is not behind, and
+                // decided anew then.
+                if !self.is_cleared(&item) {
+                    continue;
+                }
+            }
+            wanted.entry(item.member).or_default().push(action);
+        }
+        let Some(check) = self.checks.get_mut(key) else {
+            return;
+        };
+        for node in check.due.difference(&due) {
+            check.progress.handover.withdraw(node);
+        }
+        check.due = due;
+        let members: Vec<Arc<str>> = wanted.keys().cloned().collect();
+        for (node, actions) in std::mem::replace(&mut check.actions, wanted) {
+            self.keep_one_shots(Item::new(key, &node), actions);
+        }
+        let pending = self.dialect.pending.keys();
+        let pending = pending.filter(|item| item.check == *key).cloned();
+        let items = members.iter().map(|node| Item::new(key, node));
+        for item in items.chain(pending).collect::<BTreeSet<Item>>() {
+            if !self.items.get(&item).is_some_and(ItemState::is_held) {
+                self.queue.push(item, true);
+            }
+        }
+    }
+
+    /// Keeps what is asked for only once.
+    pub(super) fn keep_one_shots(&mut self, item: Item, actions: Vec<Action>) {
+        let once: Vec<Action> = actions.into_iter().filter(is_one_shot).collect();
+        if !once.is_empty() {
+            let pending = &mut self.dialect.pending;
+            pending.entry(item).or_default().extend(once);
+        }
+    }
+}
+
+/// What must happen although it is asked for only once.
+pub(super) fn is_one_shot(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::ReleaseLease { .. } | Action::Unconfirm { .. }
+    )
+}

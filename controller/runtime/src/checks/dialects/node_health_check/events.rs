@@ -1,0 +1,376 @@
+//! Takes in what has changed.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use rackhand_api::{
+    names::{DRY_RUN_ANNOTATION, MEDIK8S_LEASE_NAMESPACE},
+    views::{NodeHealthCheckView, NodeTemplateRef},
+};
+use rackhand_core::nodes::{Check, Fleet, Memory};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    NodeCheck, NodeHealthChecks, Timer, facts,
+    leases::lease_name,
+    mhc_conflict::{Fact, OpenShift},
+    rules,
+    watches::{self, Find, News, Watch},
+};
+use crate::{
+    checks::{
+        dialect::Progress,
+        engine::{self, Engine, RESYNC},
+        external_requests::{self, ExternalKind},
+    },
+    index::{Change, Connection},
+    object::{Key, Kind},
+};
+
+/// What is not known of OpenShift after this time cannot be read.
+const LEARNS: Duration = Duration::from_secs(10);
+
+/// The kind of remediations that a template makes, where they are made.
+fn requests_of(template: &NodeTemplateRef) -> ExternalKind {
+    ExternalKind {
+        api_version: template.api_version.clone(),
+        kind: template.request_kind().to_owned(),
+        namespace: template.namespace.clone(),
+    }
+}
+
+/// The kind of a template, where it is.
+pub(super) fn templates_of(template: &NodeTemplateRef) -> ExternalKind {
+    ExternalKind {
+        api_version: template.api_version.clone(),
+        kind: template.kind.clone(),
+        namespace: template.namespace.clone(),
+    }
+}
+
+/// The kinds of remediations that a check has or may have: those of its templates, and those that it
+/// has made from others.
+pub(super) fn kinds_of(check: &NodeCheck) -> BTreeSet<ExternalKind> {
+    let made = check.memory.nodes.values().flat_map(|e| &e.tried);
+    let made = made.map(|tried| facts::kind_of(&tried.id));
+    check
+        .references
+        .iter()
+        .map(requests_of)
+        .chain(made)
+        .collect()
+}
+
+impl Engine<NodeHealthChecks> {
+    /// The index has changed.
+    pub(super) fn apply(&mut self, changes: BTreeSet<Change>) {
+        let local = Key::local();
+        // The connection first: Nodes of a cluster that is unreachable would look deleted.
+        if changes.contains(&Change::Workload(local.clone())) {
+            let connection = self.context.index.connection(&local);
+            self.dialect.nodes_known = matches!(connection, Connection::Up);
+            self.evaluate_all();
+        }
+        for change in changes {
+            match change {
+                Change::Object(Kind::NodeHealthCheck, key) => self.refresh(&key),
+                Change::Node(cluster, node) if cluster == local => self.node_changed(&node),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn hear(&mut self, news: News) {
+        match news {
+            News::Requests(external_requests::News::Changed(kind, key)) => {
+                self.request_changed(&kind, &key);
+            }
+            News::Requests(external_requests::News::Synced(_)) => self.evaluate_all(),
+            News::Lease(name, lease) => {
+                let leases = &mut self.dialect.leases;
+                if leases.get(&name) != Some(&lease) {
+                    leases.insert(name.clone(), lease);
+                    self.lease_changed(&name);
+                }
+            }
+            News::LeaseGone(name) => {
+                if self.dialect.leases.remove(&name).is_some() {
+                    self.lease_changed(&name);
+                }
+            }
+            News::Leases(keys) => {
+                let gone = |name: &&String| {
+                    !keys.contains(&Key::new(MEDIK8S_LEASE_NAMESPACE, name.as_str()))
+                };
+                let known = self.dialect.leases.keys();
+                let gone: Vec<String> = known.filter(gone).cloned().collect();
+                for name in gone {
+                    self.hear(News::LeaseGone(name));
+                }
+            }
+            News::Template(of) => self.template_changed(&of),
+            News::Fact(fact, object) => self.learn(|known| known.put(fact, *object)),
+            News::FactGone(fact, key) => self.learn(|known| known.remove(fact, key)),
+            News::Facts(fact, keys) => self.learn(|known| known.listed(fact, &keys)),
+        }
+    }
+
+    /// The checks that have something in hand for the Node of a Lease look at it.
+    fn lease_changed(&mut self, lease: &str) {
+        for (key, check) in &self.checks {
+            let mut nodes = check.memory.nodes.keys();
+            if nodes.any(|node| lease_name(node) == lease) {
+                self.dialect.dirty.insert(key.clone());
+            }
+        }
+    }
+
+    /// A template of a kind has come, changed or gone.
+    fn template_changed(&mut self, of: &ExternalKind) {
+        let names = |check: &&NodeCheck| check.references.iter().any(|r| templates_of(r) == *of);
+        let checks = self.checks.iter().filter(|(_, check)| names(check));
+        let checks: Vec<Key> = checks.map(|(key, _)| key.clone()).collect();
+        for key in checks {
+            if let Some(check) = self.checks.get_mut(&key) {
+                check.read_again = check.reading_templates;
+            }
+            self.read_templates(&key);
+        }
+    }
+
+    /// Takes in what is said of the whole cluster.
+    fn learn(&mut self, change: impl FnOnce(&mut OpenShift)) {
+        let spared = self.dialect.openshift.spares_terminating();
+        change(&mut self.dialect.openshift);
+        self.evaluate_all();
+        if self.dialect.openshift.spares_terminating() != spared {
+            for key in self.context.index.keys(Kind::NodeHealthCheck) {
+                self.refresh(&key);
+            }
+        }
+    }
+
+    pub(super) fn facts_are_late(&mut self) {
+        if !self.dialect.openshift.is_known() {
+            self.dialect.openshift.give_up();
+            self.evaluate_all();
+        }
+    }
+
+    fn node_changed(&mut self, name: &str) {
+        let now = Timestamp::now();
+        let seen = self.context.index.seen_node(&Key::local(), name);
+        let Some(seen) = seen else {
+            for check in self.checks.values_mut() {
+                check.fleet.remove_node(name, now);
+            }
+            self.evaluate_all();
+            return;
+        };
+        let node = Arc::new(facts::node(&seen));
+        for (key, check) in &mut self.checks {
+            let selected = check.selector.matches(kube::ResourceExt::labels(&*seen));
+            if check.fleet.put_node(node.clone(), selected, now) {
+                self.dialect.dirty.insert(key.clone());
+            }
+        }
+    }
+
+    /// A remediation has come, changed or gone.
+    pub(super) fn request_changed(&mut self, kind: &ExternalKind, key: &Key) {
+        let request = self.dialect.external.get(kind, key);
+        let id = facts::id_of(kind, key);
+        for check in self.checks.values_mut() {
+            match &request {
+                Some(request) => check.fleet.put_request(request.clone()),
+                None => check.fleet.remove_request(&id),
+            }
+        }
+        self.evaluate_all();
+    }
+
+    /// A check has come, changed or gone.
+    pub(super) fn refresh(&mut self, key: &Key) {
+        let Some(entry) = self.context.index.node_check(key) else {
+            self.drop_check(key);
+            return;
+        };
+        let object = entry.object;
+        let view = match entry.view {
+            Ok(view) => view,
+            Err(error) => {
+                tracing::warn!(check = %key, %error, "a health check cannot be evaluated");
+                let message = format!("[remediation] it cannot be evaluated: {error}");
+                let events = &self.context.events;
+                events.send(&object, true, "Disabled", &message);
+                self.drop_check(key);
+                return;
+            }
+        };
+        // Whose it is changes with an installation, of which no watch tells.
+        self.resync_at(key, Instant::now() + RESYNC);
+        if !self.context.ownership.evaluates(&view.meta) || view.meta.is_deleting() {
+            self.drop_check(key);
+            return;
+        }
+        let spares = self.dialect.openshift.spares_terminating();
+        let check = Arc::new(rules::check(&view, spares));
+        let dry_run = view.meta.is_annotated_true(DRY_RUN_ANNOTATION);
+        self.dialect.dirty.insert(key.clone());
+        let mut memory = None;
+        if let Some(known) = self.checks.get_mut(key)
+            && known.check.uid == check.uid
+        {
+            known.object = object.clone();
+            known.progress.dry_run = dry_run;
+            if known.check == check && known.selector == view.selector {
+                return;
+            }
+            memory = Some(std::mem::take(&mut known.memory));
+        }
+        let memory = memory.unwrap_or_else(|| rules::memory(&view));
+        self.begin(key, object, &view, check, memory, dry_run);
+    }
+
+    /// Evaluates a check from now on, or by other rules.
+    fn begin(
+        &mut self,
+        key: &Key,
+        object: Arc<DynamicObject>,
+        view: &NodeHealthCheckView,
+        check: Arc<Check>,
+        memory: Memory,
+        dry_run: bool,
+    ) {
+        let now = Timestamp::now();
+        let mut fleet = Fleet::new(Check::clone(&check), now);
+        let (index, local) = (&self.context.index, Key::local());
+        for name in index.node_names(&local) {
+            if let Some(seen) = index.seen_node(&local, &name) {
+                let selected = view.selector.matches(kube::ResourceExt::labels(&*seen));
+                fleet.put_node(Arc::new(facts::node(&seen)), selected, now);
+            }
+        }
+        for (_, _, request) in self.dialect.external.all() {
+            fleet.put_request(request);
+        }
+        self.schedule.arm(key, None);
+        let old = self.checks.remove(key);
+        let (pace, actions) = old
+            .map(|old| (old.progress.pace, old.actions))
+            .unwrap_or_default();
+        let check = NodeCheck {
+            object,
+            selector: view.selector.clone(),
+            check,
+            references: rules::templates(view).into(),
+            fleet,
+            memory,
+            disabled: None,
+            reading_templates: false,
+            read_again: false,
+            blocked: Default::default(),
+            due: BTreeSet::new(),
+            actions,
+            progress: Progress {
+                pace,
+                dry_run,
+                ..Progress::default()
+            },
+        };
+        self.checks.insert(key.clone(), check);
+        self.watch_cluster();
+        self.watch_kinds();
+        self.read_templates(key);
+    }
+
+    fn drop_check(&mut self, key: &Key) {
+        if self.forget_check(key).is_none() {
+            return;
+        }
+        self.dialect.pending.retain(|item, _| item.check != *key);
+        self.watch_kinds();
+    }
+
+    /// Watches what feeds all checks, once there is one.
+    fn watch_cluster(&mut self) {
+        if std::mem::replace(&mut self.dialect.watching, true) {
+            return;
+        }
+        let index = &self.context.index;
+        index.watch_own_nodes(Kind::NodeHealthCheck, true);
+        let up = matches!(index.connection(&Key::local()), Connection::Up);
+        self.dialect.nodes_known = up;
+        let (context, news) = (self.context.clone(), self.news.clone());
+        let end = self.end.clone();
+        self.watches.spawn(watches::leases(context, news, end));
+        for fact in Fact::ALL {
+            let watch = self.watch(Find::Fact(fact), self.end.clone());
+            self.watches.spawn(watch.run());
+        }
+        let late = engine::Timer::Dialect(Timer::Facts);
+        self.schedule.set(Instant::now() + LEARNS, late);
+    }
+
+    /// Watches the kinds of remediations and of templates that checks name, and no others.
+    fn watch_kinds(&mut self) {
+        let wanted: BTreeSet<ExternalKind> = self.checks.values().flat_map(kinds_of).collect();
+        let unwanted = self
+            .dialect
+            .kinds
+            .extract_if(.., |kind, _| !wanted.contains(kind));
+        for (kind, cancel) in unwanted.collect::<Vec<_>>() {
+            cancel.cancel();
+            for key in self.dialect.external.forget(&kind) {
+                self.request_changed(&kind, &key);
+            }
+        }
+        for kind in wanted {
+            if self.dialect.kinds.contains_key(&kind) {
+                continue;
+            }
+            let cancel = self.end.child_token();
+            self.dialect.kinds.insert(kind.clone(), cancel.clone());
+            let (external, context) = (self.dialect.external.clone(), self.context.clone());
+            let news = self.news.clone();
+            let tell = move |changed| drop(news.send(News::Requests(changed)));
+            self.watches
+                .spawn(external.watch(context, kind, tell, cancel));
+        }
+        let references = self
+            .checks
+            .values()
+            .flat_map(|check| check.references.iter());
+        let wanted: BTreeSet<ExternalKind> = references.map(templates_of).collect();
+        self.dialect.templates.retain(|of, cancel| {
+            let keep = wanted.contains(of);
+            if !keep {
+                cancel.cancel();
+            }
+            keep
+        });
+        for of in wanted {
+            if self.dialect.templates.contains_key(&of) {
+                continue;
+            }
+            let cancel = self.end.child_token();
+            self.dialect.templates.insert(of.clone(), cancel.clone());
+            let watch = self.watch(Find::Version(of), cancel);
+            self.watches.spawn(watch.run());
+        }
+    }
+
+    fn watch(&self, find: Find, cancel: CancellationToken) -> Watch {
+        Watch {
+            context: self.context.clone(),
+            find,
+            news: self.news.clone(),
+            cancel,
+        }
+    }
+}

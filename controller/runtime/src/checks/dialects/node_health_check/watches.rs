@@ -1,0 +1,189 @@
+//! Watches: Leases, templates, and what OpenShift says of the whole cluster.
+//!
+//! Owns telling what has changed. Must never say that there is nothing before the first list has
+//! told.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt, pin_mut};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{
+    Api, Resource,
+    api::DynamicObject,
+    runtime::watcher::{self, Event},
+};
+use rackhand_api::names::MEDIK8S_LEASE_NAMESPACE;
+use rackhand_core::nodes::HeldLease;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{leases::held, mhc_conflict::Fact};
+use crate::{
+    api::words,
+    checks::{
+        Context,
+        external_requests::{self, ExternalKind},
+    },
+    object::{Key, api},
+    watch::{events, pause},
+};
+
+/// How long to wait before a kind that is not served is looked for again.
+const RETRY: Duration = Duration::from_secs(10);
+/// The same for kinds of OpenShift, which does not come later.
+const RETRY_OPENSHIFT: Duration = Duration::from_secs(60);
+
+/// What has changed.
+pub(in crate::checks) enum News {
+    /// Remediations of the kinds that checks name.
+    Requests(external_requests::News),
+    /// A template of this kind has come, changed or gone.
+    Template(ExternalKind),
+    /// The Lease of a Node, by its name.
+    Lease(String, HeldLease),
+    LeaseGone(String),
+    Leases(BTreeSet<Key>),
+    Fact(Fact, Box<DynamicObject>),
+    FactGone(Fact, Key),
+    Facts(Fact, BTreeSet<Key>),
+}
+
+pub(super) type Sender = mpsc::UnboundedSender<News>;
+
+/// Follows one kind until its watch ends or `cancel`.
+async fn follow<K>(
+    stream: impl Stream<Item = watcher::Result<Event<K>>>,
+    kind: &str,
+    cancel: &CancellationToken,
+    news: &Sender,
+    put: impl Fn(K) -> News,
+    gone: impl Fn(Key) -> News,
+    all: impl Fn(BTreeSet<Key>) -> News,
+) where
+    K: Resource,
+{
+    pin_mut!(stream);
+    let key = |object: &K| {
+        let meta = object.meta();
+        Key::new(
+            meta.namespace.clone().unwrap_or_default(),
+            meta.name.clone().unwrap_or_default(),
+        )
+    };
+    let mut listed = BTreeSet::new();
+    loop {
+        let event = tokio::select! {
+            () = cancel.cancelled() => return,
+            event = stream.next() => event,
+        };
+        let told = match event {
+            Some(Ok(Event::Init)) => {
+                listed.clear();
+                continue;
+            }
+            Some(Ok(Event::InitApply(object))) => {
+                listed.insert(key(&object));
+                put(object)
+            }
+            Some(Ok(Event::InitDone)) => all(std::mem::take(&mut listed)),
+            Some(Ok(Event::Apply(object))) => put(object),
+            Some(Ok(Event::Delete(object))) => gone(key(&object)),
+            Some(Err(error)) => {
+                tracing::warn!(kind, %error, "watch interrupted; it is taken up again");
+                continue;
+            }
+            None => return,
+        };
+        if news.send(told).is_err() {
+            return;
+        }
+    }
+}
+
+/// A kind that is watched.
+pub(super) struct Watch {
+    pub(super) context: Arc<Context>,
+    /// Where it is served; `None`: nowhere, so that it has no objects.
+    pub(super) find: Find,
+    pub(super) news: Sender,
+    pub(super) cancel: CancellationToken,
+}
+
+/// Where a kind is looked for.
+pub(super) enum Find {
+    /// A kind of OpenShift, in whichever version.
+    Fact(Fact),
+    /// A kind in the version that a template names.
+    Version(ExternalKind),
+}
+
+// === impl Watch ===
+
+impl Watch {
+    /// Tells what changes until it is cancelled.
+    pub(super) async fn run(self) {
+        let (context, cancel) = (&self.context, &self.cancel);
+        loop {
+            let (client, served) = (&context.client, &context.served);
+            let pause_for = match &self.find {
+                Find::Fact(fact) => {
+                    let (fact, kind) = (*fact, fact.kind());
+                    let put = |object| News::Fact(fact, Box::new(object));
+                    let gone = |key| News::FactGone(fact, key);
+                    let all = |keys| News::Facts(fact, keys);
+                    match served.find(client, fact.group(), kind).await {
+                        Ok(Some(resource)) => {
+                            let objects = api(client, &resource, "");
+                            follow(events(objects), kind, cancel, &self.news, put, gone, all).await;
+                        }
+                        Ok(None) => drop(self.news.send(all(BTreeSet::new()))),
+                        Err(error) => {
+                            let error = words(&error);
+                            tracing::warn!(kind, error, "cannot look for the kind");
+                        }
+                    }
+                    RETRY_OPENSHIFT
+                }
+                Find::Version(of) => {
+                    let changed = || News::Template(of.clone());
+                    match served.resource_of(client, &of.api_version, &of.kind).await {
+                        Ok(Some(resource)) => {
+                            let objects = api(client, &resource, &of.namespace);
+                            let (put, gone) = (|_| changed(), |_| changed());
+                            let stream = events(objects);
+                            follow(stream, &of.kind, cancel, &self.news, put, gone, |_| {
+                                changed()
+                            })
+                            .await;
+                        }
+                        Ok(None) => {}
+                        Err(error) => {
+                            tracing::warn!(kind = of.kind, %error, "cannot look for the kind");
+                        }
+                    }
+                    RETRY
+                }
+            };
+            if pause(cancel, pause_for).await {
+                return;
+            }
+        }
+    }
+}
+
+/// Every Lease of a Node, until `cancel`: a Lease may be changed by whoever shares it.
+pub(super) async fn leases(context: Arc<Context>, news: Sender, cancel: CancellationToken) {
+    while !cancel.is_cancelled() {
+        let objects: Api<Lease> = Api::namespaced(context.client.clone(), MEDIK8S_LEASE_NAMESPACE);
+        let put = |lease: Lease| {
+            let name = lease.metadata.name.clone().unwrap_or_default();
+            News::Lease(name, held(&lease))
+        };
+        let gone = |key: Key| News::LeaseGone(key.name);
+        let stream = events(objects);
+        follow(stream, "Lease", &cancel, &news, put, gone, News::Leases).await;
+        if pause(&cancel, RETRY).await {
+            return;
+        }
+    }
+}

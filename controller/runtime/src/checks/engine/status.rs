@@ -1,0 +1,70 @@
+//! The status of each check: written when it has changed, a few times a second at most.
+
+use std::time::Instant;
+
+use super::{
+    Engine, Timer,
+    results::{Done, Work},
+};
+use crate::{
+    api::ApiError,
+    checks::dialect::{Dialect, Evaluated},
+    object::Key,
+};
+
+impl<D: Dialect> Engine<D> {
+    /// The status of a check may have changed.
+    pub(in crate::checks) fn status_due(&mut self, key: &Key) {
+        if let Some(check) = self.checks.get_mut(key) {
+            let at = check.progress().pace.request();
+            self.status_at(key, at);
+        }
+    }
+
+    fn status_at(&mut self, key: &Key, at: Option<Instant>) {
+        if let Some(at) = at {
+            self.schedule.set(at, Timer::Status(key.clone()));
+        }
+    }
+
+    pub(super) fn write_status(&mut self, key: &Key) {
+        let Some(check) = self.checks.get_mut(key) else {
+            return;
+        };
+        let progress = check.progress();
+        if progress.dry_run {
+            progress.pace.skip();
+        }
+        if !progress.pace.begin() {
+            return;
+        }
+        let Some(summary) = D::summary(self, key) else {
+            self.status_written(key, true);
+            return;
+        };
+        let (context, key) = (self.context.clone(), key.clone());
+        self.tasks.spawn(Work::Status(key.clone()), async move {
+            let written = D::write_status(&context, &key, &summary).await;
+            Done::Status(key, written)
+        });
+    }
+
+    /// The write of a status has ended.
+    pub(super) fn status_ended(&mut self, key: &Key, result: &Result<(), ApiError>) {
+        if let Err(error) = result {
+            tracing::warn!(check = %key, %error, "cannot write the status of a health check; trying again");
+        }
+        self.status_written(key, result.is_ok());
+    }
+
+    fn status_written(&mut self, key: &Key, written: bool) {
+        let Some(check) = self.checks.get_mut(key) else {
+            return;
+        };
+        if !written {
+            D::status_failed(check);
+        }
+        let at = check.progress().pace.finish(written, Instant::now());
+        self.status_at(key, at);
+    }
+}

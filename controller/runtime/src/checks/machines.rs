@@ -1,0 +1,293 @@
+//! Checks of Machines: what Cluster API's and OpenShift's have in common.
+//!
+//! Owns what is known beside the index: which check acts for a Machine that several select, the requests
+//! of foreign kinds, the requests that are being withdrawn. A [`Fleet`](rackhand_core::health::Fleet)
+//! says what a Machine wants; what differs between the two is in [`MachineDialect`].
+
+mod check_state;
+mod checks;
+pub(super) mod dialect;
+mod dispatch;
+mod events;
+mod overlap;
+mod overlaps;
+pub(super) mod request_source;
+mod results;
+mod withdrawal;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    marker::PhantomData,
+    sync::Arc,
+};
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use rackhand_core::health::{Policy, Verdict};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Context,
+    conditions::stale_view,
+    dialect::{Dialect, Evaluated, Progress},
+    engine::Engine,
+    external_requests::{ExternalKind, ExternalRequests, News, RequestOwners},
+    queue::Item,
+    withdrawal::Made,
+};
+use crate::{
+    api::ApiError,
+    index::Change,
+    object::{Key, Kind},
+    sync::{Feed, SyncError},
+};
+use check_state::CheckState;
+use dialect::{Effect, MachineDialect, Summary};
+use overlaps::Overlaps;
+pub(crate) use overlaps::acting_message;
+use request_source::RequestSource;
+use results::{Done, Work};
+
+/// What the dialects of MachineHealthCheck keep beside the index.
+pub(super) struct Machines<M: MachineDialect> {
+    /// Checks by the cluster that they name, those included that cannot be evaluated.
+    of_cluster: BTreeMap<Key, BTreeSet<Key>>,
+    /// The cluster that each of them names.
+    clusters: BTreeMap<Key, Key>,
+    overlaps: Overlaps,
+    /// Machines that cannot be read, and why, as logged last.
+    unreadable: BTreeMap<Key, String>,
+    external: Arc<ExternalRequests<RequestOwners>>,
+    /// Checks that wait until the requests of their kind are known.
+    waiting: BTreeMap<Key, ExternalKind>,
+    /// Checks on which it is being reported why they are not evaluated, and whether they have changed
+    /// since.
+    reporting: BTreeMap<Key, bool>,
+    /// Requests that are being withdrawn, by UID.
+    withdrawing: BTreeSet<String>,
+    watching: BTreeMap<ExternalKind, CancellationToken>,
+    of: PhantomData<fn() -> M>,
+}
+
+impl<M: MachineDialect> Default for Machines<M> {
+    fn default() -> Self {
+        Self {
+            of_cluster: BTreeMap::new(),
+            clusters: BTreeMap::new(),
+            overlaps: Overlaps::default(),
+            unreadable: BTreeMap::new(),
+            external: Arc::default(),
+            waiting: BTreeMap::new(),
+            reporting: BTreeMap::new(),
+            withdrawing: BTreeSet::new(),
+            watching: BTreeMap::new(),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<M: MachineDialect> Evaluated for CheckState<M> {
+    fn progress(&mut self) -> &mut Progress {
+        &mut self.progress
+    }
+}
+
+impl<M: MachineDialect> Dialect for Machines<M> {
+    type Check = CheckState<M>;
+    type Summary = Summary;
+    type News = News;
+    /// A request that was not withdrawn is examined again.
+    type Timer = Made;
+    type Work = Work;
+    type Done = Done;
+
+    const CHECK: Kind = M::CHECK;
+
+    fn start(engine: &mut Engine<Self>) {
+        engine.examine_requests(|_| true);
+    }
+
+    fn stop(engine: &mut Engine<Self>) {
+        M::evaluates_some(&engine.context.index, false);
+    }
+
+    fn refresh(engine: &mut Engine<Self>, check: &Key) {
+        engine.refresh(check);
+    }
+
+    fn resync(engine: &mut Engine<Self>, check: &Key) {
+        engine.resync(check);
+    }
+
+    fn apply(engine: &mut Engine<Self>, changes: BTreeSet<Change>) {
+        engine.apply(changes);
+    }
+
+    fn hear(engine: &mut Engine<Self>, news: News) {
+        engine.hear(&news);
+    }
+
+    fn advance(engine: &mut Engine<Self>, check: &Key, now: Timestamp) {
+        if let Some(state) = engine.checks.get_mut(check) {
+            state.fleet.advance(now);
+        }
+        engine.settle(check);
+    }
+
+    fn fire(engine: &mut Engine<Self>, made: Made) {
+        engine.dialect.withdrawing.remove(&made.uid);
+        engine.examine(made);
+    }
+
+    fn turn(engine: &mut Engine<Self>, item: Item) {
+        engine.turn(item);
+    }
+
+    fn retry(engine: &mut Engine<Self>, item: &Item) {
+        engine.request_changed(item);
+        engine.reconsider(item);
+    }
+
+    fn finish(engine: &mut Engine<Self>, done: Done) {
+        engine.take_in(done);
+    }
+
+    fn panicked(work: Work) -> Done {
+        work.panicked()
+    }
+
+    fn settles(check: &CheckState<M>) -> bool {
+        check.spec.rules.can_close(check.fleet.tally().expected)
+    }
+
+    fn reach(engine: &Engine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>> {
+        let Some(state) = engine.checks.get(check) else {
+            return Box::pin(async { Ok(()) });
+        };
+        let mut kinds = M::FEEDS.to_vec();
+        let mut foreign = None;
+        match &state.spec.source {
+            RequestSource::Nowhere => {}
+            RequestSource::Index(kind) => kinds.push(*kind),
+            RequestSource::External(kind) => foreign = Some(kind.clone()),
+        }
+        let objects = |kind| Feed::Objects(kind, check.namespace.clone());
+        let mut feeds: Vec<Feed> = kinds.into_iter().map(objects).collect();
+        feeds.push(Feed::Nodes(state.spec.cluster.clone()));
+        let (context, external) = (engine.context.clone(), engine.dialect.external.clone());
+        Box::pin(async move {
+            context.syncs.reach(feeds).await?;
+            match foreign {
+                Some(kind) => external.reach(&context, &kind).await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn cleared(engine: &mut Engine<Self>, check: &Key, cleared: BTreeSet<Arc<str>>, news: bool) {
+        // Requests of kinds that are watched beside the index may have come or gone.
+        if let Some(state) = engine.checks.get(check)
+            && let RequestSource::External(_) = &state.spec.source
+        {
+            for item in &state.items(check) {
+                engine.request_changed(item);
+            }
+        }
+        if news {
+            engine.status_due(check);
+        }
+        for member in &cleared {
+            engine.reconsider(&Item::new(check, member));
+        }
+    }
+
+    fn summary(engine: &mut Engine<Self>, check: &Key) -> Option<Summary> {
+        let failed = engine.items.not_created(check);
+        let overlapping = engine.dialect.overlaps.message(check);
+        let state = engine.checks.get_mut(check)?;
+        let mut summary = state.summary();
+        summary.failed = failed;
+        summary.notices.overlapping = overlapping;
+        summary.notices.stale = state.progress.handover.failure().map(stale_view);
+        Some(summary)
+    }
+
+    async fn write_status(
+        context: &Context,
+        check: &Key,
+        summary: &Summary,
+    ) -> Result<(), ApiError> {
+        M::write_status(context, check, summary).await
+    }
+
+    fn status_failed(check: &mut CheckState<M>) {
+        check.names_changed = true;
+    }
+}
+
+impl<M: MachineDialect> Engine<Machines<M>> {
+    /// Takes over what has changed in a fleet: who wants something, what the status says, when the
+    /// next deadline is.
+    fn settle(&mut self, key: &Key) {
+        let Some(check) = self.checks.get_mut(key) else {
+            return;
+        };
+        let turn = check.fleet.take();
+        check.names_changed |= turn.targets;
+        self.schedule.arm(key, check.fleet.next_deadline());
+        if turn.counts {
+            self.count(key);
+            self.status_due(key);
+        }
+        for machine in &turn.machines {
+            self.reconsider(&Item::new(key, machine));
+        }
+    }
+
+    fn count(&self, key: &Key) {
+        if let Some(check) = self.checks.get(key) {
+            let fleet = &check.fleet;
+            let metrics = &self.context.metrics;
+            metrics.check(key, fleet.tally(), fleet.is_open(), fleet.causes());
+            M::count(metrics, key, fleet.tally(), fleet.is_open());
+        }
+    }
+
+    /// Puts a member into the queue if there may be something to do for it.
+    fn reconsider(&mut self, item: &Item) {
+        let Some(check) = self.checks.get_mut(&item.check) else {
+            return;
+        };
+        let Some(wanted) = check.fleet.wanted(&item.member) else {
+            check.progress.handover.withdraw(&item.member);
+            return;
+        };
+        let (context, key) = (&self.context, item.key());
+        let effect = M::effect(context, &check.spec, &key, &wanted);
+        if !effect.as_ref().is_some_and(Effect::hands_over::<M>) {
+            check.progress.handover.withdraw(&item.member);
+        }
+        let (mut held, mut unreported, mut complains) = (false, false, false);
+        if let Some(state) = self.items.get(item) {
+            (held, unreported) = (state.is_held(), state.unreported.is_some());
+            complains = state.not_created.is_some();
+        }
+        if !check.progress.dry_run {
+            let acts = !self.dialect.overlaps.yields(item);
+            M::announce(context, &item.check, &check.spec, &key, &wanted, acts);
+        }
+        // A recovered Machine waits for nobody any more.
+        let stale = || {
+            *wanted.verdict == Verdict::Healthy
+                && !check.fleet.paused()
+                && M::shows_stale(context, &key)
+        };
+        let acts = effect.is_some() && !held;
+        if acts || wanted.condition.is_some() || unreported || stale() {
+            self.queue.push(item.clone(), acts);
+        }
+        if complains && !effect.as_ref().is_some_and(Effect::is_request) {
+            self.complain(item, None);
+        }
+    }
+}

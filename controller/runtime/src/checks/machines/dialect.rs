@@ -1,0 +1,276 @@
+//! What differs between the dialects of MachineHealthCheck.
+//!
+//! Owns that list. Everything else about Machines is in [`super`], and the same for all of them.
+
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
+
+use kube::api::DynamicObject;
+use rackhand_api::views::{MachineView, Meta, TemplateRef};
+use rackhand_core::health::{ClusterFacts, Gate, Policy, Tally, Wanted};
+
+use super::request_source::RequestSource;
+use crate::{
+    api::ApiError,
+    checks::{
+        Context,
+        conditions::Notices,
+        external_requests::{ExternalRequests, RequestOwners},
+        requests::Outcome,
+        template::Unusable,
+        withdrawal::Owner,
+    },
+    index::{Entry, Index},
+    metrics::Metrics,
+    object::{Key, Kind},
+};
+
+/// What a check says, read together with its Cluster.
+pub(in crate::checks) struct Spec<M: MachineDialect> {
+    pub(in crate::checks) view: Arc<M::View>,
+    pub(in crate::checks) meta: Meta,
+    /// The cluster of its Nodes.
+    pub(in crate::checks) cluster: Key,
+    pub(in crate::checks) source: RequestSource,
+    pub(in crate::checks) rules: M::Policy,
+    pub(in crate::checks) cluster_facts: ClusterFacts,
+    pub(in crate::checks) dry_run: bool,
+}
+
+/// Why a check is not evaluated.
+pub(in crate::checks) enum Unread {
+    /// It is gone, being deleted, or not ours; or it is paused in a dialect in which that ends its
+    /// evaluation.
+    NotEvaluated,
+    /// It cannot be: reason and message for its condition.
+    Invalid(&'static str, String),
+}
+
+/// What is done about one Machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::checks) enum Effect<X> {
+    CreateRequest {
+        /// The UID of the Machine.
+        uid: String,
+    },
+    DeleteRequest,
+    ReportForeignRequest {
+        owner: String,
+    },
+    /// Written to the conditions of the Machine, and nothing else.
+    Report(Outcome),
+    /// What only this dialect does.
+    Extra(X),
+}
+
+/// What the status of a check shows.
+pub(in crate::checks) struct Summary {
+    pub(in crate::checks) tally: Tally,
+    /// The names of the targets, if they may have changed.
+    pub(in crate::checks) targets: Option<Vec<String>>,
+    pub(in crate::checks) gate: Gate,
+    pub(in crate::checks) paused: bool,
+    /// Why a request that is due was not created.
+    pub(in crate::checks) failed: Option<Unusable>,
+    pub(in crate::checks) notices: Notices,
+}
+
+/// An effect that only one dialect has, with all that it takes.
+pub(in crate::checks) struct Job<M: MachineDialect> {
+    pub(in crate::checks) context: Arc<Context>,
+    pub(in crate::checks) check: Key,
+    pub(in crate::checks) machine: Key,
+    pub(in crate::checks) view: Arc<M::View>,
+    pub(in crate::checks) rules: M::Policy,
+    pub(in crate::checks) extra: M::Extra,
+}
+
+/// What a Machine wants in a dialect.
+pub(in crate::checks) type Wants<'a, M> =
+    Wanted<'a, <<M as MachineDialect>::Policy as Policy>::Action>;
+
+/// A dialect of MachineHealthCheck.
+pub(in crate::checks) trait MachineDialect: Sized + 'static {
+    /// How the check judges; the pure core.
+    type Policy: Policy<Machine: Send + Sync, Action: Send + Sync> + Send + Sync + 'static;
+    /// The check, read.
+    type View: Send + Sync;
+    /// What only this dialect does about a Machine.
+    type Extra: Clone + Debug + Send + 'static;
+
+    /// The kind of the checks.
+    const CHECK: Kind;
+    /// The kind of the Machines.
+    const MACHINE: Kind;
+    /// The kinds that feed a check from its namespace, besides its requests.
+    const FEEDS: &'static [Kind];
+    /// Whose requests are withdrawn when they are orphaned.
+    const OWNER: Owner;
+
+    // How a check is read.
+
+    /// A check in the index.
+    fn check(index: &Index, key: &Key) -> Option<Entry<Self::View>>;
+
+    /// The cluster that a check names, whether or not the rest of the check can be read.
+    fn cluster_of(context: &Context, key: &Key, check: &DynamicObject) -> Option<Key>;
+
+    /// Reads a check.
+    fn read(context: &Context, key: &Key) -> Result<Spec<Self>, Unread>;
+
+    /// The template of the requests.
+    fn template(view: &Self::View) -> Option<&TemplateRef>;
+
+    /// Whether a check selects Machines with these labels.
+    fn selects(spec: &Spec<Self>, labels: &BTreeMap<String, String>) -> bool;
+
+    /// Whether two readings of a check select the same Machines.
+    fn selects_alike(one: &Self::View, other: &Self::View) -> bool;
+
+    // How a Machine is read.
+
+    /// A Machine in the index.
+    fn machine(index: &Index, key: &Key) -> Option<Entry<MachineView>>;
+
+    /// The Machines of a namespace that a check selects.
+    fn machines(index: &Index, spec: &Spec<Self>, namespace: &str) -> Vec<Entry<MachineView>>;
+
+    /// The Machines that name a Node.
+    fn machines_of_node(index: &Index, cluster: &Key, node: &str) -> Vec<Key>;
+
+    /// What the rules look at in a Machine.
+    fn facts(view: &MachineView) -> <Self::Policy as Policy>::Machine;
+
+    // What follows from a verdict.
+
+    /// What is done about a Machine.
+    fn effect(
+        context: &Context,
+        spec: &Spec<Self>,
+        machine: &Key,
+        wanted: &Wants<'_, Self>,
+    ) -> Option<Effect<Self::Extra>>;
+
+    /// Whether an effect hands an unhealthy Machine over to remediation (F13).
+    fn hands_over(extra: &Self::Extra) -> bool;
+
+    /// Whether a request may exist from the start of an effect (F10).
+    fn creates(extra: &Self::Extra) -> bool;
+
+    /// Carries out an effect of this dialect.
+    fn perform(job: Job<Self>) -> impl Future<Output = Result<Outcome, ApiError>> + Send;
+
+    /// Whether a Machine is under remediation beyond what its request shows.
+    fn is_marked(_context: &Context, _spec: &Spec<Self>, _machine: &Key) -> bool {
+        false
+    }
+
+    // What is shown.
+
+    /// The conditions of Machines show verdicts and outcomes.
+    const WRITES_MACHINES: bool = false;
+
+    /// Writes the conditions of a Machine.
+    fn write_machine(
+        _context: &Context,
+        _check: &Key,
+        _machine: &Key,
+        _status: &MachineStatus,
+    ) -> impl Future<Output = Result<(), ApiError>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Whether a healthy Machine still shows what does not hold any more.
+    fn shows_stale(_context: &Context, _machine: &Key) -> bool {
+        false
+    }
+
+    /// Writes the status of a check.
+    fn write_status(
+        context: &Context,
+        key: &Key,
+        summary: &Summary,
+    ) -> impl Future<Output = Result<(), ApiError>> + Send;
+
+    /// Reports on a check why it is not evaluated.
+    fn report_invalid(
+        context: &Context,
+        key: &Key,
+        reason: &'static str,
+        message: &str,
+    ) -> impl Future<Output = Result<(), ApiError>> + Send;
+
+    /// Sends the Events about a Machine.
+    fn announce(
+        _context: &Context,
+        _check: &Key,
+        _spec: &Spec<Self>,
+        _machine: &Key,
+        _wanted: &Wants<'_, Self>,
+        _acts: bool,
+    ) {
+    }
+
+    /// Sets the metrics of this dialect.
+    fn count(_metrics: &Metrics, _check: &Key, _tally: &Tally, _open: bool) {}
+
+    /// Ends the metrics of a check.
+    fn forget(_metrics: &Metrics, _check: &Key) {}
+
+    /// Some check is ours, or none is any more.
+    fn evaluates_some(_index: &Index, _some: bool) {}
+
+    /// Every Machine of a check is considered again with the resync of the check, because something of
+    /// which no event tells may have changed.
+    const RESYNCS_MACHINES: bool = false;
+}
+
+/// What the conditions of a Machine show.
+pub(in crate::checks) struct MachineStatus {
+    pub(in crate::checks) uid: String,
+    pub(in crate::checks) health: Option<rackhand_core::health::HealthConditionWrite>,
+    pub(in crate::checks) outcome: Option<Outcome>,
+    pub(in crate::checks) healthy: bool,
+}
+
+// === impl Spec ===
+
+impl<M: MachineDialect> Spec<M> {
+    /// Whether the same Machines and requests are looked at.
+    pub(in crate::checks) fn looks_at_the_same(&self, other: &Self) -> bool {
+        self.cluster == other.cluster
+            && self.source == other.source
+            && M::selects_alike(&self.view, &other.view)
+    }
+
+    /// The request of a Machine.
+    pub(in crate::checks) fn request(
+        &self,
+        context: &Context,
+        external: &ExternalRequests<RequestOwners>,
+        machine: &Key,
+        uid: &str,
+    ) -> rackhand_core::health::RequestView {
+        self.source.request(context, external, machine, uid)
+    }
+}
+
+// === impl Effect ===
+
+impl<X> Effect<X> {
+    /// Whether it hands an unhealthy Machine over to remediation (F13).
+    pub(in crate::checks) fn hands_over<M: MachineDialect<Extra = X>>(&self) -> bool {
+        match self {
+            Self::CreateRequest { .. } | Self::Report(Outcome::OwnerMarked) => true,
+            Self::DeleteRequest | Self::ReportForeignRequest { .. } | Self::Report(_) => false,
+            Self::Extra(extra) => M::hands_over(extra),
+        }
+    }
+
+    /// Whether a request is due that may not have been created.
+    pub(in crate::checks) fn is_request(&self) -> bool {
+        matches!(
+            self,
+            Self::CreateRequest { .. } | Self::ReportForeignRequest { .. }
+        )
+    }
+}

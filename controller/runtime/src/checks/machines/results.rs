@@ -1,0 +1,196 @@
+//! Takes in what tasks came to.
+
+use std::time::{Duration, Instant};
+
+use super::{Engine, Machines, dialect::MachineDialect, dispatch::SEE_AGAIN};
+use crate::{
+    api::ApiError,
+    checks::{
+        engine::{Timer, panicked},
+        item_state::Phase,
+        queue::Item,
+        requests::Outcome,
+        template::Read,
+        withdrawal::Made,
+    },
+    object::Key,
+};
+
+/// When something that could not be requested is tried again: a missing template sends no event when it
+/// is created.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
+/// When something that is left to another controller is looked at again.
+const LEFT_FOR: Duration = Duration::from_secs(60);
+/// Pause before a request is examined again that was not withdrawn: the API server did not answer, or
+/// knows more than the index.
+const WITHDRAW_AGAIN: Duration = Duration::from_secs(5);
+
+/// What a task is for.
+pub(in crate::checks) enum Work {
+    Member(Item),
+    Template(Key),
+    Report(Key),
+    Withdrawal(Made),
+}
+
+/// What a task came to.
+pub(in crate::checks) enum Done {
+    Acted(Item, Result<Outcome, ApiError>),
+    Shown(Item, Option<Outcome>, Result<(), ApiError>),
+    Template(Key, Result<Read, ApiError>),
+    Report(Key, Result<(), ApiError>),
+    Withdrawn(Made, Result<bool, ApiError>),
+}
+
+// === impl Work ===
+
+impl Work {
+    /// What a task for it comes to that panicked.
+    pub(super) fn panicked(self) -> Done {
+        match self {
+            Self::Member(item) => Done::Acted(item, Err(panicked())),
+            Self::Template(check) => Done::Template(check, Err(panicked())),
+            Self::Report(check) => Done::Report(check, Err(panicked())),
+            Self::Withdrawal(made) => Done::Withdrawn(made, Err(panicked())),
+        }
+    }
+}
+
+impl<M: MachineDialect> Engine<Machines<M>> {
+    /// A task has ended.
+    pub(super) fn take_in(&mut self, done: Done) {
+        let now = Instant::now();
+        match done {
+            Done::Acted(item, result) => self.acted(&item, result, now),
+            Done::Shown(item, outcome, result) => self.shown(&item, outcome, result, now),
+            Done::Template(check, result) => self.template_read(&check, result, now),
+            Done::Withdrawn(made, result) => self.withdrawn(made, &result, now),
+            Done::Report(check, result) => {
+                let again = self.dialect.reporting.remove(&check) == Some(true);
+                if let Err(error) = result {
+                    tracing::warn!(%check, %error, "cannot report on a health check why it is not evaluated; trying again");
+                    self.resync_at(&check, now + TRY_AGAIN);
+                } else if again {
+                    self.refresh(&check);
+                }
+            }
+        }
+    }
+
+    fn acted(&mut self, item: &Item, result: Result<Outcome, ApiError>, now: Instant) {
+        self.end_turn(item, &result);
+        let took_effect = matches!(result, Ok(Outcome::Done));
+        match result {
+            Ok(outcome) => {
+                self.queue.succeeded(item);
+                let check = self.checks.get(&item.check);
+                let is_seen = check.is_some_and(|check| {
+                    let source = &check.spec.source;
+                    source
+                        .uid(&self.context, &self.dialect.external, &item.key())
+                        .is_some()
+                });
+                let why = match &outcome {
+                    Outcome::RequestNotCreated(why) => Some(why),
+                    _ => None,
+                };
+                self.complain(item, why);
+                let held = Phase::Backoff { may_exist: false };
+                let (phase, again) = match &outcome {
+                    Outcome::RequestCreated if !is_seen => (Phase::Creating, Some(SEE_AGAIN)),
+                    Outcome::RequestNotCreated(_) => (held, Some(TRY_AGAIN)),
+                    Outcome::LeftToOthers => (held, Some(LEFT_FOR)),
+                    _ => (Phase::Ready, None),
+                };
+                if let Some(again) = again {
+                    self.queue.later(item, now + again);
+                }
+                self.items.change(item, |state| {
+                    state.phase = phase;
+                    state.unreported = Some(outcome).filter(|_| M::WRITES_MACHINES);
+                });
+            }
+            Err(error) => {
+                // After a conflict the watch brings the object back.
+                if !error.is_conflict() {
+                    tracing::warn!(check = %item.check, machine = &*item.member, %error, "action failed; trying again");
+                }
+                self.back_off(item);
+            }
+        }
+        if !self.checks.contains_key(&item.check) {
+            self.items.change(item, |state| *state = Default::default());
+            return;
+        }
+        if took_effect {
+            // Otherwise the fleet would want it again until the index tells.
+            self.machine_changed(&item.key());
+        }
+        self.request_changed(item);
+        self.reconsider(item);
+    }
+
+    fn shown(
+        &mut self,
+        item: &Item,
+        outcome: Option<Outcome>,
+        result: Result<(), ApiError>,
+        now: Instant,
+    ) {
+        let changed = self.end_turn(item, &result);
+        match result {
+            Ok(()) => self.queue.succeeded(item),
+            Err(error) => {
+                // What the owner is told follows from the verdict of the next turn.
+                let kept = |outcome: &Outcome| {
+                    !matches!(outcome, Outcome::OwnerMarked | Outcome::OwnerUnmarked)
+                };
+                if let Some(outcome) = outcome.filter(kept)
+                    && self.checks.contains_key(&item.check)
+                {
+                    self.items
+                        .change(item, |state| state.unreported = Some(outcome));
+                }
+                // Somebody else wrote to the same Machine: the watch brings it back here.
+                if !error.is_conflict() && !error.is_not_found() {
+                    tracing::warn!(check = %item.check, machine = &*item.member, %error, "cannot write the conditions of a Machine; trying again");
+                    self.queue.failed(item, now);
+                }
+            }
+        }
+        if changed {
+            self.reconsider(item);
+        }
+    }
+
+    fn template_read(&mut self, key: &Key, result: Result<Read, ApiError>, now: Instant) {
+        let awaiting = self.awaiting_template(key);
+        let failed = result.is_err();
+        let read = result.inspect_err(
+            |error| tracing::warn!(check = %key, %error, "cannot read the template; trying again"),
+        );
+        if let Some(check) = self.checks.get_mut(key) {
+            check.template.put(read.ok(), now);
+        }
+        for item in awaiting {
+            self.items.set_phase(&item, Phase::Ready);
+            if failed {
+                self.back_off(&item);
+            }
+            self.reconsider(&item);
+        }
+    }
+
+    fn withdrawn(&mut self, made: Made, result: &Result<bool, ApiError>, now: Instant) {
+        if let Err(error) = result {
+            let (kind, request) = (&made.kind, &made.key);
+            tracing::warn!(%kind, %request, %error, "cannot withdraw an orphaned request; trying again");
+        }
+        if let Ok(true) = result {
+            self.dialect.withdrawing.remove(&made.uid);
+        } else {
+            let again = now + WITHDRAW_AGAIN;
+            self.schedule.set(again, Timer::Dialect(made));
+        }
+    }
+}
