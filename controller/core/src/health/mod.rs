@@ -50,6 +50,7 @@ pub use orphan::{CheckState, Orphan, orphaned, unclaimed};
 pub use overlap::{Claim, acting};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
 pub use policy::Policy;
+pub(crate) use rules::deadline;
 pub use rules::{Check, ConditionRule, IntOrPercent, Limit};
 pub use timeline::{Onset, onsets};
 pub use verdict::{Cause, Judgement, SkipReason, UnknownReason, Verdict, judge, verdict};

@@ -5,6 +5,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
+use super::Condition;
+
 /// A limit given as a count or a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IntOrPercent {
@@ -56,6 +60,21 @@ pub struct Check {
     pub paused: bool,
 }
 
+/// The instant at which a timeout fires. One that lies past the end of time never does.
+pub(crate) fn deadline(since: Timestamp, timeout: Duration) -> Timestamp {
+    since.checked_add(timeout).unwrap_or(Timestamp::MAX)
+}
+
+// === impl ConditionRule ===
+
+impl ConditionRule {
+    /// The condition that matches. One that is absent matches no rule, not even one for `Unknown`.
+    pub(crate) fn matching<'a>(&self, conditions: &'a [Condition]) -> Option<&'a Condition> {
+        let found = conditions.iter().find(|c| c.type_ == self.type_)?;
+        (found.status == self.status).then_some(found)
+    }
+}
+
 // === impl IntOrPercent ===
 
 impl IntOrPercent {
@@ -68,6 +87,14 @@ impl IntOrPercent {
                 let scaled = u64::from(expected) * u64::from(share) / 100;
                 i64::try_from(scaled).unwrap_or(i64::MAX)
             }
+        }
+    }
+
+    /// The number that it means for a fleet, where a share is rounded up; a negative one is 0.
+    pub(crate) fn rounded_up(self, expected: u32) -> u64 {
+        match self {
+            Self::Int(count) => u64::try_from(count).unwrap_or(0),
+            Self::Percent(share) => (u64::from(expected) * u64::from(share)).div_ceil(100),
         }
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Ahead, Check, ClusterFacts, Condition, ConditionRule, MachineFacts, NodeView};
+use super::{
+    Ahead, Check, ClusterFacts, Condition, ConditionRule, MachineFacts, NodeView, deadline,
+};
 
 /// Why a machine is unhealthy, or will be. Its Display is the one wording of it: condition, event,
 /// log and CLI say the same.
@@ -251,11 +253,6 @@ fn startup_began(cluster: &ClusterFacts, machine: &MachineFacts) -> Timestamp {
     .fold(machine.created, Timestamp::max)
 }
 
-/// The instant at which a timeout fires. One that lies past the end of time never does.
-fn deadline(since: Timestamp, timeout: Duration) -> Timestamp {
-    since.checked_add(timeout).unwrap_or(Timestamp::MAX)
-}
-
 fn machine_condition(rule: &ConditionRule, condition: &Condition) -> Cause {
     Cause::MachineCondition {
         type_: rule.type_.clone(),
@@ -338,11 +335,7 @@ impl Findings {
         cause: fn(&ConditionRule, &Condition) -> Cause,
     ) {
         for rule in rules {
-            let matching = conditions
-                .iter()
-                .find(|condition| condition.type_ == rule.type_)
-                .filter(|condition| condition.status == rule.status);
-            if let Some(condition) = matching
+            if let Some(condition) = rule.matching(conditions)
                 && let Some(since) = condition.last_transition
             {
                 self.time(cause(rule, condition), since, rule.timeout);

@@ -3,11 +3,11 @@
 //! Must never call a Node healthy about which it cannot say since when it is not.
 
 use std::fmt;
-use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-use super::{Check, NodeFacts};
+use super::{Check, ConditionRule, NodeFacts};
+use crate::health::deadline;
 
 /// What the conditions of a Node come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,83 +76,53 @@ pub struct Onset {
     pub until: Timestamp,
 }
 
-/// So much later; the end of time where there is no such time.
-pub(super) fn later(at: Timestamp, by: Duration) -> Timestamp {
-    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
-    at.checked_add(by).unwrap_or(Timestamp::MAX)
-}
+/// What a rule finds: what makes the Node unhealthy, and after when; `None`: nobody can say.
+type Finding = Option<Onset>;
 
-/// Looks at one Node. One rule whose time is over wins over others whose time is not; a condition
-/// that is absent fits no rule.
-pub fn classify(check: &Check, node: &NodeFacts, now: Timestamp) -> Class {
-    if check.spares_terminating && node.is_terminating() {
-        return Class::Healthy;
-    }
-    if let Some(timeout) = check.startup_timeout.filter(|_| !node.has_joined()) {
-        let Some(created) = node.created else {
-            return Class::Soon(None);
-        };
-        let until = later(created, timeout);
-        return if now > until {
-            Class::Matching(Cause::NeverJoined { created })
-        } else {
-            Class::Soon(Some(until))
-        };
-    }
-    let mut soon: Option<Option<Timestamp>> = None;
-    for rule in &check.conditions {
-        let fits = |c: &&crate::health::Condition| c.type_ == rule.type_;
-        let Some(condition) = node.conditions.iter().find(fits) else {
-            continue;
-        };
-        if condition.status != rule.status {
-            continue;
-        }
-        let Some(since) = condition.last_transition else {
-            soon = Some(soon.flatten());
-            continue;
-        };
-        let until = later(since, rule.duration);
-        if now > until {
-            return Class::Matching(Cause::Condition {
-                type_: rule.type_.clone(),
-                status: rule.status.clone(),
-                since,
-            });
-        }
-        let first = soon.flatten().map_or(until, |known| known.min(until));
-        soon = Some(Some(first));
-    }
-    soon.map_or(Class::Healthy, Class::Soon)
-}
-
-/// All rules that fit a Node, for those who ask why. Where one of them is over, [`classify`] calls the
-/// Node unhealthy.
-pub fn onsets(check: &Check, node: &NodeFacts) -> Vec<Onset> {
+/// All rules that match a Node, in their order.
+fn findings(check: &Check, node: &NodeFacts) -> Vec<Finding> {
     if check.spares_terminating && node.is_terminating() {
         return Vec::new();
     }
     if let Some(timeout) = check.startup_timeout.filter(|_| !node.has_joined()) {
-        let made = node.created.map(|created| Onset {
+        let never_joined = node.created.map(|created| Onset {
             cause: Cause::NeverJoined { created },
-            until: later(created, timeout),
+            until: deadline(created, timeout),
         });
-        return made.into_iter().collect();
+        return vec![never_joined];
     }
-    let fits = |rule: &super::ConditionRule| {
-        let mut conditions = node.conditions.iter();
-        let found = conditions.find(|c| c.type_ == rule.type_)?;
-        let since = found
-            .last_transition
-            .filter(|_| found.status == rule.status)?;
-        Some(Onset {
+    let matching = |rule: &ConditionRule| {
+        let condition = rule.matching(&node.conditions)?;
+        Some(condition.last_transition.map(|since| Onset {
             cause: Cause::Condition {
                 type_: rule.type_.clone(),
                 status: rule.status.clone(),
                 since,
             },
-            until: later(since, rule.duration),
-        })
+            until: deadline(since, rule.timeout),
+        }))
     };
-    check.conditions.iter().filter_map(fits).collect()
+    check.conditions.iter().filter_map(matching).collect()
+}
+
+/// Judges one Node. One rule whose time is over wins over others whose time is not; a condition
+/// that is absent matches no rule.
+pub fn classify(check: &Check, node: &NodeFacts, now: Timestamp) -> Class {
+    let findings = findings(check, node);
+    let known = || findings.iter().flatten();
+    if let Some(over) = known().find(|onset| now > onset.until) {
+        return Class::Matching(over.cause.clone());
+    }
+    let first = known().map(|onset| onset.until).min();
+    if findings.is_empty() {
+        Class::Healthy
+    } else {
+        Class::Soon(first)
+    }
+}
+
+/// All rules that match a Node, for those who ask why. Where the time of one of them is over,
+/// [`classify`] calls the Node unhealthy.
+pub fn onsets(check: &Check, node: &NodeFacts) -> Vec<Onset> {
+    findings(check, node).into_iter().flatten().collect()
 }

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::class::{Class, classify, later};
+use super::class::{Class, classify};
 use super::decide::{Look, Outside, Plan, Sight, decide};
 use super::facts::{NodeFacts, Request, RequestId};
 use super::memory::Memory;
 use super::quorum::ControlPlane;
 use super::rules::Check;
+use crate::health::deadline;
 
 /// A Node and what it was judged to be.
 struct Member {
@@ -129,7 +130,7 @@ impl Fleet {
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let (at, _) = self.deadlines.first()?;
         // Strictly after it.
-        Some(later(*at, Duration::from_millis(1)))
+        Some(deadline(*at, Duration::from_millis(1)))
     }
 
     /// The number of selected Nodes.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::class::later;
+use crate::health::deadline;
 
 /// A Lease as it was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,10 +59,10 @@ impl HeldLease {
     pub(super) fn due(&self, me: &str, lasts: Duration, now: Timestamp) -> Option<Timestamp> {
         let renewed = self.renewed.filter(|at| *at <= now)?;
         let due = if self.is_held_by(me) {
-            later(renewed, self.duration.min(lasts) / 2)
+            deadline(renewed, self.duration.min(lasts) / 2)
         } else if let LeaseStep::Taken { .. } = lease_step(Some(self), me, now) {
             // Its last moment counts.
-            later(renewed, self.duration + Duration::from_millis(1))
+            deadline(renewed, self.duration + Duration::from_millis(1))
         } else {
             return None;
         };
@@ -83,7 +83,7 @@ pub fn lease_step(lease: Option<&HeldLease>, me: &str, now: Timestamp) -> LeaseS
     if holder == me {
         return LeaseStep::Renew;
     }
-    let holds = |renewed: Timestamp| renewed <= now && now <= later(renewed, lease.duration);
+    let holds = |renewed: Timestamp| renewed <= now && now <= deadline(renewed, lease.duration);
     if lease.renewed.is_some_and(holds) {
         return LeaseStep::Taken {
             holder: holder.to_owned(),

@@ -29,6 +29,7 @@ mod rules;
 mod storm;
 mod threshold;
 
+pub use crate::health::{ConditionRule, IntOrPercent};
 pub use class::{Cause, Class, Onset, classify, onsets};
 pub use decide::{Action, Disabled, Event, Finished, Outside, Plan};
 pub use facts::{Exclusion, NodeFacts, Request, RequestId};
@@ -37,7 +38,7 @@ pub use lease::{HeldLease, LeaseStep, lease_holder, lease_step};
 pub use memory::{Entry, Flag, Memory, Phase, Tried};
 pub use openshift::{Beside, MachineCheck, beside, unsupported};
 pub use plan::plan;
-pub use rules::{Check, ConditionRule, Delay, Limit, Share, Step, Template};
+pub use rules::{Check, Delay, Limit, Step, Template};
 pub use threshold::{LimitError, can_close, fewest_healthy};
 
 #[cfg(test)]

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::class::{Cause, later};
+use super::class::Cause;
 use super::decide::{Action, Decision, Event, Look};
 use super::facts::{Exclusion, NodeFacts, Request};
 use super::lease::lease_holder;
 use super::memory::Tried;
 use super::rules::{CLASSIC, Delay, Step};
+use crate::health::deadline;
 
 /// A remediation that is older is told of once (docs/reference/medik8s.md, Remediation of one Node).
 const OLD: Duration = Duration::from_secs(48 * 3600);
@@ -45,7 +46,7 @@ impl Decision<'_> {
                 Delay::None => None,
                 Delay::For(delay) => {
                     let since = request.delayed_since.unwrap_or(now);
-                    Some(later(since, delay)).filter(|until| now < *until)
+                    Some(deadline(since, delay)).filter(|until| now < *until)
                 }
                 Delay::UntilConfirmed => Some(Timestamp::MAX),
             };
@@ -134,7 +135,7 @@ impl Decision<'_> {
                     since: None,
                 });
             }
-            if !request.told_old && self.now > later(request.created, OLD) {
+            if !request.told_old && self.now > deadline(request.created, OLD) {
                 self.plan.actions.push(Action::TellOld {
                     node: name.clone(),
                     request: request.id.clone(),
@@ -213,15 +214,15 @@ impl Decision<'_> {
             let overdue = self.lease_overdue(name, &step);
             let until = match step.timeout {
                 Some(timeout) => {
-                    let own = later(request.created, timeout);
+                    let own = deadline(request.created, timeout);
                     overdue.map_or(own, |overdue| overdue.min(own))
                 }
-                None => overdue.unwrap_or_else(|| later(request.created, CLASSIC * 3)),
+                None => overdue.unwrap_or_else(|| deadline(request.created, CLASSIC * 3)),
             };
             let failed = step.timeout.is_some() && request.succeeded == Some(false);
             if self.now <= until && !failed {
                 // Strictly after it.
-                self.wake(later(until, Duration::from_millis(1)));
+                self.wake(deadline(until, Duration::from_millis(1)));
                 self.renew(name, &step);
                 return;
             }
@@ -310,7 +311,7 @@ impl Decision<'_> {
             .map(Step::lasts)
             .sum();
         held.is_held_by(&me)
-            .then(|| later(acquired, step.lasts() * 3 + earlier))
+            .then(|| deadline(acquired, step.lasts() * 3 + earlier))
     }
 
     fn begin(&mut self, node: &NodeFacts, look: &Look<'_>, step: &Step) {
@@ -348,7 +349,7 @@ impl Decision<'_> {
         };
         if let Some(why) = refused {
             self.skip(name, true, &why);
-            self.wake(later(self.now, REFUSED));
+            self.wake(deadline(self.now, REFUSED));
             return;
         }
         if let Some((until, why)) = self.outside.blocked.get(name)

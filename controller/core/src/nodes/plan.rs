@@ -4,12 +4,13 @@
 
 use jiff::Timestamp;
 
-use super::class::{Class, classify, later};
+use super::class::{Class, classify};
 use super::decide::{Look, Outside, Plan, Sight, decide};
 use super::facts::{NodeFacts, Request};
 use super::memory::Memory;
 use super::quorum::ControlPlane;
 use super::rules::Check;
+use crate::health::deadline;
 
 /// Judges every Node and decides. `nodes`: all of the cluster, each with whether the check selects
 /// it; `requests`: every remediation that is watched.
@@ -42,7 +43,7 @@ pub fn plan(
             all.push((node.name.clone(), ready, remediated));
         }
         if let Class::Soon(Some(until)) = seen.class {
-            let at = later(until, std::time::Duration::from_millis(1));
+            let at = deadline(until, std::time::Duration::from_millis(1));
             next = Some(next.map_or(at, |known| known.min(at)));
         }
         let matching = matches!(seen.class, Class::Matching(_));

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use crate::health::{ConditionRule, IntOrPercent};
+
 /// How long a remediation without a timeout of its own counts on its Lease (docs/reference/medik8s.md, Remediation of one Node).
 pub(super) const CLASSIC: Duration = Duration::from_secs(600);
 
@@ -32,33 +34,13 @@ pub struct Check {
     pub spares_terminating: bool,
 }
 
-/// A condition that makes a Node unhealthy once it has lasted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConditionRule {
-    /// Condition type.
-    pub type_: String,
-    /// The status that is unhealthy.
-    pub status: String,
-    /// For how long it may last.
-    pub duration: Duration,
-}
-
 /// When a check may act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// At least so many Nodes are healthy.
-    MinHealthy(Share),
+    MinHealthy(IntOrPercent),
     /// No more than so many Nodes are anything else.
-    MaxUnhealthy(Share),
-}
-
-/// A number of Nodes, or a part of those selected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Share {
-    /// So many.
-    Count(u32),
-    /// So many per cent.
-    Percent(u32),
+    MaxUnhealthy(IntOrPercent),
 }
 
 /// A template and its time.
@@ -112,7 +94,7 @@ impl Check {
         let ready = |status: &str| ConditionRule {
             type_: "Ready".to_owned(),
             status: status.to_owned(),
-            duration: Duration::from_secs(300),
+            timeout: Duration::from_secs(300),
         };
         let mut rules = vec![ready("False")];
         if !older {
@@ -126,7 +108,7 @@ impl Check {
 
 impl Limit {
     /// The limit of the older form of the kind where it names none.
-    pub const OLDER: Self = Self::MaxUnhealthy(Share::Percent(49));
+    pub const OLDER: Self = Self::MaxUnhealthy(IntOrPercent::Percent(49));
 }
 
 // === impl Step ===

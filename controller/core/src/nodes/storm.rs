@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Event, class::later, memory::Flag};
+use super::{Event, memory::Flag};
+use crate::health::deadline;
 
 /// The state of a storm.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -89,7 +90,7 @@ impl Storm {
             });
         }
         let since = self.cooldown.as_ref().map_or(now, |flag| flag.since);
-        let until = later(since, cooldown);
+        let until = deadline(since, cooldown);
         if now >= until {
             turn(&mut self.active, false, now);
             turn(&mut self.cooldown, false, now);

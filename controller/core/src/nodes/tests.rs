@@ -41,7 +41,7 @@ fn check() -> Check {
         name: "check".into(),
         uid: "check-uid".into(),
         conditions: Check::default_conditions(false),
-        limit: Limit::MaxUnhealthy(Share::Percent(50)),
+        limit: Limit::MaxUnhealthy(IntOrPercent::Percent(50)),
         storm_cooldown: None,
         steps: vec![Step {
             template: template("t"),

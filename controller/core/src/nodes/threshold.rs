@@ -2,7 +2,8 @@
 //!
 //! Must never round so that more Nodes may be remediated than upstream would.
 
-use super::{Limit, Share};
+use super::Limit;
+use crate::health::IntOrPercent;
 
 /// A limit that cannot be kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,16 +21,11 @@ pub enum LimitError {
     OverHundred(u32),
 }
 
-// === impl Share ===
-
-impl Share {
-    /// The number that it means for so many Nodes; a part is rounded up.
-    fn of(self, selected: u32) -> Result<u64, LimitError> {
-        match self {
-            Self::Count(count) => Ok(u64::from(count)),
-            Self::Percent(share) if share > 100 => Err(LimitError::OverHundred(share)),
-            Self::Percent(share) => Ok((u64::from(selected) * u64::from(share)).div_ceil(100)),
-        }
+/// The number that a limit means for so many Nodes; a part is rounded up.
+fn number(limit: IntOrPercent, selected: u32) -> Result<u64, LimitError> {
+    match limit {
+        IntOrPercent::Percent(share) if share > 100 => Err(LimitError::OverHundred(share)),
+        limit => Ok(limit.rounded_up(selected)),
     }
 }
 
@@ -45,9 +41,9 @@ pub fn can_close(limit: Limit, selected: u32) -> bool {
 /// The limit allows more Nodes to be unhealthy than there are.
 pub fn fewest_healthy(limit: Limit, selected: u32) -> Result<u64, LimitError> {
     match limit {
-        Limit::MinHealthy(share) => share.of(selected),
+        Limit::MinHealthy(share) => number(share, selected),
         Limit::MaxUnhealthy(share) => {
-            let most = share.of(selected)?;
+            let most = number(share, selected)?;
             u64::from(selected)
                 .checked_sub(most)
                 .ok_or(LimitError::MoreThanAll { most, selected })

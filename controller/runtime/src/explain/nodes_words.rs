@@ -5,7 +5,9 @@ use std::{fmt::Write as _, time::Duration};
 use jiff::Timestamp;
 use rackhand_core::{
     health::go_duration,
-    nodes::{Action, Check, Delay, Limit, Onset, Plan, RequestId, Share, Step, fewest_healthy},
+    nodes::{
+        Action, Check, Delay, IntOrPercent, Limit, Onset, Plan, RequestId, Step, fewest_healthy,
+    },
 };
 
 use super::nodes::NodeExplanation;
@@ -23,7 +25,7 @@ pub(super) fn lasts(step: &Step) -> Duration {
 /// What makes a Node unhealthy, one rule each.
 pub(super) fn rules(check: &Check) -> Vec<String> {
     let rule = |rule: &rackhand_core::nodes::ConditionRule| {
-        let duration = go_duration(rule.duration);
+        let duration = go_duration(rule.timeout);
         format!("{}={} for {duration}", rule.type_, rule.status)
     };
     let startup = check
@@ -169,8 +171,8 @@ pub(super) fn limit(check: &Check, planned: &Plan, nodes: &[NodeExplanation]) ->
         Limit::MaxUnhealthy(share) => ("maxUnhealthy", share, false),
     };
     let _ = match share {
-        Share::Count(count) => write!(text, "{name} is {count}"),
-        Share::Percent(percent) => {
+        IntOrPercent::Int(count) => write!(text, "{name} is {count}"),
+        IntOrPercent::Percent(percent) => {
             let up = (u64::from(all) * u64::from(percent)).div_ceil(100);
             write!(text, "{name} is {percent}% of {all}, rounded up {up}")
         }

@@ -28,7 +28,7 @@ fn an_absent_condition_fits_nothing_and_one_that_is_over_wins() {
         ConditionRule {
             type_: "Disk".into(),
             status: "Full".into(),
-            duration: MINUTE * 60,
+            timeout: MINUTE * 60,
         },
     );
     let mut node = bad("n");
@@ -85,7 +85,7 @@ fn the_older_form_knows_one_condition() {
     let older = Check::default_conditions(true);
     assert_eq!(older.len(), 1);
     assert_eq!(
-        (older[0].status.as_str(), older[0].duration),
+        (older[0].status.as_str(), older[0].timeout),
         ("False", MINUTE * 5)
     );
     assert_eq!(Check::default_conditions(false).len(), 2);

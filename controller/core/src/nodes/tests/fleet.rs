@@ -138,9 +138,9 @@ fn checks() -> impl Strategy<Value = Check> {
     )
         .prop_map(|((storm, paused, startup), percent, delay, min)| Check {
             limit: if min {
-                Limit::MinHealthy(Share::Percent(percent))
+                Limit::MinHealthy(IntOrPercent::Percent(percent))
             } else {
-                Limit::MaxUnhealthy(Share::Percent(percent))
+                Limit::MaxUnhealthy(IntOrPercent::Percent(percent))
             },
             storm_cooldown: storm.then_some(MINUTE),
             pauses: if paused { vec!["p".into()] } else { vec![] },

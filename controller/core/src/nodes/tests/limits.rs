@@ -17,8 +17,8 @@ fn up(percent: u32, of: u32) -> u64 {
 /// As the table says: minHealthy up; maxUnhealthy up, and then what is left.
 fn reference(limit: Limit, selected: u32) -> Option<u64> {
     let number = |share| match share {
-        Share::Count(count) => u64::from(count),
-        Share::Percent(percent) => up(percent, selected),
+        IntOrPercent::Int(count) => u64::try_from(count).unwrap(),
+        IntOrPercent::Percent(percent) => up(percent, selected),
     };
     match limit {
         Limit::MinHealthy(share) => Some(number(share)),
@@ -29,8 +29,8 @@ fn reference(limit: Limit, selected: u32) -> Option<u64> {
 
 fn limits() -> impl Strategy<Value = Limit> {
     let share = prop_oneof![
-        (0..60_u32).prop_map(Share::Count),
-        (0..=100_u32).prop_map(Share::Percent),
+        (0..60_i64).prop_map(IntOrPercent::Int),
+        (0..=100_u32).prop_map(IntOrPercent::Percent),
     ];
     (any::<bool>(), share).prop_map(|(min, share)| {
         if min {
@@ -74,17 +74,17 @@ proptest! {
 fn the_examples_of_the_table() {
     let of_three = |limit| fewest_healthy(limit, 3).unwrap();
     assert_eq!(
-        of_three(Limit::MaxUnhealthy(Share::Percent(49))),
+        of_three(Limit::MaxUnhealthy(IntOrPercent::Percent(49))),
         1,
         "2 may fail"
     );
     assert_eq!(
-        of_three(Limit::MinHealthy(Share::Percent(51))),
+        of_three(Limit::MinHealthy(IntOrPercent::Percent(51))),
         2,
         "2 must live"
     );
     assert_eq!(of_three(Limit::OLDER), 1);
-    let too_many = fewest_healthy(Limit::MaxUnhealthy(Share::Count(4)), 3).unwrap_err();
+    let too_many = fewest_healthy(Limit::MaxUnhealthy(IntOrPercent::Int(4)), 3).unwrap_err();
     assert_eq!(
         too_many,
         LimitError::MoreThanAll {
@@ -96,7 +96,7 @@ fn the_examples_of_the_table() {
 
 #[test]
 fn a_limit_that_cannot_be_kept_allows_nothing_and_says_so() {
-    let limit = Limit::MaxUnhealthy(Share::Count(4));
+    let limit = Limit::MaxUnhealthy(IntOrPercent::Int(4));
     let mut scene = Scene::new(Check { limit, ..check() }, vec![good("a"), bad("b")]);
     let plan = scene.look(at(301));
     assert!(created(&plan).is_empty());

@@ -14,7 +14,7 @@ fn masters(good_ones: usize, bad_ones: usize) -> Vec<NodeFacts> {
 
 fn permissive() -> Check {
     Check {
-        limit: Limit::MaxUnhealthy(Share::Percent(100)),
+        limit: Limit::MaxUnhealthy(IntOrPercent::Percent(100)),
         ..check()
     }
 }
@@ -104,7 +104,7 @@ fn f6_the_quorum_is_kept_without_openshift() {
 #[test]
 fn f6_an_escalation_goes_on_at_the_same_node_of_the_control_plane() {
     let check = Check {
-        limit: Limit::MaxUnhealthy(Share::Percent(100)),
+        limit: Limit::MaxUnhealthy(IntOrPercent::Percent(100)),
         ..escalating()
     };
     let mut scene = Scene::new(check, masters(2, 1));

@@ -3,7 +3,7 @@ use super::*;
 fn stormy(nodes: Vec<NodeFacts>) -> Scene {
     let check = Check {
         storm_cooldown: Some(MINUTE),
-        limit: Limit::MinHealthy(Share::Count(2)),
+        limit: Limit::MinHealthy(IntOrPercent::Int(2)),
         ..check()
     };
     Scene::new(check, nodes)

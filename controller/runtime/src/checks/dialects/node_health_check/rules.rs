@@ -3,34 +3,23 @@
 use std::collections::BTreeMap;
 
 use rackhand_api::{
-    IntOrPercent,
     names::PAUSED_ANNOTATION,
     views::{HealthyDelay, NodeHealthCheckView, NodeTemplateRef},
 };
 use rackhand_core::nodes::{
-    Check, ConditionRule, Delay, Entry, Flag, Limit, Memory, RequestId, Share, Step, Template,
-    Tried,
+    Check, Delay, Entry, Flag, Limit, Memory, RequestId, Step, Template, Tried,
 };
+
+use crate::checks::facts::{self, int_or_percent};
 
 /// The rules; where the check is silent, its form says what counts.
 pub(crate) fn check(view: &NodeHealthCheckView, spares_terminating: bool) -> Check {
-    let share = |limit: IntOrPercent| match limit {
-        IntOrPercent::Int(count) => Share::Count(u32::try_from(count).unwrap_or(0)),
-        IntOrPercent::Percent(percent) => Share::Percent(u32::try_from(percent).unwrap_or(0)),
-    };
     let limit = match (view.min_healthy, view.max_unhealthy) {
-        (Some(min), _) => Some(Limit::MinHealthy(share(min))),
-        (None, max) => max.map(|max| Limit::MaxUnhealthy(share(max))),
+        (Some(min), _) => Some(Limit::MinHealthy(int_or_percent(min))),
+        (None, max) => max.map(|max| Limit::MaxUnhealthy(int_or_percent(max))),
     };
     let conditions = match &view.unhealthy_conditions {
-        Some(given) => given
-            .iter()
-            .map(|rule| ConditionRule {
-                type_: rule.condition_type.clone(),
-                status: rule.status.clone(),
-                duration: rule.timeout,
-            })
-            .collect(),
+        Some(given) => given.iter().map(facts::rule).collect(),
         None => Check::default_conditions(limit.is_none()),
     };
     let mut steps: Vec<_> = view.escalation.iter().collect();
@@ -129,6 +118,7 @@ mod tests {
     use std::time::Duration;
 
     use kube::api::DynamicObject;
+    use rackhand_core::nodes::IntOrPercent;
     use serde_json::{Value, json};
 
     use super::*;
@@ -149,12 +139,12 @@ mod tests {
     fn the_older_form_has_its_defaults_and_todays_has_its_own() {
         let check = |spec: &Value| super::check(&view(spec), false);
         let older = check(&json!({ "remediationTemplate": reference("t") }));
-        assert_eq!(older.limit, Limit::MaxUnhealthy(Share::Percent(49)));
+        assert_eq!(older.limit, Limit::MaxUnhealthy(IntOrPercent::Percent(49)));
         assert_eq!(older.conditions, Check::default_conditions(true));
         let today = check(&json!({
             "remediationTemplate": reference("t"), "minHealthy": "51%",
         }));
-        assert_eq!(today.limit, Limit::MinHealthy(Share::Percent(51)));
+        assert_eq!(today.limit, Limit::MinHealthy(IntOrPercent::Percent(51)));
         assert_eq!(today.conditions, Check::default_conditions(false));
         assert_eq!(today.steps[0].timeout, None);
     }
@@ -176,7 +166,7 @@ mod tests {
             .collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!(check.steps[0].timeout, Some(Duration::from_secs(60)));
-        assert_eq!(check.limit, Limit::MaxUnhealthy(Share::Count(8)));
+        assert_eq!(check.limit, Limit::MaxUnhealthy(IntOrPercent::Int(8)));
         assert!(check.shares_a_kind(&check.steps[0].template));
     }
 }
