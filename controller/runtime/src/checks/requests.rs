@@ -178,32 +178,29 @@ fn request_body(
     }
 }
 
-/// Deletes the request of that name and UID: the one that was seen, not one that came after it.
-pub(super) async fn delete(
-    context: &Context,
-    reference: &TemplateRef,
-    request: &Key,
-    uid: String,
-) -> Result<Outcome, ApiError> {
-    let (version, kind) = (&reference.api_version, reference.request_kind());
-    delete_of(context, version, kind, request, uid).await
+/// What the deletion of a request came to.
+pub(super) enum Deleted {
+    /// It is gone.
+    Gone,
+    /// Its remediator holds it.
+    Left(Box<DynamicObject>),
+    /// Another object bears its name.
+    Replaced,
 }
 
-/// The same, of a kind.
-pub(super) async fn delete_of(
+/// Deletes the request of that name and UID: the one that was seen, not one that came after it.
+pub(super) async fn delete(
     context: &Context,
     api_version: &str,
     kind: &str,
     request: &Key,
     uid: String,
-) -> Result<Outcome, ApiError> {
+) -> Result<Deleted, ApiError> {
     let what = format!("{kind} {request}");
-    let Some(resource) = context
-        .served
-        .resource_of(&context.client, api_version, kind)
-        .await?
-    else {
-        return Ok(Outcome::RequestDeleted);
+    let served = &context.served;
+    let found = served.resource_of(&context.client, api_version, kind);
+    let Some(resource) = found.await? else {
+        return Ok(Deleted::Gone);
     };
     let requests = api(&context.client, &resource, &request.namespace);
     let only = DeleteParams {
@@ -214,21 +211,31 @@ pub(super) async fn delete_of(
         ..DeleteParams::default()
     };
     let name = request.name.clone();
-    let deleted = context
-        .writer
-        .write("delete_request", what, move || async move {
-            requests
-                .delete(&name, &only)
-                .await
-                .map(|answer| answer.left())
-        })
-        .await;
-    let known = is_ours(kind, api_version);
-    match (optional(deleted), known) {
-        // Its remediator holds it.
-        (Ok(Some(Some(object))), Some(kind)) => context.index.apply(kind, object),
-        (Ok(_), Some(kind)) => context.index.delete(kind, request),
-        (Err(error), _) if !error.is_conflict() => return Err(error),
+    let delete = move || async move {
+        let deleted = requests.delete(&name, &only).await;
+        deleted.map(|answer| answer.left())
+    };
+    let writer = &context.writer;
+    match optional(writer.write("delete_request", what, delete).await) {
+        Ok(Some(Some(object))) => Ok(Deleted::Left(Box::new(object))),
+        Ok(_) => Ok(Deleted::Gone),
+        Err(error) if error.is_conflict() => Ok(Deleted::Replaced),
+        Err(error) => Err(error),
+    }
+}
+
+/// The same for the request of a Machine, which the index takes in.
+pub(super) async fn delete_of_machine(
+    context: &Context,
+    api_version: &str,
+    kind: &str,
+    request: &Key,
+    uid: String,
+) -> Result<Outcome, ApiError> {
+    let deleted = delete(context, api_version, kind, request, uid).await?;
+    match (deleted, is_ours(kind, api_version)) {
+        (Deleted::Left(object), Some(kind)) => context.index.apply(kind, *object),
+        (Deleted::Gone, Some(kind)) => context.index.delete(kind, request),
         _ => {}
     }
     Ok(Outcome::RequestDeleted)

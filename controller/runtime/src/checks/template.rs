@@ -7,14 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kube::core::ApiResource;
+use kube::core::{ApiResource, DynamicObject};
 use rackhand_api::views::{RemediationTemplateView, TemplateRef};
 use serde_json::{Map, Value};
 
 use super::Context;
 use crate::{
     api::{ApiError, call, optional},
-    object::api,
+    object::{Key, api},
 };
 
 /// How long a template is used as it was read.
@@ -80,7 +80,50 @@ pub(super) fn text(body: &Map<String, Value>, field: &str) -> Option<String> {
     body.get(field).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// Reads template and resources.
+/// A template as it is stored, or why there is none.
+///
+/// # Errors
+/// The API server did not answer.
+pub(super) async fn find(
+    context: &Context,
+    api_version: &str,
+    kind: &str,
+    key: &Key,
+) -> Result<Result<DynamicObject, String>, ApiError> {
+    let what = format!("{kind} {key}");
+    let resource = match find_kind(context, api_version, kind).await? {
+        Ok(resource) => resource,
+        Err(why) => return Ok(Err(format!("{what}: {why}"))),
+    };
+    let templates = api(&context.client, &resource, &key.namespace);
+    let found = optional(call(&what, templates.get(&key.name)).await)?;
+    Ok(found.ok_or_else(|| {
+        // So the API server answers for a kind with namespaces that is read without one.
+        let hint = if key.namespace.is_empty() {
+            "; it may lack a namespace"
+        } else {
+            ""
+        };
+        format!("{what} does not exist{hint}")
+    }))
+}
+
+/// Where a kind is served, or that it is not.
+///
+/// # Errors
+/// The API server did not answer.
+pub(super) async fn find_kind(
+    context: &Context,
+    api_version: &str,
+    kind: &str,
+) -> Result<Result<ApiResource, String>, ApiError> {
+    let served = &context.served;
+    let found = served.resource_of(&context.client, api_version, kind);
+    let found = found.await?;
+    Ok(found.ok_or_else(|| format!("{kind} of {api_version} is not served")))
+}
+
+/// Reads the template of a check of Machines.
 ///
 /// # Errors
 /// The API server did not answer; anything else is an answer.
@@ -93,18 +136,10 @@ pub(super) async fn read(
         let reason = "RemediationTemplateNotFound";
         Ok(Err(Unusable { reason, why }))
     };
-    let name = format!("{} {namespace}/{}", reference.kind, reference.name);
-    let version = &reference.api_version;
-    let Some(resource) = context
-        .served
-        .resource_of(&context.client, version, &reference.kind)
-        .await?
-    else {
-        return not_found(format!("{name}: {version} is not served"));
-    };
-    let templates = api(&context.client, &resource, namespace);
-    let Some(found) = optional(call(&name, templates.get(&reference.name)).await)? else {
-        return not_found(format!("{name} does not exist"));
+    let (version, key) = (&reference.api_version, Key::new(namespace, &reference.name));
+    let found = match find(context, version, &reference.kind, &key).await? {
+        Ok(found) => found,
+        Err(why) => return not_found(why),
     };
     let template = match RemediationTemplateView::from_dynamic(&found) {
         Ok(template) => template,
@@ -112,23 +147,17 @@ pub(super) async fn read(
     };
     let api_version = text(&template.template, "apiVersion").unwrap_or_else(|| version.clone());
     let kind = text(&template.template, "kind").unwrap_or_else(|| reference.request_kind().into());
-    Ok(
-        match context
-            .served
-            .resource_of(&context.client, &api_version, &kind)
-            .await?
-        {
-            Some(resource) => Ok(Arc::new(RequestTemplate {
-                reference,
-                template,
-                api_version,
-                kind,
-                resource,
-            })),
-            None => Err(Unusable {
-                reason: "RemediationRequestCreationFailed",
-                why: format!("{kind} of {api_version} is not served"),
-            }),
-        },
-    )
+    Ok(match find_kind(context, &api_version, &kind).await? {
+        Ok(resource) => Ok(Arc::new(RequestTemplate {
+            reference,
+            template,
+            api_version,
+            kind,
+            resource,
+        })),
+        Err(why) => Err(Unusable {
+            reason: "RemediationRequestCreationFailed",
+            why,
+        }),
+    })
 }

@@ -354,7 +354,7 @@ impl Made {
         if let Some(machine) = machine.as_ref().filter(|_| self.for_mark) {
             unmark(context, machine).await?;
         }
-        requests::delete_of(context, api_version, kind, key, self.uid.clone()).await?;
+        requests::delete_of_machine(context, api_version, kind, key, self.uid.clone()).await?;
         if let Some(machine) = machine {
             let message = format!("{kind} {key} is withdrawn: {why}");
             let events = &context.events;

@@ -150,7 +150,10 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         self.queue.begin(item.clone());
         self.spawn(Work::Member(item.clone()), async move {
             let deleted = match uid {
-                Some(uid) => requests::delete(&context, &template, &item.key(), uid).await,
+                Some(uid) => {
+                    let (version, kind) = (&template.api_version, template.request_kind());
+                    requests::delete_of_machine(&context, version, kind, &item.key(), uid).await
+                }
                 None => Ok(Outcome::RequestDeleted),
             };
             Done::Acted(item, deleted)

@@ -8,7 +8,7 @@ use jiff::{Timestamp, Unit};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
+    api::{DynamicObject, Patch, PatchParams, PostParams},
 };
 use rackhand_api::{
     names::{
@@ -27,7 +27,10 @@ use super::{
 };
 use crate::{
     api::{ApiError, call, optional},
-    checks::Context,
+    checks::{
+        Context,
+        requests::{self, Deleted},
+    },
     object::{Key, Kind, api},
     remediation::ask_guard,
 };
@@ -205,9 +208,9 @@ impl ActionBatch {
         let Some(reference) = self.references.iter().find(|r| template(r) == *of) else {
             return Ok(());
         };
-        let recipe =
+        let found =
             match templates::one(&self.context, &self.check, reference, self.openshift).await? {
-                Ok(recipe) => recipe,
+                Ok(found) => found,
                 Err(disabled) => {
                     outcome.disabled = Some(disabled);
                     return Ok(());
@@ -218,10 +221,10 @@ impl ActionBatch {
             outcome.refused = Some((LEASED, format!("its Lease is held by {holder}")));
             return Ok(());
         }
-        let body = recipe.remediation(&self.check, of, &self.node, control_plane, machine);
+        let body = found.remediation(&self.check, of, &self.node, control_plane, machine);
         let name = body.metadata.name.clone().unwrap_or_default();
         let what = format!("{} {}/{name}", of.request_kind, of.namespace);
-        let requests = api(&self.context.client, &recipe.resource, &of.namespace);
+        let requests = api(&self.context.client, &found.resource, &of.namespace);
         let create = {
             let requests = requests.clone();
             move || async move { requests.create(&PostParams::default(), &body).await }
@@ -253,36 +256,12 @@ impl ActionBatch {
         uid: String,
         outcome: &mut Outcome,
     ) -> Result<(), ApiError> {
-        let what = format!("{} {}/{}", request.kind, request.namespace, request.name);
-        let found = self
-            .context
-            .served
-            .resource_of(&self.context.client, &request.api_version, &request.kind)
-            .await?;
-        let Some(resource) = found else {
-            outcome.gone.push(request);
-            return Ok(());
-        };
-        let requests = api(&self.context.client, &resource, &request.namespace);
-        let only = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(uid),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        let name = request.name.clone();
-        let delete = move || async move {
-            let deleted = requests.delete(&name, &only).await;
-            deleted.map(|answer| answer.left())
-        };
-        let writer = &self.context.writer;
-        match optional(writer.write("delete_request", what, delete).await) {
-            // Its remediator holds it.
-            Ok(Some(Some(object))) => outcome.seen.push(object),
-            Ok(_) => outcome.gone.push(request),
-            Err(error) if error.is_conflict() => {}
-            Err(error) => return Err(error),
+        let (version, kind) = (&request.api_version, &request.kind);
+        let key = Key::new(&*request.namespace, &*request.name);
+        match requests::delete(&self.context, version, kind, &key, uid).await? {
+            Deleted::Left(object) => outcome.seen.push(*object),
+            Deleted::Gone => outcome.gone.push(request),
+            Deleted::Replaced => {}
         }
         Ok(())
     }

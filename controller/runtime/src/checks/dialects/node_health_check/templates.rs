@@ -17,16 +17,16 @@ use rackhand_api::{
 use rackhand_core::nodes::{Check, Disabled, Template};
 use serde_json::{Map, Value, json};
 
-use super::rules::template;
+use super::rules::template as template_of;
 use crate::{
-    api::{ApiError, call, optional},
-    checks::Context,
-    object::{Key, api},
+    api::ApiError,
+    checks::{Context, template},
+    object::Key,
 };
 
 /// A template that can be used.
 #[derive(Debug, Clone)]
-pub(super) struct Recipe {
+pub(super) struct NodeTemplate {
     /// Where its remediations are served.
     pub(super) resource: ApiResource,
     /// Its `spec.template`.
@@ -60,51 +60,34 @@ pub(super) async fn one(
     check: &Check,
     reference: &NodeTemplateRef,
     openshift: bool,
-) -> Result<Result<Recipe, Disabled>, ApiError> {
+) -> Result<Result<NodeTemplate, Disabled>, ApiError> {
     let missing = |message| Ok(Err(not_found(message)));
-    let (version, kind) = (&reference.api_version, &reference.kind);
-    let what = name_of(reference);
     if let Some(disabled) = misnamed(reference, openshift) {
         return Ok(Err(disabled));
     }
-    let Some(resource) = context
-        .served
-        .resource_of(&context.client, version, kind)
-        .await?
-    else {
-        return missing(format!("{what}: {kind} of {version} is not served"));
-    };
-    let templates = api(&context.client, &resource, &reference.namespace);
-    let found = match call(&what, templates.get(&reference.name)).await {
-        // So it answers for a kind with namespaces that is asked for without.
-        Err(error) if error.is_not_found() && reference.namespace.is_empty() => {
-            return missing(format!("{what} does not exist; it may lack a namespace"));
-        }
+    let key = Key::new(&reference.namespace, &reference.name);
+    let version = &reference.api_version;
+    let found = match template::find(context, version, &reference.kind, &key).await {
         Err(error) if error.label() == "forbidden" => return missing(error.to_string()),
-        found => optional(found)?,
+        found => found?,
     };
-    let Some(found) = found else {
-        return missing(format!("{what} does not exist"));
+    let found = match found {
+        Ok(found) => found,
+        Err(why) => return missing(why),
     };
     let (body, several) = match usable(check, reference, &found) {
         Ok(usable) => usable,
         Err(disabled) => return Ok(Err(disabled)),
     };
-    let request = reference.request_kind();
-    Ok(
-        match context
-            .served
-            .resource_of(&context.client, version, request)
-            .await?
-        {
-            Some(resource) => Ok(Recipe {
-                resource,
-                body,
-                several,
-            }),
-            None => Err(not_found(format!("{request} of {version} is not served"))),
-        },
-    )
+    let resource = template::find_kind(context, version, reference.request_kind()).await?;
+    Ok(match resource {
+        Ok(resource) => Ok(NodeTemplate {
+            resource,
+            body,
+            several,
+        }),
+        Err(why) => Err(not_found(why)),
+    })
 }
 
 /// A template, for people.
@@ -165,7 +148,7 @@ pub(crate) fn usable(
         )));
     }
     let several = Meta::of(found).has_annotation(MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION);
-    let shared = check.shares_a_kind(&template(reference));
+    let shared = check.shares_a_kind(&template_of(reference));
     // Ours are told apart by the Node's annotation, whatever they are called.
     let ours = reference.group() == GROUP;
     if shared && !several && !ours {
@@ -197,9 +180,9 @@ fn digest(text: &str) -> u32 {
     })
 }
 
-// === impl Recipe ===
+// === impl NodeTemplate ===
 
-impl Recipe {
+impl NodeTemplate {
     /// The remediation of a Node (docs/reference/medik8s.md, Remediation of one Node). Its name follows from Node and template,
     /// so that it is never made twice.
     pub(super) fn remediation(

@@ -32,12 +32,12 @@ fn check() -> Check {
     }
 }
 
-fn recipe(several: bool) -> Recipe {
+fn recipe(several: bool) -> NodeTemplate {
     let gvk = GroupVersionKind::gvk("x.y", "v1", "XRemediation");
     let body = json!({
         "metadata": { "labels": { "a": "b" } }, "spec": { "how": "well" }, "ignored": 1,
     });
-    Recipe {
+    NodeTemplate {
         resource: ApiResource::from_gvk(&gvk),
         body: body.as_object().unwrap().clone(),
         several,
@@ -80,7 +80,7 @@ fn a_remediation_is_a_copy_of_the_template_owned_by_the_check() {
 #[test]
 fn a_template_without_an_inner_spec_is_the_spec_itself() {
     let made = |template: Value| {
-        let recipe = Recipe {
+        let recipe = NodeTemplate {
             body: template.as_object().unwrap().clone(),
             ..recipe(false)
         };
@@ -178,7 +178,7 @@ fn several_of_a_kind_need_the_annotation_but_for_ours() {
         .unwrap()
     };
     let foreign = reference("x.y/v1");
-    let of = |reference| template(&reference);
+    let of = |reference| template_of(&reference);
     let shared = twice(of(foreign.clone()));
     let refused = usable(&shared, &foreign, &object(json!({}))).unwrap_err();
     assert!(
