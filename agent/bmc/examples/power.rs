@@ -16,8 +16,8 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 use rackhand_bmc::{
-    AuthPolicy, Bmc, BmcAddress, BmcError, Protocol, RedfishConfig, Trust, connect,
-    ipmi::{self, IpmiConfig, Suite, SuiteChoice},
+    AuthPolicy, Bmc, BmcAddress, BmcError, Credentials, Options, Protocol, Trust, connect,
+    ipmi::{Suite, SuiteChoice},
     operation::{self, Asked, Ending, Expected, Goal, Pace, state_word},
 };
 use secrecy::SecretString;
@@ -129,28 +129,25 @@ fn client(
     password: SecretString,
     trust: Trust,
 ) -> Result<Box<dyn Bmc>, BmcError> {
-    match address.protocol() {
-        Protocol::Ipmi => {
-            let mut config = IpmiConfig::new(address, &args.user, password);
-            config.suite = match args.suite {
-                CipherSuite::Auto => SuiteChoice::Auto,
-                CipherSuite::Three => SuiteChoice::Only(Suite::Cipher3),
-                CipherSuite::Seventeen => SuiteChoice::Only(Suite::Cipher17),
-            };
-            config.timeouts.call = Duration::from_secs(5);
-            ipmi::connect(config)
-        }
-        Protocol::Redfish => {
-            let mut config = RedfishConfig::new(address, &args.user, password);
-            config.trust = trust;
-            config.auth = match args.auth {
-                Auth::Auto => AuthPolicy::Auto,
-                Auth::Session => AuthPolicy::Session,
-                Auth::Basic => AuthPolicy::Basic,
-            };
-            connect(config)
-        }
-    }
+    let options = Options {
+        call_timeout: match address.protocol() {
+            Protocol::Ipmi => Duration::from_secs(5),
+            Protocol::Redfish => Duration::from_secs(60),
+        },
+        trust,
+        auth: match args.auth {
+            Auth::Auto => AuthPolicy::Auto,
+            Auth::Session => AuthPolicy::Session,
+            Auth::Basic => AuthPolicy::Basic,
+        },
+        cipher_suite: match args.suite {
+            CipherSuite::Auto => SuiteChoice::Auto,
+            CipherSuite::Three => SuiteChoice::Only(Suite::Cipher3),
+            CipherSuite::Seventeen => SuiteChoice::Only(Suite::Cipher17),
+        },
+        ..Options::default()
+    };
+    connect(address, Credentials::new(&args.user, password), options)
 }
 
 /// Asks all of them at once and prints each answer as it comes; `true`: all are good.

@@ -1,4 +1,4 @@
-//! Comparing what a BMC and a Node say about which machine they are (F5).
+//! Comparing what a BMC and a Node say about which machine they are.
 //!
 //! Owns: the meaning of SMBIOS system UUIDs. Must never: call two machines the same because
 //! neither knows what it is.

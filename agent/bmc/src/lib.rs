@@ -1,32 +1,34 @@
-//! Power clients for BMCs: what touches hardware.
-//!
-//! Owns: talking to one BMC. Must never: guess a power state or a system, send a command twice
-//! that is not idempotent, follow a redirect to another origin, or know gRPC or Kubernetes.
+#![doc = include_str!("../README.md")]
 
 mod address;
 mod bmc;
 mod boot;
+mod connect;
 mod error;
 mod facts;
 mod failover;
 mod identity;
+#[cfg(feature = "ipmi")]
 pub mod ipmi;
 mod log;
 pub mod operation;
 mod power;
-mod redfish;
+#[cfg(feature = "redfish")]
+pub mod redfish;
 mod sensor;
 
 pub use address::{AddressError, AddressWarning, BmcAddress, Privilege};
 pub use bmc::{Bmc, BmcFuture, Identify};
 pub use boot::{BootDevice, BootMode, BootOverride, BootPersistence};
+pub use connect::{Credentials, Options, connect};
 pub use error::{BmcError, ErrorKind};
 pub use facts::Facts;
 pub use failover::{BreakerSettings, Failover, FailoverSettings};
 pub use identity::{UuidMatch, same_system_uuid};
 pub use log::{EventLog, LogEntry, Severity};
 pub use power::{Accepted, PowerCommand, PowerReading, PowerState, Protocol, SystemIdentity};
-pub use redfish::{AuthPolicy, RedfishConfig, Timeouts, Trust, TrustError, connect};
+#[cfg(feature = "redfish")]
+pub use redfish::{AuthPolicy, Trust, TrustError};
 pub use sensor::{Sensor, SensorHealth, SensorKind, SensorRole};
 
 /// Ways in for the fuzz targets, which see nothing else of what is private here.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 pub enum PowerState {
     /// Exactly on.
     On,
-    /// Exactly off: Redfish `Off`, IPMI power bit clear. Nothing else is off (F1).
+    /// Exactly off: Redfish `Off`, IPMI power bit clear. Nothing else is off.
     Off,
     /// On its way up.
     PoweringOn,

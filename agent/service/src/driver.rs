@@ -6,8 +6,8 @@
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use rackhand_bmc::{
-    Bmc, BmcAddress, BmcError, ErrorKind, Failover, FailoverSettings, Protocol, RedfishConfig,
-    Timeouts, Trust, ipmi, ipmi::IpmiConfig,
+    Bmc, BmcAddress, BmcError, Credentials, ErrorKind, Failover, FailoverSettings, Options, Trust,
+    connect,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -83,39 +83,23 @@ impl Driver for Hardware {
 
 /// The client of one driver.
 fn client(spec: BmcSpec) -> Result<Arc<dyn Bmc>, BmcError> {
-    match spec.address.protocol() {
-        Protocol::Redfish => rackhand_bmc::connect(redfish(spec)).map(Arc::from),
-        Protocol::Ipmi => ipmi::connect(ipmi(spec)).map(Arc::from),
-    }
-}
-
-fn ipmi(spec: BmcSpec) -> IpmiConfig {
-    let mut config = IpmiConfig::new(spec.address, spec.username, spec.password);
-    config.resolved = spec.resolved;
-    config.kg = spec.kg;
-    config.suite = spec.options.cipher_suite;
-    config.min_interval = spec.options.min_interval.unwrap_or_default();
-    config.timeouts = ipmi::Timeouts {
-        connect: spec.connect_timeout,
-        call: spec.call_timeout,
+    let credentials = Credentials {
+        username: spec.username,
+        password: spec.password,
+        kg: spec.kg,
     };
-    config
-}
-
-fn redfish(spec: BmcSpec) -> RedfishConfig {
-    let mut config = RedfishConfig::new(spec.address, spec.username, spec.password);
-    config.resolved = spec.resolved;
-    config.trust = spec.trust;
-    config.auth = spec.options.auth;
-    config.keep_alive = spec.options.keep_alive;
-    config.soft_off_by_button = spec.options.soft_off_by_button;
-    config.timeouts = Timeouts {
-        connect: spec.connect_timeout,
-        request: spec.call_timeout,
-        call: spec.call_timeout,
-        ..Timeouts::default()
+    let options = Options {
+        resolved: spec.resolved,
+        connect_timeout: spec.connect_timeout,
+        call_timeout: spec.call_timeout,
+        trust: spec.trust,
+        auth: spec.options.auth,
+        keep_alive: spec.options.keep_alive,
+        soft_off_by_button: spec.options.soft_off_by_button,
+        cipher_suite: spec.options.cipher_suite,
+        min_interval: spec.options.min_interval.unwrap_or_default(),
     };
-    config
+    connect(spec.address, credentials, options).map(Arc::from)
 }
 
 fn fault(bmc: &str, message: &str) -> BmcError {

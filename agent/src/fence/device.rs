@@ -6,9 +6,8 @@ use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
 use futures::future::try_join_all;
 use rackhand_bmc::{
-    Bmc, BmcAddress, Failover, FailoverSettings, PowerState, Protocol, RedfishConfig, Trust,
-    connect,
-    ipmi::{self, IpmiConfig, Suite, SuiteChoice},
+    Bmc, BmcAddress, Credentials, Failover, FailoverSettings, Options, PowerState, Trust, connect,
+    ipmi::{Suite, SuiteChoice},
     operation::{self, Asked, Ending, Expected, Goal, Pace},
 };
 use rackhand_proto::v1::{ListHostsRequest, power_client::PowerClient};
@@ -224,36 +223,29 @@ fn client(
     password: SecretString,
     times: &Times,
 ) -> Result<Box<dyn Bmc>, String> {
-    let made = match address.protocol() {
-        Protocol::Ipmi => {
-            let mut config = IpmiConfig::new(address, &direct.username, password);
-            config.kg.clone_from(&direct.kg);
-            config.suite = match direct.cipher {
-                Some(3) => SuiteChoice::Only(Suite::Cipher3),
-                Some(17) => SuiteChoice::Only(Suite::Cipher17),
-                _ => SuiteChoice::Auto,
-            };
-            config.timeouts.connect = times.connect;
-            config.timeouts.call = times.call;
-            ipmi::connect(config)
-        }
-        Protocol::Redfish => {
-            let mut config = RedfishConfig::new(address, &direct.username, password);
-            config.trust = match (&direct.ca, direct.insecure) {
-                (_, true) => Trust::Insecure,
-                (Some(file), false) => Trust::CaBundle(
-                    std::fs::read(file)
-                        .map_err(|error| format!("ssl_ca {}: {error}", file.display()))?,
-                ),
-                (None, false) => Trust::System,
-            };
-            config.timeouts.connect = times.connect;
-            config.timeouts.request = times.call;
-            config.timeouts.call = times.call;
-            connect(config)
-        }
+    let credentials = Credentials {
+        kg: direct.kg.clone(),
+        ..Credentials::new(&direct.username, password)
     };
-    made.map_err(|error| error.to_string())
+    let options = Options {
+        connect_timeout: times.connect,
+        call_timeout: times.call,
+        trust: match (&direct.ca, direct.insecure) {
+            (_, true) => Trust::Insecure,
+            (Some(file), false) => Trust::CaBundle(
+                std::fs::read(file)
+                    .map_err(|error| format!("ssl_ca {}: {error}", file.display()))?,
+            ),
+            (None, false) => Trust::System,
+        },
+        cipher_suite: match direct.cipher {
+            Some(3) => SuiteChoice::Only(Suite::Cipher3),
+            Some(17) => SuiteChoice::Only(Suite::Cipher17),
+            _ => SuiteChoice::Auto,
+        },
+        ..Options::default()
+    };
+    connect(address, credentials, options).map_err(|error| error.to_string())
 }
 
 /// The first line that the script prints.

@@ -13,7 +13,7 @@ use crate::rack_support::ask::Sim;
 use rackhand_bmc::operation::{Ending, Goal};
 use rackhand_bmc::{
     Bmc, BreakerSettings, ErrorKind, Failover, FailoverSettings, PowerCommand, PowerReading,
-    PowerState, Protocol, connect, ipmi,
+    PowerState, Protocol, ipmi, redfish::connect,
 };
 use rackhand_tests::rack::ipmi::record::Command;
 use rackhand_tests::rack::ipmi::{self as sim_ipmi, ChassisControl, IpmiBmc};

@@ -6,8 +6,9 @@ use std::{
 };
 
 use rackhand_bmc::{
-    Bmc, PowerState, RedfishConfig, Trust, connect,
+    Bmc, PowerState, Trust,
     ipmi::{self, IpmiConfig},
+    redfish::{RedfishConfig, connect},
 };
 use rackhand_tests::{
     pki::Pki,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use client::{SETTLED, client, config, config_at, done, off, operate, received, refusal, stepped};
 use rackhand_bmc::operation::{Ending, Goal};
-use rackhand_bmc::{AuthPolicy, ErrorKind, PowerCommand, PowerState, Protocol, connect};
+use rackhand_bmc::{AuthPolicy, ErrorKind, PowerCommand, PowerState, Protocol, redfish::connect};
 use rackhand_tests::rack::redfish::Vendor;
 use rackhand_tests::rack::{Action, Counters, ResetType, Rule};
 use serde_json::json;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use rackhand_bmc::{
     Bmc, BootDevice, BootMode, BootOverride, BootPersistence, ErrorKind, Identify, PowerCommand,
-    PowerState, RedfishConfig, SensorRole, Trust, connect,
+    PowerState, SensorRole, Trust,
+    redfish::{RedfishConfig, connect},
 };
 use rackhand_tests::pki::{CertSpec, Pki};
 use rackhand_tests::process::{Process, free_port};

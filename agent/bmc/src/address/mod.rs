@@ -208,6 +208,7 @@ impl BmcAddress {
     }
 
     /// Where Redfish requests go; `None` for IPMI.
+    #[cfg(feature = "redfish")]
     pub(crate) fn base_url(&self) -> Option<url::Url> {
         let scheme = match self.carrier {
             Carrier::Https => "https",

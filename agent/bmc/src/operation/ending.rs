@@ -80,8 +80,8 @@ pub enum Ending {
         /// What was read after it.
         state: Option<PowerState>,
     },
-    /// The BMC reports off and took no power-off command of this operation. That proves nothing
-    /// (F1): after a reset of its own a BMC may report off for a host that runs.
+    /// The BMC reports off and took no power-off command of this operation. That proves nothing:
+    /// after a reset of its own a BMC may report off for a host that runs.
     NotTaken,
     /// No answer came to a command that is not sent twice. Nobody knows whether it was carried
     /// out.

@@ -70,7 +70,7 @@ pub struct Operation {
     patient_since: Option<Duration>,
     /// Whether a cycle found the host on.
     was_on: bool,
-    /// Whether the BMC has taken a power-off of this operation, hard or soft (F1).
+    /// Whether the BMC has taken a power-off of this operation, hard or soft.
     off_taken: bool,
     /// Not before this is the next command sent.
     next_send: Duration,

@@ -2,7 +2,7 @@
 //!
 //! Owns: what to ask of the BMC next, and when an operation is over and how. Must never: read a
 //! clock (every `now` is the time since the operation began), do I/O, take anything but exactly
-//! off for off (F1), command a host whose last answer was not checked for identity (F5), send a
+//! off for off, command a host whose last answer was not checked for identity, send a
 //! second time what is not idempotent, or make a hard power-off of a soft one that nobody asked
 //! to force.
 //!
@@ -27,7 +27,7 @@ pub use runner::{Observer, Report, run};
 ///
 /// Off is confirmed by so many readings of exactly off, one after the other, at least the interval
 /// apart from the end of one to the begin of the next, and all by one protocol: twice the word of
-/// one witness, not once that of two (F1). They count only after the BMC has taken a power-off
+/// one witness, not once that of two. They count only after the BMC has taken a power-off
 /// command of this operation, which is sent also to a host that reads off already.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Goal {
@@ -178,6 +178,18 @@ pub struct Asked {
     pub expected: Expected,
     /// How fast.
     pub pace: Pace,
+}
+
+impl Asked {
+    /// A goal and its deadline, for whatever system is behind the BMC, at the default pace.
+    pub fn new(goal: Goal, deadline: Duration) -> Self {
+        Self {
+            goal,
+            deadline,
+            expected: Expected::default(),
+            pace: Pace::default(),
+        }
+    }
 }
 
 /// What to do now.

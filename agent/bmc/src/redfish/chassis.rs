@@ -1,6 +1,6 @@
 //! Power of the chassis that a system stands in.
 //!
-//! Owns: which chassis counts, and what it means for a system that reports off (F1). Must never:
+//! Owns: which chassis counts, and what it means for a system that reports off. Must never:
 //! make a host off that does not report it, or take a chassis that could not be read for one that
 //! reports nothing.
 

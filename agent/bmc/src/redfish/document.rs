@@ -200,7 +200,7 @@ impl System {
     }
 }
 
-/// The exact words of `Resource.PowerState`, and nothing like them, are states (F1). A missing
+/// The exact words of `Resource.PowerState`, and nothing like them, are states. A missing
 /// one has the raw text "", anything but a string its JSON.
 pub(super) fn power_state(value: Option<&Value>) -> (PowerState, String) {
     let raw = match value {

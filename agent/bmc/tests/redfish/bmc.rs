@@ -14,7 +14,10 @@ use axum::{
     response::Response,
 };
 use http::{HeaderMap, StatusCode};
-use rackhand_bmc::{Bmc, RedfishConfig, Timeouts, connect};
+use rackhand_bmc::{
+    Bmc,
+    redfish::{RedfishConfig, Timeouts, connect},
+};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rackhand_bmc::{Accepted, Bmc, ErrorKind, PowerCommand, connect};
+use rackhand_bmc::{Accepted, Bmc, ErrorKind, PowerCommand, redfish::connect};
 use serde_json::{Value, json};
 
 use crate::bmc::{RESET, Reply, SYSTEM, TestBmc, inline, system};

@@ -1,6 +1,6 @@
 //! What a call costs, in requests.
 
-use rackhand_bmc::{AuthPolicy, Bmc, connect};
+use rackhand_bmc::{AuthPolicy, Bmc, redfish::connect};
 
 use crate::bmc::{SYSTEM, TestBmc};
 

@@ -1,6 +1,6 @@
 //! Finding the one system, and staying on the one BMC.
 
-use rackhand_bmc::{Bmc, ErrorKind, PowerState, connect};
+use rackhand_bmc::{Bmc, ErrorKind, PowerState, redfish::connect};
 use serde_json::{Value, json};
 
 use crate::bmc::{Reply, SYSTEM, TestBmc, inline, system};

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rackhand_bmc::{AuthPolicy, Bmc, ErrorKind, PowerCommand, RedfishConfig, connect};
+use rackhand_bmc::{
+    AuthPolicy, Bmc, ErrorKind, PowerCommand,
+    redfish::{RedfishConfig, connect},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},

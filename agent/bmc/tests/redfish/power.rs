@@ -64,7 +64,7 @@ async fn with_keep_alive_reads_share_a_connection_and_commands_do_not() {
     let bmc = TestBmc::start().await;
     let mut config = bmc.config();
     config.keep_alive = true;
-    let client = rackhand_bmc::connect(config).unwrap();
+    let client = rackhand_bmc::redfish::connect(config).unwrap();
     client.power().await.unwrap();
     client.off().await.unwrap();
     for seen in bmc.seen() {

@@ -1,6 +1,6 @@
 //! Sessions and Basic authentication.
 
-use rackhand_bmc::{AuthPolicy, Bmc, ErrorKind, connect};
+use rackhand_bmc::{AuthPolicy, Bmc, ErrorKind, redfish::connect};
 
 use crate::bmc::{BASIC, RESET, Reply, SESSIONS, SYSTEM, TestBmc};
 

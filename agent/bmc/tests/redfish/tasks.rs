@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rackhand_bmc::{ErrorKind, connect};
+use rackhand_bmc::{ErrorKind, redfish::connect};
 use serde_json::{Value, json};
 
 use crate::bmc::{RESET, Reply, TestBmc};

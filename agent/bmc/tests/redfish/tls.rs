@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use rackhand_bmc::{Bmc, ErrorKind, RedfishConfig, Trust, TrustError, connect};
+use rackhand_bmc::{
+    Bmc, ErrorKind, Trust, TrustError,
+    redfish::{RedfishConfig, connect},
+};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use sha2::{Digest, Sha256};

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rackhand_bmc::operation::{Asked, Expected, Goal, Observer, Pace, Report, run};
 use rackhand_bmc::{
-    Accepted, Bmc, BmcError, ErrorKind, PowerCommand, PowerReading, PowerState, RedfishConfig,
+    Accepted, Bmc, BmcError, ErrorKind, PowerCommand, PowerReading, PowerState,
+    redfish::RedfishConfig,
 };
 use rackhand_tests::rack::redfish::{Profile, Vendor};
 use rackhand_tests::rack::{Counters, ResetType, SimHost};
@@ -49,7 +50,7 @@ pub(crate) fn config_at(sim: &Sim, path: &str) -> RedfishConfig {
 
 /// A client that names no system.
 pub(crate) fn client(sim: &Sim) -> Box<dyn Bmc> {
-    rackhand_bmc::connect(config(sim)).unwrap()
+    rackhand_bmc::redfish::connect(config(sim)).unwrap()
 }
 
 /// Hard off, confirmed as it is for fencing, but sooner.

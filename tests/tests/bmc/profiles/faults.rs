@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rackhand_bmc::operation::{Ending, Goal};
-use rackhand_bmc::{AuthPolicy, ErrorKind, PowerCommand, PowerState, connect};
+use rackhand_bmc::{AuthPolicy, ErrorKind, PowerCommand, PowerState, redfish::connect};
 use rackhand_tests::rack::redfish::Vendor;
 use rackhand_tests::rack::{Action, Counters, PowerState as Real, ResetType, Rule};
 

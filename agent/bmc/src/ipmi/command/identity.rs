@@ -50,7 +50,7 @@ const UNSET: &[&str] = &[
 /// Vendor and model are the product's, else the board's; the vendor is at last the maker that the
 /// Device ID names. The serial number is the product's alone, which is what SMBIOS type 1 and so
 /// `dmidecode -t system` show: the board has a number of its own, and a serial number that does
-/// not match stops a remediation (F5). What the BMC does not say, or refuses, is not known.
+/// not match stops a remediation. What the BMC does not say, or refuses, is not known.
 ///
 /// # Errors
 ///

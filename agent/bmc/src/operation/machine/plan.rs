@@ -64,7 +64,7 @@ impl Operation {
             Phase::Once(command) => matches!(state, PowerState::On | PowerState::PoweringOn)
                 .then_some((self.next_send, command)),
             Phase::Off => {
-                // F1: some BMCs report off for a host that runs, after a reset of their own.
+                // Some BMCs report off for a host that runs, after a reset of their own.
                 if state == PowerState::Off {
                     return (!self.off_taken).then_some((self.next_send, PowerCommand::Off));
                 }

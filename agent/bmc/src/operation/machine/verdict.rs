@@ -12,7 +12,7 @@ impl Operation {
     /// What a good reading means to the phase.
     pub(super) fn judge(&mut self, begun: Duration, now: Duration, seen: &Seen) {
         match self.phase {
-            // F1: what is read before the BMC took a power-off proves nothing.
+            // What is read before the BMC took a power-off proves nothing.
             Phase::Off if !self.off_taken => self.confirmed = None,
             // The limit is for a host that is still up.
             Phase::Soft if !self.off_taken && seen.state == PowerState::Off && self.may_force() => {

@@ -193,7 +193,7 @@ proptest! {
                     prop_assert!(!cancelled && !mismatched && now < s(60));
                     prop_assert!(may_send(&goal, &sent, command, now, last_read), "{:?} after {:?}", command, sent);
                     let on_what = last_read;
-                    // F1: a power-off goes also to a host that reads off, until one is taken.
+                    // A power-off goes also to a host that reads off, until one is taken.
                     let needed = command == PowerCommand::Off && !off_taken(&sent);
                     prop_assert!(
                         on_what.is_some_and(|state| needed || command.leads_to() != Some(state))
