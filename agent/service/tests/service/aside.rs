@@ -1,18 +1,8 @@
 //! Boot override, LED, sensors and event log: their turn among the operations, and who may.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-mod kit;
-
 use std::time::Duration;
 
-use kit::*;
+use crate::kit::*;
 use rackhand_bmc::{PowerState, SystemIdentity};
 use rackhand_proto::{
     CallErrorKind, Refusal, classify,

@@ -1,15 +1,5 @@
 //! A reader that goes away, as `head -1` does, ends nothing and is told nothing.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-mod simulated;
-
 use std::{
     fs::OpenOptions,
     io::pipe,
@@ -17,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use simulated::Sim;
+use crate::simulated::Sim;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_rackhand-agent");
 

@@ -1,7 +1,5 @@
 //! A site in a temporary directory, the daemon as a process, and a Redfish service.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends that way")]
-
 mod redfish;
 
 use std::{

@@ -1,17 +1,6 @@
 //! Which journal answers, and what happens when it is lost.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use rackhand_proto::{
     Refusal, journal_of,
     v1::{self, JournalOrigin},

@@ -1,16 +1,6 @@
 //! The two listeners: who gets in, with which certificate, and what each serves.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use rackhand_proto::{
     CallErrorKind, ClientTls, ConnectError, classify,
     v1::{self, power_client::PowerClient},

@@ -1,18 +1,8 @@
 //! Operations from the call to the outcome, over real gRPC and mTLS.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-mod kit;
-
 use std::{sync::atomic::Ordering, time::Duration};
 
-use kit::*;
+use crate::kit::*;
 use rackhand_bmc::{PowerState, SystemIdentity};
 use rackhand_proto::{
     convert::duration_to_proto,

@@ -1,17 +1,6 @@
 //! Who may do what: roles, terms, sequences, holds and networks.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use rackhand_proto::{
     CallErrorKind, ClientTls, Refusal, classify,
     v1::{self, OutcomeCode, begin_request::Action},

@@ -1,14 +1,5 @@
 //! `--direct` ended from outside: some BMCs have four sessions, and none may be left open.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-
 use std::{
     path::PathBuf,
     process::{Child, Command, Stdio},

@@ -1,19 +1,9 @@
 //! Power-on of many hosts: one after the other on each PDU. Power-off never waits.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-mod kit;
-
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use kit::*;
+use crate::kit::*;
 use rackhand_agent_service::Agent;
 use rackhand_bmc::PowerState;
 use rackhand_proto::{

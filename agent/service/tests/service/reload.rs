@@ -1,18 +1,8 @@
 //! Another configuration under a running agent: all of it or nothing, and nothing is cut.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-mod kit;
-
 use std::time::Duration;
 
-use kit::*;
+use crate::kit::*;
 use rackhand_agent_service::Agent;
 use rackhand_bmc::PowerState;
 use rackhand_proto::{

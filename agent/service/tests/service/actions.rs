@@ -1,18 +1,8 @@
 //! Soft off, cycle, reset and diagnostic interrupt, and who may overtake whom.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-mod kit;
-
 use std::time::Duration;
 
-use kit::*;
+use crate::kit::*;
 use rackhand_bmc::{ErrorKind, PowerCommand, PowerState};
 use rackhand_proto::{
     CallErrorKind, Refusal, classify,

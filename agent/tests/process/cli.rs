@@ -1,16 +1,6 @@
 //! The real binary: a daemon with a Redfish service behind it, and the command line in front.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-mod kit;
-
-use kit::{Daemon, Redfish, Site};
+use crate::kit::{Daemon, Redfish, Site};
 use serde_json::Value;
 
 #[test]

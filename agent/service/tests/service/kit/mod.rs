@@ -1,7 +1,4 @@
 //! A running agent with scripted BMCs behind it and certificates of its own.
-#![allow(dead_code, reason = "each test binary uses its part")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends that way")]
-
 mod bmc;
 mod pki;
 pub(crate) mod raw;

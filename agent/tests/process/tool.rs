@@ -1,21 +1,11 @@
 //! The tool in an operator's hand, on a simulated rack: the real binary on both sides.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-mod simulated;
-
 use std::os::unix::fs::PermissionsExt;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rackhand_proto::v1::{self, begin_request::Action, power_client::PowerClient};
 use serde_json::Value;
-use simulated::{Sim, bare};
+use crate::simulated::{Sim, bare};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))

@@ -1,19 +1,8 @@
 //! The order at one BMC: a fence goes first, and no neighbour is held up.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-
-mod kit;
-
 use std::time::Duration;
 
-use kit::*;
+use crate::kit::*;
 use rackhand_bmc::PowerState;
 use rackhand_proto::{
     convert::duration_to_proto,

@@ -1,17 +1,6 @@
 //! Everything that changes a host or an operation stands in the journal with who asked.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use rackhand_proto::{
     Refusal,
     v1::{self, OutcomeCode},

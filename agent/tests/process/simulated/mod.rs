@@ -1,8 +1,5 @@
 //! `rackhand-agent sim` as a process, and the tool in front of it.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends that way")]
-
 use std::{
     io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},

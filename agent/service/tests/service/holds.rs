@@ -1,17 +1,6 @@
 //! A hold is on the host, by whatever address it was given and by whatever address it is asked for.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use rackhand_proto::{
     CallErrorKind, Refusal, classify,
     v1::{self, OutcomeCode},

@@ -1,18 +1,8 @@
 //! The service as a stranger's generic client sees it, who has nothing but the socket.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_in_result,
-    missing_docs,
-    unreachable_pub
-)]
-mod simulated;
-
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
-use simulated::Sim;
+use crate::simulated::Sim;
 use tonic::{
     Request, Status,
     client::Grpc,

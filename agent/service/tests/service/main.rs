@@ -1,0 +1,23 @@
+//! The agent as a library: its gRPC service, operations and journal, with scripted BMCs behind it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    missing_docs,
+    unreachable_pub
+)]
+
+mod actions;
+mod aside;
+mod audit;
+mod authority;
+mod bmc_queue;
+mod holds;
+mod journal;
+mod kit;
+mod listeners;
+mod operations;
+mod power_on_stagger;
+mod reload;
