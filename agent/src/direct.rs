@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::{
     cli::{Command, Common, PowerArgs},
-    ending::{End, Refused, Usage},
+    exit_code::{ExitStatus, Refused, Usage},
     signals::EndSignals,
 };
 
@@ -40,7 +40,7 @@ where
         return obey(command).await;
     };
     makes_no_sense.map_err(|why| Usage(why.to_owned()))?;
-    crate::confine::confine();
+    crate::hardening::confine();
     let mut signals = EndSignals::catch().context("cannot catch signals")?;
     let direct = Direct::start(common).await?;
     let mut obeying = std::pin::pin!(obey(command));
@@ -52,7 +52,7 @@ where
                 Ok(result) => result,
                 Err(_) => {
                     errln!("ended by {signal}; what was sent stays sent");
-                    Ok(End::Failed.code())
+                    Ok(ExitStatus::Failed.code())
                 }
             }
         }

@@ -15,8 +15,8 @@ use zeroize::Zeroizing;
 
 use crate::{
     cli::{EnrollArgs, Enrolled},
-    ending::Usage,
-    private,
+    exit_code::Usage,
+    private_files,
 };
 
 const KEY: &str = "tls.key";
@@ -127,10 +127,10 @@ fn key(dir: &Path) -> anyhow::Result<(KeyPair, bool)> {
             Ok((key, false))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            private::dir(dir)?;
+            private_files::dir(dir)?;
             let key = KeyPair::generate().context("cannot make a key")?;
             let text = Zeroizing::new(key.serialize_pem());
-            private::file(&file, &text).with_context(|| format!("cannot write {shown}"))?;
+            private_files::file(&file, &text).with_context(|| format!("cannot write {shown}"))?;
             Ok((key, true))
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {shown}")),

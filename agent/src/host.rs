@@ -6,9 +6,9 @@ use rackhand_proto::v1;
 use serde::Serialize;
 
 use crate::{
-    checkup,
     cli::{HostAction, HostArgs},
-    ending::{End, Usage},
+    exit_code::{ExitStatus, Usage},
+    host_check,
     output::{Shown, print},
     power::{connect, known, meant},
 };
@@ -116,7 +116,7 @@ pub(crate) async fn host(args: HostArgs) -> anyhow::Result<ExitCode> {
             print(&rows, args.common.output)?;
             Ok(missing(&names, &known))
         }
-        HostAction::Check(args) => checkup::check(args).await,
+        HostAction::Check(args) => host_check::check(args).await,
         HostAction::Show(args) => {
             let known = known(&mut connect(&args.common).await?).await?;
             let names = meant(std::slice::from_ref(&args.host), &known)?;
@@ -162,5 +162,5 @@ fn missing(names: &[String], known: &v1::ListHostsResponse) -> ExitCode {
         known.rack,
         unknown.join(", ")
     );
-    End::Failed.code()
+    ExitStatus::Failed.code()
 }

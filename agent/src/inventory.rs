@@ -18,15 +18,15 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
 use crate::{
-    check,
     cli::{ImportArgs, InventoryAction, InventoryArgs},
-    ending::Usage,
-    private,
+    config_check,
+    exit_code::Usage,
+    private_files,
 };
 
 pub(crate) async fn inventory(args: InventoryArgs) -> anyhow::Result<ExitCode> {
     match args.action {
-        InventoryAction::Check(args) => check::check(&args.config),
+        InventoryAction::Check(args) => config_check::check(&args.config),
         InventoryAction::Import(args) => import(&args).await,
     }
 }
@@ -110,7 +110,7 @@ async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         bail!("no BareMetalHost in these files: nothing is imported");
     }
     let secrets = std::path::absolute(&args.secrets)?;
-    private::dir(&secrets)?;
+    private_files::dir(&secrets)?;
     for host in hosts {
         let password = host.bmc.password.read().await;
         let password = password.with_context(|| format!("host {}", host.name))?;
@@ -157,7 +157,7 @@ fn judged(files: &[PathBuf]) -> anyhow::Result<Config> {
 fn keep(path: &Path, password: &SecretString) -> anyhow::Result<()> {
     let shown = path.display();
     let password = password.expose_secret();
-    match private::file(path, password) {
+    match private_files::file(path, password) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let known = zeroize::Zeroizing::new(
                 fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?,

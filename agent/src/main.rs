@@ -8,30 +8,34 @@
 #[macro_use]
 mod stdio;
 
-mod aside;
-mod check;
-mod checkup;
+mod bmc_call;
+mod boot_device;
 mod cli;
-mod confine;
+mod completions;
+mod config_check;
+mod connect_error;
 mod direct;
-mod each;
-mod ending;
 mod enroll;
+mod event_log;
+mod exit_code;
+mod fan_out;
 mod fence;
+mod hardening;
 mod host;
+mod host_check;
+mod host_selection;
+mod identify;
 mod inventory;
 mod operations;
 mod output;
-mod pages;
 mod power;
-mod private;
+mod private_files;
 mod progress;
-mod select;
+mod sensors;
 mod serve;
 mod signals;
 mod sim;
 mod term;
-mod trouble;
 
 use std::process::ExitCode;
 
@@ -47,7 +51,7 @@ fn main() -> ExitCode {
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
-    if let Err(error) = confine::memory() {
+    if let Err(error) = hardening::memory() {
         errln!("core dumps cannot be switched off: {error}");
     }
     let mut arguments = std::env::args_os();
@@ -83,8 +87,8 @@ fn main() -> ExitCode {
         }
         (Ok(code), None) => code,
         (Err(error), _) => {
-            errln!("error: {}", trouble::told(&error));
-            ending::code_of(&error)
+            errln!("error: {}", connect_error::told(&error));
+            exit_code::code_of(&error)
         }
     }
 }
@@ -92,19 +96,19 @@ fn main() -> ExitCode {
 async fn obey(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => serve::serve(args).await,
-        Command::Check(args) => check::check(&args.config),
+        Command::Check(args) => config_check::check(&args.config),
         Command::Power(args) => power::power(args).await,
         Command::Host(args) => host::host(args).await,
         Command::Inventory(args) => inventory::inventory(args).await,
-        Command::BootDevice(args) => aside::boot(args).await,
-        Command::Identify(args) => aside::identify(args).await,
-        Command::Sensors(args) => aside::sensors(args).await,
-        Command::Events(args) => aside::events(args).await,
+        Command::BootDevice(args) => boot_device::boot_device(args).await,
+        Command::Identify(args) => identify::identify(args).await,
+        Command::Sensors(args) => sensors::sensors(args).await,
+        Command::Events(args) => event_log::events(args).await,
         Command::Operations(args) => operations::operations(args).await,
         Command::Term(args) => term::term(args).await,
         Command::Enroll(args) => enroll::enroll(&args),
         Command::Sim(args) => sim::sim(args).await,
-        Command::Completions(args) => Ok(pages::completions(args.shell)),
-        Command::Man(args) => pages::man(&args.dir),
+        Command::Completions(args) => Ok(completions::completions(args.shell)),
+        Command::Man(args) => completions::man(&args.dir),
     }
 }

@@ -10,9 +10,9 @@ use tonic::Request;
 
 use crate::{
     cli::{OperationsAction, OperationsArgs, Output},
+    connect_error,
     output::{Shown, outcome_word, print, state_word},
     power::{PATIENT, connect},
-    trouble,
 };
 
 #[derive(Debug, Serialize)]
@@ -168,7 +168,7 @@ pub(crate) async fn operations(args: OperationsArgs) -> anyhow::Result<ExitCode>
             client
                 .cancel(request)
                 .await
-                .map_err(|status| trouble::call(&status))?;
+                .map_err(|status| connect_error::call(&status))?;
             let row = one(&args.common, &args.operation).await?;
             if row.result == "running" {
                 errln!("it ends before its next command; what was sent stays sent");
@@ -187,7 +187,7 @@ async fn list(
     request.set_timeout(PATIENT);
     let listed = connect(common).await?.list_operations(request).await;
     let listed = listed
-        .map_err(|status| trouble::call(&status))?
+        .map_err(|status| connect_error::call(&status))?
         .into_inner();
     Ok(listed.operations.into_iter().map(Row::of).collect())
 }

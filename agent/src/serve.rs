@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::{
     cli::{LogFormat, ServeArgs},
-    confine::confine,
+    hardening::confine,
 };
 
 pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {

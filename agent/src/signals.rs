@@ -14,7 +14,7 @@ pub(crate) struct EndSignals {
 }
 
 impl EndSignals {
-    /// Catches both.
+    /// Catches SIGINT and SIGTERM.
     ///
     /// # Errors
     /// Those of the system.

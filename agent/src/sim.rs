@@ -30,8 +30,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     cli::{SimArgs, Speaks},
-    ending::Usage,
-    private,
+    exit_code::Usage,
+    private_files,
 };
 
 /// The first line of what this writes: only a file that begins with it is replaced.
@@ -59,7 +59,7 @@ struct Host {
 pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    crate::confine::confine();
+    crate::hardening::confine();
     let (dir, _temporary) = place(args.dir)?;
     let file = dir.join(CONFIG);
     may_write(&file)?;
@@ -124,7 +124,7 @@ pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
 /// The directory, and what takes it away again if it is ours.
 fn place(dir: Option<PathBuf>) -> anyhow::Result<(PathBuf, Option<TempDir>)> {
     if let Some(dir) = dir {
-        private::dir(&dir)?;
+        private_files::dir(&dir)?;
         return Ok((std::path::absolute(dir)?, None));
     }
     let temporary = tempfile::Builder::new()
@@ -146,7 +146,7 @@ fn may_write(file: &Path) -> Result<(), Usage> {
 
 fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
     fs::remove_file(file).ok();
-    private::file(file, &format!("{text}\n"))
+    private_files::file(file, &format!("{text}\n"))
         .with_context(|| format!("cannot write {}", file.display()))
 }
 

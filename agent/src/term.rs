@@ -9,9 +9,9 @@ use tonic::Request;
 
 use crate::{
     cli::{Output, TermAction, TermArgs},
+    connect_error,
     output::{Shown, print},
     power::{PATIENT, connect},
-    trouble,
 };
 
 #[derive(Debug, Serialize)]
@@ -89,7 +89,7 @@ pub(crate) async fn term(args: TermArgs) -> anyhow::Result<ExitCode> {
             request.set_timeout(PATIENT);
             let listed = connect(&args.common).await?.list_terms(request).await;
             let listed = listed
-                .map_err(|status| trouble::call(&status))?
+                .map_err(|status| connect_error::call(&status))?
                 .into_inner();
             let rows: Vec<Row> = listed.terms.into_iter().map(Row::of).collect();
             print(&rows, args.common.output)?;
@@ -105,7 +105,9 @@ pub(crate) async fn term(args: TermArgs) -> anyhow::Result<ExitCode> {
             });
             request.set_timeout(PATIENT);
             let done = connect(&args.common).await?.set_back_term(request).await;
-            let done = done.map_err(|status| trouble::call(&status))?.into_inner();
+            let done = done
+                .map_err(|status| connect_error::call(&status))?
+                .into_inner();
             let Some(info) = done.term else {
                 bail!("the agent answered nothing; `term list` shows what it knows");
             };

@@ -18,7 +18,7 @@ use clap::{Parser, ValueEnum};
 use rackhand_bmc::{
     AuthPolicy, Bmc, BmcAddress, BmcError, Credentials, Options, Protocol, Trust, connect,
     ipmi::{Suite, SuiteChoice},
-    operation::{self, Asked, Ending, Expected, Goal, Pace, state_word},
+    operation::{self, Expected, Goal, OperationRequest, Outcome, Timing, state_word},
 };
 use secrecy::SecretString;
 use tokio::task::JoinSet;
@@ -194,15 +194,15 @@ async fn carry_out(bmc: &dyn Bmc, command: Command) -> Result<&'static str, Stri
         },
         Command::On => Goal::On,
     };
-    let asked = Asked {
+    let asked = OperationRequest {
         goal,
         deadline: Duration::from_secs(60),
         expected: Expected::default(),
-        pace: Pace::default(),
+        timing: Timing::default(),
     };
     let report = operation::run(bmc, asked, &mut ()).await;
-    match report.ending {
-        Ending::Confirmed { state, .. } => Ok(state_word(state)),
+    match report.outcome {
+        Outcome::Confirmed { state, .. } => Ok(state_word(state)),
         other => Err(report
             .error
             .map_or_else(|| format!("{other:?}"), |error| error.to_string())),

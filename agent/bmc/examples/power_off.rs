@@ -8,14 +8,14 @@ use std::{env, error::Error, process::ExitCode, time::Duration};
 
 use rackhand_bmc::{
     Accepted, BmcError, Credentials, Options, PowerReading, connect,
-    operation::{self, Asked, Goal, Observer},
+    operation::{self, Goal, Hooks, OperationRequest, Proof},
 };
 
 /// Prints what happens.
 struct Progress;
 
-impl Observer for Progress {
-    fn reading(&mut self, reading: &PowerReading) {
+impl Hooks for Progress {
+    fn reading(&mut self, reading: &PowerReading, _: Proof) {
         println!("read {:?} ({})", reading.state, reading.raw);
     }
 
@@ -41,12 +41,12 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         confirm_interval: Duration::from_secs(2),
         command_after: Duration::ZERO,
     };
-    let request = Asked::new(goal, Duration::from_secs(60));
+    let request = OperationRequest::new(goal, Duration::from_secs(60));
     let report = operation::run(bmc.as_ref(), request, &mut Progress).await;
     // The result stands, whether or not the session could be closed.
     bmc.close().await.ok();
-    println!("{}", report.ending);
-    Ok(match report.ending.is_done() {
+    println!("{}", report.outcome);
+    Ok(match report.outcome.is_done() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })

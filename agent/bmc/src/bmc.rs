@@ -1,4 +1,4 @@
-//! What every BMC can be asked, whatever its protocol.
+//! The interface of every BMC client, whatever the protocol.
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
@@ -13,29 +13,29 @@ pub type BmcFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BmcError>> + S
 /// The identify LED.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Identify {
-    /// Out.
+    /// Not lit.
     Off,
-    /// Lit or blinking until it is put out.
+    /// Lit or blinking until it is switched off.
     On,
-    /// Lit or blinking for so long; IPMI counts whole seconds, 255 at most.
+    /// Lit or blinking for this time; IPMI counts whole seconds, at most 255.
     For(Duration),
 }
 
 /// One BMC.
 ///
-/// Every call has a deadline of its own and may be dropped at any moment. None sends a command
-/// that is not idempotent twice, and none reports a state that was not read after it was called.
-/// What a protocol or a driver cannot do is [`ErrorKind::Unsupported`].
+/// Every call has its own deadline and may be dropped at any time. No call sends a command twice
+/// that is not idempotent, and none reports a state that was read before the call. What a protocol
+/// or a driver does not support fails with [`ErrorKind::Unsupported`].
 pub trait Bmc: Send + Sync + fmt::Debug {
     /// The address without credentials, for messages.
     fn address(&self) -> &str;
 
-    /// Reads power state and, as far as it costs nothing more, identity; never from a cache of
-    /// ours.
+    /// Reads the power state, and the identity as far as the same responses contain it; never from
+    /// a cache.
     fn power(&self) -> BmcFuture<'_, PowerReading>;
 
-    /// Sends a power command. "Already there" is `Ok` for on and off. Acceptance says nothing of
-    /// its being done; read the state.
+    /// Sends a power command. For on and off, "already in this state" is `Ok`. A command that was
+    /// accepted is not done yet: read the state.
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted>;
 
     /// Hard power-off.
@@ -48,7 +48,7 @@ pub trait Bmc: Send + Sync + fmt::Debug {
         self.command(PowerCommand::On)
     }
 
-    /// Reads everything that the BMC says about which system this is.
+    /// Reads everything that identifies the system.
     fn identity(&self) -> BmcFuture<'_, SystemIdentity> {
         unsupported(self.address(), "identity")
     }
@@ -84,7 +84,7 @@ pub trait Bmc: Send + Sync + fmt::Debug {
         unsupported(self.address(), "event log")
     }
 
-    /// Reads what the BMC says of itself and of the account in use, for a diagnosis.
+    /// Reads facts about the BMC itself and the account in use, for a diagnosis.
     fn facts(&self) -> BmcFuture<'_, Facts> {
         unsupported(self.address(), "facts")
     }
@@ -94,8 +94,8 @@ pub trait Bmc: Send + Sync + fmt::Debug {
         unsupported(self.address(), "BMC reset")
     }
 
-    /// Gives back what the BMC keeps for us (sessions). Called before the client is dropped; a
-    /// call after it begins anew.
+    /// Closes the sessions at the BMC. Call it before the client is dropped; a later call opens a
+    /// new session.
     fn close(&self) -> BmcFuture<'_, ()>;
 }
 

@@ -1,4 +1,4 @@
-//! What a host boots from next.
+//! Boot override: the device that a host boots from next.
 
 /// A source to boot from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,7 +22,7 @@ pub enum BootDevice {
 }
 
 impl BootDevice {
-    /// Every device.
+    /// All devices.
     pub const ALL: [Self; 8] = [
         Self::Normal,
         Self::Pxe,
@@ -35,7 +35,7 @@ impl BootDevice {
     ];
 }
 
-/// For how long an override holds.
+/// Lifetime of an override.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum BootPersistence {
     /// For the next boot only.
@@ -45,7 +45,7 @@ pub enum BootPersistence {
     Persistent,
 }
 
-/// How the firmware boots.
+/// Boot mode of the firmware.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum BootMode {
     /// UEFI.
@@ -55,13 +55,13 @@ pub enum BootMode {
     Legacy,
 }
 
-/// A boot override as asked for, or as the BMC shows it.
+/// A boot override, as requested or as the BMC reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BootOverride {
-    /// From where.
+    /// The device to boot from.
     pub device: BootDevice,
-    /// For how long.
+    /// Lifetime of the override.
     pub persistence: BootPersistence,
-    /// How. `None`: the BMC does not say, or (when asked for) as the firmware is set.
+    /// Boot mode. `None`: not reported, or (in a request) the setting of the firmware.
     pub mode: Option<BootMode>,
 }

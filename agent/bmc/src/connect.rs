@@ -1,4 +1,4 @@
-//! A client for an address of any scheme.
+//! Creates a client for an address of any scheme.
 
 use std::{fmt, net::IpAddr, time::Duration};
 
@@ -22,7 +22,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// A user and a password.
+    /// Creates credentials from a user name and a password.
     pub fn new(username: impl Into<String>, password: impl Into<SecretString>) -> Self {
         Self {
             username: username.into(),
@@ -40,18 +40,18 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// How to talk to a BMC. A client ignores what its protocol does not have.
+/// Connection settings. A client ignores those of the other protocol.
 ///
 /// [`redfish::RedfishConfig`](crate::redfish::RedfishConfig) and
 /// [`ipmi::IpmiConfig`](crate::ipmi::IpmiConfig) have every setting of one protocol.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The IP addresses of the host, where the caller has looked them up: the client connects to
-    /// these only. Empty: the client resolves the name.
+    /// IP addresses that the caller has resolved; the client connects to no others. Empty: the
+    /// client resolves the host name.
     pub resolved: Vec<IpAddr>,
-    /// Limit for reaching the BMC, handshake included.
+    /// Time limit for connecting, handshake included.
     pub connect_timeout: Duration,
-    /// Limit for one call of [`Bmc`], whatever it takes.
+    /// Time limit for one call of [`Bmc`].
     pub call_timeout: Duration,
     /// Redfish: which certificate is accepted.
     #[cfg(feature = "redfish")]
@@ -95,7 +95,7 @@ impl Default for Options {
     }
 }
 
-/// Makes a client for one BMC; the scheme of the address chooses the protocol.
+/// Creates a client for one BMC; the scheme of the address chooses the protocol.
 ///
 /// Nothing is sent before the first call of [`Bmc`]. The calls need a tokio runtime.
 ///

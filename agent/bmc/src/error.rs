@@ -1,8 +1,8 @@
-//! Why a BMC could not be read or commanded.
+//! Errors of BMC calls.
 
 use std::time::Duration;
 
-/// What kind of failure: decides about retry and about the advice to the user.
+/// The kind of a failure; decides on retries and on the advice to the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// No connection: refused, no route, name not found, reset.
@@ -13,24 +13,24 @@ pub enum ErrorKind {
     Tls,
     /// User or password refused.
     Authentication,
-    /// The user may not do this.
+    /// The account lacks the privilege.
     Privilege,
-    /// The answer is not what the protocol says.
+    /// The response violates the protocol.
     Protocol,
-    /// No such system, or several and none named.
+    /// The system does not exist, or there are several and the address names none.
     System,
-    /// Not now: starting up, out of sessions, overloaded.
+    /// The BMC is starting, out of sessions, or overloaded.
     Busy,
-    /// The BMC cannot do this at all.
+    /// The BMC does not support this.
     Unsupported,
-    /// The BMC understood and said no.
+    /// The BMC understood the request and rejected it.
     Refused,
-    /// Our own configuration is wrong.
+    /// The configuration of this client is wrong.
     Configuration,
 }
 
 impl ErrorKind {
-    /// Whether the same call may work later without anybody changing anything.
+    /// Whether the same call may succeed later without a change of configuration.
     pub fn is_transient(self) -> bool {
         matches!(
             self,
@@ -56,18 +56,18 @@ impl ErrorKind {
     }
 }
 
-/// Why a BMC could not be read or commanded. Never holds a secret.
+/// The error of a BMC call. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("BMC {bmc}: {message}")]
 pub struct BmcError {
-    /// The kind.
+    /// The kind of failure, for decisions.
     pub kind: ErrorKind,
     /// The BMC's address, without credentials.
     pub bmc: String,
     /// What happened and what to do next.
     pub message: String,
-    /// The BMC asked to wait this long (Retry-After).
+    /// Time to wait before a retry (Retry-After).
     pub retry_after: Option<Duration>,
-    /// Whether the request may have reached the BMC although no answer came back.
+    /// Whether the request may have reached the BMC although no response arrived.
     pub maybe_sent: bool,
 }

@@ -1,18 +1,17 @@
-//! What a BMC says of itself and of whoever is logged in: for a diagnosis.
+//! Facts about a BMC and the account in use, for a diagnosis.
 
 use jiff::Timestamp;
 
-/// Everything that a BMC tells about the way to it. What it does not say is `None`: a diagnosis
-/// looks at what there is.
+/// Facts about a BMC; `None` where it does not report one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// What speaks there: `Redfish 1.15.0`, `IPMI 2.0`.
+    /// Protocol and version: `Redfish 1.15.0`, `IPMI 2.0`.
     pub service: Option<String>,
-    /// The BMC's own firmware.
+    /// Firmware version of the BMC.
     pub firmware: Option<String>,
-    /// The reset types that the system takes (Redfish).
+    /// Reset types that the system supports (Redfish).
     pub actions: Option<Vec<String>>,
-    /// Role or privilege of the account, in the BMC's word: `Administrator`, `OPERATOR`.
+    /// Role or privilege of the account, as the BMC reports it: `Administrator`, `OPERATOR`.
     pub privilege: Option<String>,
     /// Whether that is enough to switch power.
     pub may_switch: Option<bool>,
@@ -20,6 +19,6 @@ pub struct Facts {
     pub suite: Option<u8>,
     /// The cipher suites that the BMC offers (IPMI), in its order.
     pub suites: Option<Vec<u8>>,
-    /// The time by the BMC's clock, in whole seconds.
+    /// Time of the BMC clock, in whole seconds.
     pub clock: Option<Timestamp>,
 }

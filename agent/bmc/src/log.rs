@@ -9,13 +9,13 @@ pub enum Severity {
     Ok,
     /// Worth a look.
     Warning,
-    /// Something failed.
+    /// A failure.
     Critical,
     /// The BMC does not say.
     Unknown,
 }
 
-/// One event.
+/// An entry of an event log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
     /// The BMC's number or name for it.
@@ -23,7 +23,7 @@ pub struct LogEntry {
     /// When, by the BMC's clock, which may be wrong. `None`: not said, or before that clock was
     /// set.
     pub at: Option<Timestamp>,
-    /// How serious.
+    /// The severity that the BMC reports.
     pub severity: Severity,
     /// What happened, in the BMC's words or, for IPMI, in those of the specification.
     pub message: String,
@@ -34,7 +34,7 @@ pub struct LogEntry {
 /// The newest part of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventLog {
-    /// Oldest first.
+    /// The entries, oldest first.
     pub entries: Vec<LogEntry>,
     /// How many the BMC holds, where it says so.
     pub total: Option<usize>,

@@ -1,23 +1,23 @@
-//! Power states, and what can be asked to change them.
+//! Power states and power commands.
 
 use jiff::Timestamp;
 
-/// What the BMC itself says about the power of its system.
+/// Power state of a system, as its BMC reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PowerState {
-    /// Exactly on.
+    /// The host is on.
     On,
     /// Exactly off: Redfish `Off`, IPMI power bit clear. Nothing else is off.
     Off,
-    /// On its way up.
+    /// Powering on.
     PoweringOn,
-    /// On its way down, which is not off.
+    /// Powering off, which is not off.
     PoweringOff,
-    /// The BMC answered with another word, or with none.
+    /// The BMC reported another state, or none.
     Unknown,
 }
 
-/// The protocol that gave an answer.
+/// The protocol of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// DMTF Redfish over HTTP(S).
@@ -26,10 +26,10 @@ pub enum Protocol {
     Ipmi,
 }
 
-/// Which system a BMC says it manages; what it does not say is `None`.
+/// Identity of the managed system; `None` where it is not reported.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct SystemIdentity {
-    /// SMBIOS system UUID, as the BMC writes it.
+    /// SMBIOS system UUID, in the notation of the BMC.
     pub system_uuid: Option<String>,
     /// Serial number of the system.
     pub serial: Option<String>,
@@ -39,54 +39,55 @@ pub struct SystemIdentity {
     pub model: Option<String>,
 }
 
-/// One answer of a BMC about power, with its evidence.
+/// A power reading with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PowerReading {
-    /// The state.
+    /// The power state, as this crate understands `raw`.
     pub state: PowerState,
-    /// The state in the BMC's own word.
+    /// The state as the BMC reported it.
     pub raw: String,
-    /// Who gave it.
+    /// The protocol that it was read by.
     pub protocol: Protocol,
-    /// The system that it belongs to.
+    /// Identity of the system that was read.
     pub identity: SystemIdentity,
-    /// When the answer was complete, by the wall clock.
+    /// Wall-clock time at which the response was complete.
     pub at: Timestamp,
     /// The BMC's address, without credentials.
     pub bmc: String,
 }
 
-/// What a BMC can be told about the power of its system.
+/// A power command.
 ///
-/// Cycle is not among them: IPMI's and Redfish's own report success before the host is off, and
-/// fail when it is off already. Off, confirmed, then on is a cycle.
+/// There is no cycle: the cycle commands of IPMI and Redfish report success before the host is off,
+/// and fail if it is off already. Use [`Goal::Cycle`](crate::operation::Goal::Cycle).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PowerCommand {
     /// Power on. "Already on" is success.
     On,
     /// Hard power-off. "Already off" is success.
     Off,
-    /// Ask the operating system to shut down (ACPI). Never becomes a hard power-off.
+    /// Requests a shutdown from the operating system (ACPI). Never becomes a hard power-off.
     SoftOff,
-    /// Hard reset, without an off between. Refused by most BMCs when the host is off.
+    /// Hard reset without a power-off. Most BMCs refuse it when the host is off.
     Reset,
     /// Diagnostic interrupt (NMI), which makes most operating systems dump and restart.
     Nmi,
 }
 
 impl PowerCommand {
-    /// Every command.
+    /// All commands.
     pub const ALL: [Self; 5] = [Self::On, Self::Off, Self::SoftOff, Self::Reset, Self::Nmi];
 
-    /// Whether doing it twice is doing it once. What is not goes to a BMC in one datagram or one
-    /// request, once; without an answer nobody knows whether it was done.
+    /// Whether the command is idempotent. One that is not is sent once, in one datagram or request;
+    /// without a response its result is unknown.
     ///
-    /// A soft off is not: a second press of the power button can call off the first, or force.
+    /// A soft off is not idempotent: a second press of the power button can cancel the first, or
+    /// force the host off.
     pub fn is_idempotent(self) -> bool {
         matches!(self, Self::On | Self::Off)
     }
 
-    /// The state that it leads to, where it leads to one.
+    /// The state that the command leads to, if any.
     pub fn leads_to(self) -> Option<PowerState> {
         match self {
             Self::On => Some(PowerState::On),
@@ -107,12 +108,12 @@ impl PowerCommand {
     }
 }
 
-/// A BMC has taken a command. That says nothing about its being done.
+/// A command that a BMC accepted, which does not mean that it is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
     /// As sent, for example `ForceOff`.
     pub command: String,
-    /// What was answered, in short, for example `204`, or `409: already off`.
+    /// The response in short, for example `204`, or `409: already off`.
     pub answer: String,
 }
 
@@ -120,7 +121,7 @@ pub struct Accepted {
 const NOT_SENT: &str = "none";
 
 impl Accepted {
-    /// Nothing was sent, because the host is there already; says so in `answer`.
+    /// No command was needed, because the host is in this state already; `answer` says so.
     pub fn not_needed(answer: impl Into<String>) -> Self {
         Self {
             command: NOT_SENT.to_owned(),

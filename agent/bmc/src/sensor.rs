@@ -1,6 +1,6 @@
-//! What a BMC measures.
+//! Sensors of a host.
 
-/// What is measured.
+/// Measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SensorKind {
     /// Degrees Celsius.
@@ -17,16 +17,16 @@ pub enum SensorKind {
     Other,
 }
 
-/// What a sensor means to the whole host, where that is known.
+/// Role of a sensor that stands for the whole host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SensorRole {
-    /// What the host draws, all supplies together, in watts.
+    /// Power draw of the host, all supplies together, in watts.
     PowerDraw,
-    /// The air that comes in, in degrees Celsius.
+    /// Inlet air temperature, in degrees Celsius.
     InletTemperature,
 }
 
-/// How the BMC judges a value.
+/// Health of a value, as the BMC reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SensorHealth {
     /// Within its limits.
@@ -35,23 +35,23 @@ pub enum SensorHealth {
     Warning,
     /// Beyond a critical limit.
     Critical,
-    /// The BMC does not say, or the sensor gives no value now.
+    /// Not reported, or the sensor has no value now.
     Unknown,
 }
 
 /// One sensor, read once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sensor {
-    /// The BMC's name for it.
+    /// Name at the BMC.
     pub name: String,
-    /// What is measured.
+    /// Measured quantity.
     pub kind: SensorKind,
-    /// What it stands for.
+    /// Role for the whole host.
     pub role: Option<SensorRole>,
-    /// The value, finite. `None`: not measured now, as with a host that is off.
+    /// The finite value. `None`: not measured now, for example because the host is off.
     pub value: Option<f64>,
     /// The unit as it is written: `W`, `C`, `RPM`, `%`, `V`, `A`.
     pub unit: String,
-    /// The BMC's judgement.
+    /// Health, as the BMC reports it.
     pub health: SensorHealth,
 }

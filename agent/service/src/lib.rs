@@ -14,7 +14,7 @@ mod grpc;
 mod host_key;
 mod journal;
 mod metrics;
-mod refused;
+mod rejections;
 mod reload;
 mod server;
 

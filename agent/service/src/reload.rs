@@ -28,7 +28,7 @@ pub enum ReloadError {
     /// A good configuration that cannot be taken now.
     #[error(transparent)]
     NotTaken(#[from] NotTaken),
-    /// The certificate.
+    /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// Reading did not come to an end.

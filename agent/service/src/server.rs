@@ -30,19 +30,19 @@ use crate::{
     driver::Driver,
     engine::{Changes, Engine},
     grpc::PowerService,
-    journal::{IfDamaged, Journal, JournalError, Keep, wall_clock},
+    journal::{IfDamaged, Journal, JournalError, Retention, wall_clock},
     metrics::Metrics,
-    refused::Refused,
+    rejections::Refused,
     reload::{ReloadError, Reloader},
 };
 
 /// Why the agent does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The journal.
+    /// The journal cannot be opened.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The certificate.
+    /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// A directory, a socket or a port.
@@ -303,7 +303,7 @@ async fn open_journal(
         Ok(Journal::open(
             &state.join("journal.redb"),
             if_damaged,
-            Keep::default(),
+            Retention::default(),
             wall_clock(),
         )?)
     });

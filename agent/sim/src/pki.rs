@@ -191,7 +191,7 @@ impl Pki {
         Self::new(self.dir.join(name))
     }
 
-    /// The directory.
+    /// Directory for the pages; it is created if missing.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

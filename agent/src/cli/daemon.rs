@@ -64,7 +64,7 @@ pub(crate) struct EnrollArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Enrolled {
-    /// The RackAgent.
+    /// The RackAgent manifest.
     Manifest,
     /// The certificate request.
     Request,
@@ -100,13 +100,13 @@ pub(crate) enum Speaks {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// Which shell.
+    /// Shell to complete for.
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The directory.
+    /// Directory for the pages; it is created if missing.
     pub(crate) dir: PathBuf,
 }

@@ -31,7 +31,7 @@ pub(crate) enum HostAction {
 
 #[derive(Debug, Args)]
 pub(crate) struct HostListArgs {
-    /// Which; all if none is named.
+    /// Name, range of names, label, @FILE or -; all hosts if none is named.
     #[arg(value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct HostListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct HostShowArgs {
-    /// Which.
+    /// Name, Node name, provider id or system UUID of the host.
     #[arg(value_name = "HOST")]
     pub(crate) host: String,
     #[command(flatten)]

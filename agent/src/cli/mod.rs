@@ -1,11 +1,14 @@
 //! The arguments, by command.
 
-mod aside;
+mod boot_device;
 mod daemon;
+mod event_log;
 mod host;
+mod identify;
 mod inventory;
 mod operations;
 mod power;
+mod sensors;
 mod term;
 #[cfg(test)]
 mod tests;
@@ -17,18 +20,18 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-pub(crate) use aside::{
-    BootAction, BootArgs, BootDevice, BootSetArgs, EventsAction, EventsArgs, EventsClearArgs,
-    EventsListArgs, IdentifyArgs, Led, LongRead, SensorsArgs,
-};
+pub(crate) use boot_device::{BootAction, BootArgs, BootDevice, BootSetArgs};
 pub(crate) use daemon::{
     CheckArgs, CompletionsArgs, EnrollArgs, Enrolled, LogFormat, ManArgs, ServeArgs, SimArgs,
     Speaks,
 };
+pub(crate) use event_log::{EventsAction, EventsArgs, EventsClearArgs, EventsListArgs};
 pub(crate) use host::{HostAction, HostArgs, HostCheckArgs};
+pub(crate) use identify::{IdentifyArgs, Led};
 pub(crate) use inventory::{ImportArgs, InventoryAction, InventoryArgs};
 pub(crate) use operations::{OperationsAction, OperationsArgs};
 pub(crate) use power::{PowerAction, PowerArgs, SwitchArgs};
+pub(crate) use sensors::SensorsArgs;
 pub(crate) use term::{TermAction, TermArgs};
 
 const EXIT_CODES: &str = "\
@@ -140,6 +143,39 @@ pub(crate) struct ReadArgs {
     pub(crate) common: Common,
 }
 
+/// Something is read that takes a BMC many answers.
+#[derive(Debug, Args)]
+pub(crate) struct LongReadArgs {
+    /// How long one BMC may take, such as 30s; 60s at most.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Something other than power is changed, and that is asked about first.
+#[derive(Debug, Args)]
+pub(crate) struct ConfirmedChangeArgs {
+    /// Do not ask first.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) change: ChangeArgs,
+}
+
+/// Something other than power is changed.
+#[derive(Debug, Args)]
+pub(crate) struct ChangeArgs {
+    /// Show what would be done to which hosts, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// How long one BMC may take, its turn behind other operations included.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Common {
     /// Form of the output.
@@ -180,7 +216,7 @@ impl Command {
             Self::Power(PowerArgs { action }) => action.common_mut(),
             Self::Host(HostArgs { action }) => action.common_mut(),
             Self::BootDevice(BootArgs { action }) => action.common_mut(),
-            Self::Identify(args) => &mut args.changing.common,
+            Self::Identify(args) => &mut args.change.common,
             Self::Sensors(args) => &mut args.long.common,
             Self::Events(EventsArgs { action }) => action.common_mut(),
             Self::Operations(OperationsArgs { action }) => action.common_mut(),

@@ -1,6 +1,6 @@
 use clap::CommandFactory;
 
-use super::{aside::led, *};
+use super::{identify::led, *};
 
 #[test]
 fn the_arguments_are_sound() {

@@ -8,16 +8,16 @@ use futures::future::try_join_all;
 use rackhand_bmc::{
     Bmc, BmcAddress, Credentials, Failover, FailoverSettings, Options, PowerState, Trust, connect,
     ipmi::{Suite, SuiteChoice},
-    operation::{self, Asked, Ending, Expected, Goal, Pace},
+    operation::{self, Expected, Goal, OperationRequest, Outcome, Timing},
 };
 use rackhand_proto::v1::{ListHostsRequest, power_client::PowerClient};
 use secrecy::SecretString;
 use tonic::{Request, transport::Channel};
 
-use super::settings::{Direct, Password, Through, Times, Way};
+use super::settings::{Direct, Password, Route, Through, Times};
 use crate::{
-    ending::End,
-    power::{self, Place, To, Wish},
+    exit_code::ExitStatus,
+    power::{self, AgentLocation, PowerRequest, SwitchOptions},
 };
 
 /// How long a password script may take.
@@ -44,10 +44,10 @@ pub(super) enum Device {
 
 impl Device {
     /// Connects to an agent; a BMC is not touched yet.
-    pub(super) async fn open(way: &Way, times: &Times) -> Result<Self, String> {
+    pub(super) async fn open(way: &Route, times: &Times) -> Result<Self, String> {
         match way {
-            Way::Direct(direct) => open_direct(direct, times).await,
-            Way::Agent(through) => open_agent(through).await,
+            Route::Direct(direct) => open_direct(direct, times).await,
+            Route::Agent(through) => open_agent(through).await,
         }
     }
 
@@ -80,18 +80,18 @@ impl Device {
             Self::Direct { bmc, expected } => directly(bmc.as_ref(), expected, change, times).await,
             Self::Agent { client, plugs } => {
                 let to = match change {
-                    Change::On => To::On,
-                    Change::Off => To::Off,
-                    Change::Diag => To::Nmi,
+                    Change::On => PowerRequest::On,
+                    Change::Off => PowerRequest::Off,
+                    Change::Diag => PowerRequest::Nmi,
                 };
-                let wish = &Wish {
+                let options = &SwitchOptions {
                     force: false,
                     timeout: Some(times.power.max(Duration::from_secs(10))),
                     no_wait: false,
                 };
                 let each = plugs.iter().map(|plug| async move {
-                    let row = power::one(client.clone(), plug.clone(), wish, to, false).await;
-                    if row.end == End::Done {
+                    let row = power::one(client.clone(), plug.clone(), options, to, false).await;
+                    if row.end == ExitStatus::Done {
                         Ok(row.commands_sent > 0)
                     } else {
                         Err(format!("{plug}: {}: {}", row.result, row.message))
@@ -169,30 +169,30 @@ async fn directly(
         },
         Change::Diag => Goal::Nmi,
     };
-    let pace = Pace::default();
-    let asked = Asked {
+    let timing = Timing::default();
+    let asked = OperationRequest {
         goal,
         deadline: times.power,
         expected: expected.clone(),
-        pace: Pace {
-            poll_first: pace.poll_first.max(times.wait),
-            ..pace
+        timing: Timing {
+            poll_first: timing.poll_first.max(times.wait),
+            ..timing
         },
     };
     let report = operation::run(bmc, asked, &mut ()).await;
-    match report.ending {
-        Ending::Confirmed { commanded, .. } => Ok(commanded),
-        Ending::Taken { .. } => Ok(true),
-        ending => {
+    match report.outcome {
+        Outcome::Confirmed { commanded, .. } => Ok(commanded),
+        Outcome::Taken { .. } => Ok(true),
+        outcome => {
             let why = report.error.map(|error| format!(": {error}"));
-            Err(format!("{ending}{}", why.unwrap_or_default()))
+            Err(format!("{outcome}{}", why.unwrap_or_default()))
         }
     }
 }
 
 async fn open_direct(direct: &Direct, times: &Times) -> Result<Device, String> {
     let password = match &direct.password {
-        Password::Given(password) => password.clone(),
+        Password::Input(password) => password.clone(),
         Password::Script(script) => from_script(script).await?,
     };
     let mut bmcs: Vec<Arc<dyn Bmc>> = Vec::new();
@@ -275,12 +275,12 @@ async fn from_script(script: &str) -> Result<SecretString, String> {
 
 async fn open_agent(through: &Through) -> Result<Device, String> {
     let place = match &through.remote {
-        Some((agent, rack, dir)) => Place::Remote {
+        Some((agent, rack, dir)) => AgentLocation::Remote {
             agent: agent.clone(),
             rack: rack.clone(),
             tls_dir: PathBuf::from(dir),
         },
-        None => Place::Local(through.socket.clone()),
+        None => AgentLocation::Local(through.socket.clone()),
     };
     let client = power::connect_to(&place).await;
     Ok(Device::Agent {

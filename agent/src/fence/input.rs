@@ -9,13 +9,13 @@ use super::options::{Kind, OPTIONS, Opt, named};
 
 /// What was said, by the option's name; the last one wins.
 #[derive(Default)]
-pub(super) struct Given {
+pub(super) struct Input {
     values: BTreeMap<&'static str, String>,
     /// What was not understood and does no harm.
     pub(super) warnings: Vec<String>,
 }
 
-impl Given {
+impl Input {
     /// From arguments, without the program's own name.
     ///
     /// # Errors
@@ -162,8 +162,8 @@ mod tests {
 
     use super::*;
 
-    fn arguments(words: &[&str]) -> Result<Given, String> {
-        Given::arguments(
+    fn arguments(words: &[&str]) -> Result<Input, String> {
+        Input::arguments(
             &words
                 .iter()
                 .map(|&word| word.to_owned())
@@ -223,7 +223,7 @@ mod tests {
     fn lines_are_names_and_values() {
         let text = "# from the cluster\n\n action=status \nipaddr=\"10.0.0.1\"\nlogin=a=b\n\
                     nodename=node-1\ncolour=blue\nport=one\nplug=two\nssl-insecure=0\n";
-        let given = Given::lines(text);
+        let given = Input::lines(text);
         for (name, value) in [
             ("action", "status"),
             ("ip", "10.0.0.1"),
@@ -235,7 +235,7 @@ mod tests {
         }
         assert_eq!(given.warnings, ["option colour is not known and ignored"]);
         // The older spelling of action is obeyed too: nobody is rebooted for it.
-        assert_eq!(Given::lines("option=status").get("action"), Some("status"));
+        assert_eq!(Input::lines("option=status").get("action"), Some("status"));
     }
 
     proptest! {
@@ -244,11 +244,11 @@ mod tests {
             words in prop::collection::vec("(-{0,2}[a-zA-Z_=-]{0,8})?.{0,6}", 0..8),
             text in "(.*\n){0,6}",
         ) {
-            let _ = Given::arguments(&words);
-            let _ = Given::lines(&text);
+            let _ = Input::arguments(&words);
+            let _ = Input::lines(&text);
             let mut words = words;
             words.insert(0, "--password=hush-hush".to_owned());
-            if let Err(said) = Given::arguments(&words) {
+            if let Err(said) = Input::arguments(&words) {
                 prop_assert!(!said.contains("hush-hush"));
             }
         }

@@ -9,7 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{input::Given, settings::is_set};
+use super::{input::Input, settings::is_set};
 
 /// Lines with time and level, as ClusterLabs' agents write them.
 pub(super) struct Log {
@@ -20,7 +20,7 @@ pub(super) struct Log {
 
 impl Log {
     /// As was asked for. A file that cannot be written is said, and nothing fails for it.
-    pub(super) fn new(given: &Given) -> Self {
+    pub(super) fn new(given: &Input) -> Self {
         let set = |name| is_set(given, name).unwrap_or(false);
         let mut log = Self {
             verbose: set("verbose"),

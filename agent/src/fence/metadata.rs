@@ -27,7 +27,7 @@ pub(super) const ACTIONS: &[&str] = &[
     "validate-all",
 ];
 
-/// The XML.
+/// The metadata of the fence agent as XML.
 pub(super) fn metadata() -> String {
     let mut text = String::from("<?xml version=\"1.0\" ?>\n");
     // Writing to a String does not fail.
@@ -86,7 +86,7 @@ fn parameter(out: &mut String, opt: &Opt, name: &str, more: &str) -> std::fmt::R
     )
 }
 
-/// The help.
+/// The help text.
 pub(super) fn help() -> String {
     let mut text = format!(
         "{SHORT}\n\nUsage: {NAME} [options]\n       {NAME} < lines of name=value\n\n{LONG}\n\n\

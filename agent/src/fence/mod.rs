@@ -4,7 +4,7 @@
 //! Owns that contract: how we are told what to do, what we print, how we end. Must never reboot
 //! on an input that it did not understand, or print a secret.
 
-mod act;
+mod actions;
 mod device;
 mod input;
 mod log;
@@ -15,7 +15,7 @@ mod settings;
 
 use std::{ffi::OsStr, io::Read, path::Path, process::ExitCode};
 
-use input::Given;
+use input::Input;
 use log::Log;
 pub(crate) use manual::page;
 use settings::Action;
@@ -34,8 +34,8 @@ pub(crate) async fn run(arguments: Vec<String>) -> ExitCode {
     let given = match given(&arguments) {
         Ok(given) => given,
         Err(why) => {
-            Log::new(&Given::default()).error(&why);
-            return ExitCode::from(act::FAILED);
+            Log::new(&Input::default()).error(&why);
+            return ExitCode::from(actions::FAILED);
         }
     };
     let mut log = Log::new(&given);
@@ -51,7 +51,7 @@ pub(crate) async fn run(arguments: Vec<String>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-async fn with_settings(given: &Given, log: &mut Log) -> ExitCode {
+async fn with_settings(given: &Input, log: &mut Log) -> ExitCode {
     // Pacemaker bounds every run by itself (docs/reference/fence-agents.md, Input).
     let bounded = std::env::var_os("PCMK_service").is_none_or(|who| who != "pacemaker-fenced");
     let settings = match settings::settings(given, bounded) {
@@ -60,27 +60,27 @@ async fn with_settings(given: &Given, log: &mut Log) -> ExitCode {
             for mistake in mistakes {
                 log.error(&mistake);
             }
-            return ExitCode::from(act::FAILED);
+            return ExitCode::from(actions::FAILED);
         }
     };
     let Some(way) = &settings.way else {
         return ExitCode::SUCCESS;
     };
-    match act::act(&settings, way, log).await {
+    match actions::act(&settings, way, log).await {
         Ok(code) => ExitCode::from(code),
         Err(why) => {
             log.error(&why);
-            ExitCode::from(act::FAILED)
+            ExitCode::from(actions::FAILED)
         }
     }
 }
 
-fn given(arguments: &[String]) -> Result<Given, String> {
+fn given(arguments: &[String]) -> Result<Input, String> {
     if !arguments.is_empty() {
-        return Given::arguments(arguments);
+        return Input::arguments(arguments);
     }
     let mut text = zeroize::Zeroizing::new(String::new());
     let read = std::io::stdin().take(MOST_INPUT).read_to_string(&mut text);
     read.map_err(|error| format!("standard input: {error}"))?;
-    Ok(Given::lines(&text))
+    Ok(Input::lines(&text))
 }

@@ -14,7 +14,6 @@ pub(super) enum Kind {
     Select(&'static [&'static str]),
 }
 
-/// One option.
 #[derive(Debug)]
 pub(super) struct Opt {
     /// As on standard input; with dashes it is the long argument.

@@ -8,7 +8,7 @@ use std::{path::PathBuf, time::Duration};
 use secrecy::SecretString;
 
 use super::{
-    input::Given,
+    input::Input,
     options::{CIPHERS, Kind, OPTIONS, PRIVILEGES, PROTOCOLS},
 };
 
@@ -52,7 +52,7 @@ const ACTIONS: &[(&str, Action)] = &[
 /// Where the password comes from.
 #[derive(Debug, Clone)]
 pub(super) enum Password {
-    Given(SecretString),
+    Input(SecretString),
     Script(String),
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Through {
 
 /// By which way.
 #[derive(Debug, Clone)]
-pub(super) enum Way {
+pub(super) enum Route {
     Direct(Box<Direct>),
     Agent(Through),
 }
@@ -100,18 +100,17 @@ pub(super) struct Times {
     pub(super) tries_on: u32,
 }
 
-/// Everything.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) action: Action,
     /// `None` for what touches nothing.
-    pub(super) way: Option<Way>,
+    pub(super) way: Option<Route>,
     pub(super) times: Times,
     pub(super) separator: String,
 }
 
 /// What of it can be known before the rest is judged.
-pub(super) fn action(given: &Given) -> Result<Action, String> {
+pub(super) fn action(given: &Input) -> Result<Action, String> {
     if is_set(given, "help").unwrap_or(false) {
         return Ok(Action::Help);
     }
@@ -130,7 +129,7 @@ pub(super) fn action(given: &Given) -> Result<Action, String> {
 }
 
 /// Whether a boolean holds: 1, yes, on and true, and 0, no, off and false.
-pub(super) fn is_set(given: &Given, name: &str) -> Result<bool, String> {
+pub(super) fn is_set(given: &Input, name: &str) -> Result<bool, String> {
     let value = given.get(name).or_else(|| default(name)).unwrap_or("0");
     match value.to_ascii_lowercase().as_str() {
         "1" | "yes" | "on" | "true" | "" => Ok(true),
@@ -144,12 +143,12 @@ fn default(name: &str) -> Option<&'static str> {
 }
 
 /// Collects every mistake.
-struct Judge<'a> {
-    given: &'a Given,
+struct Validator<'a> {
+    given: &'a Input,
     wrong: Vec<String>,
 }
 
-impl Judge<'_> {
+impl Validator<'_> {
     fn text(&self, name: &str) -> Option<String> {
         let said = self.given.get(name).filter(|text| !text.is_empty());
         said.or_else(|| default(name)).map(str::to_owned)
@@ -198,8 +197,8 @@ impl Judge<'_> {
 ///
 /// # Errors
 /// Every mistake, none of them with a value that may be secret.
-pub(super) fn settings(given: &Given, bounded: bool) -> Result<Settings, Vec<String>> {
-    let mut judge = Judge {
+pub(super) fn settings(given: &Input, bounded: bool) -> Result<Settings, Vec<String>> {
+    let mut judge = Validator {
         given,
         wrong: Vec::new(),
     };
@@ -234,7 +233,7 @@ pub(super) fn settings(given: &Given, bounded: bool) -> Result<Settings, Vec<Str
     }
 }
 
-fn times(judge: &mut Judge<'_>, bounded: bool) -> Times {
+fn times(judge: &mut Validator<'_>, bounded: bool) -> Times {
     let power = judge.seconds("power_timeout");
     let wait = judge.seconds("power_wait");
     let call = judge.seconds("shell_timeout");
@@ -258,7 +257,7 @@ fn times(judge: &mut Judge<'_>, bounded: bool) -> Times {
     }
 }
 
-fn way(judge: &mut Judge<'_>, action: Action) -> Option<Way> {
+fn way(judge: &mut Validator<'_>, action: Action) -> Option<Route> {
     let plug = judge.text("plug");
     let ip = if judge.flag("port_as_ip") {
         plug.clone()
@@ -266,12 +265,12 @@ fn way(judge: &mut Judge<'_>, action: Action) -> Option<Way> {
         judge.text("ip")
     };
     match ip {
-        Some(ip) => direct(judge, &ip).map(|direct| Way::Direct(Box::new(direct))),
-        None => through(judge, plug.as_deref(), action).map(Way::Agent),
+        Some(ip) => direct(judge, &ip).map(|direct| Route::Direct(Box::new(direct))),
+        None => through(judge, plug.as_deref(), action).map(Route::Agent),
     }
 }
 
-fn direct(judge: &mut Judge<'_>, ip: &str) -> Option<Direct> {
+fn direct(judge: &mut Validator<'_>, ip: &str) -> Option<Direct> {
     let lanplus = judge.flag("lanplus");
     let protocol = match judge.choice("protocol", PROTOCOLS) {
         _ if lanplus => "ipmi",
@@ -317,7 +316,7 @@ fn direct(judge: &mut Judge<'_>, ip: &str) -> Option<Direct> {
     });
     let password = match (judge.given.get("password"), judge.text("password_script")) {
         (_, Some(script)) => Some(Password::Script(script)),
-        (Some(password), None) => Some(Password::Given(SecretString::from(password))),
+        (Some(password), None) => Some(Password::Input(SecretString::from(password))),
         (None, None) => {
             let why = "password or password_script is missing";
             judge.wrong.push(why.to_owned());
@@ -356,7 +355,7 @@ fn place(ip: &str, port: Option<u16>) -> String {
     port.map_or(host.clone(), |port| format!("{host}:{port}"))
 }
 
-fn through(judge: &mut Judge<'_>, plug: Option<&str>, action: Action) -> Option<Through> {
+fn through(judge: &mut Validator<'_>, plug: Option<&str>, action: Action) -> Option<Through> {
     let between = judge.text("plug_separator").unwrap_or_default();
     let plugs: Vec<String> = match plug {
         Some(plug) if !between.is_empty() => {

@@ -14,12 +14,13 @@ use tonic::{Request, transport::Channel};
 
 use crate::{
     cli::{Common, Hosts, PowerAction, PowerArgs},
-    ending::Usage,
-    select, trouble,
+    connect_error,
+    exit_code::Usage,
+    host_selection,
 };
 
 pub(crate) use status::read;
-pub(crate) use switch::{To, Wish, one};
+pub(crate) use switch::{PowerRequest, SwitchOptions, one};
 
 /// Hosts that are switched at the same time.
 const AT_ONCE: usize = 256;
@@ -29,36 +30,36 @@ pub(crate) const PATIENT: Duration = Duration::from_secs(30);
 pub(crate) async fn power(args: PowerArgs) -> anyhow::Result<ExitCode> {
     match args.action {
         PowerAction::Status(args) => status::status(args).await,
-        PowerAction::On(args) => switch::switch(args, switch::To::On).await,
+        PowerAction::On(args) => switch::switch(args, switch::PowerRequest::On).await,
         PowerAction::Off(args) if args.soft => {
-            let to = switch::To::SoftOff {
+            let to = switch::PowerRequest::SoftOff {
                 limit: args.limit,
                 then_force: args.then_force,
             };
             switch::switch(args.switch, to).await
         }
-        PowerAction::Off(args) => switch::switch(args.switch, switch::To::Off).await,
+        PowerAction::Off(args) => switch::switch(args.switch, switch::PowerRequest::Off).await,
         PowerAction::SoftOff(args) => {
-            let to = switch::To::SoftOff {
+            let to = switch::PowerRequest::SoftOff {
                 limit: args.limit,
                 then_force: args.then_force,
             };
             switch::switch(args.switch, to).await
         }
         PowerAction::Cycle(args) => {
-            let to = switch::To::Cycle {
+            let to = switch::PowerRequest::Cycle {
                 hold_off: args.hold_off,
             };
             switch::switch(args.switch, to).await
         }
-        PowerAction::Reset(args) => switch::switch(args, switch::To::Reset).await,
-        PowerAction::Nmi(args) => switch::switch(args, switch::To::Nmi).await,
+        PowerAction::Reset(args) => switch::switch(args, switch::PowerRequest::Reset).await,
+        PowerAction::Nmi(args) => switch::switch(args, switch::PowerRequest::Nmi).await,
     }
 }
 
 /// Where the agent is.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum AgentLocation {
     /// On this machine.
     Local(PathBuf),
     /// Elsewhere, over mTLS.
@@ -69,7 +70,7 @@ pub(crate) enum Place {
     },
 }
 
-impl Place {
+impl AgentLocation {
     fn of(common: &Common) -> Self {
         match (&common.agent, &common.rack, &common.tls_dir) {
             (Some(agent), Some(rack), Some(dir)) => Self::Remote {
@@ -84,27 +85,27 @@ impl Place {
 
 /// # Errors
 /// There is no way to it: why, and what to do.
-pub(crate) async fn connect_to(place: &Place) -> anyhow::Result<PowerClient<Channel>> {
+pub(crate) async fn connect_to(place: &AgentLocation) -> anyhow::Result<PowerClient<Channel>> {
     let channel = match place {
-        Place::Remote {
+        AgentLocation::Remote {
             agent,
             rack,
             tls_dir,
         } => {
             let tls = ClientTls::operator(TlsFiles::in_dir(tls_dir));
-            let tls = tls.map_err(|error| trouble::certificate(&error))?;
+            let tls = tls.map_err(|error| connect_error::certificate(&error))?;
             let connected = rackhand_proto::connect(agent, rack, &tls).await;
-            connected.map_err(|error| trouble::remote(&error))?
+            connected.map_err(|error| connect_error::remote(&error))?
         }
-        Place::Local(socket) => rackhand_proto::connect_local(socket)
+        AgentLocation::Local(socket) => rackhand_proto::connect_local(socket)
             .await
-            .map_err(|error| trouble::local(socket, &error))?,
+            .map_err(|error| connect_error::local(socket, &error))?,
     };
     Ok(PowerClient::new(channel))
 }
 
 pub(crate) async fn connect(common: &Common) -> anyhow::Result<PowerClient<Channel>> {
-    connect_to(&Place::of(common)).await
+    connect_to(&AgentLocation::of(common)).await
 }
 
 /// What the agent knows of its hosts.
@@ -115,7 +116,7 @@ pub(crate) async fn known(
     request.set_timeout(PATIENT);
     let listed = client.list_hosts(request).await;
     Ok(listed
-        .map_err(|status| trouble::call(&status))?
+        .map_err(|status| connect_error::call(&status))?
         .into_inner())
 }
 
@@ -144,19 +145,19 @@ pub(crate) fn meant(
             let mut text = String::new();
             let read = std::io::stdin().read_to_string(&mut text);
             read.map_err(|error| Usage(format!("standard input: {error}")))?;
-            all.extend(select::words_of(&text));
+            all.extend(host_selection::words_of(&text));
         } else if let Some(file) = word.strip_prefix('@') {
             let text = std::fs::read_to_string(file);
             let text = text.map_err(|error| Usage(format!("{file}: {error}")))?;
-            all.extend(select::words_of(&text));
+            all.extend(host_selection::words_of(&text));
         } else {
             all.push(word.clone());
         }
     }
-    let wanted = select::wanted(&all).map_err(Usage)?;
-    let names = select::hosts(&wanted, &known.rack, &known.hosts).map_err(Usage)?;
+    let wanted = host_selection::wanted(&all).map_err(Usage)?;
+    let names = host_selection::hosts(&wanted, &known.rack, &known.hosts).map_err(Usage)?;
     for name in &names {
-        if let Some(hint) = select::hint(name, &known.rack, &known.hosts) {
+        if let Some(hint) = host_selection::hint(name, &known.rack, &known.hosts) {
             errln!("{name}: {hint}");
         }
     }

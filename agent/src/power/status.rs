@@ -11,10 +11,10 @@ use tonic::{Request, transport::Channel};
 
 use crate::{
     cli::ReadArgs,
-    each::{self, Ended},
-    ending::{End, Fault},
+    exit_code::{ExitStatus, Fault},
+    fan_out::{self, HostResult},
+    host_selection::is_called,
     output::{Shown, brief, print, state_word},
-    select::is_called,
 };
 
 /// One host, as it is shown.
@@ -41,7 +41,7 @@ pub(crate) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
     #[serde(skip)]
-    end: End,
+    end: ExitStatus,
 }
 
 impl Shown for Row {
@@ -84,28 +84,28 @@ impl Shown for Row {
     }
 }
 
-impl Ended for Row {
+impl HostResult for Row {
     /// How it stands, or why that is not known.
     fn result(&self) -> &str {
         match self.end {
-            End::Done => self.power,
+            ExitStatus::Done => self.power,
             end => end.word(),
         }
     }
 
-    fn end(&self) -> End {
+    fn end(&self) -> ExitStatus {
         self.end
     }
 }
 
 pub(super) async fn status(args: ReadArgs) -> anyhow::Result<ExitCode> {
     let read = |client, name| read(client, name, args.timeout);
-    let (mut rows, known) = each::read_chosen(&args.hosts, &args.common, read).await?;
+    let (mut rows, known) = fan_out::read_chosen(&args.hosts, &args.common, read).await?;
     for row in &mut rows {
         note_hold(row, &known.hosts);
     }
     print(&rows, args.common.output)?;
-    Ok(each::finish(&rows, args.common.output, "on"))
+    Ok(fan_out::finish(&rows, args.common.output, "on"))
 }
 
 pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout: Duration) -> Row {
@@ -129,7 +129,7 @@ pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout
         model: String::new(),
         at: None,
         error: None,
-        end: End::Failed,
+        end: ExitStatus::Failed,
     };
     let answer = client.read_power(request).await;
     let answer = match answer.map(|response| response.into_inner().result) {
@@ -145,7 +145,7 @@ pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout
             row.error = Some(fault.message);
         }
         Ok(reading) => {
-            row.end = End::Done;
+            row.end = ExitStatus::Done;
             row.result = "read";
             row.power = state_word(reading.state());
             let identity = reading.identity.unwrap_or_default();

@@ -20,15 +20,15 @@ use super::{
 };
 use crate::{
     cli::SwitchArgs,
-    each::{self, Ended, confirm},
-    ending::{End, Fault},
+    exit_code::{ExitStatus, Fault},
+    fan_out::{self, HostResult, confirm},
+    host_selection::is_called,
     output::{Shown, outcome_word, print},
     progress::Progress,
-    select::is_called,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum To {
+pub(crate) enum PowerRequest {
     On,
     Off,
     SoftOff { limit: Duration, then_force: bool },
@@ -44,7 +44,7 @@ const AMPLE: Duration = Duration::from_secs(120);
 /// How much later than its deadline an outcome may come.
 const LATE: Duration = Duration::from_secs(30);
 
-impl To {
+impl PowerRequest {
     fn action(self) -> Action {
         match self {
             Self::On => Action::PowerOn(v1::PowerOn {}),
@@ -86,7 +86,7 @@ impl To {
 
 /// How it is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct SwitchOptions {
     /// Although a remediation holds the host off.
     pub(crate) force: bool,
     /// How long the whole may take.
@@ -105,7 +105,7 @@ pub(crate) struct Row {
     pub(crate) commands_sent: u32,
     seconds: f64,
     #[serde(skip)]
-    pub(crate) end: End,
+    pub(crate) end: ExitStatus,
 }
 
 impl Shown for Row {
@@ -129,17 +129,17 @@ impl Shown for Row {
     }
 }
 
-impl Ended for Row {
+impl HostResult for Row {
     fn result(&self) -> &str {
         self.result
     }
 
-    fn end(&self) -> End {
+    fn end(&self) -> ExitStatus {
         self.end
     }
 }
 
-pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode> {
+pub(super) async fn switch(args: SwitchArgs, to: PowerRequest) -> anyhow::Result<ExitCode> {
     let mut client = connect(&args.common).await?;
     let known = known(&mut client).await?;
     let hosts = meant(&args.hosts, &known)?;
@@ -155,7 +155,7 @@ pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode>
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if to != To::On && hosts.len() > 1 && !args.yes {
+    if to != PowerRequest::On && hosts.len() > 1 && !args.yes {
         confirm(to.words(), &hosts)?;
     }
     if args.common.force {
@@ -165,7 +165,7 @@ pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode>
             }
         }
     }
-    let wish = Wish {
+    let options = SwitchOptions {
         force: args.common.force,
         timeout: args.timeout,
         no_wait: args.no_wait,
@@ -174,11 +174,11 @@ pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode>
     let live = progress.tells_events();
     let mut rows = Vec::with_capacity(hosts.len());
     let mut running = stream::iter(hosts)
-        .map(|host| one(client.clone(), host, &wish, to, live))
+        .map(|host| one(client.clone(), host, &options, to, live))
         .buffered(AT_ONCE);
     let ended = async {
         while let Some(row) = running.next().await {
-            progress.ended(&row.host, row.result, row.end == End::Done);
+            progress.ended(&row.host, row.result, row.end == ExitStatus::Done);
             rows.push(row);
         }
     };
@@ -193,24 +193,24 @@ pub(super) async fn switch(args: SwitchArgs, to: To) -> anyhow::Result<ExitCode>
                 errln!("not waiting any longer; operations that were begun go on in the agent: \
                            `operations list --running` shows them");
             }
-            return Ok(End::Failed.code());
+            return Ok(ExitStatus::Failed.code());
         }
     }
     drop(running);
     progress.clear();
     print(&rows, args.common.output)?;
-    Ok(each::finish(&rows, args.common.output, "confirmed"))
+    Ok(fan_out::finish(&rows, args.common.output, "confirmed"))
 }
 
 pub(crate) async fn one(
     mut client: PowerClient<Channel>,
     host: String,
-    wish: &Wish,
-    to: To,
+    options: &SwitchOptions,
+    to: PowerRequest,
     live: bool,
 ) -> Row {
     let begun = Instant::now();
-    let timeout = wish.timeout.unwrap_or_else(|| to.patience());
+    let timeout = options.timeout.unwrap_or_else(|| to.patience());
     let operation = format!("cli-{}", uuid::Uuid::new_v4());
     let mut row = Row {
         host: host.clone(),
@@ -219,7 +219,7 @@ pub(crate) async fn one(
         message: String::new(),
         commands_sent: 0,
         seconds: 0.0,
-        end: End::Failed,
+        end: ExitStatus::Failed,
     };
     let mut request = Request::new(v1::BeginRequest {
         operation_id: operation.clone(),
@@ -229,7 +229,7 @@ pub(crate) async fn one(
         }),
         action: Some(to.action()),
         deadline: Some(duration_to_proto(timeout)),
-        force: wish.force,
+        force: options.force,
         ..v1::BeginRequest::default()
     });
     request.set_timeout(Duration::from_secs(15));
@@ -240,10 +240,10 @@ pub(crate) async fn one(
             row.result = fault.end.word();
             row.message = fault.message;
         }
-        Ok(_) if wish.no_wait => {
+        Ok(_) if options.no_wait => {
             row.result = "begun";
             row.message = format!("operation {operation} goes on in the agent");
-            row.end = End::Done;
+            row.end = ExitStatus::Done;
         }
         Ok(_) => {
             let patience = Patience::new(timeout.saturating_add(LATE));
@@ -264,12 +264,15 @@ pub(crate) async fn one(
 }
 
 /// F1: off is confirmed only by what was read after the BMC had taken a power-off.
-fn is_proven(to: To, outcome: &v1::Outcome) -> bool {
-    let is_off = matches!(to, To::Off | To::SoftOff { .. } | To::Cycle { .. });
+fn is_proven(to: PowerRequest, outcome: &v1::Outcome) -> bool {
+    let is_off = matches!(
+        to,
+        PowerRequest::Off | PowerRequest::SoftOff { .. } | PowerRequest::Cycle { .. }
+    );
     !is_off || outcome.power_off_taken.is_some()
 }
 
-fn settle(row: &mut Row, to: To, outcome: v1::Outcome) {
+fn settle(row: &mut Row, to: PowerRequest, outcome: v1::Outcome) {
     row.result = outcome_word(&outcome);
     row.end = match (outcome.code(), &outcome.failure) {
         (v1::OutcomeCode::Confirmed, _) if !is_proven(to, &outcome) => {
@@ -278,12 +281,12 @@ fn settle(row: &mut Row, to: To, outcome: v1::Outcome) {
             row.message = "the agent does not say that the BMC took a power-off command: update \
                            rackhand-agent"
                 .to_owned();
-            row.end = End::Failed;
+            row.end = ExitStatus::Failed;
             return;
         }
-        (v1::OutcomeCode::Confirmed, _) => End::Done,
-        (_, Some(failure)) => End::of_failure(failure.kind()),
-        _ => End::Failed,
+        (v1::OutcomeCode::Confirmed, _) => ExitStatus::Done,
+        (_, Some(failure)) => ExitStatus::of_failure(failure.kind()),
+        _ => ExitStatus::Failed,
     };
     row.commands_sent = outcome.commands_sent;
     row.message = outcome.message;

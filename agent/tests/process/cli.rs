@@ -26,9 +26,9 @@ fn status_off_and_on_through_the_socket() {
     let status: Value = serde_json::from_str(&status.out).unwrap();
     assert_eq!(status[0]["power"], "off");
     assert_eq!(status[0]["raw"], "Off");
-    assert_eq!(status[0]["system_uuid"], kit::UUID);
+    assert_eq!(status[0]["system_uuid"], crate::kit::UUID);
 
-    let on = daemon.run(&["power", "on", kit::UUID]);
+    let on = daemon.run(&["power", "on", crate::kit::UUID]);
     assert_eq!(on.code, 0, "{on:?}");
     assert!(on.out.contains("confirmed") && on.out.contains("host node-1: confirmed on"));
     assert_eq!(bmc.power(), "On");
@@ -135,7 +135,7 @@ fn an_agent_afar_is_reached_by_its_rack() {
 #[test]
 fn without_an_agent_the_message_says_what_to_do() {
     let site = Site::new(&[]);
-    let run = kit::run(&site, &["power", "status", "--all"]);
+    let run = crate::kit::run(&site, &["power", "status", "--all"]);
     assert_eq!(run.code, 4);
     assert!(run.err.contains("no agent on this machine"), "{run:?}");
 }
@@ -145,7 +145,7 @@ fn check_shows_what_is_there_and_what_is_wrong() {
     let bmc = Redfish::start();
     let site = Site::new(&[&bmc]);
     let config = site.config.display().to_string();
-    let good = kit::run(&site, &["check", "--config", &config]);
+    let good = crate::kit::run(&site, &["check", "--config", &config]);
     assert_eq!(good.code, 0, "{good:?}");
     assert!(
         good.out.contains("rack:     r1") && good.out.contains("node-1"),
@@ -157,13 +157,13 @@ fn check_shows_what_is_there_and_what_is_wrong() {
     );
     let text = std::fs::read_to_string(&site.config).unwrap();
     std::fs::write(&site.config, text.replace("rack = 'r1'", "rack = 'r 1'")).unwrap();
-    let bad = kit::run(&site, &["check", "--config", &config]);
+    let bad = crate::kit::run(&site, &["check", "--config", &config]);
     assert_eq!(bad.code, 1);
     assert!(
         bad.err.contains(":1:8: rack: \"r 1\": a rack's name is"),
         "{bad:?}"
     );
-    let serve = kit::run(&site, &["serve", "--config", &config]);
+    let serve = crate::kit::run(&site, &["serve", "--config", &config]);
     assert_eq!(serve.code, 1);
     assert!(
         serve.err.contains("rack: \"r 1\": a rack's name is"),
@@ -182,7 +182,7 @@ fn no_secret_is_ever_shown() {
     assert_eq!(failed.code, 1, "{failed:?}");
     let log = daemon.log_after_stop();
     for shown in [&log, &failed.out, &failed.err] {
-        assert!(!shown.contains(kit::PASSWORD) && !shown.contains("wr0ng-s3cret"));
+        assert!(!shown.contains(crate::kit::PASSWORD) && !shown.contains("wr0ng-s3cret"));
     }
 }
 
@@ -317,11 +317,11 @@ fn operations_are_listed_shown_and_stopped() {
 fn completions_and_manual_pages_are_made_from_the_arguments() {
     let site = Site::new(&[]);
     for shell in ["bash", "zsh", "fish"] {
-        let run = kit::run(&site, &["completions", shell]);
+        let run = crate::kit::run(&site, &["completions", shell]);
         assert!(run.code == 0 && run.out.contains("soft-off"), "{shell}");
     }
     let dir = site.dir.path().join("man");
-    let run = kit::run(&site, &["man", &dir.display().to_string()]);
+    let run = crate::kit::run(&site, &["man", &dir.display().to_string()]);
     assert_eq!(run.code, 0, "{run:?}");
     let page = std::fs::read_to_string(dir.join("rackhand-agent-power-off.1")).unwrap();
     assert!(page.contains("then\\-force"), "{page}");
@@ -346,7 +346,7 @@ spec:
     let (from, secrets) = (manifests.display(), dir.join("secrets"));
     let import = format!("inventory import {from} --secrets {}", secrets.display());
     let words: Vec<&str> = import.split(' ').collect();
-    let run = kit::run(&site, &words);
+    let run = crate::kit::run(&site, &words);
     assert_eq!(run.code, 0, "{run:?}");
     for said in [
         "name = \"n1\"",
@@ -373,7 +373,7 @@ spec:
     std::fs::write(&config, text).unwrap();
     let check = format!("inventory check --config {}", config.display());
     let words: Vec<&str> = check.split(' ').collect();
-    let check = kit::run(&site, &words);
+    let check = crate::kit::run(&site, &words);
     assert_eq!(check.code, 0, "{check:?}");
     assert!(
         check.out.contains("n1") && check.out.contains("10.1.0.1"),
@@ -382,12 +382,12 @@ spec:
 
     // Once more changes nothing; another password is not written over.
     let words: Vec<&str> = import.split(' ').collect();
-    assert_eq!(kit::run(&site, &words).out, run.out);
+    assert_eq!(crate::kit::run(&site, &words).out, run.out);
     std::fs::write(&password, "other").unwrap();
-    let other = kit::run(&site, &words);
+    let other = crate::kit::run(&site, &words);
     assert_eq!(other.code, 1, "{other:?}");
     assert!(other.err.contains("holds another password"), "{other:?}");
     assert!(!format!("{other:?}").contains("s3cret"));
-    let toml = kit::run(&site, &["inventory", "import", "hosts.toml"]);
+    let toml = crate::kit::run(&site, &["inventory", "import", "hosts.toml"]);
     assert_eq!(toml.code, 2, "{toml:?}");
 }

@@ -1,8 +1,8 @@
 //! The service as a stranger's generic client sees it, who has nothing but the socket.
 
+use crate::simulated::Sim;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
-use crate::simulated::Sim;
 use tonic::{
     Request, Status,
     client::Grpc,

@@ -2,10 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use crate::simulated::{Sim, bare};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rackhand_proto::v1::{self, begin_request::Action, power_client::PowerClient};
 use serde_json::Value;
-use crate::simulated::{Sim, bare};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))

@@ -10,12 +10,12 @@ use super::profiles::client::{
     SETTLED, Seen, config, count, done, off, operate, received, stepped, watched,
 };
 use crate::rack_support::ask::Sim;
-use rackhand_bmc::operation::{Ending, Goal};
+use rackhand_bmc::operation::{Goal, Outcome};
 use rackhand_bmc::{
     Bmc, BreakerSettings, ErrorKind, Failover, FailoverSettings, PowerCommand, PowerReading,
     PowerState, Protocol, ipmi, redfish::connect,
 };
-use rackhand_tests::rack::ipmi::record::Command;
+use rackhand_tests::rack::ipmi::counters::Command;
 use rackhand_tests::rack::ipmi::{self as sim_ipmi, ChassisControl, IpmiBmc};
 use rackhand_tests::rack::redfish::Vendor;
 use rackhand_tests::rack::{Action, Counters, PowerState as Real, ResetType, Rule};
@@ -23,7 +23,7 @@ use rackhand_tests::rack::{Action, Counters, PowerState as Real, ResetType, Rule
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Off because we wanted it.
-const OFF: Ending = Ending::Confirmed {
+const OFF: Outcome = Outcome::Confirmed {
     state: PowerState::Off,
     commanded: true,
 };
@@ -86,8 +86,8 @@ async fn while_redfish_lives_ipmi_is_not_touched() {
     let both = Both::start().await;
     let host = &both.sim.host;
     let bmc = both.failover(FailoverSettings::default());
-    assert_eq!(operate(&bmc, host, off()).await.ending, OFF);
-    assert!(operate(&bmc, host, Goal::On).await.ending.is_done());
+    assert_eq!(operate(&bmc, host, off()).await.outcome, OFF);
+    assert!(operate(&bmc, host, Goal::On).await.outcome.is_done());
     assert_eq!(both.ipmi.counters().packets, 0);
     bmc.close().await.unwrap();
     assert_eq!(host.sessions_open(), 0);
@@ -107,11 +107,11 @@ async fn with_redfish_dead_the_host_is_read_and_switched_by_ipmi() {
     assert!(reading.bmc.starts_with("ipmi://"), "{reading:?}");
     // The UUID must be the host's by either protocol, or the operation ends as a mismatch.
     let report = operate(&bmc, host, off()).await;
-    assert_eq!(report.ending, OFF, "{report:?}");
+    assert_eq!(report.outcome, OFF, "{report:?}");
     assert_eq!(protocols(&report.readings), [Protocol::Ipmi; 2]);
     host.advance(SETTLED);
     let report = operate(&bmc, host, Goal::On).await;
-    assert!(report.ending.is_done(), "{report:?}");
+    assert!(report.outcome.is_done(), "{report:?}");
 
     let sent = both.ipmi.counters();
     assert_eq!(sent.controlled(ChassisControl::Down), 1, "{sent:?}");
@@ -140,7 +140,7 @@ async fn one_off_of_each_protocol_confirms_nothing() {
         }
     });
     let report = watched(&bmc, &mut seen, off()).await;
-    assert_eq!(report.ending, OFF, "{report:?}");
+    assert_eq!(report.outcome, OFF, "{report:?}");
     assert_eq!(protocols(&report.readings), [Protocol::Ipmi; 2]);
     let off = |reading: &&PowerReading| reading.state == PowerState::Off;
     let by: Vec<_> = seen.readings.iter().filter(off).cloned().collect();
@@ -166,7 +166,7 @@ async fn redfish_that_is_back_is_used_again() {
         host.bmc_alive().await.unwrap();
     }
     let before = both.ipmi.counters().packets;
-    assert_eq!(operate(&bmc, host, off()).await.ending, OFF);
+    assert_eq!(operate(&bmc, host, off()).await.outcome, OFF);
     assert_eq!(both.ipmi.counters().packets, before);
 }
 
@@ -264,7 +264,7 @@ async fn a_reset_that_redfish_may_have_sent_is_not_sent_by_ipmi() {
     let lost = Rule::always(Action::Reset).on("POST", "**/Actions/ComputerSystem.Reset");
     host.inject(lost);
     let report = operate(&bmc, host, Goal::Reset).await;
-    let unknown = matches!(report.ending, Ending::Unknown { .. });
+    let unknown = matches!(report.outcome, Outcome::Unknown { .. });
     assert!(unknown, "{report:?}");
     assert!(both.ipmi.counters().controls.is_empty());
     assert_eq!(done(host).resets, 1);

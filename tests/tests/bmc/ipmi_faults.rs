@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use rackhand_bmc::ipmi::{self, Retransmission, Timeouts};
-use rackhand_bmc::operation::{self, Asked, Expected, Goal, Pace};
+use rackhand_bmc::operation::{self, Expected, Goal, OperationRequest, Timing};
 use rackhand_bmc::{Bmc, PowerCommand, PowerState as Read};
 use rackhand_tests::rack::ipmi::{
     Action, Behaviour, Command, HostPower, IpmiBmc, IpmiConfig, PowerTally, Rule, StandAlone,
@@ -212,7 +212,7 @@ async fn f1_a_bmc_that_has_lost_the_state_of_a_running_host_is_commanded_before_
     let client = client(bmc.address().port());
     assert_eq!(client.power().await.unwrap().state, Read::Off);
     assert_eq!(bmc.tally().offs, 0);
-    let asked = Asked {
+    let asked = OperationRequest {
         goal: Goal::Off {
             command_after: Duration::ZERO,
             confirmations: 2,
@@ -220,10 +220,10 @@ async fn f1_a_bmc_that_has_lost_the_state_of_a_running_host_is_commanded_before_
         },
         deadline: Duration::from_secs(20),
         expected: Expected::default(),
-        pace: Pace::default(),
+        timing: Timing::default(),
     };
     let report = operation::run(client.as_ref(), asked, &mut ()).await;
-    assert!(report.ending.is_done(), "{report:?}");
+    assert!(report.outcome.is_done(), "{report:?}");
     assert_eq!(bmc.tally().offs, 1, "{report:?}");
     let now = tokio::time::Instant::now().into_std();
     assert_eq!(machine.0.lock().power(now), PowerState::Off);

@@ -9,7 +9,7 @@ mod faults;
 use std::time::Duration;
 
 use client::{SETTLED, client, config, config_at, done, off, operate, received, refusal, stepped};
-use rackhand_bmc::operation::{Ending, Goal};
+use rackhand_bmc::operation::{Goal, Outcome};
 use rackhand_bmc::{AuthPolicy, ErrorKind, PowerCommand, PowerState, Protocol, redfish::connect};
 use rackhand_tests::rack::redfish::Vendor;
 use rackhand_tests::rack::{Action, Counters, ResetType, Rule};
@@ -151,25 +151,25 @@ async fn every_make_is_switched_once_for_each_command() {
             host.advance(SETTLED);
         }
         let on = operate(bmc, host, Goal::On).await;
-        let commanded = |state| Ending::Confirmed {
+        let commanded = |state| Outcome::Confirmed {
             state,
             commanded: true,
         };
-        assert_eq!(on.ending, commanded(PowerState::On), "{vendor:?}: {on:?}");
+        assert_eq!(on.outcome, commanded(PowerState::On), "{vendor:?}: {on:?}");
         let again = bmc.on().await.unwrap();
         assert_eq!(again.answer, facts.already_on, "{vendor:?}");
         host.advance(SETTLED);
 
         let off = operate(bmc, host, off()).await;
         assert_eq!(
-            off.ending,
+            off.outcome,
             commanded(PowerState::Off),
             "{vendor:?}: {off:?}"
         );
         assert_eq!((off.commands, off.readings.len()), (1, 2), "{vendor:?}");
         host.advance(SETTLED);
         let on = operate(bmc, host, Goal::On).await;
-        assert_eq!(on.ending, commanded(PowerState::On), "{vendor:?}: {on:?}");
+        assert_eq!(on.outcome, commanded(PowerState::On), "{vendor:?}: {on:?}");
         host.advance(SETTLED);
 
         let soft = Goal::SoftOff {
@@ -180,7 +180,7 @@ async fn every_make_is_switched_once_for_each_command() {
         };
         let soft = operate(bmc, host, soft).await;
         assert_eq!(
-            soft.ending,
+            soft.outcome,
             commanded(PowerState::Off),
             "{vendor:?}: {soft:?}"
         );
@@ -194,7 +194,7 @@ async fn every_make_is_switched_once_for_each_command() {
             ("Nmi", facts.taken)
         );
         let reset = operate(bmc, host, Goal::Reset).await;
-        assert!(reset.ending.is_done(), "{vendor:?}: {reset:?}");
+        assert!(reset.outcome.is_done(), "{vendor:?}: {reset:?}");
         assert_eq!(reset.commands, 1, "{vendor:?}");
         host.advance(SETTLED);
 

@@ -1,24 +1,23 @@
-//! When a BMC that does not answer is left alone, and for how long.
+//! The circuit breaker of one driver: when calls to a BMC that does not answer are paused.
 //!
-//! Owns: the circuit breaker of one driver, as plain data with `now` given (the time since the
-//! driver was made). Must never: keep a BMC that has answered waiting, rest longer than its
-//! longest pause, or let two calls probe at once.
+//! Plain data; `now` is the time since the driver was created. Must never: pause calls to a BMC that
+//! has answered, pause for longer than the longest pause, or let two calls probe at once.
 
 use std::time::Duration;
 
 use crate::{BmcError, ErrorKind};
 
-/// When a driver is given a rest.
+/// When the circuit breaker of a driver opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerSettings {
-    /// So many calls without anybody there, one after the other, begin the rests.
+    /// Number of consecutive calls without an answer that open the breaker.
     pub failures: u32,
-    /// The first rest; each further one is twice as long.
+    /// The first pause; each further one is twice as long.
     pub first: Duration,
-    /// A call that its caller gave up after so long counts as one without anybody there: a BMC
-    /// that takes connections and then says nothing would never be left alone otherwise.
+    /// A call that its caller drops after this long counts as unanswered. Otherwise a BMC that
+    /// accepts connections and never responds would never open the breaker.
     pub patience: Duration,
-    /// No rest is longer: a fencing operation waits no longer than this for a BMC that is back.
+    /// The longest pause, and so the longest delay of a fencing operation at a BMC that is back.
     pub longest: Duration,
 }
 
@@ -33,20 +32,20 @@ impl Default for BreakerSettings {
     }
 }
 
-/// What a call has shown about the BMC.
+/// What a call has shown about the reachability of the BMC.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// Somebody is there, whatever he said.
+pub(super) enum CallVerdict {
+    /// The BMC answered, successfully or not.
     Answered,
-    /// Nobody is there.
+    /// The BMC did not answer.
     NobodyThere(BmcError),
-    /// Nothing: the call never got to the BMC, or was given up soon.
+    /// Nothing: the call was not sent, or was dropped early.
     Nothing,
 }
 
-impl Outcome {
-    /// A certificate that is not believed was shown by somebody; a driver that cannot do a thing
-    /// or is set up wrongly asks nobody.
+impl CallVerdict {
+    /// A certificate that is not trusted is an answer; a call that is unsupported or misconfigured
+    /// was not sent.
     pub(super) fn of(error: &BmcError) -> Self {
         match error.kind {
             ErrorKind::Unreachable | ErrorKind::Timeout => Self::NobodyThere(error.clone()),
@@ -61,7 +60,7 @@ impl Outcome {
         }
     }
 
-    /// Of a call that was given up after so long.
+    /// The verdict on a call that was dropped after this time.
     pub(super) fn given_up(settings: BreakerSettings, bmc: &str, after: Duration) -> Self {
         if after < settings.patience {
             return Self::Nothing;
@@ -69,7 +68,7 @@ impl Outcome {
         Self::NobodyThere(BmcError {
             kind: ErrorKind::Timeout,
             bmc: bmc.to_owned(),
-            // Not how long it was this time: the words stay the same.
+            // Without the elapsed time, so that the message does not change.
             message: format!("no answer within {:?}", settings.patience),
             retry_after: None,
             maybe_sent: false,
@@ -81,10 +80,10 @@ impl Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Breaker {
     settings: BreakerSettings,
-    /// Calls without anybody there, since the last answer.
+    /// Unanswered calls since the last answer.
     failures: u32,
-    /// Since the limit of failures: how many rests there were, until when this one lasts, whether
-    /// a probe is under way, and what was said last.
+    /// Set while the breaker is open: number of pauses, end of this one, whether a probe is in
+    /// flight, and the last error.
     open: Option<Open>,
     jitter: u64,
 }
@@ -107,8 +106,8 @@ impl Breaker {
         }
     }
 
-    /// Asks for leave to call; every `Ok` is followed by one [`Breaker::tell`]. The error is the
-    /// last one, word for word, and says how long it is worth to wait.
+    /// Requests permission for a call; every `Ok` is followed by one [`Breaker::tell`]. The error is
+    /// the last error unchanged, with the time to wait.
     pub(super) fn ask(&mut self, now: Duration) -> Result<(), BmcError> {
         let Some(open) = &mut self.open else {
             return Ok(());
@@ -130,19 +129,19 @@ impl Breaker {
         })
     }
 
-    /// How a call went that was given leave.
-    pub(super) fn tell(&mut self, now: Duration, outcome: Outcome) {
+    /// Records the result of a permitted call.
+    pub(super) fn tell(&mut self, now: Duration, outcome: CallVerdict) {
         match outcome {
-            Outcome::Answered => {
+            CallVerdict::Answered => {
                 self.failures = 0;
                 self.open = None;
             }
-            Outcome::Nothing => {
+            CallVerdict::Nothing => {
                 if let Some(open) = &mut self.open {
                     open.probing = false;
                 }
             }
-            Outcome::NobodyThere(error) => {
+            CallVerdict::NobodyThere(error) => {
                 self.failures = self.failures.saturating_add(1);
                 if self.failures >= self.settings.failures {
                     let rests = self.open.as_ref().map_or(0, |open| open.rests);
@@ -157,8 +156,8 @@ impl Breaker {
         }
     }
 
-    /// Twice as long as the one before, less up to a quarter: drivers that lost their BMCs at the
-    /// same moment do not come back at the same moment.
+    /// Twice the previous pause, less a jitter of up to a quarter, so that drivers that lost their
+    /// BMCs together do not probe together.
     fn rest(&mut self, rests: u32) -> Duration {
         let factor = 2_u32.saturating_pow(rests.min(16));
         let whole = self.settings.first.saturating_mul(factor);
@@ -197,8 +196,8 @@ mod tests {
         }
     }
 
-    fn nobody() -> Outcome {
-        Outcome::of(&error(ErrorKind::Timeout, "no answer"))
+    fn nobody() -> CallVerdict {
+        CallVerdict::of(&error(ErrorKind::Timeout, "no answer"))
     }
 
     #[test]
@@ -225,9 +224,9 @@ mod tests {
         }
         assert_eq!(breaker.ask(s(1)), Ok(()));
         assert!(breaker.ask(s(1)).is_err(), "one probe at a time");
-        breaker.tell(s(2), Outcome::Nothing);
+        breaker.tell(s(2), CallVerdict::Nothing);
         assert_eq!(breaker.ask(s(2)), Ok(()), "a dropped probe is no probe");
-        breaker.tell(s(2), Outcome::Answered);
+        breaker.tell(s(2), CallVerdict::Answered);
         assert_eq!(breaker.ask(s(2)), Ok(()));
         breaker.tell(s(2), nobody());
         assert_eq!(breaker.ask(s(2)), Ok(()), "the count begins anew");
@@ -253,7 +252,7 @@ mod tests {
             assert!(*rest >= s(whole) * 3 / 4, "{rests:?}");
         }
         breaker.ask(now).unwrap();
-        breaker.tell(now, Outcome::Answered);
+        breaker.tell(now, CallVerdict::Answered);
         for _ in 0..3 {
             breaker.ask(now).unwrap();
             breaker.tell(now, nobody());
@@ -274,22 +273,22 @@ mod tests {
     #[test]
     fn who_answers_is_there_whatever_he_says() {
         for (kind, expected) in [
-            (ErrorKind::Tls, Outcome::Answered),
-            (ErrorKind::Authentication, Outcome::Answered),
-            (ErrorKind::Privilege, Outcome::Answered),
-            (ErrorKind::Protocol, Outcome::Answered),
-            (ErrorKind::System, Outcome::Answered),
-            (ErrorKind::Busy, Outcome::Answered),
-            (ErrorKind::Refused, Outcome::Answered),
-            (ErrorKind::Unsupported, Outcome::Nothing),
-            (ErrorKind::Configuration, Outcome::Nothing),
+            (ErrorKind::Tls, CallVerdict::Answered),
+            (ErrorKind::Authentication, CallVerdict::Answered),
+            (ErrorKind::Privilege, CallVerdict::Answered),
+            (ErrorKind::Protocol, CallVerdict::Answered),
+            (ErrorKind::System, CallVerdict::Answered),
+            (ErrorKind::Busy, CallVerdict::Answered),
+            (ErrorKind::Refused, CallVerdict::Answered),
+            (ErrorKind::Unsupported, CallVerdict::Nothing),
+            (ErrorKind::Configuration, CallVerdict::Nothing),
         ] {
-            assert_eq!(Outcome::of(&error(kind, "x")), expected, "{kind:?}");
+            assert_eq!(CallVerdict::of(&error(kind, "x")), expected, "{kind:?}");
         }
     }
 
     proptest! {
-        /// Whatever happens: a BMC that is back is asked again within the longest rest.
+        /// A BMC that is back is probed within the longest pause, whatever happens.
         #[test]
         fn no_rest_is_longer_than_the_longest(
             seed: u64,
@@ -301,8 +300,8 @@ mod tests {
                 now += s(wait);
                 match breaker.ask(now) {
                     Ok(()) => breaker.tell(now, match outcome {
-                        0 => Outcome::Answered,
-                        1 => Outcome::Nothing,
+                        0 => CallVerdict::Answered,
+                        1 => CallVerdict::Nothing,
                         _ => nobody(),
                     }),
                     Err(error) => prop_assert!(error.retry_after.unwrap() <= s(15)),

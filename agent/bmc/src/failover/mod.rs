@@ -1,11 +1,11 @@
 //! One BMC behind several drivers.
 //!
-//! Owns: which driver is asked first and which next, and the rest that a driver gets behind which
-//! nobody answers. Must never: ask a second driver after a command that is not idempotent and may
-//! have been sent, hide by a second driver what only a person can mend, or delay a call.
+//! Owns: which driver is tried first and which next, and the pause of a driver whose BMC does not
+//! answer. Must never: try a second driver after a command that is not idempotent and may have been
+//! sent, hide a configuration error behind a working second driver, or delay a call.
 
 mod breaker;
-mod choice;
+mod driver_order;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -16,18 +16,17 @@ use crate::{
     PowerReading, Sensor, SystemIdentity,
 };
 pub use breaker::BreakerSettings;
-use breaker::{Breaker, Outcome};
-use choice::{Ask, Preference, may_ask_next, one_error};
+use breaker::{Breaker, CallVerdict};
+use driver_order::{Ask, Preference, may_ask_next, one_error};
 
-/// How a [`Failover`] goes about it.
+/// Settings of a [`Failover`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailoverSettings {
-    /// When a driver is given a rest, and for how long.
+    /// When the circuit breaker of a driver opens, and for how long.
     pub breaker: BreakerSettings,
-    /// How long a driver that answered where an earlier one did not is asked first, before the
-    /// order counts again.
+    /// How long a driver that answered after an earlier one had failed stays the first choice.
     pub prefer: Duration,
-    /// Where the jitter of the rests starts; every BMC should have another one.
+    /// Seed of the jitter of pauses; each BMC should have its own.
     pub seed: u64,
 }
 
@@ -41,12 +40,12 @@ impl Default for FailoverSettings {
     }
 }
 
-/// Several drivers of one BMC, in the order in which they are asked.
+/// Several drivers of one BMC, in the order in which they are tried.
 ///
-/// A call asks one driver after the other until one answers, as far as the kind of the failure
-/// allows it. Behind each stands a circuit breaker: where nobody answers again and again, calls
-/// fail at once with what was said last, and one of them asks anew after a pause of 15 s at most.
-/// A reading keeps the protocol that gave it.
+/// A call tries one driver after the other until one answers, as far as the kind of failure allows.
+/// Each driver has a circuit breaker: after repeated calls without an answer, calls fail at once
+/// with the last error, and one call probes the BMC again after a pause of at most 15 s. A reading
+/// keeps the protocol that it was read by.
 pub struct Failover {
     drivers: Vec<Driver>,
     preference: std::sync::Mutex<Preference>,
@@ -60,7 +59,7 @@ struct Driver {
 }
 
 impl Failover {
-    /// One behind another, the first being the one of the first choice. `None`: there is none.
+    /// Combines drivers in order of preference. `None`: the list is empty.
     pub fn new(drivers: Vec<Arc<dyn Bmc>>, settings: FailoverSettings) -> Option<Self> {
         if drivers.is_empty() {
             return None;
@@ -107,7 +106,7 @@ impl Failover {
                 }
             }
         }
-        // In the order of the drivers, whoever was asked first this time: a message that changes
+        // In the order of the drivers, whichever was tried first this time: a message that changes
         // is taken for news.
         errors.sort_by_key(|(index, _)| *index);
         Err(one_error(
@@ -123,36 +122,36 @@ impl Failover {
     ) -> Result<T, BmcError> {
         locked(&driver.breaker).ask(self.now())?;
         // A caller may go away in the middle: then the next one is the probe.
-        let mut asked = Asked {
+        let mut driver_call = DriverCall {
             failover: self,
             driver,
             since: self.now(),
             outcome: None,
         };
         let result = call(driver.bmc.as_ref()).await;
-        asked.outcome = Some(match &result {
-            Ok(_) => Outcome::Answered,
-            Err(error) => Outcome::of(error),
+        driver_call.outcome = Some(match &result {
+            Ok(_) => CallVerdict::Answered,
+            Err(error) => CallVerdict::of(error),
         });
         result
     }
 }
 
 /// Tells the breaker how a call went, also one that was dropped.
-struct Asked<'a> {
+struct DriverCall<'a> {
     failover: &'a Failover,
     driver: &'a Driver,
     since: Duration,
     /// `None`: it was dropped.
-    outcome: Option<Outcome>,
+    outcome: Option<CallVerdict>,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for DriverCall<'_> {
     fn drop(&mut self) {
         let now = self.failover.now();
         let outcome = self.outcome.take().unwrap_or_else(|| {
             let bmc = self.driver.bmc.address();
-            Outcome::given_up(self.failover.settings, bmc, now.saturating_sub(self.since))
+            CallVerdict::given_up(self.failover.settings, bmc, now.saturating_sub(self.since))
         });
         locked(&self.driver.breaker).tell(now, outcome);
     }

@@ -10,8 +10,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     BootDevice, BootPersistence, ErrorKind, PowerState, Protocol,
-    operation::{Asked, Ending, Expected, Goal, Pace, run},
+    operation::{Expected, Goal, OperationRequest, Outcome, Timing, run},
 };
+
+mod operations;
 
 fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -330,92 +332,6 @@ async fn closing_closes_all_though_one_is_dead() {
     first.heal();
     both.close().await.unwrap();
     assert_eq!(first.closed.load(Ordering::SeqCst), 1);
-}
-
-fn off() -> Asked {
-    Asked {
-        goal: Goal::Off {
-            confirmations: 2,
-            confirm_interval: s(2),
-            command_after: Duration::ZERO,
-        },
-        deadline: s(600),
-        expected: Expected::default(),
-        pace: Pace::default(),
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dead_first_driver_delays_a_power_off_by_no_rest() {
-    let (first, second, _) = Scripted::pair();
-    first.fail(ErrorKind::Unreachable, false);
-    let report = run(&failover(&first, &second), off(), &mut ()).await;
-    assert_eq!(report.ending.to_string(), "confirmed off");
-    assert!(report.elapsed < s(3), "{:?}", report.elapsed);
-    assert!(report.readings.iter().all(|r| r.protocol == Protocol::Ipmi));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_power_off_comes_within_the_longest_rest_after_the_bmc_is_back() {
-    let (first, second, _) = Scripted::pair();
-    first.fail(ErrorKind::Unreachable, false);
-    second.fail(ErrorKind::Unreachable, false);
-    let both = failover(&first, &second);
-    let back = async {
-        tokio::time::sleep(s(200)).await;
-        second.heal();
-    };
-    let mut nobody = ();
-    let (report, ()) = tokio::join!(run(&both, off(), &mut nobody), back);
-    assert_eq!(report.ending.to_string(), "confirmed off");
-    let late = report.elapsed - s(200);
-    assert!(late < s(15) + s(3), "{late:?} after it was back");
-    let asked = first.asked().len();
-    assert!(asked < 30, "and it was not hammered: {asked}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_soft_off_that_one_cannot_goes_by_the_other() {
-    #[derive(Debug)]
-    struct NoSoft(Arc<Scripted>);
-    impl Bmc for NoSoft {
-        fn address(&self) -> &str {
-            self.0.address()
-        }
-        fn power(&self) -> BmcFuture<'_, PowerReading> {
-            self.0.power()
-        }
-        fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
-            let error = BmcError {
-                kind: ErrorKind::Unsupported,
-                bmc: "redfish://a".to_owned(),
-                message: format!("{}: not with this driver", command.words()),
-                retry_after: None,
-                maybe_sent: false,
-            };
-            Box::pin(async { Err(error) })
-        }
-        fn close(&self) -> BmcFuture<'_, ()> {
-            self.0.close()
-        }
-    }
-    let (first, second, _) = Scripted::pair();
-    let drivers: Vec<Arc<dyn Bmc>> = vec![Arc::new(NoSoft(first)), second.clone()];
-    let both = Failover::new(drivers, FailoverSettings::default()).unwrap();
-    let asked = Asked {
-        goal: Goal::SoftOff {
-            limit: s(60),
-            then_force: false,
-            confirmations: 2,
-            confirm_interval: s(2),
-        },
-        ..off()
-    };
-    let report = run(&both, asked, &mut ()).await;
-    assert!(matches!(report.ending, Ending::Confirmed { .. }));
-    assert_eq!(second.asked(), ["soft power off"]);
-    let redfish = |r: &PowerReading| r.protocol == Protocol::Redfish;
-    assert!(report.readings.iter().all(redfish), "the order stays");
 }
 
 fn any_failure() -> impl Strategy<Value = Option<(ErrorKind, bool)>> {

@@ -83,7 +83,7 @@ pub struct IpmiConfig {
     /// The BMC key K_g, for BMCs with two-key log-in: 20 bytes at most, or `0x` and 40
     /// hexadecimal digits; never shown.
     pub kg: Option<SecretString>,
-    /// Cipher suites.
+    /// Cipher suites that may be used.
     pub suite: SuiteChoice,
     /// Time from the end of one call to the beginning of the next. None by default; a BMC that
     /// hangs under a fast row of commands may need 5 s, which is Ironic's setting for all.

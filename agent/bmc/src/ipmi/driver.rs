@@ -10,11 +10,11 @@ use jiff::Timestamp;
 
 use super::{
     IpmiConfig, Timeouts,
-    ask::{Ask, AskError},
     boot_options::{Flags, GetBootFlags, SetBootOption},
     chassis::{self, ChassisStatus, GetChassisStatus},
     client::{Call, Client},
     command,
+    requester::{Ask, AskError},
     session::{Answer, Exchange, Level, Repeat, name},
     wire::CompletionCode,
 };

@@ -10,8 +10,8 @@ use std::{
 use ipmi_rs_core::connection::IpmiCommand;
 
 use super::{
-    ask::{Ask, AskError},
     command,
+    requester::{Ask, AskError},
     wire::CompletionCode,
 };
 

@@ -4,7 +4,6 @@
 //! not answer what was asked, send a command twice that is not idempotent, fall below cipher
 //! suite 3, or leave a session open.
 
-mod ask;
 mod boot_options;
 mod chassis;
 mod client;
@@ -13,6 +12,7 @@ mod config;
 mod driver;
 #[cfg(fuzzing)]
 pub(crate) mod fuzz;
+mod requester;
 mod session;
 mod udp;
 

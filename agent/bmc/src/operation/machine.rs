@@ -5,7 +5,7 @@ mod verdict;
 
 use std::time::Duration;
 
-use super::{Asked, Ending, Failed, Goal, Next, Seen};
+use super::{CallFailure, Goal, Next, Observation, OperationRequest, Outcome};
 use crate::{Accepted, ErrorKind, PowerCommand, PowerState, Protocol};
 
 /// Which part of the goal is under way.
@@ -50,10 +50,10 @@ pub enum Proof {
 /// A power operation between two events.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Operation {
-    asked: Asked,
+    request: OperationRequest,
     phase: Phase,
     cancelled: bool,
-    ended: Option<Ending>,
+    ended: Option<Outcome>,
     /// The last good reading, and when it was complete.
     seen: Option<(PowerState, Duration)>,
     /// Whether the last call was that reading.
@@ -81,9 +81,9 @@ pub struct Operation {
 
 impl Operation {
     /// Nothing done yet.
-    pub fn new(asked: Asked) -> Self {
-        let poll = asked.pace.poll_first;
-        let phase = match asked.goal {
+    pub fn new(request: OperationRequest) -> Self {
+        let poll = request.timing.poll_first;
+        let phase = match request.goal {
             Goal::Off { .. } | Goal::Cycle { .. } => Phase::Off,
             Goal::On => Phase::On,
             Goal::SoftOff { .. } => Phase::Soft,
@@ -91,7 +91,7 @@ impl Operation {
             Goal::Nmi => Phase::Once(PowerCommand::Nmi),
         };
         Self {
-            asked,
+            request,
             phase,
             cancelled: false,
             ended: None,
@@ -119,35 +119,35 @@ impl Operation {
 
     /// When it is over at the latest.
     pub fn deadline(&self) -> Duration {
-        self.asked.deadline
+        self.request.deadline
     }
 
-    /// Grants more time: what was waited for was none of the BMC's doing.
+    /// Extends the deadline by a wait that the BMC did not cause.
     pub fn extend(&mut self, by: Duration) {
-        self.asked.deadline = self.asked.deadline.saturating_add(by);
+        self.request.deadline = self.request.deadline.saturating_add(by);
     }
 
-    /// Whether it still leaves the host the time to shut down by itself, and forces nothing.
+    /// Whether it is still waiting for the shutdown, and has forced nothing.
     pub fn is_soft(&self) -> bool {
         self.phase == Phase::Soft && self.ended.is_none()
     }
 
-    /// What to do at `now`.
+    /// The next step at `now`.
     pub fn next(&mut self, now: Duration) -> Next {
         if self.ended.is_none() && self.cancelled {
-            self.ended = Some(Ending::Cancelled);
+            self.ended = Some(Outcome::Cancelled);
         }
-        if self.ended.is_none() && now >= self.asked.deadline {
+        if self.ended.is_none() && now >= self.request.deadline {
             self.ended = Some(self.late());
         }
         if self.ended.is_none() {
             self.time_passes(now);
         }
-        if let Some(ending) = &self.ended {
-            return Next::Done(ending.clone());
+        if let Some(outcome) = &self.ended {
+            return Next::Done(outcome.clone());
         }
         let read_at = self.read_at();
-        let mut wake = read_at.min(self.asked.deadline);
+        let mut wake = read_at.min(self.request.deadline);
         if let Some((send_at, command)) = self.send_at() {
             if now >= send_at {
                 return if self.is_fresh(now) {
@@ -168,9 +168,14 @@ impl Operation {
         }
     }
 
-    /// A reading was begun at `begun` and is complete at `now`. Tells what it is to the proof of
-    /// the wanted state.
-    pub fn read(&mut self, begun: Duration, now: Duration, result: Result<Seen, Failed>) -> Proof {
+    /// Records a reading that began at `begun` and is complete at `now`. Returns what it adds to the
+    /// proof of the wanted state.
+    pub fn read(
+        &mut self,
+        begun: Duration,
+        now: Duration,
+        result: Result<Observation, CallFailure>,
+    ) -> Proof {
         if self.ended.is_some() {
             return Proof::None;
         }
@@ -188,30 +193,30 @@ impl Operation {
         }
     }
 
-    fn read_well(&mut self, begun: Duration, now: Duration, seen: &Seen) {
+    fn read_well(&mut self, begun: Duration, now: Duration, seen: &Observation) {
         self.auth_failures = 0;
-        if let Some(mismatch) = self.asked.expected.mismatch(&seen.identity) {
+        if let Some(mismatch) = self.request.expected.mismatch(&seen.identity) {
             self.fresh = false;
             self.confirmed = None;
-            self.ended = Some(Ending::IdentityMismatch(mismatch));
+            self.ended = Some(Outcome::IdentityMismatch(mismatch));
             return;
         }
         if self.seen.is_none_or(|(before, _)| before != seen.state) {
-            self.poll = self.asked.pace.poll_first;
+            self.poll = self.request.timing.poll_first;
         }
         self.seen = Some((seen.state, now));
         self.fresh = true;
         self.was_on |= self.sends == 0 && seen.state != PowerState::Off;
         self.next_read = now.saturating_add(self.poll);
-        self.poll = slower(self.poll, self.asked.pace.poll_max);
+        self.poll = slower(self.poll, self.request.timing.poll_max);
         self.patient_since.get_or_insert(now);
-        // A reading that came in after the deadline proves nothing to a caller that has gone.
-        if now <= self.asked.deadline && !self.cancelled {
+        // A reading after the deadline confirms nothing.
+        if now <= self.request.deadline && !self.cancelled {
             self.judge(begun, now, seen);
         }
     }
 
-    /// The caller is about to send; to be told before the first byte leaves.
+    /// Records that a command is about to be sent.
     pub fn sending(&mut self, now: Duration) {
         self.sends = self.sends.saturating_add(1);
         self.fresh = false;
@@ -223,23 +228,23 @@ impl Operation {
         }
     }
 
-    /// The command was answered, or not.
-    pub fn sent(&mut self, now: Duration, result: Result<(), Failed>) {
+    /// Records the result of a command.
+    pub fn sent(&mut self, now: Duration, result: Result<(), CallFailure>) {
         if self.ended.is_some() {
             return;
         }
-        self.poll = self.asked.pace.poll_first;
+        self.poll = self.request.timing.poll_first;
         self.next_read = now.saturating_add(self.poll);
         self.off_taken |= result.is_ok() && matches!(self.phase, Phase::Soft | Phase::Off);
         match (self.phase, result) {
             (Phase::Soft | Phase::Once(_), Ok(())) => self.once = Once::Taken,
-            (_, Ok(())) => self.next_send = now.saturating_add(self.asked.pace.resend_after),
+            (_, Ok(())) => self.next_send = now.saturating_add(self.request.timing.resend_after),
             (Phase::Soft | Phase::Once(_), Err(failed)) if failed.maybe_sent => {}
             (Phase::Soft, Err(failed)) => self.not_taken_softly(now, &failed),
-            (Phase::Once(_), Err(failed)) => self.ended = Some(Ending::Failed(failed.kind)),
+            (Phase::Once(_), Err(failed)) => self.ended = Some(Outcome::Failed(failed.kind)),
             (_, Err(failed)) => {
-                let asked = self.patience(now, failed.retry_after);
-                let wait = self.asked.pace.retry_after.max(asked);
+                let patience = self.patience(now, failed.retry_after);
+                let wait = self.request.timing.retry_after.max(patience);
                 self.next_send = now.saturating_add(wait);
                 if failed.retry_after.is_some() {
                     self.next_read = self.next_send;
@@ -249,7 +254,7 @@ impl Operation {
         }
     }
 
-    /// The command was taken, or the driver found that none was needed and sent nothing.
+    /// Records that a command was accepted, or that the driver sent none because none was needed.
     pub fn answered(&mut self, now: Duration, accepted: &Accepted) {
         if accepted.was_sent() {
             return self.sent(now, Ok(()));
@@ -267,35 +272,35 @@ impl Operation {
         self.cancelled = true;
     }
 
-    /// A shutdown that the BMC did not ask the host for, and that is not asked for again.
-    fn not_taken_softly(&mut self, now: Duration, failed: &Failed) {
+    /// Handles a shutdown request that failed; it is not repeated.
+    fn not_taken_softly(&mut self, now: Duration, failed: &CallFailure) {
         self.once = Once::NotTaken;
         let Goal::SoftOff {
             then_force: true, ..
-        } = self.asked.goal
+        } = self.request.goal
         else {
-            self.ended = Some(Ending::Failed(failed.kind));
+            self.ended = Some(Outcome::Failed(failed.kind));
             return;
         };
         match failed.kind {
             ErrorKind::Unsupported => self.enter(Phase::Off, now),
-            // Somebody else may shut it down: the host keeps the time that it was given.
+            // Another party may shut the host down, so it keeps its time limit.
             kind if kind.is_transient() => {}
-            kind => self.ended = Some(Ending::Failed(kind)),
+            kind => self.ended = Some(Outcome::Failed(kind)),
         }
     }
 
-    /// What only the clock brings about.
+    /// Applies the transitions that depend on time only.
     fn time_passes(&mut self, now: Duration) {
         match self.phase {
             Phase::Soft if self.limit_at().is_some_and(|limit| now >= limit) => {
-                match self.asked.goal {
+                match self.request.goal {
                     Goal::SoftOff {
                         then_force: true, ..
                     } => self.enter(Phase::Off, now),
-                    // A host that has gone off since the last look is not accused.
+                    // One more reading first: the host may have gone off since the last one.
                     Goal::SoftOff { limit, .. } if !self.looks_at_limit() => {
-                        self.ended = Some(Ending::NotShutDown {
+                        self.ended = Some(Outcome::NotShutDown {
                             limit,
                             last: self.seen.map(|(state, _)| state),
                         });
@@ -313,28 +318,29 @@ impl Operation {
         self.confirmed = None;
         self.sent_at = None;
         self.next_send = Duration::ZERO;
-        self.poll = self.asked.pace.poll_first;
+        self.poll = self.request.timing.poll_first;
         if self.fresh {
             self.next_read = now;
         }
     }
 
-    fn read_failed(&mut self, now: Duration, failed: &Failed) {
+    fn read_failed(&mut self, now: Duration, failed: &CallFailure) {
         self.fresh = false;
         self.confirmed = None;
         let wait = self.poll.max(self.patience(now, failed.retry_after));
         self.next_read = now.saturating_add(wait);
-        self.poll = slower(self.poll, self.asked.pace.poll_max);
+        self.poll = slower(self.poll, self.request.timing.poll_max);
         self.permanent(now, failed);
     }
 
-    /// What a BMC asks to wait for, cut so that one more try and its proof come before the deadline.
+    /// The retry-after of a BMC, cut so that one more attempt and its confirmation fit before the
+    /// deadline.
     fn patience(&self, now: Duration, asked: Option<Duration>) -> Duration {
         let asked = asked.unwrap_or_default();
-        let (readings, interval) = self.asked.goal.proof();
+        let (readings, interval) = self.request.goal.proof();
         let proof = interval.saturating_mul(readings.saturating_sub(1));
-        let deadline = self.asked.deadline;
-        let reserve = proof.saturating_add(self.asked.pace.resend_after);
+        let deadline = self.request.deadline;
+        let reserve = proof.saturating_add(self.request.timing.resend_after);
         let latest = deadline.saturating_sub(reserve.min(deadline / 2));
         match latest.checked_sub(now) {
             Some(rest) if !rest.is_zero() => asked.min(rest),
@@ -342,33 +348,33 @@ impl Operation {
         }
     }
 
-    /// Ends the operation where trying again could only do harm or nothing.
-    fn permanent(&mut self, now: Duration, failed: &Failed) {
-        let pace = &self.asked.pace;
+    /// Ends the operation after a permanent failure.
+    fn permanent(&mut self, now: Duration, failed: &CallFailure) {
+        let timing = &self.request.timing;
         let over = match (failed.kind, failed.retry_after) {
-            // Looked at now and then, because the password may be changed meanwhile.
+            // Polled at intervals, because the password may be corrected meanwhile.
             (ErrorKind::Authentication, Some(rest)) => {
-                self.next_read = now.saturating_add(rest.min(pace.auth_retry));
-                now.saturating_add(rest) >= self.asked.deadline
+                self.next_read = now.saturating_add(rest.min(timing.auth_retry));
+                now.saturating_add(rest) >= self.request.deadline
             }
             (ErrorKind::Authentication, None) => {
                 self.auth_failures += 1;
-                let again = now.saturating_add(pace.auth_retry);
+                let again = now.saturating_add(timing.auth_retry);
                 self.next_read = self.next_read.max(again);
                 self.next_send = self.next_send.max(again);
-                self.auth_failures >= pace.auth_tries
+                self.auth_failures >= timing.auth_tries
             }
-            // A BMC that has shown the system loses it for a while when it restarts.
+            // A restarting BMC does not show its system for a while.
             (ErrorKind::System, _) => self.seen.is_none(),
             (kind, _) => !kind.is_transient(),
         };
         if over {
-            self.ended = Some(Ending::Failed(failed.kind));
+            self.ended = Some(Outcome::Failed(failed.kind));
         }
     }
 }
 
-/// A change is seen at most a fifth later than it took to come about.
+/// The next interval: a change is noticed at most a fifth later than it took.
 fn slower(poll: Duration, max: Duration) -> Duration {
     poll.saturating_add(poll / 5).min(max)
 }

@@ -1,16 +1,15 @@
-//! One power operation, decided.
+//! Power operations: a command, and the readings that prove its result.
 //!
-//! Owns: what to ask of the BMC next, and when an operation is over and how. Must never: read a
-//! clock (every `now` is the time since the operation began), do I/O, take anything but exactly
-//! off for off, command a host whose last answer was not checked for identity, send a
-//! second time what is not idempotent, or make a hard power-off of a soft one that nobody asked
-//! to force.
+//! [`Operation`] is the state machine alone: it decides on the next call to the BMC and on the
+//! outcome. It reads no clock (every `now` is the time since the operation began) and does no I/O.
+//! It never accepts another state as off, commands a host whose identity was not checked by the last
+//! reading, repeats a command that is not idempotent, or forces a soft power-off unless requested.
 //!
-//! [`Operation`] is the decision alone, for whoever keeps a journal between its steps; [`run()`]
-//! carries it out on a [`Bmc`](crate::Bmc).
+//! [`run()`] carries an operation out on a [`Bmc`](crate::Bmc); [`Hooks`] add a journal, a queue or
+//! cancellation to it.
 
-mod ending;
 mod machine;
+mod outcome;
 mod runner;
 
 use std::time::Duration;
@@ -19,60 +18,60 @@ use crate::{
     BmcError, ErrorKind, PowerCommand, PowerReading, PowerState, Protocol, SystemIdentity,
 };
 
-pub use ending::{Ending, Expected, Mismatch, state_word};
 pub use machine::{Operation, Proof};
-pub use runner::{Observer, Report, run};
+pub use outcome::{Expected, Mismatch, Outcome, state_word};
+pub use runner::{Evidence, Hooks, Report, Signal, Stopped, run, run_since};
 
-/// What shall become of the host, and how sure we must be of it.
+/// The requested result, and its confirmation.
 ///
-/// Off is confirmed by so many readings of exactly off, one after the other, at least the interval
-/// apart from the end of one to the begin of the next, and all by one protocol: twice the word of
-/// one witness, not once that of two. They count only after the BMC has taken a power-off
-/// command of this operation, which is sent also to a host that reads off already.
+/// Off is confirmed by a number of consecutive readings of exactly off, all by one protocol, with at
+/// least the interval between the end of one and the start of the next. They count only after the
+/// BMC has accepted a power-off of this operation, which is sent also to a host that reads off
+/// already.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Goal {
     /// Hard off, confirmed.
     Off {
-        /// How many confirming readings.
+        /// Number of confirming readings.
         confirmations: u32,
-        /// Time between them.
+        /// Minimum time between two confirming readings.
         confirm_interval: Duration,
-        /// Only look until then, or until the host reads off: someone else was asked to switch
-        /// off.
+        /// Only reads until then, or until the host reads off, because another controller was
+        /// requested to switch it off.
         command_after: Duration,
     },
-    /// On, read once.
+    /// On, confirmed by one reading.
     On,
-    /// Off by the host's own operating system, confirmed. It is asked once, ever, and only while
-    /// the host is exactly on. A host that reads off without having been asked gets a hard off
-    /// where that is allowed, and is else not confirmed.
+    /// Shutdown by the operating system, confirmed. It is requested once, and only while the host is
+    /// exactly on. A host that reads off before the request gets a hard off if `then_force` allows
+    /// it; otherwise off is not confirmed.
     SoftOff {
-        /// How long the host may take to shut down, counted from the asking.
+        /// Time that the host has to shut down, from the request on.
         limit: Duration,
-        /// Hard off after the limit, or at once where the BMC cannot ask.
+        /// Hard off after the limit, or at once if the BMC cannot request a shutdown.
         then_force: bool,
-        /// How many confirming readings.
+        /// Number of confirming readings.
         confirmations: u32,
-        /// Time between them.
+        /// Minimum time between two confirming readings.
         confirm_interval: Duration,
     },
     /// Hard off, confirmed, off for a while, and on again.
     Cycle {
-        /// How long it stays off once that is confirmed.
+        /// Time that the host stays off after off is confirmed.
         hold_off: Duration,
-        /// How many confirming readings.
+        /// Number of confirming readings.
         confirmations: u32,
-        /// Time between them.
+        /// Minimum time between two confirming readings.
         confirm_interval: Duration,
     },
-    /// Hard reset, sent once, ever, and only to a host that has power; then on is read once.
+    /// Hard reset, sent once, and only to a host that has power; confirmed by one reading of on.
     Reset,
-    /// Diagnostic interrupt, sent once, ever, and only to a host that has power.
+    /// Diagnostic interrupt, sent once, and only to a host that has power.
     Nmi,
 }
 
 impl Goal {
-    /// The state in which it ends well; `None`: any.
+    /// The power state of success; `None`: any.
     pub fn state(&self) -> Option<PowerState> {
         match self {
             Self::Off { .. } | Self::SoftOff { .. } => Some(PowerState::Off),
@@ -81,7 +80,7 @@ impl Goal {
         }
     }
 
-    /// The least time that it takes from the first command, however quick the host is.
+    /// The minimum time that it takes from the first command on.
     pub fn least(&self) -> Duration {
         let confirming = |confirmations: u32, interval: Duration| {
             interval.saturating_mul(confirmations.saturating_sub(1))
@@ -107,7 +106,7 @@ impl Goal {
         }
     }
 
-    /// How many readings confirm off, and how far apart.
+    /// Number of confirming readings, and the minimum time between two.
     fn proof(&self) -> (u32, Duration) {
         match *self {
             Self::Off {
@@ -130,29 +129,30 @@ impl Goal {
     }
 }
 
-/// How fast to go.
+/// Intervals and retries of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Pace {
-    /// First wait between two readings; each further one is longer by a fifth.
+pub struct Timing {
+    /// First interval between two readings; each further one is longer by a fifth.
     pub poll_first: Duration,
-    /// Longest wait between two readings. BMCs have been crashed by faster polling.
+    /// Longest interval between two readings. Faster polling has crashed BMCs.
     pub poll_max: Duration,
-    /// An off or on that was taken is repeated when the host still does not follow after this.
+    /// An accepted off or on is repeated if the state has not changed after this time.
     pub resend_after: Duration,
-    /// The same while the host says that it is on its way.
+    /// The same while the host reports that it is powering on or off.
     pub resend_settling: Duration,
-    /// An off or on that failed is repeated after this, or later where the BMC says so, but in time
-    /// for one more try before the deadline.
+    /// A failed off or on is repeated after this time, or after the retry-after of the BMC, but
+    /// early enough for one more attempt before the deadline.
     pub retry_after: Duration,
-    /// Wait before a refused password is tried again: BMCs start up refusing everybody.
+    /// Time before a rejected password is tried again; a starting BMC rejects every log-in.
     pub auth_retry: Duration,
-    /// How many refusals of the password end the operation. Each counts towards locking the account.
+    /// Number of rejections of the password that end the operation. Each counts towards locking the
+    /// account.
     pub auth_tries: u32,
-    /// A command goes out only on a reading that is not older.
+    /// Maximum age of the reading on which a command is sent.
     pub fresh: Duration,
 }
 
-impl Default for Pace {
+impl Default for Timing {
     fn default() -> Self {
         Self {
             poll_first: Duration::from_millis(150),
@@ -167,56 +167,56 @@ impl Default for Pace {
     }
 }
 
-/// What was asked.
+/// A requested operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Asked {
-    /// What shall become of the host.
+pub struct OperationRequest {
+    /// The requested result.
     pub goal: Goal,
-    /// The operation is over then, however it stands.
+    /// Time limit of the operation.
     pub deadline: Duration,
-    /// Whom the BMC must manage.
+    /// Identity that the system must have.
     pub expected: Expected,
-    /// How fast.
-    pub pace: Pace,
+    /// Intervals and retries.
+    pub timing: Timing,
 }
 
-impl Asked {
-    /// A goal and its deadline, for whatever system is behind the BMC, at the default pace.
+impl OperationRequest {
+    /// A goal with its deadline, for any system behind the BMC, with the default timing.
     pub fn new(goal: Goal, deadline: Duration) -> Self {
         Self {
             goal,
             deadline,
             expected: Expected::default(),
-            pace: Pace::default(),
+            timing: Timing::default(),
         }
     }
 }
 
-/// What to do now.
+/// The next step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Next {
     /// Read power and identity.
     Read,
     /// Send this command.
     Send(PowerCommand),
-    /// Nothing until then.
+    /// Wait until then.
     Wait(Duration),
-    /// It is over.
-    Done(Ending),
+    /// The operation has ended.
+    Done(Outcome),
 }
 
-/// What matters of a reading.
+/// The part of a reading that decides.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Seen {
-    /// The state.
+pub struct Observation {
+    /// The power state that was read.
     pub state: PowerState,
-    /// Who says so.
+    /// The protocol that it was read by.
     pub protocol: Protocol,
-    /// Who it is.
+    /// Identity of the system.
     pub identity: SystemIdentity,
 }
 
-impl From<&PowerReading> for Seen {
+impl From<&PowerReading> for Observation {
     fn from(reading: &PowerReading) -> Self {
         Self {
             state: reading.state,
@@ -226,19 +226,19 @@ impl From<&PowerReading> for Seen {
     }
 }
 
-/// What matters of a failed call.
+/// The part of a failed call that decides.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Failed {
-    /// Its kind.
+pub struct CallFailure {
+    /// The kind of the error.
     pub kind: ErrorKind,
-    /// This much patience is asked for. With [`ErrorKind::Authentication`]: nobody was asked,
-    /// because the password was refused a moment ago and rests for so long.
+    /// Time to wait before a retry. With [`ErrorKind::Authentication`]: the call was not sent,
+    /// because the password was rejected recently and is not tried for this time.
     pub retry_after: Option<Duration>,
-    /// Whether the command may have reached the BMC all the same.
+    /// Whether the command may have reached the BMC nevertheless.
     pub maybe_sent: bool,
 }
 
-impl From<&BmcError> for Failed {
+impl From<&BmcError> for CallFailure {
     fn from(error: &BmcError) -> Self {
         Self {
             kind: error.kind,

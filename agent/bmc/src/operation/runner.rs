@@ -1,44 +1,108 @@
-//! An operation carried out on a BMC, for users of the library.
+//! Runs an operation on a BMC.
 //!
-//! Nothing is written down: whoever must know after a crash what was sent keeps a journal of its
-//! own around [`Operation`].
+//! This is the only loop that carries out an [`Operation`]. What an application adds to it (a
+//! journal, a queue, a gate before power-on, cancellation) are [`Hooks`].
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, future, time::Duration};
 
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
-use super::{Asked, Ending, Failed, Next, Operation, Proof, Seen};
+use super::{CallFailure, Next, Observation, Operation, OperationRequest, Outcome, Proof};
 use crate::{Accepted, Bmc, BmcError, PowerCommand, PowerReading};
 
-/// Readings that a report carries when they confirm nothing.
-const EVIDENCE: usize = 3;
+/// Number of readings in a report that confirms nothing.
+const RECENT: usize = 3;
 
-/// Is told what an operation does while it does it.
-pub trait Observer: Send {
-    /// The BMC was read.
-    fn reading(&mut self, _reading: &PowerReading) {}
+/// Callbacks of a running operation. Every method has a default, so `()` implements it.
+///
+/// The order of the calls around one command: [`acquire`](Hooks::acquire), a reading,
+/// [`before_command`](Hooks::before_command), [`sending`](Hooks::sending), then
+/// [`accepted`](Hooks::accepted) or [`failed`](Hooks::failed), and [`release`](Hooks::release).
+pub trait Hooks: Send {
+    /// The BMC was read; `proof` is what the reading adds to the proof of the wanted state.
+    fn reading(&mut self, _reading: &PowerReading, _proof: Proof) {}
 
-    /// A command is about to leave.
+    /// A command is about to be sent.
     fn sending(&mut self, _command: PowerCommand) {}
 
-    /// The BMC took it.
+    /// The BMC accepted a command.
     fn accepted(&mut self, _accepted: &Accepted) {}
 
     /// A reading or a command failed.
     fn failed(&mut self, _error: &BmcError) {}
+
+    /// Waits for the exclusive use of the BMC, for one reading and the command that may follow it.
+    ///
+    /// The future is dropped at the deadline. `false`: it was not acquired; [`signal`](Hooks::signal)
+    /// tells why.
+    fn acquire(&mut self, _operation: &Operation) -> impl Future<Output = bool> + Send {
+        future::ready(true)
+    }
+
+    /// Ends the exclusive use of the BMC.
+    fn release(&mut self) {}
+
+    /// Whether the BMC must be released after the reading, before a command is sent.
+    fn must_yield(&self) -> bool {
+        false
+    }
+
+    /// Whether this command may be sent now. If not, [`permit`](Hooks::permit) is called.
+    fn is_permitted(&self, _command: PowerCommand) -> bool {
+        true
+    }
+
+    /// Waits until this command may be sent. The deadline of the operation is extended by the wait.
+    fn permit(&mut self, _command: PowerCommand) -> impl Future<Output = ()> + Send {
+        future::ready(())
+    }
+
+    /// Called before a command is sent, to record it. After an error the command is not sent, and
+    /// the operation ends with [`Outcome::Stopped`].
+    fn before_command(
+        &mut self,
+        _command: PowerCommand,
+    ) -> impl Future<Output = Result<(), Stopped>> + Send {
+        future::ready(Ok(()))
+    }
+
+    /// Whether the operation goes on. Checked before every step; a command that has been sent is
+    /// never cut off.
+    fn signal(&self) -> Signal {
+        Signal::Continue
+    }
+
+    /// Completes when [`signal`](Hooks::signal) is no longer [`Signal::Continue`].
+    fn interrupted(&mut self) -> impl Future<Output = ()> + Send {
+        future::pending()
+    }
 }
 
-/// Nobody listens.
-impl Observer for () {}
+impl Hooks for () {}
 
-/// What an operation came to.
+/// Whether a running operation goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// It goes on.
+    Continue,
+    /// It ends with [`Outcome::Cancelled`] before its next command.
+    Cancel,
+    /// It ends with [`Outcome::Stopped`] before its next step.
+    Stop,
+}
+
+/// The error of [`Hooks::before_command`]: the command must not be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped;
+
+/// The result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// How it ended.
-    pub ending: Ending,
-    /// The readings that confirm the ending, oldest first; else the last ones.
+    pub outcome: Outcome,
+    /// The readings that confirm the outcome, oldest first; without a confirmation, the last ones.
     pub readings: Vec<PowerReading>,
-    /// Commands sent.
+    /// Number of commands sent.
     pub commands: u32,
     /// The last failure.
     pub error: Option<BmcError>,
@@ -46,102 +110,203 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
-#[derive(Default)]
-struct Evidence {
-    recent: VecDeque<PowerReading>,
-    confirming: Vec<PowerReading>,
-    error: Option<BmcError>,
+/// The readings of an operation that its report needs.
+#[derive(Debug)]
+pub struct Evidence<R> {
+    recent: VecDeque<R>,
+    confirming: Vec<R>,
 }
 
-/// Runs an operation to its end, which comes at its deadline at the latest, or when a command that
-/// was under way then is answered.
-///
-/// Dropping it stops it where it stands; a command that has left is not called back.
-pub async fn run(bmc: &dyn Bmc, asked: Asked, observer: &mut dyn Observer) -> Report {
-    let begun = Instant::now();
-    let mut operation = Operation::new(asked);
-    let mut evidence = Evidence::default();
-    let ending = loop {
-        match operation.next(begun.elapsed()) {
-            Next::Done(ending) => break ending,
-            Next::Wait(until) => sleep_until(at(begun, until)).await,
-            Next::Read => read(bmc, begun, &mut operation, &mut evidence, observer).await,
-            Next::Send(command) => {
-                operation.sending(begun.elapsed());
-                observer.sending(command);
-                let result = bmc.command(command).await;
-                match result {
-                    Ok(accepted) => {
-                        operation.answered(begun.elapsed(), &accepted);
-                        observer.accepted(&accepted);
-                    }
-                    Err(error) => {
-                        operation.sent(begun.elapsed(), Err(Failed::from(&error)));
-                        evidence.fail(error, observer);
-                    }
-                }
-            }
+impl<R> Default for Evidence<R> {
+    fn default() -> Self {
+        Self {
+            recent: VecDeque::new(),
+            confirming: Vec::new(),
         }
-    };
-    let proven = ending.is_done() && !evidence.confirming.is_empty();
-    Report {
-        ending,
-        readings: if proven {
-            evidence.confirming
-        } else {
-            evidence.recent.into()
-        },
-        commands: operation.sends(),
-        error: evidence.error,
-        elapsed: begun.elapsed(),
     }
 }
 
-async fn read(
-    bmc: &dyn Bmc,
-    begun: Instant,
-    operation: &mut Operation,
-    evidence: &mut Evidence,
-    observer: &mut dyn Observer,
-) {
-    let asked = begun.elapsed();
-    let deadline = at(begun, operation.deadline());
-    let Ok(result) = timeout_at(deadline, bmc.power()).await else {
-        return;
-    };
-    let seen = result.as_ref().map(Seen::from).map_err(Failed::from);
-    let proof = operation.read(asked, begun.elapsed(), seen);
-    match result {
-        Ok(reading) => {
-            observer.reading(&reading);
-            evidence.take(reading, proof);
-        }
-        Err(error) => evidence.fail(error, observer),
-    }
-}
-
-impl Evidence {
-    fn take(&mut self, reading: PowerReading, proof: Proof) {
+impl<R: Clone> Evidence<R> {
+    /// Adds a reading.
+    pub fn add(&mut self, reading: R, proof: Proof) {
         match proof {
             Proof::None => self.confirming.clear(),
             Proof::First => self.confirming = vec![reading.clone()],
             Proof::Further => self.confirming.push(reading.clone()),
             Proof::TooSoon => {}
         }
-        if self.recent.len() == EVIDENCE {
+        if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
         self.recent.push_back(reading);
     }
 
-    fn fail(&mut self, error: BmcError, observer: &mut dyn Observer) {
-        observer.failed(&error);
-        self.error = Some(error);
+    /// The confirming readings of an operation that is done; otherwise the last ones.
+    pub fn into_readings(self, is_done: bool) -> Vec<R> {
+        if is_done && !self.confirming.is_empty() {
+            self.confirming
+        } else {
+            self.recent.into()
+        }
     }
 }
 
-/// A time of the operation on the clock; one beyond all clocks is a century away.
-fn at(begun: Instant, after: Duration) -> Instant {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
-    begun.checked_add(after).unwrap_or_else(|| begun + CENTURY)
+/// Runs an operation until it ends: at its deadline at the latest, or when a command that was sent
+/// before the deadline is answered.
+///
+/// Dropping the future stops the operation; a command that was sent is not revoked.
+pub async fn run<H: Hooks>(bmc: &dyn Bmc, request: OperationRequest, hooks: &mut H) -> Report {
+    run_since(Instant::now(), bmc, request, hooks).await
+}
+
+/// The same for an operation that began at `begun`, from which its deadline counts.
+pub async fn run_since<H: Hooks>(
+    begun: Instant,
+    bmc: &dyn Bmc,
+    request: OperationRequest,
+    hooks: &mut H,
+) -> Report {
+    let mut run = Run {
+        begun,
+        bmc,
+        operation: Operation::new(request),
+        evidence: Evidence::default(),
+        error: None,
+        hooks,
+    };
+    let outcome = run.outcome().await;
+    Report {
+        readings: run.evidence.into_readings(outcome.is_done()),
+        outcome,
+        commands: run.operation.sends(),
+        error: run.error,
+        elapsed: begun.elapsed(),
+    }
+}
+
+struct Run<'a, H> {
+    begun: Instant,
+    bmc: &'a dyn Bmc,
+    operation: Operation,
+    evidence: Evidence<PowerReading>,
+    error: Option<BmcError>,
+    hooks: &'a mut H,
+}
+
+impl<H: Hooks> Run<'_, H> {
+    async fn outcome(&mut self) -> Outcome {
+        loop {
+            if self.hooks.signal() == Signal::Cancel {
+                self.operation.cancel();
+            }
+            let next = self.next();
+            if let Next::Done(outcome) = next {
+                return outcome;
+            }
+            if self.hooks.signal() == Signal::Stop {
+                return Outcome::Stopped;
+            }
+            match next {
+                Next::Done(outcome) => return outcome,
+                Next::Wait(until) => tokio::select! {
+                    () = sleep_until(self.at(until)) => {}
+                    () = self.hooks.interrupted() => {}
+                },
+                Next::Send(command) if !self.hooks.is_permitted(command) => {
+                    let asked = Instant::now();
+                    self.hooks.permit(command).await;
+                    self.operation.extend(asked.elapsed());
+                }
+                Next::Read | Next::Send(_) => {
+                    let deadline = self.at(self.operation.deadline());
+                    let acquired = tokio::select! {
+                        acquired = self.hooks.acquire(&self.operation) => acquired,
+                        () = sleep_until(deadline) => false,
+                    };
+                    if acquired {
+                        let exchanged = self.exchange().await;
+                        self.hooks.release();
+                        if exchanged.is_err() {
+                            return Outcome::Stopped;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn next(&mut self) -> Next {
+        self.operation.next(self.begun.elapsed())
+    }
+
+    /// Reads, and sends what the reading calls for, in one use of the BMC: a command is sent only
+    /// on a fresh reading, which would be too old after waiting for the calls of others.
+    async fn exchange(&mut self) -> Result<(), Stopped> {
+        if self.next() == Next::Read {
+            self.read().await;
+        }
+        if self.hooks.signal() != Signal::Continue || self.hooks.must_yield() {
+            return Ok(());
+        }
+        match self.next() {
+            Next::Send(command) if self.hooks.is_permitted(command) => self.send(command).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn read(&mut self) {
+        let asked = self.begun.elapsed();
+        let deadline = self.at(self.operation.deadline());
+        let result = tokio::select! {
+            result = self.bmc.power() => result,
+            () = sleep_until(deadline) => return,
+            () = self.hooks.interrupted() => return,
+        };
+        let observation = result.as_ref().map(Observation::from);
+        let observation = observation.map_err(CallFailure::from);
+        let now = self.begun.elapsed();
+        let proof = self.operation.read(asked, now, observation);
+        match result {
+            Ok(reading) => {
+                self.hooks.reading(&reading, proof);
+                self.evidence.add(reading, proof);
+            }
+            Err(error) => self.failed(error),
+        }
+    }
+
+    async fn send(&mut self, command: PowerCommand) -> Result<(), Stopped> {
+        self.hooks.before_command(command).await?;
+        if self.hooks.signal() != Signal::Continue {
+            return Ok(());
+        }
+        self.operation.sending(self.begun.elapsed());
+        self.hooks.sending(command);
+        // Not interrupted from here on: a command that is cut off has an unknown result.
+        let result = self.bmc.command(command).await;
+        let now = self.begun.elapsed();
+        match result {
+            Ok(accepted) => {
+                self.operation.answered(now, &accepted);
+                self.hooks.accepted(&accepted);
+            }
+            Err(error) => {
+                self.operation.sent(now, Err(CallFailure::from(&error)));
+                self.failed(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, error: BmcError) {
+        self.hooks.failed(&error);
+        self.error = Some(error);
+    }
+
+    /// A time of the operation as an instant; one out of range is a century away.
+    fn at(&self, after: Duration) -> Instant {
+        const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
+        let at = self.begun.checked_add(after);
+        at.unwrap_or_else(|| self.begun + CENTURY)
+    }
 }

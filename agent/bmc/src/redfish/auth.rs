@@ -11,12 +11,13 @@ use url::Url;
 
 use super::{
     AuthPolicy, RedfishConfig,
-    answer::Answer,
-    call::Call,
+    call_budget::Call,
+    credentials::{Account, Credentials, Session},
     document::Root,
-    failure,
-    http::{Account, Change, Credentials, Http},
-    session::{self, Opened, Session},
+    errors,
+    http::{Change, Http},
+    response::Answer,
+    session::{self, Opened},
     vendor,
 };
 use crate::{BmcError, ErrorKind};
@@ -81,7 +82,7 @@ impl Access {
             return Ok(root.clone());
         }
         let url = self.http.resolve("/redfish/v1/")?;
-        let mut answer = self.http.get(&url, &Credentials::Nobody).await?;
+        let mut answer = self.http.get(&url, &Credentials::None).await?;
         if answer.status == StatusCode::UNAUTHORIZED && self.policy != AuthPolicy::Session {
             answer = self.http.get(&url, &self.basic()).await?;
         }
@@ -89,7 +90,7 @@ impl Access {
             let message = "no Redfish service here; check the address, or the BMC's firmware";
             return Err(self.http.reporter.error(ErrorKind::Unsupported, message));
         }
-        let root = Root::of(&failure::document(&self.http.reporter, DOING, answer)?);
+        let root = Root::of(&errors::document(&self.http.reporter, DOING, answer)?);
         if root.systems.is_some() {
             *slot = Some(root.clone());
         }
@@ -109,7 +110,7 @@ impl Access {
             // Not the session's age, then; this one is of no use to the next call either.
             return Err(match self.refused(call, &credentials, &answer).await {
                 Err(error) => error,
-                Ok(_) => failure::of_status(&self.http.reporter, "reading", &answer),
+                Ok(_) => errors::of_status(&self.http.reporter, "reading", &answer),
             });
         }
         Ok(answer)
@@ -167,7 +168,7 @@ impl Access {
         used: &Credentials,
         answer: &Answer,
     ) -> Result<Credentials, BmcError> {
-        let error = failure::of_status(&self.http.reporter, "reading", answer);
+        let error = errors::of_status(&self.http.reporter, "reading", answer);
         let mut state = self.state.lock().await;
         let Credentials::Session(used) = used else {
             if matches!(&*state, State::Basic(Some(_))) {

@@ -8,11 +8,11 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use super::{
-    call::Call,
+    call_budget::Call,
     client::Redfish,
     discovery::Found,
     document::{self, last_part, links, text},
-    failure, vendor,
+    errors, vendor,
 };
 use crate::{BmcError, ErrorKind, PowerState};
 
@@ -100,7 +100,7 @@ impl Redfish {
         if absent.contains(&answer.status) {
             return Ok(None);
         }
-        failure::document(&self.access.http.reporter, DOING, answer).map(Some)
+        errors::document(&self.access.http.reporter, DOING, answer).map(Some)
     }
 }
 

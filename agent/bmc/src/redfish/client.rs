@@ -12,12 +12,12 @@ use url::Url;
 
 use super::{
     RedfishConfig, Timeouts,
-    answer::Body,
     auth::Access,
-    call::Call,
+    call_budget::Call,
     discovery::Locator,
     document::{self, Action},
-    failure,
+    errors,
+    response::Body,
 };
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, ErrorKind, EventLog, Facts, Identify,
@@ -98,7 +98,7 @@ impl Redfish {
         doing: &str,
     ) -> Result<Value, BmcError> {
         let answer = self.access.get(call, url).await?;
-        failure::document(&self.access.http.reporter, doing, answer)
+        errors::document(&self.access.http.reporter, doing, answer)
     }
 
     /// The reset types that the BMC allows; `None` if it does not say.

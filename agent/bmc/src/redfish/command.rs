@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::{
     action::{self, Choice, Facts},
-    answer::Answer,
-    call::Call,
-    change::Outcome,
+    call_budget::Call,
     client::Redfish,
     document::System,
+    patch::Outcome,
+    response::Answer,
     vendor::{self, Cause},
 };
 use crate::{Accepted, BmcError, ErrorKind, PowerCommand, PowerState};

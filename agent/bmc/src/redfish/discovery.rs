@@ -10,9 +10,9 @@ use url::Url;
 
 use super::{
     auth::Access,
-    call::Call,
+    call_budget::Call,
     document::{self, Collection, System},
-    failure, vendor,
+    errors, vendor,
 };
 use crate::{BmcError, ErrorKind};
 
@@ -101,11 +101,11 @@ impl Locator {
 async fn read(access: &Access, call: &Call, url: &Url) -> Result<Read, BmcError> {
     let answer = access.get(call, url).await?;
     if !answer.status.is_success() {
-        let error = failure::of_status(&access.http.reporter, "reading the system", &answer);
+        let error = errors::of_status(&access.http.reporter, "reading the system", &answer);
         return Ok(Read::Refused(answer.status, error));
     }
     let in_header = answer.etag();
-    let body = failure::document(&access.http.reporter, "reading the system", answer)?;
+    let body = errors::document(&access.http.reporter, "reading the system", answer)?;
     let Some(system) = System::of(&body) else {
         return Ok(Read::Other(body));
     };
@@ -181,7 +181,7 @@ async fn members(access: &Access, call: &Call) -> Result<Vec<String>, BmcError> 
     for _ in 0..MAX_PAGES {
         let Some(link) = next.take() else { break };
         let answer = access.get(call, &access.http.resolve(&link)?).await?;
-        let body = failure::document(reporter, DOING, answer)?;
+        let body = errors::document(reporter, DOING, answer)?;
         let page = Collection::of(&body).ok_or_else(|| {
             reporter.error(
                 ErrorKind::Protocol,

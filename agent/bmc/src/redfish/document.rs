@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::extended::Messages;
+use super::extended_info::Messages;
 use crate::{PowerState, SystemIdentity};
 
 /// Longest raw power state that is kept, in characters.

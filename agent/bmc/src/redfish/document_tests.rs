@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{answer::Body, document::*, extended::Messages};
+use super::{document::*, extended_info::Messages, response::Body};
 use crate::PowerState;
 
 fn state(body: &Value) -> (PowerState, String) {

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{
-    call::Call,
+    call_budget::Call,
     client::Redfish,
     document::{Collection, link, text, values},
 };

@@ -3,22 +3,22 @@
 //! Owns: headers, redirects, limits of size and time, the one retry of a read. Must never: send
 //! anything but a GET twice, follow a redirect to another origin, or hold more than 4 MiB.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::net::SocketAddr;
 
 use reqwest::{
     Client, Method,
     header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HeaderValue, IF_MATCH},
 };
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use serde_json::Value;
 use url::Url;
 
 use super::{
     RedfishConfig,
-    answer::{Answer, Body},
-    failure::{self, Failure},
+    credentials::Credentials,
+    errors::{self, Failure},
     reporter::Reporter,
-    session::Session,
+    response::{Answer, Body},
     tls,
 };
 use crate::{BmcError, ErrorKind};
@@ -26,20 +26,6 @@ use crate::{BmcError, ErrorKind};
 /// A full event log of a thousand entries is a quarter of this.
 const MAX_BODY: usize = 4 << 20;
 const MAX_REDIRECTS: usize = 3;
-
-/// User and password.
-pub(super) struct Account {
-    pub(super) username: String,
-    pub(super) password: SecretString,
-}
-
-/// How a request says who we are.
-#[derive(Clone)]
-pub(super) enum Credentials {
-    Nobody,
-    Basic(Arc<Account>),
-    Session(Arc<Session>),
-}
 
 /// What a request brings along.
 struct Content {
@@ -227,7 +213,7 @@ impl Http {
         Ok(answer)
     }
 
-    /// Sends once.
+    /// Sends a DELETE; never repeated.
     pub(super) async fn delete(
         &self,
         url: &Url,
@@ -266,7 +252,7 @@ impl Http {
             request = request.header(CONNECTION, "close");
         }
         request = match credentials {
-            Credentials::Nobody => request,
+            Credentials::None => request,
             Credentials::Basic(account) => {
                 request.basic_auth(&account.username, Some(account.password.expose_secret()))
             }
@@ -309,7 +295,7 @@ async fn read(response: &mut reqwest::Response) -> Result<Body, Failure> {
         .map_err(|error| Failure::of(&error))?
     {
         if bytes.len() + chunk.len() > MAX_BODY {
-            return Err(failure::too_big(MAX_BODY));
+            return Err(errors::too_big(MAX_BODY));
         }
         bytes.extend_from_slice(&chunk);
     }

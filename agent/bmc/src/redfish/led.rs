@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::{
-    call::Call,
+    call_budget::Call,
     client::Redfish,
     document::{links, text, values},
-    failure, vendor,
+    errors, vendor,
 };
 use crate::{Accepted, BmcError, ErrorKind, Identify, SystemIdentity};
 
@@ -84,7 +84,7 @@ impl Redfish {
             let answer = self.access.get(call, &url).await?;
             let in_header = answer.etag();
             let reporter = &self.access.http.reporter;
-            let Ok(body) = failure::document(reporter, DOING, answer) else {
+            let Ok(body) = errors::document(reporter, DOING, answer) else {
                 continue;
             };
             if let Some(led) = led(&body) {

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    call::Call,
+    call_budget::Call,
     client::Redfish,
     document::{Action, Collection, links},
 };

@@ -5,25 +5,26 @@
 //! or send credentials to another origin.
 
 mod action;
-mod answer;
 mod auth;
 mod boot;
-mod call;
-mod change;
+mod call_budget;
 mod chassis;
 mod client;
 mod command;
 mod config;
+mod credentials;
 mod discovery;
 mod document;
-mod extended;
+mod errors;
+mod extended_info;
 mod facts;
-mod failure;
 mod http;
 mod led;
 mod log;
 mod manager;
+mod patch;
 mod reporter;
+mod response;
 mod sensors;
 mod session;
 mod task;
@@ -54,7 +55,7 @@ pub fn connect(config: RedfishConfig) -> Result<Box<dyn Bmc>, BmcError> {
 #[cfg(fuzzing)]
 pub(crate) fn fuzz(bytes: &[u8]) {
     use document::{Action, Collection, Root, System, action_info, links, task};
-    let answer::Body::Json(body) = answer::Body::of(bytes) else {
+    let response::Body::Json(body) = response::Body::of(bytes) else {
         return;
     };
     (
@@ -65,7 +66,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
         links(&body, &["Links", "Chassis"]),
         Action::of(&body, "#ComputerSystem.Reset"),
     );
-    extended::Messages::of(&body).text();
+    extended_info::Messages::of(&body).text();
     if let Some(system) = System::of(&body)
         && system.state == crate::PowerState::Off
     {

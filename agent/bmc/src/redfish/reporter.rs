@@ -7,7 +7,7 @@ use std::fmt;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::extended::Messages;
+use super::extended_info::Messages;
 use crate::{BmcError, ErrorKind};
 
 /// Longest quotation of a BMC, in characters.

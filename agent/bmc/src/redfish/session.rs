@@ -4,24 +4,18 @@
 //! making one (Supermicro refuses that), or try twice.
 
 use reqwest::StatusCode;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use serde_json::json;
 use url::Url;
 
 use super::{
-    answer::{Answer, Body},
-    failure,
-    http::{Account, Change, Credentials, Http},
+    credentials::{Account, Credentials, Session},
+    errors,
+    http::{Change, Http},
+    response::{Answer, Body},
     vendor::Cause,
 };
 use crate::{BmcError, ErrorKind};
-
-/// An open session.
-pub(super) struct Session {
-    pub(super) token: SecretString,
-    /// Where to end it.
-    location: Option<Url>,
-}
 
 /// Outcome of asking for a session, other than a failure that stands for all ways in.
 pub(super) enum Opened {
@@ -49,9 +43,9 @@ pub(super) async fn open(
         "Password": account.password.expose_secret(),
     });
     let answer = http
-        .change(Change::log_in(url, &body), &Credentials::Nobody)
+        .change(Change::log_in(url, &body), &Credentials::None)
         .await?;
-    let refusal = || failure::of_status(&http.reporter, DOING, &answer);
+    let refusal = || errors::of_status(&http.reporter, DOING, &answer);
     if answer.status.is_success() {
         return Ok(match session(http, &answer) {
             Some(session) => Opened::Session(session),
@@ -115,5 +109,5 @@ pub(super) async fn close(http: &Http, credentials: &Credentials) -> Result<(), 
     if answer.status.is_success() || over.contains(&answer.status) {
         return Ok(());
     }
-    Err(failure::of_status(&http.reporter, "logging out", &answer))
+    Err(errors::of_status(&http.reporter, "logging out", &answer))
 }

@@ -9,10 +9,10 @@ use reqwest::StatusCode;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    answer::{Answer, Body},
     auth::Access,
-    call::Call,
+    call_budget::Call,
     document::{self, TaskState},
+    response::{Answer, Body},
 };
 
 /// A task of a power action is mostly over at once.
@@ -22,7 +22,7 @@ const SLOWEST_POLL: Duration = Duration::from_secs(2);
 /// How a task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// Well.
+    /// The task ended successfully.
     Done,
     /// Not yet, or nobody knows; the action stands as accepted.
     Unknown(&'static str),

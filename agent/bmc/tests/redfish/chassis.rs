@@ -2,7 +2,7 @@
 
 use rackhand_bmc::{
     ErrorKind, PowerCommand, PowerState,
-    operation::{Asked, Ending, Expected, Goal, Pace, run},
+    operation::{Expected, Goal, OperationRequest, Outcome, Timing, run},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -103,7 +103,7 @@ async fn f1_a_refusal_for_another_reason_is_no_already_off() {
 #[tokio::test]
 async fn f1_a_chassis_that_stays_on_is_never_confirmed_off() {
     let bmc = in_chassis(Some(of_systems(&json!("On"), &[SYSTEM]))).await;
-    let asked = Asked {
+    let asked = OperationRequest {
         goal: Goal::Off {
             confirmations: 2,
             confirm_interval: Duration::from_millis(50),
@@ -111,11 +111,11 @@ async fn f1_a_chassis_that_stays_on_is_never_confirmed_off() {
         },
         deadline: Duration::from_secs(2),
         expected: Expected::default(),
-        pace: Pace::default(),
+        timing: Timing::default(),
     };
     let report = run(bmc.client().as_ref(), asked, &mut ()).await;
     assert!(
-        matches!(report.ending, Ending::Unconfirmed { .. }),
+        matches!(report.outcome, Outcome::Unconfirmed { .. }),
         "{report:?}"
     );
     assert!(report.commands > 0);

@@ -4,7 +4,7 @@
 //! Must never: call anything good that was not looked at.
 
 mod access;
-mod reach;
+mod connectivity;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use rackhand_bmc::{
 use rackhand_proto::v1::{Check, Verdict};
 
 use access::{cipher_suite, credentials, privilege};
-use reach::{name, route, tls};
+use connectivity::{name, route, tls};
 use system::{actions, clock, identity, redfish};
 
 /// What was seen of one BMC. What was not looked at, because something before it failed, is

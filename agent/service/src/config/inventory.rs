@@ -25,7 +25,7 @@ pub struct Inventory {
     pub default_trust: Trust,
 }
 
-/// One host.
+/// A host of the inventory.
 #[derive(Debug, Clone)]
 pub struct HostEntry {
     /// Its name here.

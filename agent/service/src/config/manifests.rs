@@ -12,8 +12,8 @@ use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
 use super::{
-    file::{Bmc, Host, Kind, Source, Trust},
-    place::{Notes, Spot},
+    location::{Diagnostics, KeyPath},
+    schema::{Bmc, Host, Kind, Source, Trust},
 };
 
 /// Labels and annotations of a BareMetalHost that say what an inventory says.
@@ -23,12 +23,12 @@ const PDU: &str = "rackhand.dev/pdu";
 /// Hosts and Secrets of all files; a Secret may stand in another file than its host.
 #[derive(Default)]
 pub(super) struct Manifests {
-    hosts: Vec<(Spot, Document)>,
+    hosts: Vec<(KeyPath, Document)>,
     secrets: BTreeMap<(String, String), Credentials>,
 }
 
 struct Credentials {
-    spot: Spot,
+    key_path: KeyPath,
     username: Option<SecretString>,
     password: Option<SecretString>,
 }
@@ -178,9 +178,9 @@ impl Hidden {
 
 impl Manifests {
     /// Reads one file. The rest of a file behind something that is no YAML is not read.
-    pub(super) fn add(&mut self, file: &Arc<Path>, text: &str, notes: &mut Notes) {
-        let root = Spot::root(file);
-        notes.mark(&root, (1, 1));
+    pub(super) fn add(&mut self, file: &Arc<Path>, text: &str, diagnostics: &mut Diagnostics) {
+        let root = KeyPath::root(file);
+        diagnostics.mark(&root, (1, 1));
         // A BareMetalHost has hundreds of values, and a rack can have a thousand of them.
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
@@ -196,31 +196,36 @@ impl Manifests {
                 let at = error.location().map(|at| place(&at));
                 let said = error.to_string();
                 let first = said.lines().next().unwrap_or("not YAML").to_owned();
-                notes.problem_at(&root, at, first);
+                diagnostics.problem_at(&root, at, first);
                 return;
             }
         };
         for (index, document) in documents.into_iter().enumerate() {
-            self.document(&root.key("documents").item(index), document, notes);
+            self.document(&root.key("documents").item(index), document, diagnostics);
         }
     }
 
-    fn document(&mut self, spot: &Spot, mut document: Document, notes: &mut Notes) {
+    fn document(
+        &mut self,
+        key_path: &KeyPath,
+        mut document: Document,
+        diagnostics: &mut Diagnostics,
+    ) {
         for (index, item) in std::mem::take(&mut document.items).into_iter().enumerate() {
-            self.document(&spot.key("items").item(index), item, notes);
+            self.document(&key_path.key("items").item(index), item, diagnostics);
         }
         let Some(kind) = &document.kind else { return };
-        notes.mark(spot, place(&kind.referenced));
+        diagnostics.mark(key_path, place(&kind.referenced));
         let name = document.metadata.name.as_ref();
         let name = name.map_or_else(String::new, |name| name.value.clone());
-        let spot = spot.clone().called(&format!("{} {name}", kind.value));
+        let key_path = key_path.clone().called(&format!("{} {name}", kind.value));
         match kind.value.as_str() {
-            "BareMetalHost" => self.hosts.push((spot, document)),
+            "BareMetalHost" => self.hosts.push((key_path, document)),
             "Secret" => {
                 let key = (document.namespace(), name);
-                let credentials = document.credentials(spot.clone(), notes);
+                let credentials = document.credentials(key_path.clone(), diagnostics);
                 if self.secrets.insert(key, credentials).is_some() {
-                    notes.problem(&spot, "this Secret stands there twice");
+                    diagnostics.problem(&key_path, "this Secret stands there twice");
                 }
             }
             _ => {}
@@ -228,11 +233,11 @@ impl Manifests {
     }
 
     /// The hosts, each with what its Secret says.
-    pub(super) fn hosts(self, notes: &mut Notes) -> Vec<Host> {
+    pub(super) fn hosts(self, diagnostics: &mut Diagnostics) -> Vec<Host> {
         let Self { hosts, secrets } = self;
         hosts
             .into_iter()
-            .map(|(spot, document)| document.host(spot, &secrets, notes))
+            .map(|(key_path, document)| document.host(key_path, &secrets, diagnostics))
             .collect()
     }
 }
@@ -243,7 +248,7 @@ impl Document {
         namespace.unwrap_or_else(|| "default".to_owned())
     }
 
-    fn credentials(&self, spot: Spot, notes: &mut Notes) -> Credentials {
+    fn credentials(&self, key_path: KeyPath, diagnostics: &mut Diagnostics) -> Credentials {
         let mut value = |key: &str| {
             if let Some(text) = self.string_data.get(key) {
                 return Some(text.clone());
@@ -251,13 +256,13 @@ impl Document {
             let encoded = self.data.get(key)?;
             let text = decoded(encoded.expose_secret());
             if text.is_none() {
-                notes.problem(&spot.key("data").key(key), "must be text in base64");
+                diagnostics.problem(&key_path.key("data").key(key), "must be text in base64");
             }
             text
         };
         let (username, password) = (value("username"), value("password"));
         Credentials {
-            spot,
+            key_path,
             username,
             password,
         }
@@ -265,15 +270,15 @@ impl Document {
 
     fn host(
         self,
-        spot: Spot,
+        key_path: KeyPath,
         secrets: &BTreeMap<(String, String), Credentials>,
-        notes: &mut Notes,
+        diagnostics: &mut Diagnostics,
     ) -> Host {
         let namespace = self.namespace();
         if let Some(name) = &self.metadata.name {
-            notes.mark(&spot.key("name"), place(&name.referenced));
+            diagnostics.mark(&key_path.key("name"), place(&name.referenced));
         } else {
-            notes.problem(&spot.key("name"), "missing in metadata");
+            diagnostics.problem(&key_path.key("name"), "missing in metadata");
         }
         let said = |key: &str| {
             let of = |map: &Option<BTreeMap<String, String>>| map.as_ref()?.get(key).cloned();
@@ -289,9 +294,9 @@ impl Document {
         let serial = vendor.and_then(|vendor| vendor.serial_number);
         let bmc = self.spec.and_then(|spec| spec.bmc);
         let bmcs = match bmc {
-            Some(bmc) => vec![bmc.entry(&spot, &namespace, secrets, notes)],
+            Some(bmc) => vec![bmc.entry(&key_path, &namespace, secrets, diagnostics)],
             None => {
-                notes.problem(&spot.key("bmc"), "missing in spec");
+                diagnostics.problem(&key_path.key("bmc"), "missing in spec");
                 Vec::new()
             }
         };
@@ -305,7 +310,7 @@ impl Document {
             position,
             pdu,
             bmcs,
-            spot,
+            key_path,
         }
     }
 }
@@ -313,28 +318,28 @@ impl Document {
 impl BmcSpec {
     fn entry(
         self,
-        host: &Spot,
+        host: &KeyPath,
         namespace: &str,
         secrets: &BTreeMap<(String, String), Credentials>,
-        notes: &mut Notes,
+        diagnostics: &mut Diagnostics,
     ) -> Bmc {
-        let spot = host.key("bmc");
+        let key_path = host.key("bmc");
         match &self.address {
-            Some(address) => notes.mark(&spot.key("address"), place(&address.referenced)),
-            None => notes.problem(&spot.key("address"), "missing"),
+            Some(address) => diagnostics.mark(&key_path.key("address"), place(&address.referenced)),
+            None => diagnostics.problem(&key_path.key("address"), "missing"),
         }
-        let by_name = spot.key("credentialsName");
+        let by_name = key_path.key("credentialsName");
         let credentials = match &self.credentials_name {
             None => {
-                notes.problem(&by_name, "missing");
+                diagnostics.problem(&by_name, "missing");
                 None
             }
             Some(name) => {
-                notes.mark(&by_name, place(&name.referenced));
+                diagnostics.mark(&by_name, place(&name.referenced));
                 let found = secrets.get(&(namespace.to_owned(), name.value.clone()));
                 if found.is_none() {
                     let what = format!("Secret {namespace}/{} is in no inventory file", name.value);
-                    notes.problem(&by_name, what);
+                    diagnostics.problem(&by_name, what);
                 }
                 found
             }
@@ -342,7 +347,7 @@ impl BmcSpec {
         let mut part = |key: &str, value: Option<&SecretString>| {
             let credentials = credentials?;
             if value.is_none() {
-                notes.problem(&credentials.spot.key(key), "missing in the Secret");
+                diagnostics.problem(&credentials.key_path.key(key), "missing in the Secret");
             }
             value.cloned()
         };
@@ -357,11 +362,12 @@ impl BmcSpec {
             address: self.address.map(|address| address.value),
             username: username.map(|name| name.expose_secret().to_owned()),
             password: password.map(|password| Source {
-                spot: credentials.map_or_else(|| spot.clone(), |c| c.spot.key("password")),
+                key_path: credentials
+                    .map_or_else(|| key_path.clone(), |c| c.key_path.key("password")),
                 kind: Kind::Inline(password),
             }),
             trust: insecure.then(|| Trust {
-                spot: spot.key("disableCertificateVerification"),
+                key_path: key_path.key("disableCertificateVerification"),
                 ca_file: None,
                 sha256: None,
                 insecure,
@@ -372,7 +378,7 @@ impl BmcSpec {
             cipher_suite: None,
             kg: None,
             min_interval: None,
-            spot,
+            key_path,
         }
     }
 }

@@ -4,14 +4,14 @@
 //! Owns: reading the files, judging them whole, and finding a host by any of its names. Must never:
 //! show a password, start with a mistake in a file, or stop at the first.
 
-mod document;
-mod file;
+mod decode;
 mod inventory;
-mod judge;
+mod location;
 mod manifests;
-mod place;
+mod schema;
 mod secret;
 mod sources;
+mod validate;
 
 use std::{
     collections::BTreeMap,
@@ -27,8 +27,8 @@ use rackhand_bmc::{Protocol, Trust};
 use secrecy::zeroize::Zeroizing;
 
 pub use inventory::{Ambiguous, BmcEntry, BmcOptions, HostEntry, Inventory};
-pub use place::Problem;
-use place::{Notes, Spot};
+pub use location::Problem;
+use location::{Diagnostics, KeyPath};
 pub use secret::{Password, PasswordError};
 pub use sources::Fingerprint;
 
@@ -50,7 +50,7 @@ pub struct Config {
     pub socket: PathBuf,
     /// The directory of the journal.
     pub state: PathBuf,
-    /// Times.
+    /// Timeouts, intervals and deadlines.
     pub times: Times,
     /// How power-on is spread over time.
     pub staging: Staging,
@@ -63,7 +63,7 @@ pub struct Config {
 pub struct Staging {
     /// For a PDU without an interval of its own.
     pub interval: Duration,
-    /// By PDU.
+    /// Power-on interval of each PDU.
     pub pdus: BTreeMap<String, Duration>,
 }
 
@@ -145,7 +145,7 @@ impl fmt::Display for Networks {
 /// Everything that is wrong with a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file.
+    /// The file that is affected.
     pub path: PathBuf,
     /// Each mistake with its place.
     pub problems: Vec<Problem>,
@@ -189,30 +189,30 @@ impl Config {
 
     /// The same from the text of the file.
     pub fn parse(path: &Path, text: &str, credentials: Option<&Path>) -> Result<Self, ConfigError> {
-        let mut notes = Notes::default();
+        let mut diagnostics = Diagnostics::default();
         let shared: Arc<Path> = path.into();
-        let mut file = document::read(&shared, text, &mut notes, file::File::read);
+        let mut file = decode::read(&shared, text, &mut diagnostics, schema::File::read);
         let beside = path.parent().unwrap_or(Path::new(""));
-        let root = Spot::root(&shared);
-        let (hosts, inventory) = sources::read(&file.inventory, beside, &root, &mut notes);
+        let root = KeyPath::root(&shared);
+        let (hosts, inventory) = sources::read(&file.inventory, beside, &root, &mut diagnostics);
         file.hosts.extend(hosts);
         let mut watched = vec![path.to_owned()];
         watched.extend(inventory);
-        let mut judge = judge::Judge {
+        let mut judge = validate::Validator {
             path,
             beside,
             credentials,
             root,
-            notes,
+            diagnostics,
             read: watched,
         };
         let config = judge.config(file);
         let sources = Fingerprint::of(judge.read);
         match config {
-            Some(config) if judge.notes.problems.is_empty() => Ok(Self { sources, ..config }),
+            Some(config) if judge.diagnostics.problems.is_empty() => Ok(Self { sources, ..config }),
             _ => Err(ConfigError {
                 path: path.to_owned(),
-                problems: judge.notes.into_problems(),
+                problems: judge.diagnostics.into_problems(),
                 sources,
             }),
         }

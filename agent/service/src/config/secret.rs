@@ -46,15 +46,15 @@ pub enum PasswordError {
     Read {
         /// Where it was looked for.
         name: String,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A command did not end in its time.
     #[error("{name}: no end within {limit:?}")]
     Slow {
-        /// The command.
+        /// The command that was run.
         name: String,
-        /// Its time.
+        /// The time limit of the command.
         limit: Duration,
     },
     /// There is nothing there, or no text.

@@ -10,10 +10,10 @@ use std::{
 use secrecy::zeroize::Zeroizing;
 
 use super::{
-    document,
-    file::{self, Host},
+    decode,
+    location::{Diagnostics, KeyPath},
     manifests::Manifests,
-    place::{Notes, Spot},
+    schema::{self, Host},
 };
 
 /// Reads the hosts of every file that is named, and of every file in a directory that is named:
@@ -21,18 +21,18 @@ use super::{
 pub(super) fn read(
     named: &[PathBuf],
     beside: &Path,
-    root: &Spot,
-    notes: &mut Notes,
+    root: &KeyPath,
+    diagnostics: &mut Diagnostics,
 ) -> (Vec<Host>, Vec<PathBuf>) {
     let (mut hosts, mut watched) = (Vec::new(), Vec::new());
     let mut manifests = Manifests::default();
     for (index, path) in named.iter().enumerate() {
-        let (path, spot) = (beside.join(path), root.key("inventory").item(index));
+        let (path, key_path) = (beside.join(path), root.key("inventory").item(index));
         watched.push(path.clone());
         let files = match files(&path) {
             Ok(files) => files,
             Err(error) => {
-                notes.problem(&spot, format_args!("{}: {error}", path.display()));
+                diagnostics.problem(&key_path, format_args!("{}: {error}", path.display()));
                 continue;
             }
         };
@@ -40,24 +40,24 @@ pub(super) fn read(
             let text = match std::fs::read_to_string(&path) {
                 Ok(text) => Zeroizing::new(text),
                 Err(error) => {
-                    notes.problem(&spot, format_args!("{}: {error}", path.display()));
+                    diagnostics.problem(&key_path, format_args!("{}: {error}", path.display()));
                     continue;
                 }
             };
             let file: Arc<Path> = path.as_path().into();
             match kind(&path) {
                 Some(Kind::Toml) => {
-                    hosts.extend(document::read(&file, &text, notes, file::hosts));
+                    hosts.extend(decode::read(&file, &text, diagnostics, schema::hosts));
                 }
-                Some(Kind::Manifests) => manifests.add(&file, &text, notes),
+                Some(Kind::Manifests) => manifests.add(&file, &text, diagnostics),
                 None => {
                     let what = "an inventory ends in .toml, .yaml, .yml or .json";
-                    notes.problem(&spot, format_args!("{}: {what}", path.display()));
+                    diagnostics.problem(&key_path, format_args!("{}: {what}", path.display()));
                 }
             }
         }
     }
-    hosts.extend(manifests.hosts(notes));
+    hosts.extend(manifests.hosts(diagnostics));
     (hosts, watched)
 }
 

@@ -1,4 +1,4 @@
-//! How an operation is begun: once, however often and however simultaneously it is asked for.
+//! Starting operations. An operation id is started at most once, also by concurrent requests.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use tonic::Status;
 use tracing::{info, warn};
 
 use super::{
-    Engine, REMEMBERED, Wish,
-    bmc_queue::{Place, Rank},
+    Engine, REMEMBERED, ValidatedRequest,
+    bmc_queue::{OperationRank, QueuePosition},
     handle::Handle,
     journal_status, record_status,
-    run::Run,
+    runner::Run,
 };
 use crate::{
     host_key::HostKeys,
@@ -20,18 +20,21 @@ use crate::{
 };
 
 impl Engine {
-    /// Starts an operation, or tells how the one of this id stands.
-    pub(crate) async fn begin(&self, wish: Wish) -> Result<(bool, v1::OperationStatus), Status> {
+    /// Starts an operation, or returns the status of the one with this id.
+    pub(crate) async fn begin(
+        &self,
+        request: ValidatedRequest,
+    ) -> Result<(bool, v1::OperationStatus), Status> {
         if self.closing.is_cancelled() {
             return Err(Status::unavailable(
                 "the agent is stopping; ask again in a moment",
             ));
         }
-        // The caller may go away at any moment; then the journal and the map must still agree.
+        // A task of its own: a caller that disconnects must not leave journal and map different.
         let (answer, answered) = oneshot::channel();
         let engine = self.clone();
         self.spawn(async move {
-            let result = engine.admit(wish).await;
+            let result = engine.admit(request).await;
             answer.send(result).ok();
         });
         answered
@@ -39,26 +42,29 @@ impl Engine {
             .map_err(|_| Status::unavailable("the agent is stopping; ask again in a moment"))?
     }
 
-    async fn admit(&self, wish: Wish) -> Result<(bool, v1::OperationStatus), Status> {
+    async fn admit(
+        &self,
+        request: ValidatedRequest,
+    ) -> Result<(bool, v1::OperationStatus), Status> {
         let handle = Handle::new(
-            wish.id.clone(),
-            wish.target.host.clone(),
-            wish.target.key.clone(),
-            wish.action.word(),
+            request.id.clone(),
+            request.target.host.clone(),
+            request.target.key.clone(),
+            request.action.word(),
         );
         loop {
             let known = {
                 let mut handles = self.handles.lock();
-                match handles.by_id.get(&wish.id) {
+                match handles.by_id.get(&request.id) {
                     Some(known) => known.clone(),
                     None => {
-                        handles.by_id.insert(wish.id.clone(), handle.clone());
+                        handles.by_id.insert(request.id.clone(), handle.clone());
                         break;
                     }
                 }
             };
             if known.admitted().await {
-                if wish.target.keys.mean(&known.key) && known.action == handle.action {
+                if request.target.keys.mean(&known.key) && known.action == handle.action {
                     return Ok((false, known.status()));
                 }
                 return Err(Status::invalid_argument(format!(
@@ -66,53 +72,53 @@ impl Engine {
                     known.id, known.action, known.host
                 )));
             }
-            // It was refused to somebody else at the same moment; now it is our turn to ask.
+            // A concurrent request with this id was refused; try again.
             tokio::task::yield_now().await;
         }
-        let at = match wish.action.may_power_on() {
-            true => self.shared.locate(&wish.target).await,
-            false => Ok(self.shared.locate_known(&wish.target).await),
+        let at = match request.action.may_power_on() {
+            true => self.shared.locate(&request.target).await,
+            false => Ok(self.shared.locate_known(&request.target).await),
         };
         let at = match at {
             Ok(at) => at,
             Err(status) => {
-                self.handles.lock().by_id.remove(&wish.id);
+                self.handles.lock().by_id.remove(&request.id);
                 handle.set_admitted(false);
                 return Err(status);
             }
         };
         let keys = at.keys.clone();
         let admission = Admission {
-            id: wish.id.clone(),
-            key: wish.target.key.clone(),
-            host: wish.target.host.clone(),
+            id: request.id.clone(),
+            key: request.target.key.clone(),
+            host: request.target.host.clone(),
             at,
-            action: wish.action,
-            owner: wish.owner.clone(),
-            authority: wish.authority.clone(),
-            force: wish.force,
+            action: request.action,
+            owner: request.owner.clone(),
+            authority: request.authority.clone(),
+            force: request.force,
             now: wall_clock(),
         };
         let result = match self.shared.journal.admit(admission).await {
             Ok(Admitted::Started { overridden }) => {
-                self.launch(wish, handle.clone(), keys, overridden);
+                self.launch(request, handle.clone(), keys, overridden);
                 return Ok((true, handle.status()));
             }
             Ok(Admitted::Known(record)) => Ok((false, record_status(&record))),
             Ok(Admitted::Refused(refused)) => {
-                info!(operation = %wish.id, host = %wish.target.host, by = %wish.authority, "refused: {refused}");
+                info!(operation = %request.id, host = %request.target.host, by = %request.authority, "refused: {refused}");
                 Err(refused.status())
             }
             Err(error) => Err(journal_status(&error)),
         };
-        self.handles.lock().by_id.remove(&wish.id);
+        self.handles.lock().by_id.remove(&request.id);
         handle.set_admitted(false);
         result
     }
 
     fn launch(
         &self,
-        wish: Wish,
+        request: ValidatedRequest,
         handle: Arc<Handle>,
         keys: HostKeys,
         overridden: Option<HoldRecord>,
@@ -121,27 +127,32 @@ impl Engine {
             self.shared.metrics.overridden();
         }
         info!(
-            operation = %wish.id, host = %wish.target.host, action = wish.action.word(),
-            by = %wish.authority, owner = %wish.owner, force = wish.force, "operation begun"
+            operation = %request.id, host = %request.target.host, action = request.action.word(),
+            by = %request.authority, owner = %request.owner, force = request.force, "operation begun"
         );
         if let Some(hold) = overridden {
-            warn!(host = %wish.target.host, owner = %hold.owner, by = %wish.authority, "a hold was overridden by force");
+            warn!(host = %request.target.host, owner = %hold.owner, by = %request.authority, "a hold was overridden by force");
         }
         handle.set_admitted(true);
-        // In the order of asking, so before the task.
-        let queue = self.shared.clients.queue(&wish.target);
-        let (place, overtaken) = Place::take(queue, Rank::of(wish.action), handle.clone(), keys);
+        // Before the task is spawned, to keep the order of the requests.
+        let queue = self.shared.clients.queue(&request.target);
+        let (place, overtaken) = QueuePosition::take(
+            queue,
+            OperationRank::of(request.action),
+            handle.clone(),
+            keys,
+        );
         for other in overtaken {
-            info!(operation = %other.id, host = %other.host, by = %wish.id, "operation is overtaken");
-            other.overtake(&wish.id);
+            info!(operation = %other.id, host = %other.host, by = %request.id, "operation is overtaken");
+            other.overtake(&request.id);
         }
         let run = Run {
             shared: self.shared.clone(),
             handle,
-            target: wish.target,
-            asked: wish.asked,
+            target: request.target,
+            request: request.operation,
         };
-        let (handles, id) = (self.handles.clone(), wish.id);
+        let (handles, id) = (self.handles.clone(), request.id);
         self.spawn(async move {
             run.run(place).await;
             let mut handles = handles.lock();

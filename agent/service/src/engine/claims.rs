@@ -1,4 +1,4 @@
-//! Who may command, and who holds which host.
+//! Terms of leaders, and holds on hosts.
 
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ impl Engine {
         asked: TermRecord,
     ) -> Result<Result<u64, TermRecord>, Status> {
         let (number, holder) = (asked.number, asked.holder.clone());
-        // A leader must learn that this agent can take no command, also where the term is known.
+        // Also for a known term: a leader must learn that this agent cannot take commands.
         if let Some(trouble) = self.shared.journal.trouble() {
             return Err(journal_status(&JournalError::Storage(trouble)));
         }
@@ -80,11 +80,11 @@ impl Engine {
         terms.map_err(|error| journal_status(&error))
     }
 
-    /// Sets the term of an election back by hand.
+    /// Sets the term of an election back, on request of an operator.
     pub(crate) async fn set_back_term(&self, asked: SetBack) -> Result<KnownTerm, Status> {
         let election = asked.election.clone();
         let (by, reason) = (asked.by.clone(), asked.reason.clone());
-        // A claim that is answered meanwhile goes by the journal.
+        // A concurrent claim is decided by the journal.
         self.shared.terms.lock().remove(&election);
         let result = self.shared.journal.set_back_term(asked).await;
         self.shared.terms.lock().remove(&election);
@@ -101,7 +101,7 @@ impl Engine {
         Ok(known)
     }
 
-    /// Lifts a hold. The host may be known only by its hold.
+    /// Releases a hold. The host need not be in the inventory.
     pub(crate) async fn release(
         &self,
         target: Result<Target, (String, Status)>,
@@ -145,7 +145,7 @@ impl Engine {
         Ok(lifted.is_some())
     }
 
-    /// Who holds which host, by host key.
+    /// The owners of all holds, by host key.
     pub(crate) async fn holds(&self) -> Result<HashMap<String, HoldRecord>, Status> {
         let holds = self.shared.journal.holds().await;
         Ok(holds

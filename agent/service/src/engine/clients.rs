@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::{
-    bmc_queue::{BmcQueue, BmcQueues, Class},
+    bmc_queue::{BmcQueue, BmcQueues, CallClass},
     resolver::Resolver,
     target::{Access, Target},
 };
@@ -25,7 +25,7 @@ use crate::{
 pub(crate) use locate::Located;
 use specs::{fault, late, pin, specs};
 
-/// A client that nobody has used for so long gives its session back.
+/// Idle time after which a client closes its session.
 const IDLE: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
@@ -35,9 +35,9 @@ struct Entry {
     used: Instant,
 }
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum CallKind {
     /// A reading of power.
     Read,
     /// A power command.
@@ -48,13 +48,13 @@ pub(crate) enum Asked {
     Change,
 }
 
-impl Asked {
-    /// Whether it may have had an effect where no answer came.
+impl CallKind {
+    /// Whether it may have had an effect although no response arrived.
     fn changes(self) -> bool {
         matches!(self, Self::Command | Self::Change)
     }
 
-    /// For metrics.
+    /// The label in metrics.
     fn label(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -65,11 +65,11 @@ impl Asked {
     }
 }
 
-/// One of the ways to a BMC, with a client of its own. It is to be closed.
+/// One driver of a BMC with its own client, which must be closed.
 pub(crate) struct Way {
     pub(crate) spec: BmcSpec,
-    /// The addresses of its host, which the client connects to; or why there are none. They may lie
-    /// outside of the allowed networks: who asks looks first.
+    /// The addresses that the client connects to, or why there are none. The caller must check that
+    /// they lie in the allowed networks.
     pub(crate) found: Result<Vec<IpAddr>, String>,
     pub(crate) bmc: Result<Arc<dyn Bmc>, BmcError>,
 }
@@ -82,25 +82,25 @@ impl Way {
     }
 }
 
-/// A password that a BMC refuses. Each further try counts towards locking the account, so tries
-/// become rare until somebody changes the password here.
+/// A password that a BMC rejects. Each further attempt counts towards locking the account, so
+/// attempts become rare until the password is changed here.
 #[derive(Debug)]
 struct Rejected {
     specs: Vec<BmcSpec>,
     times: u32,
     again: Instant,
-    /// What the BMC said.
+    /// The error of the BMC.
     error: BmcError,
 }
 
-/// Stands behind each refusal, of the BMC and of ours. The words must not change from one to the
-/// other, nor count down: whoever watches takes changed words for news.
+/// Appended to every rejection, by the BMC or by this agent. The text never changes, because
+/// watchers report changed messages.
 const RESTS: &str = "; so as not to lock the account it is tried again only now and then, or when \
                      it is changed";
 
-/// How long a password is not tried after so many refusals. The second try comes within minutes:
-/// BMCs that start up refuse everybody for a moment. Then there are at most two in any half hour:
-/// accounts are locked after three at the earliest, and counted for that long at the most.
+/// How long a password is not tried after this many rejections. The second attempt follows within
+/// minutes, because a starting BMC rejects every log-in. After that there are at most two in any half
+/// hour: accounts are locked after three at the earliest, counted over half an hour at most.
 fn patience(times: u32) -> Duration {
     Duration::from_secs(match times {
         0 | 1 => 60,
@@ -138,8 +138,7 @@ impl Clients {
         self.queues.lock().of(&self.known(target).keys.endpoints())
     }
 
-    /// Goes by another inventory from now on, and then `taken` is called, before anybody takes
-    /// another queue.
+    /// Applies another inventory, and calls `taken` before any other queue is used.
     ///
     /// # Errors
     /// Endpoints that would have to share a queue while both are in use.
@@ -154,7 +153,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Reads power, waiting for the BMC's other callers within `limit`.
+    /// Reads power within `limit`, in turn with other calls.
     pub(crate) async fn read(
         &self,
         target: &Target,
@@ -162,7 +161,7 @@ impl Clients {
     ) -> Result<PowerReading, BmcError> {
         let queue = self.queue(target);
         let reading = async {
-            let _call = queue.call(Class::Reader).await;
+            let _call = queue.call(CallClass::Reader).await;
             self.read_now(target).await
         };
         match timeout(limit, reading).await {
@@ -171,31 +170,34 @@ impl Clients {
         }
     }
 
-    /// Reads power; the caller has the BMC's turn.
+    /// Reads power; the caller has exclusive use of the BMC.
     pub(crate) async fn read_now(&self, target: &Target) -> Result<PowerReading, BmcError> {
-        self.ask(target, wall(&target.config), Asked::Read, |bmc| bmc.power())
-            .await
+        self.ask(target, wall(&target.config), CallKind::Read, |bmc| {
+            bmc.power()
+        })
+        .await
     }
 
-    /// Sends a command; the caller has the BMC's turn and has written down that it does.
+    /// Sends a command; the caller has exclusive use of the BMC and has recorded the command.
     pub(crate) async fn command(
         &self,
         target: &Target,
         command: PowerCommand,
     ) -> Result<Accepted, BmcError> {
         let limit = wall(&target.config);
-        self.ask(target, limit, Asked::Command, move |bmc| {
+        self.ask(target, limit, CallKind::Command, move |bmc| {
             bmc.command(command)
         })
         .await
     }
 
-    /// Any call; the caller has the BMC's turn. `limit` is for a driver that does not come back.
+    /// Makes any call; the caller has exclusive use of the BMC. `limit` guards against a driver that
+    /// does not return.
     pub(crate) async fn ask<T>(
         &self,
         target: &Target,
         limit: Duration,
-        asked: Asked,
+        asked: CallKind,
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send,
     ) -> Result<T, BmcError> {
         let bmc = self.client(target).await?;
@@ -209,8 +211,7 @@ impl Clients {
         self.settle(target, result)
     }
 
-    /// After a refused password the next call starts from the beginning, with the file as it is
-    /// then.
+    /// Records the result of a call. After a rejected password the next call reads the secret again.
     fn settle<T>(&self, target: &Target, result: Result<T, BmcError>) -> Result<T, BmcError> {
         let mut cache = self.cache.lock();
         let mut rejected = self.rejected.lock();
@@ -227,7 +228,7 @@ impl Clients {
                     }
                 }
                 if let Some(mut entry) = cache.remove(&target.key) {
-                    // A password is refused by the account, wherever its name leads just now.
+                    // The account rejects a password, whatever address its name has.
                     for spec in &mut entry.specs {
                         spec.resolved.clear();
                     }
@@ -257,8 +258,8 @@ impl Clients {
         }
     }
 
-    /// Spares the account while the same password was refused a moment ago, and says for how
-    /// long.
+    /// Fails while the same password was rejected recently, with the time to wait, to protect the
+    /// account.
     fn check_rejected(&self, target: &Target, specs: &[BmcSpec]) -> Result<(), BmcError> {
         let rejected = self.rejected.lock();
         let now = Instant::now();
@@ -275,7 +276,7 @@ impl Clients {
     async fn client(&self, target: &Target) -> Result<Arc<dyn Bmc>, BmcError> {
         let mut specs = specs(target).await?;
         self.check_rejected(target, &specs)?;
-        // Each time, because a name may lead elsewhere tomorrow: that is another client then.
+        // Each time, because the address of a name may change; that is another client then.
         for spec in &mut specs {
             pin(&self.resolver, &target.config, spec).await?;
         }
@@ -305,8 +306,8 @@ impl Clients {
         Ok(bmc)
     }
 
-    /// A client for each way to the BMC alone, for a diagnosis. A password that was refused a
-    /// moment ago is not tried again.
+    /// A client for each driver of the BMC, for a diagnosis. A password that was rejected recently
+    /// is not tried again.
     pub(crate) async fn ways(&self, target: &Target) -> Result<Vec<Way>, BmcError> {
         let specs = specs(target).await?;
         let refused = self.check_rejected(target, &specs).err();
@@ -332,7 +333,7 @@ impl Clients {
         Ok(ways)
     }
 
-    /// Closes clients that nobody needs any more; `all` at the end.
+    /// Closes idle clients, or all of them at the end.
     pub(crate) async fn sweep(&self, all: bool) {
         let now = Instant::now();
         let idle: Vec<Entry> = {

@@ -1,4 +1,4 @@
-//! An operation as others see it: its events so far, and the next ones.
+//! The handle of an operation: its events so far, the next ones, and cancellation.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -22,9 +22,9 @@ pub(crate) struct Handle {
     pub(crate) key: String,
     pub(crate) action: &'static str,
     pub(crate) begun: Instant,
-    /// Asks it to stop before its next command.
+    /// Cancels it before its next command.
     pub(crate) cancel: CancellationToken,
-    /// The operation that took its turn away.
+    /// The operation that replaced this one.
     overtaken_by: Mutex<Option<String>>,
     log: Mutex<Log>,
     changed: watch::Sender<()>,
@@ -32,7 +32,7 @@ pub(crate) struct Handle {
 
 #[derive(Debug, Default)]
 struct Log {
-    /// Number of the oldest event that is still here.
+    /// Number of the oldest event that is kept.
     first: u64,
     events: VecDeque<v1::AwaitResponse>,
     admitted: Option<bool>,
@@ -66,7 +66,7 @@ impl Handle {
         self.overtaken_by.lock().clone()
     }
 
-    /// Whether the journal has taken it; waits until that is known.
+    /// Waits until the journal has admitted or refused it.
     pub(crate) async fn admitted(&self) -> bool {
         let mut changed = self.changed.subscribe();
         loop {
@@ -103,7 +103,7 @@ impl Handle {
                 event: Some(event),
             });
             if log.events.len() > HISTORY {
-                // The first says that it was accepted: late listeners want it most.
+                // The first event says that it was accepted; late listeners need it.
                 log.events.remove(1);
                 log.first += 1;
             }
@@ -152,7 +152,7 @@ impl Handle {
         {
             return Position::Event(0, Box::new(event.clone()));
         }
-        // Behind the first stand the events from number `first + 1` on.
+        // After the first come the events from number `first + 1` on.
         let number = next.max(log.first + 1);
         let index = usize::try_from(number - log.first).unwrap_or(usize::MAX);
         match log.events.get(index) {

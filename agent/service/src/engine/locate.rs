@@ -1,4 +1,4 @@
-//! Which host a target is, told from the hosts that are held.
+//! Identifies the host of a target among the held hosts.
 
 use futures::future::join_all;
 use tonic::Status;
@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl Shared {
-    /// The host by what is known without a lookup, unless a name of it was never looked up: enough
-    /// to switch it off, and quick.
+    /// The host by the addresses known already, with a lookup only for names that were never looked
+    /// up. This is enough to switch it off, and fast.
     pub(super) async fn locate_known(&self, target: &Target) -> Host {
         let located = self.clients.known(target);
         match located.unresolved() {
@@ -43,9 +43,9 @@ impl Shared {
         host(self.clients.locate(keys, &target.config).await)
     }
 
-    /// Whether a hold that is known by names only is on this host. `None`: it cannot be told.
+    /// Whether a hold that is known by names only is on this host. `None`: unknown.
     async fn is_held_by(&self, target: &Target, host: &HostKeys, keys: HostKeys) -> Option<bool> {
-        // Two hosts of the inventory are two hosts.
+        // Two entries of the inventory are different hosts.
         if target.is_of_inventory() {
             let mut hosts = target.config.inventory.hosts.iter();
             let is_known = hosts.any(|other| {

@@ -1,28 +1,29 @@
-//! Every operation of this agent, each a task of its own.
+//! The operations of this agent, each a task of its own.
 //!
 //! Owns: the running operations, their order on each BMC, and the clients of the BMCs. Must
-//! never: end an operation because a caller has gone, run two on one host, send two calls to one
-//! BMC at once, let one BMC wait for another, or start anything that the journal has not taken.
+//! never: end an operation because its caller disconnected, run two on one host, send two calls to
+//! one BMC at once, let one BMC delay another, or start anything that the journal has not admitted.
 
-mod aside;
 mod begin;
 mod bmc_queue;
+mod changes;
 mod claims;
 mod clients;
+pub(crate) mod convert;
 mod handle;
+mod identify_timer;
 mod locate;
+mod power_on_stagger;
 mod probe;
+mod reads;
 mod recover;
 mod reload;
 mod resolver;
-mod run;
-mod staged;
-mod stop;
+mod runner;
+mod shutdown;
 mod target;
 #[cfg(test)]
 mod tests;
-mod turns;
-pub(crate) mod wire;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -33,7 +34,7 @@ use std::{
 use arc_swap::ArcSwap;
 use futures::{Stream, StreamExt, future::Either};
 use parking_lot::Mutex;
-use rackhand_bmc::{BmcError, PowerReading, operation::Asked};
+use rackhand_bmc::{BmcError, PowerReading, operation::OperationRequest};
 use rackhand_proto::{Refusal, v1};
 use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -46,31 +47,30 @@ use crate::{
     journal::{self, Action, Authority, Journal, JournalError, OperationRecord, TermRecord},
     metrics::{JournalState, Metrics},
 };
-pub(crate) use aside::Change;
+pub(crate) use changes::Change;
 use clients::Clients;
 use handle::Handle;
+use power_on_stagger::PowerOnStagger;
 pub use reload::{Changes, NotTaken};
-use staged::Turns;
 pub(crate) use target::{Target, resolve};
 
-/// Finished operations that are remembered with all their events; older ones with their outcome.
+/// Finished operations that are kept with all events; older ones only with their outcome.
 const REMEMBERED: usize = 256;
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// What operations need.
+/// State that all operations share.
 pub(super) struct Shared {
     pub(super) journal: Journal,
     pub(super) clients: Clients,
     pub(super) metrics: Arc<Metrics>,
     /// The configuration in force.
     pub(super) config: ArcSwap<Config>,
-    /// Who may switch on when.
-    pub(super) turns: Turns,
-    /// Running operations end now.
+    pub(super) power_on_stagger: PowerOnStagger,
+    /// Cancelled when running operations must end.
     pub(super) stop: CancellationToken,
     start: Instant,
-    /// The terms in force, by election. A leader claims its own again and again to see whether we
-    /// are there: that must neither write to the disk nor fill the log.
+    /// The terms in force, by election. A leader repeats its claim as a liveness check, which must
+    /// neither write to the disk nor fill the log.
     terms: Mutex<HashMap<String, TermRecord>>,
 }
 
@@ -80,25 +80,25 @@ impl Shared {
     }
 }
 
-/// A wish that passed the checks which need no journal.
-pub(crate) struct Wish {
+/// A request that has passed the checks which need no journal.
+pub(crate) struct ValidatedRequest {
     pub(crate) id: String,
     pub(crate) target: Target,
     pub(crate) action: Action,
-    pub(crate) asked: Asked,
+    pub(crate) operation: OperationRequest,
     pub(crate) owner: String,
     pub(crate) authority: Authority,
     pub(crate) force: bool,
 }
 
-/// Cloning shares it. Its tasks end with the last clone.
+/// The operations of this agent. Clones share them; the tasks end with the last clone.
 #[derive(Clone)]
 pub(crate) struct Engine {
     shared: Arc<Shared>,
     pub(crate) rack: Arc<str>,
     /// Changes with each start.
     pub(crate) instance: Arc<str>,
-    /// Nothing new is begun.
+    /// Cancelled when no new operation may begin.
     closing: CancellationToken,
     handles: Arc<Mutex<Handles>>,
     tasks: Arc<Mutex<JoinSet<()>>>,
@@ -124,7 +124,7 @@ impl Engine {
             clients: Clients::new(driver, &config.inventory, metrics.clone()),
             metrics,
             config: ArcSwap::from_pointee(config),
-            turns: Turns::default(),
+            power_on_stagger: PowerOnStagger::default(),
             stop: CancellationToken::new(),
             start: Instant::now(),
             terms: Mutex::default(),
@@ -149,13 +149,13 @@ impl Engine {
         engine
     }
 
-    /// Which journal stands behind every answer.
+    /// The identity of the journal.
     pub(crate) fn journal(&self) -> v1::Journal {
         let journal = &self.shared.journal;
-        wire::journal_to_proto(journal.identity(), journal.generation())
+        convert::journal_to_proto(journal.identity(), journal.generation())
     }
 
-    /// How the journal stands, for metrics.
+    /// State of the journal, for metrics.
     pub(crate) fn journal_state(&self) -> JournalState {
         let journal = &self.shared.journal;
         JournalState {
@@ -171,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// Why the agent takes no commands; `None`: it does.
+    /// Why the agent cannot take commands; `None`: it can.
     pub(crate) fn not_ready(&self) -> Option<String> {
         if self.closing.is_cancelled() {
             return Some("the agent is stopping".to_owned());
@@ -182,12 +182,12 @@ impl Engine {
         ))
     }
 
-    /// Is cancelled when only a new process can go on with the journal.
+    /// Cancelled when only a new process can continue with the journal.
     pub(crate) fn journal_lost(&self) -> CancellationToken {
         self.shared.journal.lost()
     }
 
-    /// The configuration in force now.
+    /// The configuration in force.
     pub(crate) fn config(&self) -> Arc<Config> {
         self.shared.config.load_full()
     }
@@ -217,18 +217,18 @@ impl Engine {
         }
         let record = self.record(id).await?;
         Ok(Either::Right(
-            futures::stream::iter(wire::record_events(&record)).boxed(),
+            futures::stream::iter(convert::record_events(&record)).boxed(),
         ))
     }
 
-    /// Operations as the journal has them, the newest first.
+    /// The operations in the journal, newest first.
     pub(crate) async fn operations(
         &self,
-        asked: journal::Asked,
+        filter: journal::OperationFilter,
     ) -> Result<Vec<v1::OperationInfo>, Status> {
-        let records = self.shared.journal.operations(asked).await;
+        let records = self.shared.journal.operations(filter).await;
         let records = records.map_err(|error| journal_status(&error))?;
-        Ok(records.into_iter().map(wire::record_to_proto).collect())
+        Ok(records.into_iter().map(convert::record_to_proto).collect())
     }
 
     async fn record(&self, id: &str) -> Result<OperationRecord, Status> {
@@ -245,7 +245,7 @@ impl Engine {
             })
     }
 
-    /// Asks an operation to stop before its next command, and writes down who asked.
+    /// Cancels an operation before its next command, and records the caller.
     pub(crate) async fn cancel(
         &self,
         id: &str,
@@ -304,9 +304,9 @@ impl Engine {
         Ok((reading, self.shared.since_start()))
     }
 
-    /// How many operations run, and how many of them wait for their PDU's turn.
+    /// Number of running operations, and of those that wait for their PDU.
     pub(crate) fn load(&self) -> (usize, usize) {
-        (self.running().len(), self.shared.turns.waiting())
+        (self.running().len(), self.shared.power_on_stagger.waiting())
     }
 
     fn running(&self) -> Vec<Arc<Handle>> {

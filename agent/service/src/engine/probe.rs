@@ -1,8 +1,8 @@
-//! Looks at one host for a diagnosis.
+//! Collects the facts about one host for a diagnosis.
 //!
-//! Owns: the order of looking, and clients of its own, which are closed at the end. Must never:
-//! touch a BMC outside of the allowed networks, try a password again that was refused a moment
-//! ago, or keep a power operation waiting.
+//! Owns: the order of the checks, and its own clients, which are closed at the end. Must never:
+//! connect to a BMC outside of the allowed networks, repeat a password that was rejected recently, or
+//! delay a power operation.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use tonic::Status;
 
 use super::{
     Engine, Target,
-    bmc_queue::{BmcQueue, Class},
+    bmc_queue::{BmcQueue, CallClass},
     clients::Way,
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Looks at every driver of the host, one after the other, for `limit` at most.
+    /// Probes every driver of the host, one after the other, within `limit`.
     pub(crate) async fn check(
         &self,
         target: &Target,
@@ -52,7 +52,7 @@ impl Engine {
     }
 }
 
-/// Name, networks and route, for which nobody has to be asked for the BMC.
+/// Checks name, networks and route, for which the BMC need not be acquired.
 async fn first_look(way: &Way, config: &Config, expected: &Expected) -> Seen {
     let (address, limit) = (&way.spec.address, way.spec.connect_timeout);
     let (host, port) = (address.host(), address.port());
@@ -94,7 +94,7 @@ async fn first_look(way: &Way, config: &Config, expected: &Expected) -> Seen {
     }
 }
 
-/// Power, identity and facts, as far as each lets the next be asked.
+/// Reads power, identity and facts, as far as each step succeeds.
 async fn look(way: &Way, queue: &BmcQueue, until: Instant, seen: &mut Seen) {
     let bmc = match &way.bmc {
         Ok(bmc) => bmc,
@@ -125,7 +125,7 @@ async fn in_between<T: Send>(
 ) -> Result<T, BmcError> {
     let reading = async {
         loop {
-            let turn = queue.call(Class::Reader).await;
+            let turn = queue.call(CallClass::Reader).await;
             tokio::select! {
                 biased;
                 () = turn.wanted() => {}

@@ -1,13 +1,13 @@
-//! After a restart: what has become of the hosts whose operations were interrupted.
+//! After a restart: reads the hosts of interrupted operations.
 
 use rackhand_bmc::operation::state_word;
 use tracing::{info, warn};
 
-use super::{Engine, target::Target, wire};
+use super::{Engine, convert, target::Target};
 
 impl Engine {
-    /// Reads the power of each host once and notes it with its operation. Nothing is commanded:
-    /// whoever asked for it decides anew.
+    /// Reads the power of each host once and records it with its operation. Sends no command: the
+    /// requester decides anew.
     pub(crate) fn look_after(&self, interrupted: Vec<String>) {
         for operation in interrupted {
             warn!(
@@ -40,7 +40,7 @@ impl Engine {
                             power = state_word(reading.state),
                             "read"
                         );
-                        let reading = wire::reading_to_proto(&reading, shared.since_start());
+                        let reading = convert::reading_to_proto(&reading, shared.since_start());
                         if let Err(error) = shared.journal.amend(operation, reading).await {
                             warn!(%error, "cannot note a reading");
                         }

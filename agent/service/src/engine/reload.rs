@@ -1,14 +1,14 @@
-//! Another configuration, taken whole or not at all.
+//! Applying another configuration, as a whole or not at all.
 //!
-//! What goes on ends under the configuration with which it began. Must never: cut an operation, or
-//! let two of them use one BMC because its queues were put together.
+//! A running operation ends under the configuration that it began with. Must never: interrupt an
+//! operation, or let two use one BMC because queues were merged.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::Engine;
 use crate::config::Config;
 
-/// What is different.
+/// The differences to the previous configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Changes {
     /// Hosts of the inventory now.
@@ -19,13 +19,13 @@ pub struct Changes {
     pub removed: usize,
 }
 
-/// Why a good configuration is not taken now.
+/// Why a valid configuration cannot be applied now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
-    /// It changes what cannot be changed while the agent runs.
+    /// It changes a setting that needs a restart of the agent.
     #[error("{} can only be changed by a restart of the agent", .0.join(", "))]
     Fixed(Vec<&'static str>),
-    /// BMCs that become one are in use each for itself.
+    /// BMCs that would be merged are in use separately.
     #[error(
         "the BMCs {} become one, and each of them is in use: reload again when their operations \
          are finished",
@@ -35,7 +35,7 @@ pub enum NotTaken {
 }
 
 impl Engine {
-    /// Goes by another configuration from now on.
+    /// Applies another configuration.
     pub(crate) fn reload(&self, new: Config) -> Result<Changes, NotTaken> {
         let old = self.config();
         let fixed = fixed(&old, &new);
@@ -47,7 +47,7 @@ impl Engine {
         let taken = || self.shared.config.store(new.clone());
         let changed = self.shared.clients.change(&new.inventory, taken);
         changed.map_err(NotTaken::Busy)?;
-        self.shared.turns.wake();
+        self.shared.power_on_stagger.recompute();
         Ok(changes)
     }
 }

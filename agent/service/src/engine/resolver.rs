@@ -1,7 +1,7 @@
-//! Names of BMCs.
+//! Resolution of BMC host names.
 //!
-//! Owns: how many names are looked up at the same time, and their last answers. Must never: let lookups that hang take the
-//! threads that passwords and the journal need, or keep a host that is named by its IP address.
+//! Owns: the number of concurrent lookups, and their last answers. Must never: let hanging lookups
+//! take the threads that passwords and the journal need, or delay a host that is named by IP address.
 
 use std::{collections::HashMap, fmt, io, net::IpAddr, pin::Pin, sync::Arc, time::Duration};
 
@@ -11,8 +11,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// Lookups at the same time: a quarter of the threads for blocking work. The system's resolver
-/// holds a thread for as long as it waits for an answer, whoever has given up on it.
+/// Concurrent lookups: a quarter of the threads for blocking work. The resolver of the system holds
+/// a thread until it has an answer, even if the caller has given up.
 const AT_ONCE: usize = 16;
 
 type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
@@ -27,7 +27,7 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// By the resolver of the system.
+    /// Uses the resolver of the system.
     pub(crate) fn system() -> Self {
         Self::new(|name| {
             Box::pin(async move {
@@ -65,7 +65,7 @@ impl Resolver {
             .map_err(|_| format!("{}: other lookups hang", late()))?
             .map_err(|_| "the agent stops".to_owned())?;
         let lookup = (self.lookup)(host.to_owned());
-        // The place is given back when the lookup ends, not when nobody waits for it any more.
+        // The permit is released when the lookup ends, not when its caller gives up.
         let running = tokio::spawn(async move {
             let found = lookup.await;
             drop(place);

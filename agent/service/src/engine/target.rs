@@ -1,4 +1,4 @@
-//! Which host and which BMC a caller means.
+//! The host and the BMC that a request refers to.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use crate::{
     host_key::{HostKey, HostKeys, key_text},
 };
 
-/// A host whose BMC we know how to reach.
+/// A host with the connection settings of its BMC.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    /// Its name, for people.
+    /// Name for messages.
     pub(crate) host: String,
-    /// Its BMC and system as written: what its records in the journal are kept by.
+    /// BMC and system as written: the key of its records in the journal.
     pub(crate) key: String,
-    /// Every address under which the configuration or the caller knows it: by these it is found
-    /// again, however it is written.
+    /// Every address under which the configuration or the caller knows it, to find it again in any
+    /// notation.
     pub(crate) keys: HostKeys,
-    /// Of its BMC, that of the first driver.
+    /// Address of the first driver of its BMC.
     pub(crate) address: BmcAddress,
     pub(crate) access: Access,
-    /// The configuration by which it was found. An operation ends under the one it began with,
-    /// whatever is loaded in the meantime.
+    /// The configuration that it was found in. An operation ends under the configuration that it
+    /// began with.
     pub(crate) config: Arc<Config>,
 }
 
-/// Where user and password come from.
+/// The source of user name and password.
 #[derive(Debug, Clone)]
 pub(crate) enum Access {
     Inventory(Box<HostEntry>),
@@ -57,7 +57,7 @@ impl Target {
         matches!(self.access, Access::Inventory(_))
     }
 
-    /// What feeds it, where the inventory says so.
+    /// The PDU that feeds it, if the inventory names one.
     pub(crate) fn pdu(&self) -> Option<&str> {
         match &self.access {
             Access::Inventory(host) => host.pdu.as_deref(),
@@ -65,7 +65,7 @@ impl Target {
         }
     }
 
-    /// The same host in another configuration; `None`: it is not in there.
+    /// The same host in another configuration, if it is in there.
     pub(crate) fn again(&self, config: &Arc<Config>) -> Option<Self> {
         if matches!(self.access, Access::Sent { .. }) {
             let allowed = config.inventory.accept_endpoints;
@@ -79,8 +79,8 @@ impl Target {
         Some(Self::of(config, host))
     }
 
-    /// Whom the BMC must manage: what the caller says, and what the inventory says where the
-    /// caller is silent. If they contradict each other nothing is touched (F5).
+    /// The identity that the system must have: from the caller, and from the inventory where the
+    /// caller gives none. If they contradict each other, the request is refused (F5).
     pub(crate) fn expected(&self, asked: Option<&v1::SystemIdentity>) -> Result<Expected, Status> {
         let said = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
         let asked = Expected {
@@ -106,7 +106,8 @@ impl Target {
     }
 }
 
-/// Whoever stands between here and such a BMC reads its password, and answers "off" in its place.
+/// Without TLS verification, an attacker on the path can read the password and report "off" for the
+/// BMC.
 fn refuse_insecure(
     config: &Config,
     host: &str,
@@ -130,7 +131,7 @@ fn refuse_insecure(
     )))
 }
 
-/// Finds the host; `may_bring` tells whether the caller may name a BMC that is not known here.
+/// Finds the host; `may_bring`: the caller may name a BMC that is not in the inventory.
 pub(crate) fn resolve(
     config: &Arc<Config>,
     target: Option<v1::Target>,

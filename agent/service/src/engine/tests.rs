@@ -11,7 +11,7 @@ use crate::journal::TermRecord;
 use crate::{
     config::Config,
     driver::{BmcSpec, Driver},
-    journal::faults::{Fault, journal_on_a_disk},
+    journal::storage_faults::{Fault, journal_on_a_disk},
     metrics::Metrics,
 };
 

@@ -1,11 +1,11 @@
-//! Who calls, and by what right.
+//! The caller of a request, and its authority.
 
 use rackhand_proto::{Identity, tls::PeerInfo, v1};
 use tonic::{Request, Status, transport::server::UdsConnectInfo};
 
 use crate::journal::Authority;
 
-/// Somebody who may use the service at all.
+/// A caller that may use the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Caller {
     Controller,
@@ -13,13 +13,14 @@ pub(super) enum Caller {
 }
 
 impl Caller {
-    /// From the certificate, or from the user of the local socket; never from the message.
+    /// Identifies the caller by certificate or by the user of the local socket, never by the
+    /// message.
     pub(super) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
         if let Some(peer) = request.extensions().get::<PeerInfo>() {
             return match &peer.identity {
                 Identity::Controller => Ok(Self::Controller),
                 Identity::Operator(name) => Ok(Self::Operator(name.clone())),
-                // The handshake refuses it already.
+                // The TLS handshake has refused it already.
                 rack @ Identity::Rack(_) => Err(Status::permission_denied(format!(
                     "{rack} may not use this service: it is for controllers and operators"
                 ))),
@@ -35,7 +36,7 @@ impl Caller {
         ))
     }
 
-    /// Who calls from this machine, through the local socket.
+    /// The caller on the local socket.
     pub(super) fn local<T>(request: &Request<T>) -> Result<String, Status> {
         match Self::of(request)? {
             Self::Operator(name) if request.extensions().get::<PeerInfo>().is_none() => Ok(name),
@@ -49,7 +50,7 @@ impl Caller {
         *self == Self::Controller
     }
 
-    /// The right to command: a controller's is its term and sequence, an operator has neither.
+    /// The authority to command: term and sequence of a controller; an operator has neither.
     pub(super) fn authority(
         self,
         term: Option<v1::Term>,
@@ -82,7 +83,7 @@ impl Caller {
     }
 }
 
-/// A term that says which election, who and how high.
+/// Checks that a term names its election, its holder and its number.
 pub(super) fn check_term(term: Option<v1::Term>) -> Result<v1::Term, Status> {
     let Some(term) = term else {
         return Err(Status::invalid_argument(
@@ -99,7 +100,7 @@ pub(super) fn check_term(term: Option<v1::Term>) -> Result<v1::Term, Status> {
     Ok(term)
 }
 
-/// In whose name: a controller says it, an operator acts in its own.
+/// The owner of a request: a controller names it, an operator acts in its own name.
 pub(super) fn owner(authority: &Authority, owner: String) -> Result<String, Status> {
     match authority {
         Authority::Operator { .. } if !owner.is_empty() => Err(Status::invalid_argument(

@@ -4,7 +4,7 @@ use rackhand_proto::v1;
 use tonic::{Request, Response, Status};
 
 use super::{PowerService, caller::Caller};
-use crate::engine::wire::failure_to_proto;
+use crate::engine::convert::failure_to_proto;
 
 /// Several calls, one after the other.
 const CALLS: u32 = 3;
@@ -20,7 +20,7 @@ impl PowerService {
         let limit = self.limit(request.timeout.as_ref(), CALLS)?;
         let checks = match self.engine.check(&target, limit).await? {
             Ok(checks) => checks,
-            // No password, say: nothing further can be looked at.
+            // For example a missing password: nothing further can be checked.
             Err(error) => vec![v1::Check {
                 check: "credentials".to_owned(),
                 verdict: v1::Verdict::Failed.into(),

@@ -1,4 +1,4 @@
-//! Boot override, sensors and event log between the wire and the drivers.
+//! Conversion of boot override, sensors and event log between messages and drivers.
 
 use rackhand_bmc::{
     Accepted, BootDevice, BootMode, BootOverride, BootPersistence, EventLog, LogEntry, Sensor,
@@ -38,7 +38,7 @@ pub(super) fn boot_to_proto(boot: BootOverride) -> v1::BootOverride {
 }
 
 /// # Errors
-/// No device is named, or one that this agent does not know.
+/// No device is named, or an unknown one.
 pub(super) fn boot_from_proto(boot: Option<v1::BootOverride>) -> Result<BootOverride, Status> {
     let unnamed = || Status::invalid_argument("boot.device: name a device, or none");
     let boot = boot.ok_or_else(unnamed)?;

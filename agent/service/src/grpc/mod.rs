@@ -1,15 +1,19 @@
 //! The service `Power`.
 //!
-//! Owns: who may ask what, and the words of every refusal. Must never: decide by what a message
-//! says about its sender, answer a reading from memory, or let a caller cut an operation.
+//! Owns: permissions, and the message of every refusal. Must never: trust a message about its
+//! sender, answer a reading from a cache, or let a caller interrupt an operation by disconnecting.
 
-mod aside;
+mod bmc_call;
+mod boot_device;
 mod caller;
 mod checkup;
 mod convert;
+mod event_log;
+mod identify_led;
+mod operation_request;
+mod sensors;
 mod terms;
 mod watch;
-mod wish;
 
 use std::{pin::Pin, time::Duration};
 
@@ -19,16 +23,22 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     config::HostEntry,
-    engine::{Engine, Target, resolve, wire},
-    journal::{Asked, TermRecord},
+    engine::{
+        Engine, Target,
+        convert::{failure_to_proto, reading_to_proto},
+        resolve,
+    },
+    journal::{OperationFilter, TermRecord},
 };
 use caller::{Caller, check_term, owner};
-use wish::{operation_id, time, wish};
+use operation_request::{operation_id, time, validate};
 
-/// A caller that waits longer for one reading should rather ask again.
+type Answer<T> = Result<Response<T>, Status>;
+
+/// Maximum time limit of one reading.
 const LONGEST_READ: Duration = Duration::from_secs(60);
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
-/// Operations of one list.
+/// Default number of operations in a list.
 const USUAL_LIST: u32 = 100;
 const LONGEST_LIST: u32 = 1000;
 
@@ -48,11 +58,11 @@ impl PowerService {
     }
 }
 
-/// Reads power; a failure of the BMC is an answer, not an error of the call.
+/// Reads power; a failure of the BMC is part of the response, not an error of the call.
 async fn read(engine: &Engine, target: &Target, limit: Duration) -> Read {
     match engine.read(target, limit).await {
-        Ok((reading, since_start)) => Read::Reading(wire::reading_to_proto(&reading, since_start)),
-        Err(error) => Read::Failure(wire::failure_to_proto(&target.host, &error)),
+        Ok((reading, since_start)) => Read::Reading(reading_to_proto(&reading, since_start)),
+        Err(error) => Read::Failure(failure_to_proto(&target.host, &error)),
     }
 }
 
@@ -174,8 +184,8 @@ impl Power for PowerService {
         request: Request<v1::BeginRequest>,
     ) -> Result<Response<v1::BeginResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let wish = wish(&self.engine, caller, request.into_inner())?;
-        let (started, status) = self.engine.begin(wish).await?;
+        let request = validate(&self.engine, caller, request.into_inner())?;
+        let (started, status) = self.engine.begin(request).await?;
         Ok(Response::new(v1::BeginResponse {
             started,
             status: Some(status),
@@ -203,7 +213,7 @@ impl Power for PowerService {
             0 => USUAL_LIST,
             limit => limit.min(LONGEST_LIST),
         };
-        let asked = Asked {
+        let asked = OperationFilter {
             id: Some(request.operation_id).filter(|id| !id.is_empty()),
             host: Some(request.host).filter(|host| !host.is_empty()),
             running_only: request.running_only,
@@ -295,7 +305,7 @@ impl Power for PowerService {
     }
 }
 
-/// Of every driver, in their order.
+/// The protocols of all drivers, in order.
 fn addresses(host: &HostEntry) -> String {
     let addresses: Vec<String> = host.bmcs().map(|bmc| bmc.address.to_string()).collect();
     addresses.join(", ")

@@ -1,4 +1,4 @@
-//! The terms of leaders, for a person who has to set one back.
+//! Terms of leaders, and setting one back by hand.
 
 use jiff::Timestamp;
 use rackhand_proto::{convert::timestamp_to_proto, v1};
@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 use super::{PowerService, caller::Caller};
 use crate::journal::{KnownTerm, SetBack, wall_clock};
 
-/// Longest reason.
+/// Maximum length of a reason, in bytes.
 const LONGEST: usize = 512;
 
 impl PowerService {

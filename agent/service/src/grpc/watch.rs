@@ -1,4 +1,4 @@
-//! Reading power again and again, telling only what changes.
+//! Watching power: polls, and reports changes only.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ struct Watch {
     interval: Duration,
     closing: CancellationToken,
     last: Option<String>,
-    /// Its host has left the inventory.
+    /// The host was removed from the inventory.
     gone: bool,
 }
 
-/// Ends when the agent stops; the reader ends it earlier by going away.
+/// Streams readings until the agent stops or the caller disconnects.
 pub(super) fn watch(
     engine: Engine,
     target: Target,

@@ -5,9 +5,9 @@ use rackhand_proto::v1;
 
 use super::{
     HoldRecord, JournalError, OperationRecord, Refused,
-    admit::{self, Authority},
-    ends::finish,
+    admission::{self, Authority},
     holds::{self, Host},
+    outcomes::finish,
     tables::{OPERATIONS, RUNNING, get, put},
     writer::Tx,
 };
@@ -54,7 +54,7 @@ pub(crate) struct Release {
 impl Release {
     /// Lifts the hold and writes down who did. `Ok(None)`: there was none.
     pub(super) fn run(&self, tx: &Tx) -> Result<Result<Option<HoldRecord>, Refused>, JournalError> {
-        if let Err(refused) = admit::check_term(tx, &self.authority)? {
+        if let Err(refused) = admission::check_term(tx, &self.authority)? {
             return Ok(Err(refused));
         }
         let holds = holds::find(tx, &self.at)?.on_host;
@@ -63,13 +63,13 @@ impl Release {
         let host = hold
             .as_ref()
             .map_or(self.key.as_str(), |hold| hold.host.as_str());
-        if let Some(refused) = admit::check_sequence(tx, &self.authority, &self.key, host)? {
+        if let Some(refused) = admission::check_sequence(tx, &self.authority, &self.key, host)? {
             return Ok(Err(refused));
         }
         match hold {
             Some(hold) if hold.owner != self.owner && !self.force => Ok(Err(Refused::Held(hold))),
             hold => {
-                admit::take_sequence(tx, &self.authority, &self.key)?;
+                admission::take_sequence(tx, &self.authority, &self.key)?;
                 holds::remove(tx, &holds)?;
                 if let Some(hold) = &hold {
                     self.write(tx, hold)?;

@@ -22,7 +22,7 @@ pub(super) const SCHEMA: u64 = 1;
 /// What to do with a journal that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfDamaged {
-    /// Keep its file under another name, and begin a new one.
+    /// Retention its file under another name, and begin a new one.
     Replace,
     /// Do not start.
     Refuse,

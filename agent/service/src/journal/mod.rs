@@ -3,16 +3,16 @@
 //! Owns: terms, sequences, holds and operations on disk, and the one thread that writes them.
 //! Must never: say "done" before the disk has it, keep a secret, or decide who may do what.
 
-mod admit;
+mod admission;
 mod changes;
-mod ends;
-#[cfg(test)]
-pub(crate) mod faults;
 mod file;
 mod holds;
 mod identity;
-mod list;
+mod outcomes;
+mod query;
 mod records;
+#[cfg(test)]
+pub(crate) mod storage_faults;
 mod store;
 mod tables;
 mod terms;
@@ -27,15 +27,15 @@ use rackhand_proto::v1;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub(crate) use admit::{Action, Admission, Admitted, Authority, Refused};
+pub(crate) use admission::{Action, Admission, Admitted, Authority, Refused};
 pub(crate) use changes::Release;
-pub(crate) use ends::{Keep, interrupted};
-use ends::{Running, finish, interrupt_running, prune};
 pub(crate) use file::IfDamaged;
 use file::{SCHEMA, open_or_create, prepare};
 pub(crate) use holds::Host;
 use identity::Note;
-pub(crate) use list::Asked;
+pub(crate) use outcomes::{Retention, interrupted};
+use outcomes::{RunningOperations, finish, interrupt_running, prune};
+pub(crate) use query::OperationFilter;
 pub(crate) use records::{
     HoldRecord, IdentityRecord, OperationRecord, SequenceRecord, TermRecord, TermSetBackRecord,
 };
@@ -53,17 +53,17 @@ pub enum JournalError {
     /// Written by a newer version.
     #[error("journal {path} has format {found}, this version knows up to {SCHEMA}; do not go back")]
     Newer {
-        /// The file.
+        /// The file that is affected.
         path: String,
-        /// Its format.
+        /// The format version of the file.
         found: u64,
     },
     /// The file cannot be opened.
     #[error("journal {path}: {reason}")]
     Open {
-        /// The file.
+        /// The file that is affected.
         path: String,
-        /// Why.
+        /// The reason, as the storage engine reports it.
         reason: String,
     },
     /// The file is not there.
@@ -72,15 +72,15 @@ pub enum JournalError {
     /// The file is there and cannot be read as a journal.
     #[error("journal {path} is damaged: {reason}")]
     Damaged {
-        /// The file.
+        /// The file that is affected.
         path: String,
-        /// Why.
+        /// The reason, as the storage engine reports it.
         reason: String,
     },
     /// Another file has taken its place while the agent ran.
     #[error("journal {path} was replaced by another one ({instance}) while the agent ran")]
     Other {
-        /// The file.
+        /// The file that is affected.
         path: String,
         /// The instance of the other one.
         instance: String,
@@ -122,8 +122,8 @@ impl JournalError {
 pub(crate) struct Journal {
     store: Arc<Store>,
     writer: Arc<Writer>,
-    running: Running,
-    keep: Keep,
+    running: RunningOperations,
+    keep: Retention,
 }
 
 impl Journal {
@@ -132,7 +132,7 @@ impl Journal {
     pub(crate) fn open(
         path: &Path,
         if_damaged: IfDamaged,
-        keep: Keep,
+        keep: Retention,
         now: i64,
     ) -> Result<(Self, Vec<String>), JournalError> {
         let db = open_or_create(path, if_damaged, now)?;
@@ -143,7 +143,7 @@ impl Journal {
         source: Box<dyn Source>,
         path: &Path,
         db: redb::Database,
-        keep: Keep,
+        keep: Retention,
         now: i64,
     ) -> Result<(Self, Vec<String>), JournalError> {
         let shown = path.display().to_string();
@@ -168,7 +168,7 @@ impl Journal {
             path: shown.clone(),
             reason: format!("cannot note its instance beside it: {error}"),
         })?;
-        let running = Running::default();
+        let running = RunningOperations::default();
         let file = Opened {
             path: path.to_owned(),
             identity,
@@ -312,7 +312,8 @@ impl Journal {
         &self,
         authority: Authority,
     ) -> Result<Result<(), Refused>, JournalError> {
-        self.read(move |tx| admit::check_term(tx, &authority)).await
+        self.read(move |tx| admission::check_term(tx, &authority))
+            .await
     }
 
     /// A command is about to leave.
@@ -368,7 +369,7 @@ impl Journal {
         self.writer.write(amend).await
     }
 
-    /// One operation.
+    /// The record of one operation.
     pub(crate) async fn operation(
         &self,
         id: String,
@@ -379,9 +380,9 @@ impl Journal {
     /// Operations that were asked for, the newest first.
     pub(crate) async fn operations(
         &self,
-        asked: Asked,
+        asked: OperationFilter,
     ) -> Result<Vec<OperationRecord>, JournalError> {
-        self.read(move |tx| list::operations(tx, &asked)).await
+        self.read(move |tx| query::operations(tx, &asked)).await
     }
 
     /// All holds, by host key.

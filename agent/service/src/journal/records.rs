@@ -21,7 +21,7 @@ pub(crate) struct IdentityRecord {
 /// The highest term of an election.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct TermRecord {
-    /// The number.
+    /// The sequence number.
     #[prost(uint64, tag = "1")]
     pub(crate) number: u64,
     /// Who claimed it.
@@ -35,7 +35,7 @@ pub(crate) struct TermRecord {
 /// The last command that one election had for one host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, prost::Message)]
 pub(crate) struct SequenceRecord {
-    /// The term.
+    /// The term number.
     #[prost(uint64, tag = "1")]
     pub(crate) term: u64,
     /// The sequence within it.
@@ -78,7 +78,7 @@ impl HoldRecord {
 /// An operation. No secret is in it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct OperationRecord {
-    /// Its id.
+    /// The number of the cipher suite.
     #[prost(string, tag = "1")]
     pub(crate) id: String,
     /// The host's key: its BMC and system.
@@ -93,7 +93,7 @@ pub(crate) struct OperationRecord {
     /// On whose behalf.
     #[prost(string, tag = "5")]
     pub(crate) owner: String,
-    /// Who asked.
+    /// The caller, as the journal names it.
     #[prost(string, tag = "6")]
     pub(crate) by: String,
     /// The election of the controller that asked; empty for an operator.
@@ -128,7 +128,7 @@ pub(crate) struct OperationRecord {
 /// A term that was set back by hand.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct TermSetBackRecord {
-    /// The election.
+    /// The name of the election.
     #[prost(string, tag = "1")]
     pub(crate) election: String,
     /// When, nanoseconds of the Unix epoch.
@@ -140,10 +140,10 @@ pub(crate) struct TermSetBackRecord {
     /// The term after.
     #[prost(uint64, tag = "4")]
     pub(crate) to: u64,
-    /// Who asked.
+    /// The caller, as the journal names it.
     #[prost(string, tag = "5")]
     pub(crate) by: String,
-    /// Why.
+    /// The reason that was given.
     #[prost(string, tag = "6")]
     pub(crate) reason: String,
 }

@@ -17,9 +17,9 @@ use tracing::{error, info, warn};
 
 use super::{
     JournalError,
-    ends::{Running, settle},
     file::{self, prepare},
     identity::{self, Note},
+    outcomes::{RunningOperations, settle},
     records::IdentityRecord,
     tables::PROBE,
     writer::Tx,
@@ -65,13 +65,13 @@ pub(super) struct Store {
     /// Why nothing can be written just now.
     trouble: Mutex<Option<String>>,
     /// What the file has to be told once it can be written again.
-    running: Running,
+    running: RunningOperations,
     /// The file is gone, damaged or another one: only a new process can go on.
     lost: CancellationToken,
     reopened: Mutex<u64>,
 }
 
-/// A snapshot.
+/// A read transaction: a snapshot of the journal.
 pub(super) struct ReadTx(ReadTransaction);
 
 impl ReadTx {
@@ -84,7 +84,7 @@ impl ReadTx {
 }
 
 impl Store {
-    pub(super) fn new(source: Box<dyn Source>, file: Opened, running: Running) -> Self {
+    pub(super) fn new(source: Box<dyn Source>, file: Opened, running: RunningOperations) -> Self {
         Self {
             source,
             shown: file.path.display().to_string(),

@@ -8,6 +8,7 @@ use super::{tables::META, terms::NotSetBack, *};
 use crate::host_key::{HostKey, HostKeys};
 
 mod holds;
+mod terms;
 
 struct Fixture {
     dir: TempDir,
@@ -21,10 +22,10 @@ impl Fixture {
     }
 
     fn open(&self) -> (Journal, Vec<String>) {
-        self.open_keeping(Keep::default(), 1_000)
+        self.open_keeping(Retention::default(), 1_000)
     }
 
-    fn open_keeping(&self, keep: Keep, now: i64) -> (Journal, Vec<String>) {
+    fn open_keeping(&self, keep: Retention, now: i64) -> (Journal, Vec<String>) {
         Journal::open(
             &self.dir.path().join("journal.redb"),
             IfDamaged::Replace,
@@ -105,92 +106,6 @@ async fn started(journal: &Journal, admission: Admission) {
 }
 
 #[tokio::test]
-async fn f7_an_older_term_is_refused_also_after_a_restart() {
-    let fixture = Fixture::new();
-    let (journal, _) = fixture.open();
-    assert_eq!(claim(&journal, 6).await, Ok(6));
-    started(&journal, off("a", leader(6, 1), "rem-1")).await;
-    assert_eq!(claim(&journal, 7).await, Ok(7));
-    let message = "term 6 of election prod/rackhand is over: term 7 was claimed by pod-7";
-    assert_eq!(
-        refused(&journal, off("b", leader(6, 2), "rem-1")).await,
-        message
-    );
-    drop(journal);
-    let (journal, _) = fixture.open();
-    assert_eq!(
-        refused(&journal, off("b", leader(6, 2), "rem-1")).await,
-        message
-    );
-    assert_eq!(claim(&journal, 6).await.unwrap_err().number, 7);
-}
-
-#[tokio::test]
-async fn f7_a_term_must_be_claimed_before_it_commands() {
-    let fixture = Fixture::new();
-    let (journal, _) = fixture.open();
-    assert_eq!(
-        refused(&journal, off("a", leader(3, 1), "rem-1")).await,
-        "term 3 of election prod/rackhand has not been claimed at this agent (none has); claim \
-         it first"
-    );
-    claim(&journal, 2).await.unwrap();
-    assert_eq!(
-        refused(&journal, off("a", leader(3, 1), "rem-1")).await,
-        "term 3 of election prod/rackhand has not been claimed at this agent (highest: 2); claim \
-         it first"
-    );
-}
-
-#[tokio::test]
-async fn f7_one_term_has_one_holder() {
-    let fixture = Fixture::new();
-    let (journal, _) = fixture.open();
-    assert_eq!(claim(&journal, 4).await, Ok(4));
-    assert_eq!(
-        claim(&journal, 4).await,
-        Ok(4),
-        "claiming again is harmless"
-    );
-    let other = journal
-        .claim(
-            "prod/rackhand".into(),
-            TermRecord {
-                holder: "impostor".into(),
-                ..claimed(4, false)
-            },
-        )
-        .await
-        .unwrap();
-    assert_eq!(other.unwrap_err().holder, "pod-4");
-    // Elections know nothing of each other.
-    let elsewhere = journal.claim("test/rackhand".into(), claimed(1, false));
-    assert_eq!(elsewhere.await.unwrap(), Ok(1));
-}
-
-#[tokio::test]
-async fn f7_a_sequence_counts_once_also_after_a_restart() {
-    let fixture = Fixture::new();
-    let (journal, _) = fixture.open();
-    claim(&journal, 7).await.unwrap();
-    started(&journal, off("a", leader(7, 5), "rem-1")).await;
-    drop(journal);
-    let (journal, _) = fixture.open();
-    for sequence in [4, 5] {
-        assert_eq!(
-            refused(&journal, on("b", leader(7, sequence), "rem-1")).await,
-            format!(
-                "host node-7: sequence {sequence} of term 7 is not newer than 5 of term 7, which \
-                 was taken already"
-            )
-        );
-    }
-    started(&journal, on("b", leader(7, 6), "rem-1")).await;
-    claim(&journal, 8).await.unwrap();
-    started(&journal, off("c", leader(8, 1), "rem-2")).await;
-}
-
-#[tokio::test]
 async fn a_known_operation_starts_nothing_whatever_else_it_says() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
@@ -253,7 +168,7 @@ async fn running_operations_are_interrupted_by_a_restart_and_say_what_was_sent()
 #[tokio::test]
 async fn old_operations_are_thrown_away_by_count_and_by_age() {
     let fixture = Fixture::new();
-    let keep = Keep {
+    let keep = Retention {
         operations: 3,
         age: Duration::from_nanos(100),
     };
@@ -306,7 +221,7 @@ fn a_second_agent_on_the_same_directory_is_told_so() {
     let fixture = Fixture::new();
     let _first = fixture.open();
     let path = fixture.dir.path().join("journal.redb");
-    let error = Journal::open(&path, IfDamaged::Replace, Keep::default(), 0).unwrap_err();
+    let error = Journal::open(&path, IfDamaged::Replace, Retention::default(), 0).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -325,7 +240,7 @@ fn a_newer_format_is_not_touched() {
     tx.open(META).unwrap().insert("schema", SCHEMA + 1).unwrap();
     tx.commit().unwrap();
     drop(db);
-    let error = Journal::open(&path, IfDamaged::Replace, Keep::default(), 0).unwrap_err();
+    let error = Journal::open(&path, IfDamaged::Replace, Retention::default(), 0).unwrap_err();
     assert!(
         error
             .to_string()
@@ -350,97 +265,40 @@ async fn operations_are_listed_by_host_and_by_whether_they_run_the_newest_first(
         .finish("op-3".into(), 9, v1::Outcome::default())
         .await
         .unwrap();
-    let ids = async |asked: Asked| -> Vec<String> {
+    let ids = async |asked: OperationFilter| -> Vec<String> {
         let found = journal.operations(asked).await.unwrap();
         found.into_iter().map(|record| record.id).collect()
     };
-    let all = Asked {
+    let all = OperationFilter {
         limit: 10,
-        ..Asked::default()
+        ..OperationFilter::default()
     };
     assert_eq!(ids(all.clone()).await, ["op-4", "op-3", "op-2", "op-1"]);
-    let two = Asked {
+    let two = OperationFilter {
         limit: 2,
         ..all.clone()
     };
     assert_eq!(ids(two).await, ["op-4", "op-3"]);
-    let of_a = Asked {
+    let of_a = OperationFilter {
         host: Some("a".into()),
         ..all.clone()
     };
     assert_eq!(ids(of_a.clone()).await, ["op-3", "op-1"]);
-    let running = Asked {
+    let running = OperationFilter {
         running_only: true,
         ..of_a
     };
     assert_eq!(ids(running).await, ["op-1"]);
-    let one = Asked {
+    let one = OperationFilter {
         id: Some("op-3".into()),
         ..all.clone()
     };
     assert_eq!(ids(one).await, ["op-3"]);
-    let none = Asked {
+    let none = OperationFilter {
         id: Some("op-9".into()),
         ..all
     };
     assert!(ids(none).await.is_empty());
-}
-
-fn set_back(to: u64) -> SetBack {
-    SetBack {
-        election: "prod/rackhand".into(),
-        to,
-        by: "operator local:0".into(),
-        reason: "a broken controller claimed it".into(),
-        now: 7,
-    }
-}
-
-#[tokio::test]
-async fn f7_a_term_set_back_by_hand_is_written_down_and_needs_a_new_claim() {
-    let fixture = Fixture::new();
-    let (journal, _) = fixture.open();
-    claim(&journal, 7).await.unwrap();
-    started(&journal, off("a", leader(7, 3), "rem-1")).await;
-    claim(&journal, 2_000_000_000).await.unwrap();
-    started(&journal, on("b", leader(2_000_000_000, 9), "rem-1")).await;
-    assert!(claim(&journal, 8).await.is_err());
-
-    let unknown = SetBack {
-        election: "other".into(),
-        ..set_back(1)
-    };
-    let refused = journal.set_back_term(unknown).await.unwrap().unwrap_err();
-    assert!(matches!(refused, NotSetBack::UnknownElection(_)));
-    for to in [2_000_000_000, u64::MAX] {
-        let refused = journal.set_back_term(set_back(to)).await.unwrap();
-        assert!(matches!(refused, Err(NotSetBack::NotLower { .. })));
-    }
-    let known = journal.set_back_term(set_back(7)).await.unwrap().unwrap();
-    assert_eq!(known.term.number, 7);
-
-    drop(journal);
-    let (journal, _) = fixture.open();
-    let [known] = &journal.terms().await.unwrap()[..] else {
-        panic!()
-    };
-    let TermSetBackRecord {
-        at, from, to, by, ..
-    } = &known.set_back[0];
-    assert_eq!((*at, *from, *to), (7, 2_000_000_000, 7));
-    assert_eq!(by, "operator local:0");
-    // Who led in term 7 before does not lead again, nor does the one with the huge term.
-    for old in [leader(7, 99), leader(2_000_000_000, 99)] {
-        refused_term(&journal, old).await;
-    }
-    assert!(claim(&journal, 7).await.is_err());
-    claim(&journal, 8).await.unwrap();
-    started(&journal, off("c", leader(8, 1), "rem-1")).await;
-}
-
-async fn refused_term(journal: &Journal, authority: Authority) {
-    let message = refused(journal, off("x", authority, "rem-1")).await;
-    assert!(message.contains("term"), "{message}");
 }
 
 #[tokio::test]
@@ -449,11 +307,11 @@ async fn a_journal_keeps_its_instance_and_a_lost_one_is_replaced_by_another() {
     let first = fixture.open().0.identity().clone();
     assert_eq!(first.origin(), v1::JournalOrigin::First);
     assert_eq!(first.created, 1_000);
-    let again = fixture.open_keeping(Keep::default(), 2_000).0;
+    let again = fixture.open_keeping(Retention::default(), 2_000).0;
     assert_eq!(*again.identity(), first);
     drop(again);
     std::fs::remove_file(fixture.dir.path().join("journal.redb")).unwrap();
-    let second = fixture.open_keeping(Keep::default(), 3_000).0;
+    let second = fixture.open_keeping(Retention::default(), 3_000).0;
     assert_ne!(second.identity().instance, first.instance);
     assert_eq!(second.identity().origin(), v1::JournalOrigin::Missing);
     assert_eq!(second.identity().created, 3_000);

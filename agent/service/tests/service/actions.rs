@@ -87,7 +87,7 @@ async fn a_host_that_does_not_shut_down_is_forced_only_where_that_was_asked() {
     assert_eq!(site.bmcs.of(1).commands(), (0, 0));
     let forced = asks("b", "node-1", Action::PowerSoftOff(soft_off(300, true)));
     begin(&mut client, forced).await.unwrap();
-    let outcome = kit::outcome(&mut client, "b").await;
+    let outcome = crate::kit::outcome(&mut client, "b").await;
     assert_eq!(outcome.code(), OutcomeCode::Confirmed);
     assert_eq!(
         outcome.message,
@@ -116,7 +116,7 @@ async fn a_hard_off_overtakes_a_soft_one_at_once() {
         assert_eq!(outcome.code(), OutcomeCode::Cancelled);
         assert_eq!(
             outcome.message,
-            "host node-1: overtaken by operation hard, a hard power off"
+            "host node-1: replaced by operation hard, a hard power off"
         );
     }
     let hard = outcome(&mut client, "hard").await;

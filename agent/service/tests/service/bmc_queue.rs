@@ -81,7 +81,7 @@ async fn f3_an_on_and_a_cycle_that_wait_do_not_come_after_a_fence() {
         assert_eq!(outcome.code(), OutcomeCode::Cancelled);
         assert_eq!(
             outcome.message,
-            "host node-1: overtaken by operation fence, a hard power off"
+            "host node-1: replaced by operation fence, a hard power off"
         );
         assert_eq!(outcome.commands_sent, 0);
     }

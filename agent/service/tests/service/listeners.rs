@@ -13,7 +13,7 @@ async fn without_a_certificate_of_our_ca_nobody_gets_in() {
     let site = Site::new(1);
     let agent = site.start().await;
     let address = agent.remote_addr().unwrap();
-    let other = kit::Ca::new();
+    let other = crate::kit::Ca::new();
     let dir = site.dir.path().join("other");
     std::fs::create_dir(&dir).unwrap();
     let foreign = other.write(&dir, CONTROLLER);
@@ -41,7 +41,7 @@ async fn a_new_certificate_is_used_by_the_next_connection() {
     let old = ClientTls::controller(site.files(CONTROLLER)).unwrap();
     let mut before = site.remote(&agent, &old).await;
     // The site gets a new CA, as in a roll-over without overlap.
-    let ca = kit::Ca::new();
+    let ca = crate::kit::Ca::new();
     ca.write(&site.dir.path().join("tls"), RACK);
     assert!(agent.tls().unwrap().reload().unwrap());
     let error = rackhand_proto::connect(&address, "r1", &old)

@@ -10,14 +10,16 @@
 )]
 
 mod actions;
-mod aside;
 mod audit;
 mod authority;
 mod bmc_queue;
+mod endpoints;
 mod holds;
+mod interruptions;
 mod journal;
 mod kit;
 mod listeners;
 mod operations;
 mod power_on_stagger;
 mod reload;
+mod settings;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
 use crate::kit::*;
+use futures::future::join_all;
 use rackhand_agent_service::Agent;
 use rackhand_bmc::PowerState;
 use rackhand_proto::{
@@ -106,7 +106,7 @@ async fn a_power_off_waits_for_no_pdu_and_overtakes_one_that_does() {
     let waited = outcome(&mut client, "waits").await;
     assert_eq!(waited.code(), OutcomeCode::Cancelled, "{waited:?}");
     assert!(
-        waited.message.contains("overtaken by operation off"),
+        waited.message.contains("replaced by operation off"),
         "{waited:?}"
     );
     begin(&mut client, off("other", "node-1")).await.unwrap();

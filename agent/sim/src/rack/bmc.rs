@@ -11,7 +11,9 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::config::BmcConfig;
-use super::faults::{Action, Asked, Effects, FaultId, NamedRule, OnAccept, Report, Rule, RuleBook};
+use super::faults::{
+    Action, Effects, FaultId, NamedRule, OnAccept, Report, RequestFacts, Rule, RuleBook,
+};
 use super::host::SimHost;
 use super::power::PowerState;
 use super::redfish::{AccountTable, SessionTable, Task, TaskTable};
@@ -65,7 +67,7 @@ impl Bmc {
         }
     }
 
-    pub(super) fn decide(&self, asked: &Asked<'_>) -> Effects {
+    pub(super) fn decide(&self, asked: &RequestFacts<'_>) -> Effects {
         self.faults.lock().decide(asked)
     }
 

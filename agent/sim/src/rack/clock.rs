@@ -4,7 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-/// A clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     shown: Instant,

@@ -23,10 +23,8 @@ pub use serde_json::Value as Taint;
 /// Durations as people write them (`300ms`, `1s 500ms`).
 pub use jiff::fmt::serde::unsigned_duration::friendly::compact::required as duration;
 
-/// A rack.
 #[derive(Clone, Debug)]
 pub struct RackConfig {
-    /// Its name.
     pub name: String,
     /// Its hosts; their names must differ.
     pub hosts: Vec<HostConfig>,
@@ -49,7 +47,6 @@ impl RackConfig {
     }
 }
 
-/// A host.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     /// Its name, which is also the name of its Node.
@@ -62,9 +59,7 @@ pub struct HostConfig {
     pub starts_on: bool,
     /// How long its power takes.
     pub timings: PowerTimings,
-    /// Its BMC.
     pub bmc: BmcConfig,
-    /// Its kubelet.
     pub kubelet: KubeletConfig,
 }
 
@@ -90,7 +85,6 @@ impl HostConfig {
     }
 }
 
-/// A BMC.
 #[derive(Clone, Debug)]
 pub struct BmcConfig {
     /// Where it listens; port 0 takes a free one.
@@ -117,7 +111,6 @@ impl Default for BmcConfig {
     }
 }
 
-/// A kubelet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KubeletConfig {
@@ -142,11 +135,8 @@ pub struct KubeletConfig {
     pub taints: Vec<Taint>,
     /// Internal address of the Node.
     pub address: IpAddr,
-    /// Capacity: processors.
     pub cpu: String,
-    /// Capacity: memory.
     pub memory: String,
-    /// Capacity: pods.
     pub pods: String,
     /// The version that it says it has.
     pub version: String,

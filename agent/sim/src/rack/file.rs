@@ -15,7 +15,7 @@ use super::config::{BmcConfig, HostConfig, KubeletConfig, RackConfig, Taint};
 use super::power::PowerTimings;
 use super::redfish::{Profile, Vendor};
 
-/// The file.
+/// The file that is affected.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RackFile {
@@ -39,11 +39,9 @@ pub struct RackFile {
     /// The kubelets, unless the host says otherwise.
     #[serde(default)]
     pub kubelet: KubeletConfig,
-    /// The hosts.
     pub hosts: Vec<HostSection>,
 }
 
-/// The BMCs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BmcSection {
@@ -56,7 +54,6 @@ pub struct BmcSection {
     /// A file with the password, if `RACK_SIM_PASSWORD` is not set; relative to the configuration
     /// file.
     pub password_file: Option<PathBuf>,
-    /// Their make.
     pub vendor: Vendor,
     /// Their behaviour in detail, in place of a make.
     pub profile: Option<Profile>,
@@ -75,11 +72,9 @@ impl Default for BmcSection {
     }
 }
 
-/// A host.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostSection {
-    /// Its name.
     pub name: String,
     /// Its system UUID; one that follows from the name unless set.
     #[serde(default)]

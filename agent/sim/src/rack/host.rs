@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 use super::bmc::Bmc;
 use super::clock::Clock;
 use super::config::HostConfig;
-use super::panel::Panel;
+use super::observation::{Boot, Counters, HostView, LogEntry, LogEvent, Switched};
 use super::power::{Answer, Machine, OsState, PowerState, PowerTimings, ResetType, Transition};
 use super::process::{HostProcess, PodIdentity, PodProcess, Stamp, StopReason};
-use super::record::{Boot, Counters, HostView, LogEntry, LogEvent, Switched};
+use super::settings::Panel;
 use super::state::State;
 
 #[derive(Debug)]
@@ -57,12 +57,10 @@ impl SimHost {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.inner.config.name
     }
 
-    /// Its configuration.
     pub fn config(&self) -> &HostConfig {
         &self.inner.config
     }

@@ -22,14 +22,14 @@ pub mod host;
 pub mod ipmi;
 #[cfg(feature = "kubelet")]
 pub mod kubelet;
-pub mod panel;
+pub mod observation;
 pub mod power;
 pub mod process;
-pub mod record;
 pub mod redfish;
 mod reset;
+pub mod settings;
+mod single_step;
 mod state;
-mod step;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,10 +43,10 @@ use tokio_util::sync::CancellationToken;
 pub use config::{BmcConfig, HostConfig, KubeletConfig, RackConfig};
 pub use faults::{Action, FaultId, Rule};
 pub use host::SimHost;
-pub use panel::{BootOverride, BootSource, Event, Holds, Light, Severity};
+pub use observation::{Boot, Cause, Counters, HostView, LogEntry, LogEvent, Switched};
 pub use power::{OsState, PowerState, PowerTimings, ResetType};
 pub use process::{HostProcess, Overlap, PodProcess, StopReason, overlaps};
-pub use record::{Boot, Cause, Counters, HostView, LogEntry, LogEvent, Switched};
+pub use settings::{BootOverride, BootSource, Event, Holds, Light, Severity};
 
 use crate::pki::{CertSpec, Pki};
 
@@ -133,7 +133,6 @@ impl Rack {
         Ok(host)
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -115,11 +115,9 @@ pub enum Change {
 pub struct Transition {
     /// When it happened: the moment it was due, however late it was looked at.
     pub at: Instant,
-    /// What happened.
     pub change: Change,
 }
 
-/// The machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
     timings: PowerTimings,

@@ -16,7 +16,6 @@ use serde::Serialize;
 pub struct Stamp {
     /// Monotonic; the same clock for all hosts of a process.
     pub at: Instant,
-    /// Wall time.
     pub wall: Timestamp,
 }
 
@@ -31,7 +30,6 @@ impl From<Stamp> for Timestamp {
 pub struct PodIdentity {
     /// The pod's UID.
     pub uid: String,
-    /// Its namespace.
     pub namespace: String,
     /// Its name; for a StatefulSet, the identity that must not exist twice.
     pub name: String,
@@ -54,7 +52,6 @@ pub enum StopReason {
 /// One pod's processes on one host, from start to end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PodProcess {
-    /// Whose.
     #[serde(flatten)]
     pub pod: PodIdentity,
     /// The boot of the host that it runs in.
@@ -144,7 +141,6 @@ impl ProcessTable {
 pub struct HostProcess {
     /// The host's name.
     pub host: String,
-    /// The process.
     #[serde(flatten)]
     pub process: PodProcess,
 }

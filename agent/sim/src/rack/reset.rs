@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 /// The reset types of Redfish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ResetType {
-    /// Switch on.
     On,
     /// Switch on, whatever the machine thinks of it.
     ForceOn,

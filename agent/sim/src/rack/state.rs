@@ -4,10 +4,10 @@
 
 use std::time::Instant;
 
-use super::panel::{Panel, Severity};
+use super::observation::{Boot, Cause, Counters, LogEntry, LogEvent, Switched};
 use super::power::{Answer, Change, Machine, OsState, PowerState, ResetType, Transition};
 use super::process::{ProcessTable, Stamp, StopReason};
-use super::record::{Boot, Cause, Counters, LogEntry, LogEvent, Switched};
+use super::settings::{Panel, Severity};
 
 #[derive(Debug)]
 pub(super) struct State {

@@ -1,14 +1,14 @@
 use super::*;
 
 fn judged(lines: &str) -> Result<Settings, Vec<String>> {
-    settings(&Given::lines(lines), true)
+    settings(&Input::lines(lines), true)
 }
 
 const BMC: &str = "ip=10.0.0.1\nlogin=admin\npasswd=hush\n";
 
 fn direct_of(lines: &str) -> Direct {
     match judged(&format!("{BMC}{lines}")).unwrap().way {
-        Some(Way::Direct(direct)) => *direct,
+        Some(Route::Direct(direct)) => *direct,
         other => panic!("{other:?}"),
     }
 }
@@ -84,7 +84,7 @@ fn every_mistake_is_told_at_once_and_no_value_that_is_secret() {
 #[test]
 fn without_a_bmc_the_plugs_are_hosts_of_an_agent() {
     let way = judged("action=off\nplug=node-1, node-2").unwrap().way;
-    let Some(Way::Agent(through)) = way else {
+    let Some(Route::Agent(through)) = way else {
         panic!("{way:?}");
     };
     assert_eq!(through.plugs, ["node-1", "node-2"]);
@@ -106,7 +106,7 @@ fn the_default_is_reboot_and_what_is_not_known_is_nothing() {
 
 #[test]
 fn pacemaker_has_the_limits() {
-    let given = Given::lines(BMC);
+    let given = Input::lines(BMC);
     let ours = settings(&given, true).unwrap().times;
     let its = settings(&given, false).unwrap().times;
     assert_eq!(ours.power, Duration::from_secs(21));

@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use rackhand_bmc::operation::{Asked, Expected, Goal, Observer, Pace, Report, run};
+use rackhand_bmc::operation::{
+    Expected, Goal, Hooks, OperationRequest, Proof, Report, Timing, run,
+};
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, ErrorKind, PowerCommand, PowerReading, PowerState,
     redfish::RedfishConfig,
@@ -103,8 +105,8 @@ pub(crate) fn count(readings: &[PowerReading], state: PowerState) -> usize {
     shown.count()
 }
 
-impl Observer for Seen<'_> {
-    fn reading(&mut self, reading: &PowerReading) {
+impl Hooks for Seen<'_> {
+    fn reading(&mut self, reading: &PowerReading, _: Proof) {
         self.readings.push(reading.clone());
         (self.on_reading)(self.host, &self.readings);
     }
@@ -132,19 +134,19 @@ pub(crate) async fn watched(bmc: &dyn Bmc, seen: &mut Seen<'_>, goal: Goal) -> R
         system_uuid: Some(seen.host.config().uuid.clone()),
         serial: None,
     };
-    let pace = Pace {
+    let timing = Timing {
         poll_first: Duration::from_millis(2),
         poll_max: Duration::from_millis(20),
         retry_after: Duration::from_millis(10),
         // Nothing is sent twice because the machine is busy.
         resend_after: DEADLINE,
-        ..Pace::default()
+        ..Timing::default()
     };
-    let asked = Asked {
+    let asked = OperationRequest {
         goal,
         deadline: DEADLINE,
         expected,
-        pace,
+        timing,
     };
     run(bmc, asked, seen).await
 }

@@ -4,8 +4,8 @@ use rackhand_bmc::{
     BootDevice, BootMode, BootOverride, BootPersistence, ErrorKind, Identify, PowerCommand,
     PowerState, SensorRole, Severity,
 };
-use rackhand_tests::rack::panel;
 use rackhand_tests::rack::redfish::Vendor;
+use rackhand_tests::rack::settings;
 use rackhand_tests::rack::{Counters, Light, PowerState as Real, ResetType, SimHost};
 
 use super::client::{SETTLED, client, done, received, stepped};
@@ -140,7 +140,7 @@ async fn the_newest_events_are_read_and_the_log_is_emptied() {
         // More than a page.
         host.panel(|now, panel| {
             for n in 1..=120 {
-                let severity = panel::Severity::Warning;
+                let severity = settings::Severity::Warning;
                 panel.events.add(now.wall, severity, format!("event {n}"));
             }
         });

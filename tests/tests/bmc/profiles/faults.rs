@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rackhand_bmc::operation::{Ending, Goal};
+use rackhand_bmc::operation::{Goal, Outcome};
 use rackhand_bmc::{AuthPolicy, ErrorKind, PowerCommand, PowerState, redfish::connect};
 use rackhand_tests::rack::redfish::Vendor;
 use rackhand_tests::rack::{Action, Counters, PowerState as Real, ResetType, Rule};
@@ -16,7 +16,7 @@ use super::client::{
 const RESET: &str = "/redfish/v1/Systems/*/Actions/ComputerSystem.Reset";
 
 /// Off because we wanted it.
-const OFF: Ending = Ending::Confirmed {
+const OFF: Outcome = Outcome::Confirmed {
     state: PowerState::Off,
     commanded: true,
 };
@@ -76,8 +76,8 @@ async fn a_reset_whose_answer_is_lost_is_not_sent_again() {
         host.lose_next_answer();
         let report = operate(bmc.as_ref(), host, Goal::Reset).await;
         let unknown = matches!(
-            report.ending,
-            Ending::Unknown {
+            report.outcome,
+            Outcome::Unknown {
                 command: PowerCommand::Reset,
                 ..
             }
@@ -95,7 +95,7 @@ async fn an_off_whose_answer_is_lost_ends_confirmed() {
         let (host, bmc) = (&sim.host, client(&sim));
         host.lose_next_answer();
         let report = operate(bmc.as_ref(), host, off()).await;
-        assert_eq!(report.ending, OFF, "{vendor:?}: {report:?}");
+        assert_eq!(report.outcome, OFF, "{vendor:?}: {report:?}");
         assert!(report.error.is_some_and(|error| error.maybe_sent));
         assert_eq!(host.counters().offs, 1, "{vendor:?}");
     }
@@ -110,7 +110,7 @@ async fn f1_a_bmc_that_has_lost_the_state_of_a_running_host_is_commanded_before_
         assert_eq!(bmc.power().await.unwrap().state, PowerState::Off);
         assert_eq!(host.real_power(), Real::On, "{vendor:?}");
         let report = operate(bmc.as_ref(), host, off()).await;
-        assert_eq!(report.ending, OFF, "{vendor:?}: {report:?}");
+        assert_eq!(report.outcome, OFF, "{vendor:?}: {report:?}");
         assert_eq!(host.real_power(), Real::Off, "{vendor:?}");
         assert_eq!(host.counters().offs, 1, "{vendor:?}");
     }
@@ -133,7 +133,7 @@ async fn f1_a_chassis_that_goes_off_later_than_its_system_is_waited_for() {
     assert_eq!(reading.state, PowerState::Unknown, "{reading:?}");
     assert_eq!(reading.raw, "Off, but chassis System.Embedded.1 On");
     let report = operate(bmc.as_ref(), host, off()).await;
-    assert_eq!(report.ending, OFF, "{report:?}");
+    assert_eq!(report.outcome, OFF, "{report:?}");
     assert_eq!(host.faults()[0].rule.remaining, Some(0), "it was read");
 }
 
@@ -163,11 +163,11 @@ async fn a_reset_connection_costs_a_reading_a_try_and_a_command_its_certainty() 
 
         host.inject(Rule::always(action.clone()).on("POST", RESET).times(1));
         let report = operate(bmc.as_ref(), host, Goal::Reset).await;
-        let unknown = Ending::Unknown {
+        let unknown = Outcome::Unknown {
             command: PowerCommand::Reset,
             state: Some(PowerState::On),
         };
-        assert_eq!(report.ending, unknown, "{action:?}: {report:?}");
+        assert_eq!(report.outcome, unknown, "{action:?}: {report:?}");
         assert_eq!(done(host), Counters::default(), "{action:?}");
     }
 }
@@ -227,7 +227,7 @@ async fn a_stale_or_lingering_state_confirms_nothing_until_it_is_off() {
                 }
             });
             let report = watched(bmc.as_ref(), &mut seen, off()).await;
-            assert_eq!(report.ending, OFF, "{vendor:?} {action:?}: {report:?}");
+            assert_eq!(report.outcome, OFF, "{vendor:?} {action:?}: {report:?}");
             assert!(seen.shown(shown) >= ENOUGH, "{vendor:?} {action:?}");
             assert_eq!(count(&report.readings, PowerState::Off), 2, "{vendor:?}");
             let expected = Counters {
@@ -256,7 +256,7 @@ async fn a_machine_that_is_stuck_on_its_way_is_not_confirmed() {
         }
     });
     let report = watched(bmc.as_ref(), &mut seen, off()).await;
-    assert_eq!(report.ending, OFF, "{report:?}");
+    assert_eq!(report.outcome, OFF, "{report:?}");
     assert_eq!(seen.shown(PowerState::PoweringOff), ENOUGH);
     assert_eq!(host.counters().offs, 1);
 }

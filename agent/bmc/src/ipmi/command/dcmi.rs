@@ -3,7 +3,7 @@
 use ipmi_rs_core::connection::NetFn;
 
 use super::Raw;
-use crate::ipmi::ask::{Ask, AskError};
+use crate::ipmi::requester::{Ask, AskError};
 
 /// Group extension; its number is the first byte of request and answer.
 const GROUP: NetFn = NetFn::Reserved(0x2c);

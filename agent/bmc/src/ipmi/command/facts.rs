@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::Raw;
 use crate::{
     Facts,
-    ipmi::ask::{Ask, AskError},
+    ipmi::requester::{Ask, AskError},
 };
 
 const GET_DEVICE_ID: u8 = 0x01;

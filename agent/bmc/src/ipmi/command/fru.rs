@@ -8,7 +8,7 @@ use ipmi_rs_core::connection::NetFn;
 
 use super::{Raw, text};
 use crate::ipmi::{
-    ask::{Ask, AskError},
+    requester::{Ask, AskError},
     wire::CompletionCode,
 };
 

@@ -6,11 +6,11 @@ use uuid::Uuid;
 use super::{
     Raw,
     fru::{self, Labels},
-    makers,
+    manufacturers,
 };
 use crate::{
     SystemIdentity,
-    ipmi::ask::{Ask, AskError},
+    ipmi::requester::{Ask, AskError},
 };
 
 /// Texts that makers leave in place of a serial number, a name or a model, in lower case.
@@ -78,7 +78,7 @@ pub(in crate::ipmi) async fn identity<A: Ask>(
     };
     if identity.vendor.is_none() {
         let device = optional(ask.ask(GetDeviceId).await)?;
-        let maker = device.and_then(|device| makers::name(device.manufacturer_id));
+        let maker = device.and_then(|device| manufacturers::name(device.manufacturer_id));
         identity.vendor = maker.map(str::to_owned);
     }
     Ok(identity)

@@ -6,12 +6,12 @@ use ipmi_rs_core::connection::NetFn;
 
 use super::{
     Raw,
-    record::{self, HEADER, SensorRecord},
+    sensor_record::{self, HEADER, SensorRecord},
 };
 use crate::{
     ErrorKind,
     ipmi::{
-        ask::{Ask, AskError},
+        requester::{Ask, AskError},
         wire::CompletionCode,
     },
 };
@@ -87,7 +87,7 @@ pub(super) async fn sensors<A: Ask>(ask: &A) -> Result<Vec<SensorRecord>, AskErr
     while id != LAST && seen.len() < MAX_RECORDS && seen.insert(id) {
         match walk.record(id).await {
             Ok((next, record)) => {
-                sensors.extend(record::parse(&record));
+                sensors.extend(sensor_record::parse(&record));
                 id = next;
             }
             Err(AskError::Code(CompletionCode::NOT_PRESENT)) => break,
@@ -186,7 +186,9 @@ impl<A: Ask> Walk<'_, A> {
                 count.into()
             };
             record.extend(part.iter().take(asked));
-            let is_sensor = record.get(3).is_none_or(|kind| record::is_sensor(*kind));
+            let is_sensor = record
+                .get(3)
+                .is_none_or(|kind| sensor_record::is_sensor(*kind));
             if self::missing(&record) == Some(0) || record.len() >= HEADER && !is_sensor {
                 record.truncate(length(&record).unwrap_or(HEADER));
                 return Ok((u16::from_le_bytes(*next), record));

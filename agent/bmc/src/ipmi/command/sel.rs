@@ -7,17 +7,17 @@ use ipmi_rs_core::{
     storage::sel::{GetSelInfo, ReserveSel},
 };
 
-use super::{Raw, sel_words};
+use super::{
+    Raw,
+    messages::{self, ENTRY_SIZE},
+};
 use crate::{
     EventLog,
     ipmi::{
-        ask::{Ask, AskError},
+        requester::{Ask, AskError},
         wire::CompletionCode,
     },
 };
-
-/// Length of every entry.
-pub(super) const ENTRY: usize = 16;
 
 /// How often a reservation that a BMC wants, or has lost, is taken in one reading.
 const MAX_RESERVATIONS: usize = 8;
@@ -54,12 +54,12 @@ pub(in crate::ipmi) async fn event_log<A: Ask>(
         },
     };
     Ok(EventLog {
-        entries: newest.iter().map(sel_words::entry).collect(),
+        entries: newest.iter().map(messages::entry).collect(),
         total: Some(total),
     })
 }
 
-type Entry = [u8; ENTRY];
+type Entry = [u8; ENTRY_SIZE];
 
 struct Log<'a, A> {
     ask: &'a A,
@@ -149,7 +149,7 @@ impl<A: Ask> Log<'_, A> {
 /// not know.
 fn parse(data: &[u8]) -> Result<(u16, Entry), AskError> {
     let entry = data.split_first_chunk().and_then(|(next, rest)| {
-        let entry = rest.first_chunk::<ENTRY>()?;
+        let entry = rest.first_chunk::<ENTRY_SIZE>()?;
         Some((u16::from_le_bytes(*next), *entry))
     });
     entry.ok_or(AskError::Data("an event log entry that is cut short"))

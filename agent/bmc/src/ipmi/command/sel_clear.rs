@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use crate::{
     ErrorKind,
     ipmi::{
-        ask::{Ask, AskError},
+        requester::{Ask, AskError},
         wire::CompletionCode,
     },
 };

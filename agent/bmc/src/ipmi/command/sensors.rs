@@ -3,15 +3,15 @@
 use ipmi_rs_core::connection::NetFn;
 
 use super::{
-    Raw, dcmi,
-    reading::{Reading, THRESHOLD},
-    record::SensorRecord,
-    roles, sdr,
+    Raw, dcmi, sdr,
+    sensor_reading::{Reading, THRESHOLD},
+    sensor_record::SensorRecord,
+    sensor_roles,
 };
 use crate::{
     ErrorKind, Sensor, SensorHealth, SensorKind,
     ipmi::{
-        ask::{Ask, AskError},
+        requester::{Ask, AskError},
         wire::CompletionCode,
     },
 };
@@ -20,7 +20,7 @@ use crate::{
 ///
 /// A sensor that is not measured now, that belongs to another controller than the BMC, or whose
 /// conversion would have to be asked for every reading, is given without a value. Which sensors
-/// stand for the whole host is decided by [`roles::assign`].
+/// stand for the whole host is decided by [`sensor_roles::assign`].
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub(in crate::ipmi) async fn sensors<A: Ask>(ask: &A) -> Result<Vec<Sensor>, Ask
         };
         sensors.push((record.entity, sensor(record, reading)));
     }
-    Ok(roles::assign(sensors, draw))
+    Ok(sensor_roles::assign(sensors, draw))
 }
 
 /// Asks for one reading. By hand: with `ipmi-rs-core` the discrete states cannot be seen.

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use super::{
     Failure, Level, Machine, Random,
-    drive::no_random,
-    job::Job,
-    live::Session,
-    opening::{Opening, Refusal, Stage},
-    plan,
+    exchange::Job,
+    handshake::{Opening, Refusal, Stage},
+    negotiation,
+    open_session::Session,
+    progress::no_random,
 };
 use crate::{ErrorKind, ipmi::wire::RakpStatus};
 
@@ -23,7 +23,7 @@ impl Machine {
         if job.terms.is_empty() {
             let most = self.settings.most.unwrap_or(Level::User);
             let need = self.need(job);
-            job.terms = plan::terms(self.settings.suite, self.worked, need, most);
+            job.terms = negotiation::terms(self.settings.suite, self.worked, need, most);
         }
         let Some(&terms) = job.terms.first() else {
             return;

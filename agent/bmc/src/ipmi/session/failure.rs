@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Level, Settings,
-    opening::{Refusal, Stage},
+    handshake::{Refusal, Stage},
 };
 use crate::{
     ErrorKind,

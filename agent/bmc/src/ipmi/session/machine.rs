@@ -7,11 +7,11 @@ use std::{
 
 use super::{
     Answer, Exchange, Failure, Level, Random, Settings,
-    job::Job,
-    live::Session,
+    exchange::Job,
+    handshake::{Heard, Opening},
     name,
-    opening::{Heard, Opening},
-    plan::Terms,
+    negotiation::Terms,
+    open_session::Session,
 };
 use crate::{
     ErrorKind,

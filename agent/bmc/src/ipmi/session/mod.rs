@@ -4,16 +4,16 @@
 //! Must never: do I/O, read a clock, draw a random number by itself; believe a packet that does
 //! not answer a request of the present call; or send a request twice that is to go out once.
 
-mod drive;
 mod establish;
+mod exchange;
 mod failure;
-mod job;
-mod level;
-mod live;
+mod handshake;
 mod machine;
-mod opening;
-mod plan;
-mod window;
+mod negotiation;
+mod open_session;
+mod privilege;
+mod progress;
+mod sequence_window;
 
 #[cfg(test)]
 mod tests;
@@ -25,10 +25,10 @@ use zeroize::Zeroizing;
 
 use super::{Retransmission, SuiteChoice};
 
+pub(super) use exchange::{Answer, Exchange, Repeat};
 pub(super) use failure::{Failure, name};
-pub(super) use job::{Answer, Exchange, Repeat};
-pub(super) use level::Level;
 pub(super) use machine::{Machine, Step};
+pub(super) use privilege::Level;
 
 /// Where random numbers come from; `None`: there are none now.
 pub(super) trait Random {

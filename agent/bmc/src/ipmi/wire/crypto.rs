@@ -32,7 +32,7 @@ impl Suite {
     /// Both, the better one last.
     pub const ALL: [Self; 2] = [Self::Cipher3, Self::Cipher17];
 
-    /// Its id.
+    /// The number of the cipher suite.
     pub fn number(self) -> u8 {
         match self {
             Self::Cipher3 => 3,
@@ -230,7 +230,7 @@ pub struct Unsealed {
     pub session: u32,
     /// The sender's sequence number.
     pub sequence: u32,
-    /// The payload.
+    /// The decrypted payload.
     pub payload: Vec<u8>,
 }
 

@@ -16,9 +16,9 @@ pub struct Request {
     pub lun: u8,
     /// Chosen by the requester, 6 bits; the response repeats it.
     pub sequence: u8,
-    /// Command.
+    /// Command number.
     pub command: u8,
-    /// Its data.
+    /// Request or response data.
     pub data: Vec<u8>,
 }
 
@@ -40,14 +40,14 @@ pub struct Response {
 }
 
 impl Request {
-    /// As bytes.
+    /// Encodes it into bytes.
     pub fn encode(&self) -> Vec<u8> {
         let head = [BMC, self.net_fn << 2 | self.lun & 3];
         let body = [CONSOLE, self.sequence << 2, self.command];
         message(head, body, None, &self.data)
     }
 
-    /// Reads one.
+    /// Decodes it from bytes.
     ///
     /// # Errors
     ///
@@ -82,14 +82,14 @@ impl Request {
 }
 
 impl Response {
-    /// As bytes.
+    /// Encodes it into bytes.
     pub fn encode(&self) -> Vec<u8> {
         let head = [CONSOLE, self.net_fn << 2];
         let body = [BMC, self.sequence << 2 | self.lun & 3, self.command];
         message(head, body, Some(self.completion), &self.data)
     }
 
-    /// Reads one.
+    /// Decodes it from bytes.
     ///
     /// # Errors
     ///

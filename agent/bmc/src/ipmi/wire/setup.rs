@@ -38,7 +38,7 @@ pub struct Opened {
 }
 
 impl OpenRequest {
-    /// As bytes.
+    /// Encodes it into bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![self.tag, self.privilege & 0x0f, 0, 0];
         bytes.extend(self.console.to_le_bytes());
@@ -46,7 +46,7 @@ impl OpenRequest {
         bytes
     }
 
-    /// Reads one.
+    /// Decodes it from bytes.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl OpenRequest {
 }
 
 impl OpenResponse {
-    /// As bytes.
+    /// Encodes it into bytes.
     pub fn encode(&self) -> Vec<u8> {
         let (status, privilege) = match self.result {
             Ok(opened) => (0, opened.privilege),
@@ -79,7 +79,7 @@ impl OpenResponse {
         bytes
     }
 
-    /// Reads one.
+    /// Decodes it from bytes.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ pub struct Rakp1 {
 }
 
 impl Rakp1 {
-    /// As bytes.
+    /// Encodes it into bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![self.tag, 0, 0, 0];
         bytes.extend(self.managed.to_le_bytes());
@@ -156,7 +156,7 @@ impl Rakp1 {
         bytes
     }
 
-    /// Reads one.
+    /// Decodes it from bytes.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ pub struct Rakp2Body {
 }
 
 impl Rakp2 {
-    /// As bytes.
+    /// Encodes it into bytes.
     pub fn encode(&self) -> Vec<u8> {
         let status = status(&self.result);
         let mut bytes = vec![self.tag, status, 0, 0];
@@ -270,7 +270,7 @@ pub struct Rakp4 {
 }
 
 impl Rakp3 {
-    /// As bytes.
+    /// Encodes it into bytes.
     pub fn encode(&self) -> Vec<u8> {
         coded(self.tag, self.managed, &self.result)
     }
@@ -291,7 +291,7 @@ impl Rakp3 {
 }
 
 impl Rakp4 {
-    /// As bytes.
+    /// Encodes it into bytes.
     pub fn encode(&self) -> Vec<u8> {
         coded(self.tag, self.console, &self.result)
     }

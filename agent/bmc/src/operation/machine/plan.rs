@@ -9,7 +9,7 @@ impl Operation {
     /// When the patience with a host that shuts down is over. While it is being confirmed off,
     /// there is nothing to lose patience with.
     pub(super) fn limit_at(&self) -> Option<Duration> {
-        let (Phase::Soft, Goal::SoftOff { limit, .. }) = (self.phase, &self.asked.goal) else {
+        let (Phase::Soft, Goal::SoftOff { limit, .. }) = (self.phase, &self.request.goal) else {
             return None;
         };
         let since = self.patient_since?;
@@ -24,7 +24,7 @@ impl Operation {
     }
 
     fn grace_end(&self) -> Option<Duration> {
-        match self.asked.goal {
+        match self.request.goal {
             Goal::Off { command_after, .. } if !self.off_taken => Some(command_after),
             _ => None,
         }
@@ -78,7 +78,7 @@ impl Operation {
 
     /// When a command that may be repeated is due in this state.
     fn repeat_at(&self, state: PowerState, wanted: PowerState) -> Option<Duration> {
-        let settling = self.asked.pace.resend_settling;
+        let settling = self.request.timing.resend_settling;
         match (wanted, state) {
             (wanted, state) if wanted == state => None,
             (PowerState::Off, PowerState::PoweringOff)
@@ -96,6 +96,6 @@ impl Operation {
         self.fresh
             && self
                 .seen
-                .is_some_and(|(_, at)| now <= at.saturating_add(self.asked.pace.fresh))
+                .is_some_and(|(_, at)| now <= at.saturating_add(self.request.timing.fresh))
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::{Once, Operation, Phase};
 use crate::{
     PowerCommand, PowerState,
-    operation::{Ending, Goal, Seen},
+    operation::{Goal, Observation, Outcome},
 };
 
 impl Operation {
     /// What a good reading means to the phase.
-    pub(super) fn judge(&mut self, begun: Duration, now: Duration, seen: &Seen) {
+    pub(super) fn judge(&mut self, begun: Duration, now: Duration, seen: &Observation) {
         match self.phase {
             // What is read before the BMC took a power-off proves nothing.
             Phase::Off if !self.off_taken => self.confirmed = None,
@@ -19,18 +19,18 @@ impl Operation {
                 self.enter(Phase::Off, now);
             }
             Phase::Soft | Phase::Off => {
-                let (needed, interval) = self.asked.goal.proof();
+                let (needed, interval) = self.request.goal.proof();
                 if self.count(begun, now, seen, PowerState::Off, interval) >= needed {
                     self.is_off(now);
                 }
             }
             Phase::On => {
                 if self.count(begun, now, seen, PowerState::On, Duration::ZERO) >= 1 {
-                    self.ended = Some(match self.asked.goal {
-                        Goal::Cycle { .. } => Ending::Cycled {
+                    self.ended = Some(match self.request.goal {
+                        Goal::Cycle { .. } => Outcome::Cycled {
                             was_off: !self.was_on,
                         },
-                        _ => Ending::Confirmed {
+                        _ => Outcome::Confirmed {
                             state: PowerState::On,
                             commanded: self.sends > 0,
                         },
@@ -44,7 +44,7 @@ impl Operation {
 
     fn may_force(&self) -> bool {
         matches!(
-            self.asked.goal,
+            self.request.goal,
             Goal::SoftOff {
                 then_force: true,
                 ..
@@ -53,16 +53,16 @@ impl Operation {
     }
 
     fn is_off(&mut self, now: Duration) {
-        match self.asked.goal {
-            _ if !self.off_taken => self.ended = Some(Ending::NotTaken),
+        match self.request.goal {
+            _ if !self.off_taken => self.ended = Some(Outcome::NotTaken),
             Goal::Cycle { hold_off, .. } => {
                 self.enter(Phase::Hold(now.saturating_add(hold_off)), now);
             }
             Goal::SoftOff { .. } if self.phase == Phase::Off && self.sent_at.is_some() => {
-                self.ended = Some(Ending::Forced);
+                self.ended = Some(Outcome::Forced);
             }
             _ => {
-                self.ended = Some(Ending::Confirmed {
+                self.ended = Some(Outcome::Confirmed {
                     state: PowerState::Off,
                     commanded: self.sends > 0,
                 });
@@ -70,15 +70,21 @@ impl Operation {
         }
     }
 
-    fn after_once(&mut self, command: PowerCommand, begun: Duration, now: Duration, seen: &Seen) {
+    fn after_once(
+        &mut self,
+        command: PowerCommand,
+        begun: Duration,
+        now: Duration,
+        seen: &Observation,
+    ) {
         let state = seen.state;
         match self.once {
             Once::NotSent if state == PowerState::Off => {
-                self.ended = Some(Ending::NeedsPower { command });
+                self.ended = Some(Outcome::NeedsPower { command });
             }
             Once::NotSent | Once::NotTaken => {}
             Once::Unanswered => {
-                self.ended = Some(Ending::Unknown {
+                self.ended = Some(Outcome::Unknown {
                     command,
                     state: Some(state),
                 });
@@ -87,7 +93,7 @@ impl Operation {
                 let is_it = command != PowerCommand::Reset
                     || self.count(begun, now, seen, PowerState::On, Duration::ZERO) >= 1;
                 if is_it {
-                    self.ended = Some(Ending::Taken {
+                    self.ended = Some(Outcome::Taken {
                         command,
                         state: Some(state),
                     });
@@ -101,7 +107,7 @@ impl Operation {
         &mut self,
         begun: Duration,
         now: Duration,
-        seen: &Seen,
+        seen: &Observation,
         wanted: PowerState,
         interval: Duration,
     ) -> u32 {
@@ -126,36 +132,36 @@ impl Operation {
     }
 
     /// How it stands when the deadline passes.
-    pub(super) fn late(&self) -> Ending {
+    pub(super) fn late(&self) -> Outcome {
         let last = self.seen.map(|(state, _)| state);
-        let after = self.asked.deadline;
+        let after = self.request.deadline;
         let wanted = match (self.phase, self.once) {
             (Phase::Once(command), Once::NotSent | Once::NotTaken) => {
-                return Ending::NotSent {
+                return Outcome::NotSent {
                     command,
                     last,
                     after,
                 };
             }
             (Phase::Once(command), Once::Unanswered) => {
-                return Ending::Unknown {
+                return Outcome::Unknown {
                     command,
                     state: None,
                 };
             }
             (Phase::Once(PowerCommand::Nmi), Once::Taken) => {
-                return Ending::Taken {
+                return Outcome::Taken {
                     command: PowerCommand::Nmi,
                     state: None,
                 };
             }
             (Phase::Soft | Phase::Off, _) if !self.off_taken && last == Some(PowerState::Off) => {
-                return Ending::NotTaken;
+                return Outcome::NotTaken;
             }
             (Phase::Soft | Phase::Off, _) => PowerState::Off,
             (Phase::Hold(_) | Phase::On | Phase::Once(_), _) => PowerState::On,
         };
-        Ending::Unconfirmed {
+        Outcome::Unconfirmed {
             wanted,
             last,
             after,

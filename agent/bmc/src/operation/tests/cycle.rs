@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use super::*;
 
-fn cycle(hold_off: Duration) -> Asked {
-    Asked {
+fn cycle(hold_off: Duration) -> OperationRequest {
+    OperationRequest {
         goal: Goal::Cycle {
             hold_off,
             confirmations: 2,
@@ -33,7 +33,7 @@ fn a_host_goes_off_is_proven_off_stays_off_and_comes_back() {
     let ran = run(cycle(s(10)), obedient(On));
     assert_eq!(ran.commands, [PowerCommand::Off, PowerCommand::On]);
     assert_eq!(
-        ran.ending().to_string(),
+        ran.outcome().to_string(),
         "was off, and is confirmed on again"
     );
     let [off, on] = ran.sends.as_slice() else {
@@ -54,7 +54,7 @@ fn f1_a_host_that_reads_off_is_switched_off_all_the_same() {
     let ran = run(cycle(s(10)), obedient(Off));
     assert_eq!(ran.commands, [PowerCommand::Off, PowerCommand::On]);
     assert_eq!(
-        ran.ending().to_string(),
+        ran.outcome().to_string(),
         "was off already, was switched off once more, and is confirmed on"
     );
     assert!(ran.sends[1] >= ran.sends[0] + s(12), "{:?}", ran.sends);
@@ -66,8 +66,8 @@ fn a_host_that_does_not_go_off_is_not_switched_on() {
         let ran = run(cycle(s(10)), always(state));
         assert!(ran.commands.iter().all(|c| *c == PowerCommand::Off));
         assert!(matches!(
-            ran.ending(),
-            Ending::Unconfirmed { wanted: Off, .. }
+            ran.outcome(),
+            Outcome::Unconfirmed { wanted: Off, .. }
         ));
     }
 }
@@ -87,7 +87,7 @@ fn someone_else_who_switches_it_on_meanwhile_is_welcome() {
         },
     );
     let ran = run(cycle(s(10)), world);
-    assert_eq!(*ran.ending(), Ending::Cycled { was_off: false });
+    assert_eq!(*ran.outcome(), Outcome::Cycled { was_off: false });
     assert_eq!(ran.commands.len(), 1);
 }
 
@@ -101,5 +101,5 @@ fn it_waits_without_reading_and_can_be_cancelled() {
     op.read(s(3), s(3), seen(Off));
     assert_eq!(op.next(s(3)), Next::Wait(s(13)));
     op.cancel();
-    assert_eq!(op.next(s(4)), Next::Done(Ending::Cancelled));
+    assert_eq!(op.next(s(4)), Next::Done(Outcome::Cancelled));
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn once(goal: Goal) -> Asked {
-    Asked { goal, ..off() }
+fn once(goal: Goal) -> OperationRequest {
+    OperationRequest { goal, ..off() }
 }
 
 fn both() -> [(Goal, PowerCommand); 2] {
@@ -19,14 +19,14 @@ fn a_taken_command_is_sent_once_and_the_state_is_read() {
         let ran = run(once(goal), always(On));
         assert_eq!(ran.commands, [command]);
         assert_eq!(
-            *ran.ending(),
-            Ending::Taken {
+            *ran.outcome(),
+            Outcome::Taken {
                 command,
                 state: Some(On)
             }
         );
         assert!(ran.reads.iter().any(|at| *at > ran.sends[0]));
-        assert!(ran.ending().is_done());
+        assert!(ran.outcome().is_done());
     }
 }
 
@@ -34,14 +34,14 @@ fn a_taken_command_is_sent_once_and_the_state_is_read() {
 fn after_a_reset_the_host_must_be_read_on_again() {
     let ran = run(once(Goal::Reset), follows(On, PoweringOff, On, s(20)));
     assert_eq!(
-        ran.ending().to_string(),
+        ran.outcome().to_string(),
         "the BMC took the reset; the last reading was on"
     );
     assert!(ran.at() > s(20));
     let ran = run(once(Goal::Reset), follows(On, Off, Off, s(20)));
     assert_eq!(ran.commands, [PowerCommand::Reset]);
     assert_eq!(
-        ran.ending().to_string(),
+        ran.outcome().to_string(),
         "not confirmed on within 60s: the last reading was off"
     );
 }
@@ -59,7 +59,7 @@ fn no_answer_is_not_repeated_and_ends_unknown_after_a_reading() {
                 },
                 |now, _| {
                     sent.set(Some(now));
-                    Err(Failed {
+                    Err(CallFailure {
                         maybe_sent: true,
                         ..failed(ErrorKind::Timeout)
                     })
@@ -68,16 +68,16 @@ fn no_answer_is_not_repeated_and_ends_unknown_after_a_reading() {
             let ran = run(once(goal.clone()), world);
             assert_eq!(ran.commands, [command]);
             assert_eq!(
-                *ran.ending(),
-                Ending::Unknown {
+                *ran.outcome(),
+                Outcome::Unknown {
                     command,
                     state: Some(state)
                 }
             );
-            assert!(!ran.ending().is_done());
+            assert!(!ran.outcome().is_done());
         }
     }
-    let words = Ending::Unknown {
+    let words = Outcome::Unknown {
         command: PowerCommand::Reset,
         state: Some(On),
     };
@@ -103,7 +103,7 @@ fn no_answer_and_no_reading_ends_unknown_at_the_deadline() {
             },
             |_, _| {
                 sent.set(true);
-                Err(Failed {
+                Err(CallFailure {
                     maybe_sent: true,
                     ..failed(ErrorKind::Timeout)
                 })
@@ -112,8 +112,8 @@ fn no_answer_and_no_reading_ends_unknown_at_the_deadline() {
         let ran = run(once(goal), world);
         assert_eq!(ran.commands, [command]);
         assert_eq!(
-            *ran.ending(),
-            Ending::Unknown {
+            *ran.outcome(),
+            Outcome::Unknown {
                 command,
                 state: None
             }
@@ -133,7 +133,7 @@ fn what_was_not_taken_has_failed_and_is_not_repeated() {
         ] {
             let ran = run(once(goal.clone()), (|_| seen(On), |_, _| Err(failed(kind))));
             assert_eq!(ran.commands, [command]);
-            assert_eq!(*ran.ending(), Ending::Failed(kind));
+            assert_eq!(*ran.outcome(), Outcome::Failed(kind));
         }
     }
 }
@@ -143,14 +143,14 @@ fn a_host_without_power_is_never_reset_into_life() {
     for (goal, command) in both() {
         let ran = run(once(goal.clone()), always(Off));
         assert!(ran.commands.is_empty());
-        assert_eq!(*ran.ending(), Ending::NeedsPower { command });
+        assert_eq!(*ran.outcome(), Outcome::NeedsPower { command });
         for state in [Unknown, PoweringOff] {
             let ran = run(once(goal.clone()), always(state));
             assert!(ran.commands.is_empty(), "{state:?}");
-            assert!(matches!(ran.ending(), Ending::NotSent { .. }));
+            assert!(matches!(ran.outcome(), Outcome::NotSent { .. }));
         }
     }
-    let words = Ending::NeedsPower {
+    let words = Outcome::NeedsPower {
         command: PowerCommand::Reset,
     };
     assert_eq!(

@@ -14,7 +14,7 @@ fn any_state() -> impl Strategy<Value = PowerState> {
     ]
 }
 
-fn any_error() -> impl Strategy<Value = Failed> {
+fn any_error() -> impl Strategy<Value = CallFailure> {
     let kind = prop_oneof![
         Just(ErrorKind::Unreachable),
         Just(ErrorKind::Timeout),
@@ -24,10 +24,12 @@ fn any_error() -> impl Strategy<Value = Failed> {
         Just(ErrorKind::Unsupported),
         Just(ErrorKind::Authentication),
     ];
-    (kind, prop::option::of(0..5_u64), any::<bool>()).prop_map(|(kind, wait, maybe_sent)| Failed {
-        kind,
-        retry_after: wait.map(s),
-        maybe_sent,
+    (kind, prop::option::of(0..5_u64), any::<bool>()).prop_map(|(kind, wait, maybe_sent)| {
+        CallFailure {
+            kind,
+            retry_after: wait.map(s),
+            maybe_sent,
+        }
     })
 }
 
@@ -51,9 +53,9 @@ fn any_goal() -> impl Strategy<Value = Goal> {
 
 #[derive(Debug, Clone)]
 struct Step {
-    read: Result<(PowerState, Protocol), Failed>,
+    read: Result<(PowerState, Protocol), CallFailure>,
     right: bool,
-    answer: Result<(), Failed>,
+    answer: Result<(), CallFailure>,
     took: u64,
     cancel: bool,
 }
@@ -77,7 +79,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 /// What was sent, when, and how it was answered.
-type Sent = (PowerCommand, Duration, Result<(), Failed>);
+type Sent = (PowerCommand, Duration, Result<(), CallFailure>);
 
 /// What may be sent after what, whatever the BMC says.
 fn may_send(
@@ -141,7 +143,7 @@ proptest! {
         steps in prop::collection::vec(any_step(), 1..80),
     ) {
         let (uuid, wrong) = ("11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555");
-        let asked = Asked {
+        let asked = OperationRequest {
             goal: goal.clone(),
             expected: Expected { system_uuid: Some(uuid.into()), serial: None },
             ..off()
@@ -156,7 +158,7 @@ proptest! {
         let mut of: Option<(PowerState, Protocol)> = None;
         let mut sent: Vec<Sent> = Vec::new();
         let mut script = steps.iter().cycle();
-        let ending = loop {
+        let outcome = loop {
             let step = script.next().unwrap();
             if step.cancel && !cancelled {
                 cancelled = true;
@@ -167,7 +169,7 @@ proptest! {
                     prop_assert!(!cancelled && now < s(60));
                     let begun = now;
                     now += ms(step.took);
-                    let result = step.read.clone().map(|(state, protocol)| Seen {
+                    let result = step.read.clone().map(|(state, protocol)| Observation {
                         state,
                         protocol,
                         identity: SystemIdentity {
@@ -213,10 +215,10 @@ proptest! {
                     prop_assert!(until > now && until <= s(60));
                     now = until;
                 }
-                Next::Done(ending) => break ending,
+                Next::Done(outcome) => break outcome,
             }
         };
-        prop_assert_eq!(op.next(now), Next::Done(ending.clone()));
+        prop_assert_eq!(op.next(now), Next::Done(outcome.clone()));
         let last = of.map(|(state, _)| state);
         let proven_off = |streak: &[(Duration, Duration)]| {
             let (needed, interval) = goal.proof();
@@ -228,28 +230,28 @@ proptest! {
                 && (needed == 1 || spread >= interval * u32::try_from(needed - 1).unwrap())
         };
         let hard = |command| sent.iter().any(|(c, ..)| *c == command);
-        match ending {
-            Ending::Confirmed { state: Off, commanded } => {
+        match outcome {
+            Outcome::Confirmed { state: Off, commanded } => {
                 // The streak begins anew with each command.
                 prop_assert!(proven_off(&streak) && off_taken(&sent) && commanded);
                 prop_assert!(now <= s(60));
             }
-            Ending::Forced => {
+            Outcome::Forced => {
                 prop_assert!(proven_off(&streak) && off_taken(&sent));
                 let asked_to = matches!(goal, Goal::SoftOff { then_force: true, .. });
                 prop_assert!(asked_to && hard(PowerCommand::Off));
             }
-            Ending::Confirmed { state, .. } => {
+            Outcome::Confirmed { state, .. } => {
                 prop_assert_eq!((state, last), (On, Some(On)));
                 prop_assert_eq!(goal, Goal::On);
             }
-            Ending::Cycled { was_off } => {
+            Outcome::Cycled { was_off } => {
                 prop_assert_eq!(last, Some(On));
                 let first = sent.first().map(|(command, ..)| *command);
                 prop_assert!(off_taken(&sent) && first == Some(PowerCommand::Off));
                 prop_assert!(!was_off || hard(PowerCommand::Off));
             }
-            Ending::Taken { command, state } => {
+            Outcome::Taken { command, state } => {
                 prop_assert!(sent.len() == 1 && sent[0].2.is_ok());
                 let right = match command {
                     PowerCommand::Reset => state == Some(On),
@@ -257,20 +259,21 @@ proptest! {
                 };
                 prop_assert!(right);
             }
-            Ending::Unknown { .. } => {
+            Outcome::Unknown { .. } => {
                 prop_assert!(sent.len() == 1 && sent[0].2.as_ref().is_err_and(|f| f.maybe_sent));
             }
-            Ending::NotTaken => prop_assert!(!off_taken(&sent)),
-            Ending::NeedsPower { .. } => prop_assert!(sent.is_empty() && last == Some(Off)),
-            Ending::NotSent { .. } => prop_assert!(sent.is_empty() && now >= s(60)),
-            Ending::NotShutDown { limit, .. } => {
+            Outcome::NotTaken => prop_assert!(!off_taken(&sent)),
+            Outcome::NeedsPower { .. } => prop_assert!(sent.is_empty() && last == Some(Off)),
+            Outcome::NotSent { .. } => prop_assert!(sent.is_empty() && now >= s(60)),
+            Outcome::NotShutDown { limit, .. } => {
                 let unforced = matches!(goal, Goal::SoftOff { then_force: false, .. });
                 prop_assert!(unforced && !hard(PowerCommand::Off) && now >= limit);
             }
-            Ending::Unconfirmed { .. } => prop_assert!(now >= s(60)),
-            Ending::IdentityMismatch(_) => prop_assert!(mismatched),
-            Ending::Cancelled => prop_assert!(cancelled),
-            Ending::Failed(_) => {}
+            Outcome::Unconfirmed { .. } => prop_assert!(now >= s(60)),
+            Outcome::IdentityMismatch(_) => prop_assert!(mismatched),
+            Outcome::Cancelled => prop_assert!(cancelled),
+            Outcome::Failed(_) => {}
+            Outcome::Stopped => prop_assert!(false, "no hooks stop it"),
         }
     }
 }

@@ -87,8 +87,8 @@ impl Bmc for Memory {
 #[derive(Default)]
 struct Notes(Vec<String>);
 
-impl Observer for Notes {
-    fn reading(&mut self, reading: &PowerReading) {
+impl Hooks for Notes {
+    fn reading(&mut self, reading: &PowerReading, _: Proof) {
         self.0.push(format!("read {}", state_word(reading.state)));
     }
 
@@ -109,7 +109,7 @@ impl Observer for Notes {
 async fn off_is_carried_out_told_and_reported_with_its_evidence() {
     let (bmc, mut notes) = (Memory::new(On), Notes::default());
     let report = super::super::run(&bmc, off(), &mut notes).await;
-    assert_eq!(report.ending.to_string(), "confirmed off");
+    assert_eq!(report.outcome.to_string(), "confirmed off");
     assert_eq!((report.commands, report.readings.len()), (1, 2));
     assert!(report.readings.iter().all(|reading| reading.state == Off));
     assert!(report.elapsed >= s(2) && report.elapsed < s(3));
@@ -133,8 +133,8 @@ async fn a_cycle_ends_on() {
         confirmations: 2,
         confirm_interval: s(2),
     };
-    let report = super::super::run(&bmc, Asked { goal, ..off() }, &mut ()).await;
-    assert_eq!(report.ending, Ending::Cycled { was_off: false });
+    let report = super::super::run(&bmc, OperationRequest { goal, ..off() }, &mut ()).await;
+    assert_eq!(report.outcome, Outcome::Cycled { was_off: false });
     assert_eq!(
         *bmc.commands.lock().unwrap(),
         [PowerCommand::Off, PowerCommand::On]
@@ -149,12 +149,12 @@ async fn a_refused_reset_is_reported_with_the_words_of_the_bmc() {
         refuse: Some(ErrorKind::Refused),
         ..Memory::new(On)
     };
-    let asked = Asked {
+    let asked = OperationRequest {
         goal: Goal::Reset,
         ..off()
     };
     let report = super::super::run(&bmc, asked, &mut ()).await;
-    assert_eq!(report.ending, Ending::Failed(ErrorKind::Refused));
+    assert_eq!(report.outcome, Outcome::Failed(ErrorKind::Refused));
     assert_eq!(report.error.unwrap().message, "said so");
     assert_eq!(*bmc.commands.lock().unwrap(), [PowerCommand::Reset]);
 }
@@ -169,7 +169,7 @@ async fn a_bmc_that_never_answers_ends_at_the_deadline() {
     let report = super::super::run(&bmc, off(), &mut ()).await;
     assert_eq!(begun.elapsed(), s(60));
     assert_eq!(
-        report.ending.to_string(),
+        report.outcome.to_string(),
         "not confirmed off within 60s: the BMC could not be read"
     );
     assert!(report.readings.is_empty());

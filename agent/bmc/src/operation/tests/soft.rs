@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use super::*;
 
-fn soft(limit: Duration, then_force: bool) -> Asked {
-    Asked {
+fn soft(limit: Duration, then_force: bool) -> OperationRequest {
+    OperationRequest {
         goal: Goal::SoftOff {
             limit,
             then_force,
@@ -23,7 +23,7 @@ use PowerCommand::{Off as HardOff, SoftOff};
 fn a_host_that_shuts_down_is_asked_once_and_confirmed() {
     let ran = run(soft(s(180), true), follows(On, On, Off, s(40)));
     assert_eq!(ran.commands, [SoftOff]);
-    assert_eq!(ran.ending().to_string(), "confirmed off");
+    assert_eq!(ran.outcome().to_string(), "confirmed off");
     assert!(ran.at() < s(45), "{:?}", ran.at());
 }
 
@@ -32,11 +32,11 @@ fn a_host_that_does_not_shut_down_is_not_forced_by_itself() {
     let ran = run(soft(s(180), false), always(On));
     assert_eq!(ran.commands, [SoftOff]);
     assert_eq!(
-        ran.ending().to_string(),
+        ran.outcome().to_string(),
         "the host did not shut down within 180s, it was not forced: the last reading was on; \
          next: power off"
     );
-    assert!(!ran.ending().is_done());
+    assert!(!ran.outcome().is_done());
     assert!(ran.at() >= s(180) && ran.at() < s(183), "{:?}", ran.at());
 }
 
@@ -57,7 +57,7 @@ fn a_host_that_does_not_shut_down_is_forced_where_that_was_asked() {
     assert!(ran.sends[1] - ran.sends[0] >= s(60));
     assert!(ran.sends[1] - ran.sends[0] < s(61), "no time is lost");
     assert_eq!(
-        ran.ending().to_string(),
+        ran.outcome().to_string(),
         "confirmed off, by force: the host did not shut down"
     );
 }
@@ -97,11 +97,11 @@ fn a_bmc_that_cannot_ask_ends_it_or_is_forced_at_once() {
         let ran = run(soft(s(180), then_force), world);
         if then_force {
             assert_eq!(ran.commands, [SoftOff, HardOff]);
-            assert_eq!(*ran.ending(), Ending::Forced);
+            assert_eq!(*ran.outcome(), Outcome::Forced);
             assert!(ran.at() < s(4), "{:?}", ran.at());
         } else {
             assert_eq!(ran.commands, [SoftOff]);
-            assert_eq!(*ran.ending(), Ending::Failed(ErrorKind::Unsupported));
+            assert_eq!(*ran.outcome(), Outcome::Failed(ErrorKind::Unsupported));
         }
     }
 }
@@ -127,7 +127,7 @@ fn a_refused_asking_is_not_repeated_and_the_host_keeps_its_time() {
         if then_force {
             assert!(ran.sends[1] >= ran.sends[0] + s(60));
         } else {
-            assert_eq!(*ran.ending(), Ending::Failed(kind));
+            assert_eq!(*ran.outcome(), Outcome::Failed(kind));
         }
     }
 }
@@ -137,7 +137,7 @@ fn no_answer_to_the_asking_is_settled_by_reading() {
     let world = (
         |now| seen(if now < s(30) { On } else { Off }),
         |_, _| {
-            Err(Failed {
+            Err(CallFailure {
                 maybe_sent: true,
                 ..failed(ErrorKind::Timeout)
             })
@@ -145,7 +145,7 @@ fn no_answer_to_the_asking_is_settled_by_reading() {
     );
     let ran = run(soft(s(180), false), world);
     assert_eq!(ran.commands, [SoftOff]);
-    assert_eq!(*ran.ending(), Ending::NotTaken, "nobody took a command");
+    assert_eq!(*ran.outcome(), Outcome::NotTaken, "nobody took a command");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn f1_a_host_that_goes_off_after_an_asking_without_an_answer_is_switched_off_whe
     let world = (
         |now| seen(if now < s(30) { On } else { Off }),
         |_, command| match command {
-            SoftOff => Err(Failed {
+            SoftOff => Err(CallFailure {
                 maybe_sent: true,
                 ..failed(ErrorKind::Timeout)
             }),
@@ -162,7 +162,7 @@ fn f1_a_host_that_goes_off_after_an_asking_without_an_answer_is_switched_off_whe
     );
     let ran = run(soft(s(180), true), world);
     assert_eq!(ran.commands, [SoftOff, HardOff]);
-    assert!(ran.ending().is_done() && ran.at() < s(36), "{ran:?}");
+    assert!(ran.outcome().is_done() && ran.at() < s(36), "{ran:?}");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn only_a_host_that_is_exactly_on_is_asked() {
     for state in [Unknown, PoweringOn, PoweringOff] {
         let ran = run(soft(s(60), false), always(state));
         assert!(ran.commands.is_empty(), "{state:?}");
-        assert!(matches!(ran.ending(), Ending::NotShutDown { .. }));
+        assert!(matches!(ran.outcome(), Outcome::NotShutDown { .. }));
     }
 }
 
@@ -178,10 +178,10 @@ fn only_a_host_that_is_exactly_on_is_asked() {
 fn f1_a_host_that_reads_off_before_it_was_asked_is_not_confirmed_off_by_that() {
     let ran = run(soft(s(60), false), always(Off));
     assert!(ran.commands.is_empty(), "a push of the button starts some");
-    assert_eq!(*ran.ending(), Ending::NotTaken);
+    assert_eq!(*ran.outcome(), Outcome::NotTaken);
     let ran = run(soft(s(60), true), always(Off));
     assert_eq!(ran.commands, [HardOff]);
-    assert_eq!(*ran.ending(), Ending::Forced);
+    assert_eq!(*ran.outcome(), Outcome::Forced);
     assert!(ran.at() < s(3), "{:?}", ran.at());
 }
 
@@ -198,7 +198,7 @@ fn a_host_that_is_off_when_its_time_ends_is_not_forced() {
     for then_force in [false, true] {
         let ran = run(soft(s(61), then_force), world);
         assert_eq!(ran.commands, [SoftOff]);
-        assert!(matches!(ran.ending(), Ending::Confirmed { .. }));
+        assert!(matches!(ran.outcome(), Outcome::Confirmed { .. }));
     }
 }
 

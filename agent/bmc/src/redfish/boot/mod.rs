@@ -11,11 +11,11 @@ use url::Url;
 
 use self::document::{Boot, Refusal};
 use super::{
-    answer::{Answer, Body},
-    call::Call,
+    call_budget::Call,
     client::Redfish,
     discovery::Found,
     document::{link, text},
+    response::{Answer, Body},
 };
 use crate::{Accepted, BmcError, BootDevice, BootOverride, ErrorKind};
 

@@ -3,18 +3,18 @@
 //! Owns: finding it among the logs of system and manager, paging through it, and emptying it. Must
 //! never: read without bound, give old entries for new ones, or empty a log that is not the one.
 
-mod choice;
 mod entry;
+mod selection;
 
 use serde_json::{Value, json};
 use url::Url;
 
 use self::{
-    choice::{Candidate, Owner},
     entry::Order,
+    selection::{Candidate, Owner},
 };
 use super::{
-    call::Call,
+    call_budget::Call,
     client::Redfish,
     discovery::Found,
     document::{Action, Collection, Features, link},
@@ -201,10 +201,10 @@ impl Redfish {
     async fn log_service(&self, call: &Call) -> Result<Value, BmcError> {
         let found = self.locator.read(&self.access, call).await?;
         let mut candidates = self.logs_of(call, &found.body, Owner::System).await?;
-        if !choice::is_settled(&candidates) {
+        if !selection::is_settled(&candidates) {
             candidates.extend(self.manager_logs(call, &found).await?);
         }
-        let Some(chosen) = choice::choose(&candidates) else {
+        let Some(chosen) = selection::choose(&candidates) else {
             let links: Vec<_> = candidates.into_iter().map(|log| log.link).collect();
             let list = self.access.http.reporter.quote(&links.join(", "));
             let message = if links.is_empty() {

@@ -225,7 +225,7 @@ pub(super) fn supply_metrics(body: &Value) -> Vec<Reading> {
     reading.reading().into_iter().collect()
 }
 
-/// One `Sensor`.
+/// Reads a `Sensor` resource.
 pub(super) fn sensor(body: &Value) -> Option<Reading> {
     body.get("Reading")?;
     let units = text(body, "ReadingUnits").unwrap_or_default();

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use self::document::Reading;
 use super::{
-    call::Call,
+    call_budget::Call,
     client::Redfish,
     document::{Collection, Features, link, links},
-    failure,
+    errors,
 };
 use crate::{BmcError, ErrorKind, Sensor, SensorRole};
 
@@ -140,7 +140,7 @@ impl Reader<'_> {
             url.set_query(query);
         }
         let answer = self.bmc.access.get(self.call, &url).await?;
-        failure::document(&self.bmc.access.http.reporter, "reading sensors", answer)
+        errors::document(&self.bmc.access.http.reporter, "reading sensors", answer)
     }
 
     async fn read(&mut self, step: &Step, features: Features) {

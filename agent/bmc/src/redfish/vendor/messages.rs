@@ -25,7 +25,6 @@ pub(in crate::redfish) enum Cause {
     Privilege,
     /// User or password is wrong, or the session is over.
     Credentials,
-    /// Anything else.
     Other,
 }
 

@@ -11,7 +11,6 @@ pub(in crate::redfish) enum Source {
     PowerControl,
     /// `ThermalMetrics.TemperatureSummaryCelsius.Intake`.
     IntakeSummary,
-    /// Anywhere else.
     Other,
 }
 

@@ -1,8 +1,7 @@
-//! The way to one BMC, and who may use it in which order (F6).
+//! The queue of one BMC: one call at a time, one operation at a time per host (F6).
 //!
-//! Owns: waiting for a turn at a host and for the BMC itself; the order is decided in `state`. Must
-//! never: let two calls go to one BMC at once, or keep a fence waiting for longer than the call
-//! that is under way.
+//! Owns: waiting for the turn at a host, and for the BMC itself; `state` decides on the order. Must
+//! never: send two calls to one BMC at once, or delay fencing by more than the call in flight.
 
 mod registry;
 mod state;
@@ -16,9 +15,9 @@ use super::handle::Handle;
 use crate::{host_key::HostKeys, journal::Action};
 pub(crate) use registry::BmcQueues;
 use state::State;
-pub(crate) use state::{Class, Rank};
+pub(crate) use state::{CallClass, OperationRank};
 
-impl Rank {
+impl OperationRank {
     pub(crate) fn of(action: Action) -> Self {
         match action {
             Action::Off { .. } => Self::HardOff,
@@ -29,7 +28,7 @@ impl Rank {
     }
 }
 
-/// The order at one BMC, and those who wait for it.
+/// The queue of one BMC.
 #[derive(Debug)]
 pub(crate) struct BmcQueue {
     inner: Mutex<Inner>,
@@ -47,12 +46,12 @@ struct Inner {
 struct Member {
     handle: Arc<Handle>,
     keys: HostKeys,
-    /// What its host is called in `state`.
+    /// Name of its host in `state`.
     host: String,
 }
 
 impl Inner {
-    /// What a host is called in `state`: as another operation called it already, or by its own key.
+    /// The name of a host in `state`: the one that another operation uses already, or its own key.
     fn host(&self, key: &str, keys: &HostKeys) -> String {
         let mut members = self.operations.values();
         let same = members.find(|member| member.keys.matches(keys));
@@ -70,20 +69,20 @@ impl Default for BmcQueue {
 }
 
 impl BmcQueue {
-    /// The BMC, once it is the turn of this call. It is given back with the value.
-    pub(crate) async fn call(&self, class: Class) -> Call<'_> {
+    /// Waits for the exclusive use of the BMC; dropping the value ends it.
+    pub(crate) async fn call(&self, class: CallClass) -> Call<'_> {
         let number = self.inner.lock().state.request_call(class);
         let call = Call {
             queue: self,
             number,
         };
-        // A reader under way may have to make room.
+        // A reader in flight may have to yield.
         self.moved.send_replace(());
         self.until(|state| state.take_call(number)).await;
         call
     }
 
-    /// Returns when the state lets `is_so` be true.
+    /// Waits until `is_so` returns true.
     async fn until(&self, mut is_so: impl FnMut(&mut State) -> bool) {
         let mut moved = self.moved.subscribe();
         while !is_so(&mut self.inner.lock().state) {
@@ -95,7 +94,7 @@ impl BmcQueue {
     }
 }
 
-/// A call that waits for the BMC, or has it.
+/// A call that waits for the BMC, or uses it.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     queue: &'a BmcQueue,
@@ -122,20 +121,19 @@ impl Drop for Call<'_> {
     }
 }
 
-/// An operation's place in the queue of its host; dropping it gives it up, and the turn with it.
+/// The position of an operation in the queue of its host; dropping it leaves the queue.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct QueuePosition {
     queue: Arc<BmcQueue>,
     host: String,
     number: u64,
 }
 
-impl Place {
-    /// Takes a place at the host of the operation, and returns the operations that lost theirs to
-    /// it.
+impl QueuePosition {
+    /// Joins the queue of a host, and returns the operations that this one replaces.
     pub(crate) fn take(
         queue: Arc<BmcQueue>,
-        rank: Rank,
+        rank: OperationRank,
         handle: Arc<Handle>,
         keys: HostKeys,
     ) -> (Self, Vec<Arc<Handle>>) {
@@ -165,21 +163,21 @@ impl Place {
         &self.queue
     }
 
-    /// Waits until it is its turn; one that has lost its place waits for ever.
+    /// Waits for the turn. An operation that was replaced waits until it is cancelled.
     pub(crate) async fn turn(&self) {
         self.queue
             .until(|state| state.has_turn(&self.host, self.number))
             .await;
     }
 
-    /// From now on it is not overtaken any more.
+    /// From now on the operation cannot be replaced.
     pub(crate) fn hold_turn(&self) {
         let mut inner = self.queue.inner.lock();
         inner.state.hold_turn(&self.host, self.number);
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuePosition {
     fn drop(&mut self) {
         let mut inner = self.queue.inner.lock();
         inner.state.leave(&self.host, self.number);
@@ -196,8 +194,8 @@ mod tests {
     #[tokio::test]
     async fn a_reader_learns_that_an_operation_waits() {
         let queue = BmcQueue::default();
-        let reading = queue.call(Class::Reader).await;
-        let waiting = queue.call(Class::Operation);
+        let reading = queue.call(CallClass::Reader).await;
+        let waiting = queue.call(CallClass::Operation);
         tokio::pin!(waiting);
         assert!(futures::poll!(waiting.as_mut()).is_pending());
         reading.wanted().await;
@@ -211,12 +209,12 @@ mod tests {
     #[tokio::test]
     async fn one_that_gives_up_waiting_holds_nobody_up() {
         let queue = BmcQueue::default();
-        let reading = queue.call(Class::Reader).await;
-        let mut gone = Box::pin(queue.call(Class::Fence));
+        let reading = queue.call(CallClass::Reader).await;
+        let mut gone = Box::pin(queue.call(CallClass::Fence));
         assert!(futures::poll!(gone.as_mut()).is_pending());
         drop(gone);
         assert!(!reading.must_yield());
         drop(reading);
-        queue.call(Class::Reader).await;
+        queue.call(CallClass::Reader).await;
     }
 }

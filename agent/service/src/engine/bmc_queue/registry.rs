@@ -1,4 +1,4 @@
-//! Every queue that is in use, and which endpoints share one.
+//! The queues in use, and which endpoints share one.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -10,9 +10,9 @@ use crate::config::Inventory;
 
 #[derive(Debug)]
 pub(crate) struct BmcQueues {
-    /// For each endpoint of the inventory the one that stands for all of its hosts.
+    /// For each endpoint of the inventory: the endpoint that names its queue.
     shared: HashMap<String, String>,
-    /// Further endpoints of queues in use: other spellings, such as the addresses of a name.
+    /// Aliases of endpoints in use, such as the addresses of a name.
     aliases: HashMap<String, String>,
     queues: HashMap<String, Arc<BmcQueue>>,
 }
@@ -26,8 +26,8 @@ impl BmcQueues {
         }
     }
 
-    /// That of a BMC, which may have several endpoints. A queue in use goes before a new one, so
-    /// that nobody passes by what goes on there under another endpoint.
+    /// The queue of a BMC, which may have several endpoints. A queue in use is preferred to a new
+    /// one, so that no call bypasses it under another endpoint.
     pub(crate) fn of(&mut self, endpoints: &BTreeSet<String>) -> Arc<BmcQueue> {
         let names: Vec<String> = endpoints.iter().map(|one| self.name(one)).collect();
         let in_use = |name: &&String| {
@@ -44,25 +44,25 @@ impl BmcQueues {
         self.queues.entry(name).or_default().clone()
     }
 
-    /// The endpoint that stands for the queue of this one.
+    /// The endpoint that names the queue of this one.
     fn name(&self, endpoint: &String) -> String {
         let known = self.aliases.get(endpoint);
         let known = known.or_else(|| self.shared.get(endpoint));
         known.unwrap_or(endpoint).clone()
     }
 
-    /// Forgets those that nobody uses.
+    /// Removes unused queues.
     pub(crate) fn sweep(&mut self) {
         self.queues.retain(|_, queue| Arc::strong_count(queue) > 1);
         self.aliases
             .retain(|_, name| self.queues.contains_key(name));
     }
 
-    /// Goes by another inventory. A queue in use stays the queue of its endpoints, so that nobody
-    /// passes by what goes on there.
+    /// Applies another inventory. A queue in use remains the queue of its endpoints, so that no call
+    /// bypasses it.
     ///
     /// # Errors
-    /// Endpoints that would have to share a queue while each of theirs is in use.
+    /// Endpoints that would have to share a queue while each has its own in use.
     pub(crate) fn change(&mut self, inventory: &Inventory) -> Result<(), Vec<String>> {
         self.sweep();
         let used = |endpoint: &String| {
@@ -84,7 +84,7 @@ impl BmcQueues {
             let name = names.pop().unwrap_or(first);
             shared.extend(endpoints.into_iter().map(|one| (one, name.clone())));
         }
-        // What has left the inventory goes on in its queue until it ends.
+        // Operations of removed hosts finish in their queue.
         for (endpoint, name) in &self.shared {
             if self.queues.contains_key(name) {
                 shared

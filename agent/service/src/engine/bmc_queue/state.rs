@@ -1,48 +1,48 @@
-//! Who has the turn at a host, and whose call goes to the BMC next. Decided purely.
+//! The order of operations at a host, and of calls at a BMC. Pure.
 //!
 //! One BMC may serve several hosts (the blades of a chassis). Operations take turns per host; their
-//! calls, and those of readers, take turns per BMC. So one blade's long operation costs its
-//! neighbours no more than the call that is under way.
+//! calls, and those of readers, take turns per BMC, so a long operation on one blade delays the
+//! others by no more than the call in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How an operation stands to the others of its host.
+/// Precedence among the operations of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Rank {
-    /// A hard power-off: it goes before all others, and ends them.
+pub(crate) enum OperationRank {
+    /// A hard power-off: precedes and replaces all others.
     HardOff,
     /// In the order of the requests.
     Other,
 }
 
-/// Whose call goes first.
+/// Precedence of a call at the BMC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Class {
+pub(crate) enum CallClass {
     /// Of an operation that forces a host off.
     Fence,
     /// Of any other operation.
     Operation,
-    /// A reading that nobody's power depends on.
+    /// A reading that no power operation depends on.
     Reader,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Entry {
     number: u64,
-    /// Whether a hard power-off ends it.
+    /// Whether a hard power-off may replace it.
     gives_way: bool,
 }
 
-/// The order at one BMC.
+/// The state of the queue of one BMC.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     next: u64,
     /// Operations by host, each in their order; the first has the turn.
     hosts: BTreeMap<String, Vec<Entry>>,
     /// Calls that wait, the next one first.
-    waiting: BTreeSet<(Class, u64)>,
-    /// The call under way.
-    calling: Option<(Class, u64)>,
+    waiting: BTreeSet<(CallClass, u64)>,
+    /// The call in flight.
+    calling: Option<(CallClass, u64)>,
 }
 
 impl State {
@@ -52,14 +52,14 @@ impl State {
         number
     }
 
-    /// Adds an operation, and returns those that it overtakes. They are to end before their next
-    /// command: an `on` that waits would otherwise switch on a host that was just fenced. The one
-    /// that has the turn keeps it until it leaves, because its command may be under way.
-    pub(super) fn join(&mut self, host: &str, rank: Rank) -> (u64, Vec<u64>) {
+    /// Adds an operation, and returns those that it replaces. They end before their next command:
+    /// a waiting `on` would otherwise switch on a host that was just fenced. The operation whose
+    /// turn it is keeps the turn until it leaves, because its command may be in flight.
+    pub(super) fn join(&mut self, host: &str, rank: OperationRank) -> (u64, Vec<u64>) {
         let number = self.number();
         let entries = self.hosts.entry(host.to_owned()).or_default();
         let mut overtaken = Vec::new();
-        if rank == Rank::HardOff {
+        if rank == OperationRank::HardOff {
             overtaken = entries
                 .iter()
                 .filter(|e| e.gives_way)
@@ -67,17 +67,17 @@ impl State {
                 .collect();
             let turn = entries.first().map(|entry| entry.number);
             entries.retain(|entry| !entry.gives_way || Some(entry.number) == turn);
-            // It is overtaken once.
+            // Reported once.
             entries.iter_mut().for_each(|entry| entry.gives_way = false);
         }
         entries.push(Entry {
             number,
-            gives_way: rank != Rank::HardOff,
+            gives_way: rank != OperationRank::HardOff,
         });
         (number, overtaken)
     }
 
-    /// Whether it is the turn of this operation. One that has lost its place never has it.
+    /// Whether it is the turn of this operation; never for one that was replaced.
     pub(super) fn has_turn(&self, host: &str, number: u64) -> bool {
         let entries = self.hosts.get(host);
         entries
@@ -85,7 +85,7 @@ impl State {
             .is_some_and(|first| first.number == number)
     }
 
-    /// From now on it is not overtaken any more.
+    /// From now on the operation cannot be replaced.
     pub(super) fn hold_turn(&mut self, host: &str, number: u64) {
         let entries = self.hosts.get_mut(host).into_iter().flatten();
         for entry in entries.filter(|entry| entry.number == number) {
@@ -93,7 +93,7 @@ impl State {
         }
     }
 
-    /// The operation is over, or gives up its place.
+    /// Removes an operation from the queue.
     pub(super) fn leave(&mut self, host: &str, number: u64) {
         if let Some(entries) = self.hosts.get_mut(host) {
             entries.retain(|entry| entry.number != number);
@@ -103,15 +103,15 @@ impl State {
         }
     }
 
-    /// Asks for the BMC for one call.
-    pub(super) fn request_call(&mut self, class: Class) -> u64 {
+    /// Requests the BMC for one call.
+    pub(super) fn request_call(&mut self, class: CallClass) -> u64 {
         let number = self.number();
         self.waiting.insert((class, number));
         number
     }
 
-    /// Takes the BMC if it is the turn of this call: no other is under way, and of those that wait
-    /// it is of the first class, and the oldest of that.
+    /// Takes the BMC if it is the turn of this call: no other is in flight, and of the waiting ones
+    /// it has the highest class, and is the oldest of that.
     pub(super) fn take_call(&mut self, number: u64) -> bool {
         if self.calling.is_none()
             && self
@@ -124,7 +124,7 @@ impl State {
         self.calling.is_some_and(|(_, calling)| calling == number)
     }
 
-    /// Whether a call of a higher class waits for the one under way.
+    /// Whether a call of a higher class waits for the one in flight.
     pub(super) fn must_yield(&self, number: u64) -> bool {
         match (self.calling, self.waiting.first()) {
             (Some((class, calling)), Some((first, _))) if calling == number => *first < class,
@@ -132,7 +132,7 @@ impl State {
         }
     }
 
-    /// The call is answered, or not wanted any more.
+    /// Removes a call that was answered or dropped.
     pub(super) fn end_call(&mut self, number: u64) {
         self.calling = self.calling.filter(|(_, calling)| *calling != number);
         self.waiting.retain(|(_, waiting)| *waiting != number);

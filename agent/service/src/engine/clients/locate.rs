@@ -1,4 +1,4 @@
-//! Under which addresses a host is known just now, names resolved.
+//! The current addresses of a host, with its names resolved.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use futures::future::join_all;
 use super::{super::target::Target, Clients};
 use crate::{config::Config, host_key::HostKeys};
 
-/// Whoever begins an operation waits for two of these at most: its own call ends after 3 s.
+/// Time limit of a lookup. Starting an operation takes at most two, within its own limit of 3 s.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// A host with the addresses of its names.
@@ -26,7 +26,7 @@ impl Located {
 }
 
 impl Clients {
-    /// The host by what is known already, without a lookup.
+    /// The host by the addresses known already, without a lookup.
     pub(crate) fn known(&self, target: &Target) -> Located {
         let mut keys = target.keys.clone();
         let mut failures = Vec::new();
@@ -39,7 +39,7 @@ impl Clients {
         Located { keys, failures }
     }
 
-    /// A host by the addresses that its names have now; where a name has none, by its last ones.
+    /// The host by the current addresses of its names, or the last known ones of a name without.
     pub(crate) async fn locate(&self, mut keys: HostKeys, config: &Config) -> Located {
         let limit = config.times.connect.min(LONGEST);
         let names = keys.names();

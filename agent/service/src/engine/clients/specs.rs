@@ -1,6 +1,6 @@
-//! How a BMC is reached just now: addresses, names, secrets.
+//! Connection settings of a BMC, resolved at the time of the call: addresses and secrets.
 //!
-//! Must never lead out of the networks that the configuration allows.
+//! Must never: connect outside of the networks that the configuration allows.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     driver::BmcSpec,
 };
 
-/// Every way to the BMC, in their order.
+/// The settings of every driver of the BMC, in order.
 pub(super) async fn specs(target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
     let times = &target.config.times;
     let host = match &target.access {
@@ -45,7 +45,7 @@ pub(super) async fn specs(target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
         }
     };
     let count = host.bmcs().count();
-    // Together they take no longer than one call may.
+    // All lookups share the time limit of one call.
     let share = times.call / u32::try_from(count).unwrap_or(u32::MAX).max(1);
     let mut specs = Vec::with_capacity(count);
     for bmc in host.bmcs() {

@@ -12,13 +12,10 @@ use super::{Action, Rule};
 /// An answer, or the lack of one, that a rule puts in place of the real one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Instead {
-    /// This answer.
     Answer {
         /// HTTP status.
         status: u16,
-        /// Body.
         body: Option<Value>,
-        /// Headers.
         headers: BTreeMap<String, String>,
     },
     /// HTML.
@@ -30,14 +27,12 @@ pub enum Instead {
     Drop,
     /// The connection is reset.
     Reset,
-    /// Nothing, ever.
     Hang,
 }
 
 /// What the power state is reported as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// This text.
     Fixed(String),
     /// As it was this long ago.
     Stale(Duration),
@@ -61,7 +56,6 @@ pub enum Mangle {
 /// All that is to go wrong with one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Effects {
-    /// Wait first.
     pub delay: Duration,
     /// Answer this instead of looking at the request.
     pub before: Option<Instead>,
@@ -92,7 +86,6 @@ pub struct Effects {
 /// All that is to go wrong with one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OnAccept {
-    /// Wait first.
     pub delay: Duration,
     /// Then reset it.
     pub reset: bool,

@@ -42,12 +42,10 @@ pub enum Action {
     Redirect {
         /// HTTP status: 301, 302, 307 or 308.
         status: u16,
-        /// Where to.
         to: String,
     },
     /// Wait before anything else; the next rules still count.
     Latency {
-        /// How long.
         #[serde(with = "super::config::duration")]
         takes: Duration,
     },
@@ -61,7 +59,6 @@ pub enum Action {
     ResetOnAccept,
     /// Wait before the TLS handshake. The selector does not count.
     SlowHandshake {
-        /// How long.
         #[serde(with = "super::config::duration")]
         takes: Duration,
     },
@@ -72,15 +69,9 @@ pub enum Action {
     /// A whole answer with half of its JSON.
     Truncate,
     /// The answer blown up to at least this many bytes, still valid JSON.
-    Huge {
-        /// How many.
-        bytes: usize,
-    },
+    Huge { bytes: usize },
     /// Merge this into the body of the answer (RFC 7386: null takes away).
-    Merge {
-        /// The patch.
-        body: Value,
-    },
+    Merge { body: Value },
     /// Report this power state, whatever is so.
     State {
         /// Any text: `Off`, `On`, `PoweringOff`, or one that Redfish does not know.
@@ -91,19 +82,16 @@ pub enum Action {
     OffUntilCommanded,
     /// Report the power state as it was this long ago.
     Stale {
-        /// How old.
         #[serde(with = "super::config::duration")]
         age: Duration,
     },
     /// Report a power state that is read anew only this often.
     Cached {
-        /// How often.
         #[serde(with = "super::config::duration")]
         refresh: Duration,
     },
     /// Report `PoweringOff` for this long after the power is really off.
     PoweringOff {
-        /// How long.
         #[serde(with = "super::config::duration")]
         takes: Duration,
     },
@@ -131,15 +119,11 @@ pub enum Action {
     },
     /// ETag headers get this suffix inside their quotes (`-gzip`, as compressing servers do), which
     /// no `If-Match` matches.
-    TagSuffix {
-        /// The suffix.
-        suffix: String,
-    },
+    TagSuffix { suffix: String },
     /// A weak ETag in `If-Match` never matches (the strong comparison of RFC 9110, 8.8.3.2).
     StrongMatch,
 }
 
-/// A rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -173,7 +157,7 @@ fn anywhere() -> String {
 
 /// A request, as far as rules look at it.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct RequestFacts<'a> {
     /// The HTTP method.
     pub method: &'a str,
     /// The path, without a slash at its end.
@@ -241,7 +225,7 @@ impl Rule {
         self
     }
 
-    fn matches(&self, asked: &Asked<'_>) -> bool {
+    fn matches(&self, asked: &RequestFacts<'_>) -> bool {
         let method = self.method.as_deref();
         self.remaining != Some(0)
             && method.is_none_or(|wanted| wanted.eq_ignore_ascii_case(asked.method))
@@ -280,9 +264,7 @@ pub struct FaultId(pub u64);
 /// A rule with its name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NamedRule {
-    /// The name.
     pub id: FaultId,
-    /// The rule.
     #[serde(flatten)]
     pub rule: Rule,
 }
@@ -310,7 +292,6 @@ impl RuleBook {
         self.rules.len() != before
     }
 
-    /// Removes all.
     pub fn clear(&mut self) {
         self.rules.clear();
     }
@@ -331,7 +312,7 @@ impl RuleBook {
 
     /// What goes wrong with this request. Delays and merges add up; of everything else the first
     /// rule counts, and a rule that came too late keeps its counts.
-    pub fn decide(&mut self, asked: &Asked<'_>) -> Effects {
+    pub fn decide(&mut self, asked: &RequestFacts<'_>) -> Effects {
         let mut effects = Effects::default();
         for named in &mut self.rules {
             let rule = &mut named.rule;

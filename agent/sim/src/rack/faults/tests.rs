@@ -19,7 +19,7 @@ fn mk_status(status: u16) -> Action {
 }
 
 fn decide(book: &mut RuleBook, method: &str, path: &str, body: &Value) -> Effects {
-    book.decide(&Asked {
+    book.decide(&RequestFacts {
         method,
         path,
         body,
@@ -111,7 +111,7 @@ fn a_reused_connection_is_reset_and_a_new_one_is_not() {
     let mut book = RuleBook::default();
     book.add(Rule::always(Action::ResetReused).times(1));
     let mut asked = |reused| {
-        let asked = Asked {
+        let asked = RequestFacts {
             method: "GET",
             path: "/",
             body: &Value::Null,

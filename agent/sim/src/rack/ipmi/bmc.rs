@@ -13,20 +13,18 @@ use rackhand_bmc::ipmi::wire::{Frame, OpenRequest, PayloadType, Rakp1, Rakp3, Re
 
 use super::command::Stores;
 use super::config::IpmiConfig;
+use super::counters::{Command, Counters, Dropped};
 use super::ping::{ping_tag, pong};
 use super::power::{HostPower, PowerTally};
-use super::record::{Command, Counters, Dropped};
+use super::response::cut;
 use super::rules::{Effects, Rule, RuleBook, Target};
 use super::session::{Rights, Seeded, SessionTable};
-use super::wrap::cut;
 use crate::rack::FaultId;
 
 /// A datagram to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// To whom.
     pub to: SocketAddr,
-    /// What.
     pub bytes: Vec<u8>,
 }
 
@@ -131,7 +129,6 @@ impl Bmc {
         self.power.tally(now)
     }
 
-    /// Its host.
     pub fn power(&mut self) -> &mut dyn HostPower {
         &mut *self.power
     }

@@ -18,7 +18,6 @@ use crate::rack::HostConfig;
 pub enum Privilege {
     /// May open a session, no more.
     Callback,
-    /// May read.
     User,
     /// May switch power.
     Operator,
@@ -50,7 +49,6 @@ impl Privilege {
     }
 }
 
-/// A user.
 #[derive(Clone, Debug)]
 pub struct User {
     /// Name, 16 bytes at most.
@@ -155,7 +153,6 @@ impl Default for Behaviour {
     }
 }
 
-/// A BMC.
 #[derive(Clone, Debug)]
 pub struct IpmiConfig {
     /// Its users; the first has id 2, as the first of a real BMC that has a name.
@@ -168,7 +165,6 @@ pub struct IpmiConfig {
     pub guid: [u8; 16],
     /// Who made it.
     pub product: Product,
-    /// Its sensors.
     pub sensors: Vec<Sensor>,
     /// How many sessions there may be, half-open ones included.
     pub session_limit: usize,
@@ -176,7 +172,6 @@ pub struct IpmiConfig {
     pub session_idle: Duration,
     /// How long setting one up may take.
     pub setup_limit: Duration,
-    /// Its habits.
     pub behaviour: Behaviour,
     /// Where its session ids and random numbers come from. Not for secrets.
     pub seed: u64,

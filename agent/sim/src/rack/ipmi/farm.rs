@@ -10,20 +10,18 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use super::config::IpmiConfig;
+use super::counters::Counters;
 use super::power::{PowerTally, StandAlone};
-use super::record::Counters;
 use super::server::IpmiBmc;
 use crate::rack::PowerTimings;
 use crate::rack::config::uuid_of;
 
-/// A farm.
 #[derive(Clone, Debug)]
 pub struct FarmConfig {
     /// Address of the first; the others follow it.
     pub first: Ipv4Addr,
     /// Port of all of them; 0 takes free ones.
     pub port: u16,
-    /// How many.
     pub count: u32,
     /// Those, from 0, that are silent at first.
     pub dead: BTreeSet<u32>,
@@ -61,7 +59,6 @@ pub struct Farm {
 pub struct FarmView {
     /// Which, from 0.
     pub bmc: usize,
-    /// Where.
     pub address: SocketAddr,
     /// What really happened to its machine.
     pub power: PowerTally,

@@ -15,23 +15,23 @@
 mod bmc;
 mod command;
 pub mod config;
+pub mod counters;
 pub mod farm;
+mod handshake;
 mod ping;
 pub mod power;
-pub mod record;
+mod response;
 pub mod rules;
 mod sensors;
 mod server;
 mod session;
-mod setup;
-mod wrap;
 
 pub use bmc::{Bmc, Datagram};
 pub use command::ChassisControl;
 pub use config::{Behaviour, IpmiConfig, Privilege, Product, Refusal, User};
+pub use counters::{Command, Controlled, Counters, Dropped};
 pub use farm::{Farm, FarmConfig};
 pub use power::{HostPower, PowerTally, StandAlone, Switched};
-pub use record::{Command, Controlled, Counters, Dropped};
 pub use rules::{Action, Rule, Target};
 pub use sensors::Sensor;
 pub use server::IpmiBmc;

@@ -46,7 +46,6 @@ pub struct PowerTally {
 pub enum Switched {
     /// Power was lost.
     Off,
-    /// Power came.
     On,
     /// A reset without loss of power.
     Reset,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::record::Command;
+use super::counters::Command;
 use crate::rack::FaultId;
 use crate::rack::config::duration;
 
@@ -27,7 +27,6 @@ pub enum Target {
     Rakp3,
     /// Any command, in a session or outside of one.
     AnyCommand,
-    /// This command.
     Command(Command),
 }
 
@@ -47,13 +46,11 @@ impl Target {
 pub enum Action {
     /// Carries it out this much later, and then answers.
     Delay {
-        /// How much.
         #[serde(with = "duration")]
         by: Duration,
     },
     /// Carries it out at once, and answers this much later.
     AnswerLate {
-        /// How much.
         #[serde(with = "duration")]
         by: Duration,
     },
@@ -65,17 +62,13 @@ pub enum Action {
     AnswerTwice,
     /// Answers this completion code.
     Complete {
-        /// The code.
         code: u8,
         /// Whether the command is carried out all the same.
         #[serde(default)]
         acts: bool,
     },
     /// Answers this RMCP+ or RAKP status.
-    Status {
-        /// The status.
-        status: u8,
-    },
+    Status { status: u8 },
     /// Answers RAKP message 1 or 3 with a code that fits no password.
     WrongCode,
     /// Says this of the power, whatever is so.
@@ -88,7 +81,6 @@ pub enum Action {
     OffUntilCommanded,
     /// Says of the power what was so this long ago.
     StalePower {
-        /// How old.
         #[serde(with = "duration")]
         age: Duration,
     },
@@ -123,7 +115,6 @@ pub enum Action {
     },
 }
 
-/// A rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {

@@ -12,7 +12,6 @@ const SCANNING: u8 = 0xc0;
 pub struct Sensor {
     /// Name, 16 bytes at most.
     pub name: String,
-    /// Number.
     pub number: u8,
     /// What it belongs to (table 43-13).
     pub entity: u8,

@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 
 use super::bmc::{Bmc, Datagram};
 use super::config::IpmiConfig;
+use super::counters::Counters;
 use super::power::{HostPower, PowerTally};
-use super::record::Counters;
 use super::rules::Rule;
 use crate::rack::{FaultId, SimHost};
 

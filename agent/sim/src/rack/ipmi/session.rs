@@ -85,7 +85,6 @@ pub(super) enum Stage {
     Active(Handshake, SessionKeys),
 }
 
-/// A session.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) managed: u32,
@@ -142,7 +141,6 @@ impl Session {
     }
 }
 
-/// All sessions.
 #[derive(Debug)]
 pub(super) struct SessionTable {
     sessions: BTreeMap<u32, Session>,

@@ -21,8 +21,8 @@ use anyhow::{Context as _, Result};
 use tokio_util::sync::CancellationToken;
 
 use super::host::SimHost;
+use super::observation::HostView;
 use super::power::OsState;
-use super::record::HostView;
 
 /// No call to the API server may take longer: a kubelet that waits for one says nothing else.
 const CALL_DEADLINE: Duration = Duration::from_secs(10);

@@ -21,7 +21,6 @@ pub enum PodAction {
     Terminate,
     /// Its processes are gone: remove it from the API.
     Remove,
-    /// Nothing.
     Nothing,
 }
 
@@ -73,7 +72,6 @@ pub fn identity(pod: &Pod) -> Option<PodIdentity> {
 /// Where and since when a pod's processes run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// Since when.
     pub since: Timestamp,
     /// The pod's address.
     pub ip: String,

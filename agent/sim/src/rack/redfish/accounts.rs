@@ -11,7 +11,6 @@ pub enum Role {
     Administrator,
     /// May switch and set up systems.
     Operator,
-    /// May look.
     ReadOnly,
 }
 
@@ -53,14 +52,12 @@ impl Role {
     }
 }
 
-/// One account.
 #[derive(Clone, Debug)]
 pub struct Account {
     /// Its `Id`.
     pub id: String,
     /// Its `UserName`.
     pub user: String,
-    /// Its role.
     pub role: Role,
     /// Whether it may log in.
     pub enabled: bool,

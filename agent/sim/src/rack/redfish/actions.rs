@@ -7,10 +7,10 @@ use axum::http::{HeaderName, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::accounts::Role;
-use super::answer::Answer;
 use super::auth::User;
-use super::place::Place;
+use super::path::ResourcePath;
 use super::profile::{Accepted, Already, Profile};
+use super::response::Answer;
 use super::service::Call;
 use super::{documents, errors};
 use crate::rack::power::{self, ResetType};
@@ -18,21 +18,24 @@ use crate::rack::power::{self, ResetType};
 /// How often a client is to look at a task, in seconds.
 pub(super) const TASK_RETRY: &str = "1";
 
-pub(super) fn post(call: &Call<'_>, place: Place<'_>, user: &User) -> Answer {
+pub(super) fn post(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> Answer {
     let profile = call.profile();
-    let is_action = matches!(place, Place::Reset | Place::ManagerReset | Place::ClearLog);
+    let is_action = matches!(
+        place,
+        ResourcePath::Reset | ResourcePath::ManagerReset | ResourcePath::ClearLog
+    );
     let sent = call.headers.contains_key(header::IF_MATCH);
     if is_action && sent && profile.refuses_if_match_on_actions {
         return errors::precondition_failed(profile);
     }
     match place {
-        Place::Reset => reset(call, user),
-        Place::ManagerReset => restart(call, user),
-        Place::ClearLog => {
+        ResourcePath::Reset => reset(call, user),
+        ResourcePath::ManagerReset => restart(call, user),
+        ResourcePath::ClearLog => {
             call.host.panel(|now, panel| panel.events.clear(now.wall));
             Answer::empty(StatusCode::NO_CONTENT)
         }
-        Place::Accounts => account(call),
+        ResourcePath::Accounts => account(call),
         _ => errors::not_allowed(profile, place.allow()),
     }
 }
@@ -187,7 +190,7 @@ fn created(document: Value) -> Answer {
 }
 
 /// Opens a session.
-pub(super) fn login(call: &Call<'_>, place: Place<'_>) -> Answer {
+pub(super) fn login(call: &Call<'_>, place: ResourcePath<'_>) -> Answer {
     let profile = call.profile();
     if !call.body.is_object() {
         return errors::malformed(profile);
@@ -205,10 +208,10 @@ pub(super) fn login(call: &Call<'_>, place: Place<'_>) -> Answer {
         return errors::refused(profile, &profile.session_full);
     };
     let mut answer = created(documents::session(&session));
-    if place == Place::SessionMembers {
+    if place == ResourcePath::SessionMembers {
         answer
             .headers
-            .push((header::CONTENT_LOCATION, super::place::SESSIONS.to_owned()));
+            .push((header::CONTENT_LOCATION, super::path::SESSIONS.to_owned()));
     }
     answer.with(HeaderName::from_static("x-auth-token"), session.token)
 }

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, Method, header};
 use base64::Engine as _;
 
 use super::accounts::Role;
-use super::place::Place;
+use super::path::ResourcePath;
 use crate::rack::host::SimHost;
 
 /// Whom a request came from.
@@ -45,15 +45,17 @@ pub(super) fn user_of(host: &SimHost, headers: &HeaderMap) -> Option<User> {
 
 /// Whether a role may do this there; what concerns only the user's own account or session is
 /// decided where that is looked up.
-pub(super) fn may(role: Role, method: &Method, place: Place<'_>) -> bool {
+pub(super) fn may(role: Role, method: &Method, place: ResourcePath<'_>) -> bool {
     if *method != Method::POST && *method != Method::PATCH && *method != Method::DELETE {
         return role.may("Login");
     }
     match place {
-        Place::Account(_) if *method == Method::PATCH => role.may("ConfigureSelf"),
-        Place::Account(_) | Place::Accounts => role.may("ConfigureUsers"),
-        Place::Sessions | Place::SessionMembers | Place::Session(_) => role.may("Login"),
-        Place::ManagerReset | Place::ClearLog => role.may("ConfigureManager"),
+        ResourcePath::Account(_) if *method == Method::PATCH => role.may("ConfigureSelf"),
+        ResourcePath::Account(_) | ResourcePath::Accounts => role.may("ConfigureUsers"),
+        ResourcePath::Sessions | ResourcePath::SessionMembers | ResourcePath::Session(_) => {
+            role.may("Login")
+        }
+        ResourcePath::ManagerReset | ResourcePath::ClearLog => role.may("ConfigureManager"),
         _ => role.may("ConfigureComponents"),
     }
 }

@@ -5,9 +5,9 @@
 use axum::http::{StatusCode, header};
 use serde_json::{Value, json};
 
-use super::answer::Answer;
 use super::profile::{Profile, Refusal};
-use super::query::Bad;
+use super::query::QueryError;
+use super::response::Answer;
 
 /// One message. An id without a dot is of the base registry.
 pub(super) fn message(profile: &Profile, id: &str, text: &str, severity: &str) -> Value {
@@ -149,18 +149,18 @@ pub(super) fn wrong_version(profile: &Profile) -> Answer {
     error(profile, status, "HeaderInvalid", text)
 }
 
-pub(super) fn bad_query(profile: &Profile, bad_query: &Bad) -> Answer {
+pub(super) fn bad_query(profile: &Profile, bad_query: &QueryError) -> Answer {
     match bad_query {
-        Bad::Unknown(name) => {
+        QueryError::Unknown(name) => {
             let text = format!("The query parameter {name} is not supported.");
             let status = StatusCode::NOT_IMPLEMENTED;
             error(profile, status, "QueryNotSupported", &text)
         }
-        Bad::NotHere(name) => {
+        QueryError::NotHere(name) => {
             let text = format!("The query parameter {name} is not supported on this resource.");
             bad(profile, "QueryNotSupportedOnResource", &text)
         }
-        Bad::Value(name) => {
+        QueryError::Value(name) => {
             let text = format!("The value of the query parameter {name} is not a number.");
             bad(profile, "QueryParameterValueTypeError", &text)
         }

@@ -11,10 +11,10 @@ use hyper::body::Incoming;
 use serde_json::Value;
 
 use super::actions;
-use super::answer::Answer;
+use super::faulty_stream::{CloseHandle, Cut};
+use super::response::Answer;
 use super::service::{self, Call};
-use super::wire::{Cut, Tear};
-use crate::rack::faults::{Asked, Effects, Instead, Mangle};
+use crate::rack::faults::{Effects, Instead, Mangle, RequestFacts};
 use crate::rack::host::SimHost;
 
 /// What a BMC reads of a request before it stops.
@@ -23,7 +23,7 @@ const BODY_LIMIT: usize = 1 << 20;
 /// Answers one request. `reused` says that its connection has carried one before.
 pub(super) async fn answer(
     host: SimHost,
-    tear: Tear,
+    tear: CloseHandle,
     reused: bool,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Cut> {
@@ -36,7 +36,7 @@ pub(super) async fn answer(
         .unwrap_or_default();
     // Redfish takes a path with a slash at its end for the one without.
     let path = head.uri.path().trim_end_matches('/');
-    let effects = host.bmc().decide(&Asked {
+    let effects = host.bmc().decide(&RequestFacts {
         method: head.method.as_str(),
         path,
         body: &body,
@@ -71,7 +71,7 @@ pub(super) async fn answer(
 
 async fn replace(
     host: &SimHost,
-    tear: &Tear,
+    tear: &CloseHandle,
     instead: &Instead,
     only_head: bool,
     effects: &Effects,

@@ -15,30 +15,30 @@
 
 mod accounts;
 mod actions;
-mod answer;
 mod auth;
-mod changes;
 mod documents;
 mod errors;
 mod etag;
+mod faulty_stream;
 mod http;
-mod makes;
-mod place;
+mod patch;
+mod path;
 mod profile;
 mod query;
+mod response;
 mod server;
 mod service;
 mod session;
 mod tasks;
-mod wire;
+mod vendor_profiles;
 
 pub use accounts::{Account, AccountTable, Role};
-pub use makes::Vendor;
 pub use profile::{
     Accepted, Allowable, Already, BootFacts, IfMatch, LightProperty, LogPlace, PostReport, Profile,
     Refusal, RestartFacts, TagKind, Telemetry,
 };
 pub use session::{Session, SessionTable};
 pub use tasks::{Task, TaskTable};
+pub use vendor_profiles::Vendor;
 
 pub(super) use server::serve;

@@ -19,9 +19,7 @@ pub enum Allowable {
     Inline,
     /// In a resource that the action points to.
     ActionInfo,
-    /// In both.
     Both,
-    /// Nowhere.
     Nowhere,
 }
 
@@ -55,7 +53,6 @@ pub enum Accepted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TagKind {
-    /// None.
     None,
     /// `W/"..."`.
     Weak,
@@ -131,7 +128,6 @@ pub enum Telemetry {
     Old,
     /// `PowerSubsystem`, `ThermalSubsystem`, `EnvironmentMetrics` and `Sensors`.
     New,
-    /// Both.
     Both,
 }
 
@@ -169,7 +165,6 @@ pub struct RestartFacts {
     /// How long after that it answers `refusal` to everything but the service root.
     #[serde(with = "duration")]
     pub not_ready: Duration,
-    /// That answer.
     pub refusal: Refusal,
 }
 

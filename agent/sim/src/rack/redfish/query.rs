@@ -14,7 +14,7 @@ pub(super) struct Page {
 
 /// Why a query is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Bad {
+pub(super) enum QueryError {
     /// The service does not know the parameter (501).
     Unknown(String),
     /// The resource does not take it (400).
@@ -25,16 +25,18 @@ pub(super) enum Bad {
 
 /// Reads a query. `pages` says whether the resource has pages, `offered` whether clients may choose
 /// them.
-pub(super) fn read(query: &str, pages: bool, offered: bool) -> Result<Page, Bad> {
+pub(super) fn read(query: &str, pages: bool, offered: bool) -> Result<Page, QueryError> {
     let mut page = Page::default();
     for pair in query.split('&') {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let number = || value.parse().map_err(|_| Bad::Value(key.to_owned()));
+        let number = || value.parse().map_err(|_| QueryError::Value(key.to_owned()));
         match key.replace("%24", "$").as_str() {
             "$skip" if pages => page.skip = number()?,
             "$top" if pages && offered => page.top = Some(number()?),
-            "$top" | "$skip" if offered => return Err(Bad::NotHere(key.to_owned())),
-            unknown if unknown.starts_with('$') => return Err(Bad::Unknown(unknown.to_owned())),
+            "$top" | "$skip" if offered => return Err(QueryError::NotHere(key.to_owned())),
+            unknown if unknown.starts_with('$') => {
+                return Err(QueryError::Unknown(unknown.to_owned()));
+            }
             _ => {}
         }
     }
@@ -102,17 +104,17 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused_or_ignored() {
         assert_eq!(read("only&x=1", false, true), Ok(Page::default()));
-        let unknown = Err(Bad::Unknown("$expand".to_owned()));
+        let unknown = Err(QueryError::Unknown("$expand".to_owned()));
         assert_eq!(read("$expand=.", true, true), unknown);
         assert_eq!(
             read("$top=x", true, true),
-            Err(Bad::Value("$top".to_owned()))
+            Err(QueryError::Value("$top".to_owned()))
         );
         assert_eq!(
             read("$top=1", false, true),
-            Err(Bad::NotHere("$top".to_owned()))
+            Err(QueryError::NotHere("$top".to_owned()))
         );
-        let unknown = Err(Bad::Unknown("$top".to_owned()));
+        let unknown = Err(QueryError::Unknown("$top".to_owned()));
         assert_eq!(read("$top=1", true, false), unknown);
     }
 }

@@ -18,8 +18,8 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use super::faulty_stream::{CloseHandle, Wire};
 use super::http;
-use super::wire::{Tear, Wire};
 use crate::rack::host::SimHost;
 
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
@@ -126,7 +126,7 @@ async fn accept(host: &SimHost, tls: Option<&TlsAcceptor>, listener: &TcpListene
 
 async fn connection(host: SimHost, tls: Option<TlsAcceptor>, stream: TcpStream) {
     stream.set_nodelay(true).ok();
-    let tear = Tear::default();
+    let tear = CloseHandle::default();
     let wire = Wire::new(stream, tear.clone());
     let faults = host.bmc().decide_on_accept();
     if !faults.delay.is_zero() {
@@ -146,7 +146,7 @@ async fn connection(host: SimHost, tls: Option<TlsAcceptor>, stream: TcpStream) 
     }
 }
 
-async fn serve_http<S>(host: SimHost, tear: Tear, stream: S)
+async fn serve_http<S>(host: SimHost, tear: CloseHandle, stream: S)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

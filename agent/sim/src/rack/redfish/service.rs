@@ -6,12 +6,12 @@
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Content};
 use super::auth::{self, User};
 use super::etag::{self, Unmet};
-use super::place::{self, Place};
+use super::path::{self, ResourcePath};
 use super::profile::{Profile, TagKind};
-use super::{actions, changes, documents, errors, query};
+use super::response::{Answer, Content};
+use super::{actions, documents, errors, patch, query};
 use crate::rack::faults::Effects;
 use crate::rack::host::SimHost;
 
@@ -43,7 +43,6 @@ impl Call<'_> {
     }
 }
 
-/// The answer.
 pub(super) fn answer(call: &Call<'_>) -> Answer {
     let profile = call.profile();
     if call
@@ -52,12 +51,12 @@ pub(super) fn answer(call: &Call<'_>) -> Answer {
     {
         return errors::wrong_version(profile);
     }
-    let place = place::find(profile, call.path);
-    let open = place.is_some_and(Place::is_open) && is_read(call.method);
+    let place = path::find(profile, call.path);
+    let open = place.is_some_and(ResourcePath::is_open) && is_read(call.method);
     if !open && !call.host.bmc().is_ready(call.host.now()) {
         return errors::refused(profile, &profile.restart.refusal);
     }
-    let login = place.is_some_and(Place::opens_sessions) && *call.method == Method::POST;
+    let login = place.is_some_and(ResourcePath::opens_sessions) && *call.method == Method::POST;
     if open || login {
         return match place {
             Some(place) if login => actions::login(call, place),
@@ -79,7 +78,7 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-fn by_method(call: &Call<'_>, place: Place<'_>, user: &User) -> Answer {
+fn by_method(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> Answer {
     let profile = call.profile();
     let method = call.method;
     if *method == Method::OPTIONS {
@@ -114,11 +113,11 @@ fn by_method(call: &Call<'_>, place: Place<'_>, user: &User) -> Answer {
     if *method == Method::POST {
         actions::post(call, place, user)
     } else {
-        changes::change(call, place, user)
+        patch::change(call, place, user)
     }
 }
 
-fn read(call: &Call<'_>, place: Place<'_>) -> Answer {
+fn read(call: &Call<'_>, place: ResourcePath<'_>) -> Answer {
     let profile = call.profile();
     let mut answer = match documents::build(call, place) {
         Ok(answer) => answer,
@@ -134,7 +133,7 @@ fn read(call: &Call<'_>, place: Place<'_>) -> Answer {
         return answer;
     }
     let pages = value.get("Members").is_some();
-    let log = matches!(place, Place::Entries);
+    let log = matches!(place, ResourcePath::Entries);
     let page = match query::read(
         call.query.unwrap_or_default(),
         pages && (profile.top_skip || log),
@@ -163,10 +162,10 @@ fn read(call: &Call<'_>, place: Place<'_>) -> Answer {
 }
 
 /// The ETag of a resource. That time passes is no change of it.
-fn tag_of(profile: &Profile, place: Place<'_>, value: &Value) -> Option<String> {
+fn tag_of(profile: &Profile, place: ResourcePath<'_>, value: &Value) -> Option<String> {
     let kind = match (place, profile.tags) {
-        (Place::Versions | Place::Odata, _) => return None,
-        (Place::Account(_), TagKind::None) => TagKind::Strong,
+        (ResourcePath::Versions | ResourcePath::Odata, _) => return None,
+        (ResourcePath::Account(_), TagKind::None) => TagKind::Strong,
         (_, kind) => kind,
     };
     let mut content = value.clone();
@@ -177,7 +176,7 @@ fn tag_of(profile: &Profile, place: Place<'_>, value: &Value) -> Option<String> 
 }
 
 /// The answer to a change whose precondition is not met; none if it is met.
-pub(super) fn unmet(call: &Call<'_>, place: Place<'_>) -> Option<Answer> {
+pub(super) fn unmet(call: &Call<'_>, place: ResourcePath<'_>) -> Option<Answer> {
     let profile = call.profile();
     let current = match documents::build(call, place) {
         Ok(Answer {

@@ -71,7 +71,6 @@ impl SessionTable {
         self.sessions.len() != before
     }
 
-    /// Ends all.
     pub fn forget(&mut self) {
         self.sessions.clear();
     }

@@ -9,7 +9,6 @@ use jiff::Timestamp;
 
 use crate::rack::process::Stamp;
 
-/// One task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// Its `Id`.
@@ -74,7 +73,6 @@ impl TaskTable {
         &self.tasks
     }
 
-    /// Forgets all.
     pub fn forget(&mut self) {
         self.tasks.clear();
     }

@@ -11,7 +11,7 @@ use ipmi_rs_core::connection::{IpmiCommand, Message};
 use crate::{
     BmcError, ErrorKind,
     ipmi::{
-        ask::{Ask, AskError},
+        requester::{Ask, AskError},
         wire::CompletionCode,
     },
 };

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// A queue of these on host `a`; nothing is overtaken.
-fn queue(ranks: &[Rank]) -> (State, Vec<u64>) {
+fn queue(ranks: &[OperationRank]) -> (State, Vec<u64>) {
     let mut state = State::default();
     let numbers = ranks.iter().map(|rank| {
         let (number, overtaken) = state.join("a", *rank);
@@ -24,7 +24,12 @@ fn order(state: &State, host: &str) -> Vec<u64> {
 
 #[test]
 fn operations_of_one_host_wait_in_the_order_of_the_requests() {
-    let (mut state, numbers) = queue(&[Rank::HardOff, Rank::HardOff, Rank::Other, Rank::Other]);
+    let (mut state, numbers) = queue(&[
+        OperationRank::HardOff,
+        OperationRank::HardOff,
+        OperationRank::Other,
+        OperationRank::Other,
+    ]);
     for number in &numbers {
         assert!(state.has_turn("a", *number));
         let others = numbers.iter().filter(|other| *other != number);
@@ -36,25 +41,29 @@ fn operations_of_one_host_wait_in_the_order_of_the_requests() {
 
 #[test]
 fn f3_a_hard_off_ends_what_waits_so_that_no_older_on_comes_after_it() {
-    let (mut state, numbers) = queue(&[Rank::HardOff, Rank::Other, Rank::Other]);
-    let (fence, overtaken) = state.join("a", Rank::HardOff);
+    let (mut state, numbers) = queue(&[
+        OperationRank::HardOff,
+        OperationRank::Other,
+        OperationRank::Other,
+    ]);
+    let (fence, overtaken) = state.join("a", OperationRank::HardOff);
     assert_eq!(overtaken, numbers[1..], "the on and the cycle that waited");
     assert_eq!(order(&state, "a"), [numbers[0], fence]);
-    let (later, overtaken) = state.join("a", Rank::Other);
+    let (later, overtaken) = state.join("a", OperationRank::Other);
     assert!(overtaken.is_empty());
     assert_eq!(order(&state, "a"), [numbers[0], fence, later]);
 }
 
 #[test]
 fn a_hard_off_ends_what_has_the_turn_and_waits_until_it_has_left() {
-    let (mut state, numbers) = queue(&[Rank::Other, Rank::Other]);
-    let (fence, overtaken) = state.join("a", Rank::HardOff);
+    let (mut state, numbers) = queue(&[OperationRank::Other, OperationRank::Other]);
+    let (fence, overtaken) = state.join("a", OperationRank::HardOff);
     assert_eq!(overtaken, numbers);
     assert!(
         state.has_turn("a", numbers[0]),
         "its command may be under way"
     );
-    let (second, overtaken) = state.join("a", Rank::HardOff);
+    let (second, overtaken) = state.join("a", OperationRank::HardOff);
     assert!(overtaken.is_empty(), "it is overtaken once");
     state.leave("a", numbers[0]);
     assert!(state.has_turn("a", fence));
@@ -64,17 +73,17 @@ fn a_hard_off_ends_what_has_the_turn_and_waits_until_it_has_left() {
 
 #[test]
 fn one_that_forces_already_is_not_overtaken() {
-    let (mut state, numbers) = queue(&[Rank::Other, Rank::Other]);
+    let (mut state, numbers) = queue(&[OperationRank::Other, OperationRank::Other]);
     state.hold_turn("a", numbers[0]);
-    let (fence, overtaken) = state.join("a", Rank::HardOff);
+    let (fence, overtaken) = state.join("a", OperationRank::HardOff);
     assert_eq!(overtaken, [numbers[1]]);
     assert_eq!(order(&state, "a"), [numbers[0], fence]);
 }
 
 #[test]
 fn f6_hosts_behind_one_bmc_take_turns_for_themselves() {
-    let (mut state, numbers) = queue(&[Rank::Other, Rank::Other]);
-    let (neighbour, overtaken) = state.join("b", Rank::HardOff);
+    let (mut state, numbers) = queue(&[OperationRank::Other, OperationRank::Other]);
+    let (neighbour, overtaken) = state.join("b", OperationRank::HardOff);
     assert!(
         overtaken.is_empty(),
         "a fence ends nothing of its neighbours"
@@ -86,12 +95,12 @@ fn f6_hosts_behind_one_bmc_take_turns_for_themselves() {
 fn calls_go_by_class_and_then_by_age() {
     let mut state = State::default();
     let classes = [
-        Class::Reader,
-        Class::Operation,
-        Class::Reader,
-        Class::Fence,
-        Class::Operation,
-        Class::Fence,
+        CallClass::Reader,
+        CallClass::Operation,
+        CallClass::Reader,
+        CallClass::Fence,
+        CallClass::Operation,
+        CallClass::Fence,
     ];
     let calls: Vec<u64> = classes
         .iter()
@@ -112,12 +121,12 @@ fn calls_go_by_class_and_then_by_age() {
 #[test]
 fn only_a_higher_class_interrupts_a_call() {
     for (class, waits, yields) in [
-        (Class::Reader, Class::Reader, false),
-        (Class::Reader, Class::Operation, true),
-        (Class::Operation, Class::Operation, false),
-        (Class::Operation, Class::Reader, false),
-        (Class::Operation, Class::Fence, true),
-        (Class::Fence, Class::Fence, false),
+        (CallClass::Reader, CallClass::Reader, false),
+        (CallClass::Reader, CallClass::Operation, true),
+        (CallClass::Operation, CallClass::Operation, false),
+        (CallClass::Operation, CallClass::Reader, false),
+        (CallClass::Operation, CallClass::Fence, true),
+        (CallClass::Fence, CallClass::Fence, false),
     ] {
         let mut state = State::default();
         let call = state.request_call(class);
@@ -132,18 +141,18 @@ fn only_a_higher_class_interrupts_a_call() {
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Join(usize, Rank),
+    Join(usize, OperationRank),
     Leave(usize),
-    Call(Class),
+    Call(CallClass),
     End(usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let rank = prop_oneof![Just(Rank::HardOff), Just(Rank::Other)];
+    let rank = prop_oneof![Just(OperationRank::HardOff), Just(OperationRank::Other)];
     let class = prop_oneof![
-        Just(Class::Fence),
-        Just(Class::Operation),
-        Just(Class::Reader)
+        Just(CallClass::Fence),
+        Just(CallClass::Operation),
+        Just(CallClass::Reader)
     ];
     let step = prop_oneof![
         (0_usize..3, rank).prop_map(|(host, rank)| Step::Join(host, rank)),
@@ -161,8 +170,8 @@ proptest! {
     fn f6_one_turn_per_host_one_call_per_bmc_and_fences_first(steps in steps()) {
         const HOSTS: [&str; 3] = ["a", "b", "c"];
         let mut state = State::default();
-        let mut operations: Vec<(&str, u64, Rank)> = Vec::new();
-        let mut calls: Vec<(Class, u64)> = Vec::new();
+        let mut operations: Vec<(&str, u64, OperationRank)> = Vec::new();
+        let mut calls: Vec<(CallClass, u64)> = Vec::new();
         for step in steps {
             match step {
                 Step::Join(host, rank) => {
@@ -170,9 +179,9 @@ proptest! {
                     let (number, overtaken) = state.join(host, rank);
                     for other in &overtaken {
                         let known = operations.iter().find(|(_, n, _)| n == other);
-                        prop_assert!(known.is_some_and(|(h, _, r)| *h == host && *r == Rank::Other));
+                        prop_assert!(known.is_some_and(|(h, _, r)| *h == host && *r == OperationRank::Other));
                     }
-                    if rank == Rank::HardOff {
+                    if rank == OperationRank::HardOff {
                         // Whoever was overtaken and has not the turn is out; the others leave.
                         for other in overtaken.iter().filter(|n| !state.has_turn(host, **n)) {
                             operations.retain(|(_, number, _)| number != other);
@@ -180,7 +189,7 @@ proptest! {
                         let behind = order(&state, host);
                         let first = behind.first().copied();
                         let soft = operations.iter().any(|(h, n, r)| {
-                            *h == host && *r == Rank::Other && Some(*n) != first
+                            *h == host && *r == OperationRank::Other && Some(*n) != first
                         });
                         prop_assert!(!soft, "something waits that is no hard off");
                     }
@@ -198,7 +207,7 @@ proptest! {
                 Step::Leave(_) | Step::End(_) => {}
             }
             let idle = state.calling.is_none();
-            let took: Vec<(Class, u64)> = calls.iter().copied().filter(|(_, n)| state.take_call(*n)).collect();
+            let took: Vec<(CallClass, u64)> = calls.iter().copied().filter(|(_, n)| state.take_call(*n)).collect();
             prop_assert!(took.len() <= 1, "{took:?}");
             if let (true, Some(took)) = (idle, took.first()) {
                 prop_assert_eq!(Some(took), calls.iter().min());

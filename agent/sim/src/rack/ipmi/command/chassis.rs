@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Bmc, Caller, Reply, exactly};
 use crate::rack::ResetType;
-use crate::rack::ipmi::record::Controlled;
+use crate::rack::ipmi::counters::Controlled;
 use crate::rack::ipmi::rules::Report;
 use crate::rack::power::Answer;
 
@@ -18,11 +18,9 @@ use crate::rack::power::Answer;
 pub enum ChassisControl {
     /// Power down, hard.
     Down,
-    /// Power up.
     Up,
     /// Down, a pause, up.
     Cycle,
-    /// Hard reset.
     Reset,
     /// Pulse diagnostic interrupt.
     Diagnostic,

@@ -20,11 +20,10 @@ pub use chassis::ChassisControl;
 
 use super::bmc::{Bmc, Framing, command_of};
 use super::config::{IpmiConfig, Privilege};
-use super::record::Dropped;
+use super::counters::Dropped;
 use super::rules::Effects;
 use super::session::{Rights, Session};
 
-/// Network functions.
 const CHASSIS: u8 = 0x00;
 const SENSOR: u8 = 0x04;
 const APP: u8 = 0x06;
@@ -43,7 +42,6 @@ impl From<CompletionCode> for Refused {
 
 type Reply = Result<Vec<u8>, Refused>;
 
-/// Who asks.
 struct Caller<'a> {
     rights: Option<Rights>,
     effects: &'a Effects,

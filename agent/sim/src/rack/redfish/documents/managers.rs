@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{at, collection, link};
-use crate::rack::panel::Event;
 use crate::rack::redfish::profile::Profile;
+use crate::rack::settings::Event;
 
 /// The Manager at this time of its clock.
 pub(super) fn manager(profile: &Profile, now: jiff::Timestamp) -> Value {

@@ -14,9 +14,9 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::actions::TASK_RETRY;
-use super::answer::Answer;
 use super::errors;
-use super::place::Place;
+use super::path::ResourcePath;
+use super::response::Answer;
 use super::service::Call;
 use crate::rack::config::uuid_of;
 
@@ -25,39 +25,43 @@ pub(super) use services::{account, monitor_path, session, task};
 const ROOT: &str = "/redfish/v1";
 
 /// The resource at a place, or why there is none.
-pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Result<Answer, Answer> {
+pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, Answer> {
     let profile = call.profile();
     let host = call.host;
     let document = match place {
-        Place::Versions => json!({"v1": "/redfish/v1/"}),
-        Place::Root => {
+        ResourcePath::Versions => json!({"v1": "/redfish/v1/"}),
+        ResourcePath::Root => {
             // The service has a UUID of its own, which must not be taken for the machine's.
             services::root(profile, &uuid_of(&format!("{}-bmc", host.name())))
         }
-        Place::Odata => services::odata(profile),
-        Place::Metadata => {
+        ResourcePath::Odata => services::odata(profile),
+        ResourcePath::Metadata => {
             return Ok(Answer::text("application/xml", services::METADATA));
         }
-        Place::Systems => {
+        ResourcePath::Systems => {
             let board = profile.board_member.as_deref().into_iter();
             let members = board.chain([profile.system_id.as_str()]);
             collection("Systems", "ComputerSystem", members)
         }
-        Place::System => systems::system(profile, &systems::Shown::of(call)),
-        Place::Board => match &profile.board_member {
+        ResourcePath::System => systems::system(profile, &systems::Shown::of(call)),
+        ResourcePath::Board => match &profile.board_member {
             Some(id) if host.real_power().is_powered() => systems::board(id),
             _ => return Err(off(call)),
         },
-        Place::BootSettings => host.panel(|_, panel| systems::settings(profile, &panel.boot)),
-        Place::ResetInfo => systems::reset_info(profile),
-        Place::AllChassis => collection("Chassis", "Chassis", [profile.chassis_id.as_str()]),
-        Place::Chassis => chassis::chassis(profile, &systems::Shown::of(call)),
-        Place::Managers => collection("Managers", "Manager", [profile.manager_id.as_str()]),
-        Place::Manager => managers::manager(profile, clock(call)),
-        Place::LogServices => managers::log_services(profile),
-        Place::Log => managers::log(profile),
-        Place::Entries => host.panel(|_, panel| managers::entries(profile, panel.events.events())),
-        Place::Entry(id) => {
+        ResourcePath::BootSettings => {
+            host.panel(|_, panel| systems::settings(profile, &panel.boot))
+        }
+        ResourcePath::ResetInfo => systems::reset_info(profile),
+        ResourcePath::AllChassis => collection("Chassis", "Chassis", [profile.chassis_id.as_str()]),
+        ResourcePath::Chassis => chassis::chassis(profile, &systems::Shown::of(call)),
+        ResourcePath::Managers => collection("Managers", "Manager", [profile.manager_id.as_str()]),
+        ResourcePath::Manager => managers::manager(profile, clock(call)),
+        ResourcePath::LogServices => managers::log_services(profile),
+        ResourcePath::Log => managers::log(profile),
+        ResourcePath::Entries => {
+            host.panel(|_, panel| managers::entries(profile, panel.events.events()))
+        }
+        ResourcePath::Entry(id) => {
             let entry = host.panel(|_, panel| {
                 let events = panel.events.events();
                 let event = events.iter().find(|event| event.id.to_string() == id)?;
@@ -65,19 +69,19 @@ pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Result<Answer, Answer>
             });
             found(call, entry)?
         }
-        Place::SessionService => services::session_service(profile),
-        Place::Sessions => {
+        ResourcePath::SessionService => services::session_service(profile),
+        ResourcePath::Sessions => {
             let sessions = host.bmc().sessions.lock().open_at(host.now()).to_vec();
             let ids = sessions.iter().map(|session| session.id.as_str());
             collection("SessionService/Sessions", "Session", ids)
         }
-        Place::Session(id) => {
+        ResourcePath::Session(id) => {
             let sessions = host.bmc().sessions.lock().open_at(host.now()).to_vec();
             let session = sessions.iter().find(|session| session.id == id);
             found(call, session.map(services::session))?
         }
-        Place::AccountService => services::account_service(profile),
-        Place::Accounts => {
+        ResourcePath::AccountService => services::account_service(profile),
+        ResourcePath::Accounts => {
             let accounts = host.bmc().accounts.lock();
             let ids = accounts
                 .accounts()
@@ -85,25 +89,28 @@ pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Result<Answer, Answer>
                 .map(|account| account.id.as_str());
             collection("AccountService/Accounts", "ManagerAccount", ids)
         }
-        Place::Account(id) => {
+        ResourcePath::Account(id) => {
             let account = host.bmc().accounts.lock().get(id).map(services::account);
             found(call, account)?
         }
-        Place::Roles => services::roles(),
-        Place::Role(id) => found(call, services::role(id))?,
-        Place::TaskService => services::task_service(clock(call)),
-        Place::Tasks => {
+        ResourcePath::Roles => services::roles(),
+        ResourcePath::Role(id) => found(call, services::role(id))?,
+        ResourcePath::TaskService => services::task_service(clock(call)),
+        ResourcePath::Tasks => {
             let tasks = host.settled_tasks();
             let ids = tasks.iter().map(|task| task.id.as_str());
             collection("TaskService/Tasks", "Task", ids)
         }
-        Place::Task(id) => {
+        ResourcePath::Task(id) => {
             let tasks = host.settled_tasks();
             let task = tasks.iter().find(|task| task.id == id);
             found(call, task.map(|task| services::task(profile, task)))?
         }
-        Place::TaskMonitor(id) => return monitor(call, id),
-        Place::Reset | Place::ManagerReset | Place::ClearLog | Place::SessionMembers => {
+        ResourcePath::TaskMonitor(id) => return monitor(call, id),
+        ResourcePath::Reset
+        | ResourcePath::ManagerReset
+        | ResourcePath::ClearLog
+        | ResourcePath::SessionMembers => {
             return Err(errors::not_allowed(profile, place.allow()));
         }
         in_chassis => found(call, telemetry::build(call, in_chassis))?,

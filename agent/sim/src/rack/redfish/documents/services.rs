@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::managers::seconds;
 use super::{at, collection, link};
 use crate::rack::redfish::accounts::{Account, Role};
-use crate::rack::redfish::answer::merge;
 use crate::rack::redfish::errors;
 use crate::rack::redfish::profile::Profile;
+use crate::rack::redfish::response::merge;
 use crate::rack::redfish::session::Session;
 use crate::rack::redfish::tasks::Task;
 

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::{at, link};
-use crate::rack::panel::{BootOverride, BootSource, Holds, Light};
 use crate::rack::power::{OsState, ResetType};
-use crate::rack::redfish::answer::merge;
 use crate::rack::redfish::profile::{Allowable, LightProperty, PostReport, Profile};
+use crate::rack::redfish::response::merge;
 use crate::rack::redfish::service::Call;
+use crate::rack::settings::{BootOverride, BootSource, Holds, Light};
 
 const KIND: &str = "#ComputerSystem.v1_20_0.ComputerSystem";
 

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::{at, collection, link};
-use crate::rack::redfish::place::Place;
+use crate::rack::redfish::path::ResourcePath;
 use crate::rack::redfish::profile::Profile;
 use crate::rack::redfish::service::Call;
 
@@ -23,14 +23,14 @@ fn reading(id: &str, powered: bool) -> f64 {
     sensor.map_or(0.0, |(_, on, off, ..)| if powered { *on } else { *off })
 }
 
-pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Option<Value> {
+pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Option<Value> {
     let profile = call.profile();
     let powered = call.host.real_power().is_powered();
     let base = format!("Chassis/{}", profile.chassis_id);
     Some(match place {
-        Place::Power => power(&base, powered),
-        Place::Thermal => thermal(&base, powered),
-        Place::PowerSubsystem => json!({
+        ResourcePath::Power => power(&base, powered),
+        ResourcePath::Thermal => thermal(&base, powered),
+        ResourcePath::PowerSubsystem => json!({
             "@odata.id": at(&format!("{base}/PowerSubsystem")),
             "@odata.type": "#PowerSubsystem.v1_1_1.PowerSubsystem",
             "Id": "PowerSubsystem",
@@ -39,11 +39,11 @@ pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Option<Value> {
             "Status": {"State": "Enabled", "Health": "OK"},
             "PowerSupplies": link(&format!("{base}/PowerSubsystem/PowerSupplies")),
         }),
-        Place::PowerSupplies => {
+        ResourcePath::PowerSupplies => {
             let path = format!("{base}/PowerSubsystem/PowerSupplies");
             collection(&path, "PowerSupply", ["PSU1"])
         }
-        Place::PowerSupply => json!({
+        ResourcePath::PowerSupply => json!({
             "@odata.id": at(&format!("{base}/PowerSubsystem/PowerSupplies/PSU1")),
             "@odata.type": "#PowerSupply.v1_5_3.PowerSupply",
             "Id": "PSU1",
@@ -52,7 +52,7 @@ pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Option<Value> {
             "PowerCapacityWatts": 1600,
             "Status": {"State": "Enabled", "Health": "OK"},
         }),
-        Place::ThermalSubsystem => json!({
+        ResourcePath::ThermalSubsystem => json!({
             "@odata.id": at(&format!("{base}/ThermalSubsystem")),
             "@odata.type": "#ThermalSubsystem.v1_3_2.ThermalSubsystem",
             "Id": "ThermalSubsystem",
@@ -61,7 +61,7 @@ pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Option<Value> {
             "Fans": link(&format!("{base}/ThermalSubsystem/Fans")),
             "ThermalMetrics": link(&format!("{base}/ThermalSubsystem/ThermalMetrics")),
         }),
-        Place::ThermalMetrics => json!({
+        ResourcePath::ThermalMetrics => json!({
             "@odata.id": at(&format!("{base}/ThermalSubsystem/ThermalMetrics")),
             "@odata.type": "#ThermalMetrics.v1_3_1.ThermalMetrics",
             "Id": "ThermalMetrics",
@@ -73,8 +73,8 @@ pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Option<Value> {
                  "DataSourceUri": at(&format!("{base}/Sensors/InletTemp"))},
             ],
         }),
-        Place::Fans => collection(&format!("{base}/ThermalSubsystem/Fans"), "Fan", ["Fan1"]),
-        Place::Fan => json!({
+        ResourcePath::Fans => collection(&format!("{base}/ThermalSubsystem/Fans"), "Fan", ["Fan1"]),
+        ResourcePath::Fan => json!({
             "@odata.id": at(&format!("{base}/ThermalSubsystem/Fans/Fan1")),
             "@odata.type": "#Fan.v1_5_0.Fan",
             "Id": "Fan1",
@@ -86,7 +86,7 @@ pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Option<Value> {
                 "DataSourceUri": at(&format!("{base}/Sensors/Fan1")),
             },
         }),
-        Place::EnvironmentMetrics => json!({
+        ResourcePath::EnvironmentMetrics => json!({
             "@odata.id": at(&format!("{base}/EnvironmentMetrics")),
             "@odata.type": "#EnvironmentMetrics.v1_3_1.EnvironmentMetrics",
             "Id": "EnvironmentMetrics",
@@ -100,11 +100,11 @@ pub(super) fn build(call: &Call<'_>, place: Place<'_>) -> Option<Value> {
                 "DataSourceUri": at(&format!("{base}/Sensors/InletTemp")),
             },
         }),
-        Place::Sensors => {
+        ResourcePath::Sensors => {
             let ids = SENSORS.iter().map(|sensor| sensor.0);
             collection(&format!("{base}/Sensors"), "Sensor", ids)
         }
-        Place::Sensor(id) => return sensor(profile, id, powered),
+        ResourcePath::Sensor(id) => return sensor(profile, id, powered),
         _ => return None,
     })
 }

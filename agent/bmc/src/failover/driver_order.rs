@@ -1,0 +1,241 @@
+//! Which driver is tried first, which next, and the error when all have failed.
+//!
+//! Pure. Must never: let a command that is not idempotent be sent by a second driver when the first
+//! may have sent it.
+
+use std::time::Duration;
+
+use crate::{BmcError, ErrorKind, PowerCommand};
+
+/// The kind of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// A read.
+    Read,
+    /// An idempotent command.
+    Idempotent,
+    /// A command that must not be repeated.
+    Once,
+}
+
+impl Ask {
+    pub(super) fn of(command: PowerCommand) -> Self {
+        if command.is_idempotent() {
+            Self::Idempotent
+        } else {
+            Self::Once
+        }
+    }
+}
+
+/// Whether the next driver may be tried after this failure.
+///
+/// A rejected password is not tried by another driver: it is usually the same account, and each
+/// attempt counts towards locking it. A missing system and a wrong configuration must be corrected;
+/// a second driver that works would hide them.
+pub(super) fn may_ask_next(ask: Ask, kind: ErrorKind, maybe_sent: bool) -> bool {
+    if ask == Ask::Once && maybe_sent {
+        return false;
+    }
+    match kind {
+        ErrorKind::Authentication | ErrorKind::System | ErrorKind::Configuration => false,
+        ErrorKind::Unreachable
+        | ErrorKind::Timeout
+        | ErrorKind::Tls
+        | ErrorKind::Privilege
+        | ErrorKind::Busy
+        | ErrorKind::Unsupported => true,
+        // The BMC rejected the command itself, or its response is unknown: a command that must not
+        // be repeated ends here.
+        ErrorKind::Protocol | ErrorKind::Refused => ask != Ask::Once,
+    }
+}
+
+/// The driver that answered where an earlier one had failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Preference {
+    stay: Duration,
+    /// The driver, and until when.
+    first: Option<(usize, Duration)>,
+}
+
+impl Preference {
+    pub(super) fn new(stay: Duration) -> Self {
+        Self { stay, first: None }
+    }
+
+    /// All drivers, the preferred one first and the others in their order.
+    pub(super) fn order(&self, count: usize, now: Duration) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        if let Some((first, until)) = self.first
+            && now < until
+            && first < count
+        {
+            order.retain(|index| *index != first);
+            order.insert(0, first);
+        }
+        order
+    }
+
+    /// Records that a driver answered after others had failed in the same call. A driver that only
+    /// supports what the others do not is not preferred for that.
+    pub(super) fn answered(&mut self, index: usize, before: &[&BmcError], now: Duration) {
+        let better = before
+            .iter()
+            .any(|error| error.kind != ErrorKind::Unsupported);
+        if better {
+            // Further successes do not extend it; otherwise the first would never be tried again.
+            self.first = (index > 0).then(|| (index, now.saturating_add(self.stay)));
+        }
+    }
+}
+
+/// Combines the errors of the drivers, in their order.
+///
+/// A rejected password takes precedence, because retries must stop. Otherwise a transient error
+/// takes precedence over a permanent one, because a retry makes sense.
+pub(super) fn one_error(bmc: &str, mut errors: Vec<BmcError>) -> BmcError {
+    if errors.len() == 1
+        && let Some(only) = errors.pop()
+    {
+        return only;
+    }
+    let find = |wanted: &dyn Fn(ErrorKind) -> bool| {
+        let mut kinds = errors.iter().map(|error| error.kind);
+        kinds.find(|kind| wanted(*kind))
+    };
+    let kind = find(&|kind| kind == ErrorKind::Authentication)
+        .or_else(|| find(&ErrorKind::is_transient))
+        .or_else(|| find(&|kind| kind != ErrorKind::Unsupported))
+        .unwrap_or(ErrorKind::Unsupported);
+    let said: Vec<String> = errors
+        .iter()
+        .map(|error| format!("{}: {}", error.bmc, error.message))
+        .collect();
+    let waits: Option<Vec<Duration>> = errors.iter().map(|error| error.retry_after).collect();
+    BmcError {
+        kind,
+        bmc: bmc.to_owned(),
+        message: format!("by no driver: {}", said.join("; ")),
+        // A driver without a retry-after may be tried again at once.
+        retry_after: waits.and_then(|waits| waits.into_iter().min()),
+        maybe_sent: errors.iter().any(|error| error.maybe_sent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ErrorKind::{
+        Authentication, Busy, Configuration, Privilege, Protocol, Refused, System, Timeout, Tls,
+        Unreachable, Unsupported,
+    };
+
+    fn error(bmc: &str, kind: ErrorKind, wait: Option<u64>) -> BmcError {
+        BmcError {
+            kind,
+            bmc: bmc.into(),
+            message: kind.label().into(),
+            retry_after: wait.map(Duration::from_secs),
+            maybe_sent: false,
+        }
+    }
+
+    #[test]
+    fn the_table_of_falling_back() {
+        // kind: read, idempotent, once but not sent; once and maybe sent is never.
+        for (kind, read, idempotent, once) in [
+            (Unreachable, true, true, true),
+            (Timeout, true, true, true),
+            (Tls, true, true, true),
+            (Authentication, false, false, false),
+            (Privilege, true, true, true),
+            (Protocol, true, true, false),
+            (System, false, false, false),
+            (Busy, true, true, true),
+            (Unsupported, true, true, true),
+            (Refused, true, true, false),
+            (Configuration, false, false, false),
+        ] {
+            for maybe_sent in [false, true] {
+                assert_eq!(may_ask_next(Ask::Read, kind, maybe_sent), read, "{kind:?}");
+                let asked = may_ask_next(Ask::Idempotent, kind, maybe_sent);
+                assert_eq!(asked, idempotent, "{kind:?}");
+                let asked = may_ask_next(Ask::Once, kind, maybe_sent);
+                assert_eq!(asked, once && !maybe_sent, "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn commands_are_what_they_say_of_themselves() {
+        for command in PowerCommand::ALL {
+            let once = Ask::of(command) == Ask::Once;
+            assert_eq!(once, !command.is_idempotent(), "{command:?}");
+        }
+    }
+
+    #[test]
+    fn who_worked_last_is_asked_first_for_a_while() {
+        let s = Duration::from_secs;
+        let mut preference = Preference::new(s(300));
+        assert_eq!(preference.order(3, s(0)), [0, 1, 2]);
+        let failed = error("a", Timeout, None);
+        preference.answered(2, &[&failed], s(10));
+        assert_eq!(preference.order(3, s(10)), [2, 0, 1]);
+        preference.answered(2, &[], s(200));
+        assert_eq!(preference.order(3, s(309)), [2, 0, 1]);
+        assert_eq!(preference.order(3, s(310)), [0, 1, 2], "and no longer");
+        preference.answered(1, &[&failed], s(310));
+        preference.answered(0, &[&failed], s(311));
+        assert_eq!(preference.order(3, s(312)), [0, 1, 2]);
+    }
+
+    #[test]
+    fn who_only_can_do_more_is_not_preferred() {
+        let mut preference = Preference::new(Duration::from_secs(300));
+        let cannot = error("a", Unsupported, None);
+        preference.answered(1, &[&cannot], Duration::ZERO);
+        assert_eq!(preference.order(2, Duration::ZERO), [0, 1]);
+    }
+
+    #[test]
+    fn one_driver_speaks_for_itself() {
+        let only = error("a", Refused, Some(3));
+        assert_eq!(one_error("a", vec![only.clone()]), only);
+    }
+
+    #[test]
+    fn several_are_all_named_in_one_message() {
+        let said = one_error(
+            "redfish://a",
+            vec![
+                error("redfish://a", Timeout, Some(4)),
+                error("ipmi://a", Privilege, Some(2)),
+            ],
+        );
+        assert_eq!(
+            said.to_string(),
+            "BMC redfish://a: by no driver: redfish://a: timeout; ipmi://a: privilege"
+        );
+        assert_eq!(said.kind, Timeout, "it may pass");
+        assert_eq!(said.retry_after, Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn the_kind_tells_what_to_do_next() {
+        for (kinds, expected) in [
+            (vec![Timeout, Authentication], Authentication),
+            (vec![Unsupported, Unreachable], Unreachable),
+            (vec![Privilege, Busy], Busy),
+            (vec![Tls, Privilege], Tls),
+            (vec![Unsupported, Privilege], Privilege),
+            (vec![Unsupported, Unsupported], Unsupported),
+        ] {
+            let errors = kinds.iter().map(|kind| error("a", *kind, None)).collect();
+            let said = one_error("a", errors);
+            assert_eq!(said.kind, expected, "{kinds:?}");
+            assert_eq!(said.retry_after, None);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Sensor data records (IPMI 2.0, 43.1 and 43.2), as far as readings need them.
+//!
+//! By hand: the parsers of `ipmi-rs-core` panic on short and on odd records.
+
+use super::{
+    sensor_reading::{Factors, THRESHOLD},
+    text,
+    units::Units,
+};
+
+/// Length of a record's header; the last byte is the number of bytes that follow.
+pub(super) const HEADER: usize = 5;
+
+const FULL: u8 = 0x01;
+const COMPACT: u8 = 0x02;
+
+/// The BMC itself as the owner of a sensor.
+const BMC: u8 = 0x20;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SensorRecord {
+    owner: u8,
+    /// Channel of the owner, LUN of its FRU device, and its own LUN.
+    owner_path: u8,
+    /// Its number at its owner.
+    pub(super) number: u8,
+    /// What it belongs to (IPMI 2.0, table 43-13).
+    pub(super) entity: u8,
+    /// What it measures or watches (table 42-3).
+    pub(super) sensor_type: u8,
+    /// What its states mean (table 42-1).
+    pub(super) event_type: u8,
+    has_threshold_access: bool,
+    pub(super) units: Units,
+    /// `None`: it gives no number.
+    pub(super) factors: Option<Factors>,
+    pub(super) name: String,
+}
+
+impl SensorRecord {
+    /// Whether the BMC itself measures it. A sensor of a satellite controller has its number
+    /// there; the same number at the BMC is another sensor.
+    pub(super) fn is_the_bmcs_own(&self) -> bool {
+        self.owner == BMC && self.owner_path & 0xf3 == 0
+    }
+
+    /// Whether its states are comparisons with thresholds.
+    pub(super) fn has_thresholds(&self) -> bool {
+        self.event_type == THRESHOLD && self.has_threshold_access
+    }
+}
+
+/// Whether a record of this type describes sensors that can be read.
+pub(super) fn is_sensor(record_type: u8) -> bool {
+    matches!(record_type, FULL | COMPACT)
+}
+
+/// The sensors of a record with its header; several where a compact one is shared.
+pub(super) fn parse(record: &[u8]) -> Vec<SensorRecord> {
+    match record.get(3) {
+        Some(&FULL) => full(record).into_iter().collect(),
+        Some(&COMPACT) => compact(record).unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
+
+/// What both kinds begin with: bytes 6 to 23 of the record.
+fn common(bytes: &[u8; 18]) -> SensorRecord {
+    let [
+        owner,
+        owner_path,
+        number,
+        entity,
+        _,
+        _,
+        capabilities,
+        sensor_type,
+        event_type,
+        ..,
+    ] = *bytes;
+    let [.., flags, base, modifier] = *bytes;
+    SensorRecord {
+        owner,
+        owner_path,
+        number,
+        entity,
+        sensor_type,
+        event_type: event_type & 0x7f,
+        has_threshold_access: capabilities >> 2 & 3 != 0,
+        units: Units {
+            flags,
+            base,
+            modifier,
+        },
+        factors: None,
+        name: String::new(),
+    }
+}
+
+fn full(record: &[u8]) -> Option<SensorRecord> {
+    let (start, rest) = record.get(HEADER..)?.split_first_chunk::<18>()?;
+    let (factors, rest) = rest.split_first_chunk::<7>()?;
+    let (_, id) = rest.split_first_chunk::<17>()?;
+    let mut sensor = common(start);
+    let is_analog = sensor.event_type == THRESHOLD || sensor.units.is_given();
+    sensor.factors = Factors::of(sensor.units, *factors).filter(|_| is_analog);
+    sensor.name = name(id, sensor.number)?;
+    Some(sensor)
+}
+
+fn compact(record: &[u8]) -> Option<Vec<SensorRecord>> {
+    let (start, rest) = record.get(HEADER..)?.split_first_chunk::<18>()?;
+    let (&[sharing, offset], rest) = rest.split_first_chunk()?;
+    let (_, id) = rest.split_first_chunk::<6>()?;
+    let sensor = common(start);
+    let name = name(id, sensor.number)?;
+    let count = sharing & 0xf;
+    if count < 2 {
+        return Some(vec![SensorRecord { name, ..sensor }]);
+    }
+    let is_alpha = sharing >> 4 & 3 == 1;
+    let sensors = (0..count).map(|index| {
+        // At most 0x7f + 14.
+        let instance = (offset & 0x7f).saturating_add(index);
+        let suffix = match is_alpha {
+            true => char::from(b'A'.saturating_add(instance % 26)).to_string(),
+            false => instance.to_string(),
+        };
+        SensorRecord {
+            number: sensor.number.wrapping_add(index),
+            name: format!("{name}{suffix}"),
+            ..sensor.clone()
+        }
+    });
+    Some(sensors.collect())
+}
+
+/// The name by its type and length byte and what follows; a nameless sensor has its number.
+fn name(id: &[u8], number: u8) -> Option<String> {
+    let (type_length, bytes) = id.split_first()?;
+    let name = text::of_sdr(*type_length, bytes);
+    Some(match name.as_str() {
+        "" => format!("#0x{number:02x}"),
+        _ => name,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::{super::fake::records, *};
+
+    #[test]
+    fn a_full_record_of_a_real_bmc_is_read() {
+        let [fan] = &parse(&records::DELL_FAN)[..] else {
+            panic!("one sensor");
+        };
+        assert_eq!(fan.name, "Fan2A");
+        assert_eq!((fan.number, fan.entity), (0x32, 0x07));
+        assert_eq!((fan.sensor_type, fan.event_type), (0x04, 0x01));
+        assert!(fan.is_the_bmcs_own() && fan.has_thresholds());
+        assert_eq!(fan.factors.unwrap().value(0x2c), Some(5280.0));
+    }
+
+    #[test]
+    fn a_compact_record_has_states_and_no_number() {
+        let record = records::compact(0x51, 0x08, 0x6f, b"PS1 Status");
+        let [status] = &parse(&record)[..] else {
+            panic!("one sensor");
+        };
+        assert_eq!(status.name, "PS1 Status");
+        assert_eq!((status.number, status.sensor_type), (0x51, 0x08));
+        assert_eq!(status.factors, None);
+        assert!(!status.has_thresholds());
+    }
+
+    #[test]
+    fn a_shared_record_is_several_sensors() {
+        let mut record = records::compact(0x60, 0x0d, 0x6f, b"Drive ");
+        record[23] = 3;
+        record[24] = 5;
+        let named: Vec<_> = parse(&record)
+            .into_iter()
+            .map(|sensor| (sensor.number, sensor.name))
+            .collect();
+        let wanted = [(0x60, "Drive5"), (0x61, "Drive6"), (0x62, "Drive7")];
+        assert_eq!(
+            named,
+            wanted.map(|(number, name)| (number, name.to_owned()))
+        );
+        record[23] = 0x12;
+        record[24] = 1;
+        assert_eq!(parse(&record)[0].name, "DriveB");
+    }
+
+    #[test]
+    fn a_sensor_of_another_controller_is_not_the_bmcs() {
+        for (at, value) in [(5, 0x2c), (6, 0x60), (6, 0x01), (5, 0x41)] {
+            let mut record = records::DELL_FAN.to_vec();
+            record[at] = value;
+            assert!(!parse(&record)[0].is_the_bmcs_own(), "{at} {value:#x}");
+        }
+    }
+
+    #[test]
+    fn a_nameless_sensor_is_called_by_its_number() {
+        let mut record = records::DELL_FAN.to_vec();
+        record[47] = 0xc0;
+        assert_eq!(parse(&record)[0].name, "#0x32");
+    }
+
+    #[test]
+    fn a_record_that_is_cut_short_or_of_another_type_has_no_sensors() {
+        for length in 0..48 {
+            assert_eq!(parse(&records::DELL_FAN[..length]), [], "{length}");
+        }
+        let mut record = records::DELL_FAN.to_vec();
+        for other in [0x00, 0x03, 0x08, 0x10, 0x11, 0x12, 0xc0] {
+            record[3] = other;
+            assert_eq!(parse(&record), [], "{other:#x}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(mut record in vec(any::<u8>(), 0..120), kind in 0_u8..4) {
+            if let Some(byte) = record.get_mut(3) {
+                *byte = kind;
+            }
+            prop_assert!(parse(&record).len() <= 15);
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The handshake that opens a session (IPMI 2.0, sections 13.17 to 13.24).
+
+use std::time::Instant;
+
+use secrecy::ExposeSecret;
+
+use super::{
+    Level, Pace, Settings, negotiation::Terms, open_session::Numbers, open_session::Session,
+};
+use crate::ipmi::wire::{
+    Handshake, OpenRequest, OpenResponse, PayloadType, Rakp1, Rakp2, Rakp3, Rakp4, RakpStatus,
+    SessionIntegrityKey, Suite, plain,
+};
+
+/// Looks the user up by name alone; else the BMC wants one whose limit is exactly the privilege
+/// that is asked for (IPMI 2.0, table 13-11).
+const NAME_ONLY: u8 = 0x10;
+
+/// Which message waits for its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Open,
+    Rakp1,
+    Rakp3,
+}
+
+impl Stage {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Open => "Open Session",
+            Self::Rakp1 => "RAKP message 1",
+            Self::Rakp3 => "RAKP message 3",
+        }
+    }
+}
+
+/// Why there is no session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The BMC said so.
+    Status(Stage, RakpStatus),
+    /// The BMC agreed to another suite than was proposed.
+    OtherSuite,
+    /// RAKP message 2 was made with another password.
+    Password,
+    /// RAKP message 4 was made with another key, although the password is right.
+    Key,
+}
+
+/// What a packet meant to the handshake.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// Nothing: it is no answer to what was sent last.
+    Nothing,
+    /// The next message is due.
+    Next,
+    /// The session is open.
+    Done(Box<Session>),
+    /// There will be none.
+    No(Refusal),
+}
+
+#[derive(Debug)]
+enum Phase {
+    Open,
+    Rakp1 {
+        managed: u32,
+    },
+    Rakp3 {
+        hand: Box<Handshake>,
+        key: SessionIntegrityKey,
+    },
+}
+
+/// A handshake under way.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) terms: Terms,
+    pub(super) pace: Pace,
+    pub(super) deadline: Instant,
+    console: u32,
+    random: [u8; 16],
+    tag: u8,
+    phase: Phase,
+    /// Of this phase, the same for each try: a BMC that knows it again keeps one session for it.
+    packet: Vec<u8>,
+}
+
+impl Opening {
+    /// Begins one. `seed` gives our session id and the first tag, `random` our random number.
+    pub(super) fn new(
+        terms: Terms,
+        seed: [u8; 16],
+        random: [u8; 16],
+        pace: Pace,
+        deadline: Instant,
+    ) -> Self {
+        let [a, b, c, d, tag, ..] = seed;
+        let (suite, level) = terms;
+        let console = u32::from_le_bytes([a, b, c, d]).max(1);
+        let open = OpenRequest {
+            tag,
+            privilege: level.number(),
+            console,
+            algorithms: suite.algorithms(),
+        };
+        Self {
+            terms,
+            pace,
+            deadline,
+            console,
+            random,
+            tag,
+            phase: Phase::Open,
+            packet: plain(PayloadType::OpenRequest, &open.encode()),
+        }
+    }
+
+    pub(super) fn packet(&self) -> Vec<u8> {
+        self.packet.clone()
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        match self.phase {
+            Phase::Open => Stage::Open,
+            Phase::Rakp1 { .. } => Stage::Rakp1,
+            Phase::Rakp3 { .. } => Stage::Rakp3,
+        }
+    }
+
+    /// Takes a packet from outside of any session.
+    pub(super) fn receive(
+        &mut self,
+        payload_type: PayloadType,
+        payload: &[u8],
+        settings: &Settings,
+        now: Instant,
+    ) -> Heard {
+        match (&self.phase, payload_type) {
+            (Phase::Open, PayloadType::OpenResponse) => match OpenResponse::decode(payload) {
+                Ok(open) if self.is_ours(open.tag, open.console, open.result.is_err()) => {
+                    self.opened(open, settings)
+                }
+                _ => Heard::Nothing,
+            },
+            (Phase::Rakp1 { managed }, PayloadType::Rakp2) => match Rakp2::decode(payload) {
+                Ok(two) if self.is_ours(two.tag, two.console, two.result.is_err()) => {
+                    let managed = *managed;
+                    self.known(managed, two, settings)
+                }
+                _ => Heard::Nothing,
+            },
+            (Phase::Rakp3 { hand, key }, PayloadType::Rakp4) => match Rakp4::decode(payload) {
+                Ok(four) if self.is_ours(four.tag, four.console, four.result.is_err()) => {
+                    match four.result {
+                        Err(status) => Heard::No(Refusal::Status(Stage::Rakp3, status)),
+                        Ok(code) if !hand.is_rakp4_code(key, &code) => Heard::No(Refusal::Key),
+                        Ok(_) => Heard::Done(Box::new(self.session(hand, key, now))),
+                    }
+                }
+                _ => Heard::Nothing,
+            },
+            _ => Heard::Nothing,
+        }
+    }
+
+    /// In a refusal some BMCs leave our id out; the tag is ours all the same.
+    fn is_ours(&self, tag: u8, console: u32, is_refusal: bool) -> bool {
+        tag == self.tag && (console == self.console || is_refusal && console == 0)
+    }
+
+    fn next(
+        &mut self,
+        phase: Phase,
+        payload_type: PayloadType,
+        encode: impl Fn(u8) -> Vec<u8>,
+    ) -> Heard {
+        self.tag = self.tag.wrapping_add(1);
+        self.phase = phase;
+        self.packet = plain(payload_type, &encode(self.tag));
+        Heard::Next
+    }
+
+    fn role(&self) -> u8 {
+        self.terms.1.number() | NAME_ONLY
+    }
+
+    fn opened(&mut self, open: OpenResponse, settings: &Settings) -> Heard {
+        let opened = match open.result {
+            Err(status) => return Heard::No(Refusal::Status(Stage::Open, status)),
+            Ok(opened) => opened,
+        };
+        if Suite::of_algorithms(opened.algorithms) != Some(self.terms.0) {
+            return Heard::No(Refusal::OtherSuite);
+        }
+        // The privilege that some BMCs repeat here is 0 (ipmi_sim): it tells nothing.
+        let managed = opened.managed;
+        let (random, role) = (self.random, self.role());
+        self.next(Phase::Rakp1 { managed }, PayloadType::Rakp1, |tag| {
+            let user = settings.user.clone().into_bytes();
+            Rakp1 {
+                tag,
+                managed,
+                random,
+                role,
+                user,
+            }
+            .encode()
+        })
+    }
+
+    fn known(&mut self, managed: u32, two: Rakp2, settings: &Settings) -> Heard {
+        let body = match two.result {
+            Err(status) => return Heard::No(Refusal::Status(Stage::Rakp1, status)),
+            Ok(body) => body,
+        };
+        let hand = Handshake {
+            suite: self.terms.0,
+            console: self.console,
+            managed,
+            console_random: self.random,
+            managed_random: body.random,
+            guid: body.guid,
+            role: self.role(),
+            user: settings.user.clone().into_bytes(),
+        };
+        let password = settings.password.expose_secret().as_bytes();
+        if !hand.is_rakp2_code(password, &body.code) {
+            return Heard::No(Refusal::Password);
+        }
+        let kg = match settings.kg.as_slice() {
+            [] => password,
+            kg => kg,
+        };
+        let key = hand.integrity_key(kg);
+        let code = hand.rakp3_code(password).to_vec();
+        let hand = Box::new(hand);
+        self.next(Phase::Rakp3 { hand, key }, PayloadType::Rakp3, |tag| {
+            let result = Ok(code.clone());
+            Rakp3 {
+                tag,
+                managed,
+                result,
+            }
+            .encode()
+        })
+    }
+
+    fn session(&self, hand: &Handshake, key: &SessionIntegrityKey, now: Instant) -> Session {
+        Session {
+            keys: key.session_keys(),
+            suite: self.terms.0,
+            console: hand.console,
+            managed: hand.managed,
+            most: self.terms.1,
+            // Whatever was asked for, it begins at USER (IPMI 2.0, section 22.18).
+            level: Level::User,
+            guid: hand.guid,
+            heard: now,
+            numbers: Numbers::default(),
+        }
+    }
+
+    /// Packets that take back what the BMC may hold for a handshake that is given up.
+    ///
+    /// Before RAKP message 2 there is nothing to say it with; the BMC forgets by itself. After
+    /// it a RAKP message 3 with a status says so (IPMI 2.0, table 13-13). When message 3 has
+    /// gone out, the BMC may hold the session as open, and believes only a Close Session.
+    pub(super) fn farewell(
+        self,
+        refusal: Option<Refusal>,
+        iv: [u8; 16],
+        now: Instant,
+    ) -> Vec<Vec<u8>> {
+        let (managed, mut packets) = match (&self.phase, refusal) {
+            (Phase::Rakp1 { managed }, Some(Refusal::Password)) => (*managed, Vec::new()),
+            (Phase::Rakp3 { hand, .. }, Some(Refusal::Key)) => (hand.managed, Vec::new()),
+            (Phase::Rakp3 { hand, key }, None) => {
+                let (_, close) = self.session(hand, key, now).farewell(iv);
+                (hand.managed, vec![close])
+            }
+            _ => return Vec::new(),
+        };
+        let three = Rakp3 {
+            tag: self.tag.wrapping_add(1),
+            managed,
+            result: Err(RakpStatus::INVALID_CHECK_VALUE),
+        };
+        packets.push(plain(PayloadType::Rakp3, &three.encode()));
+        packets
+    }
+}

@@ -1,0 +1,85 @@
+//! A session that is open.
+
+use std::time::Instant;
+
+use super::{Level, sequence_window::Window};
+use crate::ipmi::wire::{PayloadType, Request, Response, SessionKeys, Suite};
+
+const APP: u8 = 0x06;
+const CLOSE_SESSION: u8 = 0x3c;
+
+/// Numbers and keys of an open session.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) keys: SessionKeys,
+    pub(super) suite: Suite,
+    /// Session id of this side (remote console).
+    pub(super) console: u32,
+    /// Session id of the BMC (managed system).
+    pub(super) managed: u32,
+    /// The highest privilege that it can have.
+    pub(super) most: Level,
+    /// The privilege that it has.
+    pub(super) level: Level,
+    /// Of the managed system, from RAKP message 2.
+    pub(super) guid: [u8; 16],
+    /// When it last answered.
+    pub(super) heard: Instant,
+    pub(super) numbers: Numbers,
+}
+
+/// Where a session is in its numbers.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    session: u32,
+    request: u8,
+    inbound: Window,
+}
+
+impl Session {
+    /// A packet with this request, and the request's number. Each has new numbers: a BMC drops a
+    /// session number that it has seen, and may drop a request number that it has seen.
+    pub(super) fn request(
+        &mut self,
+        net_fn: u8,
+        command: u8,
+        data: Vec<u8>,
+        iv: [u8; 16],
+    ) -> (u8, Vec<u8>) {
+        let numbers = &mut self.numbers;
+        numbers.session = numbers.session.checked_add(1).unwrap_or(1);
+        numbers.request = (numbers.request + 1) & 0x3f;
+        let request = Request {
+            net_fn,
+            lun: 0,
+            sequence: numbers.request,
+            command,
+            data,
+        };
+        let packet = self.keys.seal(
+            PayloadType::Ipmi,
+            self.managed,
+            numbers.session,
+            &request.encode(),
+            iv,
+        );
+        (numbers.request, packet)
+    }
+
+    /// The response in a packet, if it is one of this session that was not read before.
+    pub(super) fn response(&mut self, packet: &[u8]) -> Option<Response> {
+        let unsealed = self.keys.unseal(packet).ok()?;
+        let is_ours =
+            unsealed.payload_type == PayloadType::Ipmi && unsealed.session == self.console;
+        if !is_ours || !self.numbers.inbound.is_new(unsealed.sequence) {
+            return None;
+        }
+        Response::decode(&unsealed.payload).ok()
+    }
+
+    /// The packet that ends it (IPMI 2.0, section 22.19).
+    pub(super) fn farewell(&mut self, iv: [u8; 16]) -> (u8, Vec<u8>) {
+        let data = self.managed.to_le_bytes().to_vec();
+        self.request(APP, CLOSE_SESSION, data, iv)
+    }
+}

@@ -1,0 +1,258 @@
+//! Outcomes of power operations, and their messages.
+
+use std::{fmt, time::Duration};
+
+use crate::{ErrorKind, PowerCommand, PowerState, SystemIdentity, UuidMatch, same_system_uuid};
+
+/// Identity that a system must have; `None` is not compared.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Expected {
+    /// SMBIOS system UUID, in either byte order.
+    pub system_uuid: Option<String>,
+    /// Serial number.
+    pub serial: Option<String>,
+}
+
+/// A difference between the expected and the reported identity.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Mismatch {
+    /// The compared property.
+    pub what: &'static str,
+    /// The expected value.
+    pub expected: String,
+    /// The value that the BMC reports.
+    pub found: String,
+}
+
+impl Expected {
+    /// The difference to the reported identity, if any. A value that either side lacks is not
+    /// compared, and equal UUIDs settle it, because serial numbers have several notations.
+    pub fn mismatch(&self, found: &SystemIdentity) -> Option<Mismatch> {
+        if let (Some(expected), Some(found)) = (&self.system_uuid, &found.system_uuid) {
+            match same_system_uuid(expected, found) {
+                UuidMatch::Same => return None,
+                UuidMatch::Different => {
+                    return Some(Mismatch {
+                        what: "system UUID",
+                        expected: expected.clone(),
+                        found: found.clone(),
+                    });
+                }
+                UuidMatch::Unknown => {}
+            }
+        }
+        match (&self.serial, &found.serial) {
+            (Some(expected), Some(found)) if !same_serial(expected, found) => Some(Mismatch {
+                what: "serial number",
+                expected: expected.clone(),
+                found: found.clone(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+fn same_serial(a: &str, b: &str) -> bool {
+    a.trim().eq_ignore_ascii_case(b.trim())
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The state was confirmed.
+    Confirmed {
+        /// The confirmed state.
+        state: PowerState,
+        /// Whether a command was needed.
+        commanded: bool,
+    },
+    /// Forced off: the host did not shut down, or the BMC could not request it.
+    Forced,
+    /// On again after having been off.
+    Cycled {
+        /// Whether the host was off when the operation began.
+        was_off: bool,
+    },
+    /// The BMC accepted a command that leads to no state of its own.
+    Taken {
+        /// The command that was requested.
+        command: PowerCommand,
+        /// The power state after it.
+        state: Option<PowerState>,
+    },
+    /// The BMC reports off but accepted no power-off of this operation. That proves nothing: after
+    /// its own reset a BMC may report off for a running host.
+    NotTaken,
+    /// A command that is not repeated got no response. Whether it was carried out is unknown.
+    Unknown {
+        /// The command that was requested.
+        command: PowerCommand,
+        /// The power state after it.
+        state: Option<PowerState>,
+    },
+    /// The host did not shut down within its limit, and was not to be forced.
+    NotShutDown {
+        /// The time limit of the shutdown.
+        limit: Duration,
+        /// The last reading.
+        last: Option<PowerState>,
+    },
+    /// The host is off, but the command needs power. Nothing was sent.
+    NeedsPower {
+        /// The command that was requested.
+        command: PowerCommand,
+    },
+    /// The deadline passed before the command could be sent.
+    NotSent {
+        /// The command that was requested.
+        command: PowerCommand,
+        /// The last reading.
+        last: Option<PowerState>,
+        /// The deadline that passed.
+        after: Duration,
+    },
+    /// The deadline passed before the state was confirmed.
+    Unconfirmed {
+        /// The requested state.
+        wanted: PowerState,
+        /// The last reading.
+        last: Option<PowerState>,
+        /// The deadline that passed.
+        after: Duration,
+    },
+    /// A permanent failure.
+    Failed(ErrorKind),
+    /// The BMC manages another system than expected.
+    IdentityMismatch(Mismatch),
+    /// It was cancelled.
+    Cancelled,
+    /// The hooks of its runner stopped it.
+    Stopped,
+}
+
+impl Outcome {
+    /// Whether the requested result was reached.
+    pub fn is_done(&self) -> bool {
+        matches!(
+            self,
+            Self::Confirmed { .. } | Self::Forced | Self::Cycled { .. } | Self::Taken { .. }
+        )
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Confirmed { state, commanded } => {
+                let word = state_word(*state);
+                if *commanded {
+                    write!(f, "confirmed {word}")
+                } else {
+                    write!(f, "confirmed {word}; no command was needed")
+                }
+            }
+            Self::Forced => f.write_str("confirmed off, by force: the host did not shut down"),
+            Self::Cycled { was_off: false } => f.write_str("was off, and is confirmed on again"),
+            Self::Cycled { was_off: true } => {
+                f.write_str("was off already, was switched off once more, and is confirmed on")
+            }
+            Self::NotTaken => f.write_str(
+                "off is not confirmed: the BMC reports off, but took no power-off command of this \
+                 operation; next: power off",
+            ),
+            Self::Taken { command, state } => {
+                write!(f, "the BMC took the {}; {}", command.words(), Last(*state))
+            }
+            Self::Unknown { command, state } => write!(
+                f,
+                "no answer to the {}, so nobody knows whether it was carried out ({}); it is not \
+                 sent again by itself: look at the host's console, and ask again if it is needed",
+                command.words(),
+                Last(*state)
+            ),
+            Self::NotShutDown { limit, last } => write!(
+                f,
+                "the host did not shut down within {limit:?}, it was not forced: {}; next: power \
+                 off",
+                Last(*last)
+            ),
+            Self::NeedsPower { command } => write!(
+                f,
+                "the host is off, and a {} needs one that is on: nothing was sent; next: power on",
+                command.words()
+            ),
+            Self::NotSent {
+                command,
+                last,
+                after,
+            } => write!(
+                f,
+                "the {} was not sent within {after:?}: {}",
+                command.words(),
+                Last(*last)
+            ),
+            Self::Unconfirmed {
+                wanted,
+                last,
+                after,
+            } => write!(
+                f,
+                "not confirmed {} within {after:?}: {}",
+                state_word(*wanted),
+                Last(*last)
+            ),
+            Self::Failed(kind) => f.write_str(advice(*kind)),
+            Self::IdentityMismatch(Mismatch {
+                what,
+                expected,
+                found,
+            }) => write!(
+                f,
+                "the BMC manages another system: {what} {found}, expected {expected}; check the \
+                 BMC address of this host"
+            ),
+            Self::Cancelled => f.write_str("cancelled before the next command"),
+            Self::Stopped => f.write_str("stopped before the next step"),
+        }
+    }
+}
+
+/// The last reading, in a sentence.
+struct Last(Option<PowerState>);
+
+impl fmt::Display for Last {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(state) => write!(f, "the last reading was {}", state_word(state)),
+            None => f.write_str("the BMC could not be read"),
+        }
+    }
+}
+
+/// The word for a power state in messages.
+pub fn state_word(state: PowerState) -> &'static str {
+    match state {
+        PowerState::On => "on",
+        PowerState::Off => "off",
+        PowerState::PoweringOn => "powering on",
+        PowerState::PoweringOff => "powering off",
+        PowerState::Unknown => "unknown",
+    }
+}
+
+fn advice(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Authentication => {
+            "the BMC refuses user or password; tried no further, so as not to lock the account"
+        }
+        ErrorKind::Privilege => {
+            "the BMC's user may not do this; give it the right to power control"
+        }
+        ErrorKind::Tls => "the BMC's certificate is not trusted; set its CA or fingerprint",
+        ErrorKind::System => "the BMC does not have this system; check the system in its address",
+        ErrorKind::Unsupported => "the BMC cannot do this",
+        ErrorKind::Configuration => "the configuration for this BMC is wrong",
+        ErrorKind::Refused => "the BMC refuses the command",
+        _ => "the BMC failed",
+    }
+}

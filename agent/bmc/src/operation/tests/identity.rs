@@ -1,0 +1,80 @@
+//! The system behind the BMC must be the expected one.
+
+use super::*;
+
+#[test]
+fn f5_another_system_gets_no_command_and_no_confirmation() {
+    let expected = Expected {
+        system_uuid: Some("11111111-2222-3333-4444-555555555555".into()),
+        serial: None,
+    };
+    for state in [On, Off, PoweringOff, Unknown] {
+        for goal in [off().goal, Goal::On] {
+            let asked = OperationRequest {
+                goal,
+                expected: expected.clone(),
+                ..off()
+            };
+            let world = (
+                |_| {
+                    Ok(Observation {
+                        state,
+                        protocol: Protocol::Redfish,
+                        identity: SystemIdentity {
+                            system_uuid: Some("99999999-2222-3333-4444-555555555555".into()),
+                            ..SystemIdentity::default()
+                        },
+                    })
+                },
+                |_, _| Ok(()),
+            );
+            let ran = run(asked, world);
+            assert!(ran.sends.is_empty());
+            assert_eq!(
+                ran.outcome().to_string(),
+                "the BMC manages another system: system UUID \
+                 99999999-2222-3333-4444-555555555555, expected \
+                 11111111-2222-3333-4444-555555555555; check the BMC address of this host"
+            );
+        }
+    }
+}
+
+#[test]
+fn f5_either_byte_order_of_the_uuid_is_the_same_system() {
+    let wire = "00112233-4455-6677-8899-AABBCCDDEEFF";
+    for written in [
+        "00112233-4455-6677-8899-aabbccddeeff",
+        "33221100-5544-7766-8899-aabbccddeeff",
+        "00112233445566778899aabbccddeeff",
+    ] {
+        let expected = Expected {
+            system_uuid: Some(written.into()),
+            serial: Some("not compared once the UUID agrees".into()),
+        };
+        let found = SystemIdentity {
+            system_uuid: Some(wire.into()),
+            serial: Some("S1".into()),
+            ..SystemIdentity::default()
+        };
+        assert_eq!(expected.mismatch(&found), None);
+    }
+}
+
+#[test]
+fn f5_serials_are_compared_where_no_uuid_is_known() {
+    let expected = Expected {
+        system_uuid: None,
+        serial: Some("ABC123 ".into()),
+    };
+    let found = |serial: Option<&str>| SystemIdentity {
+        serial: serial.map(str::to_owned),
+        ..SystemIdentity::default()
+    };
+    assert_eq!(expected.mismatch(&found(Some("abc123"))), None);
+    assert_eq!(expected.mismatch(&found(None)), None);
+    assert_eq!(
+        expected.mismatch(&found(Some("ABC124"))).unwrap().what,
+        "serial number"
+    );
+}

@@ -1,0 +1,175 @@
+//! Refused commands, refused passwords, and what cannot work.
+
+use super::*;
+
+#[test]
+fn a_host_that_stays_on_is_commanded_again_but_not_hammered() {
+    let ran = run(off(), always(On));
+    assert!(matches!(
+        ran.outcome(),
+        Outcome::Unconfirmed { last: Some(On), .. }
+    ));
+    assert!((5..=6).contains(&ran.sends.len()), "{:?}", ran.sends);
+}
+
+#[test]
+fn a_refused_on_is_tried_again_while_the_bmc_settles() {
+    let calls = Cell::new(0);
+    let accepted = Cell::new(false);
+    let world = (
+        |_| seen(if accepted.get() { On } else { Off }),
+        |_, _| {
+            calls.set(calls.get() + 1);
+            if calls.get() < 4 {
+                Err(failed(ErrorKind::Refused))
+            } else {
+                accepted.set(true);
+                Ok(())
+            }
+        },
+    );
+    let ran = run(on(), world);
+    assert!(matches!(
+        ran.outcome(),
+        Outcome::Confirmed { state: On, .. }
+    ));
+    assert_eq!(ran.sends.len(), 4);
+    assert!(ran.at() < s(9), "{:?}", ran.at());
+}
+
+#[test]
+fn retry_after_is_obeyed() {
+    let calls = Cell::new(0);
+    let world = (
+        |_| seen(On),
+        |_, _| {
+            calls.set(calls.get() + 1);
+            Err(CallFailure {
+                kind: ErrorKind::Busy,
+                retry_after: Some(s(25)),
+                maybe_sent: false,
+            })
+        },
+    );
+    let ran = run(off(), world);
+    assert_eq!(calls.get(), 3);
+    assert!(ran.sends[1] - ran.sends[0] >= s(25));
+}
+
+#[test]
+fn retry_after_is_capped_by_the_deadline_of_the_operation() {
+    let world = || {
+        let hour = CallFailure {
+            retry_after: Some(s(3600)),
+            ..failed(ErrorKind::Busy)
+        };
+        (
+            move |now| {
+                if now < s(30) {
+                    Err(hour.clone())
+                } else {
+                    seen(On)
+                }
+            },
+            |_, _| Ok(()),
+        )
+    };
+    let ran = run(off(), world());
+    assert_eq!(ran.reads[1], s(48), "in time for a command and its proof");
+    assert_eq!(ran.commands[0], PowerCommand::Off);
+    let short = OperationRequest {
+        deadline: s(8),
+        ..off()
+    };
+    let ran = run(short, world());
+    assert!(ran.reads.len() > 1, "{ran:?}");
+}
+
+#[test]
+fn a_wrong_password_is_tried_once_and_no_more() {
+    let world = (|_| Err(failed(ErrorKind::Authentication)), |_, _| Ok(()));
+    let ran = run(off(), world);
+    assert_eq!(*ran.outcome(), Outcome::Failed(ErrorKind::Authentication));
+    assert_eq!(ran.reads.len(), 1);
+}
+
+fn resting(rest: Duration) -> CallFailure {
+    CallFailure {
+        retry_after: Some(rest),
+        ..failed(ErrorKind::Authentication)
+    }
+}
+
+#[test]
+fn a_password_that_rests_is_waited_for_and_costs_no_try() {
+    let asked = Cell::new(0);
+    let world = (
+        |now| {
+            if now < s(40) {
+                return Err(resting(s(40) - now));
+            }
+            asked.set(asked.get() + 1);
+            Err(failed(ErrorKind::Authentication))
+        },
+        |_, _| Ok(()),
+    );
+    let ran = run(off(), world);
+    assert_eq!(*ran.outcome(), Outcome::Failed(ErrorKind::Authentication));
+    assert_eq!(asked.get(), 1, "the try that it always had, and no more");
+    assert!(ran.at() < s(46), "{:?}", ran.at());
+}
+
+#[test]
+fn a_password_that_is_changed_while_it_rests_is_noticed_soon() {
+    let world = (
+        |now| {
+            if now < s(12) {
+                Err(resting(s(50) - now))
+            } else {
+                seen(Off)
+            }
+        },
+        |_, _| Ok(()),
+    );
+    let ran = run(off(), world);
+    assert!(matches!(ran.outcome(), Outcome::Confirmed { .. }));
+    assert!(ran.at() < s(19), "{:?}", ran.at());
+}
+
+#[test]
+fn a_password_that_rests_beyond_the_deadline_ends_it_at_once() {
+    let ran = run(off(), (|_| Err(resting(s(300))), |_, _| Ok(())));
+    assert_eq!(*ran.outcome(), Outcome::Failed(ErrorKind::Authentication));
+    assert_eq!(ran.reads.len(), 1);
+}
+
+#[test]
+fn what_can_never_work_ends_at_once() {
+    for kind in [
+        ErrorKind::Privilege,
+        ErrorKind::System,
+        ErrorKind::Unsupported,
+        ErrorKind::Configuration,
+        ErrorKind::Tls,
+    ] {
+        let ran = run(off(), (|_| Err(failed(kind)), |_, _| Ok(())));
+        assert_eq!(*ran.outcome(), Outcome::Failed(kind));
+        assert_eq!((ran.reads.len(), ran.sends.len()), (1, 0));
+    }
+}
+
+#[test]
+fn a_system_that_vanishes_while_the_bmc_restarts_is_waited_for() {
+    let world = (
+        |now| {
+            if now > s(1) && now < s(20) {
+                Err(failed(ErrorKind::System))
+            } else {
+                seen(if now < s(20) { On } else { Off })
+            }
+        },
+        |_, _| Ok(()),
+    );
+    let ran = run(off(), world);
+    assert!(matches!(ran.outcome(), Outcome::Confirmed { .. }));
+}

@@ -1,0 +1,180 @@
+//! What a BMC says in words: `error`, `@Message.ExtendedInfo` and the messages of a task.
+//!
+//! Owns: reading those (Redfish DSP0266, clause 8.6, "Error responses"). Must never: trust their
+//! size, shape or characters.
+
+use serde_json::Value;
+
+use super::vendor::{self, Cause};
+
+/// Enough to see what is wrong; some BMCs add one message for each property.
+const MAX_MESSAGES: usize = 8;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Message {
+    /// MessageId, may be empty.
+    pub(super) id: String,
+    /// Human text, may be empty.
+    pub(super) text: String,
+    /// What it means to us.
+    pub(super) cause: Cause,
+    /// `Severity` or `MessageSeverity` is `Critical`.
+    pub(super) critical: bool,
+}
+
+/// Every message in an answer's body.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Messages(pub(super) Vec<Message>);
+
+impl Messages {
+    /// Finds messages wherever BMCs put them; a document without any gives none.
+    pub(super) fn of(body: &Value) -> Self {
+        let error = body.get("error");
+        let mut messages: Vec<Message> = [
+            error.and_then(|error| error.get("@Message.ExtendedInfo")),
+            body.get("@Message.ExtendedInfo"),
+            body.get("Messages"),
+        ]
+        .into_iter()
+        .flatten()
+        .flat_map(items)
+        .filter_map(message)
+        .take(MAX_MESSAGES)
+        .collect();
+        if messages.is_empty() {
+            // `code` says only "see the extended information" where there is some.
+            messages.extend(error.and_then(|error| match error {
+                Value::String(text) => Some(plain(String::new(), text.clone(), false)),
+                _ => message(error),
+            }));
+        }
+        Self(messages)
+    }
+
+    /// Whether one of them has this cause.
+    pub(super) fn has(&self, cause: Cause) -> bool {
+        self.0.iter().any(|message| message.cause == cause)
+    }
+
+    /// Whether a body that came with a good status takes it back: a critical message, and none
+    /// that says success. iLO sends `Base.x.Success` inside an `error` object.
+    pub(super) fn contradict_success(&self) -> bool {
+        !self.has(Cause::Success) && self.0.iter().any(|message| message.critical)
+    }
+
+    /// All of them as one text, for a person.
+    pub(super) fn text(&self) -> String {
+        let parts: Vec<String> = self
+            .0
+            .iter()
+            .map(
+                |message| match (message.id.as_str(), message.text.as_str()) {
+                    ("", text) => text.to_owned(),
+                    (id, "") => id.to_owned(),
+                    (id, text) => format!("{text} ({id})"),
+                },
+            )
+            .collect();
+        parts.join("; ")
+    }
+}
+
+/// An array, or a lone object in its place.
+fn items(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(items) => items,
+        Value::Object(_) | Value::String(_) => std::slice::from_ref(value),
+        _ => &[],
+    }
+}
+
+fn message(value: &Value) -> Option<Message> {
+    let text = |names: &[&str]| {
+        names
+            .iter()
+            .find_map(|name| value.get(name).and_then(Value::as_str))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    if let Value::String(text) = value {
+        return Some(plain(String::new(), text.clone(), false));
+    }
+    let id = text(&["MessageId", "MessageID", "code"]);
+    let words = text(&["Message", "message"]);
+    let severity = text(&["MessageSeverity", "Severity"]);
+    (!id.is_empty() || !words.is_empty())
+        .then(|| plain(id, words, severity.eq_ignore_ascii_case("critical")))
+}
+
+fn plain(id: String, text: String, critical: bool) -> Message {
+    let cause = vendor::cause(&id);
+    Message {
+        id,
+        text,
+        cause,
+        critical,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn extended_info_is_read_with_its_causes() {
+        let messages = Messages::of(&json!({"error": {
+            "code": "Base.1.8.GeneralError",
+            "message": "A general error has occurred. See ExtendedInfo.",
+            "@Message.ExtendedInfo": [
+                {"MessageId": "IDRAC.2.8.SYS518", "Message": "iDRAC is not ready.",
+                 "Severity": "Critical", "Resolution": "Retry in 30 seconds."},
+            ],
+        }}));
+        assert!(messages.has(Cause::NotReady));
+        assert!(messages.contradict_success());
+        assert_eq!(messages.text(), "iDRAC is not ready. (IDRAC.2.8.SYS518)");
+    }
+
+    #[test]
+    fn success_disguised_as_an_error_is_no_contradiction() {
+        let messages = Messages::of(&json!({"error": {
+            "code": "iLO.0.10.ExtendedInfo",
+            "@Message.ExtendedInfo": [{"MessageId": "Base.0.10.Success"}],
+        }}));
+        assert!(messages.has(Cause::Success));
+        assert!(!messages.contradict_success());
+    }
+
+    #[test]
+    fn every_shape_that_bmcs_use_is_read() {
+        for (body, text) in [
+            (json!({"error": "busy"}), "busy"),
+            (
+                json!({"error": {"code": "X.1.Y", "message": "no"}}),
+                "no (X.1.Y)",
+            ),
+            (
+                json!({"@Message.ExtendedInfo": {"MessageId": "A.1.B"}}),
+                "A.1.B",
+            ),
+            (
+                json!({"Messages": ["one", {"Message": "two"}, 3, null]}),
+                "one; two",
+            ),
+            (json!({"error": {"@Message.ExtendedInfo": []}}), ""),
+            (json!([1, 2]), ""),
+            (json!(null), ""),
+        ] {
+            assert_eq!(Messages::of(&body).text(), text, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_flood_of_messages_is_cut() {
+        let many = vec![json!({"MessageId": "A.1.B"}); 1000];
+        let messages = Messages::of(&json!({"error": {"@Message.ExtendedInfo": many}}));
+        assert_eq!(messages.0.len(), MAX_MESSAGES);
+    }
+}

@@ -1,0 +1,86 @@
+//! An answer of a BMC: status, headers and a body that may be anything.
+//!
+//! Owns: reading those. Must never: fail; what cannot be read is said to be so.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::{
+    StatusCode,
+    header::{ETAG, HeaderMap, LOCATION, RETRY_AFTER},
+};
+use serde_json::Value;
+
+use super::extended_info::Messages;
+
+/// Longest wait that a BMC can ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+
+/// The body of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Body {
+    Empty,
+    Json(Value),
+    /// A page for people: not from the Redfish service.
+    Html,
+    /// Not JSON; what it is, for a person.
+    Other(&'static str),
+}
+
+impl Body {
+    /// Reads bytes as JSON; never fails.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let bytes = bytes
+            .strip_prefix(b"\xef\xbb\xbf")
+            .unwrap_or(bytes)
+            .trim_ascii();
+        match (bytes.first(), serde_json::from_slice(bytes)) {
+            (None, _) => Self::Empty,
+            (_, Ok(value)) => Self::Json(value),
+            (Some(b'<'), _) => Self::Html,
+            (_, Err(error)) if error.is_eof() => Self::Other("JSON that ends too early"),
+            _ => Self::Other("a body that is not JSON"),
+        }
+    }
+}
+
+/// One answer of the BMC.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Body,
+}
+
+impl Answer {
+    pub(super) fn messages(&self) -> Messages {
+        match &self.body {
+            Body::Json(body) => Messages::of(body),
+            _ => Messages::default(),
+        }
+    }
+
+    /// `Location`, if it is text.
+    pub(super) fn location(&self) -> Option<&str> {
+        self.headers.get(LOCATION)?.to_str().ok()
+    }
+
+    /// `ETag`, if it is text.
+    pub(super) fn etag(&self) -> Option<String> {
+        let tag = self.headers.get(ETAG)?.to_str().ok()?.trim();
+        (!tag.is_empty()).then(|| tag.to_owned())
+    }
+
+    /// `Retry-After` in seconds or as a date (RFC 9110, 10.2.3), an hour at most.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+        let wait = match text.parse::<u64>() {
+            Ok(seconds) => Duration::from_secs(seconds),
+            Err(_) => {
+                let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+                Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default()
+            }
+        };
+        Some(wait.min(MAX_RETRY_AFTER))
+    }
+}

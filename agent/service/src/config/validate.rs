@@ -1,0 +1,360 @@
+//! From the files as written to a configuration, or to the list of everything wrong with them.
+
+mod bmc;
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rackhand_bmc::{Trust, UuidMatch, same_system_uuid};
+use rackhand_proto::identity::is_name;
+
+use super::{
+    Config, Fingerprint, HostEntry, Inventory, Networks, Remote, Staging, Times,
+    location::{Diagnostics, KeyPath},
+    schema,
+};
+use crate::host_key::HostKey;
+use bmc::Around;
+
+/// A PDU that needs longer between two hosts is broken.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+/// What selects hosts without being a label.
+const SPOKEN_FOR: [&str; 5] = ["name", "node", "rack", "position", "pdu"];
+
+pub(super) struct Validator<'a> {
+    pub(super) path: &'a Path,
+    pub(super) beside: &'a Path,
+    pub(super) credentials: Option<&'a Path>,
+    pub(super) root: KeyPath,
+    pub(super) diagnostics: Diagnostics,
+    /// Files and directories that were read.
+    pub(super) read: Vec<PathBuf>,
+}
+
+impl Validator<'_> {
+    fn problem(&mut self, key_path: &KeyPath, what: impl std::fmt::Display) {
+        self.diagnostics.problem(key_path, what);
+    }
+
+    /// `None`: something that must be there is missing, and noted.
+    pub(super) fn config(&mut self, file: schema::File) -> Option<Config> {
+        let root = self.root.clone();
+        if let Some(rack) = &file.rack
+            && !is_name(rack)
+        {
+            let what = "a rack's name is 1 to 63 letters, digits, '.', '-' or '_'";
+            self.problem(&root.key("rack"), format_args!("{rack:?}: {what}"));
+        }
+        let remote = self.remote(&file);
+        let admin = self.socket_address("admin_listen", file.admin_listen.as_deref());
+        let networks = self.networks(file.allowed_bmc_networks.as_deref());
+        let times = self.times(&file.defaults);
+        let default_trust = match &file.defaults.trust {
+            Some(trust) => self.trust(trust),
+            None => Some(Trust::System),
+        };
+        let around = Around {
+            networks: networks.clone(),
+            trust: default_trust.clone().unwrap_or_default(),
+            call: times.call,
+        };
+        let hosts: Vec<Option<HostEntry>> = file
+            .hosts
+            .iter()
+            .map(|host| self.host(host, &around))
+            .collect();
+        self.duplicates(&file.hosts, &hosts);
+        let staging = self.staging(&file);
+        Some(Config {
+            path: self.path.to_owned(),
+            sources: Fingerprint::of(Vec::new()),
+            rack: file.rack?,
+            remote,
+            admin,
+            socket: self.beside.join(file.socket?),
+            state: self.beside.join(file.state?),
+            times,
+            staging,
+            inventory: Inventory {
+                hosts: hosts.into_iter().collect::<Option<_>>()?,
+                networks,
+                accept_endpoints: file.accept_endpoints_from_controller,
+                accept_insecure_endpoints: file.accept_insecure_endpoints_from_controller,
+                default_trust: default_trust?,
+            },
+        })
+    }
+
+    fn remote(&mut self, file: &schema::File) -> Option<Remote> {
+        let root = self.root.clone();
+        match (&file.listen, &file.tls) {
+            (None, None) => None,
+            (Some(_), None) => {
+                self.problem(
+                    &root.key("tls"),
+                    "missing: `listen` needs the directory of a certificate",
+                );
+                None
+            }
+            (None, Some(_)) => {
+                self.problem(
+                    &root.key("listen"),
+                    "missing: `tls` is given, but no address to listen on",
+                );
+                None
+            }
+            (Some(listen), Some(tls)) => Some(Remote {
+                listen: self.socket_address("listen", Some(listen))?,
+                tls: self.beside.join(tls),
+            }),
+        }
+    }
+
+    fn socket_address(&mut self, key: &str, text: Option<&str>) -> Option<SocketAddr> {
+        let text = text?;
+        let address = text.parse().ok();
+        if address.is_none() {
+            let what = "not an IP address and port, such as 0.0.0.0:7443 or [::]:7443";
+            let key_path = self.root.key(key);
+            self.problem(&key_path, format_args!("{text:?}: {what}"));
+        }
+        address
+    }
+
+    fn networks(&mut self, networks: Option<&[String]>) -> Networks {
+        let key_path = self.root.key("allowed_bmc_networks");
+        let networks = match networks {
+            Some([]) => {
+                self.problem(&key_path, "empty: the agent could touch no BMC at all");
+                &[]
+            }
+            Some(networks) => networks,
+            None => {
+                self.problem(&key_path, "missing: name the networks in which BMCs may be");
+                &[]
+            }
+        };
+        let mut good = Vec::new();
+        for (index, text) in networks.iter().enumerate() {
+            match text.parse() {
+                Ok(net) => good.push(net),
+                Err(_) => self.problem(
+                    &key_path.item(index),
+                    format_args!("{text:?}: not a network, such as 10.1.0.0/16 or fd00::/64"),
+                ),
+            }
+        }
+        Networks(good)
+    }
+
+    fn times(&mut self, defaults: &schema::Defaults) -> Times {
+        let mut times = Times::default();
+        for (name, given) in &defaults.times {
+            let time = match *name {
+                "connect_timeout" => &mut times.connect,
+                "call_timeout" => &mut times.call,
+                "operation_deadline" => &mut times.operation,
+                "poll_max" => &mut times.poll_max,
+                "resend_after" => &mut times.resend_after,
+                "shutdown_grace" => &mut times.shutdown_grace,
+                // Judged with the staging.
+                _ => continue,
+            };
+            *time = *given;
+            if given.is_zero() && *name != "shutdown_grace" {
+                let key_path = self.root.key("defaults").key(name);
+                self.problem(&key_path, "must be longer than zero");
+            }
+        }
+        times
+    }
+
+    fn staging(&mut self, file: &schema::File) -> Staging {
+        let mut staging = Staging::default();
+        for (name, given) in &file.defaults.times {
+            if *name == "power_on_interval" {
+                staging.interval = *given;
+                let key_path = self.root.key("defaults").key(name);
+                self.interval(&key_path, *given);
+            }
+        }
+        for pdu in &file.pdus {
+            if !file
+                .hosts
+                .iter()
+                .any(|host| host.pdu.as_ref() == Some(&pdu.name))
+            {
+                self.problem(&pdu.key_path, "no host of the inventory has this pdu");
+            }
+            if let Some(interval) = pdu.power_on_interval {
+                self.interval(&pdu.key_path.key("power_on_interval"), interval);
+                staging.pdus.insert(pdu.name.clone(), interval);
+            }
+        }
+        staging
+    }
+
+    fn interval(&mut self, key_path: &KeyPath, interval: Duration) {
+        if interval > LONGEST_INTERVAL {
+            self.problem(key_path, format_args!("longer than {LONGEST_INTERVAL:?}"));
+        }
+    }
+
+    pub(super) fn trust(&mut self, trust: &schema::Trust) -> Option<Trust> {
+        let key_path = &trust.key_path;
+        match (&trust.ca_file, &trust.sha256, trust.insecure) {
+            (Some(path), None, false) => {
+                let path = self.beside.join(path);
+                let pem = std::fs::read(&path);
+                let problem = pem
+                    .as_ref()
+                    .err()
+                    .map(|e| format!("{}: {e}", path.display()));
+                if !self.read.contains(&path) {
+                    self.read.push(path);
+                }
+                if let Some(problem) = problem {
+                    self.problem(&key_path.key("ca_file"), problem);
+                }
+                pem.ok().map(Trust::CaBundle)
+            }
+            (None, Some(pin), false) => Trust::pin(pin)
+                .map_err(|error| self.problem(&key_path.key("sha256"), error))
+                .ok(),
+            (None, None, true) => Some(Trust::Insecure),
+            _ => {
+                let what = "give exactly one of ca_file, sha256 and insecure = true";
+                self.problem(key_path, what);
+                None
+            }
+        }
+    }
+
+    fn host(&mut self, host: &schema::Host, around: &Around) -> Option<HostEntry> {
+        let key_path = &host.key_path;
+        if let Some(name) = &host.name
+            && !is_name(name)
+        {
+            let what = "1 to 63 letters, digits, '.', '-' or '_'";
+            self.problem(&key_path.key("name"), format_args!("must be {what}"));
+        }
+        if let Some(uuid) = &host.system_uuid {
+            self.uuid(&key_path.key("system_uuid"), uuid);
+        }
+        for (field, value) in [
+            ("node_name", &host.node_name),
+            ("provider_id", &host.provider_id),
+            ("serial", &host.serial),
+            ("position", &host.position),
+            ("pdu", &host.pdu),
+        ] {
+            if value
+                .as_deref()
+                .is_some_and(|value| value.trim().is_empty())
+            {
+                self.problem(&key_path.key(field), "is empty");
+            }
+        }
+        self.labels(key_path, &host.labels);
+        let mut bmcs = self.bmcs(host, around)?.into_iter();
+        Some(HostEntry {
+            name: host.name.clone()?,
+            node_name: host.node_name.clone(),
+            provider_id: host.provider_id.clone(),
+            system_uuid: host.system_uuid.clone(),
+            serial: host.serial.clone(),
+            labels: host.labels.clone(),
+            position: host.position.clone(),
+            pdu: host.pdu.clone(),
+            bmc: bmcs.next()?,
+            fallbacks: bmcs.collect(),
+        })
+    }
+
+    /// Labels select hosts on a command line, so they must read there as they are written here.
+    fn labels(&mut self, host: &KeyPath, labels: &BTreeMap<String, String>) {
+        for (key, value) in labels {
+            let key_path = host.key("labels").key(key);
+            if !is_name(key) || SPOKEN_FOR.contains(&key.as_str()) {
+                let what = "a label is 1 to 63 letters, digits, '.', '-' or '_', and not one of";
+                let taken = SPOKEN_FOR.join(", ");
+                self.problem(&key_path, format_args!("{key:?}: {what} {taken}"));
+            } else if !is_name(value) {
+                let what = "a value is 1 to 63 letters, digits, '.', '-' or '_'";
+                self.problem(&key_path, format_args!("{value:?}: {what}"));
+            }
+        }
+    }
+
+    fn uuid(&mut self, key_path: &KeyPath, text: &str) {
+        if uuid::Uuid::try_parse(text.trim()).is_err() {
+            let what = "not a UUID, such as 4c4c4544-0042-3510-8054-c2c04f4e4e32";
+            self.problem(key_path, format_args!("{text:?}: {what}"));
+        } else if same_system_uuid(text, text) == UuidMatch::Unknown {
+            let what = "a placeholder of the firmware: it identifies nothing; leave it out";
+            self.problem(key_path, format_args!("{text:?}: {what}"));
+        }
+    }
+
+    fn duplicates(&mut self, hosts: &[schema::Host], entries: &[Option<HostEntry>]) {
+        let mut seen: BTreeMap<(&str, String), &KeyPath> = BTreeMap::new();
+        for host in hosts {
+            let uuid = host.system_uuid.as_deref().and_then(canonical_uuid);
+            for (field, value) in [
+                ("name", host.name.clone()),
+                ("node_name", host.node_name.clone()),
+                ("provider_id", host.provider_id.clone()),
+                ("system_uuid", uuid),
+            ] {
+                let Some(value) = value else { continue };
+                if let Some(first) = seen.insert((field, value), &host.key_path) {
+                    let first = elsewhere(first, &host.key_path);
+                    let what = format!("is also that of {first}");
+                    self.problem(&host.key_path.key(field), what);
+                }
+            }
+        }
+        self.same_bmc(hosts, entries);
+    }
+
+    fn same_bmc(&mut self, hosts: &[schema::Host], entries: &[Option<HostEntry>]) {
+        let mut by_endpoint: BTreeMap<String, Vec<(&KeyPath, HostKey)>> = BTreeMap::new();
+        for (host, entry) in hosts.iter().zip(entries) {
+            let Some(entry) = entry else { continue };
+            for (bmc, written) in entry.bmcs().zip(&host.bmcs) {
+                let endpoint = bmc.address.endpoint();
+                let key = HostKey::of(&bmc.address);
+                let others = by_endpoint.entry(endpoint.clone()).or_default();
+                let clash = others.iter().find(|(_, other)| other.matches(&key));
+                if let Some((first, _)) = clash {
+                    let first = elsewhere(first, &host.key_path);
+                    let what = format!(
+                        "{endpoint} is also the BMC of {first}; where one BMC has several \
+                         systems, name a different one in each address"
+                    );
+                    self.problem(&written.key_path.key("address"), what);
+                }
+                others.push((&host.key_path, key));
+            }
+        }
+    }
+}
+
+/// A place as it is told at another.
+fn elsewhere(key_path: &KeyPath, at: &KeyPath) -> String {
+    if key_path.file() == at.file() {
+        return key_path.to_string();
+    }
+    format!("{key_path} in {}", key_path.file().display())
+}
+
+/// The same text for both byte orders.
+fn canonical_uuid(text: &str) -> Option<String> {
+    let uuid = uuid::Uuid::try_parse(text.trim()).ok()?;
+    let turned = uuid::Uuid::from_bytes(uuid.to_bytes_le());
+    Some(uuid.min(turned).to_string())
+}

@@ -1,0 +1,249 @@
+//! Changing something other than power at a BMC: boot device, identify LED, event log.
+//!
+//! Owns: the turn of a change on its BMC, and its record in the journal. Must never: make a power
+//! operation wait for longer than the call under way, change anything behind a BMC that belongs to
+//! another system, or change a held host without force.
+
+use std::time::Duration;
+
+use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind};
+use rackhand_proto::v1;
+use tokio::{sync::oneshot, time::timeout};
+use tonic::Status;
+use tracing::{info, warn};
+
+use super::{
+    Engine, Shared, Target,
+    bmc_queue::{CallClass, OperationRank, QueuePosition},
+    clients::CallKind,
+    convert::failure_to_proto,
+    handle::Handle,
+    journal_status,
+    reads::fault,
+};
+use crate::journal::{HoldRecord, Host, OperationRecord, Refused, wall_clock};
+
+/// Time for a change whose turn came late.
+pub(super) const MIN_CALL_TIME: Duration = Duration::from_secs(2);
+
+/// A change that is not one of power.
+pub(crate) struct Change {
+    /// The word for it in the list of operations: `boot-device`.
+    pub(crate) action: &'static str,
+    /// In words, for the log and the journal: `set boot device pxe`.
+    pub(crate) what: String,
+    /// The caller, in the form of the owner of a hold.
+    pub(crate) owner: String,
+    /// Whether a hold of another owner refuses the change, unless it is forced.
+    pub(crate) minds_holds: bool,
+    /// Whether it was requested with force.
+    pub(crate) force: bool,
+}
+
+impl Engine {
+    /// Changes something in its turn among the operations. A caller that disconnects does not
+    /// interrupt it.
+    ///
+    /// # Errors
+    /// The outer: another owner holds the host, or the agent stops.
+    pub(crate) async fn change(
+        &self,
+        target: Target,
+        limit: Duration,
+        change: Change,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync + 'static,
+    ) -> Result<Result<Accepted, BmcError>, Status> {
+        let stopping = || Status::unavailable("the agent is stopping; ask again in a moment");
+        if self.closing.is_cancelled() {
+            return Err(stopping());
+        }
+        let (answer, answered) = oneshot::channel();
+        let shared = self.shared.clone();
+        self.spawn(async move {
+            let result = shared.change(&target, limit, &change, call).await;
+            match &result {
+                Ok(Ok(accepted)) => info!(
+                    host = %target.host, by = %change.owner, answer = %accepted.answer, "{}",
+                    change.what
+                ),
+                Ok(Err(error)) => warn!(
+                    host = %target.host, by = %change.owner, %error, "{}: not done", change.what
+                ),
+                Err(status) => info!(
+                    host = %target.host, by = %change.owner, "{}: refused: {}", change.what,
+                    status.message()
+                ),
+            }
+            answer.send(result).ok();
+        });
+        answered.await.map_err(|_| stopping())?
+    }
+}
+
+impl Shared {
+    /// Makes a change in its turn, or at once while the agent stops.
+    pub(super) async fn now_or_in_turn(
+        &self,
+        target: &Target,
+        limit: Duration,
+        change: &Change,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
+    ) -> Result<Result<Accepted, BmcError>, Status> {
+        if self.stop.is_cancelled() {
+            return self.apply(target, MIN_CALL_TIME, change, None, call).await;
+        }
+        self.change(target, limit, change, call).await
+    }
+
+    async fn change(
+        &self,
+        target: &Target,
+        limit: Duration,
+        change: &Change,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
+    ) -> Result<Result<Accepted, BmcError>, Status> {
+        let expected = target.expected(None)?;
+        // A handle for the queue only; the journal records the change when it is made.
+        let handle = Handle::new(
+            String::new(),
+            target.host.clone(),
+            target.key.clone(),
+            "change",
+        );
+        let at = self.locate(target).await?;
+        let queue = self.clients.queue(target);
+        let begun = tokio::time::Instant::now();
+        let (place, _) = QueuePosition::take(
+            queue.clone(),
+            OperationRank::Other,
+            handle.clone(),
+            at.keys.clone(),
+        );
+        let in_its_turn = async {
+            place.turn().await;
+            queue.call(CallClass::Operation).await
+        };
+        let _call = tokio::select! {
+            call = timeout(limit, in_its_turn) => match call {
+                Ok(call) => call,
+                Err(_) => {
+                    let message = "another operation on its BMC goes on; nothing was changed, ask \
+                                   again when it is over";
+                    return Ok(Err(fault(target, ErrorKind::Busy, message.to_owned())));
+                }
+            },
+            () = handle.cancel.cancelled() => {
+                let message = "a hard power off came first; nothing was changed";
+                return Ok(Err(fault(target, ErrorKind::Busy, message.to_owned())));
+            }
+            () = self.stop.cancelled() => {
+                return Err(Status::unavailable("the agent is stopping; nothing was changed"));
+            }
+        };
+        place.hold_turn();
+        let mut overrode = None;
+        if change.minds_holds
+            && let Some(hold) = self.held(at, &change.owner).await?
+            && hold.owner != change.owner
+        {
+            if !change.force {
+                return Err(Refused::Held(hold).status());
+            }
+            overrode = Some(hold.owner);
+        }
+        // A LED lit at the wrong host makes a person pull the wrong cable.
+        if expected.system_uuid.is_some() || expected.serial.is_some() {
+            match self.clients.read_now(target).await {
+                Err(error) => return Ok(Err(error)),
+                Ok(reading) => {
+                    if let Some(mismatch) = expected.mismatch(&reading.identity) {
+                        return Err(Status::failed_precondition(format!(
+                            "host {}: its BMC says {} {}, the inventory {}; nothing was changed. \
+                             Mend the inventory, or the address of the BMC",
+                            target.host, mismatch.what, mismatch.found, mismatch.expected
+                        )));
+                    }
+                }
+            }
+        }
+        let left = limit.saturating_sub(begun.elapsed()).max(MIN_CALL_TIME);
+        self.apply(target, left, change, overrode, call).await
+    }
+
+    /// Records the change and its caller in the journal, makes it, and records the result.
+    ///
+    /// # Errors
+    /// The outer: the journal could not record it, and nothing was changed.
+    async fn apply(
+        &self,
+        target: &Target,
+        limit: Duration,
+        change: &Change,
+        overrode: Option<String>,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
+    ) -> Result<Result<Accepted, BmcError>, Status> {
+        let id = format!("{}-{}", change.action, uuid::Uuid::new_v4());
+        let begun = wall_clock();
+        let record = OperationRecord {
+            id: id.clone(),
+            key: target.key.clone(),
+            host: target.host.clone(),
+            action: change.action.to_owned(),
+            owner: change.owner.clone(),
+            by: change.owner.clone(),
+            detail: change.what.clone(),
+            force: change.force,
+            overrode: overrode.unwrap_or_default(),
+            begun,
+            sending: vec![begun],
+            ..OperationRecord::default()
+        };
+        let written = self.journal.begin_change(record).await;
+        written.map_err(|error| journal_status(&error))?;
+        let result = self
+            .clients
+            .ask(target, limit, CallKind::Change, call)
+            .await;
+        let outcome = outcome_of_change(target, change, &result);
+        if let Err(error) = self.journal.finish(id, wall_clock(), outcome).await {
+            self.metrics.journal_error();
+            warn!(host = %target.host, %error, "cannot write down what came of a change");
+        }
+        Ok(result)
+    }
+
+    async fn held(&self, at: Host, owner: &str) -> Result<Option<HoldRecord>, Status> {
+        let hold = self.journal.hold(at, owner.to_owned()).await;
+        hold.map_err(|error| journal_status(&error))
+    }
+}
+
+fn outcome_of_change(
+    target: &Target,
+    change: &Change,
+    result: &Result<Accepted, BmcError>,
+) -> v1::Outcome {
+    let (host, what) = (&target.host, &change.what);
+    let (code, message, failure) = match result {
+        Ok(accepted) => (
+            v1::OutcomeCode::Confirmed,
+            format!("host {host}: {what}: {}", accepted.answer),
+            None,
+        ),
+        Err(error) => (
+            match error.maybe_sent {
+                true => v1::OutcomeCode::Unconfirmed,
+                false => v1::OutcomeCode::Failed,
+            },
+            format!("host {host}: {what}: {error}"),
+            Some(failure_to_proto(host, error)),
+        ),
+    };
+    v1::Outcome {
+        code: code.into(),
+        message,
+        commands_sent: 1,
+        failure,
+        ..v1::Outcome::default()
+    }
+}

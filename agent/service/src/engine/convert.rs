@@ -1,0 +1,157 @@
+//! Conversion of readings, failures and records into messages of the gRPC service.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rackhand_bmc::{
+    Accepted, BmcError, ErrorKind, PowerReading, PowerState, Protocol, SystemIdentity,
+    operation::Outcome,
+};
+use rackhand_proto::{
+    convert::{duration_to_proto, timestamp_to_proto},
+    v1::{self, await_response::Event},
+};
+
+use crate::journal::{IdentityRecord, OperationRecord};
+
+pub(crate) fn reading_to_proto(reading: &PowerReading, since_start: Duration) -> v1::PowerReading {
+    v1::PowerReading {
+        state: state_to_proto(reading.state).into(),
+        raw: reading.raw.clone(),
+        protocol: match reading.protocol {
+            Protocol::Redfish => v1::Protocol::Redfish,
+            Protocol::Ipmi => v1::Protocol::Ipmi,
+        }
+        .into(),
+        identity: Some(identity_to_proto(&reading.identity)),
+        at: Some(timestamp_to_proto(reading.at)),
+        since_start: Some(duration_to_proto(since_start)),
+        bmc: reading.bmc.clone(),
+    }
+}
+
+pub(crate) fn taken_to_proto(accepted: &Accepted, since_start: Duration) -> v1::CommandTaken {
+    v1::CommandTaken {
+        command: accepted.command.clone(),
+        answer: accepted.answer.clone(),
+        since_start: Some(duration_to_proto(since_start)),
+    }
+}
+
+fn identity_to_proto(identity: &SystemIdentity) -> v1::SystemIdentity {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    v1::SystemIdentity {
+        system_uuid: text(&identity.system_uuid),
+        serial: text(&identity.serial),
+        vendor: text(&identity.vendor),
+        model: text(&identity.model),
+    }
+}
+
+fn state_to_proto(state: PowerState) -> v1::PowerState {
+    match state {
+        PowerState::On => v1::PowerState::On,
+        PowerState::Off => v1::PowerState::Off,
+        PowerState::PoweringOn => v1::PowerState::PoweringOn,
+        PowerState::PoweringOff => v1::PowerState::PoweringOff,
+        PowerState::Unknown => v1::PowerState::Unknown,
+    }
+}
+
+pub(crate) fn failure_to_proto(host: &str, error: &BmcError) -> v1::Failure {
+    let kind = match error.kind {
+        ErrorKind::Unreachable => v1::FailureKind::Unreachable,
+        ErrorKind::Timeout => v1::FailureKind::Timeout,
+        ErrorKind::Tls => v1::FailureKind::Tls,
+        ErrorKind::Authentication => v1::FailureKind::Authentication,
+        ErrorKind::Privilege => v1::FailureKind::Privilege,
+        ErrorKind::Protocol => v1::FailureKind::Protocol,
+        ErrorKind::System => v1::FailureKind::System,
+        ErrorKind::Busy => v1::FailureKind::Busy,
+        ErrorKind::Unsupported => v1::FailureKind::Unsupported,
+        ErrorKind::Refused => v1::FailureKind::Refused,
+        ErrorKind::Configuration => v1::FailureKind::Configuration,
+    };
+    v1::Failure {
+        kind: kind.into(),
+        message: format!("host {host}: {error}"),
+    }
+}
+
+/// The detail of an outcome beyond its code.
+pub(crate) fn detail(outcome: &Outcome) -> v1::OutcomeDetail {
+    match outcome {
+        Outcome::NotShutDown { .. } => v1::OutcomeDetail::NotShutDown,
+        Outcome::Unknown { .. } => v1::OutcomeDetail::Unknown,
+        Outcome::NotSent { .. } => v1::OutcomeDetail::NotSent,
+        Outcome::NeedsPower { .. } => v1::OutcomeDetail::NeedsPower,
+        Outcome::NotTaken => v1::OutcomeDetail::NotTaken,
+        _ => v1::OutcomeDetail::Unspecified,
+    }
+}
+
+/// The identity of the journal.
+pub(crate) fn journal_to_proto(identity: &IdentityRecord, generation: u64) -> v1::Journal {
+    let created = Timestamp::from_nanosecond(identity.created.into()).ok();
+    v1::Journal {
+        instance: identity.instance.clone(),
+        created: created.map(timestamp_to_proto),
+        origin: identity.origin,
+        generation,
+    }
+}
+
+/// A record of the journal.
+pub(crate) fn record_to_proto(record: OperationRecord) -> v1::OperationInfo {
+    let time = |at: i64| {
+        let at = Timestamp::from_nanosecond(at.into()).ok();
+        at.map(timestamp_to_proto)
+    };
+    v1::OperationInfo {
+        begun: time(record.begun),
+        commands: record.sending.iter().filter_map(|at| time(*at)).collect(),
+        ended: record
+            .outcome
+            .is_some()
+            .then(|| time(record.ended))
+            .flatten(),
+        operation_id: record.id,
+        host: record.host,
+        action: record.action,
+        owner: record.owner,
+        by: record.by,
+        outcome: record.outcome,
+        detail: record.detail,
+        force: record.force,
+        overrode: record.overrode,
+        cancelled_by: record.cancelled_by,
+    }
+}
+
+/// The events of an operation that only the journal remembers.
+pub(crate) fn record_events(record: &OperationRecord) -> Vec<v1::AwaitResponse> {
+    let event = |at: i64, event| v1::AwaitResponse {
+        at: Timestamp::from_nanosecond(at.into())
+            .ok()
+            .map(timestamp_to_proto),
+        elapsed: Some(duration_to_proto(Duration::from_nanos(
+            u64::try_from(at - record.begun).unwrap_or(0),
+        ))),
+        event: Some(event),
+    };
+    let mut events = vec![event(record.begun, Event::Accepted(v1::Accepted {}))];
+    for at in &record.sending {
+        let sent = v1::CommandSent {
+            command: record.action.clone(),
+            answer: String::new(),
+        };
+        events.push(event(*at, Event::CommandSent(sent)));
+    }
+    let outcome = record.outcome.clone();
+    let outcome = outcome.unwrap_or_else(|| crate::journal::interrupted(record.sending.len()));
+    events.push(event(
+        record.ended.max(record.begun),
+        Event::Outcome(outcome),
+    ));
+    events
+}

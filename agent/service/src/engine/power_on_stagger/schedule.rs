@@ -1,0 +1,196 @@
+//! When each host of a PDU may be switched on, so that they do not all start at once.
+//!
+//! A power supply draws a multiple of its usual current for a moment after power-on. Pure: times
+//! are counted from the start of the agent.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+/// The answer to a waiting power-on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    Now,
+    /// Number of power-ons ahead, and the expected start if none of them leaves.
+    Wait {
+        until: Duration,
+        ahead: usize,
+    },
+}
+
+/// The rule: on one PDU, a power-on follows the last one after `interval`, in order of arrival.
+pub(super) fn turn(
+    interval: Duration,
+    last: Option<Duration>,
+    ahead: usize,
+    now: Duration,
+) -> Turn {
+    let first = last.map_or(now, |last| last.saturating_add(interval).max(now));
+    if ahead == 0 && first <= now {
+        return Turn::Now;
+    }
+    let before = u32::try_from(ahead).unwrap_or(u32::MAX);
+    Turn::Wait {
+        until: first.saturating_add(interval.saturating_mul(before)),
+        ahead,
+    }
+}
+
+/// Every PDU that has waiting power-ons, or had one.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    next: u64,
+    pdus: BTreeMap<String, PduQueue>,
+}
+
+#[derive(Debug, Default)]
+struct PduQueue {
+    last: Option<Duration>,
+    waiting: VecDeque<u64>,
+}
+
+impl Schedule {
+    /// Joins the queue of a PDU.
+    pub(super) fn join(&mut self, pdu: &str) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let queue = self.pdus.entry(pdu.to_owned()).or_default();
+        queue.waiting.push_back(number);
+        number
+    }
+
+    /// Whether it is the turn of this number. If so, the number is used up and the interval of the
+    /// next one begins.
+    pub(super) fn ask(
+        &mut self,
+        pdu: &str,
+        number: u64,
+        interval: Duration,
+        now: Duration,
+    ) -> Turn {
+        let Some(queue) = self.pdus.get_mut(pdu) else {
+            return Turn::Now;
+        };
+        let Some(ahead) = queue.waiting.iter().position(|one| *one == number) else {
+            return Turn::Now;
+        };
+        let turn = turn(interval, queue.last, ahead, now);
+        if turn == Turn::Now {
+            queue.waiting.remove(ahead);
+            queue.last = Some(now);
+        }
+        turn
+    }
+
+    /// Leaves the queue.
+    pub(super) fn leave(&mut self, pdu: &str, number: u64) {
+        if let Some(queue) = self.pdus.get_mut(pdu) {
+            queue.waiting.retain(|one| *one != number);
+        }
+    }
+
+    /// Number of waiting power-ons.
+    pub(super) fn waiting(&self) -> usize {
+        self.pdus.values().map(|queue| queue.waiting.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn wait(until: u64, ahead: usize) -> Turn {
+        Turn::Wait {
+            until: s(until),
+            ahead,
+        }
+    }
+
+    #[test]
+    fn the_first_goes_at_once_and_each_next_one_interval_later() {
+        for (last, ahead, now, wanted) in [
+            (None, 0, 7, Turn::Now),
+            (None, 1, 7, wait(9, 1)),
+            (Some(6), 0, 7, wait(8, 0)),
+            (Some(5), 0, 7, Turn::Now),
+            (Some(5), 2, 7, wait(11, 2)),
+            (Some(6), 3, 7, wait(14, 3)),
+        ] {
+            let is = turn(s(2), last.map(s), ahead, s(now));
+            assert_eq!(is, wanted, "{last:?} {ahead} {now}");
+        }
+        assert_eq!(
+            turn(s(0), Some(s(7)), 0, s(7)),
+            Turn::Now,
+            "0 is no staging"
+        );
+    }
+
+    #[test]
+    fn one_that_leaves_makes_room_and_pdus_do_not_wait_for_each_other() {
+        let mut schedule = Schedule::default();
+        let [a, b, c] = [(); 3].map(|()| schedule.join("p1"));
+        let other = schedule.join("p2");
+        assert_eq!(schedule.ask("p1", c, s(2), s(10)), wait(14, 2));
+        assert_eq!(schedule.ask("p1", a, s(2), s(10)), Turn::Now);
+        assert_eq!(schedule.ask("p2", other, s(2), s(10)), Turn::Now);
+        assert_eq!(schedule.ask("p1", c, s(2), s(10)), wait(14, 1));
+        schedule.leave("p1", b);
+        assert_eq!(schedule.ask("p1", c, s(2), s(10)), wait(12, 0));
+        assert_eq!(schedule.waiting(), 1);
+        assert_eq!(schedule.ask("p1", c, s(2), s(12)), Turn::Now);
+        assert_eq!(schedule.waiting(), 0);
+        assert_eq!(
+            schedule.ask("p1", c, s(2), s(12)),
+            Turn::Now,
+            "it was its turn"
+        );
+    }
+
+    proptest! {
+        /// However they come, ask and leave: no two of one PDU closer than the interval, and
+        /// whoever stays comes on.
+        #[test]
+        fn no_two_of_one_pdu_are_closer_than_the_interval(
+            steps in prop::collection::vec((0_u8..4, 0_u64..3), 1..60),
+            interval in 1_u64..5,
+        ) {
+            let (mut schedule, mut now) = (Schedule::default(), 0);
+            let (mut waiting, mut went) = (Vec::new(), Vec::new());
+            for (what, time) in steps {
+                now += time;
+                match what {
+                    0 | 1 => waiting.push(schedule.join("p")),
+                    2 if !waiting.is_empty() => schedule.leave("p", waiting.remove(waiting.len() / 2)),
+                    _ => {}
+                }
+                waiting.retain(|one| {
+                    let turn = schedule.ask("p", *one, s(interval), s(now));
+                    if turn == Turn::Now {
+                        went.push(now);
+                    }
+                    turn != Turn::Now
+                });
+            }
+            while !waiting.is_empty() {
+                now += 1;
+                let before = waiting.len();
+                waiting.retain(|one| schedule.ask("p", *one, s(interval), s(now)) != Turn::Now);
+                if waiting.len() < before {
+                    went.push(now);
+                }
+                prop_assert!(now < 10_000);
+            }
+            for pair in went.windows(2) {
+                prop_assert!(pair[1] >= pair[0] + interval, "{went:?}");
+            }
+        }
+    }
+}

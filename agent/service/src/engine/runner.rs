@@ -1,0 +1,333 @@
+//! Runs one operation: the hooks of the shared runner, which wait for the BMC, write each command
+//! into the journal before it is sent, and tell the listeners.
+
+mod outcome;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use rackhand_bmc::{
+    Accepted, Bmc, BmcError, BmcFuture, PowerCommand, PowerReading,
+    operation::{self, Evidence, Goal, Hooks, Operation, OperationRequest, Proof, Signal, Stopped},
+};
+use rackhand_proto::{
+    convert::timestamp_to_proto,
+    v1::{self, await_response::Event},
+};
+use tokio::time::{Instant, sleep_until};
+use tracing::{info, warn};
+
+use super::{
+    Shared,
+    bmc_queue::{Call, CallClass, QueuePosition},
+    convert::{failure_to_proto, reading_to_proto, taken_to_proto},
+    handle::Handle,
+    target::Target,
+};
+use crate::journal::{interrupted, wall_clock};
+use outcome::outcome_word;
+
+/// Validity of a grant by a PDU: before it is used, the BMC is read once more.
+const PDU_TURN: Duration = Duration::from_secs(30);
+
+pub(super) struct Run {
+    pub(super) shared: Arc<Shared>,
+    pub(super) handle: Arc<Handle>,
+    pub(super) target: Target,
+    pub(super) request: OperationRequest,
+}
+
+impl Run {
+    /// Runs to the end, writes the outcome into the journal and tells the listeners.
+    pub(super) async fn run(self, position: QueuePosition) {
+        let mut guard = Guard(Some(self.handle.clone()));
+        let outcome = self.outcome(position).await;
+        let at = wall_clock();
+        let id = self.handle.id.clone();
+        let took = self.handle.begun.elapsed();
+        let word = outcome_word(outcome.code());
+        self.shared
+            .metrics
+            .operation(self.handle.action, word, took);
+        if let Err(error) = self.shared.journal.finish(id, at, outcome.clone()).await {
+            self.shared.metrics.journal_error();
+            warn!(operation = %self.handle.id, host = %self.handle.host, %error, "cannot write the outcome down");
+        }
+        info!(
+            operation = %self.handle.id,
+            host = %self.handle.host,
+            action = self.handle.action,
+            outcome = outcome.code().as_str_name(),
+            commands = outcome.commands_sent,
+            elapsed = ?took,
+            "{}", outcome.message,
+        );
+        self.handle.event(Event::Outcome(outcome));
+        guard.0 = None;
+    }
+
+    async fn outcome(&self, position: QueuePosition) -> v1::Outcome {
+        let deadline = self.handle.begun + self.request.deadline;
+        let is_late = tokio::select! {
+            () = position.turn() => false,
+            () = sleep_until(deadline) => true,
+            () = self.handle.cancel.cancelled() => false,
+            () = self.shared.stop.cancelled() => return interrupted(0),
+        };
+        if is_late && !self.handle.cancel.is_cancelled() {
+            return self.no_turn();
+        }
+        let bmc = TargetBmc {
+            shared: &self.shared,
+            target: &self.target,
+            address: self.target.address.to_string(),
+        };
+        let mut hooks = RunHooks {
+            run: self,
+            position: &position,
+            call: None,
+            pdu_turn: None,
+            readings: Evidence::default(),
+            told_failure: None,
+            sends_off: false,
+            off_taken: None,
+            journal_error: None,
+        };
+        let begun = self.handle.begun;
+        let report = operation::run_since(begun, &bmc, self.request.clone(), &mut hooks).await;
+        let RunHooks {
+            readings,
+            off_taken,
+            journal_error,
+            ..
+        } = hooks;
+        let mut outcome = self.outcome_of(&report, journal_error);
+        outcome.readings = readings.into_readings(report.outcome.is_done());
+        outcome.power_off_taken = off_taken;
+        outcome
+    }
+}
+
+/// The hooks of one operation.
+struct RunHooks<'a> {
+    run: &'a Run,
+    position: &'a QueuePosition,
+    call: Option<Call<'a>>,
+    /// When its PDU granted a power-on that has not been used yet.
+    pdu_turn: Option<Instant>,
+    readings: Evidence<v1::PowerReading>,
+    /// The last failure that listeners were told, if nothing else has happened since.
+    told_failure: Option<v1::Failure>,
+    /// Whether the last command is a power-off.
+    sends_off: bool,
+    /// The first power-off that the BMC took (F1).
+    off_taken: Option<v1::CommandTaken>,
+    journal_error: Option<String>,
+}
+
+impl RunHooks<'_> {
+    /// Whether the operation forces the host off, so that no hard power-off may replace it.
+    fn forces(&self, operation: &Operation) -> bool {
+        match self.run.request.goal {
+            Goal::Off { .. } => true,
+            Goal::SoftOff { .. } => !operation.is_soft(),
+            Goal::On | Goal::Cycle { .. } | Goal::Reset | Goal::Nmi => false,
+        }
+    }
+
+    fn event(&self, event: Event) {
+        self.run.handle.event(event);
+    }
+}
+
+impl Hooks for RunHooks<'_> {
+    fn reading(&mut self, reading: &PowerReading, proof: Proof) {
+        let shown = reading_to_proto(reading, self.run.shared.since_start());
+        self.readings.add(shown.clone(), proof);
+        self.told_failure = None;
+        self.event(Event::Reading(shown));
+    }
+
+    fn sending(&mut self, command: PowerCommand) {
+        self.sends_off = matches!(command, PowerCommand::Off | PowerCommand::SoftOff);
+        self.run.shared.metrics.command(command_word(command));
+        self.told_failure = None;
+        self.event(Event::CommandSent(v1::CommandSent {
+            command: command_word(command).to_owned(),
+            answer: String::new(),
+        }));
+    }
+
+    fn accepted(&mut self, accepted: &Accepted) {
+        if self.sends_off && accepted.was_sent() {
+            let since_start = self.run.shared.since_start();
+            self.off_taken
+                .get_or_insert_with(|| taken_to_proto(accepted, since_start));
+        }
+        self.event(Event::CommandSent(v1::CommandSent {
+            command: accepted.command.clone(),
+            answer: accepted.answer.clone(),
+        }));
+    }
+
+    fn failed(&mut self, error: &BmcError) {
+        let failure = failure_to_proto(&self.run.target.host, error);
+        // Repeated, it would only push older events out.
+        if self.told_failure.as_ref() != Some(&failure) {
+            self.event(Event::Failure(failure.clone()));
+        }
+        self.told_failure = Some(failure);
+    }
+
+    async fn acquire(&mut self, operation: &Operation) -> bool {
+        let forces = self.forces(operation);
+        if forces {
+            self.position.hold_turn();
+        }
+        let class = match forces {
+            true => CallClass::Fence,
+            false => CallClass::Operation,
+        };
+        tokio::select! {
+            call = self.position.queue().call(class) => {
+                self.call = Some(call);
+                true
+            }
+            () = self.run.interrupted() => false,
+        }
+    }
+
+    fn release(&mut self) {
+        self.call = None;
+    }
+
+    fn must_yield(&self) -> bool {
+        self.call.as_ref().is_some_and(Call::must_yield)
+    }
+
+    fn is_permitted(&self, command: PowerCommand) -> bool {
+        command != PowerCommand::On
+            || self.run.target.pdu().is_none()
+            || self.pdu_turn.is_some_and(|at| at.elapsed() < PDU_TURN)
+    }
+
+    async fn permit(&mut self, _command: PowerCommand) {
+        let Some(pdu) = self.run.target.pdu() else {
+            return;
+        };
+        let Shared {
+            power_on_stagger,
+            config,
+            ..
+        } = &*self.run.shared;
+        let interval = || config.load().staging.of(pdu);
+        let report = |rest, ahead| self.run.report_wait(pdu, rest, ahead);
+        tokio::select! {
+            () = power_on_stagger.wait(pdu, interval, report) => {
+                self.pdu_turn = Some(Instant::now());
+            }
+            () = self.run.interrupted() => {}
+        }
+    }
+
+    async fn before_command(&mut self, command: PowerCommand) -> Result<(), Stopped> {
+        if command == PowerCommand::On {
+            self.pdu_turn = None;
+        }
+        let id = self.run.handle.id.clone();
+        let written = self.run.shared.journal.sending(id, wall_clock()).await;
+        written.map_err(|error| {
+            self.run.shared.metrics.journal_error();
+            self.journal_error = Some(error.to_string());
+            Stopped
+        })
+    }
+
+    fn signal(&self) -> Signal {
+        if self.run.handle.cancel.is_cancelled() {
+            Signal::Cancel
+        } else if self.run.shared.stop.is_cancelled() {
+            Signal::Stop
+        } else {
+            Signal::Continue
+        }
+    }
+
+    async fn interrupted(&mut self) {
+        self.run.interrupted().await;
+    }
+}
+
+impl Run {
+    /// Completes when the operation is cancelled or the agent stops.
+    async fn interrupted(&self) {
+        tokio::select! {
+            () = self.handle.cancel.cancelled() => {}
+            () = self.shared.stop.cancelled() => {}
+        }
+    }
+
+    fn report_wait(&self, pdu: &str, rest: Duration, ahead: usize) {
+        let now = Timestamp::now();
+        let until = now.checked_add(rest).unwrap_or(now);
+        let reason = format!("waits for the turn of its PDU {pdu}, {ahead} before it");
+        info!(operation = %self.handle.id, host = %self.handle.host, %until, "{reason}");
+        self.handle.event(Event::Waiting(v1::Waiting {
+            reason,
+            until: Some(timestamp_to_proto(until)),
+        }));
+    }
+}
+
+/// The BMC of a target, through the clients of the agent.
+struct TargetBmc<'a> {
+    shared: &'a Shared,
+    target: &'a Target,
+    address: String,
+}
+
+impl fmt::Debug for TargetBmc<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}
+
+impl Bmc for TargetBmc<'_> {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn power(&self) -> BmcFuture<'_, PowerReading> {
+        Box::pin(self.shared.clients.read_now(self.target))
+    }
+
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        Box::pin(self.shared.clients.command(self.target, command))
+    }
+
+    fn close(&self) -> BmcFuture<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Reports an interruption to the listeners if the task of an operation ends without an outcome.
+struct Guard(Option<Arc<Handle>>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            handle.event(Event::Outcome(interrupted(0)));
+        }
+    }
+}
+
+/// The name of the action that consists of this command.
+fn command_word(command: PowerCommand) -> &'static str {
+    match command {
+        PowerCommand::Off => "off",
+        PowerCommand::On => "on",
+        PowerCommand::SoftOff => "soft-off",
+        PowerCommand::Reset => "reset",
+        PowerCommand::Nmi => "nmi",
+    }
+}

@@ -1,0 +1,118 @@
+//! The outcome of an operation, as callers get it.
+
+use rackhand_bmc::operation::{Outcome, Report};
+use rackhand_proto::v1;
+
+use super::Run;
+use crate::{
+    engine::convert::{detail, failure_to_proto},
+    journal::interrupted,
+};
+
+impl Run {
+    /// The outcome of a report, without its readings.
+    pub(super) fn outcome_of(&self, report: &Report, journal_error: Option<String>) -> v1::Outcome {
+        let host = &self.target.host;
+        let failure = report.error.as_ref();
+        let mut outcome = v1::Outcome {
+            code: code(&report.outcome).into(),
+            message: format!("host {host}: {}", report.outcome),
+            commands_sent: report.commands,
+            failure: failure.map(|error| failure_to_proto(host, error)),
+            detail: detail(&report.outcome).into(),
+            ..v1::Outcome::default()
+        };
+        match &report.outcome {
+            done if done.is_done() => outcome.failure = None,
+            Outcome::Stopped => {
+                if let Some(error) = journal_error {
+                    outcome.message = format!(
+                        "host {host}: the command was not sent, because it could not be written \
+                         into the journal first: {error}"
+                    );
+                } else {
+                    let sent = usize::try_from(report.commands).unwrap_or(usize::MAX);
+                    let failure = outcome.failure.take();
+                    outcome = v1::Outcome {
+                        failure,
+                        ..interrupted(sent)
+                    };
+                }
+            }
+            Outcome::IdentityMismatch(_) => {
+                if report.commands > 0 {
+                    let sent = match report.commands {
+                        1 => "1 command".to_owned(),
+                        sent => format!("{sent} commands"),
+                    };
+                    outcome.message = format!(
+                        "{}. {sent} had been sent before the BMC changed its answer",
+                        outcome.message
+                    );
+                }
+                outcome.failure = Some(v1::Failure {
+                    kind: v1::FailureKind::Identity.into(),
+                    message: outcome.message.clone(),
+                });
+            }
+            Outcome::Cancelled => {
+                if let Some(by) = self.handle.overtaken_by() {
+                    outcome.message =
+                        format!("host {host}: replaced by operation {by}, a hard power off");
+                }
+            }
+            _ => {
+                if let Some(error) = failure {
+                    outcome.message = format!("{} ({error})", outcome.message);
+                }
+            }
+        }
+        outcome
+    }
+
+    /// The outcome of an operation whose turn at the host did not come.
+    pub(super) fn no_turn(&self) -> v1::Outcome {
+        v1::Outcome {
+            code: v1::OutcomeCode::Unconfirmed.into(),
+            message: format!(
+                "host {}: another operation on it went on until the deadline; nothing was sent",
+                self.target.host
+            ),
+            detail: v1::OutcomeDetail::NotSent.into(),
+            ..v1::Outcome::default()
+        }
+    }
+}
+
+fn code(outcome: &Outcome) -> v1::OutcomeCode {
+    match outcome {
+        Outcome::Confirmed { .. }
+        | Outcome::Forced
+        | Outcome::Cycled { .. }
+        | Outcome::Taken { .. } => v1::OutcomeCode::Confirmed,
+        Outcome::Unconfirmed { .. }
+        | Outcome::Unknown { .. }
+        | Outcome::NotShutDown { .. }
+        | Outcome::NotTaken
+        | Outcome::NotSent { .. } => v1::OutcomeCode::Unconfirmed,
+        // Stopped: by the journal; a stop of the agent is an interruption.
+        Outcome::Failed(_) | Outcome::NeedsPower { .. } | Outcome::Stopped => {
+            v1::OutcomeCode::Failed
+        }
+        Outcome::IdentityMismatch(_) => v1::OutcomeCode::IdentityMismatch,
+        Outcome::Cancelled => v1::OutcomeCode::Cancelled,
+    }
+}
+
+/// The label of an outcome in metrics.
+pub(super) fn outcome_word(code: v1::OutcomeCode) -> &'static str {
+    match code {
+        v1::OutcomeCode::Unspecified => "unspecified",
+        v1::OutcomeCode::Confirmed => "confirmed",
+        v1::OutcomeCode::Unconfirmed => "unconfirmed",
+        v1::OutcomeCode::Failed => "failed",
+        v1::OutcomeCode::IdentityMismatch => "identity-mismatch",
+        v1::OutcomeCode::Cancelled => "cancelled",
+        v1::OutcomeCode::Interrupted => "interrupted",
+    }
+}

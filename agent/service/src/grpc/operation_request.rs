@@ -1,0 +1,166 @@
+//! Validation of a Begin request, as far as it needs no journal.
+
+use std::time::Duration;
+
+use rackhand_bmc::operation::{self, Goal, Timing};
+use rackhand_proto::{
+    convert::{TimeError, duration_if_set},
+    limits::{CONFIRMATIONS, check_deadline},
+    v1::{self, begin_request::Action as RequestedAction},
+};
+use tonic::Status;
+
+use super::caller::{Caller, owner};
+use crate::{
+    engine::{Engine, ValidatedRequest, resolve},
+    journal::{Action, Authority},
+};
+
+/// Time for the BMC and the host beyond the requested waits.
+const AMPLE: Duration = Duration::from_secs(60);
+/// Default limit of a shutdown: Kubernetes allows a pod 30 s, and systemd a service 90 s.
+const SHUT_DOWN: Duration = Duration::from_secs(180);
+/// Default time off in a cycle, for the capacitors of the host.
+const HOLD_OFF: Duration = Duration::from_secs(10);
+/// A cycle blocks other operations on its BMC, fencing included.
+const LONGEST_HOLD_OFF: Duration = Duration::from_secs(60);
+
+pub(super) fn validate(
+    engine: &Engine,
+    caller: Caller,
+    request: v1::BeginRequest,
+) -> Result<ValidatedRequest, Status> {
+    let id = operation_id(request.operation_id)?;
+    let is_controller = caller.is_controller();
+    let config = engine.config();
+    let times = &config.times;
+    let target = resolve(&config, request.target, is_controller)?;
+    let authority = caller.authority(request.term, Some(request.sequence))?;
+    let owner = owner(&authority, request.owner)?;
+    let expected = target.expected(request.expect.as_ref())?;
+    let (action, goal) = goal(request.action)?;
+    let deadline = time("deadline", request.deadline.as_ref())?;
+    // The default is long enough for the requested goal.
+    let deadline = deadline.unwrap_or(times.operation.max(goal.least().saturating_add(AMPLE)));
+    check_deadline(deadline, goal.least()).map_err(Status::invalid_argument)?;
+    if action == (Action::Off { hold: true })
+        && owner.trim().is_empty()
+        && matches!(authority, Authority::Controller { .. })
+    {
+        return Err(Status::invalid_argument("a hold needs an owner"));
+    }
+    Ok(ValidatedRequest {
+        id,
+        target,
+        action,
+        operation: operation::OperationRequest {
+            goal,
+            deadline,
+            expected,
+            timing: Timing {
+                poll_max: times.poll_max,
+                resend_after: times.resend_after,
+                ..Timing::default()
+            },
+        },
+        owner,
+        authority,
+        force: request.force,
+    })
+}
+
+fn goal(action: Option<RequestedAction>) -> Result<(Action, Goal), Status> {
+    let (action, goal) = match action {
+        None => return Err(Status::invalid_argument("no action: power_off, say")),
+        Some(RequestedAction::PowerOn(_)) => (Action::On, Goal::On),
+        Some(RequestedAction::PowerOff(off)) => {
+            let (confirmations, confirm_interval) =
+                proof(off.confirmations, off.confirm_interval.as_ref())?;
+            let command_after = time("command_after", off.command_after.as_ref())?;
+            let goal = Goal::Off {
+                confirmations,
+                confirm_interval,
+                command_after: command_after.unwrap_or_default(),
+            };
+            (Action::Off { hold: off.hold }, goal)
+        }
+        Some(RequestedAction::PowerSoftOff(off)) => {
+            let (confirmations, confirm_interval) =
+                proof(off.confirmations, off.confirm_interval.as_ref())?;
+            let goal = Goal::SoftOff {
+                limit: time("limit", off.limit.as_ref())?.unwrap_or(SHUT_DOWN),
+                then_force: off.then_force,
+                confirmations,
+                confirm_interval,
+            };
+            (Action::SoftOff, goal)
+        }
+        Some(RequestedAction::PowerCycle(cycle)) => {
+            let (confirmations, confirm_interval) = proof(0, None)?;
+            let hold_off = time("hold_off", cycle.hold_off.as_ref())?.unwrap_or(HOLD_OFF);
+            if hold_off > LONGEST_HOLD_OFF {
+                return Err(Status::invalid_argument(format!(
+                    "hold_off: longer than {LONGEST_HOLD_OFF:?}; switch off, and on again later"
+                )));
+            }
+            let goal = Goal::Cycle {
+                hold_off,
+                confirmations,
+                confirm_interval,
+            };
+            (Action::Cycle, goal)
+        }
+        Some(RequestedAction::PowerReset(_)) => (Action::Reset, Goal::Reset),
+        Some(RequestedAction::PowerNmi(_)) => (Action::Nmi, Goal::Nmi),
+    };
+    Ok((action, goal))
+}
+
+/// Number of confirming readings, and the time between two.
+fn proof(
+    confirmations: u32,
+    interval: Option<&prost_types::Duration>,
+) -> Result<(u32, Duration), Status> {
+    let confirmations = match confirmations {
+        0 => 2,
+        1 => {
+            return Err(Status::invalid_argument(
+                "confirmations: one reading of off is not a confirmation; at least 2",
+            ));
+        }
+        n if CONFIRMATIONS.contains(&n) => n,
+        _ => {
+            let most = CONFIRMATIONS.end();
+            return Err(Status::invalid_argument(format!(
+                "confirmations: at most {most}"
+            )));
+        }
+    };
+    let interval = time("confirm_interval", interval)?.unwrap_or(Duration::from_secs(2));
+    Ok((confirmations, interval))
+}
+
+pub(super) fn operation_id(id: String) -> Result<String, Status> {
+    let good = (1..=256).contains(&id.len()) && id.chars().all(|c| c.is_ascii_graphic());
+    if good {
+        return Ok(id);
+    }
+    Err(Status::invalid_argument(
+        "operation_id must be 1 to 256 visible ASCII characters without spaces",
+    ))
+}
+
+/// A duration in the request; at most a day, so that sums cannot overflow.
+pub(super) fn time(
+    name: &str,
+    value: Option<&prost_types::Duration>,
+) -> Result<Option<Duration>, Status> {
+    let wrong = |error: TimeError| Status::invalid_argument(format!("{name}: {error}"));
+    let value = duration_if_set(value).map_err(wrong)?;
+    if value.is_some_and(|value| value > Duration::from_secs(86_400)) {
+        return Err(Status::invalid_argument(format!(
+            "{name}: longer than a day"
+        )));
+    }
+    Ok(value)
+}

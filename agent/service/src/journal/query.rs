@@ -1,0 +1,55 @@
+//! Operations of the past and of now.
+
+use redb::ReadableTable;
+
+use super::{
+    JournalError, OperationRecord,
+    store::ReadTx,
+    tables::{OPERATIONS, RUNNING, decode, get},
+};
+
+/// Which operations; what is `None` does not matter.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OperationFilter {
+    /// Only the operation of this id.
+    pub(crate) id: Option<String>,
+    /// Of this host.
+    pub(crate) host: Option<String>,
+    /// Without an outcome.
+    pub(crate) running_only: bool,
+    /// At most so many.
+    pub(crate) limit: usize,
+}
+
+/// The newest first. The journal keeps some thousand operations; a list reads them all unless it
+/// is asked for one, or for those that run.
+pub(super) fn operations(
+    tx: &ReadTx,
+    asked: &OperationFilter,
+) -> Result<Vec<OperationRecord>, JournalError> {
+    let mut found: Vec<OperationRecord> = Vec::new();
+    if let Some(id) = &asked.id {
+        found.extend(get(tx, OPERATIONS, id)?);
+    } else if asked.running_only {
+        let running = tx.open(RUNNING)?;
+        for entry in running.iter().map_err(JournalError::storage)? {
+            let (id, ()) = entry
+                .map(|(id, _)| (id, ()))
+                .map_err(JournalError::storage)?;
+            found.extend(get(tx, OPERATIONS, id.value())?);
+        }
+    } else {
+        let table = tx.open(OPERATIONS)?;
+        for entry in table.iter().map_err(JournalError::storage)? {
+            let (_, record) = entry.map_err(JournalError::storage)?;
+            found.push(decode(record.value())?);
+        }
+    }
+    found.retain(|record: &OperationRecord| {
+        let of_host = asked.host.as_ref().is_none_or(|host| *host == record.host);
+        of_host && !(asked.running_only && record.outcome.is_some())
+    });
+    found.sort_by(|one, other| (other.begun, &other.id).cmp(&(one.begun, &one.id)));
+    found.truncate(asked.limit);
+    Ok(found)
+}

@@ -1,0 +1,253 @@
+//! The paths of the service.
+//!
+//! Pure. Owns which paths there are for a make of BMC, and which methods each takes. What is there
+//! is the business of `documents`.
+
+use super::profile::{Allowable, Profile, Telemetry};
+
+/// Where sessions are opened: the one place to POST to without a credential.
+pub(super) const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
+
+/// A path that the service knows. Members that come and go are named, not looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResourcePath<'a> {
+    Versions,
+    Root,
+    Odata,
+    Metadata,
+    Systems,
+    System,
+    Board,
+    BootSettings,
+    ResetInfo,
+    Reset,
+    AllChassis,
+    Chassis,
+    Power,
+    Thermal,
+    PowerSubsystem,
+    PowerSupplies,
+    PowerSupply,
+    ThermalSubsystem,
+    ThermalMetrics,
+    Fans,
+    Fan,
+    EnvironmentMetrics,
+    Sensors,
+    Sensor(&'a str),
+    Managers,
+    Manager,
+    ManagerReset,
+    LogServices,
+    Log,
+    Entries,
+    Entry(&'a str),
+    ClearLog,
+    SessionService,
+    Sessions,
+    SessionMembers,
+    Session(&'a str),
+    AccountService,
+    Accounts,
+    Account(&'a str),
+    Roles,
+    Role(&'a str),
+    TaskService,
+    Tasks,
+    Task(&'a str),
+    TaskMonitor(&'a str),
+}
+
+/// The place of a path without a slash at its end.
+pub(super) fn find<'a>(profile: &Profile, path: &'a str) -> Option<ResourcePath<'a>> {
+    if path == "/redfish" {
+        return Some(ResourcePath::Versions);
+    }
+    let rest = path.strip_prefix("/redfish/v1")?;
+    let segments: Vec<_> = rest.split('/').skip(1).collect();
+    match segments.as_slice() {
+        [] => rest.is_empty().then_some(ResourcePath::Root),
+        ["odata"] => Some(ResourcePath::Odata),
+        ["$metadata"] => Some(ResourcePath::Metadata),
+        ["Systems"] => Some(ResourcePath::Systems),
+        ["Systems", id, rest @ ..] => system(profile, id, rest),
+        ["Chassis"] => Some(ResourcePath::AllChassis),
+        ["Chassis", id, rest @ ..] if *id == profile.chassis_id => chassis(profile, rest),
+        ["Managers"] => Some(ResourcePath::Managers),
+        ["Managers", id, rest @ ..] if *id == profile.manager_id => manager(profile, rest),
+        ["SessionService", rest @ ..] if profile.sessions => sessions(rest),
+        ["AccountService", rest @ ..] => accounts(rest),
+        ["TaskService", rest @ ..] => tasks(rest),
+        _ => None,
+    }
+}
+
+fn system<'a>(profile: &Profile, id: &str, rest: &[&'a str]) -> Option<ResourcePath<'a>> {
+    if profile.board_member.as_deref() == Some(id) {
+        return rest.is_empty().then_some(ResourcePath::Board);
+    }
+    if id != profile.system_id {
+        return None;
+    }
+    let info = matches!(profile.allowable, Allowable::ActionInfo | Allowable::Both);
+    match rest {
+        [] => Some(ResourcePath::System),
+        [settings] if profile.boot.settings.as_deref() == Some(*settings) => {
+            Some(ResourcePath::BootSettings)
+        }
+        ["ResetActionInfo"] if info => Some(ResourcePath::ResetInfo),
+        ["Actions", "ComputerSystem.Reset"] => Some(ResourcePath::Reset),
+        ["LogServices", rest @ ..] if !profile.log.of_manager => log(profile, rest),
+        _ => None,
+    }
+}
+
+fn chassis<'a>(profile: &Profile, rest: &[&'a str]) -> Option<ResourcePath<'a>> {
+    let old = profile.telemetry != Telemetry::New;
+    let new = profile.telemetry != Telemetry::Old;
+    match rest {
+        [] => Some(ResourcePath::Chassis),
+        ["Power"] if old => Some(ResourcePath::Power),
+        ["Thermal"] if old => Some(ResourcePath::Thermal),
+        ["PowerSubsystem"] if new => Some(ResourcePath::PowerSubsystem),
+        ["PowerSubsystem", "PowerSupplies"] if new => Some(ResourcePath::PowerSupplies),
+        ["PowerSubsystem", "PowerSupplies", "PSU1"] if new => Some(ResourcePath::PowerSupply),
+        ["ThermalSubsystem"] if new => Some(ResourcePath::ThermalSubsystem),
+        ["ThermalSubsystem", "ThermalMetrics"] if new => Some(ResourcePath::ThermalMetrics),
+        ["ThermalSubsystem", "Fans"] if new => Some(ResourcePath::Fans),
+        ["ThermalSubsystem", "Fans", "Fan1"] if new => Some(ResourcePath::Fan),
+        ["EnvironmentMetrics"] if new => Some(ResourcePath::EnvironmentMetrics),
+        ["Sensors"] if new => Some(ResourcePath::Sensors),
+        ["Sensors", id] if new => Some(ResourcePath::Sensor(id)),
+        _ => None,
+    }
+}
+
+fn manager<'a>(profile: &Profile, rest: &[&'a str]) -> Option<ResourcePath<'a>> {
+    match rest {
+        [] => Some(ResourcePath::Manager),
+        ["Actions", "Manager.Reset"] => Some(ResourcePath::ManagerReset),
+        ["LogServices", rest @ ..] if profile.log.of_manager => log(profile, rest),
+        _ => None,
+    }
+}
+
+fn log<'a>(profile: &Profile, rest: &[&'a str]) -> Option<ResourcePath<'a>> {
+    let (id, rest) = match rest {
+        [] => return Some(ResourcePath::LogServices),
+        [id, rest @ ..] => (id, rest),
+    };
+    if *id != profile.log.id {
+        return None;
+    }
+    match rest {
+        [] => Some(ResourcePath::Log),
+        ["Entries"] => Some(ResourcePath::Entries),
+        ["Entries", id] => Some(ResourcePath::Entry(id)),
+        ["Actions", "LogService.ClearLog"] => Some(ResourcePath::ClearLog),
+        _ => None,
+    }
+}
+
+fn sessions<'a>(rest: &[&'a str]) -> Option<ResourcePath<'a>> {
+    match rest {
+        [] => Some(ResourcePath::SessionService),
+        ["Sessions"] => Some(ResourcePath::Sessions),
+        ["Sessions", "Members"] => Some(ResourcePath::SessionMembers),
+        ["Sessions", id] => Some(ResourcePath::Session(id)),
+        _ => None,
+    }
+}
+
+fn accounts<'a>(rest: &[&'a str]) -> Option<ResourcePath<'a>> {
+    match rest {
+        [] => Some(ResourcePath::AccountService),
+        ["Accounts"] => Some(ResourcePath::Accounts),
+        ["Accounts", id] => Some(ResourcePath::Account(id)),
+        ["Roles"] => Some(ResourcePath::Roles),
+        ["Roles", id] => Some(ResourcePath::Role(id)),
+        _ => None,
+    }
+}
+
+fn tasks<'a>(rest: &[&'a str]) -> Option<ResourcePath<'a>> {
+    match rest {
+        [] => Some(ResourcePath::TaskService),
+        ["Tasks"] => Some(ResourcePath::Tasks),
+        ["Tasks", id] => Some(ResourcePath::Task(id)),
+        ["TaskMonitors", id] => Some(ResourcePath::TaskMonitor(id)),
+        _ => None,
+    }
+}
+
+impl ResourcePath<'_> {
+    /// What `Allow` says.
+    pub(super) fn allow(self) -> &'static str {
+        match self {
+            Self::Reset | Self::ManagerReset | Self::ClearLog | Self::SessionMembers => "POST",
+            Self::Sessions | Self::Accounts => "GET, HEAD, POST",
+            Self::System | Self::BootSettings => "GET, HEAD, PATCH",
+            Self::Account(_) => "GET, HEAD, PATCH, DELETE",
+            Self::Session(_) => "GET, HEAD, DELETE",
+            _ => "GET, HEAD",
+        }
+    }
+
+    /// Whether anybody may read it.
+    pub(super) fn is_open(self) -> bool {
+        matches!(
+            self,
+            Self::Versions | Self::Root | Self::Odata | Self::Metadata
+        )
+    }
+
+    /// Whether POST there opens a session.
+    pub(super) fn opens_sessions(self) -> bool {
+        matches!(self, Self::Sessions | Self::SessionMembers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rack::redfish::Vendor;
+
+    #[test]
+    fn a_make_has_its_own_paths_and_no_others() {
+        let generic = Profile::default();
+        let dgx = Profile::of(Vendor::DgxH100);
+        let cases = [
+            (&generic, "/redfish", Some(ResourcePath::Versions)),
+            (&generic, "/redfish/v1", Some(ResourcePath::Root)),
+            (&generic, "/redfish/v12", None),
+            (
+                &generic,
+                "/redfish/v1/Systems/1",
+                Some(ResourcePath::System),
+            ),
+            (&generic, "/redfish/v1/Systems/2", None),
+            (&generic, "/redfish/v1/Systems/1/ResetActionInfo", None),
+            (
+                &dgx,
+                "/redfish/v1/Systems/HGX_Baseboard_0",
+                Some(ResourcePath::Board),
+            ),
+            (
+                &dgx,
+                "/redfish/v1/Systems/DGX/SD",
+                Some(ResourcePath::BootSettings),
+            ),
+            (&dgx, "/redfish/v1/Systems/DGX/LogServices", None),
+            (
+                &dgx,
+                "/redfish/v1/Managers/BMC/LogServices/SEL/Entries/7",
+                Some(ResourcePath::Entry("7")),
+            ),
+            (&dgx, "/", None),
+            (&dgx, "", None),
+        ];
+        for (profile, path, expected) in cases {
+            assert_eq!(find(profile, path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! An answer before it is bytes, and how it becomes bytes.
+//!
+//! Owns the headers that every answer carries. Must never decide what is said.
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use futures::{StreamExt as _, stream};
+use serde_json::{Value, json};
+
+use super::etag;
+use super::faulty_stream::Cut;
+use crate::rack::faults::{Effects, Mangle};
+
+/// What is said.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Content {
+    #[default]
+    Nothing,
+    Json(Value),
+    Text(&'static str, &'static str),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: Vec<(HeaderName, String)>,
+    pub(super) content: Content,
+}
+
+impl Answer {
+    pub(super) fn empty(status: StatusCode) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            content: Content::Nothing,
+        }
+    }
+
+    pub(super) fn json(status: StatusCode, value: Value) -> Self {
+        Self {
+            content: Content::Json(value),
+            ..Self::empty(status)
+        }
+    }
+
+    pub(super) fn text(kind: &'static str, text: &'static str) -> Self {
+        Self {
+            content: Content::Text(kind, text),
+            ..Self::empty(StatusCode::OK)
+        }
+    }
+
+    pub(super) fn with(mut self, name: HeaderName, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// The bytes, changed as the faults say; the body is left out for `HEAD`.
+    pub(super) fn into_response(self, head: bool, effects: &Effects) -> Response<Body> {
+        let (kind, bytes) = match self.content {
+            Content::Nothing => (None, Vec::new()),
+            Content::Text(kind, text) => (Some(kind), text.as_bytes().to_vec()),
+            Content::Json(mut value) => {
+                effects
+                    .merge
+                    .iter()
+                    .for_each(|patch| merge(&mut value, patch));
+                if let Some(Mangle::Huge(bytes)) = effects.mangle {
+                    merge(&mut value, &json!({"Padding": "x".repeat(bytes)}));
+                }
+                (Some("application/json"), value.to_string().into_bytes())
+            }
+        };
+        let (body, length) = match effects.mangle {
+            _ if head => (Body::empty(), bytes.len()),
+            Some(Mangle::Truncate) => {
+                let half = first_half(&bytes);
+                (Body::from(half.clone()), half.len())
+            }
+            Some(Mangle::Cut) => {
+                let half = stream::iter([Ok(first_half(&bytes))]);
+                // What was written is only sent when the body has nothing ready for a moment.
+                let cut = stream::once(async {
+                    tokio::task::yield_now().await;
+                    Err(Cut)
+                });
+                (Body::from_stream(half.chain(cut)), bytes.len())
+            }
+            _ => {
+                let length = bytes.len();
+                (Body::from(bytes), length)
+            }
+        };
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        let mut put = |name: HeaderName, value: &str| {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                response.headers_mut().insert(name, value);
+            }
+        };
+        put(HeaderName::from_static("odata-version"), "4.0");
+        put(header::CACHE_CONTROL, "no-cache");
+        if let Some(kind) = kind {
+            put(header::CONTENT_TYPE, kind);
+        }
+        if self.status != StatusCode::NO_CONTENT && self.status != StatusCode::NOT_MODIFIED {
+            put(header::CONTENT_LENGTH, &length.to_string());
+        }
+        for (name, value) in self.headers {
+            match &effects.tag_suffix {
+                Some(suffix) if name == header::ETAG => {
+                    put(name, &etag::with_suffix(&value, suffix));
+                }
+                _ => put(name, &value),
+            }
+        }
+        response
+    }
+}
+
+fn first_half(bytes: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(bytes.get(..bytes.len() / 2).unwrap_or_default())
+}
+
+/// JSON merge patch (RFC 7386).
+pub(super) fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in patch {
+        if value.is_null() {
+            if let Some(target) = target.as_object_mut() {
+                target.remove(key);
+            }
+        } else {
+            merge(&mut target[key.as_str()], value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_merge_adds_replaces_and_takes_away() {
+        let mut target = json!({"a": 1, "b": {"c": 2, "d": 3}, "e": [4]});
+        merge(
+            &mut target,
+            &json!({"a": null, "b": {"c": {"f": 5}}, "e": [6]}),
+        );
+        assert_eq!(target, json!({"b": {"c": {"f": 5}, "d": 3}, "e": [6]}));
+    }
+}

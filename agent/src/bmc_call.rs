@@ -1,0 +1,138 @@
+//! What the commands other than `power` share: requests with a time limit, rows of changed hosts,
+//! `--dry-run`.
+
+use std::{process::ExitCode, time::Duration};
+
+use rackhand_proto::{
+    convert::duration_to_proto,
+    v1::{self, power_client::PowerClient},
+};
+use serde::Serialize;
+use tonic::{Request, Response, Status, transport::Channel};
+
+use crate::{
+    cli::Output,
+    exit_code::{ExitStatus, Fault},
+    fan_out::{self, HostResult},
+    host_selection::is_called,
+    output::{Shown, brief, print},
+};
+
+/// What the agent may take beyond the time of the BMC.
+const GRACE: Duration = Duration::from_secs(5);
+
+pub(crate) type Client = PowerClient<Channel>;
+
+/// A request with its limit of time.
+pub(crate) fn request<T>(message: T, timeout: Duration) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(timeout.saturating_add(GRACE));
+    request
+}
+
+pub(crate) fn target(host: &str) -> Option<v1::Target> {
+    Some(v1::Target {
+        host: host.to_owned(),
+        endpoint: None,
+    })
+}
+
+pub(crate) fn limit(timeout: Duration) -> Option<prost_types::Duration> {
+    Some(duration_to_proto(timeout))
+}
+
+/// The answer of a call, or why there is none.
+pub(crate) fn answer<T>(answer: Result<Response<T>, Status>) -> Result<T, Fault> {
+    match answer {
+        Ok(response) => Ok(response.into_inner()),
+        Err(status) => Err(Fault::of_status(&status)),
+    }
+}
+
+/// One host that was changed.
+#[derive(Debug, Serialize)]
+pub(crate) struct ChangeRow {
+    host: String,
+    result: &'static str,
+    message: String,
+    #[serde(skip)]
+    end: ExitStatus,
+}
+
+impl ChangeRow {
+    pub(crate) fn of(
+        host: String,
+        done: &'static str,
+        changed: Result<v1::Changed, Fault>,
+    ) -> Self {
+        match changed {
+            Ok(changed) => Self {
+                host,
+                result: done,
+                message: format!("{}: BMC answered {}", changed.command, changed.answer),
+                end: ExitStatus::Done,
+            },
+            Err(fault) => Self {
+                host,
+                result: fault.end.word(),
+                message: fault.message,
+                end: fault.end,
+            },
+        }
+    }
+}
+
+impl Shown for ChangeRow {
+    const HEAD: &'static [&'static str] = &["HOST", "RESULT", "MESSAGE"];
+    const SHORT: usize = 3;
+
+    fn fields(&self) -> Vec<String> {
+        vec![
+            self.host.clone(),
+            self.result.to_owned(),
+            brief(&self.host, &self.message).to_owned(),
+        ]
+    }
+
+    fn name(&self) -> &str {
+        &self.host
+    }
+}
+
+impl HostResult for ChangeRow {
+    fn result(&self) -> &str {
+        self.result
+    }
+
+    fn end(&self) -> ExitStatus {
+        self.end
+    }
+}
+
+/// Shows what was changed, and sums it up.
+pub(crate) fn show(rows: &[ChangeRow], output: Output, done: &str) -> anyhow::Result<ExitCode> {
+    print(rows, output)?;
+    Ok(fan_out::finish(rows, output, done))
+}
+
+/// Says what would be done, to whom, and who holds them.
+pub(crate) fn dry_run(what: &str, hosts: &[String], known: &[v1::Host]) -> ExitCode {
+    for host in hosts {
+        let found = known.iter().find(|known| is_called(known, host));
+        let holder = found.map(|found| found.held_by.as_str());
+        let holder = holder.filter(|holder| !holder.is_empty());
+        let holder = holder.map(|holder| format!(" (held off by {holder})"));
+        outln!("would {what} {host}{}", holder.unwrap_or_default());
+    }
+    ExitCode::SUCCESS
+}
+
+/// A severity of the BMC in one word; `silent` where it does not say.
+pub(crate) fn severity_word(severity: v1::Severity, silent: &'static str) -> &'static str {
+    match severity {
+        v1::Severity::Ok => "ok",
+        v1::Severity::Warning => "warning",
+        v1::Severity::Critical => "critical",
+        v1::Severity::Unspecified => silent,
+    }
+}

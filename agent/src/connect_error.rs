@@ -1,0 +1,162 @@
+//! Why there is no way to the agent: what was tried, why it did not work, and what to do next.
+//!
+//! Pure. Must never blame the BMC for what lies between a person and the agent.
+
+use std::{error::Error, fmt::Display, io::ErrorKind, path::Path};
+
+use rackhand_proto::{CallErrorKind, ConnectError, TlsError, classify};
+use tonic::{Code, Status};
+
+use crate::exit_code::{NoAgent, Refused, Usage};
+
+/// No agent behind the socket of this machine.
+pub(crate) fn local(socket: &Path, error: &ConnectError) -> anyhow::Error {
+    let at = socket.display();
+    let kind = match error {
+        ConnectError::Unreachable { source, .. } => Some(source.kind()),
+        _ => None,
+    };
+    let message = match kind {
+        Some(ErrorKind::NotFound) => format!(
+            "no agent on this machine: there is no socket {at}. Start it (systemctl start \
+             rackhand-agent), or say where it is: --socket PATH, or --agent HOST:PORT from afar; \
+             --direct goes to the BMCs without one"
+        ),
+        Some(ErrorKind::ConnectionRefused) => format!(
+            "no agent behind the socket {at}: it was there and is gone. Look why (systemctl status \
+             rackhand-agent) and start it; --direct goes to the BMCs without one"
+        ),
+        Some(ErrorKind::PermissionDenied) => format!(
+            "the agent's socket {at} is not for you: run this as root or as a member of its group, \
+             or with --agent HOST:PORT and a certificate of your own"
+        ),
+        _ => format!("{error}; is that the agent's socket (--socket)?"),
+    };
+    NoAgent(message).into()
+}
+
+/// No agent over the network.
+pub(crate) fn remote(error: &ConnectError) -> anyhow::Error {
+    let next = match error {
+        ConnectError::Endpoint { .. } => return Usage(format!("--agent: {error}")).into(),
+        ConnectError::Unreachable { .. } | ConnectError::Timeout { .. } => {
+            "see that the address is right, that the agent runs there and has `listen`, and that \
+             no firewall is between"
+        }
+        ConnectError::Untrusted { .. } => {
+            "see that --agent and --rack belong together, and that ca.crt in --tls-dir is that of \
+             the agents; do not go on until you know who answers there"
+        }
+        ConnectError::Tls { .. } => "see that an agent, and nothing else, listens there",
+    };
+    NoAgent(format!("{error}. Next: {next}")).into()
+}
+
+/// Our own certificate is of no use.
+pub(crate) fn certificate(error: &TlsError) -> anyhow::Error {
+    NoAgent(format!(
+        "{error}. Next: --tls-dir names a directory with your own tls.crt and tls.key, of an \
+         operator, and the ca.crt of the agents"
+    ))
+    .into()
+}
+
+/// The agent answered, and not with what it was asked for.
+pub(crate) fn call(status: &Status) -> anyhow::Error {
+    let error = classify(status);
+    let ours = status.source().is_some() && error.kind == CallErrorKind::Permanent;
+    if ours {
+        return Refused(format!(
+            "{error}. Next: --tls-dir needs a certificate of an operator that is signed by the CA \
+             in the agent's ca.crt, and is still valid"
+        ))
+        .into();
+    }
+    if status.code() == Code::PermissionDenied {
+        return Refused(error.message).into();
+    }
+    if error.kind == CallErrorKind::Retryable {
+        return NoAgent(error.message).into();
+    }
+    error.into()
+}
+
+/// An error with its causes, each said once.
+pub(crate) fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(<dyn Error>::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// A host that could not be reached: who can say why.
+pub(crate) fn unreachable(host: impl Display) -> String {
+    format!("`rackhand-agent host check {host}` looks for the cause")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, sync::Arc};
+
+    use anyhow::Context;
+
+    use super::*;
+
+    fn unreachable_by(kind: ErrorKind) -> ConnectError {
+        ConnectError::Unreachable {
+            endpoint: "/run/a.sock".to_owned(),
+            source: Arc::new(io::Error::from(kind)),
+        }
+    }
+
+    #[test]
+    fn why_a_socket_leads_nowhere_and_what_to_do() {
+        let socket = Path::new("/run/a.sock");
+        for (kind, says) in [
+            (ErrorKind::NotFound, "systemctl start"),
+            (ErrorKind::ConnectionRefused, "systemctl status"),
+            (ErrorKind::PermissionDenied, "root"),
+            (ErrorKind::NotADirectory, "--socket"),
+        ] {
+            let error = local(socket, &unreachable_by(kind));
+            let text = told(&error);
+            assert!(
+                text.contains(says) && text.contains("/run/a.sock"),
+                "{text}"
+            );
+            assert!(error.is::<NoAgent>(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_without_port_is_a_mistake_and_not_a_dead_agent() {
+        let wrong = ConnectError::Endpoint {
+            endpoint: "a".to_owned(),
+            reason: "no port".to_owned(),
+        };
+        assert!(remote(&wrong).is::<Usage>());
+        let dead = remote(&unreachable_by(ErrorKind::ConnectionRefused));
+        assert!(dead.is::<NoAgent>());
+        assert!(told(&dead).contains("firewall"), "{dead}");
+    }
+
+    #[test]
+    fn what_the_agent_will_not_do_is_a_refusal() {
+        assert!(call(&Status::permission_denied("not for you")).is::<Refused>());
+        assert!(call(&Status::unavailable("stopping")).is::<NoAgent>());
+        let wrong = call(&Status::invalid_argument("no"));
+        assert!(!wrong.is::<Refused>() && !wrong.is::<NoAgent>());
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let error = Err::<(), _>(io::Error::other("no room"));
+        let error = error.context("cannot write /a: no room").context("check");
+        assert_eq!(told(&error.unwrap_err()), "check: cannot write /a: no room");
+    }
+}

@@ -1,0 +1,224 @@
+//! `events list` and `events clear`.
+
+use std::process::ExitCode;
+
+use rackhand_proto::{
+    convert::timestamp_from_proto,
+    v1::{self, clear_events_response::Result as Cleared, read_events_response::Result as Read},
+};
+use serde::Serialize;
+
+use crate::bmc_call::{
+    ChangeRow, Client, answer, dry_run, limit, request, severity_word, show, target,
+};
+use crate::{
+    cli::{EventsAction, EventsArgs, EventsClearArgs, EventsListArgs, LongReadArgs, Output},
+    exit_code::{ExitStatus, Fault},
+    fan_out::{self, HostResult, confirm},
+    output::{Shown, brief, print, table},
+    power::{connect, known, meant},
+};
+
+/// One entry of a log.
+#[derive(Debug, Serialize)]
+struct Entry {
+    id: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    at: String,
+    severity: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    sensor: String,
+}
+
+impl Entry {
+    fn of(entry: v1::LogEntry) -> Self {
+        let at = entry.at.as_ref();
+        let at = at.and_then(|at| timestamp_from_proto(at).ok());
+        Self {
+            severity: severity_word(entry.severity(), "unknown"),
+            at: at.map(|at| format!("{at:.0}")).unwrap_or_default(),
+            id: entry.id,
+            message: entry.message,
+            sensor: entry.sensor,
+        }
+    }
+}
+
+/// The log of one host.
+#[derive(Debug, Serialize)]
+struct Row {
+    host: String,
+    /// How many entries the BMC holds, where it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<u32>,
+    events: Vec<Entry>,
+    /// read, failed or unreachable.
+    result: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    error: String,
+    #[serde(skip)]
+    end: ExitStatus,
+}
+
+impl Row {
+    fn of(host: String, log: Result<v1::EventLog, Fault>) -> Self {
+        match log {
+            Ok(log) => Self {
+                host,
+                total: log.total,
+                events: log.entries.into_iter().map(Entry::of).collect(),
+                result: "read",
+                error: String::new(),
+                end: ExitStatus::Done,
+            },
+            Err(fault) => Self {
+                host,
+                total: None,
+                events: Vec::new(),
+                result: fault.end.word(),
+                error: fault.message,
+                end: fault.end,
+            },
+        }
+    }
+}
+
+impl Shown for Row {
+    const HEAD: &'static [&'static str] = &["HOST", "EVENTS", "NOTE"];
+    const SHORT: usize = 3;
+
+    fn fields(&self) -> Vec<String> {
+        vec![
+            self.host.clone(),
+            self.events.len().to_string(),
+            brief(&self.host, &self.error).to_owned(),
+        ]
+    }
+
+    fn name(&self) -> &str {
+        &self.host
+    }
+}
+
+impl HostResult for Row {
+    fn result(&self) -> &str {
+        self.result
+    }
+
+    fn end(&self) -> ExitStatus {
+        self.end
+    }
+}
+
+pub(crate) async fn events(args: EventsArgs) -> anyhow::Result<ExitCode> {
+    match args.action {
+        EventsAction::List(args) => list(args).await,
+        EventsAction::Clear(args) => clear(args).await,
+    }
+}
+
+async fn list(args: EventsListArgs) -> anyhow::Result<ExitCode> {
+    let LongReadArgs { timeout, common } = args.long;
+    let read = |mut client: Client, host: String| {
+        let asked = v1::ReadEventsRequest {
+            target: target(&host),
+            timeout: limit(timeout),
+            limit: args.limit,
+        };
+        async move {
+            let read = answer(client.read_events(request(asked, timeout)).await);
+            let log = read.and_then(|response| match response.result {
+                Some(Read::Log(log)) => Ok(log),
+                Some(Read::Failure(failure)) => Err(Fault::of_failure(failure)),
+                None => Err(Fault::empty()),
+            });
+            Row::of(host, log)
+        }
+    };
+    let (rows, _) = fan_out::read_chosen(&args.hosts, &common, read).await?;
+    match common.output {
+        Output::Table => out!("{}", entries(&rows, false)),
+        Output::Wide => out!("{}", entries(&rows, true)),
+        output => print(&rows, output)?,
+    }
+    Ok(fan_out::finish(&rows, common.output, "read"))
+}
+
+/// A row for each entry, and one for each host that has none or could not be read.
+fn entries(rows: &[Row], wide: bool) -> String {
+    let mut head = vec!["HOST", "AT", "SEVERITY", "EVENT"];
+    if wide {
+        head.extend(["SENSOR", "ID"]);
+    }
+    let mut lines = Vec::new();
+    for row in rows {
+        let said = |text: &str| {
+            vec![
+                row.host.clone(),
+                String::new(),
+                String::new(),
+                text.to_owned(),
+            ]
+        };
+        if row.end != ExitStatus::Done {
+            lines.push(said(brief(&row.host, &row.error)));
+        } else if row.events.is_empty() {
+            lines.push(said("no events"));
+        }
+        for event in &row.events {
+            let mut line = vec![
+                row.host.clone(),
+                event.at.clone(),
+                event.severity.to_owned(),
+                event.message.clone(),
+            ];
+            if wide {
+                line.extend([event.sensor.clone(), event.id.clone()]);
+            }
+            lines.push(line);
+        }
+        let shown = u32::try_from(row.events.len()).unwrap_or(u32::MAX);
+        if let Some(more) = row.total.and_then(|total| total.checked_sub(shown))
+            && more > 0
+        {
+            lines.push(said(&format!("({more} older ones; --limit shows more)")));
+        }
+    }
+    table(&head, lines)
+}
+
+async fn clear(args: EventsClearArgs) -> anyhow::Result<ExitCode> {
+    const WHAT: &str = "clear the event log of";
+    let mut client = connect(&args.confirmed.change.common).await?;
+    let known = known(&mut client).await?;
+    let hosts = meant(&args.hosts, &known)?;
+    if args.confirmed.change.dry_run {
+        return Ok(dry_run(WHAT, &hosts, &known.hosts));
+    }
+    if !args.confirmed.yes {
+        confirm(WHAT, &hosts)?;
+    }
+    let change = |host: String| one(client.clone(), host, &args);
+    let rows = fan_out::change(hosts, change).await;
+    show(&rows, args.confirmed.change.common.output, "cleared")
+}
+
+async fn one(mut client: Client, host: String, args: &EventsClearArgs) -> ChangeRow {
+    let asked = v1::ClearEventsRequest {
+        target: target(&host),
+        timeout: limit(args.confirmed.change.timeout),
+        force: args.confirmed.change.common.force,
+    };
+    let cleared = answer(
+        client
+            .clear_events(request(asked, args.confirmed.change.timeout))
+            .await,
+    );
+    let changed = cleared.and_then(|response| match response.result {
+        Some(Cleared::Changed(changed)) => Ok(changed),
+        Some(Cleared::Failure(failure)) => Err(Fault::of_failure(failure)),
+        None => Err(Fault::empty()),
+    });
+    ChangeRow::of(host, "cleared", changed)
+}

@@ -1,0 +1,177 @@
+//! How a command ends, for scripts.
+//!
+//! Pure. Must never end well what was not done.
+
+use std::{fmt, process::ExitCode};
+
+use rackhand_proto::{CallErrorKind, Refusal, classify, v1};
+use tonic::{Code, Status};
+
+/// What became of one host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ExitStatus {
+    /// As it was asked for.
+    Done,
+    /// Not, or nobody knows.
+    Failed,
+    /// The agent would not: somebody else holds the host, or it is not for us to say.
+    Refused,
+    /// Nobody answered: the BMC, or the agent.
+    Unreachable,
+}
+
+impl ExitStatus {
+    fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Refused => 3,
+            Self::Unreachable => 4,
+        }
+    }
+
+    /// In one word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+        }
+    }
+
+    /// What a failure of the BMC comes to.
+    pub(crate) fn of_failure(kind: v1::FailureKind) -> Self {
+        match kind {
+            v1::FailureKind::Unreachable | v1::FailureKind::Timeout => Self::Unreachable,
+            _ => Self::Failed,
+        }
+    }
+
+    /// The exit code of this alone.
+    pub(crate) fn code(self) -> ExitCode {
+        ExitCode::from(self.number())
+    }
+
+    /// Of several: done if all are; refused or unreachable if all that are not done are so; else
+    /// failed.
+    pub(crate) fn of(all: impl IntoIterator<Item = Self>) -> Self {
+        let mut rest = all.into_iter().filter(|end| *end != Self::Done);
+        match rest.next() {
+            None => Self::Done,
+            Some(first) if rest.all(|end| end == first) => first,
+            Some(_) => Self::Failed,
+        }
+    }
+}
+
+/// Why there is no answer about one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) end: ExitStatus,
+    /// What happened, to which host, and what to do next.
+    pub(crate) message: String,
+}
+
+impl Fault {
+    /// The call itself failed.
+    pub(crate) fn of_status(status: &Status) -> Self {
+        let error = classify(status);
+        let end = match error.kind {
+            CallErrorKind::Refused(Refusal::Held) => ExitStatus::Refused,
+            CallErrorKind::Retryable => ExitStatus::Unreachable,
+            _ if status.code() == Code::PermissionDenied => ExitStatus::Refused,
+            _ => ExitStatus::Failed,
+        };
+        Self {
+            end,
+            message: error.message,
+        }
+    }
+
+    /// The BMC could not be asked, or said no.
+    pub(crate) fn of_failure(failure: v1::Failure) -> Self {
+        Self {
+            end: ExitStatus::of_failure(failure.kind()),
+            message: failure.message,
+        }
+    }
+
+    /// An answer without a content.
+    pub(crate) fn empty() -> Self {
+        Self {
+            end: ExitStatus::Failed,
+            message: "the agent gave no answer; is it of another version?".to_owned(),
+        }
+    }
+}
+
+/// There is no way to the agent.
+#[derive(Debug)]
+pub(crate) struct NoAgent(pub(crate) String);
+
+impl fmt::Display for NoAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoAgent {}
+
+/// What was asked for makes no sense.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// It would do harm.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// The exit code of an error.
+pub(crate) fn code_of(error: &anyhow::Error) -> ExitCode {
+    if error.is::<NoAgent>() {
+        ExitStatus::Unreachable.code()
+    } else if error.is::<Usage>() {
+        ExitCode::from(2)
+    } else if error.is::<Refused>() {
+        ExitStatus::Refused.code()
+    } else {
+        ExitStatus::Failed.code()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ExitStatus::{Done, Failed, Refused, Unreachable};
+    use super::*;
+
+    #[test]
+    fn the_whole_is_what_its_worst_are() {
+        for (all, whole, number) in [
+            (vec![], Done, 0),
+            (vec![Done, Done], Done, 0),
+            (vec![Done, Failed], Failed, 1),
+            (vec![Done, Refused, Refused], Refused, 3),
+            (vec![Unreachable, Done], Unreachable, 4),
+            (vec![Unreachable, Refused], Failed, 1),
+        ] {
+            assert_eq!(ExitStatus::of(all.clone()), whole, "{all:?}");
+            assert_eq!(whole.number(), number);
+        }
+    }
+}
