@@ -1,18 +1,18 @@
 //! What a check does now: the order of its rules (docs/reference/medik8s.md, Evaluation).
 //!
-//! Looks only at Nodes that are not simply healthy; the others are two numbers. Must never act while
-//! the limit is reached, and never leave a recovered Node with its remediation because something
-//! else is paused.
+//! Only Nodes that are unhealthy or remediated are considered one by one; the others are two counts. Must
+//! never act while the limit is reached, and never leave a recovered Node with its remediation because
+//! something else is paused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::check_status::{Flag, Memory, Phase, Tried};
 use super::class::Class;
 use super::facts::{NodeFacts, Request, RequestId};
 use super::lease::HeldLease;
-use super::memory::{Flag, Memory, Phase, Tried};
 use super::quorum::ControlPlane;
 use super::rules::{Check, Step};
 use super::storm::Storm;
@@ -158,8 +158,8 @@ pub struct Plan {
     pub wake_at: Option<Timestamp>,
 }
 
-/// A Node that is not simply healthy.
-pub(super) struct Look<'a> {
+/// A Node that is unhealthy, or that has a remediation or an entry in the status.
+pub(super) struct NodeState<'a> {
     /// The Node; `None`: it is gone.
     pub(super) node: Option<&'a NodeFacts>,
     pub(super) selected: bool,
@@ -170,15 +170,15 @@ pub(super) struct Look<'a> {
     pub(super) foreign: Option<&'a Request>,
 }
 
-/// Everything, as far as the decision needs it.
-pub(super) struct Sight<'a> {
+/// The fleet of a check, as far as the decision needs it.
+pub(super) struct FleetView<'a> {
     pub(super) check: &'a Check,
     pub(super) selected: u32,
     /// Selected, healthy, and without a remediation of this check.
     pub(super) clean: u32,
     /// Some selected Node is unhealthy.
     pub(super) unhealthy: bool,
-    pub(super) looks: BTreeMap<&'a str, Look<'a>>,
+    pub(super) nodes: BTreeMap<&'a str, NodeState<'a>>,
     pub(super) control_plane: ControlPlane,
 }
 
@@ -291,47 +291,47 @@ impl Decision<'_> {
         entry.tried.sort_by_key(|t| t.started);
     }
 
-    fn one(&mut self, name: &str, look: &Look<'_>) {
-        self.reconcile(name, &look.requests);
-        match (look.node, &look.class) {
-            (Some(node), Class::Healthy) if look.selected => self.healthy(node, look),
+    fn decide_node(&mut self, name: &str, state: &NodeState<'_>) {
+        self.reconcile(name, &state.requests);
+        match (state.node, &state.class) {
+            (Some(node), Class::Healthy) if state.selected => self.healthy(node, state),
             // Its selector label was taken off while it was being remediated: that is no reason to
             // cut the remediation off in the middle.
-            (Some(node), class) if !look.selected => match class {
-                Class::Healthy => self.healthy(node, look),
-                _ => self.keep(name, look),
+            (Some(node), class) if !state.selected => match class {
+                Class::Healthy => self.healthy(node, state),
+                _ => self.keep(name, state),
             },
-            (Some(node), Class::Matching(cause)) => self.matching(node, look, cause),
+            (Some(node), Class::Matching(cause)) => self.matching(node, state, cause),
             (Some(_), _) => {}
-            (None, _) => self.orphan(name, look),
+            (None, _) => self.orphan(name, state),
         }
     }
 
     /// Opens or closes by the limit, and by what is left of a storm.
-    fn weigh(&mut self, sight: &Sight<'_>) {
-        let needed = fewest_healthy(self.check.limit, sight.selected);
+    fn weigh(&mut self, view: &FleetView<'_>) {
+        let needed = fewest_healthy(self.check.limit, view.selected);
         let breached = needed
             .as_ref()
-            .map_or(true, |needed| u64::from(sight.clean) < *needed);
+            .map_or(true, |needed| u64::from(view.clean) < *needed);
         let mut storm = Storm {
             active: self.plan.memory.storm.take(),
             cooldown: self.plan.memory.cooldown.take(),
         };
         let cooldown = self.check.storm_cooldown;
-        let weather = storm.step(cooldown, breached, sight.unhealthy, self.now);
+        let effect = storm.step(cooldown, breached, view.unhealthy, self.now);
         self.plan.memory.storm = storm.active;
         self.plan.memory.cooldown = storm.cooldown;
-        self.plan.events.extend(weather.events);
-        if let Some(until) = weather.until {
+        self.plan.events.extend(effect.events);
+        if let Some(until) = effect.until {
             self.wake(until);
         }
         self.plan.closed = match needed {
             Err(error) => Some(error.to_string()),
             Ok(needed) if breached => Some(format!(
                 "{} of {} selected Nodes are healthy, and {needed} have to be",
-                sight.clean, sight.selected
+                view.clean, view.selected
             )),
-            Ok(_) => weather.closed,
+            Ok(_) => effect.closed,
         };
     }
 
@@ -390,13 +390,14 @@ impl Decision<'_> {
 }
 
 /// An unhealthy Node that gets another configuration reboots for that, and comes back.
-fn reconfiguring(sight: &Sight<'_>) -> Option<String> {
-    let unhealthy = |look: &&Look<'_>| look.selected && matches!(look.class, Class::Matching(_));
-    let nodes = sight
-        .looks
+fn reconfiguring(view: &FleetView<'_>) -> Option<String> {
+    let unhealthy =
+        |state: &&NodeState<'_>| state.selected && matches!(state.class, Class::Matching(_));
+    let nodes = view
+        .nodes
         .values()
         .filter(unhealthy)
-        .filter_map(|look| look.node);
+        .filter_map(|state| state.node);
     let mut nodes = nodes.filter(|node| node.reconfiguring);
     nodes
         .next()
@@ -405,28 +406,28 @@ fn reconfiguring(sight: &Sight<'_>) -> Option<String> {
 
 /// Decides.
 pub(super) fn decide(
-    sight: &Sight<'_>,
+    view: &FleetView<'_>,
     outside: &Outside,
     memory: &Memory,
     now: Timestamp,
 ) -> Plan {
     let mut decision = Decision {
-        check: sight.check,
+        check: view.check,
         outside,
-        control_plane: sight.control_plane.clone(),
-        upgrading: outside.upgrading.clone().or_else(|| reconfiguring(sight)),
+        control_plane: view.control_plane.clone(),
+        upgrading: outside.upgrading.clone().or_else(|| reconfiguring(view)),
         now,
         plan: Plan {
             memory: memory.clone(),
             ..Plan::default()
         },
     };
-    decision.plan.memory.observed = sight.selected;
-    decision.plan.memory.healthy = sight.clean;
+    decision.plan.memory.observed = view.selected;
+    decision.plan.memory.healthy = view.clean;
     if !decision.disabled() {
-        decision.weigh(sight);
-        for (name, look) in &sight.looks {
-            decision.one(name, look);
+        decision.weigh(view);
+        for (name, state) in &view.nodes {
+            decision.decide_node(name, state);
         }
     }
     decision.phase();

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::check_status::Memory;
 use super::class::{Class, classify};
-use super::decide::{Look, Outside, Plan, Sight, decide};
+use super::decide::{FleetView, NodeState, Outside, Plan, decide};
 use super::facts::{NodeFacts, Request, RequestId};
-use super::memory::Memory;
 use super::quorum::ControlPlane;
 use super::rules::Check;
 use crate::health::deadline;
@@ -144,16 +144,16 @@ impl Fleet {
         let mut names: BTreeSet<&str> = self.matching.iter().map(AsRef::as_ref).collect();
         names.extend(self.by_node.keys().map(String::as_str));
         names.extend(memory.nodes.keys().map(String::as_str));
-        let looks = names.into_iter().map(|name| (name, self.look(name)));
-        let sight = Sight {
+        let nodes = names.into_iter().map(|name| (name, self.node_state(name)));
+        let view = FleetView {
             check: &self.check,
             selected: self.selected,
             clean: self.clean,
             unhealthy: !self.matching.is_empty(),
-            looks: looks.collect(),
+            nodes: nodes.collect(),
             control_plane: self.control_plane(outside),
         };
-        let mut plan = decide(&sight, outside, memory, self.now);
+        let mut plan = decide(&view, outside, memory, self.now);
         let next = [plan.wake_at, self.next_deadline()];
         plan.wake_at = next.into_iter().flatten().min();
         plan
@@ -174,13 +174,13 @@ impl Fleet {
         }
     }
 
-    fn look(&self, name: &str) -> Look<'_> {
+    fn node_state(&self, name: &str) -> NodeState<'_> {
         let member = self.members.get(name);
         let ids = self.by_node.get(name).into_iter().flatten();
         let all = ids.filter_map(|id| self.requests.get(id));
         let (ours, others): (Vec<&Request>, Vec<&Request>) =
             all.partition(|r| r.is_owned_by(&self.check.uid));
-        Look {
+        NodeState {
             node: member.map(|m| m.node.as_ref()),
             selected: member.is_some_and(|m| m.selected),
             class: member.map_or(Class::Healthy, |m| m.class.clone()),

@@ -15,14 +15,14 @@
 //! the Node that an event was about; both end in the same decision about those few Nodes that are
 //! not simply healthy, so that an event costs O(log n) and the number of those.
 
+mod check_status;
 mod class;
 mod decide;
 mod facts;
 mod fleet;
 mod lease;
-mod memory;
-mod one;
-mod openshift;
+mod mhc_conflict;
+mod node_remediation;
 mod plan;
 mod quorum;
 mod rules;
@@ -30,13 +30,13 @@ mod storm;
 mod threshold;
 
 pub use crate::health::{ConditionRule, IntOrPercent};
+pub use check_status::{Entry, Flag, Memory, Phase, Tried};
 pub use class::{Cause, Class, Onset, classify, onsets};
 pub use decide::{Action, Disabled, Event, Finished, Outside, Plan};
 pub use facts::{Exclusion, NodeFacts, Request, RequestId};
 pub use fleet::Fleet;
 pub use lease::{HeldLease, LeaseStep, lease_holder, lease_step};
-pub use memory::{Entry, Flag, Memory, Phase, Tried};
-pub use openshift::{Beside, MachineCheck, beside, unsupported};
+pub use mhc_conflict::{Beside, MachineCheck, beside, unsupported};
 pub use plan::plan;
 pub use rules::{Check, Delay, Limit, Step, Template};
 pub use threshold::{LimitError, can_close, fewest_healthy};

@@ -4,10 +4,10 @@
 
 use jiff::Timestamp;
 
+use super::check_status::Memory;
 use super::class::{Class, classify};
-use super::decide::{Look, Outside, Plan, Sight, decide};
+use super::decide::{FleetView, NodeState, Outside, Plan, decide};
 use super::facts::{NodeFacts, Request};
-use super::memory::Memory;
 use super::quorum::ControlPlane;
 use super::rules::Check;
 use crate::health::deadline;
@@ -23,23 +23,23 @@ pub fn plan(
     now: Timestamp,
 ) -> Plan {
     let busy = |name: &str| requests.iter().any(|r| r.node == name);
-    let mut sight = Sight {
+    let mut view = FleetView {
         check,
         selected: 0,
         clean: 0,
         unhealthy: false,
-        looks: std::collections::BTreeMap::new(),
+        nodes: std::collections::BTreeMap::new(),
         control_plane: ControlPlane::default(),
     };
     let mut next: Option<Timestamp> = None;
     for both @ (node, selected) in nodes {
-        let seen = look(check, requests, &node.name, Some(both), now);
+        let seen = node_state(check, requests, &node.name, Some(both), now);
         if node.control_plane {
             let remediated = busy(&node.name)
                 || outside.creating.contains(&node.name)
                 || outside.elsewhere.contains_key(&node.name);
             let ready = node.is_ready();
-            let all = &mut sight.control_plane.nodes;
+            let all = &mut view.control_plane.nodes;
             all.push((node.name.clone(), ready, remediated));
         }
         if let Class::Soon(Some(until)) = seen.class {
@@ -48,39 +48,39 @@ pub fn plan(
         }
         let matching = matches!(seen.class, Class::Matching(_));
         if *selected {
-            sight.selected += 1;
-            sight.clean += u32::from(seen.class == Class::Healthy && seen.requests.is_empty());
-            sight.unhealthy |= matching;
+            view.selected += 1;
+            view.clean += u32::from(seen.class == Class::Healthy && seen.requests.is_empty());
+            view.unhealthy |= matching;
         }
         if busy(&node.name) || (*selected && matching) || memory.nodes.contains_key(&node.name) {
-            sight.looks.insert(&node.name, seen);
+            view.nodes.insert(&node.name, seen);
         }
     }
     let there = |name: &str| nodes.iter().any(|(node, _)| node.name == name);
     let known = memory.nodes.keys().map(String::as_str);
     for name in requests.iter().map(|r| r.node.as_str()).chain(known) {
         if !there(name) {
-            let gone = look(check, requests, name, None, now);
-            sight.looks.insert(name, gone);
+            let gone = node_state(check, requests, name, None, now);
+            view.nodes.insert(name, gone);
         }
     }
-    let mut plan = decide(&sight, outside, memory, now);
+    let mut plan = decide(&view, outside, memory, now);
     plan.wake_at = [plan.wake_at, next].into_iter().flatten().min();
     plan
 }
 
-fn look<'a>(
+fn node_state<'a>(
     check: &Check,
     requests: &'a [Request],
     name: &str,
     node: Option<&'a (NodeFacts, bool)>,
     now: Timestamp,
-) -> Look<'a> {
+) -> NodeState<'a> {
     let of_node = requests.iter().filter(|r| r.node == name);
     let (ours, others): (Vec<&Request>, Vec<&Request>) = sorted(of_node)
         .into_iter()
         .partition(|r| r.is_owned_by(&check.uid));
-    Look {
+    NodeState {
         node: node.map(|(node, _)| node),
         selected: node.is_some_and(|(_, selected)| *selected),
         class: node.map_or(Class::Healthy, |(node, _)| classify(check, node, now)),

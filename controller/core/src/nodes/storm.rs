@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Event, memory::Flag};
+use super::{Event, check_status::Flag};
 use crate::health::deadline;
 
 /// The state of a storm.
@@ -22,7 +22,7 @@ pub(super) struct Storm {
 
 /// What follows from the state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Weather {
+pub(super) struct StormEffect {
     /// Nothing new may be done: why.
     pub(super) closed: Option<String>,
     /// When the cooldown is over.
@@ -54,17 +54,17 @@ impl Storm {
         breached: bool,
         unhealthy: bool,
         now: Timestamp,
-    ) -> Weather {
-        let mut weather = Weather::default();
+    ) -> StormEffect {
+        let mut effect = StormEffect::default();
         let Some(cooldown) = cooldown else {
             turn(&mut self.active, false, now);
             turn(&mut self.cooldown, false, now);
-            return weather;
+            return effect;
         };
         let active = is_on(self.active.as_ref());
         if breached && (unhealthy || active) {
             if !active {
-                weather.events.push(Event::warning(
+                effect.events.push(Event::warning(
                     "StormRecoveryStarted",
                     "the limit is reached; nothing new is remediated until enough Nodes are \
                      healthy, and for the cooldown after it",
@@ -72,14 +72,14 @@ impl Storm {
             }
             turn(&mut self.active, true, now);
             turn(&mut self.cooldown, false, now);
-            weather.closed = Some("a storm is active".to_owned());
-            return weather;
+            effect.closed = Some("a storm is active".to_owned());
+            return effect;
         }
         if !active {
-            return weather;
+            return effect;
         }
         if !is_on(self.cooldown.as_ref()) {
-            weather.events.push(Event::warning(
+            effect.events.push(Event::warning(
                 "StormRecoveryCooldownStarted",
                 format!("enough Nodes are healthy; nothing new is remediated for {cooldown:?}"),
             ));
@@ -94,13 +94,13 @@ impl Storm {
         if now >= until {
             turn(&mut self.active, false, now);
             turn(&mut self.cooldown, false, now);
-            weather
+            effect
                 .events
                 .push(Event::normal("StormRecoveryEnded", "the storm is over"));
         } else {
-            weather.closed = Some(format!("the cooldown after a storm lasts until {until}"));
-            weather.until = Some(until);
+            effect.closed = Some(format!("the cooldown after a storm lasts until {until}"));
+            effect.until = Some(until);
         }
-        weather
+        effect
     }
 }

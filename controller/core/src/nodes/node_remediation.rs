@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::check_status::Tried;
 use super::class::Cause;
-use super::decide::{Action, Decision, Event, Look};
+use super::decide::{Action, Decision, Event, NodeState};
 use super::facts::{Exclusion, NodeFacts, Request};
 use super::lease::lease_holder;
-use super::memory::Tried;
 use super::rules::{CLASSIC, Delay, Step};
 use crate::health::deadline;
 
@@ -27,8 +27,8 @@ fn lease(step: &Step) -> Duration {
 
 impl Decision<'_> {
     /// Its conditions are healthy: its remediations go.
-    pub(super) fn healthy(&mut self, node: &NodeFacts, look: &Look<'_>) {
-        if look.requests.is_empty() {
+    pub(super) fn healthy(&mut self, node: &NodeFacts, state: &NodeState<'_>) {
+        if state.requests.is_empty() {
             let entry = self.plan.memory.nodes.get(&node.name);
             if entry.is_some_and(|e| !e.tried.is_empty()) && node.confirmed {
                 self.plan.actions.push(Action::Unconfirm {
@@ -40,7 +40,7 @@ impl Decision<'_> {
         }
         let now = self.now;
         let mut delayed = false;
-        for request in look.requests.iter().filter(|r| !r.deleting) {
+        for request in state.requests.iter().filter(|r| !r.deleting) {
             let until = match self.check.delay {
                 _ if node.confirmed => None,
                 Delay::None => None,
@@ -85,11 +85,11 @@ impl Decision<'_> {
     }
 
     /// Its Node is gone: so is the need, unless the remediation itself is about that.
-    pub(super) fn orphan(&mut self, name: &str, look: &Look<'_>) {
-        if look.requests.is_empty() {
+    pub(super) fn orphan(&mut self, name: &str, state: &NodeState<'_>) {
+        if state.requests.is_empty() {
             self.forget(name);
         }
-        for request in &look.requests {
+        for request in &state.requests {
             let waits = request.node_goes && request.succeeded != Some(true);
             if request.deleting || waits {
                 continue;
@@ -108,14 +108,14 @@ impl Decision<'_> {
     }
 
     /// It is not selected any more, is unhealthy, and may have a remediation: that goes on.
-    pub(super) fn keep(&mut self, name: &str, look: &Look<'_>) {
-        if look.requests.is_empty() {
+    pub(super) fn keep(&mut self, name: &str, state: &NodeState<'_>) {
+        if state.requests.is_empty() {
             self.forget(name);
         }
     }
 
     /// It is unhealthy.
-    pub(super) fn matching(&mut self, node: &NodeFacts, look: &Look<'_>, cause: &Cause) {
+    pub(super) fn matching(&mut self, node: &NodeFacts, state: &NodeState<'_>, cause: &Cause) {
         let name = &node.name;
         let known = self.plan.memory.nodes.contains_key(name);
         let entry = self.plan.memory.nodes.entry(name.clone()).or_default();
@@ -125,8 +125,8 @@ impl Decision<'_> {
             let message = format!("Node {name} is unhealthy: {cause}");
             self.say(Event::normal("DetectedUnhealthy", message));
         }
-        let gone = self.drop_gone(name, look);
-        for request in look.requests.iter().filter(|r| !r.deleting) {
+        let gone = self.drop_gone(name, state);
+        for request in state.requests.iter().filter(|r| !r.deleting) {
             // It failed again during the delay, which begins anew after it.
             if request.delayed_since.is_some() {
                 self.plan.actions.push(Action::Delay {
@@ -164,16 +164,16 @@ impl Decision<'_> {
         if let Some((warning, why)) = skipped {
             self.skip(name, warning, &why);
             // What was begun goes on, and so does its Lease.
-            if let Some(step) = self.running(look) {
+            if let Some(step) = self.running(state) {
                 self.renew(name, &step);
-            } else if gone && look.requests.is_empty() {
+            } else if gone && state.requests.is_empty() {
                 self.plan
                     .actions
                     .push(Action::ReleaseLease { node: name.clone() });
             }
             return;
         }
-        self.remediate(node, look);
+        self.remediate(node, state);
     }
 
     fn skip(&mut self, node: &str, warning: bool, why: &str) {
@@ -188,24 +188,24 @@ impl Decision<'_> {
     }
 
     /// The step whose remediation is there.
-    fn running(&self, look: &Look<'_>) -> Option<Step> {
+    fn running(&self, state: &NodeState<'_>) -> Option<Step> {
         let is_there = |step: &&Step| {
             let of = |r: &&&Request| r.is_of(&step.template) && r.timed_out.is_none();
-            look.requests.iter().any(|r| of(&r))
+            state.requests.iter().any(|r| of(&r))
         };
         self.check.steps.iter().find(is_there).cloned()
     }
 
-    fn remediate(&mut self, node: &NodeFacts, look: &Look<'_>) {
+    fn remediate(&mut self, node: &NodeFacts, state: &NodeState<'_>) {
         let name = &node.name;
-        self.tell_to_stop(name, look);
+        self.signal_timeouts(name, state);
         for step in self.check.steps.clone() {
             if self.timed_out(name, &step) {
                 continue;
             }
-            let existing = look.requests.iter().find(|r| r.is_of(&step.template));
+            let existing = state.requests.iter().find(|r| r.is_of(&step.template));
             let Some(request) = existing else {
-                self.begin(node, look, &step);
+                self.begin(node, state, &step);
                 return;
             };
             if request.deleting {
@@ -267,21 +267,21 @@ impl Decision<'_> {
     }
 
     /// What has timed out by the status and was not told so: the process died between the two.
-    fn tell_to_stop(&mut self, node: &str, look: &Look<'_>) {
+    fn signal_timeouts(&mut self, node: &str, state: &NodeState<'_>) {
         let Some(entry) = self.plan.memory.nodes.get(node) else {
             return;
         };
-        let untold = |r: &&&Request| {
+        let unsignalled = |r: &&&Request| {
             let over = |t: &Tried| t.uid == r.uid && t.timed_out.is_some();
             entry.tried.iter().any(over) && !r.deleting
         };
-        let untold: Vec<&Request> = look
+        let unsignalled: Vec<&Request> = state
             .requests
             .iter()
-            .filter(|r| untold(r))
+            .filter(|r| unsignalled(r))
             .copied()
             .collect();
-        for request in untold {
+        for request in unsignalled {
             self.time_out(node, request);
         }
     }
@@ -314,12 +314,12 @@ impl Decision<'_> {
             .then(|| deadline(acquired, step.lasts() * 3 + earlier))
     }
 
-    fn begin(&mut self, node: &NodeFacts, look: &Look<'_>, step: &Step) {
+    fn begin(&mut self, node: &NodeFacts, state: &NodeState<'_>, step: &Step) {
         let name = &node.name;
         if self.outside.creating.contains(name) {
             return;
         }
-        let other = look.foreign.map(|r| {
+        let other = state.foreign.map(|r| {
             format!(
                 "{} {} of somebody else is there for it",
                 r.id.kind, r.id.name
@@ -330,7 +330,7 @@ impl Decision<'_> {
             Some(format!("NodeHealthCheck {who} remediates it"))
         });
         let other = other.or_else(|| {
-            let r = self.stray(look)?;
+            let r = self.stray(state)?;
             Some(format!(
                 "{} {} is there, whose template the check names no more; delete it, or wait until \
                  the Node is healthy",
@@ -341,7 +341,7 @@ impl Decision<'_> {
             self.skip(name, true, &why);
             return;
         }
-        let first = node.control_plane && look.requests.is_empty();
+        let first = node.control_plane && state.requests.is_empty();
         let refused = match (first, node.control_plane) {
             (true, _) => self.control_plane.refusal(name),
             (false, true) => self.control_plane.precedence(name),
@@ -371,25 +371,29 @@ impl Decision<'_> {
             step: step.clone(),
             control_plane: node.control_plane,
             lease: lease(step),
-            anew: look.requests.is_empty() && self.nothing_tried(name),
+            anew: state.requests.is_empty() && self.nothing_tried(name),
             asks_guard: first,
         });
     }
 
     /// A remediation that runs, made from a template that the check does not name any more.
-    fn stray<'l>(&self, look: &Look<'l>) -> Option<&'l Request> {
+    fn stray<'l>(&self, state: &NodeState<'l>) -> Option<&'l Request> {
         let named = |r: &Request| self.check.steps.iter().any(|step| r.is_of(&step.template));
         let runs = |r: &Request| r.timed_out.is_none() && r.succeeded != Some(false);
-        look.requests.iter().copied().find(|r| runs(r) && !named(r))
+        state
+            .requests
+            .iter()
+            .copied()
+            .find(|r| runs(r) && !named(r))
     }
 
     /// Forgets remediations that somebody took away before their time was over: nothing of them runs,
     /// and each may be made anew. Returns whether there were any.
-    fn drop_gone(&mut self, node: &str, look: &Look<'_>) -> bool {
+    fn drop_gone(&mut self, node: &str, state: &NodeState<'_>) -> bool {
         let Some(entry) = self.plan.memory.nodes.get_mut(node) else {
             return false;
         };
-        let there = |t: &Tried| look.requests.iter().any(|r| r.uid == t.uid);
+        let there = |t: &Tried| state.requests.iter().any(|r| r.uid == t.uid);
         let keep = |t: &Tried| t.timed_out.is_some() || there(t);
         let gone: Vec<Tried> = entry.tried.iter().filter(|t| !keep(t)).cloned().collect();
         entry.tried.retain(keep);

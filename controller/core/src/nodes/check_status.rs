@@ -1,4 +1,4 @@
-//! What the status of a check remembers.
+//! The status of a check, as the decision reads and writes it.
 //!
 //! Owns plain data. Together with the remediations themselves it is all that survives a restart.
 
