@@ -43,8 +43,7 @@ pub(super) trait Dialect: Sized + Send + 'static {
     type News: Send + 'static;
     /// What it does at a time although nothing happens.
     type Timer: Clone + Ord;
-    /// What its tasks are for, and what they come to.
-    type Work: Send;
+    /// What its tasks come to.
     type Done: Send + 'static;
 
     /// The kind of the checks.
@@ -89,9 +88,6 @@ pub(super) trait Dialect: Sized + Send + 'static {
 
     /// A task has ended.
     fn finish(engine: &mut Engine<Self>, done: Self::Done);
-
-    /// What a task that panicked comes to.
-    fn panicked(work: Self::Work) -> Self::Done;
 
     // When members are handed over (F13).
 

@@ -27,8 +27,8 @@ use super::{
     tasks::Tasks,
 };
 use crate::{clock::Stopwatch, index::Inbox, object::Key};
+use results::Done;
 pub(super) use results::panicked;
-use results::{Done, Work};
 
 /// Resync interval of a check.
 pub(super) const RESYNC: Duration = Duration::from_secs(60);
@@ -70,7 +70,7 @@ pub(super) struct Engine<D: Dialect> {
     pub(super) watches: JoinSet<()>,
     /// Ends the watches.
     pub(super) end: CancellationToken,
-    pub(super) tasks: Tasks<Work<D>, Done<D>>,
+    pub(super) tasks: Tasks<Done<D>>,
 }
 
 // === impl Engine ===
@@ -139,14 +139,11 @@ impl<D: Dialect> Engine<D> {
             }
             () = sleep_until(next) => self.fire(),
             Some(done) = self.tasks.join_next() => {
-                if matches!(done, Ok(Done::Synced(..))) {
+                if matches!(done, Done::Synced(..)) {
                     // What the index has reached is taken in before anybody acts on it.
                     D::apply(self, inbox.drain());
                 }
-                match done {
-                    Ok(done) => self.finish(done),
-                    Err(work) => self.lost(work),
-                }
+                self.finish(done);
             }
         }
     }

@@ -14,20 +14,16 @@ use futures::{StreamExt, pin_mut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource,
-    api::PartialObjectMeta,
-    core::{ApiResource, DynamicObject, DynamicResourceScope},
+    core::{ApiResource, DynamicResourceScope},
     runtime::watcher::Event,
 };
 use parking_lot::RwLock;
-use rackhand_api::{names::MADE_BY_ANNOTATION, views::TemplateRef};
+use rackhand_api::views::TemplateRef;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Context,
-    withdrawal::{Made, Owner},
-};
+use super::Context;
 use crate::{
     api::ApiError,
     index::Tombstones,
@@ -64,16 +60,9 @@ pub(super) struct ExternalKind {
     pub(super) kind: String,
 }
 
-/// A request, as far as it matters whose it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct RequestOwners {
-    pub(super) uid: String,
-    /// Kind, name and UID of its owners.
-    pub(super) owners: Vec<(String, String, String)>,
-    pub(super) deleting: bool,
-    /// Which check made it, as its annotation says.
-    pub(super) made_by: Option<String>,
-}
+/// The kinds that are watched, each as long as it is wanted.
+#[derive(Default)]
+pub(super) struct KindWatches(BTreeMap<ExternalKind, CancellationToken>);
 
 /// What has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,39 +104,23 @@ impl ExternalKind {
     }
 }
 
-// === impl RequestOwners ===
+// === impl KindWatches ===
 
-impl RequestOwners {
-    /// `None`: no check made it, or it is being deleted already. Which Machine it is for is told by its
-    /// owners, so that it may be asked about in either dialect.
-    pub(super) fn made(&self, owner: Owner, kind: &ExternalKind, key: &Key) -> Option<Made> {
-        let made_by = self.made_by.as_ref().filter(|_| !self.deleting)?;
-        let kind = (kind.api_version.as_str(), kind.kind.as_str());
-        let owners = self.owners.iter().map(|(_, _, uid)| uid.clone()).collect();
-        Made::of(owner, kind, key.clone(), &self.uid, owners, made_by)
-    }
-}
-
-impl ExternalRequest for RequestOwners {
-    /// Names and owners only, not whole objects.
-    type Wire = PartialObjectMeta<DynamicObject>;
-
-    fn read(object: &Self::Wire) -> Self {
-        let meta = &object.metadata;
-        let owners = meta.owner_references.iter().flatten();
-        let annotations = meta.annotations.as_ref();
-        Self {
-            uid: meta.uid.clone().unwrap_or_default(),
-            owners: owners
-                .map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone()))
-                .collect(),
-            deleting: meta.deletion_timestamp.is_some(),
-            made_by: annotations.and_then(|a| a.get(MADE_BY_ANNOTATION).cloned()),
-        }
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
+impl KindWatches {
+    /// From now on these kinds are wanted. Ends the watches of others and returns their kinds, and those of
+    /// which a watch has to begin, each with what ends it.
+    pub(super) fn keep(
+        &mut self,
+        mut wanted: BTreeSet<ExternalKind>,
+        end: &CancellationToken,
+    ) -> (Vec<ExternalKind>, Vec<(ExternalKind, CancellationToken)>) {
+        let unwanted = self.0.extract_if(.., |kind, _| !wanted.remove(kind));
+        let unwanted = unwanted.inspect(|(_, cancel)| cancel.cancel());
+        let ended = unwanted.map(|(kind, _)| kind).collect();
+        let begun = wanted.into_iter().map(|kind| (kind, end.child_token()));
+        let begun: Vec<_> = begun.collect();
+        self.0.extend(begun.iter().cloned());
+        (ended, begun)
     }
 }
 
@@ -171,15 +144,6 @@ impl<R> Default for ExternalRequests<R> {
             known: RwLock::default(),
             moved: Notify::new(),
         }
-    }
-}
-
-impl ExternalRequests<RequestOwners> {
-    /// Those that a check made and nobody deletes yet.
-    pub(super) fn made(&self, owner: Owner) -> Vec<Made> {
-        let all = self.all().into_iter();
-        all.filter_map(|(kind, key, seen)| seen.made(owner, &kind, &key))
-            .collect()
     }
 }
 
@@ -393,7 +357,10 @@ impl<R: ExternalRequest> View for KindView<'_, R> {
 
 #[cfg(test)]
 mod tests {
+    use kube::{api::PartialObjectMeta, core::DynamicObject};
+
     use super::*;
+    use crate::checks::machines::RequestOwners;
 
     fn request(name: &str, version: &str) -> PartialObjectMeta<DynamicObject> {
         let meta = serde_json::json!({ "metadata": {

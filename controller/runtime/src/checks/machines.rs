@@ -11,6 +11,7 @@ mod dispatch;
 mod events;
 mod overlap;
 mod overlaps;
+mod request_owners;
 pub(super) mod request_source;
 mod results;
 mod withdrawal;
@@ -24,14 +25,13 @@ use std::{
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rackhand_core::health::{Policy, Verdict};
-use tokio_util::sync::CancellationToken;
 
 use super::{
     Context,
     conditions::stale_view,
     dialect::{Dialect, Evaluated, Progress},
     engine::Engine,
-    external_requests::{ExternalKind, ExternalRequests, News, RequestOwners},
+    external_requests::{ExternalKind, ExternalRequests, KindWatches, News},
     queue::Item,
     withdrawal::Made,
 };
@@ -45,8 +45,9 @@ use check_state::CheckState;
 use dialect::{Effect, MachineDialect, Summary};
 use overlaps::Overlaps;
 pub(crate) use overlaps::acting_message;
+pub(super) use request_owners::RequestOwners;
 use request_source::RequestSource;
-use results::{Done, Work};
+use results::Done;
 
 /// What the dialects of MachineHealthCheck keep beside the index.
 pub(super) struct Machines<M: MachineDialect> {
@@ -65,7 +66,7 @@ pub(super) struct Machines<M: MachineDialect> {
     reporting: BTreeMap<Key, bool>,
     /// Requests that are being withdrawn, by UID.
     withdrawing: BTreeSet<String>,
-    watching: BTreeMap<ExternalKind, CancellationToken>,
+    watching: KindWatches,
     of: PhantomData<fn() -> M>,
 }
 
@@ -80,7 +81,7 @@ impl<M: MachineDialect> Default for Machines<M> {
             waiting: BTreeMap::new(),
             reporting: BTreeMap::new(),
             withdrawing: BTreeSet::new(),
-            watching: BTreeMap::new(),
+            watching: KindWatches::default(),
             of: PhantomData,
         }
     }
@@ -98,7 +99,6 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     type News = News;
     /// A request that was not withdrawn is examined again.
     type Timer = Made;
-    type Work = Work;
     type Done = Done;
 
     const CHECK: Kind = M::CHECK;
@@ -150,10 +150,6 @@ impl<M: MachineDialect> Dialect for Machines<M> {
 
     fn finish(engine: &mut Engine<Self>, done: Done) {
         engine.take_in(done);
-    }
-
-    fn panicked(work: Work) -> Done {
-        work.panicked()
     }
 
     fn settles(check: &CheckState<M>) -> bool {

@@ -1,47 +1,46 @@
-//! Tasks, and what each is for: one that panics is told of like one that fails.
+//! Tasks; one that panics is reported like one that fails.
 
 use std::collections::HashMap;
 
 use tokio::task::{Id, JoinSet};
 
-/// Tasks for pieces of work `W` that come to `T`.
-pub(super) struct Tasks<W, T> {
+/// Tasks that come to `T`.
+pub(super) struct Tasks<T> {
     running: JoinSet<T>,
-    work: HashMap<Id, W>,
+    /// What each comes to if it panics.
+    panicked: HashMap<Id, T>,
 }
 
-impl<W, T> Default for Tasks<W, T>
-where
-    T: 'static,
-{
+impl<T: 'static> Default for Tasks<T> {
     fn default() -> Self {
         Self {
             running: JoinSet::new(),
-            work: HashMap::new(),
+            panicked: HashMap::new(),
         }
     }
 }
 
 // === impl Tasks ===
 
-impl<W, T: Send + 'static> Tasks<W, T> {
-    pub(super) fn spawn(&mut self, work: W, task: impl Future<Output = T> + Send + 'static) {
+impl<T: Send + 'static> Tasks<T> {
+    /// Begins a task. `panicked`: what it comes to if it panics.
+    pub(super) fn spawn(&mut self, panicked: T, task: impl Future<Output = T> + Send + 'static) {
         let id = self.running.spawn(task).id();
-        self.work.insert(id, work);
+        self.panicked.insert(id, panicked);
     }
 
-    /// The next one that ends: its result, or what it was for if it panicked. `None`: none runs.
-    pub(super) async fn join_next(&mut self) -> Option<Result<T, W>> {
+    /// What the next one that ends comes to. `None`: none runs.
+    pub(super) async fn join_next(&mut self) -> Option<T> {
         loop {
             match self.running.join_next_with_id().await? {
                 Ok((id, done)) => {
-                    self.work.remove(&id);
-                    return Some(Ok(done));
+                    self.panicked.remove(&id);
+                    return Some(done);
                 }
                 Err(error) => {
                     tracing::error!(%error, "a task of the health checks panicked");
-                    if let Some(work) = self.work.remove(&error.id()) {
-                        return Some(Err(work));
+                    if let Some(done) = self.panicked.remove(&error.id()) {
+                        return Some(done);
                     }
                 }
             }

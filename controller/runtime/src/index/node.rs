@@ -1,10 +1,10 @@
 //! A Node of a workload cluster, as far as anybody here looks at it.
 //!
-//! Owns the choice of fields: of a real Node of 20 KB about 300 bytes are left, and the rest is not
-//! even read from the wire. Of the Nodes of this very cluster all labels are kept, because selectors of
+//! Owns the choice of fields: of a real Node of 20 KB about 300 bytes are left, and most of the rest is
+//! not even read from the wire. Of the Nodes of this very cluster all labels are kept, because selectors of
 //! NodeHealthChecks may name any.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -17,10 +17,7 @@ use rackhand_api::names::{
     METAL3_UUID_LABEL, OPENSHIFT_CURRENT_CONFIG_ANNOTATION, OPENSHIFT_DESIRED_CONFIG_ANNOTATION,
     OPENSHIFT_MACHINE_ANNOTATION,
 };
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
-};
+use serde::{Deserialize, Deserializer};
 
 /// Labels that tell the control plane, OpenShift and a BareMetalHost; the first is a prefix.
 const LABELS: [&str; 3] = [
@@ -95,8 +92,7 @@ struct Metadata {
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
     labels: Option<BTreeMap<String, String>>,
-    #[serde(deserialize_with = "annotations")]
-    annotations: BTreeMap<String, String>,
+    annotations: Option<BTreeMap<String, String>>,
 }
 
 fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
@@ -116,7 +112,7 @@ fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> 
         creation_timestamp,
         deletion_timestamp,
         labels: labels.and_then(some),
-        annotations: some(annotations),
+        annotations: read_annotations(annotations),
         ..ObjectMeta::default()
     })
 }
@@ -131,73 +127,13 @@ fn is_label(key: &str) -> bool {
         .any(|label| key == *label || label.ends_with('/') && key.starts_with(label))
 }
 
-fn is_annotation(key: &str) -> bool {
-    ANNOTATIONS.contains(&key)
-}
-
-fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
-    from.deserialize_option(Entries(is_annotation))
-}
-
-/// Reads the entries of a map whose keys are wanted.
-struct Entries(fn(&str) -> bool);
-
-impl<'de> Visitor<'de> for Entries {
-    type Value = BTreeMap<String, String>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map of strings")
-    }
-
-    fn visit_none<E>(self) -> Result<Self::Value, E> {
-        Ok(BTreeMap::new())
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(BTreeMap::new())
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
-        from.deserialize_map(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut kept = BTreeMap::new();
-        while let Some(key) = map.next_key_seed(Wanted(self.0))? {
-            match key {
-                Some(key) => {
-                    kept.insert(key, map.next_value()?);
-                }
-                None => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(kept)
-    }
-}
-
-/// Reads a key, and keeps it if it is wanted.
-struct Wanted(fn(&str) -> bool);
-
-impl<'de> DeserializeSeed<'de> for Wanted {
-    type Value = Option<String>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
-        from.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Wanted {
-    type Value = Option<String>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.0(key).then(|| key.to_owned()))
-    }
+/// The annotations that are read.
+fn read_annotations(
+    annotations: Option<BTreeMap<String, String>>,
+) -> Option<BTreeMap<String, String>> {
+    let mut annotations = annotations?;
+    annotations.retain(|key, _| ANNOTATIONS.contains(&key.as_str()));
+    some(annotations)
 }
 
 impl kube::Resource for SeenNode {
@@ -232,8 +168,6 @@ impl kube::Resource for SeenNode {
 impl From<Node> for SeenNode {
     fn from(node: Node) -> Self {
         let meta = node.metadata;
-        let mut annotations = meta.annotations.unwrap_or_default();
-        annotations.retain(|key, _| is_annotation(key));
         let spec = node.spec.unwrap_or_default();
         let status = node.status.unwrap_or_default();
         Self {
@@ -244,7 +178,7 @@ impl From<Node> for SeenNode {
                 creation_timestamp: meta.creation_timestamp,
                 deletion_timestamp: meta.deletion_timestamp,
                 labels: meta.labels.and_then(some),
-                annotations: some(annotations),
+                annotations: read_annotations(meta.annotations),
                 ..ObjectMeta::default()
             },
             spec: Spec {

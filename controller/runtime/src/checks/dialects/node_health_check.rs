@@ -27,7 +27,6 @@ use jiff::Timestamp;
 use kube::api::DynamicObject;
 use rackhand_api::views::{LabelSelector, NodeTemplateRef};
 use rackhand_core::nodes::{Action, Check, Disabled, Fleet, HeldLease, Memory, Request, can_close};
-use tokio_util::sync::CancellationToken;
 
 pub(crate) use facts::{node as node_facts, request as request_of};
 pub(crate) use leases::{held, lease_name};
@@ -44,7 +43,7 @@ use crate::{
         Context,
         dialect::{Dialect, Evaluated, Progress},
         engine::Engine,
-        external_requests::{ExternalKind, ExternalRequests},
+        external_requests::{ExternalRequests, KindWatches},
         queue::Item,
         status_writer,
     },
@@ -52,7 +51,7 @@ use crate::{
     object::{Key, Kind},
     sync::{Feed, SyncError},
 };
-use dispatch::{Done, Work};
+use dispatch::Done;
 use watches::News;
 
 /// A check that is ours.
@@ -97,9 +96,9 @@ pub(in crate::checks) struct NodeHealthChecks {
     openshift: OpenShift,
     /// Remediations of all kinds that checks name.
     external: Arc<ExternalRequests<Request>>,
-    kinds: BTreeMap<ExternalKind, CancellationToken>,
+    kinds: KindWatches,
     /// Kinds of templates that are watched.
-    templates: BTreeMap<ExternalKind, CancellationToken>,
+    templates: KindWatches,
     /// Leases of Nodes by their names, as they read now.
     leases: BTreeMap<String, HeldLease>,
     /// What must not be lost because something else was under way.
@@ -126,7 +125,6 @@ impl Dialect for NodeHealthChecks {
     type Summary = (Arc<DynamicObject>, Memory);
     type News = News;
     type Timer = Timer;
-    type Work = Work;
     type Done = Done;
 
     const CHECK: Kind = Kind::NodeHealthCheck;
@@ -179,10 +177,6 @@ impl Dialect for NodeHealthChecks {
 
     fn finish(engine: &mut Engine<Self>, done: Done) {
         engine.take_in(done);
-    }
-
-    fn panicked(work: Work) -> Done {
-        work.panicked()
     }
 
     fn settles(check: &NodeCheck) -> bool {

@@ -4,10 +4,7 @@ use std::time::{Duration, Instant};
 
 use rackhand_core::handover::Step;
 
-use super::{
-    Engine,
-    results::{Done, Work},
-};
+use super::{Engine, results::Done};
 use crate::{
     checks::{
         dialect::{Dialect, Evaluated},
@@ -49,9 +46,10 @@ impl<D: Dialect> Engine<D> {
                 }
                 Step::Read => {
                     let (reach, read) = (D::reach(self, &key), self.reads);
-                    let work = Work::Sync(key.clone(), read);
+                    let panicked = SyncError::Read("the read panicked".into());
+                    let lost = Done::Synced(key.clone(), read, Err(panicked));
                     let task = async move { Done::Synced(key, read, reach.await) };
-                    self.tasks.spawn(work, task);
+                    self.tasks.spawn(lost, task);
                 }
             }
         }

@@ -10,13 +10,6 @@ use crate::{
     sync::SyncError,
 };
 
-/// What a task is for.
-pub(in crate::checks) enum Work<D: Dialect> {
-    Status(Key),
-    Sync(Key, u64),
-    Dialect(D::Work),
-}
-
 /// What a task came to.
 pub(in crate::checks) enum Done<D: Dialect> {
     Status(Key, Result<(), ApiError>),
@@ -25,14 +18,14 @@ pub(in crate::checks) enum Done<D: Dialect> {
 }
 
 impl<D: Dialect> Engine<D> {
-    /// Begins a task of the dialect.
+    /// Begins a task of the dialect. `panicked`: what it comes to if it panics.
     pub(in crate::checks) fn spawn(
         &mut self,
-        work: D::Work,
+        panicked: D::Done,
         task: impl Future<Output = D::Done> + Send + 'static,
     ) {
         let task = async move { Done::Dialect(task.await) };
-        self.tasks.spawn(Work::Dialect(work), task);
+        self.tasks.spawn(Done::Dialect(panicked), task);
     }
 
     /// A task has ended.
@@ -42,18 +35,6 @@ impl<D: Dialect> Engine<D> {
             Done::Synced(check, read, result) => self.synced(&check, read, result),
             Done::Dialect(done) => D::finish(self, done),
         }
-    }
-
-    /// A task panicked.
-    pub(super) fn lost(&mut self, work: Work<D>) {
-        self.finish(match work {
-            Work::Status(check) => Done::Status(check, Err(panicked())),
-            Work::Sync(check, read) => {
-                let panicked = SyncError::Read("the read panicked".into());
-                Done::Synced(check, read, Err(panicked))
-            }
-            Work::Dialect(work) => Done::Dialect(D::panicked(work)),
-        });
     }
 
     /// What was begun for a member is over: as many calls at one time as the API server answers. Returns

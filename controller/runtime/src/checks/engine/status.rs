@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{
     Engine, Timer,
-    results::{Done, Work},
+    results::{Done, panicked},
 };
 use crate::{
     api::ApiError,
@@ -43,7 +43,8 @@ impl<D: Dialect> Engine<D> {
             return;
         };
         let (context, key) = (self.context.clone(), key.clone());
-        self.tasks.spawn(Work::Status(key.clone()), async move {
+        let lost = Done::Status(key.clone(), Err(panicked()));
+        self.tasks.spawn(lost, async move {
             let written = D::write_status(&context, &key, &summary).await;
             Done::Status(key, written)
         });

@@ -7,13 +7,8 @@ use rackhand_core::health::{Fleet, Policy, Target, clock_skew};
 use super::dialect::{MachineDialect, Spec, Summary};
 use crate::{
     checks::{
-        Context,
-        conditions::Notices,
-        dialect::Progress,
-        external_requests::{ExternalRequests, RequestOwners},
-        facts,
-        queue::Item,
-        template::TemplateCache,
+        Context, conditions::Notices, dialect::Progress, external_requests::ExternalRequests,
+        facts, machines::RequestOwners, queue::Item, template::TemplateCache,
     },
     object::Key,
 };

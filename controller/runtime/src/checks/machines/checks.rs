@@ -1,6 +1,6 @@
 //! Which checks are evaluated, and by which rules.
 
-use std::{collections::BTreeSet, time::Instant};
+use std::time::Instant;
 
 use jiff::Timestamp;
 
@@ -11,7 +11,7 @@ use super::{
     request_source::RequestSource,
 };
 use crate::{
-    checks::{engine::RESYNC, external_requests::ExternalKind, item_state::Phase, queue::Item},
+    checks::{engine::RESYNC, item_state::Phase, queue::Item},
     object::Key,
 };
 
@@ -38,7 +38,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         self.examine_requests(|made| {
             made.check().as_ref() == Some(key) || (lost && made.key.namespace == key.namespace)
         });
-        self.end_watches();
+        self.watch_kinds();
         M::evaluates_some(&self.context.index, !self.dialect.of_cluster.is_empty());
     }
 
@@ -85,7 +85,6 @@ impl<M: MachineDialect> Engine<Machines<M>> {
             // Without the requests the limit is not known; the first list brings it back here.
             let kind = kind.clone();
             self.drop_check(key);
-            self.watch(&kind);
             self.dialect.waiting.insert(key.clone(), kind);
             return;
         }
@@ -145,37 +144,25 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         self.overlap_again(key);
     }
 
-    /// Watches a kind of requests that others carry out.
-    fn watch(&mut self, kind: &ExternalKind) {
-        if self.dialect.watching.contains_key(kind) {
-            return;
-        }
-        let cancel = self.end.child_token();
-        self.dialect.watching.insert(kind.clone(), cancel.clone());
-        let (external, context) = (self.dialect.external.clone(), self.context.clone());
-        let (kind, news) = (kind.clone(), self.news.clone());
-        let tell = move |changed| drop(news.send(changed));
-        self.watches
-            .spawn(async move { external.watch(context, kind, tell, cancel).await });
-    }
-
-    /// Ends the watches that no check needs any more.
-    fn end_watches(&mut self) {
+    /// Watches the kinds of requests that checks need and the index does not hold, and no others.
+    fn watch_kinds(&mut self) {
         let of_check = |c: &CheckState<M>| match &c.spec.source {
             RequestSource::External(kind) => Some(kind.clone()),
             _ => None,
         };
-        let mut needed: BTreeSet<ExternalKind> =
-            self.checks.values().filter_map(of_check).collect();
-        needed.extend(self.dialect.waiting.values().cloned());
-        let external = &self.dialect.external;
-        self.dialect.watching.retain(|kind, cancel| {
-            let keep = needed.contains(kind);
-            if !keep {
-                cancel.cancel();
-                external.forget(kind);
-            }
-            keep
-        });
+        let checks = self.checks.values().filter_map(of_check);
+        let waiting = self.dialect.waiting.values().cloned();
+        let wanted = checks.chain(waiting).collect();
+        let (ended, begun) = self.dialect.watching.keep(wanted, &self.end);
+        for kind in &ended {
+            self.dialect.external.forget(kind);
+        }
+        for (kind, cancel) in begun {
+            let (external, context) = (self.dialect.external.clone(), self.context.clone());
+            let news = self.news.clone();
+            let tell = move |changed| drop(news.send(changed));
+            self.watches
+                .spawn(external.watch(context, kind, tell, cancel));
+        }
     }
 }

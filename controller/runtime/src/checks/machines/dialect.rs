@@ -12,12 +12,8 @@ use super::request_source::RequestSource;
 use crate::{
     api::ApiError,
     checks::{
-        Context,
-        conditions::Notices,
-        external_requests::{ExternalRequests, RequestOwners},
-        requests::Outcome,
-        template::Unusable,
-        withdrawal::Owner,
+        Context, conditions::Notices, external_requests::ExternalRequests, machines::RequestOwners,
+        requests::Outcome, template::Unusable, withdrawal::Owner,
     },
     index::{Entry, Index},
     metrics::Metrics,

@@ -8,10 +8,11 @@ use rackhand_core::health::{RequestView, Verdict};
 use super::{
     Engine, Machines,
     dialect::{Effect, Job, MachineDialect, MachineStatus},
-    results::{Done, Work},
+    results::Done,
 };
 use crate::{
     checks::{
+        engine::panicked,
         item_state::Phase,
         queue::Item,
         requests::{self, Outcome},
@@ -85,7 +86,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         status.outcome = earlier.or(status.outcome);
         let context = self.context.clone();
         self.queue.begin(item.clone());
-        self.spawn(Work::Member(item.clone()), async move {
+        self.spawn(Done::Acted(item.clone(), Err(panicked())), async move {
             let written = M::write_machine(&context, &item.check, &item.key(), &status).await;
             Done::Shown(item, status.outcome, written)
         });
@@ -104,7 +105,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
             self.items.set_phase(&item, Phase::AwaitingTemplate);
             if !check.template.reading {
                 check.template.reading = true;
-                self.spawn(Work::Template(key.clone()), async move {
+                self.spawn(Done::Template(key.clone(), Err(panicked())), async move {
                     let read = template::read(&context, &key.namespace, reference).await;
                     Done::Template(key, read)
                 });
@@ -114,7 +115,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         let maker = check.spec.meta.uid.clone();
         self.queue.begin(item.clone());
         self.may_exist(&item);
-        self.spawn(Work::Member(item.clone()), async move {
+        self.spawn(Done::Acted(item.clone(), Err(panicked())), async move {
             let (machine, check) = (item.key(), &item.check);
             let known = M::machine(&context.index, &machine);
             let created =
@@ -148,7 +149,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
             .source
             .uid(&context, &self.dialect.external, &item.key());
         self.queue.begin(item.clone());
-        self.spawn(Work::Member(item.clone()), async move {
+        self.spawn(Done::Acted(item.clone(), Err(panicked())), async move {
             let deleted = match uid {
                 Some(uid) => {
                     let (version, kind) = (&template.api_version, template.request_kind());
@@ -177,7 +178,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         if creates {
             self.may_exist(&item);
         }
-        self.spawn(Work::Member(item.clone()), async move {
+        self.spawn(Done::Acted(item.clone(), Err(panicked())), async move {
             let performed = M::perform(job).await;
             Done::Acted(item, performed)
         });
@@ -191,7 +192,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
         self.dialect.reporting.insert(key.clone(), false);
         let (context, key) = (self.context.clone(), key.clone());
-        self.spawn(Work::Report(key.clone()), async move {
+        self.spawn(Done::Report(key.clone(), Err(panicked())), async move {
             let reported = M::report_invalid(&context, &key, reason, &message).await;
             Done::Report(key, reported)
         });

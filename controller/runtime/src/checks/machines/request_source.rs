@@ -6,8 +6,9 @@ use rackhand_core::health::RequestView;
 use crate::{
     checks::{
         Context,
-        external_requests::{ExternalKind, ExternalRequests, RequestOwners},
+        external_requests::{ExternalKind, ExternalRequests},
         facts,
+        machines::RequestOwners,
         requests::is_ours,
     },
     object::{Key, Kind},

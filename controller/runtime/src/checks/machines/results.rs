@@ -6,11 +6,7 @@ use super::{Engine, Machines, dialect::MachineDialect, dispatch::SEE_AGAIN};
 use crate::{
     api::ApiError,
     checks::{
-        engine::{Timer, panicked},
-        item_state::Phase,
-        queue::Item,
-        requests::Outcome,
-        template::Read,
+        engine::Timer, item_state::Phase, queue::Item, requests::Outcome, template::Read,
         withdrawal::Made,
     },
     object::Key,
@@ -25,14 +21,6 @@ const LEFT_FOR: Duration = Duration::from_secs(60);
 /// knows more than the index.
 const WITHDRAW_AGAIN: Duration = Duration::from_secs(5);
 
-/// What a task is for.
-pub(in crate::checks) enum Work {
-    Member(Item),
-    Template(Key),
-    Report(Key),
-    Withdrawal(Made),
-}
-
 /// What a task came to.
 pub(in crate::checks) enum Done {
     Acted(Item, Result<Outcome, ApiError>),
@@ -40,20 +28,6 @@ pub(in crate::checks) enum Done {
     Template(Key, Result<Read, ApiError>),
     Report(Key, Result<(), ApiError>),
     Withdrawn(Made, Result<bool, ApiError>),
-}
-
-// === impl Work ===
-
-impl Work {
-    /// What a task for it comes to that panicked.
-    pub(super) fn panicked(self) -> Done {
-        match self {
-            Self::Member(item) => Done::Acted(item, Err(panicked())),
-            Self::Template(check) => Done::Template(check, Err(panicked())),
-            Self::Report(check) => Done::Report(check, Err(panicked())),
-            Self::Withdrawal(made) => Done::Withdrawn(made, Err(panicked())),
-        }
-    }
 }
 
 impl<M: MachineDialect> Engine<Machines<M>> {

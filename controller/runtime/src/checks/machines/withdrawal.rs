@@ -1,12 +1,8 @@
 //! Finds the requests that have lost the check that made them, and has them withdrawn.
 
-use super::{
-    Engine, Machines,
-    dialect::MachineDialect,
-    results::{Done, Work},
-};
+use super::{Engine, Machines, dialect::MachineDialect, results::Done};
 use crate::{
-    checks::withdrawal::Made,
+    checks::{engine::panicked, withdrawal::Made},
     object::{Key, Kind},
     remediation::RequestId,
 };
@@ -42,7 +38,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
         self.dialect.withdrawing.insert(made.uid.clone());
         let context = self.context.clone();
-        self.spawn(Work::Withdrawal(made.clone()), async move {
+        self.spawn(Done::Withdrawn(made.clone(), Err(panicked())), async move {
             let withdrawn = made.withdraw(&context).await;
             Done::Withdrawn(made, withdrawn)
         });

@@ -33,28 +33,10 @@ const READ_UNUSABLE: Duration = Duration::from_secs(15);
 /// After the API server did not answer.
 const READ_AGAIN: Duration = Duration::from_secs(2);
 
-/// What a task is for.
-pub(in crate::checks) enum Work {
-    Templates(Key, Arc<Check>),
-    Acts(Item),
-}
-
 /// What a task came to.
 pub(in crate::checks) enum Done {
     Templates(Key, Arc<Check>, Result<Option<Disabled>, ApiError>),
     Acted(Item, Vec<Action>, Box<Outcome>, Result<(), ApiError>),
-}
-
-// === impl Work ===
-
-impl Work {
-    /// What a task for it comes to that panicked.
-    pub(super) fn panicked(self) -> Done {
-        match self {
-            Self::Templates(key, check) => Done::Templates(key, check, Err(panicked())),
-            Self::Acts(item) => Done::Acted(item, Vec::new(), Box::default(), Err(panicked())),
-        }
-    }
 }
 
 impl Engine<NodeHealthChecks> {
@@ -68,7 +50,8 @@ impl Engine<NodeHealthChecks> {
         let (check, references) = (state.check.clone(), state.references.clone());
         let openshift = self.dialect.openshift.is_there();
         let (context, key) = (self.context.clone(), key.clone());
-        self.spawn(Work::Templates(key.clone(), check.clone()), async move {
+        let lost = Done::Templates(key.clone(), check.clone(), Err(panicked()));
+        self.spawn(lost, async move {
             let found = templates::look(&context, &check, &references, openshift).await;
             Done::Templates(key, check, found)
         });
@@ -115,7 +98,8 @@ impl Engine<NodeHealthChecks> {
         self.queue.begin(item.clone());
         let once: Vec<Action> = all.iter().filter(|a| is_one_shot(a)).cloned().collect();
         let item = item.clone();
-        self.spawn(Work::Acts(item.clone()), async move {
+        let lost = Done::Acted(item.clone(), Vec::new(), Box::default(), Err(panicked()));
+        self.spawn(lost, async move {
             let (outcome, result) = batch.run(all).await;
             Done::Acted(item, once, Box::new(outcome), result)
         });

@@ -319,47 +319,25 @@ impl Engine<NodeHealthChecks> {
 
     /// Watches the kinds of remediations and of templates that checks name, and no others.
     fn watch_kinds(&mut self) {
-        let wanted: BTreeSet<ExternalKind> = self.checks.values().flat_map(kinds_of).collect();
-        let unwanted = self
-            .dialect
-            .kinds
-            .extract_if(.., |kind, _| !wanted.contains(kind));
-        for (kind, cancel) in unwanted.collect::<Vec<_>>() {
-            cancel.cancel();
-            for key in self.dialect.external.forget(&kind) {
-                self.request_changed(&kind, &key);
+        let wanted = self.checks.values().flat_map(kinds_of).collect();
+        let (ended, begun) = self.dialect.kinds.keep(wanted, &self.end);
+        for kind in &ended {
+            for key in self.dialect.external.forget(kind) {
+                self.request_changed(kind, &key);
             }
         }
-        for kind in wanted {
-            if self.dialect.kinds.contains_key(&kind) {
-                continue;
-            }
-            let cancel = self.end.child_token();
-            self.dialect.kinds.insert(kind.clone(), cancel.clone());
+        for (kind, cancel) in begun {
             let (external, context) = (self.dialect.external.clone(), self.context.clone());
             let news = self.news.clone();
             let tell = move |changed| drop(news.send(News::Requests(changed)));
             self.watches
                 .spawn(external.watch(context, kind, tell, cancel));
         }
-        let references = self
-            .checks
-            .values()
-            .flat_map(|check| check.references.iter());
-        let wanted: BTreeSet<ExternalKind> = references.map(templates_of).collect();
-        self.dialect.templates.retain(|of, cancel| {
-            let keep = wanted.contains(of);
-            if !keep {
-                cancel.cancel();
-            }
-            keep
-        });
-        for of in wanted {
-            if self.dialect.templates.contains_key(&of) {
-                continue;
-            }
-            let cancel = self.end.child_token();
-            self.dialect.templates.insert(of.clone(), cancel.clone());
+        let checks = self.checks.values();
+        let wanted = checks.flat_map(|check| check.references.iter().map(templates_of));
+        let wanted = wanted.collect();
+        let (_, begun) = self.dialect.templates.keep(wanted, &self.end);
+        for (of, cancel) in begun {
             let watch = self.watch(Find::Version(of), cancel);
             self.watches.spawn(watch.run());
         }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::*;
+use crate::checks::external_requests::ExternalKind;
 use rig::*;
 
 #[tokio::test]
