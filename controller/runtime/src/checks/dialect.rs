@@ -39,8 +39,8 @@ pub(super) trait Dialect: Sized + Send + 'static {
     type Check: Evaluated;
     /// What the status of a check shows.
     type Summary: Send + 'static;
-    /// What the watches of this dialect tell.
-    type News: Send + 'static;
+    /// What the watches of this dialect report.
+    type WatchEvent: Send + 'static;
     /// What it does at a time although nothing happens.
     type Timer: Clone + Ord;
     /// What its tasks come to.
@@ -66,8 +66,8 @@ pub(super) trait Dialect: Sized + Send + 'static {
     /// The index has changed.
     fn apply(engine: &mut Engine<Self>, changes: BTreeSet<Change>);
 
-    /// A watch of this dialect tells something.
-    fn hear(engine: &mut Engine<Self>, news: Self::News);
+    /// A watch of this dialect reports a change.
+    fn handle_event(engine: &mut Engine<Self>, event: Self::WatchEvent);
 
     /// The deadline of a check is over.
     fn advance(engine: &mut Engine<Self>, check: &Key, now: Timestamp);
@@ -97,9 +97,9 @@ pub(super) trait Dialect: Sized + Send + 'static {
     /// Waits until the view of a check has reached what a live read shows.
     fn reach(engine: &Engine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>>;
 
-    /// A live read is over. `cleared`: the members that may be handed over now; `news`: whether it failed
+    /// A live read is over. `cleared`: the members that may be handed over now; `changed`: whether it failed
     /// has changed.
-    fn cleared(engine: &mut Engine<Self>, check: &Key, cleared: BTreeSet<Arc<str>>, news: bool);
+    fn cleared(engine: &mut Engine<Self>, check: &Key, cleared: BTreeSet<Arc<str>>, changed: bool);
 
     // What the status shows.
 

@@ -65,8 +65,8 @@ pub(super) struct Engine<D: Dialect> {
     reads: u64,
     /// From when the time of handing over is counted.
     started: Stopwatch,
-    pub(super) news: mpsc::UnboundedSender<D::News>,
-    heard: mpsc::UnboundedReceiver<D::News>,
+    pub(super) sender: mpsc::UnboundedSender<D::WatchEvent>,
+    events: mpsc::UnboundedReceiver<D::WatchEvent>,
     pub(super) watches: JoinSet<()>,
     /// Ends the watches.
     pub(super) end: CancellationToken,
@@ -78,7 +78,7 @@ pub(super) struct Engine<D: Dialect> {
 impl<D: Dialect> Engine<D> {
     /// With nothing known yet; [`Self::run`] reads everything.
     pub(super) fn new(context: Arc<Context>, dialect: D) -> Self {
-        let (news, heard) = mpsc::unbounded_channel();
+        let (sender, events) = mpsc::unbounded_channel();
         Self {
             context,
             checks: BTreeMap::new(),
@@ -91,8 +91,8 @@ impl<D: Dialect> Engine<D> {
             settled_at: None,
             reads: 0,
             started: Stopwatch::start(),
-            news,
-            heard,
+            sender,
+            events,
             watches: JoinSet::new(),
             end: CancellationToken::new(),
             tasks: Tasks::default(),
@@ -125,16 +125,16 @@ impl<D: Dialect> Engine<D> {
         }
         self.begin_reads();
         let next = self.next();
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         tokio::select! {
             (changes, since) = inbox.take_since() => {
                 let began = Instant::now();
                 D::apply(self, changes);
                 self.context.metrics.evaluated(began.elapsed(), since.elapsed());
             }
-            _ = self.heard.recv_many(&mut news, BATCH) => {
-                for one in news {
-                    D::hear(self, one);
+            _ = self.events.recv_many(&mut events, BATCH) => {
+                for event in events {
+                    D::handle_event(self, event);
                 }
             }
             () = sleep_until(next) => self.fire(),

@@ -1,7 +1,7 @@
 //! Requests of kinds that other controllers carry out.
 //!
 //! Owns a watch per such kind, as long as a check names it. Must never say that there is no request
-//! before the first list has told.
+//! before the first list is complete.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -66,7 +66,7 @@ pub(super) struct KindWatches(BTreeMap<ExternalKind, CancellationToken>);
 
 /// What has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum WatchEvent {
     /// All requests of the kind are known now.
     Synced(ExternalKind),
     /// One has come, changed or gone.
@@ -171,7 +171,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
     }
 
     /// Takes in a version of a request of a kind that is watched, from the watch or from the answer to a
-    /// write. Returns whether that is news.
+    /// write. Returns whether that is a change.
     pub(super) fn put(&self, kind: &ExternalKind, object: &R::Wire) -> bool {
         let (key, seen) = (key_of(object.meta()), R::read(object));
         let version = object.meta().resource_version.as_ref();
@@ -185,12 +185,12 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         if late || known.deleted.holds(Some(seen.uid())) {
             return false;
         }
-        let news = old.is_none_or(|(old, _)| *old != seen);
+        let changed = old.is_none_or(|(old, _)| *old != seen);
         known.requests.insert(key, (seen, version));
-        news
+        changed
     }
 
-    /// A request is gone. Returns whether that is news.
+    /// A request is gone. Returns whether that is a change.
     pub(super) fn remove(&self, kind: &ExternalKind, key: &Key) -> bool {
         let mut known = self.known.write();
         let Some(known) = known.get_mut(kind) else {
@@ -252,7 +252,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         self: Arc<Self>,
         context: Arc<Context>,
         kind: ExternalKind,
-        tell: impl Fn(News) + Send + Sync,
+        notify: impl Fn(WatchEvent) + Send + Sync,
         cancel: CancellationToken,
     ) {
         self.begin(&kind);
@@ -265,11 +265,11 @@ impl<R: ExternalRequest> ExternalRequests<R> {
                     let objects = typed_api(client, &resource, namespace);
                     tokio::select! {
                         () = cancel.cancelled() => return,
-                        () = self.follow(&kind, objects, &tell) => {}
+                        () = self.follow(&kind, objects, &notify) => {}
                     }
                 }
                 // What is not served has no objects.
-                Ok(None) => self.synced_to(&kind, &BTreeSet::new(), &tell),
+                Ok(None) => self.synced_to(&kind, &BTreeSet::new(), &notify),
                 Err(error) => tracing::warn!(%error, "cannot ask for the kind"),
             }
             if pause(&cancel, RETRY).await {
@@ -278,21 +278,26 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         }
     }
 
-    fn synced_to(&self, kind: &ExternalKind, listed: &BTreeSet<Key>, tell: &impl Fn(News)) {
+    fn synced_to(&self, kind: &ExternalKind, listed: &BTreeSet<Key>, notify: &impl Fn(WatchEvent)) {
         for key in self.sync(kind, listed) {
-            tell(News::Changed(kind.clone(), key));
+            notify(WatchEvent::Changed(kind.clone(), key));
         }
-        tell(News::Synced(kind.clone()));
+        notify(WatchEvent::Synced(kind.clone()));
         self.moved.notify_waiters();
     }
 
-    async fn follow(&self, kind: &ExternalKind, objects: Api<R::Wire>, tell: &impl Fn(News)) {
+    async fn follow(
+        &self,
+        kind: &ExternalKind,
+        objects: Api<R::Wire>,
+        notify: &impl Fn(WatchEvent),
+    ) {
         let stream = events(objects);
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
-        let changed = |news: bool, key: Key| {
-            if news {
-                tell(News::Changed(kind.clone(), key));
+        let report = |changed: bool, key: Key| {
+            if changed {
+                notify(WatchEvent::Changed(kind.clone(), key));
             }
             self.moved.notify_waiters();
         };
@@ -302,15 +307,15 @@ impl<R: ExternalRequest> ExternalRequests<R> {
                 Ok(Event::InitApply(object)) => {
                     let key = key_of(object.meta());
                     listed.insert(key.clone());
-                    changed(self.put(kind, &object), key);
+                    report(self.put(kind, &object), key);
                 }
-                Ok(Event::InitDone) => self.synced_to(kind, &listed, tell),
+                Ok(Event::InitDone) => self.synced_to(kind, &listed, notify),
                 Ok(Event::Apply(object)) => {
-                    changed(self.put(kind, &object), key_of(object.meta()));
+                    report(self.put(kind, &object), key_of(object.meta()));
                 }
                 Ok(Event::Delete(object)) => {
                     let key = key_of(object.meta());
-                    changed(self.remove(kind, &key), key);
+                    report(self.remove(kind, &key), key);
                 }
                 Err(error) => {
                     tracing::warn!(kind = kind.kind, %error, "watch interrupted; it is taken up again");
@@ -382,7 +387,7 @@ mod tests {
         assert!(!external.synced(&kind));
         let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
         assert!(external.put(&kind, &request("a", "2")));
-        assert!(!external.put(&kind, &request("a", "3")), "no news");
+        assert!(!external.put(&kind, &request("a", "3")), "no change");
         assert!(external.put(&kind, &request("b", "4")));
         assert!(!external.synced(&kind));
         let listed = BTreeSet::from([b.clone()]);

@@ -31,7 +31,7 @@ use super::{
     conditions::stale_view,
     dialect::{Dialect, Evaluated, Progress},
     engine::Engine,
-    external_requests::{ExternalKind, ExternalRequests, KindWatches, News},
+    external_requests::{ExternalKind, ExternalRequests, KindWatches, WatchEvent},
     queue::Item,
     withdrawal::Made,
 };
@@ -96,7 +96,7 @@ impl<M: MachineDialect> Evaluated for CheckState<M> {
 impl<M: MachineDialect> Dialect for Machines<M> {
     type Check = CheckState<M>;
     type Summary = Summary;
-    type News = News;
+    type WatchEvent = WatchEvent;
     /// A request that was not withdrawn is examined again.
     type Timer = Made;
     type Done = Done;
@@ -123,8 +123,8 @@ impl<M: MachineDialect> Dialect for Machines<M> {
         engine.apply(changes);
     }
 
-    fn hear(engine: &mut Engine<Self>, news: News) {
-        engine.hear(&news);
+    fn handle_event(engine: &mut Engine<Self>, event: WatchEvent) {
+        engine.handle_event(&event);
     }
 
     fn advance(engine: &mut Engine<Self>, check: &Key, now: Timestamp) {
@@ -149,7 +149,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     }
 
     fn finish(engine: &mut Engine<Self>, done: Done) {
-        engine.take_in(done);
+        engine.handle_result(done);
     }
 
     fn settles(check: &CheckState<M>) -> bool {
@@ -180,7 +180,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
         })
     }
 
-    fn cleared(engine: &mut Engine<Self>, check: &Key, cleared: BTreeSet<Arc<str>>, news: bool) {
+    fn cleared(engine: &mut Engine<Self>, check: &Key, cleared: BTreeSet<Arc<str>>, changed: bool) {
         // Requests of kinds that are watched beside the index may have come or gone.
         if let Some(state) = engine.checks.get(check)
             && let RequestSource::External(_) = &state.spec.source
@@ -189,7 +189,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
                 engine.request_changed(item);
             }
         }
-        if news {
+        if changed {
             engine.status_due(check);
         }
         for member in &cleared {

@@ -1,8 +1,8 @@
 //! NodeHealthChecks of medik8s: their Nodes are in this very cluster, and their remediations may be of
 //! any kind.
 //!
-//! The core decides for a whole check at once, so a change makes the check due, and all that it wants is
-//! asked anew. Must never begin two things for one Node at one time.
+//! The core decides for a whole check at once: a change marks the check, and what it wants is evaluated
+//! before the next turn. Must never begin two things for one Node at one time.
 
 mod actions;
 mod dispatch;
@@ -52,7 +52,7 @@ use crate::{
     sync::{Feed, SyncError},
 };
 use dispatch::Done;
-use watches::News;
+use watches::WatchEvent;
 
 /// A check that is ours.
 pub(in crate::checks) struct NodeCheck {
@@ -123,7 +123,7 @@ impl Evaluated for NodeCheck {
 impl Dialect for NodeHealthChecks {
     type Check = NodeCheck;
     type Summary = (Arc<DynamicObject>, Memory);
-    type News = News;
+    type WatchEvent = WatchEvent;
     type Timer = Timer;
     type Done = Done;
 
@@ -146,8 +146,8 @@ impl Dialect for NodeHealthChecks {
         engine.apply(changes);
     }
 
-    fn hear(engine: &mut Engine<Self>, news: News) {
-        engine.hear(news);
+    fn handle_event(engine: &mut Engine<Self>, event: WatchEvent) {
+        engine.handle_event(event);
     }
 
     fn advance(engine: &mut Engine<Self>, check: &Key, _: Timestamp) {
@@ -176,7 +176,7 @@ impl Dialect for NodeHealthChecks {
     }
 
     fn finish(engine: &mut Engine<Self>, done: Done) {
-        engine.take_in(done);
+        engine.handle_result(done);
     }
 
     fn settles(check: &NodeCheck) -> bool {

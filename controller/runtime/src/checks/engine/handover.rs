@@ -67,8 +67,8 @@ impl<D: Dialect> Engine<D> {
         let Some(cleared) = handover.finish(&key.to_string(), read, result, now) else {
             return;
         };
-        let news = handover.failure() != before.as_deref();
+        let changed = handover.failure() != before.as_deref();
         self.settling.insert(key.clone());
-        D::cleared(self, key, cleared, news);
+        D::cleared(self, key, cleared, changed);
     }
 }

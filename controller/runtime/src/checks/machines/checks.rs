@@ -159,10 +159,10 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
         for (kind, cancel) in begun {
             let (external, context) = (self.dialect.external.clone(), self.context.clone());
-            let news = self.news.clone();
-            let tell = move |changed| drop(news.send(changed));
+            let sender = self.sender.clone();
+            let notify = move |changed| drop(sender.send(changed));
             self.watches
-                .spawn(external.watch(context, kind, tell, cancel));
+                .spawn(external.watch(context, kind, notify, cancel));
         }
     }
 }

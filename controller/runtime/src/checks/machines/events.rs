@@ -7,7 +7,7 @@ use rackhand_core::health::RequestView;
 
 use super::{CheckState, Engine, Machines, dialect::MachineDialect, request_source::RequestSource};
 use crate::{
-    checks::{external_requests::News, facts, queue::Item},
+    checks::{external_requests::WatchEvent, facts, queue::Item},
     index::Change,
     object::{Key, Kind},
 };
@@ -176,16 +176,16 @@ impl<M: MachineDialect> Engine<Machines<M>> {
     }
 
     /// Something about the requests that others carry out.
-    pub(super) fn hear(&mut self, news: &News) {
-        match news {
-            News::Changed(kind, key) => {
+    pub(super) fn handle_event(&mut self, event: &WatchEvent) {
+        match event {
+            WatchEvent::Changed(kind, key) => {
                 self.request_touched(&RequestSource::External(kind.clone()), key);
                 let seen = self.dialect.external.get(kind, key);
                 if let Some(made) = seen.and_then(|seen| seen.made(M::OWNER, kind, key)) {
                     self.examine(made);
                 }
             }
-            News::Synced(kind) => {
+            WatchEvent::Synced(kind) => {
                 let waiting = self.dialect.waiting.iter().filter(|(_, k)| *k == kind);
                 let waiting: Vec<Key> = waiting.map(|(key, _)| key.clone()).collect();
                 for key in waiting {

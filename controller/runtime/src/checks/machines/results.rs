@@ -32,7 +32,7 @@ pub(in crate::checks) enum Done {
 
 impl<M: MachineDialect> Engine<Machines<M>> {
     /// A task has ended.
-    pub(super) fn take_in(&mut self, done: Done) {
+    pub(super) fn handle_result(&mut self, done: Done) {
         let now = Instant::now();
         match done {
             Done::Acted(item, result) => self.acted(&item, result, now),

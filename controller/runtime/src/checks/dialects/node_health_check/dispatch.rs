@@ -105,7 +105,7 @@ impl Engine<NodeHealthChecks> {
         });
     }
 
-    pub(super) fn take_in(&mut self, done: Done) {
+    pub(super) fn handle_result(&mut self, done: Done) {
         match done {
             Done::Templates(key, check, found) => self.templates_read(&key, &check, found),
             Done::Acted(item, once, outcome, result) => self.acted(&item, once, *outcome, result),

@@ -66,7 +66,7 @@ impl Engine<NodeHealthChecks> {
         self.dialect.nodes_known && self.dialect.openshift.is_known() && ready
     }
 
-    /// Asks the core what a check does now, and sees to it.
+    /// Evaluates what a check does now, and enqueues it.
     pub(super) fn evaluate(&mut self, key: &Key) {
         let Some(check) = self.checks.get(key).filter(|check| self.knows(check)) else {
             return;
@@ -143,7 +143,7 @@ impl Engine<NodeHealthChecks> {
         }
     }
 
-    /// Keeps what is asked for only once.
+    /// Keeps the actions that the core requests only once.
     pub(super) fn keep_one_shots(&mut self, item: Item, actions: Vec<Action>) {
         let once: Vec<Action> = actions.into_iter().filter(is_one_shot).collect();
         if !once.is_empty() {
@@ -153,7 +153,7 @@ impl Engine<NodeHealthChecks> {
     }
 }
 
-/// What must happen although it is asked for only once.
+/// An action that the core requests only once, so that it must not be lost.
 pub(super) fn is_one_shot(action: &Action) -> bool {
     matches!(
         action,

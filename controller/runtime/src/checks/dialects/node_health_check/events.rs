@@ -20,7 +20,7 @@ use super::{
     leases::lease_name,
     mhc_conflict::{Fact, OpenShift},
     rules,
-    watches::{self, Find, News, Watch},
+    watches::{self, Find, Watch, WatchEvent},
 };
 use crate::{
     checks::{
@@ -85,38 +85,38 @@ impl Engine<NodeHealthChecks> {
         }
     }
 
-    pub(super) fn hear(&mut self, news: News) {
-        match news {
-            News::Requests(external_requests::News::Changed(kind, key)) => {
+    pub(super) fn handle_event(&mut self, event: WatchEvent) {
+        match event {
+            WatchEvent::Requests(external_requests::WatchEvent::Changed(kind, key)) => {
                 self.request_changed(&kind, &key);
             }
-            News::Requests(external_requests::News::Synced(_)) => self.evaluate_all(),
-            News::Lease(name, lease) => {
+            WatchEvent::Requests(external_requests::WatchEvent::Synced(_)) => self.evaluate_all(),
+            WatchEvent::Lease(name, lease) => {
                 let leases = &mut self.dialect.leases;
                 if leases.get(&name) != Some(&lease) {
                     leases.insert(name.clone(), lease);
                     self.lease_changed(&name);
                 }
             }
-            News::LeaseGone(name) => {
+            WatchEvent::LeaseGone(name) => {
                 if self.dialect.leases.remove(&name).is_some() {
                     self.lease_changed(&name);
                 }
             }
-            News::Leases(keys) => {
+            WatchEvent::Leases(keys) => {
                 let gone = |name: &&String| {
                     !keys.contains(&Key::new(MEDIK8S_LEASE_NAMESPACE, name.as_str()))
                 };
                 let known = self.dialect.leases.keys();
                 let gone: Vec<String> = known.filter(gone).cloned().collect();
                 for name in gone {
-                    self.hear(News::LeaseGone(name));
+                    self.handle_event(WatchEvent::LeaseGone(name));
                 }
             }
-            News::Template(of) => self.template_changed(&of),
-            News::Fact(fact, object) => self.learn(|known| known.put(fact, *object)),
-            News::FactGone(fact, key) => self.learn(|known| known.remove(fact, key)),
-            News::Facts(fact, keys) => self.learn(|known| known.listed(fact, &keys)),
+            WatchEvent::Template(of) => self.template_changed(&of),
+            WatchEvent::Fact(fact, object) => self.learn(|known| known.put(fact, *object)),
+            WatchEvent::FactGone(fact, key) => self.learn(|known| known.remove(fact, key)),
+            WatchEvent::Facts(fact, keys) => self.learn(|known| known.listed(fact, &keys)),
         }
     }
 
@@ -306,9 +306,9 @@ impl Engine<NodeHealthChecks> {
         index.watch_own_nodes(Kind::NodeHealthCheck, true);
         let up = matches!(index.connection(&Key::local()), Connection::Up);
         self.dialect.nodes_known = up;
-        let (context, news) = (self.context.clone(), self.news.clone());
+        let (context, sender) = (self.context.clone(), self.sender.clone());
         let end = self.end.clone();
-        self.watches.spawn(watches::leases(context, news, end));
+        self.watches.spawn(watches::leases(context, sender, end));
         for fact in Fact::ALL {
             let watch = self.watch(Find::Fact(fact), self.end.clone());
             self.watches.spawn(watch.run());
@@ -328,10 +328,10 @@ impl Engine<NodeHealthChecks> {
         }
         for (kind, cancel) in begun {
             let (external, context) = (self.dialect.external.clone(), self.context.clone());
-            let news = self.news.clone();
-            let tell = move |changed| drop(news.send(News::Requests(changed)));
+            let sender = self.sender.clone();
+            let notify = move |changed| drop(sender.send(WatchEvent::Requests(changed)));
             self.watches
-                .spawn(external.watch(context, kind, tell, cancel));
+                .spawn(external.watch(context, kind, notify, cancel));
         }
         let checks = self.checks.values();
         let wanted = checks.flat_map(|check| check.references.iter().map(templates_of));
@@ -347,7 +347,7 @@ impl Engine<NodeHealthChecks> {
         Watch {
             context: self.context.clone(),
             find,
-            news: self.news.clone(),
+            sender: self.sender.clone(),
             cancel,
         }
     }

@@ -212,13 +212,15 @@ async fn templates_and_openshift_disable_and_enable_again() {
         "spec": { "unhealthyConditions": [{ "type": "Ready" }] },
     }))
     .unwrap();
-    rig.engine.hear(News::Fact(fact, Box::new(other)));
+    rig.engine
+        .handle_event(WatchEvent::Fact(fact, Box::new(other)));
     rig.engine.read_templates(&Key::new("", "c"));
     rig.settle().await;
     let conflict = json!("ConflictingMachineHealthCheckDetected");
     assert_eq!(disabled(&rig), (json!("True"), conflict));
     assert_eq!(rig.server.created(), 0);
-    rig.engine.hear(News::FactGone(fact, Key::new("api", "m")));
+    rig.engine
+        .handle_event(WatchEvent::FactGone(fact, Key::new("api", "m")));
     rig.settle().await;
     assert_eq!(
         disabled(&rig),
@@ -262,7 +264,7 @@ async fn a_template_that_goes_bad_while_remediating_disables_and_touches_nothing
                 None => told.objects.remove(&at),
             };
         }
-        rig.engine.hear(News::Template(of.clone()));
+        rig.engine.handle_event(WatchEvent::Template(of.clone()));
         rig.settle().await;
         assert_eq!(disabled(&rig), (json!("True"), json!(reason)));
         let told = rig.server.0.lock();
@@ -276,7 +278,7 @@ async fn a_template_that_goes_bad_while_remediating_disables_and_touches_nothing
     rig.settle().await;
     assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b")), 0);
     rig.server.0.lock().objects.insert(at, good);
-    rig.engine.hear(News::Template(of));
+    rig.engine.handle_event(WatchEvent::Template(of));
     rig.settle().await;
     assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b")), 1);
 }
@@ -298,7 +300,8 @@ async fn a_lease_that_somebody_changed_is_renewed_by_what_it_says() {
         .insert(at.clone(), lease.clone());
     let read = serde_json::from_value(lease).unwrap();
     let held = leases::held(&read);
-    rig.engine.hear(News::Lease("node-b".into(), held));
+    rig.engine
+        .handle_event(WatchEvent::Lease("node-b".into(), held));
     rig.settle().await;
     assert_eq!(rig.server.count(&put), 1, "once");
     let renewed = rig.server.0.lock().objects[&at]["spec"]["renewTime"].clone();

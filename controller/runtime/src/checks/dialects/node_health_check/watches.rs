@@ -1,7 +1,7 @@
 //! Watches: Leases, templates, and what OpenShift says of the whole cluster.
 //!
-//! Owns telling what has changed. Must never say that there is nothing before the first list has
-//! told.
+//! Owns reporting what has changed. Must never report that there is nothing before the first list is
+//! complete.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -34,9 +34,9 @@ const RETRY: Duration = Duration::from_secs(10);
 const RETRY_OPENSHIFT: Duration = Duration::from_secs(60);
 
 /// What has changed.
-pub(in crate::checks) enum News {
+pub(in crate::checks) enum WatchEvent {
     /// Remediations of the kinds that checks name.
-    Requests(external_requests::News),
+    Requests(external_requests::WatchEvent),
     /// A template of this kind has come, changed or gone.
     Template(ExternalKind),
     /// The Lease of a Node, by its name.
@@ -48,17 +48,17 @@ pub(in crate::checks) enum News {
     Facts(Fact, BTreeSet<Key>),
 }
 
-pub(super) type Sender = mpsc::UnboundedSender<News>;
+pub(super) type Sender = mpsc::UnboundedSender<WatchEvent>;
 
 /// Follows one kind until its watch ends or `cancel`.
 async fn follow<K>(
     stream: impl Stream<Item = watcher::Result<Event<K>>>,
     kind: &str,
     cancel: &CancellationToken,
-    news: &Sender,
-    put: impl Fn(K) -> News,
-    gone: impl Fn(Key) -> News,
-    all: impl Fn(BTreeSet<Key>) -> News,
+    sender: &Sender,
+    put: impl Fn(K) -> WatchEvent,
+    gone: impl Fn(Key) -> WatchEvent,
+    all: impl Fn(BTreeSet<Key>) -> WatchEvent,
 ) where
     K: Resource,
 {
@@ -76,7 +76,7 @@ async fn follow<K>(
             () = cancel.cancelled() => return,
             event = stream.next() => event,
         };
-        let told = match event {
+        let change = match event {
             Some(Ok(Event::Init)) => {
                 listed.clear();
                 continue;
@@ -94,7 +94,7 @@ async fn follow<K>(
             }
             None => return,
         };
-        if news.send(told).is_err() {
+        if sender.send(change).is_err() {
             return;
         }
     }
@@ -105,7 +105,7 @@ pub(super) struct Watch {
     pub(super) context: Arc<Context>,
     /// Where it is served; `None`: nowhere, so that it has no objects.
     pub(super) find: Find,
-    pub(super) news: Sender,
+    pub(super) sender: Sender,
     pub(super) cancel: CancellationToken,
 }
 
@@ -120,7 +120,7 @@ pub(super) enum Find {
 // === impl Watch ===
 
 impl Watch {
-    /// Tells what changes until it is cancelled.
+    /// Reports changes until it is cancelled.
     pub(super) async fn run(self) {
         let (context, cancel) = (&self.context, &self.cancel);
         loop {
@@ -128,15 +128,16 @@ impl Watch {
             let pause_for = match &self.find {
                 Find::Fact(fact) => {
                     let (fact, kind) = (*fact, fact.kind());
-                    let put = |object| News::Fact(fact, Box::new(object));
-                    let gone = |key| News::FactGone(fact, key);
-                    let all = |keys| News::Facts(fact, keys);
+                    let put = |object| WatchEvent::Fact(fact, Box::new(object));
+                    let gone = |key| WatchEvent::FactGone(fact, key);
+                    let all = |keys| WatchEvent::Facts(fact, keys);
                     match served.find(client, fact.group(), kind).await {
                         Ok(Some(resource)) => {
                             let objects = api(client, &resource, "");
-                            follow(events(objects), kind, cancel, &self.news, put, gone, all).await;
+                            follow(events(objects), kind, cancel, &self.sender, put, gone, all)
+                                .await;
                         }
-                        Ok(None) => drop(self.news.send(all(BTreeSet::new()))),
+                        Ok(None) => drop(self.sender.send(all(BTreeSet::new()))),
                         Err(error) => {
                             let error = words(&error);
                             tracing::warn!(kind, error, "cannot look for the kind");
@@ -145,13 +146,13 @@ impl Watch {
                     RETRY_OPENSHIFT
                 }
                 Find::Version(of) => {
-                    let changed = || News::Template(of.clone());
+                    let changed = || WatchEvent::Template(of.clone());
                     match served.resource_of(client, &of.api_version, &of.kind).await {
                         Ok(Some(resource)) => {
                             let objects = api(client, &resource, &of.namespace);
                             let (put, gone) = (|_| changed(), |_| changed());
                             let stream = events(objects);
-                            follow(stream, &of.kind, cancel, &self.news, put, gone, |_| {
+                            follow(stream, &of.kind, cancel, &self.sender, put, gone, |_| {
                                 changed()
                             })
                             .await;
@@ -172,16 +173,25 @@ impl Watch {
 }
 
 /// Every Lease of a Node, until `cancel`: a Lease may be changed by whoever shares it.
-pub(super) async fn leases(context: Arc<Context>, news: Sender, cancel: CancellationToken) {
+pub(super) async fn leases(context: Arc<Context>, sender: Sender, cancel: CancellationToken) {
     while !cancel.is_cancelled() {
         let objects: Api<Lease> = Api::namespaced(context.client.clone(), MEDIK8S_LEASE_NAMESPACE);
         let put = |lease: Lease| {
             let name = lease.metadata.name.clone().unwrap_or_default();
-            News::Lease(name, held(&lease))
+            WatchEvent::Lease(name, held(&lease))
         };
-        let gone = |key: Key| News::LeaseGone(key.name);
+        let gone = |key: Key| WatchEvent::LeaseGone(key.name);
         let stream = events(objects);
-        follow(stream, "Lease", &cancel, &news, put, gone, News::Leases).await;
+        follow(
+            stream,
+            "Lease",
+            &cancel,
+            &sender,
+            put,
+            gone,
+            WatchEvent::Leases,
+        )
+        .await;
         if pause(&cancel, RETRY).await {
             return;
         }
