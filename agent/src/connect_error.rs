@@ -1,6 +1,4 @@
-//! Why there is no way to the agent: what was tried, why it did not work, and what to do next.
-//!
-//! Pure. Must never blame the BMC for what lies between a person and the agent.
+//! Errors of the connection to the agent: what was tried, why it failed, and what to do next. Pure.
 
 use std::{error::Error, fmt::Display, io::ErrorKind, path::Path};
 
@@ -9,7 +7,7 @@ use tonic::{Code, Status};
 
 use crate::exit_code::{NoAgent, Refused, Usage};
 
-/// No agent behind the socket of this machine.
+/// The error of the local socket.
 pub(crate) fn local(socket: &Path, error: &ConnectError) -> anyhow::Error {
     let at = socket.display();
     let kind = match error {
@@ -19,15 +17,15 @@ pub(crate) fn local(socket: &Path, error: &ConnectError) -> anyhow::Error {
     let message = match kind {
         Some(ErrorKind::NotFound) => format!(
             "no agent on this machine: there is no socket {at}. Start it (systemctl start \
-             rackhand-agent), or say where it is: --socket PATH, or --agent HOST:PORT from afar; \
-             --direct goes to the BMCs without one"
+             rackhand-agent), or name it: --socket PATH, or --agent HOST:PORT for a remote one; \
+             --direct connects to the BMCs without an agent"
         ),
         Some(ErrorKind::ConnectionRefused) => format!(
             "no agent behind the socket {at}: it was there and is gone. Look why (systemctl status \
              rackhand-agent) and start it; --direct goes to the BMCs without one"
         ),
         Some(ErrorKind::PermissionDenied) => format!(
-            "the agent's socket {at} is not for you: run this as root or as a member of its group, \
+            "no permission for the socket {at} of the agent: run this as root or as a member of its group, \
              or with --agent HOST:PORT and a certificate of your own"
         ),
         _ => format!("{error}; is that the agent's socket (--socket)?"),
@@ -35,7 +33,7 @@ pub(crate) fn local(socket: &Path, error: &ConnectError) -> anyhow::Error {
     NoAgent(message).into()
 }
 
-/// No agent over the network.
+/// The error of a remote agent.
 pub(crate) fn remote(error: &ConnectError) -> anyhow::Error {
     let next = match error {
         ConnectError::Endpoint { .. } => return Usage(format!("--agent: {error}")).into(),
@@ -52,7 +50,7 @@ pub(crate) fn remote(error: &ConnectError) -> anyhow::Error {
     NoAgent(format!("{error}. Next: {next}")).into()
 }
 
-/// Our own certificate is of no use.
+/// The error of the client certificate.
 pub(crate) fn certificate(error: &TlsError) -> anyhow::Error {
     NoAgent(format!(
         "{error}. Next: --tls-dir names a directory with your own tls.crt and tls.key, of an \
@@ -61,7 +59,7 @@ pub(crate) fn certificate(error: &TlsError) -> anyhow::Error {
     .into()
 }
 
-/// The agent answered, and not with what it was asked for.
+/// The error of a call that the agent answered.
 pub(crate) fn call(status: &Status) -> anyhow::Error {
     let error = classify(status);
     let ours = status.source().is_some() && error.kind == CallErrorKind::Permanent;
@@ -81,7 +79,7 @@ pub(crate) fn call(status: &Status) -> anyhow::Error {
     error.into()
 }
 
-/// An error with its causes, each said once.
+/// Formats an error with its causes, without repetitions.
 pub(crate) fn told(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(<dyn Error>::to_string) {
@@ -94,7 +92,7 @@ pub(crate) fn told(error: &anyhow::Error) -> String {
     text
 }
 
-/// A host that could not be reached: who can say why.
+/// Advice for a host that could not be reached.
 pub(crate) fn unreachable(host: impl Display) -> String {
     format!("`rackhand-agent host check {host}` looks for the cause")
 }

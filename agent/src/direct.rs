@@ -51,7 +51,7 @@ where
             match tokio::time::timeout(LAST_WORDS, obeying).await {
                 Ok(result) => result,
                 Err(_) => {
-                    errln!("ended by {signal}; what was sent stays sent");
+                    errln!("ended by {signal}; commands that were sent are not revoked");
                     Ok(ExitStatus::Failed.code())
                 }
             }
@@ -66,16 +66,16 @@ where
 fn sense(command: &Command) -> Result<(), &'static str> {
     let no_wait = match command {
         Command::Operations(_) => {
-            return Err("operations are those of a running agent: leave out --direct");
+            return Err("operations belong to a running agent: leave out --direct");
         }
         Command::Term(_) => {
-            return Err("terms are those of a running agent: leave out --direct");
+            return Err("terms belong to a running agent: leave out --direct");
         }
         Command::Power(PowerArgs { action }) => action.switch().is_some_and(|args| args.no_wait),
         _ => false,
     };
     if no_wait {
-        return Err("with --direct nobody is left to go on: leave out --no-wait");
+        return Err("with --direct no agent continues the operation: leave out --no-wait");
     }
     Ok(())
 }
@@ -97,11 +97,11 @@ impl Direct {
             if !common.force {
                 return Err(Refused(format!(
                     "an agent serves {socket}: leave out --direct, so that you and a remediation \
-                     do not switch one host at the same time; --force does it all the same"
+                     do not switch one host at the same time; --force overrides this"
                 ))
                 .into());
             }
-            errln!("an agent serves {socket}: it knows nothing of what is done here");
+            errln!("an agent serves {socket}: it is not informed of this command");
         }
         let dir = tempfile::Builder::new()
             .prefix("rackhand-direct-")
@@ -122,10 +122,10 @@ impl Direct {
             }
             started => started,
         };
-        let agent = agent.context("cannot go to the BMCs directly")?;
+        let agent = agent.context("cannot connect to the BMCs directly")?;
         errln!(
-            "direct: straight to the BMCs of rack {}; nothing is written down, and no controller \
-             learns of it",
+            "direct: connecting to the BMCs of rack {} without an agent; nothing is recorded, and no \
+             controller is informed",
             config.rack
         );
         common.socket = config.socket;

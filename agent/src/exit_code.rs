@@ -1,22 +1,22 @@
-//! How a command ends, for scripts.
+//! Exit codes of commands. Pure.
 //!
-//! Pure. Must never end well what was not done.
+//! Must never: report success for what was not done.
 
 use std::{fmt, process::ExitCode};
 
 use rackhand_proto::{CallErrorKind, Refusal, classify, v1};
 use tonic::{Code, Status};
 
-/// What became of one host.
+/// The result of a command for one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ExitStatus {
-    /// As it was asked for.
+    /// Done as requested.
     Done,
-    /// Not, or nobody knows.
+    /// Failed, or unknown.
     Failed,
-    /// The agent would not: somebody else holds the host, or it is not for us to say.
+    /// Refused by the agent: another owner holds the host, or the permission is missing.
     Refused,
-    /// Nobody answered: the BMC, or the agent.
+    /// The BMC or the agent did not answer.
     Unreachable,
 }
 
@@ -65,7 +65,7 @@ impl ExitStatus {
     }
 }
 
-/// Why there is no answer about one host.
+/// Why there is no result for one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) end: ExitStatus,
@@ -89,7 +89,7 @@ impl Fault {
         }
     }
 
-    /// The BMC could not be asked, or said no.
+    /// The BMC could not be reached, or rejected the request.
     pub(crate) fn of_failure(failure: v1::Failure) -> Self {
         Self {
             end: ExitStatus::of_failure(failure.kind()),
@@ -97,16 +97,16 @@ impl Fault {
         }
     }
 
-    /// An answer without a content.
+    /// An empty response.
     pub(crate) fn empty() -> Self {
         Self {
             end: ExitStatus::Failed,
-            message: "the agent gave no answer; is it of another version?".to_owned(),
+            message: "the response of the agent is empty; is it of another version?".to_owned(),
         }
     }
 }
 
-/// There is no way to the agent.
+/// The agent cannot be reached.
 #[derive(Debug)]
 pub(crate) struct NoAgent(pub(crate) String);
 
@@ -118,7 +118,7 @@ impl fmt::Display for NoAgent {
 
 impl std::error::Error for NoAgent {}
 
-/// What was asked for makes no sense.
+/// The arguments are invalid.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -130,7 +130,7 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// It would do harm.
+/// The command was refused because it would do harm.
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) String);
 

@@ -1,4 +1,4 @@
-//! The same for many hosts: at once, in the order in which they were named, summed up at the end.
+//! Runs a command on many hosts: concurrently, with results in order and a summary at the end.
 
 use std::{
     future::Future,
@@ -19,13 +19,12 @@ use crate::{
     progress::Progress,
 };
 
-/// Hosts that are read at the same time: as many as a rack agent has, so that dead ones keep no
-/// living one waiting.
+/// Hosts that are read concurrently: as many as a rack has, so that unreachable ones delay no others.
 const READ_AT_ONCE: usize = 4096;
-/// Hosts that are changed at the same time.
+/// Hosts that are changed concurrently.
 const CHANGED_AT_ONCE: usize = 256;
 
-/// What came of one host, by its name.
+/// The result for one host.
 pub(crate) trait HostResult: Shown {
     /// In one word.
     fn result(&self) -> &str;
@@ -33,7 +32,7 @@ pub(crate) trait HostResult: Shown {
     fn end(&self) -> ExitStatus;
 }
 
-/// Reads something of each.
+/// Reads from each host.
 pub(crate) async fn read<R, F>(hosts: Vec<String>, read: impl Fn(String) -> F) -> Vec<R>
 where
     F: Future<Output = R>,
@@ -46,7 +45,7 @@ where
 /// knows of its hosts.
 ///
 /// # Errors
-/// There is no way to the agent, or the hosts make no sense.
+/// The agent cannot be reached, or the hosts are invalid.
 pub(crate) async fn read_chosen<R, F>(
     hosts: &Hosts,
     common: &Common,
@@ -62,7 +61,7 @@ where
     Ok((rows, known))
 }
 
-/// Changes something of each, and tells how far it is.
+/// Changes each host, and shows the progress.
 pub(crate) async fn change<R: HostResult, F>(
     hosts: Vec<String>,
     change: impl Fn(String) -> F,
@@ -81,7 +80,7 @@ where
     rows
 }
 
-/// Sums up where there is more than one, and gives the exit code.
+/// Prints a summary for more than one host, and returns the exit code.
 pub(crate) fn finish<R: HostResult>(rows: &[R], output: Output, good: &str) -> ExitCode {
     if rows.len() > 1 && matches!(output, Output::Table | Output::Wide) {
         let outcomes: Vec<(&str, &str)> =
@@ -95,10 +94,10 @@ pub(crate) fn finish<R: HostResult>(rows: &[R], output: Output, good: &str) -> E
     ExitStatus::of(rows.iter().map(HostResult::end)).code()
 }
 
-/// Asks a person whether this shall be done to these hosts.
+/// Asks for confirmation on the terminal.
 ///
 /// # Errors
-/// [`Usage`]: there is none, or the answer is not yes.
+/// [`Usage`]: there is no terminal, or the confirmation was declined.
 pub(crate) fn confirm(what: &str, hosts: &[String]) -> Result<(), Usage> {
     const NAMED: usize = 20;
     let named: Vec<&str> = hosts.iter().take(NAMED).map(String::as_str).collect();
@@ -113,7 +112,7 @@ pub(crate) fn confirm(what: &str, hosts: &[String]) -> Result<(), Usage> {
     let what = format!("{what} {count}");
     if !std::io::stdin().is_terminal() {
         return Err(Usage(format!(
-            "to {what} without being asked takes --yes; --dry-run shows them"
+            "to {what} without confirmation requires --yes; --dry-run shows the hosts"
         )));
     }
     err!("{what}: {}{more}? [y/N] ", named.join(", "));
@@ -124,7 +123,7 @@ pub(crate) fn confirm(what: &str, hosts: &[String]) -> Result<(), Usage> {
     if matches!(answer.trim(), "y" | "Y" | "yes") {
         Ok(())
     } else {
-        Err(Usage("nothing was done".to_owned()))
+        Err(Usage("confirmation declined; nothing was done".to_owned()))
     }
 }
 

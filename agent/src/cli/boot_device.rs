@@ -12,10 +12,11 @@ pub(crate) struct BootArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BootAction {
-    /// What the BMC says it boots from next.
+    /// Show the boot device of the next start.
     #[command(after_help = EXIT_CODES)]
     Show(ReadArgs),
-    /// Set it. The host itself is left alone: the firmware looks at it when it starts next.
+    /// Set the boot device. The host is not restarted: the firmware reads the setting at its next
+    /// start.
     #[command(after_help = EXIT_CODES)]
     Set(BootSetArgs),
 }
@@ -25,16 +26,16 @@ pub(crate) struct BootSetArgs {
     /// Name, range of names, label, @FILE or -; see `host list --help`.
     #[arg(value_name = "HOST", required = true)]
     pub(crate) hosts: Vec<String>,
-    /// What to boot from; none: the firmware's own order.
+    /// Boot device; none: the order of the firmware.
     #[arg(value_enum, required = true)]
     pub(crate) device: Option<BootDevice>,
-    /// Until it is changed, not for the next boot only.
+    /// Keep the setting until it is changed; the default is the next boot only.
     #[arg(long)]
     pub(crate) persistent: bool,
-    /// Boot by UEFI.
+    /// Boot in UEFI mode.
     #[arg(long, conflicts_with = "legacy")]
     pub(crate) uefi: bool,
-    /// Boot by legacy BIOS.
+    /// Boot in legacy BIOS mode.
     #[arg(long)]
     pub(crate) legacy: bool,
     #[command(flatten)]

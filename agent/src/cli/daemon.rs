@@ -1,4 +1,4 @@
-//! What runs, and what is made beforehand: `serve`, `check`, `enroll`, `sim`, `completions`, `man`.
+//! `serve`, `check`, `enroll`, `sim`, `completions`, `man`.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,10 +15,10 @@ pub(crate) struct ServeArgs {
         default_value = CONFIG
     )]
     pub(crate) config: PathBuf,
-    /// Form of the log on stderr.
+    /// Log format on standard error.
     #[arg(long, env = "RACKHAND_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
-    /// What is logged: a level, or levels by module.
+    /// Log level, or levels by module.
     #[arg(long, env = "RACKHAND_LOG", default_value = "info")]
     pub(crate) log: String,
 }
@@ -42,16 +42,16 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct EnrollArgs {
-    /// Where controllers reach this agent, host:port.
+    /// Address at which controllers reach this agent, host:port.
     #[arg(long)]
     pub(crate) endpoint: String,
     /// Trust domain of the cluster's certificates, such as example.org.
     #[arg(long)]
     pub(crate) trust_domain: String,
-    /// Name of the RackAgent; the rack's if not given.
+    /// Name of the RackAgent; the default is the rack.
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Where key and request are written; the directory of `tls` in the configuration if not given.
+    /// Directory for key and request; the default is the directory of `tls` in the configuration.
     #[arg(long)]
     pub(crate) dir: Option<PathBuf>,
     /// Print only one of the two.
@@ -72,20 +72,19 @@ pub(crate) enum Enrolled {
 
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
-    /// How many hosts. Each takes a socket or two of this process.
+    /// Number of hosts. Each needs one or two sockets.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=2000))]
     pub(crate) hosts: u16,
-    /// How many of them, the last ones, have a BMC that says nothing.
+    /// Number of hosts with a silent BMC; these are the last ones.
     #[arg(long, default_value_t = 1)]
     pub(crate) dead: u16,
-    /// How long the agent waits for a BMC to let it in.
+    /// Time limit of the agent for connecting to a BMC.
     #[arg(long, default_value = "2s", value_parser = duration)]
     pub(crate) patience: Duration,
-    /// What the others speak.
+    /// Protocol of the other BMCs.
     #[arg(long, value_enum, default_value_t = Speaks::Both)]
     pub(crate) speaks: Speaks,
-    /// Where configuration, inventory and journal are written; a temporary directory, gone at the
-    /// end, if not given.
+    /// Directory for configuration, inventory and journal; the default is a temporary directory.
     #[arg(long)]
     pub(crate) dir: Option<PathBuf>,
 }

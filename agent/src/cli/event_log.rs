@@ -12,10 +12,10 @@ pub(crate) struct EventsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EventsAction {
-    /// The newest entries, oldest first.
+    /// List the newest entries, oldest first.
     #[command(after_help = EXIT_CODES)]
     List(EventsListArgs),
-    /// Empty the log. It cannot be had back: asks first, or takes --yes.
+    /// Clear the log. This cannot be undone: asks for confirmation, or takes --yes.
     #[command(after_help = EXIT_CODES)]
     Clear(EventsClearArgs),
 }
@@ -24,7 +24,7 @@ pub(crate) enum EventsAction {
 pub(crate) struct EventsListArgs {
     #[command(flatten)]
     pub(crate) hosts: Hosts,
-    /// At most so many of each host.
+    /// Maximum number of entries per host.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
     #[command(flatten)]

@@ -18,13 +18,13 @@ pub(crate) struct HostArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostAction {
-    /// All hosts, or those that are named.
+    /// List all hosts, or the named ones.
     #[command(after_help = HOSTS)]
     List(HostListArgs),
-    /// One host, whole.
+    /// Show one host with all details.
     Show(HostShowArgs),
-    /// Look at everything that must be right before a host can be switched: name, route, TLS,
-    /// credentials, privilege, cipher suite, Redfish, actions, identity, clock. Changes nothing.
+    /// Check everything that power control of a host needs: name, route, TLS, credentials,
+    /// privilege, cipher suite, Redfish, actions, identity, clock. Changes nothing.
     #[command(after_help = CHECKS)]
     Check(HostCheckArgs),
 }
@@ -51,7 +51,7 @@ pub(crate) struct HostShowArgs {
 pub(crate) struct HostCheckArgs {
     #[command(flatten)]
     pub(crate) hosts: Hosts,
-    /// How long one host may take, such as 30s; 60s at most.
+    /// Time limit for one host, such as 30s; at most 60s.
     #[arg(long, default_value = "60s", value_parser = duration)]
     pub(crate) timeout: Duration,
     #[command(flatten)]

@@ -9,8 +9,8 @@ use super::{ChangeArgs, EXIT_CODES, Hosts, duration};
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct IdentifyArgs {
-    /// on, off, or for how long it is lit, such as 30 (seconds), 90s or 10m. Where the BMC has no
-    /// timer, the agent puts it out.
+    /// on, off, or a time such as 30 (seconds), 90s or 10m, after which it is switched off: by the
+    /// agent where the BMC has no timer.
     #[arg(value_name = "on|off|TIME", value_parser = led)]
     pub(crate) led: Led,
     #[command(flatten)]

@@ -14,10 +14,10 @@ pub(crate) struct InventoryArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum InventoryAction {
-    /// Judge a configuration with its inventory, and show what is in it. The same as check.
+    /// Validate a configuration with its inventory, and show its content. The same as check.
     Check(CheckArgs),
-    /// Print an inventory made of Metal3's manifests: BareMetalHosts and the Secrets that they
-    /// name. The agent takes manifests as they are too; this is for a rack that is to leave them.
+    /// Print an inventory generated from manifests of Metal3: BareMetalHosts and their Secrets. The
+    /// agent also reads manifests directly; this is for racks that stop using Metal3.
     Import(ImportArgs),
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct ImportArgs {
     /// Files of manifests, as `kubectl get -o yaml` writes them.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Directory for the passwords, a file for each host, for its owner alone.
+    /// Directory for the passwords: one file per host, readable by its owner only.
     #[arg(long, value_name = "DIR", default_value = "secrets")]
     pub(crate) secrets: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! The arguments, by command.
+//! Command-line arguments, one module per command.
 
 mod boot_device;
 mod daemon;
@@ -38,18 +38,18 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done: the BMC confirmed the state; for nmi: the BMC took it
   1  failed, for at least one host: no such host, wrong password, or not confirmed - the deadline
-     passed, or no answer came to a command that is not sent twice; what the host does now is not
-     known then, read it with `power status`
-  2  wrong usage, or nobody said yes
-  3  refused: everything that was not done is held by somebody else, or not for you to do
-  4  unreachable: no way to the agent, or to the BMC of any host that was not done";
+     passed, or a command that is not repeated got no response; the state of the host is unknown
+     then, read it with `power status`
+  2  wrong usage, or the confirmation was declined
+  3  refused: all hosts that were not changed are held by another owner, or you lack permission
+  4  unreachable: the agent, or the BMCs of all hosts that were not changed";
 
 const HOSTS: &str = "\
 HOST is an inventory name, Node name, provider id or system UUID; a range of names such as
 node-[01-40] or node-[1,3,7-9]; a label such as role=db, or rack=, position= or pdu=; @FILE with any of
 these, or - for standard input.";
 
-/// Where the configuration is.
+/// Default path of the configuration.
 pub(crate) const CONFIG: &str = "/etc/rackhand/agent.toml";
 
 /// Switches bare-metal hosts of one rack, for a controller and for people.
@@ -64,30 +64,30 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the agent.
     Serve(ServeArgs),
-    /// Judge a configuration file, and show what is in it.
+    /// Validate a configuration file, and show its content.
     Check(CheckArgs),
     /// Read or switch the power of hosts.
     Power(PowerArgs),
-    /// Show the hosts of the rack, or find out why one cannot be switched.
+    /// Show the hosts of the rack, or diagnose why one cannot be switched.
     Host(HostArgs),
-    /// Judge an inventory, or make one of manifests.
+    /// Validate an inventory, or generate one from manifests.
     Inventory(InventoryArgs),
-    /// Read or set what hosts boot from next.
+    /// Read or set the boot device of hosts.
     BootDevice(BootArgs),
-    /// Light the identify LED of hosts, or put it out.
+    /// Switch the identify LED of hosts on or off.
     Identify(IdentifyArgs),
-    /// Read the sensors of hosts: power draw, inlet temperature, and what else there is.
+    /// Read the sensors of hosts: power draw, inlet temperature and others.
     Sensors(SensorsArgs),
     /// Read or clear the event logs of BMCs (IPMI: SEL).
     Events(EventsArgs),
-    /// Show or stop what the running agent does.
+    /// Show or cancel the operations of the running agent.
     Operations(OperationsArgs),
     /// Show the terms of controllers that the agent knows, or set one back by hand.
     Term(TermArgs),
-    /// Make the key of this agent, and print what a cluster needs to know it: a RackAgent and a
+    /// Generate the key of this agent, and print what registers it in a cluster: a RackAgent and a
     /// certificate request.
     Enroll(EnrollArgs),
-    /// Run a simulated rack to try everything on. Nothing of it is real.
+    /// Run a simulated rack for trials.
     Sim(SimArgs),
     /// Print completions for a shell.
     Completions(CompletionsArgs),
@@ -95,7 +95,7 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// The arguments that we were given; ends the program where they make no sense.
+/// Parses the arguments; exits if they are invalid.
 pub(crate) fn parsed() -> Cli {
     Cli::try_parse().unwrap_or_else(|error| {
         if is_all(&error) {
@@ -106,17 +106,17 @@ pub(crate) fn parsed() -> Cli {
     })
 }
 
-const NOT_ALL: &str = "what changes hosts takes no --all: name them, or all of a rack by rack=NAME \
-                       (`host list` shows them)";
+const NOT_ALL: &str = "commands that change hosts do not accept --all: name the hosts, or the rack with \
+                       rack=NAME (`host list` shows them)";
 
-/// Whether somebody meant every host where each has to be named.
+/// Whether `--all` was given to a command that requires hosts by name.
 fn is_all(error: &clap::Error) -> bool {
     let said = error.get(ContextKind::InvalidArg);
     error.kind() == ErrorKind::UnknownArgument
         && matches!(said, Some(ContextValue::String(word)) if word == "--all")
 }
 
-/// Which hosts, where all of them may be meant.
+/// Hosts of a command that may apply to all.
 #[derive(Debug, Args)]
 pub(crate) struct Hosts {
     /// Name, range of names, label, @FILE or -; see `host list --help`.
@@ -131,29 +131,29 @@ pub(crate) struct Hosts {
     pub(crate) all: bool,
 }
 
-/// Something is read.
+/// Arguments of a command that reads.
 #[derive(Debug, Args)]
 pub(crate) struct ReadArgs {
     #[command(flatten)]
     pub(crate) hosts: Hosts,
-    /// How long one BMC may take, such as 5s.
+    /// Time limit for one BMC, such as 5s.
     #[arg(long, default_value = "20s", value_parser = duration)]
     pub(crate) timeout: Duration,
     #[command(flatten)]
     pub(crate) common: Common,
 }
 
-/// Something is read that takes a BMC many answers.
+/// Arguments of a command that reads with many requests.
 #[derive(Debug, Args)]
 pub(crate) struct LongReadArgs {
-    /// How long one BMC may take, such as 30s; 60s at most.
+    /// Time limit for one BMC, such as 30s; at most 60s.
     #[arg(long, default_value = "60s", value_parser = duration)]
     pub(crate) timeout: Duration,
     #[command(flatten)]
     pub(crate) common: Common,
 }
 
-/// Something other than power is changed, and that is asked about first.
+/// Arguments of a change that asks for confirmation.
 #[derive(Debug, Args)]
 pub(crate) struct ConfirmedChangeArgs {
     /// Do not ask first.
@@ -163,13 +163,13 @@ pub(crate) struct ConfirmedChangeArgs {
     pub(crate) change: ChangeArgs,
 }
 
-/// Something other than power is changed.
+/// Arguments of a change other than power.
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArgs {
-    /// Show what would be done to which hosts, and do nothing.
+    /// Show what would be done to which hosts, without doing it.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// How long one BMC may take, its turn behind other operations included.
+    /// Time limit for one BMC, including the wait for other operations.
     #[arg(long, default_value = "30s", value_parser = duration)]
     pub(crate) timeout: Duration,
     #[command(flatten)]
@@ -178,7 +178,7 @@ pub(crate) struct ChangeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct Common {
-    /// Form of the output.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub(crate) output: Output,
     /// Socket of the agent on this machine.
@@ -188,29 +188,29 @@ pub(crate) struct Common {
         default_value = "/run/rackhand/agent.sock"
     )]
     pub(crate) socket: PathBuf,
-    /// An agent elsewhere, host:port, over mTLS.
+    /// Address of a remote agent, host:port, over mTLS.
     #[arg(long, env = "RACKHAND_AGENT", requires_all = ["rack", "tls_dir"])]
     pub(crate) agent: Option<String>,
-    /// The rack of that agent, as its certificate says.
+    /// Rack of that agent, as in its certificate.
     #[arg(long, env = "RACKHAND_RACK")]
     pub(crate) rack: Option<String>,
     /// Directory with your tls.crt, tls.key and ca.crt.
     #[arg(long, env = "RACKHAND_TLS_DIR")]
     pub(crate) tls_dir: Option<PathBuf>,
-    /// Act although a remediation holds the host off, or cancel its operation; with --direct,
-    /// although an agent runs.
+    /// Act on a host that a remediation holds off, or cancel the operation of a remediation; with
+    /// --direct, even while an agent runs.
     #[arg(long)]
     pub(crate) force: bool,
-    /// Go straight to the BMCs, without a running agent. Nothing is written down.
+    /// Connect to the BMCs without a running agent. Nothing is recorded.
     #[arg(long, conflicts_with = "agent")]
     pub(crate) direct: bool,
-    /// Configuration whose hosts --direct uses.
+    /// Configuration for --direct.
     #[arg(long, env = "RACKHAND_AGENT_CONFIG", default_value = CONFIG)]
     pub(crate) config: PathBuf,
 }
 
 impl Command {
-    /// How the agent is reached, of those that speak to one.
+    /// The connection arguments of commands that connect to an agent.
     pub(crate) fn common_mut(&mut self) -> Option<&mut Common> {
         Some(match self {
             Self::Power(PowerArgs { action }) => action.common_mut(),

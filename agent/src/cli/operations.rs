@@ -12,24 +12,24 @@ pub(crate) struct OperationsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OperationsAction {
-    /// The newest first.
+    /// List operations, newest first.
     List(OperationsListArgs),
-    /// One operation, whole.
+    /// Show one operation with all details.
     Show(OperationArgs),
-    /// Stop one before its next command to the BMC. What was sent stays sent. One of a remediation
-    /// needs --force.
+    /// Cancel an operation before its next command to the BMC. Commands that were sent are not
+    /// revoked. An operation of a remediation needs --force.
     Cancel(OperationArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct OperationsListArgs {
-    /// Only of this host.
+    /// Only operations on this host.
     #[arg(long)]
     pub(crate) host: Option<String>,
-    /// Only those that are not over.
+    /// Only running operations.
     #[arg(long)]
     pub(crate) running: bool,
-    /// At most so many.
+    /// Maximum number of operations.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) struct OperationsListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct OperationArgs {
-    /// Its id, as `operations list` shows it.
+    /// Operation id, as in `operations list`.
     pub(crate) operation: String,
     #[command(flatten)]
     pub(crate) common: Common,

@@ -15,25 +15,25 @@ pub(crate) struct PowerArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PowerAction {
-    /// Read the power state from the BMC, now.
+    /// Read the current power state from the BMC.
     #[command(after_help = EXIT_CODES)]
     Status(ReadArgs),
-    /// Switch on, and wait until the BMC says exactly "on".
+    /// Switch on, and wait until the BMC reports exactly "on".
     #[command(after_help = EXIT_CODES)]
     On(SwitchArgs),
-    /// Switch off hard, or with --soft by the host's own shutdown, and wait until the BMC has said
-    /// exactly "off" twice, 2 s apart.
+    /// Switch off hard, or with --soft by a shutdown of the operating system, and wait until the BMC
+    /// has reported exactly "off" twice, 2 s apart.
     #[command(after_help = EXIT_CODES)]
     Off(OffArgs),
-    /// Ask the host to shut down, once, and wait until the BMC has said exactly "off" twice, 2 s
-    /// apart. The same as off --soft.
+    /// Request a shutdown once, and wait until the BMC has reported exactly "off" twice, 2 s apart.
+    /// The same as off --soft.
     #[command(after_help = EXIT_CODES)]
     SoftOff(SoftOffArgs),
     /// Switch off hard, wait until that is confirmed, and switch on again after a while. A host
     /// that is off is only switched on.
     #[command(after_help = EXIT_CODES)]
     Cycle(CycleArgs),
-    /// Reset hard. Sent once: without an answer nobody knows whether it was carried out.
+    /// Reset hard. Sent once: without a response it is unknown whether it was carried out.
     #[command(after_help = EXIT_CODES)]
     Reset(SwitchArgs),
     /// Send a diagnostic interrupt (NMI), which makes most operating systems dump and restart.
@@ -47,17 +47,18 @@ pub(crate) struct SwitchArgs {
     /// Name, range of names, label, @FILE or -; see `host list --help`.
     #[arg(value_name = "HOST", required = true)]
     pub(crate) hosts: Vec<String>,
-    /// Do not ask before more than one host is switched off, cycled, reset or interrupted.
+    /// Do not ask for confirmation before more than one host is switched off, cycled, reset or
+    /// interrupted.
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Show what would be done to which hosts, and do nothing.
+    /// Show what would be done to which hosts, without doing it.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// How long the whole may take, such as 90s or 5m. 5m if not given, or longer where a wait
-    /// that was asked for needs it.
+    /// Time limit of the operation, such as 90s. The default is 5m, or longer if a requested wait
+    /// needs it.
     #[arg(long, value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
-    /// Do not wait for the outcome: the operation goes on in the agent.
+    /// Do not wait for the outcome: the operation continues in the agent.
     #[arg(long)]
     pub(crate) no_wait: bool,
     #[command(flatten)]
@@ -66,13 +67,13 @@ pub(crate) struct SwitchArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct OffArgs {
-    /// Ask the host to shut down, once, and wait for it. It is not forced.
+    /// Request a shutdown once, and wait for it, without forcing it.
     #[arg(long)]
     pub(crate) soft: bool,
-    /// How long the host may take to shut down, such as 90s or 3m.
+    /// Time limit of the shutdown, such as 90s or 3m.
     #[arg(long, requires = "soft", default_value = "3m", value_parser = duration)]
     pub(crate) limit: Duration,
-    /// Switch off hard after the limit, or at once where the BMC cannot ask for a shutdown.
+    /// Switch off hard after the limit, or at once if the BMC cannot request a shutdown.
     #[arg(long, requires = "soft")]
     pub(crate) then_force: bool,
     #[command(flatten)]
@@ -81,10 +82,10 @@ pub(crate) struct OffArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SoftOffArgs {
-    /// How long the host may take to shut down, such as 90s or 3m.
+    /// Time limit of the shutdown, such as 90s or 3m.
     #[arg(long, default_value = "3m", value_parser = duration)]
     pub(crate) limit: Duration,
-    /// Switch off hard after the limit, or at once where the BMC cannot ask for a shutdown.
+    /// Switch off hard after the limit, or at once if the BMC cannot request a shutdown.
     #[arg(long)]
     pub(crate) then_force: bool,
     #[command(flatten)]
@@ -93,7 +94,7 @@ pub(crate) struct SoftOffArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CycleArgs {
-    /// How long the host stays off, such as 10s; 60s at most.
+    /// Time that the host stays off, such as 10s; at most 60s.
     #[arg(long, default_value = "10s", value_parser = duration)]
     pub(crate) hold_off: Duration,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use super::{EXIT_CODES, Hosts, LongReadArgs};
 pub(crate) struct SensorsArgs {
     #[command(flatten)]
     pub(crate) hosts: Hosts,
-    /// A row for each sensor, not for each host. JSON and YAML have them all in any case.
+    /// One row per sensor instead of per host. JSON and YAML always contain all sensors.
     #[arg(long)]
     pub(crate) each: bool,
     #[command(flatten)]

@@ -12,7 +12,7 @@ pub(crate) struct TermArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TermAction {
-    /// Every election, the highest term claimed in it, and how it was set back.
+    /// List every election with its highest claimed term, and how it was set back.
     List(TermListArgs),
     /// Set the term of an election back, after a claim that no controller of it has made. Only on the
     /// agent's own machine.
@@ -33,7 +33,7 @@ pub(crate) struct TermSetBackArgs {
     /// The highest term that counts as used: spec.leaseTransitions of the controllers' Lease.
     #[arg(long)]
     pub(crate) to: u64,
-    /// Why, for the journal.
+    /// Reason, for the journal.
     #[arg(long)]
     pub(crate) reason: String,
     #[command(flatten)]

@@ -119,7 +119,10 @@ async fn an_operation_that_is_ended_closes_its_sessions_first() {
         }
         let (code, said) = ended(child, signal).await;
         assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains("what was sent stays sent"), "{said}");
+        assert!(
+            said.contains("commands that were sent are not revoked"),
+            "{said}"
+        );
         for host in &hosts {
             assert_eq!(host.sessions_open(), 0, "{signal}: {said}");
         }

@@ -1,4 +1,4 @@
-//! What a BMC lets us do: credentials, privilege, cipher suite.
+//! Checks of credentials, privilege and cipher suite.
 
 use rackhand_bmc::ErrorKind;
 use rackhand_proto::v1::{Check, Verdict};

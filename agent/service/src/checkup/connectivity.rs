@@ -1,4 +1,4 @@
-//! The way to a BMC: its name, its route, its certificate.
+//! Checks of name, route and certificate of a BMC.
 
 use rackhand_bmc::{ErrorKind, Protocol, Trust};
 use rackhand_proto::v1::{Check, Verdict};

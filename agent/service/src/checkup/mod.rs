@@ -1,7 +1,7 @@
-//! Whether a host could be switched: everything that must be right before, judged.
+//! Diagnosis of a host: everything that power control needs.
 //!
-//! Pure: takes what was seen of one BMC and gives verdicts, what was found and what to do next.
-//! Must never: call anything good that was not looked at.
+//! Pure: takes the observations of one BMC, and returns verdicts with findings and advice. Must
+//! never: pass a check without an observation.
 
 mod access;
 mod connectivity;
@@ -21,8 +21,7 @@ use access::{cipher_suite, credentials, privilege};
 use connectivity::{name, route, tls};
 use system::{actions, clock, identity, redfish};
 
-/// What was seen of one BMC. What was not looked at, because something before it failed, is
-/// `None`.
+/// The observations of one BMC; `None` where an earlier step failed.
 #[derive(Debug)]
 pub(crate) struct Seen {
     /// The BMC's address without credentials.
@@ -38,12 +37,12 @@ pub(crate) struct Seen {
     pub(crate) name: Result<Vec<IpAddr>, String>,
     /// An address that the configuration does not allow, and what it allows.
     pub(crate) forbidden: Option<(IpAddr, String)>,
-    /// How long TCP took, or why it does not come about. Of IPMI nothing: UDP has no connection.
+    /// Duration of the TCP connect, or its error. Not for IPMI: UDP has no connection.
     pub(crate) tcp: Option<Result<Duration, String>>,
     pub(crate) power: Option<Result<PowerReading, BmcError>>,
     pub(crate) identity: Option<Result<SystemIdentity, BmcError>>,
     pub(crate) facts: Option<Result<Facts, BmcError>>,
-    /// Whom the inventory expects.
+    /// The identity that the inventory expects.
     pub(crate) expected: Expected,
     /// Our own clock when the facts were read.
     pub(crate) now: Timestamp,

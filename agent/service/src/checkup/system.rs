@@ -1,4 +1,4 @@
-//! What is behind a BMC: its Redfish service and actions, the system, the clock.
+//! Checks of the Redfish service and its actions, the identity of the system, and the clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A TOML document, read key by key, so that every mistake in it is told and not only the first.
+//! Decodes a TOML document key by key, so that every mistake is reported, not only the first.
 //!
 //! Must never: repeat a value whose key holds a secret.
 
@@ -11,8 +11,8 @@ use toml::{
 
 use super::location::{Diagnostics, KeyPath, Lines};
 
-/// Parses a document and reads it by `read`. What TOML itself does not take is noted; the rest is
-/// read all the same.
+/// Parses a document and decodes it by `read`. Syntax errors are reported; the rest is decoded
+/// nevertheless.
 pub(super) fn read<T>(
     file: &Arc<Path>,
     text: &str,
@@ -33,13 +33,13 @@ pub(super) fn read<T>(
     result
 }
 
-/// A time as people write it: `5s`, `1m 30s`, `250ms`.
+/// Parses a duration: `5s`, `1m 30s`, `250ms`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let parsed: jiff::SignedDuration = text.parse().ok()?;
     Duration::try_from(parsed).ok()
 }
 
-/// A table that is read key by key; what was not asked for is a mistake.
+/// A table that is decoded key by key; other keys are mistakes.
 pub(super) struct Fields<'r, 't> {
     lines: &'r Lines<'t>,
     key_path: KeyPath,
@@ -61,7 +61,7 @@ impl<'r, 't> Fields<'r, 't> {
         &self.key_path
     }
 
-    /// From now on it is told with this name.
+    /// Sets the name with which the table is reported.
     pub(super) fn call(&mut self, name: &str) {
         self.key_path = self.key_path.clone().called(name);
     }
@@ -73,7 +73,7 @@ impl<'r, 't> Fields<'r, 't> {
     ) -> Option<(&'r DeValue<'t>, KeyPath)> {
         self.known.push(key);
         let value = self.table.get(key)?;
-        // What the parser put in place of something that is no value, and told.
+        // A placeholder of the parser for an invalid value, which it has reported.
         if value.span().end == 0 && !value.get_ref().is_table() {
             return None;
         }
@@ -104,7 +104,7 @@ impl<'r, 't> Fields<'r, 't> {
         text
     }
 
-    /// Text that must be there.
+    /// Required text.
     pub(super) fn needed(
         &mut self,
         key: &'static str,
@@ -205,7 +205,7 @@ impl<'r, 't> Fields<'r, 't> {
         }
     }
 
-    /// Tables, or one.
+    /// A list of tables, or a single one.
     pub(super) fn tables(
         &mut self,
         key: &'static str,
@@ -240,7 +240,7 @@ impl<'r, 't> Fields<'r, 't> {
         }
     }
 
-    /// Tables by names of the writer's choice.
+    /// Tables by arbitrary names.
     pub(super) fn named(&mut self, diagnostics: &mut Diagnostics) -> Vec<(String, Fields<'r, 't>)> {
         let mut tables = Vec::new();
         for (name, value) in self.table {
@@ -256,7 +256,7 @@ impl<'r, 't> Fields<'r, 't> {
         tables
     }
 
-    /// Texts by names of the writer's choice.
+    /// Texts by arbitrary names.
     pub(super) fn pairs(&mut self, diagnostics: &mut Diagnostics) -> Vec<(String, String)> {
         let mut pairs = Vec::new();
         for (name, value) in self.table {
@@ -270,7 +270,7 @@ impl<'r, 't> Fields<'r, 't> {
         pairs
     }
 
-    /// Diagnostics what nobody has asked for.
+    /// Reports unknown keys.
     pub(super) fn end(&self, diagnostics: &mut Diagnostics) {
         for (key, _) in self.table {
             let (name, at): (&str, _) = (key.get_ref(), self.lines.at(key.span().start));
@@ -282,7 +282,7 @@ impl<'r, 't> Fields<'r, 't> {
     }
 }
 
-/// The value itself is not told: it may be a secret.
+/// Reports a wrong type, without the value, which may be a secret.
 fn wrong(diagnostics: &mut Diagnostics, key_path: &KeyPath, wanted: &str, found: &DeValue<'_>) {
     let found = match found {
         DeValue::String(_) => "other text",

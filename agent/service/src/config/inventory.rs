@@ -1,4 +1,4 @@
-//! The hosts that the agent knows by itself, found by any of their names.
+//! The inventory: the hosts of the configuration, found by any of their names.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,27 +10,27 @@ use rackhand_bmc::{AuthPolicy, BmcAddress, Trust, UuidMatch, ipmi::SuiteChoice, 
 use super::{Networks, Password};
 use crate::host_key::HostKey;
 
-/// What the agent knows, and what it may touch.
+/// The hosts of the agent, and the networks that it may connect to.
 #[derive(Debug, Clone)]
 pub struct Inventory {
     /// In the order of the file.
     pub hosts: Vec<HostEntry>,
-    /// Where BMCs may be.
+    /// Networks in which BMCs may be.
     pub networks: Networks,
-    /// Whether a controller may bring address and password of a BMC that is not here.
+    /// Whether a controller may provide address and password of a BMC that is not in the inventory.
     pub accept_endpoints: bool,
-    /// Whether that BMC may be one whose certificate is not verified, or one without TLS.
+    /// Whether such a BMC may have an unverified certificate, or no TLS.
     pub accept_insecure_endpoints: bool,
-    /// Trust for a BMC that a controller brings.
+    /// Trust for a BMC that a controller provides.
     pub default_trust: Trust,
 }
 
 /// A host of the inventory.
 #[derive(Debug, Clone)]
 pub struct HostEntry {
-    /// Its name here.
+    /// Name in the inventory.
     pub name: String,
-    /// Its Kubernetes Node, where that has another name.
+    /// Name of its Kubernetes Node, if different.
     pub node_name: Option<String>,
     /// Its provider id in Kubernetes.
     pub provider_id: Option<String>,
@@ -38,36 +38,36 @@ pub struct HostEntry {
     pub system_uuid: Option<String>,
     /// Serial number.
     pub serial: Option<String>,
-    /// What operators call it by.
+    /// Labels for selection.
     pub labels: BTreeMap<String, String>,
-    /// Where it stands in the rack.
+    /// Position in the rack.
     pub position: Option<String>,
     /// The power distribution unit that feeds it.
     pub pdu: Option<String>,
-    /// Its BMC, by the driver of the first choice.
+    /// Its BMC by the preferred driver.
     pub bmc: BmcEntry,
-    /// The same BMC by other drivers, in the order in which they are asked.
+    /// The same BMC by other drivers, in order of preference.
     pub fallbacks: Vec<BmcEntry>,
 }
 
 /// The BMC of a host, by one driver.
 #[derive(Debug, Clone)]
 pub struct BmcEntry {
-    /// Where it is.
+    /// Address of the BMC.
     pub address: BmcAddress,
     /// User name.
     pub username: String,
-    /// Where the password is.
+    /// Source of the password.
     pub password: Password,
-    /// What certificate is believed.
+    /// Which certificate is accepted.
     pub trust: Trust,
-    /// Where the IPMI key K_g is, where the BMC has one.
+    /// Source of the IPMI key K_g, if the BMC has one.
     pub kg: Option<Password>,
-    /// How it wants to be spoken to.
+    /// Protocol settings.
     pub options: BmcOptions,
 }
 
-/// How a BMC wants to be spoken to. What does not belong to its protocol is at its default.
+/// Protocol settings of a BMC. Those of the other protocol have their default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BmcOptions {
     /// Redfish: session or Basic.
@@ -82,18 +82,18 @@ pub struct BmcOptions {
     pub min_interval: Option<Duration>,
 }
 
-/// One name, several hosts.
+/// A name that several hosts have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} means several hosts: {}; use one of these names", candidates.join(", "))]
 pub struct Ambiguous {
     /// What was asked for.
     pub name: String,
-    /// Whom it could mean.
+    /// The hosts that have the name.
     pub candidates: Vec<String>,
 }
 
 impl HostEntry {
-    /// Its BMC by every driver, in their order.
+    /// Its BMC by every driver, in order of preference.
     pub fn bmcs(&self) -> impl Iterator<Item = &BmcEntry> {
         std::iter::once(&self.bmc).chain(&self.fallbacks)
     }
@@ -128,7 +128,7 @@ impl Inventory {
         }
     }
 
-    /// The host behind this BMC address, if it can mean no other one.
+    /// The host of this BMC address, if it is unambiguous.
     pub fn find_bmc(&self, address: &BmcAddress) -> Option<&HostEntry> {
         let asked = HostKey::of(address);
         let mut found = self.hosts.iter().filter(|host| {
@@ -141,9 +141,9 @@ impl Inventory {
         found.next().is_none().then_some(host)
     }
 
-    /// For every endpoint the one that stands for all that must not be used at the same time
-    /// (F6): hosts that share an endpoint share all of theirs.
-    pub fn lanes(&self) -> HashMap<String, String> {
+    /// Maps every endpoint to the one that names its queue. Endpoints of a queue are not used
+    /// concurrently (F6); hosts that share an endpoint share all of them.
+    pub fn queue_endpoints(&self) -> HashMap<String, String> {
         let mut stands_for: BTreeMap<String, String> = BTreeMap::new();
         for host in &self.hosts {
             let first = root(&stands_for, HostKey::of(&host.bmc.address).endpoint());
@@ -159,7 +159,7 @@ impl Inventory {
     }
 }
 
-/// Who stands for an endpoint, and for that one, and so on; the last stands for itself.
+/// Follows the mapping of an endpoint to the last one, which maps to itself.
 fn root(stands_for: &BTreeMap<String, String>, endpoint: String) -> String {
     let mut at = endpoint;
     while let Some(next) = stands_for.get(&at)

@@ -1,4 +1,4 @@
-//! Where in which file something stands, and what is wrong with it there.
+//! Positions of keys in the configuration files, and the mistakes found there.
 //!
 //! Must never: repeat the value of a secret.
 
@@ -12,7 +12,7 @@ use std::{
 /// Line and column, both counted from 1, the column in characters.
 pub(super) type Position = (usize, usize);
 
-/// A mistake, with its place.
+/// A mistake, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file that is affected.
@@ -21,7 +21,7 @@ pub struct Problem {
     pub at: Option<(usize, usize)>,
     /// The key's path, such as `hosts[3] (node-4).bmc.address`; empty: the file as a whole.
     pub key: String,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what is expected.
     pub what: String,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct KeyPath {
 }
 
 impl KeyPath {
-    /// The file as a whole.
+    /// The path of the whole document.
     pub(super) fn root(file: &Arc<Path>) -> Self {
         Self {
             file: file.clone(),
@@ -57,7 +57,7 @@ impl KeyPath {
         }
     }
 
-    /// A key of it.
+    /// The path of a key in it.
     pub(super) fn key(&self, key: &str) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
         let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -69,7 +69,7 @@ impl KeyPath {
         self.with(&format!("{dot}{key}"))
     }
 
-    /// An element of it.
+    /// The path of an element in it.
     pub(super) fn item(&self, index: usize) -> Self {
         self.with(&format!("[{index}]"))
     }
@@ -82,7 +82,7 @@ impl KeyPath {
         }
     }
 
-    /// The same, told with a name.
+    /// The same path, reported with a name.
     pub(super) fn called(mut self, name: &str) -> Self {
         self.shown = format!("{} ({name})", self.shown);
         self
@@ -99,7 +99,7 @@ impl fmt::Display for KeyPath {
     }
 }
 
-/// What is known of the files so far: where each key stands, and every mistake.
+/// The positions of all keys, and the mistakes found so far.
 #[derive(Debug, Default)]
 pub(super) struct Diagnostics {
     places: HashMap<Arc<Path>, HashMap<String, Position>>,
@@ -112,7 +112,7 @@ impl Diagnostics {
         places.insert(key_path.path.clone(), at);
     }
 
-    /// A mistake, told with the place of the key, or of what is around it.
+    /// Reports a mistake at the position of the key, or of the closest enclosing key.
     pub(super) fn problem(&mut self, key_path: &KeyPath, what: impl fmt::Display) {
         let at = self.at(key_path);
         self.problem_at(key_path, at, what);
@@ -139,7 +139,7 @@ impl Diagnostics {
             if let Some(at) = places.get(path) {
                 return Some(*at);
             }
-            // The key is missing: what is around it.
+            // The key is missing: use the enclosing key.
             path = match path.rfind(['.', '[']) {
                 Some(end) => path.get(..end)?,
                 None if path.is_empty() => return None,
@@ -148,7 +148,7 @@ impl Diagnostics {
         }
     }
 
-    /// All of them, file by file from the top.
+    /// All mistakes, sorted by file and position.
     pub(super) fn into_problems(mut self) -> Vec<Problem> {
         let mut files: Vec<PathBuf> = Vec::new();
         for problem in &self.problems {
@@ -180,7 +180,7 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// Of a byte; one behind the end counts as the end.
+    /// The position of a byte offset; offsets past the end count as the end.
     pub(super) fn at(&self, byte: usize) -> Position {
         let line = self.starts.partition_point(|start| *start <= byte).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or(0);

@@ -1,8 +1,7 @@
-//! The one configuration file and the inventory that it names: what this agent is, and which
-//! hosts it knows.
+//! The configuration file and the inventory that it names.
 //!
-//! Owns: reading the files, judging them whole, and finding a host by any of its names. Must never:
-//! show a password, start with a mistake in a file, or stop at the first.
+//! Owns: reading and validating the files, and finding a host by any of its names. Must never: show a
+//! password, start with an invalid file, or stop at the first mistake.
 
 mod decode;
 mod inventory;
@@ -32,19 +31,19 @@ use location::{Diagnostics, KeyPath};
 pub use secret::{Password, PasswordError};
 pub use sources::Fingerprint;
 
-/// A good configuration.
+/// A valid configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where it was read.
+    /// The path that it was read from.
     pub path: PathBuf,
-    /// Every file and directory that it came from, as they were then.
+    /// Every file and directory that it was read from, with their state at that time.
     pub sources: Fingerprint,
-    /// Which rack this is; its certificate must say the same.
+    /// The rack of this agent, as in its certificate.
     pub rack: String,
-    /// Where controllers and remote operators connect, and the directory of the certificate for
-    /// it. `None`: only the local socket is served.
+    /// The listener for controllers and remote operators, with its certificate. `None`: only the
+    /// local socket is served.
     pub remote: Option<Remote>,
-    /// Where health and metrics are served in plain HTTP; `None`: nowhere.
+    /// Address of health checks and metrics in plain HTTP; `None`: not served.
     pub admin: Option<SocketAddr>,
     /// The local socket.
     pub socket: PathBuf,
@@ -52,16 +51,16 @@ pub struct Config {
     pub state: PathBuf,
     /// Timeouts, intervals and deadlines.
     pub times: Times,
-    /// How power-on is spread over time.
+    /// Staggered power-on.
     pub staging: Staging,
     /// The hosts and networks.
     pub inventory: Inventory,
 }
 
-/// How long after one host another on the same PDU may be switched on.
+/// Minimum time between two power-ons on the same PDU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staging {
-    /// For a PDU without an interval of its own.
+    /// Default interval.
     pub interval: Duration,
     /// Power-on interval of each PDU.
     pub pdus: BTreeMap<String, Duration>,
@@ -77,35 +76,35 @@ impl Default for Staging {
 }
 
 impl Staging {
-    /// That of one PDU.
+    /// The interval of one PDU.
     pub fn of(&self, pdu: &str) -> Duration {
         self.pdus.get(pdu).copied().unwrap_or(self.interval)
     }
 }
 
-/// The listener for callers from afar.
+/// The listener for remote callers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
     /// Address and port.
     pub listen: SocketAddr,
-    /// Holds `tls.crt`, `tls.key` and `ca.crt`.
+    /// Directory with `tls.crt`, `tls.key` and `ca.crt`.
     pub tls: PathBuf,
 }
 
-/// How long things may take.
+/// Timeouts and intervals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Times {
-    /// Reaching a BMC, TLS included.
+    /// Time limit for connecting to a BMC, TLS included.
     pub connect: Duration,
-    /// One call to a BMC.
+    /// Time limit for one call to a BMC.
     pub call: Duration,
-    /// An operation for which the caller names no deadline.
+    /// Default deadline of an operation.
     pub operation: Duration,
-    /// The slowest polling.
+    /// Longest polling interval.
     pub poll_max: Duration,
-    /// When a command that has no effect is repeated.
+    /// Time after which a command without effect is repeated.
     pub resend_after: Duration,
-    /// How long running operations may go on when the agent is told to stop.
+    /// Grace period of running operations at shutdown.
     pub shutdown_grace: Duration,
 }
 
@@ -122,14 +121,14 @@ impl Default for Times {
     }
 }
 
-/// Networks in which this agent may touch a BMC.
+/// Networks in which this agent may connect to BMCs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks(pub Vec<IpNet>);
 
 impl Networks {
     /// Whether this address is in one of them.
     pub fn allow(&self, ip: std::net::IpAddr) -> bool {
-        // An IPv4 address in IPv6 clothes is the IPv4 address.
+        // An IPv4-mapped IPv6 address is the IPv4 address.
         let ip = ip.to_canonical();
         self.0.iter().any(|net| net.contains(&ip))
     }
@@ -142,14 +141,14 @@ impl fmt::Display for Networks {
     }
 }
 
-/// Everything that is wrong with a configuration.
+/// All mistakes of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// The file that is affected.
     pub path: PathBuf,
-    /// Each mistake with its place.
+    /// Each mistake with its position.
     pub problems: Vec<Problem>,
-    /// Every file and directory of which a change may mend it.
+    /// Every file and directory whose change may correct it.
     pub sources: Fingerprint,
 }
 
@@ -170,8 +169,8 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// Reads and judges a file and the inventory that it names. Relative paths start at the
-    /// directory of the file in which they are written. Blocks on the disk.
+    /// Reads and validates a file and its inventory. Relative paths are relative to the file that
+    /// contains them. Blocks on the disk.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
@@ -218,9 +217,9 @@ impl Config {
         }
     }
 
-    /// What works, but should be looked at: passwords that cannot be read just now or by too
-    /// many, or that are written in the files themselves, certificates that are not verified.
-    /// Reads every password file, and runs no command.
+    /// Warnings: passwords that are unreadable, readable by too many users, or written in the files
+    /// themselves, and certificates that are not verified. Reads every password file, and runs no
+    /// command.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut inline: BTreeMap<&Path, usize> = BTreeMap::new();

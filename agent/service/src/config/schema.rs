@@ -1,4 +1,4 @@
-//! The configuration as it is written; see `Config` for what it means.
+//! The schema of the configuration files; see `Config` for the validated form.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
     location::{Diagnostics, KeyPath},
 };
 
-/// The configuration file. What is missing and must not be is `None`, and noted.
+/// The configuration file. Missing required values are `None`, and reported.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) rack: Option<String>,
@@ -86,7 +86,7 @@ pub(super) struct Bmc {
     pub(super) min_interval: Option<Duration>,
 }
 
-/// Where a secret is, and under which key that is written.
+/// The source of a secret, and the key that names it.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) key_path: KeyPath,
@@ -242,7 +242,7 @@ impl Bmc {
 }
 
 impl Source {
-    /// What is given of these four keys: inline, file, credential, command.
+    /// The values of these four keys: inline, file, credential, command.
     fn read(
         fields: &mut Fields<'_, '_>,
         [inline, file, credential, command]: [&'static str; 4],

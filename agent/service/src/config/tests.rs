@@ -334,7 +334,7 @@ fn f6_hosts_that_share_an_endpoint_share_all_of_theirs() {
             ],
         ),
     ]);
-    let lanes = parse(&text).unwrap().inventory.lanes();
+    let lanes = parse(&text).unwrap().inventory.queue_endpoints();
     let lane = |endpoint: &str| lanes.get(endpoint).unwrap().as_str();
     let shared = lane("bmc://10.1.0.1");
     for endpoint in ["bmc://10.1.1.1", "bmc://10.1.0.3", "bmc://10.1.1.3"] {

@@ -1,4 +1,4 @@
-//! From the files as written to a configuration, or to the list of everything wrong with them.
+//! Validation of the decoded files: a configuration, or the list of all mistakes.
 
 mod bmc;
 
@@ -20,9 +20,9 @@ use super::{
 use crate::host_key::HostKey;
 use bmc::Around;
 
-/// A PDU that needs longer between two hosts is broken.
+/// The longest plausible interval of a PDU.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
-/// What selects hosts without being a label.
+/// Selectors that cannot be label names.
 const SPOKEN_FOR: [&str; 5] = ["name", "node", "rack", "position", "pdu"];
 
 pub(super) struct Validator<'a> {
@@ -40,7 +40,7 @@ impl Validator<'_> {
         self.diagnostics.problem(key_path, what);
     }
 
-    /// `None`: something that must be there is missing, and noted.
+    /// `None`: a required value is missing, and reported.
     pub(super) fn config(&mut self, file: schema::File) -> Option<Config> {
         let root = self.root.clone();
         if let Some(rack) = &file.rack
@@ -275,7 +275,7 @@ impl Validator<'_> {
         })
     }
 
-    /// Labels select hosts on a command line, so they must read there as they are written here.
+    /// Labels select hosts on the command line, so they must be usable there unquoted.
     fn labels(&mut self, host: &KeyPath, labels: &BTreeMap<String, String>) {
         for (key, value) in labels {
             let key_path = host.key("labels").key(key);
@@ -344,7 +344,7 @@ impl Validator<'_> {
     }
 }
 
-/// A place as it is told at another.
+/// How another entry is named in a message.
 fn elsewhere(key_path: &KeyPath, at: &KeyPath) -> String {
     if key_path.file() == at.file() {
         return key_path.to_string();
@@ -352,7 +352,7 @@ fn elsewhere(key_path: &KeyPath, at: &KeyPath) -> String {
     format!("{key_path} in {}", key_path.file().display())
 }
 
-/// The same text for both byte orders.
+/// Normalises both byte orders to the same text.
 fn canonical_uuid(text: &str) -> Option<String> {
     let uuid = uuid::Uuid::try_parse(text.trim()).ok()?;
     let turned = uuid::Uuid::from_bytes(uuid.to_bytes_le());

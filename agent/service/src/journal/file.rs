@@ -1,5 +1,5 @@
-//! The file of the journal: made whole or not at all, only of a format that we know, and never
-//! replaced in silence.
+//! The file of the journal: created atomically, opened only in a known format, and never replaced
+//! silently.
 
 use std::{
     io,
@@ -22,16 +22,16 @@ pub(super) const SCHEMA: u64 = 1;
 /// What to do with a journal that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfDamaged {
-    /// Retention its file under another name, and begin a new one.
+    /// Rename the file, and create a new journal.
     Replace,
     /// Do not start.
     Refuse,
 }
 
-/// So many damaged files are kept: the first ones, which tell most, and the last.
+/// Number of damaged files that are kept: the first ones, which tell most, and the last.
 const KEPT: u32 = 3;
 
-/// Opens the journal, and begins a new one where there is none to open.
+/// Opens the journal, or creates a new one.
 pub(super) fn open_or_create(
     path: &Path,
     if_damaged: IfDamaged,
@@ -59,7 +59,7 @@ pub(super) fn open_or_create(
     }
 }
 
-/// Opens a journal that must be there, and checks every page of it.
+/// Opens an existing journal, and checks every page.
 pub(super) fn open(path: &Path) -> Result<Database, JournalError> {
     let damaged = |reason: String| JournalError::Damaged {
         path: path.display().to_string(),
@@ -80,7 +80,7 @@ pub(super) fn open(path: &Path) -> Result<Database, JournalError> {
     })
 }
 
-/// Runs what opens a database, and tells damage from a disk that does not work.
+/// Opens a database, and tells damage from a failing disk.
 pub(super) fn checked(
     path: &Path,
     open: impl FnOnce() -> Result<Database, DatabaseError>,
@@ -120,7 +120,7 @@ fn cannot(path: &Path, error: &io::Error) -> JournalError {
     }
 }
 
-/// Gives a damaged file another name, and returns that.
+/// Renames a damaged file, and returns the new name.
 fn set_aside(path: &Path) -> Result<PathBuf, JournalError> {
     let kept = |number: u32| path.with_extension(format!("redb.damaged-{number}"));
     let free = (1..KEPT).map(kept).find(|name| !name.exists());
@@ -129,8 +129,8 @@ fn set_aside(path: &Path) -> Result<PathBuf, JournalError> {
     Ok(name)
 }
 
-/// Makes an empty journal under another name and gives it its own once it is whole: a crash in the
-/// middle would otherwise leave a file that no later start can read. Never replaces one.
+/// Creates an empty journal under a temporary name and renames it when complete: a crash would
+/// otherwise leave an unreadable file. Never replaces a journal.
 fn create(path: &Path, origin: JournalOrigin, now: i64) -> Result<(), JournalError> {
     let shown = path.display().to_string();
     let fresh = path.with_extension(format!("redb.new-{}", std::process::id()));
@@ -149,7 +149,7 @@ fn create(path: &Path, origin: JournalOrigin, now: i64) -> Result<(), JournalErr
     tx.commit()?;
     drop(db);
     match std::fs::hard_link(&fresh, path) {
-        // Another agent was quicker: its journal is the one.
+        // Another agent created it first; use that one.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(cannot(path, &error));
         }
@@ -161,7 +161,7 @@ fn create(path: &Path, origin: JournalOrigin, now: i64) -> Result<(), JournalErr
         .map_err(|error| cannot(path, &error))
 }
 
-/// Checks the format, makes what is missing in it, and returns which journal it is.
+/// Checks the format, creates missing tables, and returns the identity of the journal.
 pub(super) fn prepare(
     tx: &Tx,
     path: &str,

@@ -1,4 +1,4 @@
-//! The BMC entries of a host: each whole, and only with what its protocol knows.
+//! Validation of the BMC entries of a host.
 
 use std::{net::IpAddr, path::Path, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
     Validator,
 };
 
-/// What of the rest of the file a BMC entry is judged by.
+/// Settings outside of a BMC entry that its validation needs.
 pub(super) struct Around {
     pub(super) networks: Networks,
     pub(super) trust: Trust,
@@ -21,7 +21,7 @@ pub(super) struct Around {
 }
 
 impl Validator<'_> {
-    /// The drivers of one host, in their order; all of them good.
+    /// The drivers of one host in order, if all are valid.
     pub(super) fn bmcs(&mut self, host: &schema::Host, around: &Around) -> Option<Vec<BmcEntry>> {
         // The drivers of a host share the time of one call.
         let share = u32::try_from(host.bmcs.len()).unwrap_or(u32::MAX).max(1);
@@ -109,7 +109,7 @@ impl Validator<'_> {
                 return Some(Password::inline(secret.clone(), file));
             }
             schema::Kind::File(path) if path.as_os_str().is_empty() => "is empty",
-            // Beside the file in which it is written.
+            // Relative to the file that contains it.
             schema::Kind::File(path) => {
                 let beside = source.key_path.file().parent().unwrap_or(Path::new(""));
                 return Some(Password::file(beside.join(path)));
@@ -131,7 +131,7 @@ impl Validator<'_> {
         None
     }
 
-    /// A key that means nothing here was meant to mean something.
+    /// Reports keys that have no meaning for the protocol.
     fn of_its_protocol(&mut self, bmc: &schema::Bmc, protocol: Protocol) {
         let redfish = [
             ("trust", bmc.trust.is_some()),
@@ -162,8 +162,8 @@ impl Validator<'_> {
         }
     }
 
-    /// What IPMI has no room for. What cannot be read now is warned of, and judged when the BMC
-    /// is called.
+    /// Reports values that exceed the limits of IPMI. Secrets that are unreadable now are checked
+    /// when the BMC is called.
     fn ipmi_limits(
         &mut self,
         bmc: &schema::Bmc,
@@ -212,7 +212,7 @@ impl Validator<'_> {
                 return None;
             }
         };
-        // A name is looked up, and judged, when the BMC is called.
+        // A name is resolved and checked when the BMC is called.
         if let Ok(ip) = address.host().parse::<IpAddr>()
             && !networks.allow(ip)
         {

@@ -20,7 +20,7 @@ pub(crate) struct BmcQueues {
 impl BmcQueues {
     pub(crate) fn new(inventory: &Inventory) -> Self {
         Self {
-            shared: inventory.lanes(),
+            shared: inventory.queue_endpoints(),
             aliases: HashMap::new(),
             queues: HashMap::new(),
         }
@@ -70,7 +70,7 @@ impl BmcQueues {
             self.queues.contains_key(&name).then_some(name)
         };
         let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (endpoint, first) in inventory.lanes() {
+        for (endpoint, first) in inventory.queue_endpoints() {
             groups.entry(first).or_default().push(endpoint);
         }
         let mut shared = HashMap::new();
