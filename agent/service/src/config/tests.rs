@@ -334,13 +334,13 @@ fn f6_hosts_that_share_an_endpoint_share_all_of_theirs() {
             ],
         ),
     ]);
-    let lanes = parse(&text).unwrap().inventory.queue_endpoints();
-    let lane = |endpoint: &str| lanes.get(endpoint).unwrap().as_str();
-    let shared = lane("bmc://10.1.0.1");
+    let queues = parse(&text).unwrap().inventory.queue_endpoints();
+    let queue = |endpoint: &str| queues.get(endpoint).unwrap().as_str();
+    let shared = queue("bmc://10.1.0.1");
     for endpoint in ["bmc://10.1.1.1", "bmc://10.1.0.3", "bmc://10.1.1.3"] {
-        assert_eq!(lane(endpoint), shared, "{endpoint}");
+        assert_eq!(queue(endpoint), shared, "{endpoint}");
     }
-    assert_ne!(lane("bmc://10.1.0.2"), shared);
-    assert_eq!(lane("bmc://10.1.0.2"), lane("bmc://10.1.1.2"));
-    assert_eq!(lanes.len(), 6);
+    assert_ne!(queue("bmc://10.1.0.2"), shared);
+    assert_eq!(queue("bmc://10.1.0.2"), queue("bmc://10.1.1.2"));
+    assert_eq!(queues.len(), 6);
 }
