@@ -171,7 +171,7 @@ pub(crate) async fn operations(args: OperationsArgs) -> anyhow::Result<ExitCode>
                 .map_err(|status| connect_error::call(&status))?;
             let row = one(&args.common, &args.operation).await?;
             if row.result == "running" {
-                errln!("it ends before its next command; what was sent stays sent");
+                errln!("it ends before its next command; commands that were sent are not revoked");
             }
             print(&[row], args.common.output)?;
         }

@@ -29,7 +29,7 @@ pub(super) async fn act(settings: &Settings, way: &Route, log: &mut Log) -> Resu
     let ended = tokio::select! {
         ended = on_device(settings, &device, log) => ended,
         signal = signals.next() => Err(format!(
-            "ended by {signal}; what was sent stays sent, and nothing is confirmed"
+            "ended by {signal}; commands that were sent are not revoked, and nothing is confirmed"
         )),
     };
     // Whoever ends us kills us soon.

@@ -187,8 +187,8 @@ pub(super) async fn switch(args: SwitchArgs, to: PowerRequest) -> anyhow::Result
         _ = tokio::signal::ctrl_c() => {
             progress.clear();
             if args.common.direct {
-                errln!("stopped: nothing more is sent, and what was sent stays sent; `power \
-                           status` shows what the hosts do now");
+                errln!("stopped: nothing more is sent, and commands that were sent are not revoked; \
+                        `power status` shows the state of the hosts");
             } else {
                 errln!("not waiting any longer; operations that were begun go on in the agent: \
                            `operations list --running` shows them");

@@ -228,7 +228,7 @@ fn direct_goes_without_an_agent_and_not_beside_one() {
     };
     let off = direct(&["power", "off", "sim-01", "sim-03", "--yes", "-o", "json"]);
     assert_eq!(off.code, 0, "{off:?}");
-    assert!(off.err.contains("nothing is written down"), "{off:?}");
+    assert!(off.err.contains("nothing is recorded"), "{off:?}");
     let off = json(&off.out);
     assert_eq!(off[1]["result"], "confirmed", "{off}");
     assert!(!sim.dir().join("other").exists(), "no journal was begun");
