@@ -12,6 +12,8 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::validation::GO_DURATION;
+
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -256,7 +258,7 @@ impl JsonSchema for GoDuration {
         json_schema!({
             "type": "string",
             "maxLength": 64,
-            "pattern": r"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$",
+            "pattern": GO_DURATION.regex,
         })
     }
 }

@@ -14,6 +14,8 @@ pub mod duration;
 pub mod int_or_percent;
 pub mod kinds;
 pub mod names;
+pub mod policies;
+mod validation;
 pub mod views;
 
 pub use duration::GoDuration;

@@ -262,7 +262,7 @@ fn what_admission_refuses_elsewhere_is_refused_here() {
     assert_eq!(required, ["clusterName", "selector"]);
     let limit = schema_at(&check, "v1beta1", "spec.maxUnhealthy");
     assert_eq!(limit.x_kubernetes_int_or_string, Some(true));
-    assert_eq!(limit.pattern.as_deref(), Some("^[+-]?[0-9]+%$"));
+    assert_eq!(limit.pattern.as_deref(), Some("^[+-]?[0-9]{1,9}%$"));
 
     let remediation = crd("metal3remediations.infrastructure.cluster.x-k8s.io");
     assert!(rule(&remediation, "spec.strategy.timeout").contains("duration('100s')"));

@@ -19,6 +19,10 @@ use serde_json::Value;
 
 use super::conditions::{CompatibleCondition, Deprecated, NewConditions};
 use crate::duration::GoDuration;
+use crate::validation::{
+    CONDITION_TYPE, DNS_NAME, GROUP_VERSION, KIND, LABEL_KEY, LABEL_VALUE, PERCENTAGE, RANGE,
+    SHORT_DURATION, SHORT_PREFIX,
+};
 
 /// Which Machines are checked, what makes them unhealthy, and what is done
 /// about it.
@@ -73,19 +77,22 @@ use crate::duration::GoDuration;
         "rule": "!has(self.selector.matchLabels) || \
                  !('cluster.x-k8s.io/cluster-name' in self.selector.matchLabels) || \
                  self.selector.matchLabels['cluster.x-k8s.io/cluster-name'] == self.clusterName",
-        "message": "the selector's label cluster.x-k8s.io/cluster-name must equal clusterName"
+        "message": "the label cluster.x-k8s.io/cluster-name must equal clusterName",
+        "fieldPath": ".selector"
     },
     {
         "rule": "!has(self.checks) || !(has(self.nodeStartupTimeout) || \
                  has(self.unhealthyConditions) || has(self.unhealthyMachineConditions))",
         "message": "checks (v1beta2) excludes nodeStartupTimeout, unhealthyConditions and \
-                    unhealthyMachineConditions (v1beta1)"
+                    unhealthyMachineConditions (v1beta1)",
+        "fieldPath": ".checks"
     },
     {
         "rule": "!has(self.remediation) || !(has(self.maxUnhealthy) || \
                  has(self.unhealthyRange) || has(self.remediationTemplate))",
         "message": "remediation (v1beta2) excludes maxUnhealthy, unhealthyRange and \
-                    remediationTemplate (v1beta1)"
+                    remediationTemplate (v1beta1)",
+        "fieldPath": ".remediation"
     }
 ]))]
 pub struct MachineHealthCheckSpec {
@@ -129,7 +136,7 @@ pub struct MachineHealthCheckSpec {
     /// v1beta1: the check acts only while the number of unhealthy Machines lies
     /// in this range, such as "[3-5]". Counts instead of maxUnhealthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 32), regex(pattern = r"^\[[0-9]+-[0-9]+\]$"))]
+    #[schemars(length(min = 1, max = 32), regex(pattern = RANGE.regex))]
     pub unhealthy_range: Option<String>,
     /// v1beta1: the template that remediation requests are made from. When not
     /// set, the owner of the Machine is asked to replace it.
@@ -168,7 +175,11 @@ pub struct Selector {
 }]))]
 pub struct SelectorRequirement {
     /// The label.
-    #[schemars(length(min = 1, max = 317), regex(pattern = LABEL_KEY))]
+    #[schemars(
+        length(min = 1, max = 317),
+        regex(pattern = LABEL_KEY.regex),
+        extend("x-kubernetes-validations" = [SHORT_PREFIX])
+    )]
     pub key: String,
     /// How the label relates to the values.
     pub operator: SelectorOperator,
@@ -176,7 +187,7 @@ pub struct SelectorRequirement {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 100),
-        inner(length(max = 63), regex(pattern = LABEL_VALUE)),
+        inner(length(max = 63), regex(pattern = LABEL_VALUE.regex)),
         extend("x-kubernetes-list-type" = "atomic")
     )]
     pub values: Vec<String>,
@@ -263,6 +274,7 @@ pub struct NodeCheckV1Beta1 {
     #[schemars(length(min = 1))]
     pub status: String,
     /// For how long it may last.
+    #[schemars(extend("x-kubernetes-validations" = [SHORT_DURATION]))]
     pub timeout: GoDuration,
 }
 
@@ -277,6 +289,7 @@ pub struct MachineCheckV1Beta1 {
     /// The status that is unhealthy.
     pub status: super::conditions::ConditionStatus,
     /// For how long it may last.
+    #[schemars(extend("x-kubernetes-validations" = [SHORT_DURATION]))]
     pub timeout: GoDuration,
 }
 
@@ -307,7 +320,7 @@ pub struct TriggerIf {
     /// The number of unhealthy Machines lies in this range, such as "[3-5]".
     /// Counts instead of the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 32), regex(pattern = r"^\[[0-9]+-[0-9]+\]$"))]
+    #[schemars(length(min = 1, max = 32), regex(pattern = RANGE.regex))]
     pub unhealthy_in_range: Option<String>,
 }
 
@@ -316,21 +329,13 @@ pub struct TriggerIf {
 #[serde(rename_all = "camelCase")]
 pub struct TemplateRef {
     /// The template's kind; without its ending "Template" it is the request's.
-    #[schemars(
-        length(min = 1, max = 63),
-        regex(pattern = r"^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$")
-    )]
+    #[schemars(length(min = 1, max = 63), regex(pattern = KIND.regex))]
     pub kind: String,
     /// The template's name.
-    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_NAME))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_NAME.regex))]
     pub name: String,
     /// The template's group and version.
-    #[schemars(
-        length(min = 1, max = 317),
-        regex(
-            pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[a-z]([-a-z0-9]*[a-z0-9])?$"
-        )
-    )]
+    #[schemars(length(min = 1, max = 317), regex(pattern = GROUP_VERSION.regex))]
     pub api_version: String,
 }
 
@@ -392,23 +397,25 @@ pub struct MachineHealthCheckStatus {
     pub deprecated: Option<Deprecated>,
 }
 
-/// The key of a label: a qualified name.
-const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
-/// The value of a label; it may be empty.
-const LABEL_VALUE: &str = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
-/// A name as most kinds have it.
-const DNS_NAME: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
-
-/// Labels whose names and values an API server would take.
+/// Labels whose keys and values an API server would take.
 fn labels_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let is_key = format!(
+        "key.size() <= 317 && key.indexOf('/') <= 253 && key.matches(r'{}')",
+        LABEL_KEY.regex
+    );
     schemars::json_schema!({
         "type": "object",
         "maxProperties": 100,
-        "additionalProperties": {"type": "string", "maxLength": 63, "pattern": LABEL_VALUE},
+        "additionalProperties": {
+            "type": "string", "maxLength": 63, "pattern": LABEL_VALUE.regex,
+        },
         "x-kubernetes-validations": [{
-            "rule": format!("self.all(key, key.size() <= 317 && key.matches(r'{LABEL_KEY}'))"),
-            "message": "a label's name is up to 63 letters, digits, '-', '_' and '.', with a \
-                        DNS name and '/' before it or not",
+            "rule": format!("self.all(key, {is_key})"),
+            "message": LABEL_KEY.message,
+            "messageExpression": format!(
+                "'the key \"' + self.filter(key, !({is_key}))[0] + '\" {}'",
+                LABEL_KEY.message.replace('\'', "\\'"),
+            ),
         }],
     })
 }
@@ -419,7 +426,7 @@ fn limit_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "x-kubernetes-int-or-string": true,
         "anyOf": [{"type": "integer"}, {"type": "string"}],
-        "pattern": "^[+-]?[0-9]+%$",
+        "pattern": PERCENTAGE.regex,
         "maxLength": 16,
         "x-kubernetes-validations": [{
             "rule": "type(self) == string || (self >= -2147483648 && self <= 2147483647)",
@@ -434,7 +441,7 @@ fn machine_condition_schema(_: &mut schemars::SchemaGenerator) -> schemars::Sche
         "type": "string",
         "minLength": 1,
         "maxLength": 316,
-        "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+        "pattern": CONDITION_TYPE.regex,
         "x-kubernetes-validations": [{
             "rule": "!(self in ['Ready', 'Available', 'HealthCheckSucceeded', 'OwnerRemediated', \
                      'ExternallyRemediated'])",

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::duration::GoDuration;
+use crate::validation::Rule;
 
 /// How a host is remediated.
 #[derive(
@@ -73,7 +74,7 @@ pub struct Metal3RemediationSpec {
 /// How a host is remediated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [ONE_TIMEOUT.to_json()]))]
+#[schemars(extend("x-kubernetes-validations" = [ONE_TIMEOUT]))]
 pub struct RemediationStrategy {
     /// The way; there is only Reboot.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
@@ -85,12 +86,12 @@ pub struct RemediationStrategy {
     /// v1beta1: how long the host may take to come back, such as "300s". 0
     /// counts as not set, otherwise at least 100s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-validations" = [LONG_ENOUGH.to_json()]))]
+    #[schemars(extend("x-kubernetes-validations" = [LONG_ENOUGH]))]
     pub timeout: Option<GoDuration>,
     /// v1beta2: how many seconds the host may take to come back. 0 counts as
     /// not set, otherwise at least 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0), extend("x-kubernetes-validations" = [SECONDS_ENOUGH.to_json()]))]
+    #[schemars(range(min = 0), extend("x-kubernetes-validations" = [SECONDS_ENOUGH]))]
     pub timeout_seconds: Option<i32>,
 }
 
@@ -179,7 +180,7 @@ pub struct Metal3RemediationTemplateResourceSpec {
 /// How hosts are remediated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [ONE_TIMEOUT.to_json()]))]
+#[schemars(extend("x-kubernetes-validations" = [ONE_TIMEOUT]))]
 pub struct TemplateStrategy {
     /// The way; there is only Reboot.
     #[serde(rename = "type", default)]
@@ -191,12 +192,12 @@ pub struct TemplateStrategy {
     /// v1beta1: how long a host may take to come back, such as "300s". 0
     /// counts as not set, otherwise at least 100s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-validations" = [LONG_ENOUGH.to_json()]))]
+    #[schemars(extend("x-kubernetes-validations" = [LONG_ENOUGH]))]
     pub timeout: Option<GoDuration>,
     /// v1beta2: how many seconds a host may take to come back. 0 counts as not
     /// set, otherwise at least 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0), extend("x-kubernetes-validations" = [SECONDS_ENOUGH.to_json()]))]
+    #[schemars(range(min = 0), extend("x-kubernetes-validations" = [SECONDS_ENOUGH]))]
     pub timeout_seconds: Option<i32>,
 }
 
@@ -211,18 +212,6 @@ pub struct Metal3RemediationTemplateStatus {
 
 fn one() -> i32 {
     1
-}
-
-/// A rule that the API server checks, with what it says when it is broken.
-struct Rule {
-    rule: &'static str,
-    message: &'static str,
-}
-
-impl Rule {
-    fn to_json(&self) -> serde_json::Value {
-        serde_json::json!({"rule": self.rule, "message": self.message})
-    }
 }
 
 const ONE_TIMEOUT: Rule = Rule {

@@ -17,6 +17,9 @@ use serde_json::Value;
 use super::conditions::StatusCondition;
 use super::machine_health_check::Selector;
 use crate::duration::GoDuration;
+use crate::validation::{
+    DURATION, PERCENTAGE_OR_NUMBER, Pattern, SHORT_DURATION, SIGNED_DURATION, TEMPLATE_KIND,
+};
 
 /// Which Nodes are checked, what makes them unhealthy, and what is done about
 /// it.
@@ -85,32 +88,39 @@ use crate::duration::GoDuration;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     {
-        "rule": "has(self.remediationTemplate) != has(self.escalatingRemediations)",
-        "message": "exactly one of remediationTemplate and escalatingRemediations must be set"
+        "rule": "has(self.remediationTemplate) != (has(self.escalatingRemediations) && \
+                 size(self.escalatingRemediations) > 0)",
+        "message": "exactly one of remediationTemplate and escalatingRemediations must be set",
+        "fieldPath": ".remediationTemplate"
     },
     {
         "rule": "!(has(self.minHealthy) && has(self.maxUnhealthy))",
-        "message": "only one of minHealthy and maxUnhealthy may be set"
+        "message": "only one of minHealthy and maxUnhealthy may be set",
+        "fieldPath": ".minHealthy"
     },
     {
         "rule": "has(self.minHealthy) || has(self.maxUnhealthy) || has(self.remediationTemplate)",
-        "message": "escalatingRemediations need minHealthy or maxUnhealthy"
+        "message": "escalatingRemediations need minHealthy or maxUnhealthy",
+        "fieldPath": ".minHealthy"
     },
     {
         "rule": "has(self.selector) || !(has(self.minHealthy) || has(self.escalatingRemediations))",
-        "message": "selector must be set"
+        "message": "selector must be set",
+        "fieldPath": ".selector"
     },
     {
         "rule": "!has(self.maxUnhealthy) || !has(self.remediationTemplate) || \
                  !has(self.remediationTemplate.kind) || \
                  self.remediationTemplate.kind.lowerAscii() != 'machinedeletionremediationtemplate'",
-        "message": "maxUnhealthy cannot be used with a MachineDeletionRemediationTemplate"
+        "message": "cannot be used with a MachineDeletionRemediationTemplate; use minHealthy",
+        "fieldPath": ".maxUnhealthy"
     },
     {
         "rule": "!has(self.maxUnhealthy) || !has(self.escalatingRemediations) || \
                  self.escalatingRemediations.all(r, !has(r.remediationTemplate.kind) || \
                  r.remediationTemplate.kind.lowerAscii() != 'machinedeletionremediationtemplate')",
-        "message": "maxUnhealthy cannot be used with a MachineDeletionRemediationTemplate"
+        "message": "cannot be used with a MachineDeletionRemediationTemplate; use minHealthy",
+        "fieldPath": ".maxUnhealthy"
     }
 ]))]
 pub struct NodeHealthCheckSpec {
@@ -154,7 +164,7 @@ pub struct NodeHealthCheckSpec {
             "x-kubernetes-list-type" = "atomic",
             "x-kubernetes-validations" = [{
                 "rule": "self.all(a, self.exists_one(b, a.order == b.order))",
-                "message": "each order may be there once"
+                "message": "each step must have an order of its own"
             }]
         )
     )]
@@ -197,7 +207,7 @@ pub struct TemplateReference {
     pub api_version: String,
     /// The template's kind; without its ending "Template" it is the
     /// remediation's.
-    #[schemars(length(min = 1, max = 63), regex(pattern = "^.+Template$"))]
+    #[schemars(length(min = 1, max = 63), regex(pattern = TEMPLATE_KIND.regex))]
     pub kind: String,
     /// The template's name.
     #[schemars(length(min = 1, max = 253))]
@@ -335,24 +345,28 @@ pub struct ResourceReference {
     pub uid: Option<String>,
 }
 
-/// Zero or more, with a unit.
-const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
-/// The same below zero too.
-const DELAY: &str = r"^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
-
 fn duration_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({ "type": "string", "maxLength": 64, "pattern": DURATION })
+    duration(DURATION)
 }
 
 fn delay_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({ "type": "string", "maxLength": 64, "pattern": DELAY })
+    duration(SIGNED_DURATION)
+}
+
+fn duration(pattern: Pattern) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "string",
+        "maxLength": 64,
+        "pattern": pattern.regex,
+        "x-kubernetes-validations": [SHORT_DURATION],
+    })
 }
 
 fn timeout_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "string",
         "maxLength": 64,
-        "pattern": DURATION,
+        "pattern": DURATION.regex,
         "x-kubernetes-validations": [
             {"rule": "duration(self) >= duration('60s')", "message": "must be 60s or more"}
         ],
@@ -364,7 +378,7 @@ fn limit_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "x-kubernetes-int-or-string": true,
         "anyOf": [{"type": "integer"}, {"type": "string"}],
-        "pattern": "^((100|[0-9]{1,2})%|[0-9]+)$",
+        "pattern": PERCENTAGE_OR_NUMBER.regex,
         "maxLength": 10,
         "x-kubernetes-validations": [{
             "rule": "type(self) == string || (self >= 0 && self <= 2147483647)",

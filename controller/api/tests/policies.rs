@@ -1,0 +1,134 @@
+//! The files under `deploy/kustomize/admission` are what the schemas say, and
+//! leave out none of their rules.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use std::fs;
+use std::path::Path;
+
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicySpec;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, JSONSchemaPropsOrArray,
+};
+use rackhand_api::policies::{self, BoundPolicy};
+use rackhand_api::{crds, names};
+
+mod render;
+
+fn all() -> Vec<BoundPolicy> {
+    policies::files().into_values().flatten().collect()
+}
+
+fn spec(policy: &BoundPolicy) -> &ValidatingAdmissionPolicySpec {
+    policy.policy.spec.as_ref().unwrap()
+}
+
+/// Every CEL rule in a schema.
+fn rules(schema: &JSONSchemaProps, found: &mut Vec<String>) {
+    let here = schema.x_kubernetes_validations.iter().flatten();
+    found.extend(here.map(|rule| rule.rule.clone()));
+    for property in schema.properties.iter().flatten() {
+        rules(property.1, found);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(item)) = &schema.items {
+        rules(item, found);
+    }
+}
+
+#[test]
+fn the_files_are_what_the_schemas_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kustomize/admission");
+    for (name, text) in render::policies(&policies::files()).unwrap() {
+        let path = folder.join(&name);
+        let found = fs::read_to_string(&path).unwrap();
+        assert!(
+            found == text,
+            "{} differs from the schemas: run hack/codegen",
+            path.display()
+        );
+        let kustomization = fs::read_to_string(folder.join("kustomization.yaml")).unwrap();
+        assert!(kustomization.contains(&name), "{name} is not applied");
+    }
+}
+
+#[test]
+fn every_rule_of_a_health_checks_schema_is_in_its_policy() {
+    for (crd, policies) in [
+        (
+            "machinehealthchecks.cluster.x-k8s.io",
+            policies::machine_health_checks(),
+        ),
+        (
+            "nodehealthchecks.remediation.medik8s.io",
+            policies::node_health_checks(),
+        ),
+    ] {
+        let all = crds::all();
+        let crd = all
+            .iter()
+            .find(|found| found.metadata.name.as_deref() == Some(crd))
+            .unwrap();
+        let version = crd.spec.versions[0].schema.as_ref().unwrap();
+        let root = version.open_api_v3_schema.as_ref().unwrap();
+        let mut expected = Vec::new();
+        rules(&root.properties.as_ref().unwrap()["spec"], &mut expected);
+        assert!(expected.len() > 5, "{expected:?}");
+        let variables = spec(&policies[0]).variables.as_ref().unwrap();
+        for rule in expected {
+            let mut expressions = variables.iter().map(|variable| &variable.expression);
+            assert!(expressions.any(|text| text.contains(&rule)), "{rule}");
+        }
+    }
+}
+
+#[test]
+fn every_pattern_is_explained() {
+    for policy in all() {
+        for variable in spec(&policy).variables.iter().flatten() {
+            // The answer where a pattern has no sentence of its own.
+            assert!(
+                !variable.expression.contains("should match"),
+                "{variable:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_variable_refers_only_to_those_before_it() {
+    for policy in all() {
+        let mut known: Vec<&str> = Vec::new();
+        let variables = spec(&policy).variables.as_deref().unwrap();
+        for variable in variables {
+            for used in variable.expression.split("variables.").skip(1) {
+                let name = used.split(|c: char| !c.is_ascii_alphanumeric()).next();
+                assert!(known.contains(&name.unwrap()), "{variable:?}");
+            }
+            assert!(!known.contains(&variable.name.as_str()), "{variable:?}");
+            known.push(&variable.name);
+        }
+    }
+}
+
+#[test]
+fn each_policy_is_bound_and_refuses_what_cannot_be_judged() {
+    for BoundPolicy { policy, binding } in all() {
+        let name = policy.metadata.name.clone().unwrap();
+        assert!(name.ends_with(&format!(".{}", names::GROUP)), "{name}");
+        let bound = binding.spec.unwrap();
+        assert_eq!(bound.policy_name.as_ref(), Some(&name));
+        let warns = name.contains("-warnings.");
+        let (action, failure) = match warns {
+            true => ("Warn", "Ignore"),
+            false => ("Deny", "Fail"),
+        };
+        assert_eq!(bound.validation_actions.unwrap(), [action], "{name}");
+        let spec = policy.spec.unwrap();
+        assert_eq!(spec.failure_policy.as_deref(), Some(failure), "{name}");
+        let constraints = spec.match_constraints.unwrap();
+        assert_eq!(constraints.match_policy.as_deref(), Some("Equivalent"));
+        // An expression that cannot be evaluated must not leave an empty message.
+        let validations = spec.validations.unwrap();
+        assert!(validations.iter().all(|v| v.message.is_some()), "{name}");
+    }
+}
