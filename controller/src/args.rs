@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, io::IsTerminal, net::SocketAddr, path::PathBuf,
 use clap::{Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use rackhand_runtime::{
-    Config, DrainBlocked, HealthChecks, MetricsConfig, NodeAction, NodeGone, WebhookConfig,
-    WorkloadDown,
+    Config, DrainBlocked, HealthChecks, MetricsConfig, NodeAction, NodeGone, WorkloadDown,
 };
 use tracing_subscriber::EnvFilter;
 
@@ -64,15 +63,6 @@ pub(crate) struct Args {
     /// self-signed certificate is made at each start.
     #[arg(long, value_name = "DIR", requires = "metrics_address")]
     metrics_tls_dir: Option<PathBuf>,
-
-    /// Where admission webhooks for MachineHealthChecks are served; without it none are. For clusters
-    /// without Cluster API's own; every replica serves them.
-    #[arg(long, value_name = "ADDRESS")]
-    webhook_address: Option<SocketAddr>,
-
-    /// Directory with tls.crt and tls.key of the webhooks; read again when it changes.
-    #[arg(long, value_name = "DIR", default_value = "/etc/rackhand/webhook-tls")]
-    webhook_tls_dir: PathBuf,
 
     /// Which MachineHealthChecks are evaluated: `auto` takes all where this project installed their
     /// CRD, else those annotated rackhand.dev/evaluate="true".
@@ -389,10 +379,6 @@ impl Args {
             metrics: self.metrics_address.map(|address| MetricsConfig {
                 address,
                 tls_dir: self.metrics_tls_dir,
-            }),
-            webhook: self.webhook_address.map(|address| WebhookConfig {
-                address,
-                tls_dir: self.webhook_tls_dir,
             }),
             health_checks: match self.health_checks {
                 Checks::Auto => HealthChecks::Auto,

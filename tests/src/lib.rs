@@ -1,19 +1,19 @@
 //! The test kit of Rackhand: everything that its tests and its demonstration need around them.
 //!
+//! - [`admission`]: an API server with our CRDs, and our admission policies.
 //! - [`bmo`]: a stand-in for baremetal-operator and Ironic.
 //! - [`cluster`]: a real Kubernetes control plane on loopback.
 //! - [`process`]: processes that never outlive their test.
 //! - [`pki`]: a certificate authority in a directory.
 //! - [`stage`]: all of it, with our own binaries as processes.
 //! - [`rack`]: simulated hosts, each with a Redfish BMC and a kubelet, and IPMI BMCs.
-//! - [`webhook`]: an API server with our CRDs and our webhook.
 //! - [`udp_proxy`]: a network between client and BMC that fails by a seed.
 
 pub use rackhand_sim::{pki, rack};
 
+pub mod admission;
 pub mod bmo;
 pub mod cluster;
 pub mod process;
 pub mod stage;
 pub mod udp_proxy;
-pub mod webhook;

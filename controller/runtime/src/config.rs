@@ -19,15 +19,6 @@ pub enum HealthChecks {
     All,
 }
 
-/// Where admission webhooks are served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WebhookConfig {
-    /// The address.
-    pub address: SocketAddr,
-    /// `tls.crt` and `tls.key`.
-    pub tls_dir: PathBuf,
-}
-
 /// Path of the metrics, and what a caller must be allowed to `get`.
 pub(crate) const METRICS_PATH: &str = "/metrics";
 
@@ -61,8 +52,6 @@ pub struct Config {
     pub admin_address: SocketAddr,
     /// Authenticated metrics; `None`: none are served.
     pub metrics: Option<MetricsConfig>,
-    /// Admission webhooks; `None`: none are served.
-    pub webhook: Option<WebhookConfig>,
     /// Which checks are ours.
     pub health_checks: HealthChecks,
     /// Of Cluster API's checks only those whose label `cluster.x-k8s.io/watch-filter` has this value;
@@ -104,7 +93,6 @@ impl Default for Config {
             agent_tls_dir: "/etc/rackhand/tls".into(),
             admin_address: SocketAddr::from(([127, 0, 0, 1], 8080)),
             metrics: None,
-            webhook: None,
             health_checks: HealthChecks::Auto,
             watch_filter: None,
             cooperative_grace: Duration::from_secs(20),

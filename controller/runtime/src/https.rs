@@ -123,3 +123,62 @@ async fn connection(
     served.as_mut().graceful_shutdown();
     timeout(PATIENCE, served).await.ok();
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn requests_are_answered_over_tls_until_it_is_cancelled() {
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .ok();
+        let dir = tempfile::tempdir().unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["server".to_owned()]).unwrap();
+        let cert = params.self_signed(&key).unwrap();
+        std::fs::write(dir.path().join("tls.crt"), cert.pem()).unwrap();
+        std::fs::write(dir.path().join("tls.key"), key.serialize_pem()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let https = Https {
+            name: "test",
+            listener,
+            tls: Arc::new(WebTls::in_dir(dir.path()).unwrap()),
+        };
+        let app = Router::new().route("/here", get(async || "found"));
+        let cancel = CancellationToken::new();
+        let serving = tokio::spawn(https.run(app, cancel.clone()));
+
+        let mut roots = rustls::RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_slice(cert.pem().as_bytes()).unwrap())
+            .unwrap();
+        let config = rustls::ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+        let connect = async || {
+            let stream = TcpStream::connect(address).await.unwrap();
+            let name = ServerName::try_from("server").unwrap();
+            connector.connect(name, stream).await.unwrap()
+        };
+        let idle = connect().await;
+        for (path, status) in [("/here", "HTTP/1.1 200"), ("/elsewhere", "HTTP/1.1 404")] {
+            let request =
+                format!("GET {path} HTTP/1.1\r\nhost: server\r\nconnection: close\r\n\r\n");
+            let mut stream = connect().await;
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.starts_with(status), "{answer}");
+        }
+        cancel.cancel();
+        serving.await.unwrap();
+        drop(idle);
+    }
+}

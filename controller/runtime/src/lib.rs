@@ -31,10 +31,9 @@ mod secure_metrics;
 mod steady;
 mod sync;
 mod watch;
-mod webhook;
 mod writer;
 
-pub use config::{Config, HealthChecks, MetricsConfig, WebhookConfig};
+pub use config::{Config, HealthChecks, MetricsConfig};
 pub use explain::{
     CauseExplanation, CheckExplanation, CheckGroup, ExplainError, Explanation, LimitExplanation,
     MachineExplanation, NextOfNodes, NextStep, NextVerdict, NodeExplanation, NodesExplanation,

@@ -27,7 +27,6 @@ use crate::{
     remediation, secure_metrics,
     sync::Syncs,
     watch::watch_kind,
-    webhook,
     writer::{Lane, Writer},
 };
 
@@ -46,10 +45,6 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
         .with_context(|| format!("admin address {}", config.admin_address))?;
     let tls = ClientTls::controller(TlsFiles::in_dir(&config.agent_tls_dir))
         .with_context(|| format!("agent TLS directory {}", config.agent_tls_dir.display()))?;
-    let webhook = match &config.webhook {
-        Some(config) => Some(webhook::bind(config).await?),
-        None => None,
-    };
     let secure_metrics = match &config.metrics {
         Some(config) => Some(secure_metrics::bind(config).await?),
         None => None,
@@ -109,13 +104,6 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
         readers.spawn(async move {
             secure_metrics::run(https, client, metrics, cancel).await;
             "metrics server"
-        });
-    }
-    if let Some(webhook) = webhook {
-        let cancel = reading.clone();
-        readers.spawn(async move {
-            webhook.run(cancel).await;
-            "webhook"
         });
     }
     let mut synced = Vec::new();

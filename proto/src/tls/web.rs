@@ -1,5 +1,5 @@
-//! TLS of a web server for callers that show no certificate: a Kubernetes API server that calls a
-//! webhook. It is known by its DNS name, and has no role in the agents' trust.
+//! TLS of a web server for callers that show no certificate, such as a Prometheus that scrapes metrics. It
+//! is known by its DNS name, and has no role in the agents' trust.
 
 use std::{
     fmt,

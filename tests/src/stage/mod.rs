@@ -19,6 +19,7 @@ mod person;
 mod provider;
 mod query;
 mod scenarios;
+mod tls;
 mod usage;
 mod wire;
 mod witness;
@@ -44,6 +45,7 @@ pub use nodes::{NODE_CHECK, NODE_LEASES};
 pub use provider::Provider;
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
 pub use scenarios::Scenarios;
+pub use tls::tls_dir;
 pub use usage::{ApiCalls, Usage};
 pub use wire::Wire;
 pub use witness::{Record, Witness};
@@ -53,7 +55,6 @@ use crate::{
     pki::{CertSpec, Pki},
     process::{Process, free_port},
     rack::{HostConfig, Rack, RackConfig, SimHost, ipmi::IpmiBmc},
-    webhook::tls_dir,
 };
 
 /// The namespace of the Machines.

@@ -9,6 +9,7 @@
     unreachable_pub
 )]
 
+mod admission;
 mod capi_manager;
 mod clusters;
 mod cooperative;
@@ -28,6 +29,4 @@ mod power_remediation;
 mod rack_agents;
 mod rights;
 mod thousand;
-mod webhook;
-mod webhook_nodes;
 mod whole_view;

@@ -95,18 +95,6 @@ fn only_scrapers_that_are_let_in_reach_the_controller_and_only_by_https() {
 }
 
 #[test]
-fn the_webhook_opens_its_own_port_beside() {
-    let dir = tempfile::tempdir_in(kustomize()).unwrap();
-    let overlay = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n\
-                   resources: [../base]\ncomponents: [../webhook]\n";
-    std::fs::write(dir.path().join("kustomization.yaml"), overlay).unwrap();
-    let objects = render(dir.path());
-    let open = open_ports(&objects, &deployment(&objects));
-    let ports: Vec<&str> = open.keys().map(String::as_str).collect();
-    assert_eq!(ports, ["metrics", "webhook"]);
-}
-
-#[test]
 fn an_agent_is_reached_at_its_port_and_reaches_bmcs_only() {
     let objects = render(&kustomize().join("agent"));
     let agent = deployment(&objects);

@@ -1,6 +1,6 @@
 //! A check that was changed under its remediations, and remediations that others took away.
 //!
-//! medik8s refuses the change at admission; the webhook is optional here, and the object may go at any
+//! medik8s refuses the change at admission; the admission policy is optional here, and the object may go at any
 //! time.
 
 use super::*;

@@ -4,12 +4,12 @@
 //! | part | test |
 //! |---|---|
 //! | fields, both shapes | here; `rackhand_api::views`: `a_v1beta1_check_is_read_as_documented`, `a_v1beta2_check_is_read_from_its_nested_fields`, `an_error_names_the_object_the_field_and_the_value` |
-//! | limits of fields | `tests/webhook`: cases, schema cases |
-//! | selector | `a_selector_selects_as_kubernetes_does`, `tests/webhook` |
+//! | limits of fields | `tests/controller/admission`: cases, schema cases |
+//! | selector | `a_selector_selects_as_kubernetes_does`, `tests/controller/admission` |
 //! | status | `rackhand_api` `crds`; `tests/input` |
 //! | conversion | here: `both_shapes_are_one_model` |
 //! | columns | `rackhand_api` `crds`: `names_and_columns_are_those_that_users_know`; `tests/input` |
-//! | webhooks | `webhook::tests`, `tests/webhook` with Cluster API's own as the measure |
+//! | webhooks | `tests/controller/admission`: Cluster API's webhook and our policies decide the same |
 //! | reasons and messages of Machines | `rackhand_core::health`: `every_cause_has_its_reason_in_both_contracts`, `durations_read_as_go_prints_them` |
 //! | RemediationAllowed | `a_closed_gate_says_which_limit_which_numbers_and_which_machines` |
 //! | Paused, ExternalRemediation... | `shown::tests` |

@@ -1,25 +1,27 @@
-//! What an evaluation leaves in a check, and what `explain mhc` says of it.
+//! What an evaluation leaves in a check that says no more than it has to, and what `explain mhc` says of
+//! one.
 
 use std::process::{Command, Output};
 
 use anyhow::{Result, ensure};
 use kube::{
     Api,
-    api::{ApiResource, DynamicObject},
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
     core::GroupVersionKind,
 };
 use rackhand_tests::{
+    admission::AdmissionServer,
     cluster::apply,
     stage::{LONG, binaries, wait_until},
-    webhook::Court,
 };
 use serde_json::{Value, json};
 
 use super::cases::flat;
 
-/// What an evaluation leaves in a check: label, owner, counts, and conditions in both lists. The
-/// controller reads and writes v1beta2, which the API server prefers, so they lie where that has them.
-pub async fn kept_up(w: &Court) -> Result<()> {
+/// Label, owner, counts, and conditions in both lists. The controller reads and writes v1beta2, which
+/// the API server prefers, so they lie where that has them. The check has neither the label nor a
+/// startup timeout: the controller sets the one and assumes the other.
+pub async fn evaluated(w: &AdmissionServer) -> Result<()> {
     let meta = |name: &str| json!({ "name": name, "namespace": "default" });
     let cluster = |paused: bool| {
         json!({
@@ -33,7 +35,7 @@ pub async fn kept_up(w: &Court) -> Result<()> {
         "metadata": meta("ill"), "spec": { "clusterName": "demo" },
     });
     machine["metadata"]["labels"] =
-        json!({ "pool": "kept-up", "cluster.x-k8s.io/cluster-name": "demo" });
+        json!({ "pool": "evaluated", "cluster.x-k8s.io/cluster-name": "demo" });
     machine["metadata"]["annotations"] = json!({ "cluster.x-k8s.io/remediate-machine": "" });
     apply(&w.client, machine).await?;
     let template = |name: &str| {
@@ -43,10 +45,10 @@ pub async fn kept_up(w: &Court) -> Result<()> {
         })
     };
     let mut spec = flat("remediationTemplate", template("late"));
-    spec["selector"] = json!({ "matchLabels": { "pool": "kept-up" } });
+    spec["selector"] = json!({ "matchLabels": { "pool": "evaluated" } });
     let check = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineHealthCheck",
-        "metadata": meta("kept-up"), "spec": spec,
+        "metadata": meta("evaluated"), "spec": spec,
     });
     apply(&w.client, check).await?;
     let gvk = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta1", "MachineHealthCheck");
@@ -56,7 +58,7 @@ pub async fn kept_up(w: &Court) -> Result<()> {
         let checks = checks.clone();
         async move {
             wait_until(what, LONG, || async {
-                let object = serde_json::to_value(checks.get("kept-up").await?)?;
+                let object = serde_json::to_value(checks.get("evaluated").await?)?;
                 Ok(match holds(&object) {
                     true => Ok(object),
                     false => Err(object.to_string()),
@@ -88,6 +90,18 @@ pub async fn kept_up(w: &Court) -> Result<()> {
         owned["uid"].as_str() == owner.metadata.uid.as_deref() && owned.get("controller").is_none(),
         "{owned}"
     );
+    let printed = explain(w, &["evaluated", "-n", "default"])?;
+    let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+    ensure!(printed.contains("no Node within 10m0s"), "{printed}");
+    let unlabelled = json!({ "metadata": { "labels": null } });
+    let params = PatchParams::default();
+    checks
+        .patch("evaluated", &params, &Patch::Merge(unlabelled))
+        .await?;
+    until("the label is set again", |check| {
+        check["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] == "demo"
+    })
+    .await?;
     let new = &status["conditions"];
     let allowed = condition(new, "RemediationAllowed");
     ensure!(allowed["reason"] == "RemediationAllowed", "{new}");
@@ -129,18 +143,19 @@ fn condition(list: &Value, type_: &str) -> Value {
         .unwrap_or_default()
 }
 
+fn explain(w: &AdmissionServer, args: &[&str]) -> Result<Output> {
+    Ok(Command::new(binaries()?.join("rackhand-controller"))
+        .args(["explain", "mhc"])
+        .args(args)
+        .arg("--kubeconfig")
+        .arg(w.plane.kubeconfig())
+        .env("NO_COLOR", "1")
+        .output()?)
+}
+
 /// `explain mhc` on the cluster: a check that is there, and a name that is not.
-pub fn explained(w: &Court) -> Result<()> {
-    let explain = |args: &[&str]| -> Result<Output> {
-        Ok(Command::new(binaries()?.join("rackhand-controller"))
-            .args(["explain", "mhc"])
-            .args(args)
-            .arg("--kubeconfig")
-            .arg(w.plane.kubeconfig())
-            .env("NO_COLOR", "1")
-            .output()?)
-    };
-    let found = explain(&["kept", "-n", "default"])?;
+pub fn explained(w: &AdmissionServer) -> Result<()> {
+    let found = explain(w, &["kept", "-n", "default"])?;
     let text = String::from_utf8_lossy(&found.stdout).into_owned();
     ensure!(
         found.status.success(),
@@ -155,7 +170,7 @@ pub fn explained(w: &Court) -> Result<()> {
     ] {
         ensure!(text.contains(part), "{part:?} is missing in\n{text}");
     }
-    let missing = explain(&["keptt", "-n", "elsewhere"])?;
+    let missing = explain(w, &["keptt", "-n", "elsewhere"])?;
     let said = String::from_utf8_lossy(&missing.stderr).into_owned();
     ensure!(missing.status.code() == Some(1), "{said}");
     ensure!(

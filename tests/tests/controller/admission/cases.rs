@@ -1,8 +1,8 @@
-//! What the judges are asked, and what they shall say.
+//! MachineHealthChecks that are accepted or refused.
 
 use serde_json::{Value, json};
 
-/// Name, version, spec, and for one that is refused a word of what we say about it.
+/// Name, version, spec, and for one that is refused a word of our message.
 pub type Case = (&'static str, &'static str, Value, Option<&'static str>);
 
 pub fn selector() -> Value {
@@ -35,7 +35,7 @@ pub fn template(kind: &str, api_version: &str) -> Value {
     remediation(json!({ "templateRef": { "kind": kind, "name": "t", "apiVersion": api_version } }))
 }
 
-/// What all three judges agree about.
+/// What Cluster API's webhook decides, and its schema, where that does too.
 pub fn cases() -> Vec<Case> {
     let (old, new) = ("v1beta1", "v1beta2");
     let limit =
@@ -62,6 +62,12 @@ pub fn cases() -> Vec<Case> {
             old,
             flat("nodeStartupTimeout", json!("30s")),
             None,
+        ),
+        (
+            "startup-word",
+            old,
+            flat("nodeStartupTimeout", json!("soon")),
+            Some("spec.nodeStartupTimeout"),
         ),
         (
             "startup-short",
@@ -91,6 +97,12 @@ pub fn cases() -> Vec<Case> {
         ("max-int", old, flat("maxUnhealthy", json!(3)), None),
         ("max-percent", old, flat("maxUnhealthy", json!("40%")), None),
         ("max-negative", old, flat("maxUnhealthy", json!(-1)), None),
+        (
+            "max-negative-share",
+            old,
+            flat("maxUnhealthy", json!("-40%")),
+            None,
+        ),
         (
             "max-quoted",
             old,
@@ -145,6 +157,32 @@ pub fn cases() -> Vec<Case> {
             Some("selector"),
         ),
         (
+            "selector-missing",
+            old,
+            json!({ "clusterName": "demo" }),
+            Some("selector"),
+        ),
+        (
+            "selector-prefix",
+            old,
+            selected(json!({ "matchLabels": { format!("{:a>254}/b", ""): "c" } })),
+            Some("selector"),
+        ),
+        (
+            "selector-expression-key",
+            old,
+            selected(json!({ "matchExpressions": [{ "key": "-", "operator": "Exists" }] })),
+            Some("selector.matchExpressions"),
+        ),
+        (
+            "selector-expression-value",
+            old,
+            selected(json!({ "matchExpressions": [
+                { "key": "a", "operator": "In", "values": ["b", "-"] },
+            ]})),
+            Some("selector.matchExpressions"),
+        ),
+        (
             "selector-key",
             old,
             selected(json!({ "matchLabels": { "a b": "c" } })),
@@ -187,6 +225,12 @@ pub fn cases() -> Vec<Case> {
             Some("clusterName"),
         ),
         (
+            "cluster-missing",
+            old,
+            json!({ "selector": selector() }),
+            Some("clusterName"),
+        ),
+        (
             "machine-rule",
             new,
             nested(json!({ "unhealthyMachineConditions": machine_rule("NodeReady") })),
@@ -198,11 +242,20 @@ pub fn cases() -> Vec<Case> {
             nested(json!({ "unhealthyMachineConditions": machine_rule("Ready") })),
             Some("unhealthyMachineConditions"),
         ),
+        (
+            "machine-ready-flat",
+            old,
+            flat(
+                "unhealthyMachineConditions",
+                json!([{ "type": "Ready", "status": "False", "timeout": "1m" }]),
+            ),
+            Some("unhealthyMachineConditions"),
+        ),
         ("template", new, template("ATemplate", "x.dev/v1"), None),
     ]
 }
 
-/// What only the schema of a CRD refuses, Cluster API's and ours alike.
+/// What only the schema of Cluster API's CRD refuses.
 pub fn schema_cases() -> Vec<Case> {
     let new = "v1beta2";
     let node_rule = json!([{ "type": "", "status": "False", "timeoutSeconds": 1 }]);
@@ -222,6 +275,28 @@ pub fn schema_cases() -> Vec<Case> {
             new,
             nested(json!({ "unhealthyNodeConditions": node_rule })),
             Some("unhealthyNodeConditions"),
+        ),
+        (
+            "cluster-long",
+            new,
+            json!({ "clusterName": "a".repeat(64), "selector": selector() }),
+            Some("clusterName"),
+        ),
+        (
+            "node-rule-timeout",
+            new,
+            nested(json!({ "unhealthyNodeConditions": [
+                { "type": "A", "status": "B", "timeoutSeconds": -1 },
+            ]})),
+            Some("timeoutSeconds"),
+        ),
+        (
+            "machine-rule-status",
+            new,
+            nested(json!({ "unhealthyMachineConditions": [
+                { "type": "A", "status": "B", "timeoutSeconds": 1 },
+            ]})),
+            Some("unhealthyMachineConditions[0].status"),
         ),
         (
             "node-rules-none",
@@ -262,18 +337,63 @@ pub fn schema_cases() -> Vec<Case> {
     ]
 }
 
-/// What we refuse and Cluster API takes: it would not mean what its author meant.
+/// What we refuse and Cluster API accepts: it would not mean what its author meant.
 pub fn stricter() -> Vec<Case> {
-    let mut mixed = flat("maxUnhealthy", json!(1));
-    mixed["remediation"] = json!({ "triggerIf": { "unhealthyInRange": "[1-2]" } });
+    let old = "v1beta1";
+    let mut limits = flat("maxUnhealthy", json!(1));
+    limits["remediation"] = json!({ "triggerIf": { "unhealthyInRange": "[1-2]" } });
+    let mut rules = nested(json!({ "nodeStartupTimeoutSeconds": 600 }));
+    rules["unhealthyConditions"] = json!([{ "type": "A", "status": "B", "timeout": "1m" }]);
     vec![
         // Cluster API makes 0 of it, which is never; here it would be at once.
         (
             "startup-split-second",
-            "v1beta1",
+            old,
             flat("nodeStartupTimeout", json!("500ms")),
             Some("nodeStartupTimeout"),
         ),
-        ("shapes-mixed", "v1beta1", mixed, Some("remediation")),
+        ("mixed-limits", old, limits, Some("spec.remediation")),
+        ("mixed-rules", old, rules, Some("spec.checks")),
+        (
+            "template-name-only",
+            old,
+            flat("remediationTemplate", json!({ "name": "a" })),
+            Some("spec.remediationTemplate.kind"),
+        ),
+        (
+            "rule-too-long",
+            old,
+            flat(
+                "unhealthyConditions",
+                json!([{ "type": "A", "status": "B", "timeout": "2562047h1m" }]),
+            ),
+            Some("unhealthyConditions[0].timeout"),
+        ),
+        // Nor can it be computed with.
+        (
+            "rule-much-too-long",
+            old,
+            flat(
+                "unhealthyConditions",
+                json!([{ "type": "A", "status": "B", "timeout": "9999999h" }]),
+            ),
+            Some("unhealthyConditions"),
+        ),
     ]
+}
+
+/// All of them.
+pub fn all_cases() -> Vec<Case> {
+    let mut all = cases();
+    all.extend(schema_cases());
+    all.extend(stricter());
+    all
+}
+
+/// Some that Cluster API's schema accepts and its webhook refuses.
+pub fn only_webhooks() -> Vec<Case> {
+    let names = ["startup-29", "max-quoted", "selector-none"];
+    let mut cases = cases();
+    cases.retain(|(name, ..)| names.contains(name));
+    cases
 }
