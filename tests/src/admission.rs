@@ -105,7 +105,7 @@ pub async fn apply_policies(client: &Client) -> Result<()> {
 
 /// Removes from a schema all that says more than which type a field has.
 fn types_only(schema: &mut Value) {
-    const CONSTRAINTS: [&str; 11] = [
+    const CONSTRAINTS: [&str; 12] = [
         "x-kubernetes-validations",
         "x-kubernetes-list-type",
         "x-kubernetes-list-map-keys",
@@ -114,6 +114,7 @@ fn types_only(schema: &mut Value) {
         "minLength",
         "maxLength",
         "minItems",
+        "maxItems",
         "minimum",
         "minProperties",
         "enum",

@@ -234,7 +234,7 @@ fn constraints(schema: &JSONSchemaProps, place: &Place) -> Vec<Check> {
         .collect()
 }
 
-/// Conditions on a value with their messages: pattern and length, enumeration, minimum.
+/// Conditions on a value with their messages: pattern and length, enumeration, minimum, number of items.
 fn simple(schema: &JSONSchemaProps, value: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let (least, most) = (schema.min_length, schema.max_length);
@@ -270,11 +270,17 @@ fn simple(schema: &JSONSchemaProps, value: &str) -> Vec<(String, String)> {
             format!("must be {minimum} or more"),
         ));
     }
-    if schema.min_items.or(schema.min_properties).is_some() {
-        found.push((
+    match (schema.min_items.or(schema.min_properties), schema.max_items) {
+        (Some(least), Some(most)) => found.push((
+            format!("{value}.size() >= {least} && {value}.size() <= {most}"),
+            format!("must have {least} to {most} items"),
+        )),
+        (Some(_), None) => found.push((
             format!("{value}.size() > 0"),
             "must not be empty".to_owned(),
-        ));
+        )),
+        // Bounded for the cost of rules.
+        (None, _) => {}
     }
     found
 }

@@ -59,17 +59,24 @@ pub fn verdicts(kubeconfig: &Path, cases: &[Case]) -> Result<Vec<(&'static str, 
             _ => refused.push(line.to_owned()),
         }
     }
+    let is_about = |text: &str, name: &str| text.contains(&format!("\"{name}\""));
+    // A failed conversion does not name its object. kubectl keeps the order of the documents.
+    let mut unnamed = refused
+        .iter()
+        .filter(|text| !cases.iter().any(|(name, ..)| is_about(text, name)));
     cases
         .iter()
         .map(|(name, ..)| {
-            let created = accepted.contains(&format!("/{name} created"));
-            let why = refused
+            if accepted.contains(&format!("/{name} created")) {
+                return Ok((*name, None));
+            }
+            match refused
                 .iter()
-                .find(|text| text.contains(&format!("\"{name}\"")));
-            match (created, why) {
-                (true, _) => Ok((*name, None)),
-                (false, Some(why)) => Ok((*name, Some(why.clone()))),
-                (false, None) => bail!("nothing is printed about {name}:\n{accepted}\n{printed}"),
+                .find(|text| is_about(text, name))
+                .or_else(|| unnamed.next())
+            {
+                Some(why) => Ok((*name, Some(why.clone()))),
+                None => bail!("nothing is printed about {name}:\n{accepted}\n{printed}"),
             }
         })
         .collect()
