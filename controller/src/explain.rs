@@ -10,8 +10,7 @@ use anyhow::Context;
 use clap::ArgMatches;
 use jiff::Timestamp;
 use rackhand_runtime::{
-    CheckGroup, Config, RequestKind, ShownSettings, Told, explain_check_cluster,
-    explain_check_files, explain_cluster, explain_file, explain_nodes_cluster, explain_nodes_files,
+    CheckGroup, Config, RequestKind, ShownSettings, Subject, View, explain_cluster, explain_files,
     settings_of_cluster, settings_of_files,
 };
 
@@ -20,89 +19,76 @@ use crate::{
     settings,
 };
 
-/// The command line, for whose settings an explanation goes by.
-pub(crate) struct Whose<'a> {
+/// The command line, which overrides the settings that the controller publishes.
+pub(crate) struct CommandLine<'a> {
     pub(crate) args: Args,
     pub(crate) matches: &'a ArgMatches,
     pub(crate) line: &'a [OsString],
 }
 
-pub(crate) async fn remediation(asked: &Remediation, whose: Whose<'_>) -> anyhow::Result<()> {
-    let kind = asked.kind.map(|kind| match kind {
-        RequestKindArg::Power => RequestKind::PowerRemediation,
-        RequestKindArg::Metal3 => RequestKind::Metal3Remediation,
-    });
-    let (mut answer, settings) = match (&asked.file, &asked.name) {
-        (Some(file), name) => {
-            let text = [(file.display().to_string(), read(file)?)];
-            let (config, settings) = whose.of_files(&text);
-            let answer = explain_file(&text[0].1, name.as_deref(), kind, &config)?;
-            (answer, settings)
-        }
-        (None, Some(name)) => {
-            let (config, settings) = whose.of_cluster().await;
-            let namespace = asked.namespace.as_deref();
-            let answer = explain_cluster(&config, namespace, name, kind).await?;
-            (answer, settings)
-        }
-        (None, None) => anyhow::bail!("name a remediation or a file"),
+pub(crate) async fn remediation(asked: &Remediation, line: CommandLine<'_>) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        asked.file.is_some() || asked.name.is_some(),
+        "name a remediation or a file"
+    );
+    let subject = Subject::Remediation {
+        namespace: asked.namespace.clone(),
+        name: asked.name.clone(),
+        kind: asked.kind.map(|kind| match kind {
+            RequestKindArg::Power => RequestKind::PowerRemediation,
+            RequestKindArg::Metal3 => RequestKind::Metal3Remediation,
+        }),
     };
-    answer.settings = settings;
-    show(&answer, asked.output.into());
+    let files: Vec<PathBuf> = asked.file.iter().cloned().collect();
+    let files = read_all(&files, asked.name.as_deref())?;
+    explain(&subject, &files, None, asked.output.into(), line).await
+}
+
+pub(crate) async fn mhc(asked: &Mhc, line: CommandLine<'_>) -> anyhow::Result<()> {
+    let subject = Subject::MachineHealthCheck {
+        namespace: asked.namespace.clone(),
+        name: asked.name.clone(),
+        group: asked.group.map(|group| match group {
+            CheckGroupArg::ClusterApi => CheckGroup::ClusterApi,
+            CheckGroupArg::OpenShift => CheckGroup::OpenShift,
+        }),
+    };
+    let files = read_all(&asked.how.files, asked.name.as_deref())?;
+    explain(&subject, &files, asked.how.at, asked.how.output, line).await
+}
+
+pub(crate) async fn nhc(asked: &Nhc, line: CommandLine<'_>) -> anyhow::Result<()> {
+    let name = asked.name.clone();
+    let files = read_all(&asked.how.files, name.as_deref())?;
+    let subject = Subject::NodeHealthCheck { name };
+    explain(&subject, &files, asked.how.at, asked.how.output, line).await
+}
+
+/// Explains from the files, or from the cluster if there are none.
+async fn explain(
+    subject: &Subject,
+    files: &[(String, String)],
+    at: Option<Timestamp>,
+    output: TableOutput,
+    line: CommandLine<'_>,
+) -> anyhow::Result<()> {
+    let (mut view, settings) = if files.is_empty() {
+        let (config, settings) = line.of_cluster().await;
+        (explain_cluster(&config, subject, at).await?, settings)
+    } else {
+        let (config, settings) = line.of_files(files);
+        let at = at.unwrap_or_else(Timestamp::now);
+        (explain_files(files, subject, &config, at)?, settings)
+    };
+    view.set_settings(settings);
+    print(&view, output);
     Ok(())
 }
 
-pub(crate) async fn mhc(asked: &Mhc, whose: Whose<'_>) -> anyhow::Result<()> {
-    let (name, namespace) = (asked.name.as_deref(), asked.namespace.as_deref());
-    let group = asked.group.map(|group| match group {
-        CheckGroupArg::ClusterApi => CheckGroup::ClusterApi,
-        CheckGroupArg::OpenShift => CheckGroup::OpenShift,
-    });
-    let (mut answer, settings) = match name {
-        Some(name) if asked.how.files.is_empty() => {
-            let (config, settings) = whose.of_cluster().await;
-            let answer =
-                explain_check_cluster(&config, namespace, name, group, asked.how.at).await?;
-            (answer, settings)
-        }
-        _ => {
-            let files = read_all(&asked.how.files, name)?;
-            let (config, settings) = whose.of_files(&files);
-            let at = asked.how.at.unwrap_or_else(Timestamp::now);
-            let answer = explain_check_files(&files, name, namespace, group, &config, at)?;
-            (answer, settings)
-        }
-    };
-    answer.settings = settings;
-    show(&answer, asked.how.output);
-    Ok(())
-}
+// === impl CommandLine ===
 
-pub(crate) async fn nhc(asked: &Nhc, whose: Whose<'_>) -> anyhow::Result<()> {
-    let name = asked.name.as_deref();
-    let (mut answer, settings) = match name {
-        Some(name) if asked.how.files.is_empty() => {
-            let (config, settings) = whose.of_cluster().await;
-            let answer = explain_nodes_cluster(&config, name, asked.how.at).await?;
-            (answer, settings)
-        }
-        _ => {
-            let files = read_all(&asked.how.files, name)?;
-            let at = asked.how.at.unwrap_or_else(Timestamp::now);
-            let (config, settings) = whose.of_files(&files);
-            let mode = config.health_checks;
-            (explain_nodes_files(&files, name, mode, at)?, settings)
-        }
-    };
-    answer.settings = settings;
-    show(&answer, asked.how.output);
-    Ok(())
-}
-
-// === impl Whose ===
-
-impl Whose<'_> {
-    /// The settings of the controller of the cluster, and whose they are.
+impl CommandLine<'_> {
+    /// The settings that the controller publishes in the cluster, and where they were found.
     pub(crate) async fn of_cluster(self) -> (Config, String) {
         let shown = settings_of_cluster(&self.args.clone().config()).await;
         self.adopt(shown)
@@ -119,11 +105,11 @@ impl Whose<'_> {
     }
 }
 
-fn show(answer: &impl Told, output: TableOutput) {
+fn print(view: &View, output: TableOutput) {
     let text = match output {
-        TableOutput::Table => answer.to_string(),
-        TableOutput::Json => format!("{}\n", answer.to_json()),
-        TableOutput::Yaml => answer.to_yaml(),
+        TableOutput::Table => view.to_string(),
+        TableOutput::Json => format!("{}\n", view.to_json()),
+        TableOutput::Yaml => view.to_yaml(),
     };
     // A reader that went away has seen enough.
     std::io::stdout().write_all(text.as_bytes()).ok();

@@ -38,15 +38,15 @@ async fn run() -> anyhow::Result<()> {
     let mut args = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     args.init_log();
     if let Some(args::Command::Explain { what }) = args.command.take() {
-        let whose = explain::Whose {
+        let command_line = explain::CommandLine {
             args,
             matches: &matches,
             line: &line,
         };
         return match what {
-            args::Explain::Remediation(asked) => explain::remediation(&asked, whose).await,
-            args::Explain::Mhc(asked) => explain::mhc(&asked, whose).await,
-            args::Explain::Nhc(asked) => explain::nhc(&asked, whose).await,
+            args::Explain::Remediation(asked) => explain::remediation(&asked, command_line).await,
+            args::Explain::Mhc(asked) => explain::mhc(&asked, command_line).await,
+            args::Explain::Nhc(asked) => explain::nhc(&asked, command_line).await,
         };
     }
     let config = Config {

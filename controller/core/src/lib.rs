@@ -2,11 +2,12 @@
 //!
 //! Owns: which machine is unhealthy and what a check does about it ([`health`]; of Nodes alone
 //! [`nodes`]), the next step of a
-//! remediation ([`remediation`]), which host a machine is ([`hosts`]), whether two names are one machine
+//! remediation ([`remediation`]), the explanation of both ([`explanation`]), which host a machine is ([`hosts`]), whether two names are one machine
 //! ([`identity`]), who leads ([`lease`]), whether a watch is behind ([`freshness`]) and when unhealthy
 //! machines are handed over ([`handover`]). Must never: read a clock, do I/O, or know
 //! a client; no function here is `async`.
 
+pub mod explanation;
 pub mod freshness;
 pub mod handover;
 pub mod health;

@@ -35,11 +35,8 @@ mod writer;
 
 pub use config::{Config, HealthChecks, MetricsConfig};
 pub use explain::{
-    CauseExplanation, CheckExplanation, CheckGroup, ExplainError, Explanation, LimitExplanation,
-    MachineExplanation, NextOfNodes, NextStep, NextVerdict, NodeExplanation, NodesExplanation,
-    NodesLimit, RequestKind, ShownSettings, StepExplanation, StormExplanation, Told,
-    explain_check_cluster, explain_check_files, explain_cluster, explain_file,
-    explain_nodes_cluster, explain_nodes_files, settings_of_cluster, settings_of_files,
+    CheckGroup, ExplainError, RequestKind, ShownSettings, Subject, View, explain_cluster,
+    explain_files, settings_of_cluster, settings_of_files,
 };
 pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
 pub use run::run;

@@ -515,9 +515,11 @@ async fn crash(w: &World) -> Result<()> {
     let begun = w.wait_check("crash", "the first is shown", has(1)).await?;
     let started = begun["unhealthyNodes"][0]["remediations"][0]["started"].clone();
     let told = w.explain(&["crash"])?;
-    let step = &told["nodes"][0]["remediations"][0];
+    let step = &told["targets"][0]["remediations"][0];
     ensure!(
-        told["nodes"][0]["node"] == node && step["state"] == "running" && step["step"] == "1 of 2",
+        told["targets"][0]["node"] == node
+            && step["state"] == "running"
+            && step["step"] == "1 of 2",
         "{told}"
     );
 
@@ -570,7 +572,7 @@ async fn crash(w: &World) -> Result<()> {
     let later = (Timestamp::now() + SignedDuration::from_secs(120)).to_string();
     let path = path.display().to_string();
     let told = w.explain(&["crash", "--at", &later, "-f", &path])?;
-    let does = told["nodes"][0]["does"].as_str().unwrap_or_default();
+    let does = told["targets"][0]["does"].as_str().unwrap_or_default();
     ensure!(does.contains("no template is left"), "{told}");
     w.sick(node, false).await?;
     w.wait_idle(node, 0).await.map(drop)

@@ -39,14 +39,14 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use dialects::node_health_check as nodes;
 pub(crate) use dialects::openshift::{
-    Due, MachineSeen, OpenShiftFleet, OpenShiftMetrics, concerns as concerns_openshift,
+    MachineSeen, OpenShiftFleet, OpenShiftMetrics, concerns as concerns_openshift,
     openshift_controllers, openshift_rules,
 };
 pub(crate) use machines::acting_message;
 pub(crate) use ownership::{
     CLUSTER_API_CRD, NODE_CHECK_CRD, OPENSHIFT_CRD, Ownership, carries_our_label, evaluates, passes,
 };
-pub(crate) use snapshot::{Seen, cluster_facts, is_of, rules};
+pub(crate) use snapshot::{Seen, cluster_facts, rules};
 pub(crate) use withdrawal::is_judged;
 
 use crate::{

@@ -1,6 +1,7 @@
 //! Whose health check is meant: two projects have a kind of that name.
 
 use rackhand_api::names::groups;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     checks::{CLUSTER_API_CRD, OPENSHIFT_CRD},
@@ -8,7 +9,7 @@ use crate::{
 };
 
 /// The API group of a MachineHealthCheck.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CheckGroup {
     /// `cluster.x-k8s.io`.
     ClusterApi,

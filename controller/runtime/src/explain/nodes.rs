@@ -1,404 +1,262 @@
-//! `explain nhc`: the verdict on each Node of a health check, its limit, which step each remediation is
-//! in, what would be done now and what happens next.
-//!
-//! Owns putting the answer together. Must never judge: `rackhand_core::nodes` does, by the functions
-//! that run in production.
+//! The view of a check of Nodes, from a snapshot.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-use rackhand_core::nodes::{
-    Action, Check, Class, Entry, Memory, NodeFacts, Onset, Outside, Plan, Request, Tried, classify,
-    fewest_healthy, onsets, plan,
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::ResourceExt;
+use rackhand_api::{
+    names::{EVALUATE_ANNOTATION, MEDIK8S_LEASE_NAMESPACE, groups, kinds},
+    views::{Meta, NodeHealthCheckView, NodeTemplateRef, group_of},
 };
-use serde::Serialize;
+use rackhand_core::{
+    explanation::{CheckView, NodeCheckFacts, explain_nodes},
+    nodes::{Check, Disabled, LeaseStep, NodeFacts, Outside, Request, lease_holder, lease_step},
+};
 
-use super::{nodes_table, nodes_words as words};
-
-/// All that an explanation of a check is made from.
-pub(super) struct NodesScene {
-    pub(super) rules: Check,
-    /// Every Node, with whether the check selects it.
-    pub(super) nodes: Vec<(NodeFacts, bool)>,
-    pub(super) requests: Vec<Request>,
-    pub(super) outside: Outside,
-    pub(super) memory: Memory,
-    /// What the status says of itself: phase and reason.
-    pub(super) recorded: Option<(String, String)>,
-    /// Why Rackhand does not act on it now; empty: it does.
-    pub(super) not_acting: Vec<String>,
-    pub(super) notes: Vec<String>,
-}
-
-/// The answer about one check of Nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NodesExplanation {
-    /// `NodeHealthCheck name`.
-    pub check: String,
-    /// Rackhand acts on this check now.
-    pub acts: bool,
-    /// Why it does not; what is said below is then what it would do.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub not_acting: Vec<String>,
-    /// `Disabled`, `Paused`, `Remediating` or `Enabled`.
-    pub phase: &'static str,
-    /// Why, in words.
-    pub reason: String,
-    /// What makes a Node unhealthy.
-    pub rules: Vec<String>,
-    /// The templates, in the order in which they are tried.
-    pub steps: Vec<String>,
-    /// The limit.
-    pub limit: NodesLimit,
-    /// A storm or its cooldown; absent: no storm mode, and no storm.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub storm: Option<StormExplanation>,
-    /// What is due now, in the order of the Nodes' names.
-    pub due: Vec<String>,
-    /// What happens next without anybody doing anything.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next: Option<NextOfNodes>,
-    /// What the check's own status says, where that is another thing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recorded: Option<String>,
-    /// The Nodes: those with trouble first, then by name.
-    pub nodes: Vec<NodeExplanation>,
-    /// What was assumed, could not be read, or is odd.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-    /// Whose settings it goes by, in words.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub settings: String,
-    /// For when this was asked.
-    pub now: Timestamp,
-}
-
-/// The arithmetic of the limit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NodesLimit {
-    /// Remediation is allowed, as far as limit and storm go.
-    pub allowed: bool,
-    /// Nodes that the check selects.
-    pub observed: u32,
-    /// Of these healthy and without a remediation.
-    pub healthy: u32,
-    /// Fewest that have to be; absent: the limit cannot be kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub needed: Option<u64>,
-    /// In words.
-    pub words: String,
-}
-
-/// Where a storm stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StormExplanation {
-    /// `none`, `active` or `cooldown`.
-    pub state: &'static str,
-    /// Since when.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Timestamp>,
-    /// Until when, for a cooldown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<Timestamp>,
-    /// In words.
-    pub words: String,
-}
-
-/// One Node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeExplanation {
-    /// Its name.
-    pub node: String,
-    /// `healthy`, `suspect`, `unhealthy` or `gone`.
-    pub verdict: &'static str,
-    /// Since when what makes it so holds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Timestamp>,
-    /// Until when, if nothing but time changes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<Timestamp>,
-    /// Why, in one line; empty for a healthy Node.
-    pub why: String,
-    /// It counts as healthy for the limit.
-    pub counts_as_healthy: bool,
-    /// Its remediations, oldest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub remediations: Vec<StepExplanation>,
-    /// What is done about it now.
-    pub does: String,
-}
-
-/// One remediation of a Node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StepExplanation {
-    /// `Kind namespace/name`.
-    pub remediation: String,
-    /// The template, where it says so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub template: Option<String>,
-    /// Which step of how many; absent: the check does not name its template any more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub step: Option<String>,
-    /// `running`, `succeeded`, `failed`, `timedOut`, `deleting` or `gone`.
-    pub state: &'static str,
-    /// Since when it is there.
-    pub started: Timestamp,
-    /// Until when it is given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<Timestamp>,
-}
-
-/// What happens next by itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NextOfNodes {
-    /// When.
-    pub at: Timestamp,
-    /// What happens then, in words.
-    pub words: String,
-}
-
-impl std::fmt::Display for NodesExplanation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        nodes_table::table(self, f)
-    }
-}
-
-/// Judges, and says what was judged.
-pub(super) fn explain_nodes(scene: &NodesScene, now: Timestamp) -> NodesExplanation {
-    let planned = planned(scene, &scene.memory, now);
-    let nodes = nodes(scene, &planned, now);
-    let acts = scene.not_acting.is_empty();
-    let phase = planned.memory.phase.map_or("Enabled", |phase| phase.word());
-    let due = planned.actions.iter();
-    NodesExplanation {
-        check: format!("NodeHealthCheck {}", scene.rules.name),
-        acts,
-        not_acting: scene.not_acting.clone(),
-        phase,
-        reason: planned.memory.reason.clone(),
-        rules: words::rules(&scene.rules),
-        steps: words::steps(&scene.rules),
-        limit: NodesLimit {
-            allowed: planned.closed.is_none(),
-            observed: planned.memory.observed,
-            healthy: planned.memory.healthy,
-            needed: fewest_healthy(scene.rules.limit, planned.memory.observed).ok(),
-            words: words::limit(&scene.rules, &planned, &nodes),
+use super::{
+    ExplainError,
+    ownership::{CrdOwnership, deleted, dry_run},
+    snapshot::Snapshot,
+};
+use crate::{
+    checks::{
+        NODE_CHECK_CRD,
+        nodes::{
+            Fact, OpenShift, held, lease_name, memory_of, misnamed, name_of, node_facts, not_found,
+            request_of, rules_of, template, templates_of, usable,
         },
-        storm: storm(&scene.rules, &planned),
-        due: due
-            .map(|action| words::action(action, &scene.rules))
-            .collect(),
-        next: next(scene, &planned, &nodes, now),
-        recorded: recorded(scene, phase, &planned).filter(|_| acts),
-        nodes,
-        notes: scene.notes.clone(),
-        settings: String::new(),
-        now,
-    }
-}
+    },
+    config::HealthChecks,
+    index::SeenNode,
+    object::Key,
+};
 
-fn planned(scene: &NodesScene, memory: &Memory, now: Timestamp) -> Plan {
-    plan(
-        &scene.rules,
-        &scene.nodes,
-        &scene.requests,
-        &scene.outside,
-        memory,
-        now,
-    )
-}
-
-/// Every Node that the check selects, and every other one that has a remediation of it.
-fn nodes(scene: &NodesScene, planned: &Plan, now: Timestamp) -> Vec<NodeExplanation> {
-    let mut actions: BTreeMap<&str, Vec<&Action>> = BTreeMap::new();
-    for action in &planned.actions {
-        actions.entry(action.node()).or_default().push(action);
-    }
-    let ours = |name: &str| {
-        let of = |r: &&Request| r.node == name && r.is_owned_by(&scene.rules.uid);
-        scene.requests.iter().filter(of).collect::<Vec<_>>()
-    };
-    let entry = |name: &str| {
-        planned
-            .memory
-            .nodes
-            .get(name)
-            .or(scene.memory.nodes.get(name))
-    };
-    let mut told = Vec::new();
-    for (node, selected) in &scene.nodes {
-        let (requests, known) = (ours(&node.name), entry(&node.name));
-        if !selected && requests.is_empty() && known.is_none() {
-            continue;
-        }
-        told.push(one(
-            scene, planned, node, *selected, &requests, known, &actions, now,
-        ));
-    }
-    let there = |name: &str| scene.nodes.iter().any(|(node, _)| node.name == name);
-    let of_requests = scene
-        .requests
-        .iter()
-        .filter(|r| r.is_owned_by(&scene.rules.uid));
-    let names = of_requests.map(|r| r.node.as_str());
-    let mut gone: Vec<&str> = names
-        .chain(scene.memory.nodes.keys().map(String::as_str))
-        .filter(|name| !there(name))
-        .collect();
-    gone.sort_unstable();
-    gone.dedup();
-    for name in gone {
-        let requests = ours(name);
-        told.push(NodeExplanation {
-            node: name.to_owned(),
-            verdict: "gone",
-            since: None,
-            until: None,
-            why: "there is no Node of this name".into(),
-            counts_as_healthy: false,
-            remediations: steps(scene, entry(name), &requests),
-            does: words::does(actions.get(name), None, false, &scene.rules),
-        });
-    }
-    let rank = |verdict: &str| match verdict {
-        "unhealthy" => 0,
-        "gone" => 1,
-        "suspect" => 2,
-        _ => 3,
-    };
-    told.sort_by_key(|n| {
-        let quiet = n.remediations.is_empty();
-        (rank(n.verdict), quiet, n.node.clone())
-    });
-    told
-}
-
-#[allow(clippy::too_many_arguments)]
-fn one(
-    scene: &NodesScene,
-    planned: &Plan,
-    node: &NodeFacts,
-    selected: bool,
-    requests: &[&Request],
-    entry: Option<&Entry>,
-    actions: &BTreeMap<&str, Vec<&Action>>,
+/// Explains a check of the snapshot.
+pub(super) fn view(
+    name: &str,
+    snapshot: &Snapshot,
+    mode: HealthChecks,
     now: Timestamp,
-) -> NodeExplanation {
-    let times = onsets(&scene.rules, node);
-    let class = classify(&scene.rules, node, now);
-    let (verdict, until) = match &class {
-        Class::Healthy => ("healthy", None),
-        Class::Soon(until) => ("suspect", *until),
-        Class::Matching(_) => ("unhealthy", None),
-    };
-    let first = times.iter().min_by_key(|onset| onset.until);
-    let running = requests.iter().any(|r| r.timed_out.is_none());
-    let mut why = match &class {
-        Class::Healthy => String::new(),
-        Class::Soon(None) => "since when it is not healthy, nobody can say".into(),
-        Class::Soon(_) | Class::Matching(_) => words::causes(&times, now),
-    };
-    if !selected {
-        why = format!(
-            "{why}{}not selected any more",
-            if why.is_empty() { "" } else { "; " }
-        );
-    }
-    NodeExplanation {
-        node: node.name.clone(),
-        verdict,
-        since: match &class {
-            Class::Healthy => entry.and_then(|e| e.healthy_since),
-            Class::Soon(_) | Class::Matching(_) => first.map(|onset: &Onset| onset.cause.since()),
-        },
-        until,
-        why,
-        counts_as_healthy: selected && class == Class::Healthy && requests.is_empty(),
-        remediations: steps(scene, entry, requests),
-        does: words::does(
-            actions.get(node.name.as_str()),
-            planned.skipped.get(&node.name),
-            running,
-            &scene.rules,
-        ),
+) -> Result<CheckView, ExplainError> {
+    Ok(explain_nodes(&facts(name, snapshot, mode, now)?, now))
+}
+
+/// The names of the existing checks.
+pub(super) fn checks(snapshot: &Snapshot) -> Vec<String> {
+    let found = snapshot.seen.of(groups::MEDIK8S, kinds::NODE_HEALTH_CHECK);
+    let mut names: Vec<String> = found.map(ResourceExt::name_any).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Lists the existing checks, for an error message.
+pub(super) fn existing(names: &[String]) -> String {
+    match names.is_empty() {
+        true => "there are none".into(),
+        false => format!("there are: {}", names.join(", ")),
     }
 }
 
-/// The remediations of a Node, as the status remembers them and as they are.
-fn steps(scene: &NodesScene, entry: Option<&Entry>, requests: &[&Request]) -> Vec<StepExplanation> {
-    let tried = entry.map(|e| e.tried.as_slice()).unwrap_or_default();
-    let step = |tried: &Tried| {
-        let request = requests.iter().find(|r| r.uid == tried.uid);
-        let all = &scene.rules.steps;
-        let target = all.iter().position(|step| tried.is_of(&step.template));
-        let lasts = target.and_then(|target| all.get(target)).map(words::lasts);
-        let state = match request {
-            None => "gone",
-            Some(r) if r.deleting => "deleting",
-            Some(r) if r.succeeded == Some(true) => "succeeded",
-            Some(r) if r.succeeded == Some(false) => "failed",
-            Some(r) if r.timed_out.or(tried.timed_out).is_some() => "timedOut",
-            Some(_) => "running",
-        };
-        let until = lasts.and_then(|lasts| tried.started.checked_add(lasts).ok());
-        StepExplanation {
-            remediation: words::request(&tried.id),
-            template: tried.template.clone(),
-            step: target.map(|target| format!("{} of {}", target + 1, all.len())),
-            state,
-            started: tried.started,
-            until: until.filter(|_| state == "running"),
+/// The templates of all existing checks, because this one sees their remediations, too.
+pub(super) fn references(snapshot: &Snapshot) -> Vec<NodeTemplateRef> {
+    let found = snapshot.seen.of(groups::MEDIK8S, kinds::NODE_HEALTH_CHECK);
+    let views = found.filter_map(|object| NodeHealthCheckView::from_dynamic(object).ok());
+    let mut all: Vec<NodeTemplateRef> = views.flat_map(|view| templates_of(&view)).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// Collects what the view is computed from.
+fn facts(
+    name: &str,
+    snapshot: &Snapshot,
+    mode: HealthChecks,
+    now: Timestamp,
+) -> Result<NodeCheckFacts, ExplainError> {
+    let mut found = snapshot.seen.of(groups::MEDIK8S, kinds::NODE_HEALTH_CHECK);
+    let object = found
+        .find(|object| object.name_any() == name)
+        .ok_or_else(|| ExplainError::Request(format!("there is no NodeHealthCheck {name}")))?;
+    let view = NodeHealthCheckView::from_dynamic(object).map_err(|error| {
+        ExplainError::Request(format!(
+            "NodeHealthCheck {name} is not evaluated: cannot parse it: {error}"
+        ))
+    })?;
+    let mut notes = snapshot.notes.clone();
+    let not_acting = not_acting(&view.meta, snapshot, mode, &mut notes);
+    let openshift = openshift(snapshot);
+    let rules = rules_of(&view, openshift.spares_terminating());
+    let memory = memory_of(&view);
+    let made = memory.nodes.values().flat_map(|e| &e.tried);
+    let made = made.map(|tried| {
+        (
+            group_of(&tried.id.api_version).to_owned(),
+            tried.id.kind.clone(),
+        )
+    });
+    let named = references(snapshot);
+    let named = named
+        .iter()
+        .map(|r| (r.group().to_owned(), r.request_kind().to_owned()));
+    let request_kinds: BTreeSet<(String, String)> = named.chain(made).collect();
+    let requests = request_kinds
+        .iter()
+        .flat_map(|(group, kind)| snapshot.seen.of(group, kind));
+    let requests: Vec<Request> = requests.map(|object| request_of(object, now)).collect();
+    let mut nodes = Vec::new();
+    for object in &snapshot.seen.nodes {
+        let seen = serde_json::to_value(object).and_then(serde_json::from_value::<SeenNode>);
+        match seen {
+            Ok(seen) => {
+                let selected = view.selector.matches(seen.labels());
+                nodes.push((node_facts(&seen), selected));
+            }
+            Err(error) => notes.push(format!("left out: Node {}: {error}", object.name_any())),
         }
+    }
+    if snapshot.from_files && nodes.is_empty() {
+        notes.push("the files hold no Node: add `kubectl get nodes -o yaml`".into());
+    }
+    let disabled = templates(&rules, &view, snapshot, &openshift, &mut notes);
+    let mut outside = Outside {
+        disabled: openshift.disabled().or(disabled),
+        upgrading: openshift.upgrading(),
+        ..Outside::default()
     };
-    tried.iter().map(step).collect()
-}
-
-fn storm(rules: &Check, planned: &Plan) -> Option<StormExplanation> {
-    let on =
-        |flag: &Option<rackhand_core::nodes::Flag>| flag.as_ref().filter(|f| f.on).map(|f| f.since);
-    let (active, cooling) = (on(&planned.memory.storm), on(&planned.memory.cooldown));
-    let cooldown = rules.storm_cooldown?;
-    let until = cooling.and_then(|since| since.checked_add(cooldown).ok());
-    let state = match (active, cooling) {
-        (_, Some(_)) => "cooldown",
-        (Some(_), None) => "active",
-        (None, None) => "none",
+    leases(snapshot, &rules, &nodes_of(&nodes), now, &mut outside);
+    let status = |field: &str| {
+        let value = object.data.pointer(&format!("/status/{field}"))?;
+        value.as_str().map(str::to_owned)
     };
-    Some(StormExplanation {
-        state,
-        since: cooling.or(active),
-        until,
-        words: words::storm(state, cooldown),
+    Ok(NodeCheckFacts {
+        rules,
+        nodes,
+        requests,
+        outside,
+        memory,
+        recorded: status("phase").zip(status("reason")),
+        not_acting,
+        notes,
     })
 }
 
-/// What happens at the next time at which something does by itself: asked of the same function, for
-/// that time.
-fn next(
-    scene: &NodesScene,
-    planned: &Plan,
-    nodes: &[NodeExplanation],
-    now: Timestamp,
-) -> Option<NextOfNodes> {
-    let at = planned.wake_at.filter(|at| *at > now)?;
-    let later = self::planned(scene, &planned.memory, at);
-    let then = self::nodes(scene, &later, at);
-    let words = words::next(planned, &later, nodes, &then, &scene.rules);
-    Some(NextOfNodes { at, words })
+fn nodes_of(nodes: &[(NodeFacts, bool)]) -> Vec<String> {
+    nodes.iter().map(|(node, _)| node.name.clone()).collect()
 }
 
-/// What the status says, where that is not what is seen here.
-fn recorded(scene: &NodesScene, phase: &str, planned: &Plan) -> Option<String> {
-    let Some((said, reason)) = &scene.recorded else {
-        return Some("the check has no status: no controller has evaluated it".into());
-    };
-    let same = *said == phase && *reason == planned.memory.reason;
-    (!same).then(|| format!("{said}: {reason}"))
+/// Why Rackhand does not act on a check, by what the check and its CRD say. A pause is a phase.
+fn not_acting(
+    meta: &Meta,
+    snapshot: &Snapshot,
+    mode: HealthChecks,
+    notes: &mut Vec<String>,
+) -> Vec<String> {
+    let crd = CrdOwnership::find(NODE_CHECK_CRD, snapshot.seen.objects.iter());
+    notes.extend(crd.assumed(mode, meta));
+    let why: Vec<String> = crd
+        .not_evaluated(mode, meta)
+        .into_iter()
+        .chain(deleted(meta))
+        .chain(dry_run(meta))
+        .collect();
+    let fights = meta.is_annotated_true(EVALUATE_ANNOTATION) && crd.ours == Some(false);
+    if fights && why.is_empty() {
+        notes.push(
+            "medik8s' operator acts on every NodeHealthCheck, where it runs: then this one must not \
+             be Rackhand's too"
+                .into(),
+        );
+    }
+    why
+}
+
+fn openshift(snapshot: &Snapshot) -> OpenShift {
+    let mut known = OpenShift::default();
+    for fact in Fact::ALL {
+        let mut keys = BTreeSet::new();
+        for object in snapshot.seen.of(fact.group(), fact.kind()) {
+            keys.insert(Key::of(object));
+            known.put(fact, object.clone());
+        }
+        known.listed(fact, &keys);
+    }
+    known
+}
+
+/// Why a template cannot be used. One that is not in the files is assumed to be usable.
+fn templates(
+    rules: &Check,
+    view: &NodeHealthCheckView,
+    snapshot: &Snapshot,
+    openshift: &OpenShift,
+    notes: &mut Vec<String>,
+) -> Option<Disabled> {
+    for reference in templates_of(view) {
+        if let Some(disabled) = misnamed(&reference, openshift.is_there()) {
+            return Some(disabled);
+        }
+        let what = name_of(&reference);
+        let target = Key::new(&reference.namespace, &reference.name);
+        let mut found = snapshot.seen.of(reference.group(), &reference.kind);
+        let Some(object) = found.find(|object| Key::of(object) == target) else {
+            if !snapshot.from_files {
+                return Some(not_found(format!("{what} does not exist")));
+            }
+            notes.push(format!(
+                "{what} is not in the files: it is assumed to be usable"
+            ));
+            continue;
+        };
+        if let Err(disabled) = usable(rules, &reference, object) {
+            return Some(disabled);
+        }
+        let of = template(&reference);
+        let kind = format!("{} of {}", of.request_kind, of.api_version);
+        if snapshot.not_served.contains(&kind) {
+            return Some(not_found(format!("{kind} is not served")));
+        }
+    }
+    None
+}
+
+/// Who works on which Node, by the Leases.
+fn leases(
+    snapshot: &Snapshot,
+    rules: &Check,
+    nodes: &[String],
+    now: Timestamp,
+    outside: &mut Outside,
+) {
+    let me = lease_holder(&rules.name);
+    for object in snapshot.seen.of("coordination.k8s.io", "Lease") {
+        if object.namespace().as_deref() != Some(MEDIK8S_LEASE_NAMESPACE) {
+            continue;
+        }
+        let name = object.name_any();
+        let Some(node) = nodes.iter().find(|node| lease_name(node) == name) else {
+            continue;
+        };
+        let value = serde_json::to_value(object);
+        let Ok(lease) = value.and_then(serde_json::from_value::<Lease>) else {
+            continue;
+        };
+        let lease = held(&lease);
+        let Some(renewed) = lease.renewed else {
+            continue;
+        };
+        if lease.holder.as_deref() == Some(&me) {
+            outside.leases.insert(node.clone(), lease);
+            continue;
+        }
+        let step = lease_step(Some(&lease), &me, now);
+        if let LeaseStep::Taken { holder } = step {
+            let lasts = SignedDuration::try_from(lease.duration).unwrap_or_default();
+            let until = renewed.checked_add(lasts).unwrap_or(Timestamp::MAX);
+            let why = format!("its Lease is held by {holder}");
+            outside.blocked.insert(node.clone(), (until, why));
+        }
+    }
 }

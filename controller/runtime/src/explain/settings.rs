@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Resource, ResourceExt, api::DynamicObject};
 use rackhand_api::names::SETTINGS_ANNOTATION;
 
-use super::file::documents;
+use super::files::documents;
 use crate::{
     api::{call, management_client, optional},
     config::Config,

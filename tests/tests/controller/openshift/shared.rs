@@ -48,7 +48,7 @@ pub async fn shared(w: &World) -> Result<()> {
     let older: Value = serde_json::from_str(&explain(w, OLDER, "json")?)?;
     ensure!(
         older["limit"]["allowed"] == false
-            && older["machines"][0]["does"] == "nothing: the limit forbids it",
+            && older["targets"][0]["does"] == "nothing: the limit forbids it",
         "{older}"
     );
     let pause = json!({ "metadata": { "annotations": { PAUSED: "" } } });

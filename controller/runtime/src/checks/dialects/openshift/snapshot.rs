@@ -2,16 +2,13 @@
 //!
 //! Must never judge, nor ask an API or the index.
 
-use std::collections::BTreeMap;
-
 use kube::api::DynamicObject;
 use rackhand_api::{
     names::{BARE_METAL_HOST_ANNOTATION, GROUP, groups, kinds},
     views::{BareMetalHostView, MachineView, OpenShiftHealthCheckView},
 };
 use rackhand_core::health::{
-    Claim, ExternalStep, OpenShiftAction, OpenShiftCheck, OpenShiftPlan, OpenShiftStrategy,
-    OpenShiftTarget, RequestView,
+    Claim, ExternalStep, OpenShiftCheck, OpenShiftStrategy, OpenShiftTarget, RequestView, Verdict,
 };
 
 use super::{external_remediation, facts};
@@ -33,15 +30,6 @@ pub(crate) struct OpenShiftFleet {
     pub(crate) machines: Vec<MachineSeen>,
     /// Machines that do not read, and why: they are left out.
     pub(crate) unread: Vec<String>,
-}
-
-/// What is done about one Machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Due {
-    /// By the plan.
-    Plan(OpenShiftAction),
-    /// The next step of its mark.
-    Mark(ExternalStep),
 }
 
 /// The rules of a check, as if nothing were paused.
@@ -137,28 +125,11 @@ impl Seen {
     }
 }
 
-// === impl OpenShiftFleet ===
+// === impl MachineSeen ===
 
-impl OpenShiftFleet {
-    /// What is done, by Machine. What the plan asks for comes before a step of a mark.
-    pub(crate) fn due(
-        &self,
-        rules: &OpenShiftCheck,
-        plan: &OpenShiftPlan,
-    ) -> BTreeMap<String, Due> {
-        let mut due = BTreeMap::new();
-        let marks = rules.strategy == OpenShiftStrategy::ExternalBaremetal;
-        for seen in self.machines.iter().filter(|_| marks) {
-            let name = &seen.view.meta.name;
-            let verdict = plan.verdicts.get(name);
-            let step = facts::mark_step(&seen.view, &seen.mark, verdict, seen.reprovisionable);
-            if step != ExternalStep::Nothing {
-                due.insert(name.clone(), Due::Mark(step));
-            }
-        }
-        for action in &plan.actions {
-            due.insert(action.machine().to_owned(), Due::Plan(action.clone()));
-        }
-        due
+impl MachineSeen {
+    /// The next step of its mark.
+    pub(crate) fn mark_step(&self, verdict: &Verdict) -> ExternalStep {
+        facts::mark_step(&self.view, &self.mark, Some(verdict), self.reprovisionable)
     }
 }

@@ -1,41 +1,41 @@
-//! The words of an explanation: for a person who was woken by it.
-
-use std::{fmt, time::Duration};
+//! Sentences of the view of a remediation.
 
 use jiff::Timestamp;
-use rackhand_core::remediation::{
-    Command, DrainBlocked, OffEvidence, OnExhausted, Outcome, Policy, State, Step, Strategy,
-    WorkloadDown,
+
+use crate::{
+    explanation::time_span,
+    remediation::{
+        Command, DrainBlocked, OffEvidence, OnExhausted, Outcome, Policy, State, Step, Strategy,
+        WorkloadDown,
+    },
 };
 
-use super::Explanation;
-
 /// What a command does.
-pub(super) fn command(command: &Command) -> String {
+pub(super) fn command_message(command: &Command) -> String {
     match command {
-        Command::AddFinalizer => "puts its finalizer on the object".into(),
+        Command::AddFinalizer => "adds its finalizer to the object".into(),
         Command::RemoveFinalizer(outcome) => {
             format!(
-                "takes its finalizer off the object: {}",
-                self::outcome(*outcome)
+                "removes its finalizer from the object: {}",
+                outcome_message(*outcome)
             )
         }
-        Command::AddHold => "puts its hold key on the BareMetalHost".into(),
-        Command::RemoveHold => "takes its hold key off the BareMetalHost".into(),
+        Command::AddHold => "sets its hold key on the BareMetalHost".into(),
+        Command::RemoveHold => "removes its hold key from the BareMetalHost".into(),
         Command::PowerOff { id, .. } => {
-            format!("asks the agent to switch the host off (operation {id})")
+            format!("requests a power-off from the agent (operation {id})")
         }
         Command::PowerOn { id } => {
-            format!("asks the agent to switch the host on (operation {id})")
+            format!("requests a power-on from the agent (operation {id})")
         }
-        Command::Cancel { id } => format!("asks the agent to cancel operation {id}"),
-        Command::ReadPower => "asks the BMC for the power state".into(),
-        Command::Release => "tells the agent that the host need not stay off".into(),
-        Command::AddTaint => "puts the out-of-service taint on the node".into(),
-        Command::RemoveTaint => "takes the out-of-service taint off the node".into(),
-        Command::BackUpNode => "keeps the node's labels and annotations on the object".into(),
+        Command::Cancel { id } => format!("cancels operation {id} at the agent"),
+        Command::ReadPower => "reads the power state from the BMC".into(),
+        Command::Release => "releases the hold at the agent".into(),
+        Command::AddTaint => "adds the out-of-service taint to the node".into(),
+        Command::RemoveTaint => "removes the out-of-service taint from the node".into(),
+        Command::BackUpNode => "saves the node's labels and annotations on the object".into(),
         Command::DeleteNode { uid } => format!("deletes the node (UID {uid})"),
-        Command::RestoreNode => "gives the node back its labels and annotations".into(),
+        Command::RestoreNode => "restores the labels and annotations of the node".into(),
         Command::Escalate { retire: false } => "hands the Machine to its owner".into(),
         Command::Escalate { retire: true } => {
             "hands the Machine to its owner and marks the BareMetalHost unhealthy".into()
@@ -43,21 +43,21 @@ pub(super) fn command(command: &Command) -> String {
     }
 }
 
-pub(super) fn outcome(outcome: Outcome) -> &'static str {
+pub(super) fn outcome_message(outcome: Outcome) -> &'static str {
     match outcome {
-        Outcome::Succeeded => "it is over, the node is back",
-        Outcome::Escalated => "it is over, the Machine's owner takes over",
-        Outcome::Failed => "it is over without success",
-        Outcome::Withdrawn => "it is over, the request was withdrawn",
+        Outcome::Succeeded => "finished: the node is back",
+        Outcome::Escalated => "finished: the Machine's owner takes over",
+        Outcome::Failed => "finished without success",
+        Outcome::Withdrawn => "finished: the remediation was withdrawn",
     }
 }
 
-/// What a write changes.
-pub(super) fn transition(before: Option<&State>, after: &State) -> String {
+/// What a write of the state changes.
+pub(super) fn transition_message(before: Option<&State>, after: &State) -> String {
     match before {
         Some(before) if before.step == after.step => {
             format!(
-                "writes down what it found and stays in {}",
+                "records what it observed and stays in {}",
                 after.step.label()
             )
         }
@@ -67,7 +67,7 @@ pub(super) fn transition(before: Option<&State>, after: &State) -> String {
 
 pub(super) fn strategy(policy: Option<&Policy>) -> String {
     let Some(policy) = policy else {
-        return "not readable".into();
+        return "the spec is not valid".into();
     };
     let strategy = match policy.strategy {
         Strategy::Reboot => "Reboot: off, move the workload, on",
@@ -78,13 +78,13 @@ pub(super) fn strategy(policy: Option<&Policy>) -> String {
         OnExhausted::Escalate => "the Machine's owner",
         OnExhausted::Retire => "the Machine's owner, and the host is marked",
         OnExhausted::StayOff => "kept off",
-        OnExhausted::Notify => "only told",
+        OnExhausted::Notify => "only reported",
     };
-    format!("{strategy}; in the end {exhausted}")
+    format!("{strategy}; after the last attempt {exhausted}")
 }
 
-/// What follows the present step.
-pub(super) fn then(state: Option<&State>, policy: Option<&Policy>) -> &'static str {
+/// What follows the current step.
+pub(super) fn following_steps(state: Option<&State>, policy: Option<&Policy>) -> &'static str {
     let Some(state) = state else {
         return "hold the host, switch it off, move its workload, bring it back";
     };
@@ -116,14 +116,15 @@ pub(super) fn then(state: Option<&State>, policy: Option<&Policy>) -> &'static s
             _ => "switch on, but never before they are gone",
         },
         Step::Fenced => "stay off until this object is deleted; then switch on and clean up",
-        Step::PoweringOn => "boot, then take the taint away",
-        Step::Booting => "take the taint away and wait for the node to be healthy",
+        Step::PoweringOn => "boot, then remove the taint",
+        Step::Booting => "remove the taint and wait for the node to be healthy",
         Step::Restoring => "wait for the node to be healthy, or begin another attempt",
         Step::Aborting => "clean up and end",
         Step::Succeeded | Step::Escalated | Step::Blocked => "nothing",
     }
 }
 
+/// Earlier attempts, and the evidence of the present one.
 pub(super) fn history(state: Option<&State>) -> Vec<String> {
     let Some(state) = state else {
         return Vec::new();
@@ -132,7 +133,7 @@ pub(super) fn history(state: Option<&State>) -> Vec<String> {
         .attempts
         .iter()
         .map(|a| {
-            let took = span(a.ended.duration_since(a.started).unsigned_abs());
+            let took = time_span(a.ended.duration_since(a.started).unsigned_abs());
             let step = a.step.map_or("", Step::label);
             format!(
                 "attempt {} from {} ended after {took} in {step}: {}",
@@ -179,65 +180,4 @@ pub(super) fn history(state: Option<&State>) -> Vec<String> {
 /// The time of day, in UTC like the log.
 fn clock(at: Timestamp) -> String {
     at.round(jiff::Unit::Second).unwrap_or(at).to_string()
-}
-
-/// Like 45s, 3m12s, 2h05m.
-pub(super) fn span(time: Duration) -> String {
-    let s = time.as_secs();
-    match s {
-        0..=59 => format!("{s}s"),
-        60..=3599 => format!("{}m{:02}s", s / 60, s % 60),
-        _ => format!("{}h{:02}m", s / 3600, s % 3600 / 60),
-    }
-}
-
-pub(super) fn text(e: &Explanation, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let ago = |at: Timestamp| span(e.now.duration_since(at).unsigned_abs());
-    let since = e
-        .since
-        .map_or(String::new(), |at| format!(", for {}", ago(at)));
-    writeln!(
-        f,
-        "{}: {}, attempt {} of {}{since}",
-        e.request, e.step, e.attempt, e.attempts
-    )?;
-    let mut line = |name: &str, value: &str| writeln!(f, "  {name:<9}{value}");
-    let label = if e.blocked { "BLOCKED" } else { "why" };
-    line(label, &format!("{} ({})", e.message, e.reason))?;
-    if let Some(recorded) = &e.recorded {
-        line(
-            "recorded",
-            &format!("{recorded} (what the controller wrote last)"),
-        )?;
-    }
-    match e.until {
-        Some(until) if e.overdue => {
-            line(
-                "until",
-                &format!("{}, {} OVERDUE", clock(until), ago(until)),
-            )?;
-        }
-        Some(until) => line("until", &format!("{} (in {})", clock(until), ago(until)))?,
-        None => line("until", "no limit")?,
-    }
-    let at = match e.next.at {
-        Some(at) if at > e.now => format!(", looks again within {}", ago(at)),
-        _ => String::new(),
-    };
-    line("next", &format!("{}{at}", e.next.words))?;
-    line("then", &e.then)?;
-    line("strategy", &e.strategy)?;
-    for (name, value) in &e.seen {
-        line(name, value)?;
-    }
-    for entry in &e.history {
-        line("history", entry)?;
-    }
-    for entry in &e.assumed {
-        line("assumed", entry)?;
-    }
-    if !e.settings.is_empty() {
-        line("settings", &e.settings)?;
-    }
-    Ok(())
 }

@@ -1,75 +1,74 @@
-//! From objects to what a step looks at.
+//! The view of a remediation, from a snapshot.
 //!
-//! Uses the functions that the engine uses. What only an agent or a BMC can say is assumed as it
-//! would be while nothing goes wrong there.
+//! Uses the functions of the engine. What only an agent or a BMC knows is assumed as if nothing fails there.
+
+mod agents;
+mod etcd;
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    coordination::v1::Lease,
-    core::v1::{Node, Pod},
-    policy::v1::PodDisruptionBudget,
-    storage::v1::VolumeAttachment,
-};
 use kube::{ResourceExt, api::DynamicObject};
-use rackhand_core::remediation::{
-    BmcAccess, Drain, EtcdGuard, HostView, Observation, OperationView, PinnedOperation,
-    PowerReading, PowerState, PowerView, Progress, Reason, State, Step, Taint, WorkloadView,
-    check_concurrency,
+use rackhand_api::{
+    names::{groups, kinds},
+    views::group_of,
+};
+use rackhand_core::{
+    explanation::{RemediationFacts, RemediationView, explain_remediation},
+    remediation::{
+        ActiveRemediation, BmcAccess, Drain, HostView, Observation, OperationView, PinnedOperation,
+        PowerReading, PowerState, PowerView, Progress, Reason, State, Step, Taint, WorkloadView,
+        check_concurrency,
+    },
 };
 use serde_json::Value;
 
-use super::{ExplainError, agents, etcd};
+use super::{ExplainError, snapshot::Snapshot};
 use crate::{
     cluster::{AttachedVolume, lease_facts, node_facts, remaining_on},
     config::Config,
     index::{Connection, Index},
-    object::Key,
+    object::{Key, Kind},
     remediation::{
         RequestId, Target, active, bmh_facts, competing_controller, control_plane, find_machine,
         host, machine_facts, of_openshift, request_facts, stored_state, target, wanted_node_action,
     },
 };
 
-/// What is known of the workload cluster.
-#[derive(Default)]
-pub(super) struct Workload {
-    /// It cannot be asked: why.
-    pub(super) down: Option<String>,
-    /// A Node that is not among these is gone, and not only left out.
-    pub(super) whole: bool,
-    pub(super) nodes: Vec<Node>,
-    pub(super) leases: Vec<Lease>,
-    /// `None`: nobody looked.
-    pub(super) pods: Option<Vec<Pod>>,
-    pub(super) volumes: Option<Vec<VolumeAttachment>>,
-    /// Machines of OpenShift.
-    pub(super) machines: Vec<DynamicObject>,
-    /// What OpenShift's guard of etcd said when it was asked.
-    pub(super) guard: Option<Result<EtcdGuard, String>>,
-    /// The same as objects, with its pods among `pods`.
-    pub(super) budgets: Vec<PodDisruptionBudget>,
-}
-
-/// All that an explanation is made from.
-pub(super) struct Scene {
-    pub(super) request: String,
-    pub(super) observation: Observation,
-    pub(super) state: Option<State>,
-    pub(super) recorded: Option<String>,
-    pub(super) seen: Vec<(String, String)>,
-    pub(super) assumed: Vec<String>,
-}
-
-/// Puts together what a step looks at.
-pub(super) fn scene(
-    index: &Index,
-    id: &RequestId,
-    workload: &Workload,
+/// Explains a remediation of the snapshot.
+pub(super) fn view(
+    kind: Kind,
+    key: &Key,
+    snapshot: &Snapshot,
     config: &Config,
     now: Timestamp,
-) -> Result<Scene, ExplainError> {
+) -> Result<RemediationView, ExplainError> {
+    let id = RequestId::new(kind, key.clone());
+    let facts = facts(&index(snapshot), &id, snapshot, config, now)?;
+    Ok(explain_remediation(&facts, now))
+}
+
+/// The objects of the snapshot in an index.
+pub(super) fn index(snapshot: &Snapshot) -> Index {
+    let index = Index::new(Vec::new());
+    for object in &snapshot.seen.objects {
+        let types = object.types.clone().unwrap_or_default();
+        let group = group_of(&types.api_version);
+        let mut kinds = Kind::ALL.into_iter();
+        if let Some(kind) = kinds.find(|k| k.kind() == types.kind && k.group() == group) {
+            index.apply(kind, object.clone());
+        }
+    }
+    index
+}
+
+fn facts(
+    index: &Index,
+    id: &RequestId,
+    snapshot: &Snapshot,
+    config: &Config,
+    now: Timestamp,
+) -> Result<RemediationFacts, ExplainError> {
     let entry = index
         .request(id)
         .ok_or_else(|| ExplainError::Request(format!("there is no {id}")))?;
@@ -82,20 +81,23 @@ pub(super) fn scene(
     let mut assumed = Vec::new();
     let mut target = target(index, &id.key, &view, state.as_ref());
     let cluster = target.cluster.clone().unwrap_or_else(Key::local);
-    for node in &workload.nodes {
+    for node in &snapshot.seen.nodes {
         index.apply_node(&cluster, node.clone());
     }
+    if let Some((major, minor)) = &snapshot.version {
+        index.set_version(&cluster, major, minor);
+    }
     index.set_connection(&cluster, Connection::Up);
-    let machine = openshift(workload, &target);
+    let machine = openshift(snapshot, &target);
     of_openshift(&mut target, &view, machine);
     find_machine(index, &mut target);
-    let seen_workload = workload_view(index, workload, &target, &mut assumed, now);
-    let node = match &seen_workload {
+    let workload = workload_view(index, snapshot, &target, &mut assumed, now);
+    let node = match &workload {
         WorkloadView::Present(node) => Some(node),
         _ => None,
     };
     let (found, bmh_key) = host(index, &agents::racks(index), &target, node, state.as_ref());
-    let guard = etcd::guard_of(index, workload, &target, &mut assumed);
+    let guard = etcd::guard_of(index, snapshot, &target, &mut assumed);
     let uid = view.meta().uid.clone();
     let bmh = bmh_key
         .as_ref()
@@ -104,24 +106,24 @@ pub(super) fn scene(
         HostView::Found(host) => Some(host.clone()),
         HostView::NotFound(_) => None,
     };
-    let me = active(index, id, &view, &target, host_ref.as_ref(), state.as_ref());
+    let own = active(index, id, &view, &target, host_ref.as_ref(), state.as_ref());
     let rack = host_ref.as_ref().map(|h| h.rack.as_str());
     let chosen = state.as_ref().is_some_and(|s| s.host.is_some());
     agents::unseen(index, &found, chosen, &mut assumed);
     let agent = agents::view(index, rack, &mut assumed);
     let operation = operation(state.as_ref(), now, &mut assumed);
     let power = power(state.as_ref(), now, &mut assumed);
-    let drain = drain(workload, &target, state.as_ref(), &mut assumed);
+    let drain = drain(snapshot, &target, state.as_ref(), &mut assumed);
     let mut observation = Observation {
         request: request_facts(index, config, id, &view, &target),
         machine: machine_facts(index, &target),
-        // What is written is explained, and not that the Cluster would be written as well.
+        // The stored Cluster is explained, not that the state would be written to pin it.
         cluster: state.as_ref().and_then(|s| s.cluster.clone()),
         cluster_removed: false,
         host: found,
         conflict: competing_controller(&uid, bmh.as_ref()),
         bmh,
-        workload: seen_workload,
+        workload,
         agent,
         access: BmcAccess::Known,
         agent_id: None,
@@ -136,14 +138,15 @@ pub(super) fn scene(
         completed: BTreeSet::new(),
     };
     let quorum = control_plane(index, &target, guard.clone());
-    let right = check_concurrency(&me, &others(index, workload), quorum);
-    observation.conflict = observation.conflict.or(right.reason);
+    let decision = check_concurrency(&own, &others(index, snapshot), quorum);
+    observation.conflict = observation.conflict.or(decision.reason);
     let mut seen = seen(&target, &observation);
-    seen.extend(guard.map(|guard| ("etcd".to_owned(), etcd::words(guard))));
+    seen.extend(guard.map(|guard| ("etcd".to_owned(), etcd::message(guard))));
     seen.extend(agents::lines(index, rack));
-    Ok(Scene {
+    assumed.extend(snapshot.notes.iter().cloned());
+    Ok(RemediationFacts {
         request: id.to_string(),
-        recorded: said(&entry.object, "message"),
+        recorded: recorded(&entry.object, "message"),
         observation,
         state,
         seen,
@@ -152,14 +155,16 @@ pub(super) fn scene(
 }
 
 /// The Machine of OpenShift that a request is for, where it is there.
-fn openshift(workload: &Workload, target: &Target) -> Option<DynamicObject> {
+fn openshift(snapshot: &Snapshot, target: &Target) -> Option<DynamicObject> {
     let key = target.openshift.as_ref()?;
-    let found = workload.machines.iter().find(|m| Key::of(m) == *key);
+    let found = snapshot
+        .seen
+        .get(groups::OPENSHIFT_MACHINE, kinds::MACHINE, key);
     found.cloned()
 }
 
-/// What the controller wrote last: `reason` as one word, `message` in words.
-fn said(object: &DynamicObject, field: &str) -> Option<String> {
+/// A field that the controller wrote last: `reason` or `message`.
+fn recorded(object: &DynamicObject, field: &str) -> Option<String> {
     let status = object.data.get("status").and_then(|s| s.get(field));
     if let Some(word) = status.and_then(Value::as_str) {
         return Some(word.to_owned());
@@ -183,8 +188,7 @@ fn operation(
     if !at_work || state.retry_at.is_some_and(|at| at > now) {
         return None;
     }
-    assumed
-        .push("the agent is at work on the operation of this step and has no outcome yet".into());
+    assumed.push("the agent runs the operation of this step, and it has no outcome yet".into());
     Some(OperationView::Running)
 }
 
@@ -194,9 +198,9 @@ fn power(state: Option<&State>, now: Timestamp, assumed: &mut Vec<String>) -> Op
         Step::ConfirmingOff | Step::Tainting | Step::Draining | Step::Fenced
             if state.off.is_some() =>
         {
-            (PowerState::Off, "the BMC still says off")
+            (PowerState::Off, "the BMC still reports off")
         }
-        Step::Booting | Step::Restoring => (PowerState::On, "the BMC still says on"),
+        Step::Booting | Step::Restoring => (PowerState::On, "the BMC still reports on"),
         _ => return None,
     };
     assumed.push(words.into());
@@ -218,12 +222,12 @@ fn power(state: Option<&State>, now: Timestamp, assumed: &mut Vec<String>) -> Op
 
 fn workload_view(
     index: &Index,
-    workload: &Workload,
+    snapshot: &Snapshot,
     target: &Target,
     assumed: &mut Vec<String>,
     now: Timestamp,
 ) -> WorkloadView {
-    if let Some(why) = &workload.down {
+    if let Some(why) = &snapshot.seen.down {
         return WorkloadView::Unreachable { why: why.clone() };
     }
     let Some(cluster) = &target.cluster else {
@@ -236,11 +240,12 @@ fn workload_view(
     };
     match index.node(cluster, name) {
         Some(node) => {
-            let lease = workload.leases.iter().find(|l| l.name_any() == *name);
+            let leases = snapshot.node_leases();
+            let lease = leases.iter().find(|l| l.name_any() == *name);
             let facts = lease.and_then(|l| lease_facts(l, now));
             WorkloadView::Present(node_facts(&node, facts))
         }
-        None if workload.whole => WorkloadView::Missing { name: name.clone() },
+        None if snapshot.has_all("Node") => WorkloadView::Missing { name: name.clone() },
         None => {
             assumed.push(format!("node {name} is not in the file"));
             WorkloadView::Unreachable {
@@ -251,7 +256,7 @@ fn workload_view(
 }
 
 fn drain(
-    workload: &Workload,
+    snapshot: &Snapshot,
     target: &Target,
     state: Option<&State>,
     assumed: &mut Vec<String>,
@@ -260,21 +265,18 @@ fn drain(
         return None;
     }
     let node = target.node.as_deref()?;
-    if workload.pods.is_none() && workload.volumes.is_none() {
-        assumed.push("neither pods nor VolumeAttachments are there to look at".into());
+    let (pods, volumes) = (snapshot.pods(), snapshot.volumes());
+    if pods.is_none() && volumes.is_none() {
+        assumed.push("neither pods nor VolumeAttachments are known".into());
         return None;
     }
-    let pods = workload.pods.as_deref().unwrap_or_default();
-    let volumes = workload.volumes.as_deref().unwrap_or_default();
+    let (pods, volumes) = (pods.unwrap_or_default(), volumes.unwrap_or_default());
     let attached: Vec<AttachedVolume> = volumes.iter().map(AttachedVolume::from).collect();
-    Some(remaining_on(node, pods, &attached))
+    Some(remaining_on(node, &pods, &attached))
 }
 
 /// Every remediation that is not over, as far as it reads.
-fn others(
-    index: &Index,
-    workload: &Workload,
-) -> Vec<rackhand_core::remediation::ActiveRemediation> {
+fn others(index: &Index, snapshot: &Snapshot) -> Vec<ActiveRemediation> {
     let racks = agents::racks(index);
     let mut list = Vec::new();
     for (id, entry) in index.requests() {
@@ -286,7 +288,7 @@ fn others(
             continue;
         }
         let mut target = target(index, &id.key, view, state.as_ref());
-        let machine = openshift(workload, &target);
+        let machine = openshift(snapshot, &target);
         of_openshift(&mut target, view, machine);
         let host = match host(index, &racks, &target, None, state.as_ref()).0 {
             HostView::Found(host) => Some(host),
@@ -308,7 +310,7 @@ fn waits_for_its_own(object: &DynamicObject) -> bool {
         Reason::Started.label(),
         Reason::OtherRemediation(String::new()).label(),
     ];
-    said(object, "reason").is_some_and(|reason| !free.contains(&reason.as_str()))
+    recorded(object, "reason").is_some_and(|reason| !free.contains(&reason.as_str()))
 }
 
 fn seen(target: &Target, o: &Observation) -> Vec<(String, String)> {
@@ -327,7 +329,7 @@ fn seen(target: &Target, o: &Observation) -> Vec<(String, String)> {
             let taint = match node.taint {
                 Taint::Absent => "",
                 Taint::Ours => ", out of service",
-                Taint::Other => ", out of service by somebody else",
+                Taint::Other => ", out of service, not by Rackhand",
             };
             line("node", format!("{}: {ready}{taint}", node.name));
         }

@@ -1,41 +1,40 @@
-//! The words of an explanation of a check of Nodes: for a person who was woken by it.
+//! Sentences of the view of a check of Nodes.
 
 use std::{fmt::Write as _, time::Duration};
 
 use jiff::Timestamp;
-use rackhand_core::{
+
+use crate::{
+    explanation::{TargetView, messages::listed},
     health::go_duration,
     nodes::{
-        Action, Check, Delay, IntOrPercent, Limit, Onset, Plan, RequestId, Step, fewest_healthy,
+        Action, Check, ConditionRule, Delay, IntOrPercent, Limit, Onset, Plan, RequestId, Step,
+        fewest_healthy,
     },
 };
 
-use super::nodes::NodeExplanation;
-
-/// How many names a line gives; the rest is a number.
-const NAMED: usize = 8;
-/// A single template is given half an hour (docs/reference/medik8s.md, Remediation of one Node).
+/// A single template has half an hour (docs/reference/medik8s.md, Remediation of one Node).
 const SINGLE: Duration = Duration::from_secs(1800);
 
-/// How long a remediation is given.
-pub(super) fn lasts(step: &Step) -> Duration {
+/// Time that a remediation has.
+pub(super) fn step_timeout(step: &Step) -> Duration {
     step.timeout.unwrap_or(SINGLE)
 }
 
 /// What makes a Node unhealthy, one rule each.
 pub(super) fn rules(check: &Check) -> Vec<String> {
-    let rule = |rule: &rackhand_core::nodes::ConditionRule| {
+    let rule = |rule: &ConditionRule| {
         let duration = go_duration(rule.timeout);
         format!("{}={} for {duration}", rule.type_, rule.status)
     };
     let startup = check
         .startup_timeout
-        .map(|timeout| format!("no word of its kubelet within {}", go_duration(timeout)));
+        .map(|timeout| format!("no report of its kubelet within {}", go_duration(timeout)));
     check.conditions.iter().map(rule).chain(startup).collect()
 }
 
 /// The templates, in their order.
-pub(super) fn steps(check: &Check) -> Vec<String> {
+pub(super) fn templates(check: &Check) -> Vec<String> {
     let step = |(target, step): (usize, &Step)| {
         let of = &step.template;
         let template = match of.namespace.as_str() {
@@ -47,31 +46,34 @@ pub(super) fn steps(check: &Check) -> Vec<String> {
             target + 1,
             of.request_kind,
             of.api_version,
-            go_duration(lasts(step))
+            go_duration(step_timeout(step))
         )
     };
     check.steps.iter().enumerate().map(step).collect()
 }
 
 /// Kind, namespace and name.
-pub(super) fn request(id: &RequestId) -> String {
+pub(super) fn request_name(id: &RequestId) -> String {
     match id.namespace.as_str() {
         "" => format!("{} {}", id.kind, id.name),
         namespace => format!("{} {namespace}/{}", id.kind, id.name),
     }
 }
 
-/// Why a Node is not healthy, with when each cause counts.
-pub(super) fn causes(times: &[Onset], now: Timestamp) -> String {
+/// Why a Node is not healthy: the causes whose time is over, or else all.
+pub(super) fn cause_messages(times: &[Onset], now: Timestamp) -> String {
     let over = |onset: &&Onset| onset.until < now;
     let counting: Vec<&Onset> = times.iter().filter(over).collect();
-    let told = if counting.is_empty() {
+    let messages = if counting.is_empty() {
         times.iter().collect()
     } else {
         counting
     };
-    let told: Vec<String> = told.iter().map(|onset| onset.cause.to_string()).collect();
-    told.join("; ")
+    let messages: Vec<String> = messages
+        .iter()
+        .map(|onset| onset.cause.to_string())
+        .collect();
+    messages.join("; ")
 }
 
 /// What an action does.
@@ -80,18 +82,18 @@ pub(super) fn action(action: &Action, check: &Check) -> String {
         Action::Create { node, step, .. } => {
             let target = check.steps.iter().position(|s| s.template == step.template);
             format!(
-                "makes a {} for Node {node} (step {} of {}, template {}), for {}",
+                "creates a {} for Node {node} (step {} of {}, template {}), for {}",
                 step.template.request_kind,
                 target.map_or(0, |target| target + 1),
                 check.steps.len(),
                 step.template.name,
-                go_duration(lasts(step))
+                go_duration(step_timeout(step))
             )
         }
         Action::Delete { node, request, .. } => {
             format!(
-                "deletes {}: Node {node} needs it no more",
-                self::request(request)
+                "deletes {}: Node {node} no longer needs it",
+                request_name(request)
             )
         }
         Action::Delay {
@@ -112,54 +114,53 @@ pub(super) fn action(action: &Action, check: &Check) -> String {
         }
         Action::TimeOut { request, .. } => {
             format!(
-                "tells {} to stop: its time is over, or it has failed",
-                self::request(request)
+                "requests that {} stops: its time is over, or it has failed",
+                request_name(request)
             )
         }
         Action::TellOld { request, .. } => {
             format!(
-                "says once that {} is older than two days",
-                self::request(request)
+                "reports once that {} is older than two days",
+                request_name(request)
             )
         }
         Action::RenewLease { node, .. } => format!("renews the Lease of Node {node}"),
-        Action::ReleaseLease { node } => format!("gives the Lease of Node {node} back"),
+        Action::ReleaseLease { node } => format!("releases the Lease of Node {node}"),
         Action::Unconfirm { node } => {
-            format!("takes the word of the person who confirmed that Node {node} is healthy off it")
+            format!("removes from Node {node} the confirmation of a person that it is healthy")
         }
     }
 }
 
-/// What is done about one Node now, or why nothing is.
-pub(super) fn does(
-    actions: Option<&Vec<&Action>>,
-    skipped: Option<&String>,
+/// What is done about a Node now, or why nothing is.
+pub(super) fn does<'a>(
+    actions: impl Iterator<Item = &'a Action>,
+    skipped: Option<&str>,
     running: bool,
     check: &Check,
 ) -> String {
-    let acts = actions.into_iter().flatten();
-    let mut told: Vec<String> = acts.map(|a| action(a, check)).collect();
+    let mut messages: Vec<String> = actions.map(|a| action(a, check)).collect();
     if let Some(why) = skipped {
-        told.push(format!("nothing is begun: {why}"));
+        messages.push(format!("nothing is begun: {why}"));
     }
-    match told.is_empty() {
+    match messages.is_empty() {
         true if running => "nothing more: its remediation is under way".into(),
         true => "nothing".into(),
-        false => told.join("; "),
+        false => messages.join("; "),
     }
 }
 
-/// The arithmetic of the limit, as a person would do it.
-pub(super) fn limit(check: &Check, planned: &Plan, nodes: &[NodeExplanation]) -> String {
+/// The calculation of the limit.
+pub(super) fn limit(check: &Check, planned: &Plan, nodes: &[TargetView]) -> String {
     let (all, healthy) = (planned.memory.observed, planned.memory.healthy);
     let plural = if all == 1 { "" } else { "s" };
     let mut text = format!("{all} Node{plural} selected, {healthy} healthy");
     let not: Vec<String> = nodes
         .iter()
-        .filter(|n| !n.counts_as_healthy && n.verdict != "gone")
-        .map(|n| match n.verdict {
-            "healthy" => format!("{} (its remediation is still there)", n.node),
-            verdict => format!("{} ({verdict})", n.node),
+        .filter(|n| n.counts)
+        .map(|n| match n.verdict.as_str() {
+            "healthy" => format!("{} (its remediation still exists)", n.name()),
+            verdict => format!("{} ({verdict})", n.name()),
         })
         .collect();
     if !not.is_empty() {
@@ -201,7 +202,7 @@ pub(super) fn limit(check: &Check, planned: &Plan, nodes: &[NodeExplanation]) ->
     text
 }
 
-/// Where a storm stands.
+/// What a storm means for remediation.
 pub(super) fn storm(state: &str, cooldown: Duration) -> String {
     let cooldown = go_duration(cooldown);
     match state {
@@ -218,37 +219,29 @@ pub(super) fn storm(state: &str, cooldown: Duration) -> String {
 pub(super) fn next(
     now: &Plan,
     later: &Plan,
-    nodes: &[NodeExplanation],
-    then: &[NodeExplanation],
+    nodes: &[TargetView],
+    then: &[TargetView],
     check: &Check,
 ) -> String {
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     for after in then {
-        let before = nodes.iter().find(|n| n.node == after.node);
+        let before = nodes.iter().find(|n| n.name() == after.name());
         if before.is_some_and(|before| before.verdict != after.verdict) {
-            told.push(format!("Node {} becomes {}", after.node, after.verdict));
+            messages.push(format!("Node {} becomes {}", after.name(), after.verdict));
         }
     }
     match (&now.closed, &later.closed) {
-        (None, Some(_)) => told.push("the limit then forbids remediation".into()),
-        (Some(_), None) => told.push("remediation is allowed again".into()),
+        (None, Some(_)) => messages.push("the limit then forbids remediation".into()),
+        (Some(_), None) => messages.push("remediation is allowed again".into()),
         _ => {}
     }
     let new = later.actions.iter().filter(|a| !now.actions.contains(a));
     let new: Vec<String> = new
         .map(|a| format!("Rackhand {}", action(a, check)))
         .collect();
-    told.extend(new);
-    match told.is_empty() {
-        true => "it looks again".into(),
-        false => listed(&told),
-    }
-}
-
-fn listed(items: &[String]) -> String {
-    let first = items.iter().take(NAMED).cloned().collect::<Vec<_>>();
-    match items.len().saturating_sub(NAMED) {
-        0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
+    messages.extend(new);
+    match messages.is_empty() {
+        true => "it is evaluated again".into(),
+        false => listed(&messages),
     }
 }

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use rackhand_core::remediation::EtcdGuard;
 
-use super::scene::Workload;
+use super::Snapshot;
 use crate::{
     index::Index,
     remediation::{OPENSHIFT_ETCD, Target, guard, has_guard},
@@ -13,36 +13,37 @@ use crate::{
 /// OpenShift's guard of etcd, where it has a say about this Node.
 pub(super) fn guard_of(
     index: &Index,
-    workload: &Workload,
+    snapshot: &Snapshot,
     target: &Target,
     assumed: &mut Vec<String>,
 ) -> Option<Result<EtcdGuard, String>> {
-    if workload.guard.is_some() || !has_guard(index, target) {
-        return workload.guard.clone();
+    if snapshot.guard.is_some() || !has_guard(index, target) {
+        return snapshot.guard.clone();
     }
-    if workload.budgets.is_empty() {
+    let budgets = snapshot.etcd_budgets();
+    if budgets.is_empty() {
         assumed.push(format!(
-            "the guard of etcd (PodDisruptionBudget in {OPENSHIFT_ETCD}) allows it: it was not there \
-             to look at"
+            "the guard of etcd (PodDisruptionBudget in {OPENSHIFT_ETCD}) allows it, because it is not \
+             known"
         ));
         return None;
     }
-    let pods = workload.pods.as_deref().unwrap_or_default().iter();
+    let pods = snapshot.pods().unwrap_or_default();
     let guards: Vec<Pod> = pods
+        .into_iter()
         .filter(|pod| pod.namespace().as_deref() == Some(OPENSHIFT_ETCD))
         .filter(|pod| pod.labels().get("app").is_some_and(|app| app == "guard"))
-        .cloned()
         .collect();
     let name = target.node.as_deref().unwrap_or_default();
-    Some(Ok(guard(name, &workload.budgets, &guards)))
+    Some(Ok(guard(name, &budgets, &guards)))
 }
 
-/// The same for a person.
-pub(super) fn words(guard: Result<EtcdGuard, String>) -> String {
+/// The state of the guard in a sentence.
+pub(super) fn message(guard: Result<EtcdGuard, String>) -> String {
     match guard {
         Ok(guard) if guard.budgets == 1 => format!(
-            "its guard allows {} disruption(s) now; the member of this node is {}",
-            guard.allowed,
+            "its guard allows {} now; the member of this node is {}",
+            disruptions(guard.allowed),
             if guard.member_ready {
                 "ready"
             } else {
@@ -53,6 +54,13 @@ pub(super) fn words(guard: Result<EtcdGuard, String>) -> String {
             "{} PodDisruptionBudgets in {OPENSHIFT_ETCD}, one is expected",
             guard.budgets
         ),
-        Err(why) => format!("its guard cannot be asked: {why}"),
+        Err(why) => format!("its guard cannot be read: {why}"),
+    }
+}
+
+fn disruptions(allowed: i32) -> String {
+    match allowed {
+        1 => "1 disruption".into(),
+        n => format!("{n} disruptions"),
     }
 }

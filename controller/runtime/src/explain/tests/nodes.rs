@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{ExplainError, NodesExplanation, Told, explain_nodes_files};
+use rackhand_core::explanation::{CheckView, TargetView};
+
+use super::{ExplainError, explain_nodes_files, texts};
 use crate::config::HealthChecks;
 
 const NOW: &str = "2026-08-01T02:10:00Z";
@@ -90,23 +92,19 @@ fn crd() -> Value {
     })
 }
 
-fn asked(
-    objects: &[Value],
-    name: Option<&str>,
-    now: &str,
-) -> Result<NodesExplanation, ExplainError> {
+fn asked(objects: &[Value], name: Option<&str>, now: &str) -> Result<CheckView, ExplainError> {
     let text = json!({ "kind": "List", "items": objects }).to_string();
     let files = [("dump.yaml".to_owned(), text)];
     explain_nodes_files(&files, name, HealthChecks::All, at(now))
 }
 
-fn explained(mut objects: Vec<Value>, now: &str) -> NodesExplanation {
+fn explained(mut objects: Vec<Value>, now: &str) -> CheckView {
     objects.extend([template("quick"), template("full"), crd()]);
     asked(&objects, None, now).unwrap()
 }
 
-fn of<'a>(e: &'a NodesExplanation, node: &str) -> &'a super::NodeExplanation {
-    e.nodes.iter().find(|n| n.node == node).unwrap()
+fn of<'a>(e: &'a CheckView, node: &str) -> &'a TargetView {
+    e.targets.iter().find(|n| n.name() == node).unwrap()
 }
 
 #[test]
@@ -125,27 +123,32 @@ fn each_node_has_a_verdict_its_cause_and_its_time() {
     assert!(e.acts && e.notes.is_empty(), "{:?}", e.notes);
     let (d, e5) = (of(&e, "d"), of(&e, "e"));
     assert_eq!(
-        (d.verdict, d.since),
+        (d.verdict.as_str(), d.since),
         ("unhealthy", Some(at("2026-08-01T02:00:00Z")))
     );
     assert!(d.why.contains("condition Ready is Unknown"), "{}", d.why);
     assert!(
         d.does
-            .contains("makes a XRemediation for Node d (step 1 of 2, template quick), for 5m"),
+            .contains("creates a XRemediation for Node d (step 1 of 2, template quick), for 5m"),
         "{}",
         d.does
     );
     assert_eq!(
-        (e5.verdict, e5.until),
+        (e5.verdict.as_str(), e5.until),
         ("suspect", Some(at("2026-08-01T02:13:00Z")))
     );
     assert_eq!(e5.does, "nothing");
-    let order: Vec<_> = e.nodes.iter().map(|n| n.node.as_str()).collect();
+    let order: Vec<_> = e.targets.iter().map(TargetView::name).collect();
     assert_eq!(order, ["d", "e", "a", "b", "c"], "trouble first");
     let limit = &e.limit;
     assert_eq!(
-        (limit.observed, limit.healthy, limit.needed),
-        (5, 3, Some(3))
+        (
+            limit.expected,
+            limit.healthy,
+            limit.counting,
+            limit.remediations_allowed
+        ),
+        (5, 3, 2, 0)
     );
     assert!(limit.allowed);
     for part in [
@@ -153,17 +156,17 @@ fn each_node_has_a_verdict_its_cause_and_its_time() {
         "minHealthy is 51% of 5, rounded up 3: remediation is allowed; 0 more may fail",
     ] {
         assert!(
-            limit.words.contains(part),
+            limit.message.contains(part),
             "{part:?} is missing in {}",
-            limit.words
+            limit.message
         );
     }
     let next = e.next.as_ref().unwrap();
     assert_eq!(next.at, at("2026-08-01T02:13:00.001Z"));
     assert!(
-        next.words.contains("Node e becomes unhealthy"),
+        next.message.contains("Node e becomes unhealthy"),
         "{}",
-        next.words
+        next.message
     );
 }
 
@@ -183,14 +186,14 @@ fn each_remediation_has_its_step_and_its_end() {
         ],
         NOW,
     );
-    assert_eq!(e.phase, "Remediating");
+    assert_eq!(e.phase.as_deref().unwrap(), "Remediating");
     let steps = &of(&e, "d").remediations;
     assert_eq!(
-        (steps[0].step.as_deref(), steps[0].state),
+        (steps[0].step.as_deref(), steps[0].state.as_str()),
         (Some("1 of 2"), "timedOut")
     );
     assert_eq!(
-        (steps[1].step.as_deref(), steps[1].state),
+        (steps[1].step.as_deref(), steps[1].state.as_str()),
         (Some("2 of 2"), "running")
     );
     assert_eq!(steps[1].until, Some(at("2026-08-01T02:35:01Z")));
@@ -225,7 +228,8 @@ fn each_remediation_has_its_step_and_its_end() {
     );
     let due = later.due.join("; ");
     assert!(
-        due.contains("tells XRemediation ns/d-quick to stop") && due.contains("template full"),
+        due.contains("requests that XRemediation ns/d-quick stops")
+            && due.contains("template full"),
         "{due}"
     );
 }
@@ -245,10 +249,10 @@ fn a_closed_limit_and_a_storm_say_what_they_wait_for() {
     assert!(!e.limit.allowed);
     assert!(
         e.limit
-            .words
+            .message
             .contains("1 is less than 2, remediation is NOT allowed"),
         "{}",
-        e.limit.words
+        e.limit.message
     );
     assert_eq!(e.storm.as_ref().unwrap().state, "active");
     let does = &of(&e, "d").does;
@@ -265,15 +269,16 @@ fn a_closed_limit_and_a_storm_say_what_they_wait_for() {
     let e = with(&stormy, &[good("a"), good("b"), nodes[1].clone()]);
     let storm = e.storm.as_ref().unwrap();
     assert_eq!(
-        (storm.state, storm.until),
+        (storm.state.as_str(), storm.until),
         ("cooldown", Some(at("2026-08-01T02:14:00Z")))
     );
     let next = e.next.as_ref().unwrap();
     assert_eq!(next.at, at("2026-08-01T02:14:00Z"));
     assert!(
-        next.words.contains("remediation is allowed again") && next.words.contains("for Node d"),
+        next.message.contains("remediation is allowed again")
+            && next.message.contains("for Node d"),
         "{}",
-        next.words
+        next.message
     );
 }
 
@@ -310,8 +315,8 @@ fn pauses_missing_templates_and_openshift_are_said() {
         NOW,
     );
     assert_eq!(
-        (e.phase, e.reason.as_str()),
-        ("Paused", "the check is paused: new racks")
+        (e.phase.as_deref(), e.reason.as_deref()),
+        (Some("Paused"), Some("the check is paused: new racks"))
     );
     assert!(of(&e, "d").does.contains("the check is paused: new racks"));
     let version = json!({
@@ -334,11 +339,13 @@ fn pauses_missing_templates_and_openshift_are_said() {
         "spec": { "unhealthyConditions": [{ "type": "Ready" }] },
     });
     let e = explained(vec![check(json!({})), good("a"), bad(), machines], NOW);
-    assert_eq!(e.phase, "Disabled");
+    assert_eq!(e.phase.as_deref().unwrap(), "Disabled");
     assert!(
         e.reason
+            .as_deref()
+            .unwrap()
             .contains("MachineHealthCheck openshift-machine-api/m"),
-        "{}",
+        "{:?}",
         e.reason
     );
     // Without the annotation its templates cannot stand together.
@@ -348,7 +355,7 @@ fn pauses_missing_templates_and_openshift_are_said() {
         .unwrap()
         .remove("annotations");
     let e = asked(&[check(json!({})), good("a"), bare, crd()], None, NOW).unwrap();
-    assert_eq!(e.phase, "Disabled");
+    assert_eq!(e.phase.as_deref().unwrap(), "Disabled");
     assert!(
         e.notes
             .iter()
@@ -401,9 +408,9 @@ fn a_node_that_is_gone_and_one_that_is_not_selected_are_shown_while_they_have_a_
         NOW,
     );
     let names: Vec<_> = e
-        .nodes
+        .targets
         .iter()
-        .map(|n| (n.node.as_str(), n.verdict))
+        .map(|n| (n.name(), n.verdict.as_str()))
         .collect();
     assert_eq!(
         names,
@@ -428,15 +435,15 @@ fn what_is_asked_for_and_not_there_is_answered_with_what_is() {
     assert!(said(&both, Some("x")).contains("no NodeHealthCheck x; there are: masters, workers"));
     assert!(said(&[], None).contains("hold no NodeHealthCheck"));
     let odd = check(json!({ "minHealthy": "half" }));
-    assert!(said(&[odd], None).contains("does not read"));
+    assert!(said(&[odd], None).contains("cannot parse it"));
     assert!(asked(&both, Some("masters"), NOW).is_ok());
 }
 
 #[test]
 fn json_and_yaml_say_the_same() {
     let e = explained(vec![check(json!({})), good("a")], NOW);
-    let json: Value = serde_json::from_str(&e.to_json()).unwrap();
-    let yaml: Value = serde_saphyr::from_str(&e.to_yaml()).unwrap();
+    let json: Value = serde_json::from_str(&texts(&e).0).unwrap();
+    let yaml: Value = serde_saphyr::from_str(&texts(&e).1).unwrap();
     assert_eq!(json, yaml);
-    assert_eq!(json["nodes"][0]["countsAsHealthy"], true);
+    assert_eq!(json["targets"][0]["counts"], false);
 }

@@ -3,7 +3,10 @@
 use rackhand_api::names::{CAPI_PAUSED_ANNOTATION, EVALUATE_ANNOTATION};
 use serde_json::{Value, json};
 
-use super::*;
+use jiff::Timestamp;
+use rackhand_core::explanation::{CheckView, TargetView};
+
+use super::{ExplainError, explain_check_files, texts};
 use crate::config::{Config, HealthChecks};
 
 const NOW: &str = "2026-08-01T02:10:00Z";
@@ -102,7 +105,7 @@ fn asked(
     objects: &[Value],
     name: Option<&str>,
     mode: HealthChecks,
-) -> Result<CheckExplanation, ExplainError> {
+) -> Result<CheckView, ExplainError> {
     let files = [("dump.yaml".to_owned(), text(objects))];
     explain_check_files(&files, name, None, None, &of(mode), at(NOW))
 }
@@ -114,12 +117,12 @@ fn of(health_checks: HealthChecks) -> Config {
     }
 }
 
-fn explained(objects: &[Value]) -> CheckExplanation {
+fn explained(objects: &[Value]) -> CheckView {
     asked(objects, None, HealthChecks::Auto).unwrap()
 }
 
-fn row<'a>(e: &'a CheckExplanation, name: &str) -> &'a MachineExplanation {
-    e.machines.iter().find(|m| m.machine == name).unwrap()
+fn row<'a>(e: &'a CheckView, name: &str) -> &'a TargetView {
+    e.targets.iter().find(|m| m.name() == name).unwrap()
 }
 
 fn set(objects: &mut [Value], kind: &str, pointer: (&str, &str), value: &Value) {
@@ -131,7 +134,7 @@ fn set(objects: &mut [Value], kind: &str, pointer: (&str, &str), value: &Value) 
 #[test]
 fn each_machine_has_its_verdict_cause_and_times() {
     let e = explained(&fleet());
-    let order: Vec<&str> = e.machines.iter().map(|m| m.machine.as_str()).collect();
+    let order: Vec<&str> = e.targets.iter().map(TargetView::name).collect();
     assert_eq!(order, ["a-dead", "b-soon", "e-new", "c-well", "d-well"]);
     let dead = row(&e, "a-dead");
     assert_eq!(dead.verdict, "unhealthy");
@@ -143,7 +146,7 @@ fn each_machine_has_its_verdict_cause_and_times() {
     assert_eq!(dead.causes[0].since, Some(at("2026-08-01T02:01:00Z")));
     let soon = row(&e, "b-soon");
     assert_eq!(
-        (soon.verdict, soon.since, soon.until, soon.counts),
+        (soon.verdict.as_str(), soon.since, soon.until, soon.counts),
         (
             "suspect",
             Some(at("2026-08-01T02:07:00Z")),
@@ -153,7 +156,7 @@ fn each_machine_has_its_verdict_cause_and_times() {
     );
     let new = row(&e, "e-new");
     assert_eq!(
-        (new.verdict, new.until, new.counts),
+        (new.verdict.as_str(), new.until, new.counts),
         ("suspect", Some(at("2026-08-01T02:15:00Z")), true)
     );
 }
@@ -163,7 +166,7 @@ fn the_arithmetic_the_action_and_what_comes_next_are_told_in_words() {
     let e = explained(&fleet());
     assert!(e.acts && e.limit.allowed, "{e}");
     assert_eq!(
-        e.limit.words,
+        e.limit.message,
         "5 machines: 2 healthy, 1 unhealthy, 2 suspect. 3 count against the limit: \
          a-dead (unhealthy), b-soon (suspect), e-new (suspect). \
          The limit is 60% of 5, rounded down 3. 3 is not more than 3: remediation is allowed; \
@@ -174,7 +177,7 @@ fn the_arithmetic_the_action_and_what_comes_next_are_told_in_words() {
     let next = e.next.clone().unwrap();
     assert_eq!(next.at, at("2026-08-01T02:12:00Z"));
     assert_eq!(
-        next.words,
+        next.message,
         "b-soon becomes unhealthy; then Rackhand creates Metal3Remediation b-soon"
     );
     let shown = e.to_string();
@@ -208,14 +211,14 @@ fn a_closed_limit_says_so_and_a_request_under_way_too() {
     assert!(!e.limit.allowed);
     assert!(
         e.limit
-            .words
+            .message
             .ends_with("The limit is 1. 4 is more than 1: remediation is NOT allowed."),
         "{}",
-        e.limit.words
+        e.limit.message
     );
     assert!(
         e.limit
-            .words
+            .message
             .contains("c-well (its remediation is not over)")
     );
     assert_eq!(row(&e, "a-dead").does, "nothing: the limit forbids it");
@@ -224,8 +227,8 @@ fn a_closed_limit_says_so_and_a_request_under_way_too() {
         ["deletes Metal3Remediation c-well: the machine is healthy again"]
     );
     assert_eq!(
-        row(&e, "c-well").request.as_deref(),
-        Some("Metal3Remediation c-well")
+        row(&e, "c-well").remediations[0].to_string(),
+        "Metal3Remediation c-well: running"
     );
     assert_eq!(
         e.recorded.as_deref(),
@@ -283,7 +286,7 @@ fn a_check_that_is_not_acted_on_says_so_first_and_shows_its_verdicts_all_the_sam
         })
     };
     let elsewhere = watched("other").not_acting.join("; ");
-    assert!(elsewhere.contains("namespace other only"), "{elsewhere}");
+    assert!(elsewhere.contains("only namespace other"), "{elsewhere}");
     assert!(watched("metal3").acts);
     let filtered = told(&Config {
         watch_filter: Some("blue".into()),
@@ -351,20 +354,20 @@ fn a_list_and_another_shape_are_read_and_json_and_yaml_are_given_back() {
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
     let e = explained(&[list]);
     assert_eq!(e.rules, ["Node Ready=Unknown for 5m0s", "no Node: never"]);
-    assert!(e.remediation.starts_with("its owner"));
+    assert!(e.remediation[0].starts_with("its owner"));
     // Without a startup timeout the new machine is one of which nothing is known, and it counts.
     assert_eq!(row(&e, "e-new").verdict, "unknown");
     assert!(
         e.limit
-            .words
-            .contains("The limit is from 2 to 3. 3 lies within"),
+            .message
+            .contains("The limit is from 2 to 3. 3 is within the limit"),
         "{}",
-        e.limit.words
+        e.limit.message
     );
-    let json: Value = serde_json::from_str(&e.to_json()).unwrap();
-    assert_eq!(json["machines"][0]["machine"], "a-dead");
+    let json: Value = serde_json::from_str(&texts(&e).0).unwrap();
+    assert_eq!(json["targets"][0]["machine"], "a-dead");
     assert_eq!(json["limit"]["counting"], 3);
-    assert!(e.to_yaml().contains("machine: a-dead"));
+    assert!(texts(&e).1.contains("machine: a-dead"));
 }
 
 #[test]
@@ -394,7 +397,7 @@ fn who_names_no_check_reads_which_there_are() {
     let bad = refused(&bad, None);
     assert!(
         bad.contains(
-            "is not evaluated, since it does not read: MachineHealthCheck metal3/workers: \
+            "is not evaluated: cannot parse it: MachineHealthCheck metal3/workers: \
                       spec.maxUnhealthy is \"many\""
         ),
         "{bad}"
@@ -414,7 +417,7 @@ fn a_condition_from_the_future_is_told_of_and_its_time_begins_then() {
     let e = explained(&objects);
     let early = row(&e, "c-well");
     assert_eq!(
-        (early.verdict, early.until),
+        (early.verdict.as_str(), early.until),
         ("suspect", Some(at("2026-08-01T03:05:00Z")))
     );
     let told: Vec<&String> = e
@@ -435,7 +438,7 @@ fn a_condition_from_the_future_is_told_of_and_its_time_begins_then() {
     });
     let next = explained(&objects).next.unwrap();
     assert_eq!(next.at, at("2026-08-01T03:05:00Z"));
-    assert_eq!(next.machines, ["c-well"]);
+    assert_eq!(next.targets, ["c-well"]);
 }
 
 #[test]
@@ -449,15 +452,18 @@ fn a_quiet_check_says_that_nothing_is_due() {
     assert!(e.next.is_none() && e.due.is_empty());
     let shown = e.to_string();
     assert!(shown.contains("now        nothing is due"), "{shown}");
-    assert!(shown.contains("next       nothing by itself"), "{shown}");
+    assert!(
+        shown.contains("next       nothing until an object changes"),
+        "{shown}"
+    );
     objects.retain(|o| o["kind"] != "Machine");
     let e = explained(&objects);
     assert!(
         e.limit
-            .words
+            .message
             .contains("no machines: the selector fits none"),
         "{}",
-        e.limit.words
+        e.limit.message
     );
 }
 

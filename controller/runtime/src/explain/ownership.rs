@@ -1,6 +1,6 @@
 //! Whether Rackhand acts on a check at all, by its CRD, its annotations and `--health-checks`.
 //!
-//! Must never judge otherwise than the evaluation: it asks the same functions.
+//! Uses the functions of the evaluation.
 
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
@@ -13,16 +13,16 @@ use crate::{
     config::HealthChecks,
 };
 
-/// Whose the CRD of a kind of checks is.
-pub(super) struct Whose {
-    /// `None`: it is not there to look at.
+/// Who installed the CRD of a kind of checks.
+pub(super) struct CrdOwnership {
+    /// Whether Rackhand did; `None`: the CRD is not known.
     pub(super) ours: Option<bool>,
     crd: &'static str,
 }
 
-impl Whose {
-    /// Looks for the CRD of this name among objects.
-    pub(super) fn look<'a>(
+impl CrdOwnership {
+    /// Finds the CRD of this name among objects.
+    pub(super) fn find<'a>(
         crd: &'static str,
         mut objects: impl Iterator<Item = &'a DynamicObject>,
     ) -> Self {
@@ -37,17 +37,17 @@ impl Whose {
         }
     }
 
-    /// It is taken for Rackhand's where nobody can say.
+    /// Whether Rackhand did; assumed where the CRD is not known.
     pub(super) fn is_ours(&self) -> bool {
         self.ours.unwrap_or(true)
     }
 
-    /// That it was taken for Rackhand's, where that decides.
+    /// The note that it was assumed, where that decides.
     pub(super) fn assumed(&self, mode: HealthChecks, check: &Meta) -> Option<String> {
         let decides = mode == HealthChecks::Auto && !check.is_annotated_true(EVALUATE_ANNOTATION);
         (self.ours.is_none() && decides).then(|| {
             format!(
-                "who installed the CRD {} was not there to look at; it is taken for Rackhand's",
+                "it is not known who installed the CRD {}; it is taken for Rackhand's",
                 self.crd
             )
         })
@@ -69,13 +69,13 @@ impl Whose {
     }
 }
 
-/// That it is being deleted.
+/// The check is being deleted.
 pub(super) fn deleted(check: &Meta) -> Option<String> {
     let deleted = || "the check is being deleted".to_owned();
     check.is_deleting().then(deleted)
 }
 
-/// That it is only looked at.
+/// The check is only evaluated.
 pub(super) fn dry_run(check: &Meta) -> Option<String> {
     let dry = || format!("dry run: the check carries {DRY_RUN_ANNOTATION}=\"true\"");
     check.is_annotated_true(DRY_RUN_ANNOTATION).then(dry)

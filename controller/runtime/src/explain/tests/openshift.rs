@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    config::Config,
-    explain::{CheckExplanation, CheckGroup, MachineExplanation, Told, explain_check_files},
-};
+use rackhand_core::explanation::{CheckView, TargetView};
+
+use super::{explain_check_files, texts};
+use crate::{config::Config, explain::CheckGroup};
 
 const NAMESPACE: &str = "openshift-machine-api";
 /// 2026-08-01T02:10:00Z.
@@ -82,7 +82,7 @@ fn fleet(annotations: &Value, spec: &Value) -> Vec<Value> {
     ]
 }
 
-fn asked(objects: &[Value], group: Option<CheckGroup>) -> Result<CheckExplanation, String> {
+fn asked(objects: &[Value], group: Option<CheckGroup>) -> Result<CheckView, String> {
     let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
     let files = [("dump.yaml".to_owned(), documents.join("\n---\n"))];
     let now = jiff::Timestamp::from_second(NOW).map_err(|e| e.to_string())?;
@@ -91,12 +91,12 @@ fn asked(objects: &[Value], group: Option<CheckGroup>) -> Result<CheckExplanatio
         .map_err(|e| e.to_string())
 }
 
-fn explained(objects: &[Value]) -> CheckExplanation {
+fn explained(objects: &[Value]) -> CheckView {
     asked(objects, None).unwrap()
 }
 
-fn row<'a>(e: &'a CheckExplanation, name: &str) -> &'a MachineExplanation {
-    e.machines.iter().find(|m| m.machine == name).unwrap()
+fn row<'a>(e: &'a CheckView, name: &str) -> &'a TargetView {
+    e.targets.iter().find(|m| m.name() == name).unwrap()
 }
 
 fn find<'a>(objects: &'a mut [Value], kind: &str, name: &str) -> &'a mut Value {
@@ -108,7 +108,7 @@ fn find<'a>(objects: &'a mut [Value], kind: &str, name: &str) -> &'a mut Value {
 fn verdicts_limit_action_and_what_comes_next_are_told_as_for_cluster_api() {
     let e = explained(&fleet(&json!({}), &json!({ "maxUnhealthy": "80%" })));
     assert!(e.acts && e.limit.allowed, "{e}");
-    let order: Vec<&str> = e.machines.iter().map(|m| m.machine.as_str()).collect();
+    let order: Vec<&str> = e.targets.iter().map(TargetView::name).collect();
     assert_eq!(order, ["a-dead", "b-soon", "e-new", "c-well"]);
     let dead = row(&e, "a-dead");
     assert_eq!(
@@ -120,7 +120,7 @@ fn verdicts_limit_action_and_what_comes_next_are_told_as_for_cluster_api() {
         "deletes Machine a-dead: MachineSet set replaces it"
     );
     assert_eq!(
-        e.limit.words,
+        e.limit.message,
         "4 machines: 1 healthy, 1 unhealthy, 2 suspect. 3 count against the limit: a-dead \
          (unhealthy), b-soon (suspect), e-new (suspect). The limit is 80% of 4, rounded down 3. 3 is \
          not more than 3: remediation is allowed; 0 more may fail before it stops."
@@ -128,21 +128,21 @@ fn verdicts_limit_action_and_what_comes_next_are_told_as_for_cluster_api() {
     let next = e.next.clone().unwrap();
     assert_eq!(next.at.to_string(), "2026-08-01T02:12:00Z");
     assert_eq!(
-        next.words,
-        "b-soon becomes unhealthy; then Rackhand deletes Machine b-soon"
+        next.message,
+        "b-soon becomes unhealthy; then Rackhand deletes Machine b-soon: MachineSet set replaces it"
     );
     let shown = e.to_string();
     for part in [
-        "MachineHealthCheck.machine.openshift.io openshift-machine-api/workers of the cluster that it lies in",
+        "MachineHealthCheck.machine.openshift.io openshift-machine-api/workers, at 2026-08-01T02:10:00Z",
         "unhealthy  after phase Failed at once; Node Ready=Unknown for 5m0s; no Node within 10m0s",
         "then by    deleting the Machine, which its owner replaces",
         "recorded   the check carries no condition RemediationAllowed",
     ] {
         assert!(shown.contains(part), "{part:?} is missing in\n{shown}");
     }
-    let json: Value = serde_json::from_str(&e.to_json()).unwrap();
-    assert_eq!(json["machines"][0]["machine"], "a-dead");
-    assert!(e.to_yaml().contains("machine: a-dead"));
+    let json: Value = serde_json::from_str(&texts(&e).0).unwrap();
+    assert_eq!(json["targets"][0]["machine"], "a-dead");
+    assert!(texts(&e).1.contains("machine: a-dead"));
 }
 
 #[test]
@@ -152,16 +152,16 @@ fn a_limit_that_forbids_or_does_not_read_says_so() {
     assert_eq!(row(&e, "a-dead").does, "nothing: the limit forbids it");
     let e = explained(&fleet(&json!({}), &json!({ "maxUnhealthy": "many" })));
     assert!(
-        e.limit.words.contains("spec.maxUnhealthy")
-            && e.limit.words.ends_with("remediation is NOT allowed."),
+        e.limit.message.contains("spec.maxUnhealthy")
+            && e.limit.message.ends_with("remediation is NOT allowed."),
         "{}",
-        e.limit.words
+        e.limit.message
     );
     let e = explained(&fleet(&json!({}), &json!({})));
     assert!(
-        e.limit.words.contains("100% of 4 (the default)"),
+        e.limit.message.contains("100% of 4 (the default)"),
         "{}",
-        e.limit.words
+        e.limit.message
     );
 }
 
@@ -189,7 +189,10 @@ fn a_template_makes_requests_and_one_under_way_counts() {
     );
     let well = row(&e, "c-well");
     assert!(well.counts, "F10: its remediation is not over");
-    assert_eq!(well.request.as_deref(), Some("PowerRemediation c-well"));
+    assert_eq!(
+        well.remediations[0].to_string(),
+        "PowerRemediation c-well: running"
+    );
 }
 
 #[test]
@@ -233,10 +236,10 @@ fn the_steps_of_a_mark_are_told_and_who_carries_it_out() {
     find(&mut objects, "PowerRemediation", "a-dead")["status"]["phase"] = "Succeeded".into();
     assert_eq!(
         dead(&objects),
-        format!("takes {MARK} off Machine a-dead: its host came back")
+        format!("removes {MARK} from Machine a-dead: its host came back")
     );
     find(&mut objects, "PowerRemediation", "a-dead")["status"]["phase"] = "Failed".into();
-    assert!(dead(&objects).contains("a person has to look"));
+    assert!(dead(&objects).contains("a person is needed"));
     find(&mut objects, "Machine", "a-dead")["metadata"]["annotations"]["metal3.io/BareMetalHost"] =
         format!("{NAMESPACE}/h").into();
     objects.push(json!({
@@ -264,7 +267,7 @@ fn a_condition_from_the_future_is_told_of_and_its_time_begins_then() {
     let early = row(&e, "c-well");
     let until = early.until.map(|at| at.to_string());
     assert_eq!(
-        (early.verdict, until.as_deref()),
+        (early.verdict.as_str(), until.as_deref()),
         ("suspect", Some("2026-08-01T03:05:00Z"))
     );
     let said = "c-well (Ready=Unknown on Node since 2026-08-01T03:00:00Z)";
@@ -289,16 +292,19 @@ fn failed_gone_and_timeless_machines_are_told_apart() {
     objects.push(machine("i-bad", &bad));
     let e = explained(&objects);
     let failed = row(&e, "f-failed");
-    assert_eq!((failed.verdict, failed.since), ("unhealthy", None));
+    assert_eq!((failed.verdict.as_str(), failed.since), ("unhealthy", None));
     assert!(failed.why.contains("no host"), "{}", failed.why);
     // In files a Node that is not there is unknown.
     assert_eq!(row(&e, "g-gone").verdict, "unknown");
     let timeless = row(&e, "h-timeless");
-    assert_eq!((timeless.verdict, timeless.until), ("suspect", None));
+    assert_eq!(
+        (timeless.verdict.as_str(), timeless.until),
+        ("suspect", None)
+    );
     let said = |part: &str| e.notes.iter().any(|note| note.contains(part));
     assert!(said("has not begun: h-timeless"), "{:?}", e.notes);
     assert!(said("left out: Machine"), "{:?}", e.notes);
-    assert!(e.machines.iter().all(|m| m.machine != "i-bad"));
+    assert!(e.targets.iter().all(|m| m.name() != "i-bad"));
 }
 
 #[test]
@@ -348,7 +354,8 @@ fn a_name_in_both_groups_has_to_be_told_apart() {
     let openshift = asked(&objects, Some(CheckGroup::OpenShift)).unwrap();
     assert!(openshift.check.contains("machine.openshift.io"));
     let cluster_api = asked(&objects, Some(CheckGroup::ClusterApi)).unwrap();
-    assert_eq!(cluster_api.cluster, format!("Cluster {NAMESPACE}/demo"));
+    let cluster = format!("Cluster {NAMESPACE}/demo");
+    assert_eq!(cluster_api.cluster, Some(cluster));
     objects.pop();
     let none = asked(&objects, Some(CheckGroup::ClusterApi)).unwrap_err();
     assert!(

@@ -1,0 +1,81 @@
+//! What the view of a check of Cluster API says in its own way.
+
+use jiff::Timestamp;
+
+use super::{
+    machines::{Dialect, MachineEntry},
+    messages::{condition_rule, startup_rule},
+};
+use crate::health::{
+    Action, Check, ClusterFacts, Limit, MachineFacts, Onset, Target, Verdict, onsets,
+};
+
+impl Dialect for Check {
+    fn rules(&self) -> Vec<String> {
+        let machine = self.machine_conditions.iter();
+        let node = self.node_conditions.iter();
+        machine
+            .map(|rule| condition_rule("Machine", rule))
+            .chain(node.map(|rule| condition_rule("Node", rule)))
+            .chain([startup_rule(self.startup_timeout)])
+            .collect()
+    }
+
+    fn limit(&self) -> Option<Limit> {
+        Some(self.limit)
+    }
+
+    fn onsets(&self, cluster: &ClusterFacts, target: &Target, _: Timestamp) -> Vec<Onset> {
+        onsets(self, cluster, &target.machine, &target.node)
+    }
+
+    fn is_startup_untimed(&self, _: &MachineFacts) -> bool {
+        false
+    }
+
+    fn is_deleting(machine: &MachineFacts) -> bool {
+        machine.deleting
+    }
+
+    fn machine_of(action: &Action) -> &str {
+        action.machine()
+    }
+
+    fn action_message(action: &Action, kind: &str, owner: Option<&str>) -> String {
+        match action {
+            Action::CreateRequest { machine, .. } => format!("creates {kind} {machine}"),
+            Action::DeleteRequest { machine } => {
+                format!("deletes {kind} {machine}: the machine is healthy again")
+            }
+            Action::MarkOwnerRemediated { machine } => {
+                let owner = owner_name(owner);
+                format!("hands Machine {machine} to {owner}: sets OwnerRemediated=False")
+            }
+            Action::UnmarkOwnerRemediated { machine } => format!(
+                "removes OwnerRemediated from Machine {machine}: the machine is healthy again"
+            ),
+            Action::ReportForeignRequest { machine, owner } => {
+                format!("reports on Machine {machine} that {kind} {machine} belongs to {owner}")
+            }
+        }
+    }
+
+    fn idle_message(
+        &self,
+        entry: &MachineEntry<MachineFacts>,
+        verdict: &Verdict,
+        _: Option<&str>,
+    ) -> String {
+        match verdict {
+            Verdict::Unhealthy { .. } if !self.external => {
+                let owner = owner_name(entry.owner.as_deref());
+                format!("nothing more: it was handed to {owner}")
+            }
+            _ => "nothing".into(),
+        }
+    }
+}
+
+fn owner_name(owner: Option<&str>) -> &str {
+    owner.unwrap_or("nobody, because it has no owner that replaces it")
+}

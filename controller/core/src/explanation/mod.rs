@@ -1,0 +1,23 @@
+//! Explanations: what a health check or a remediation does, and why, as one serialisable view.
+//!
+//! A view is computed by the functions that decide in production ([`crate::health`], [`crate::nodes`],
+//! [`crate::remediation`]). `explain`, the endpoint of the leader and files all give this view; its
+//! `Display` is the text for a terminal. The dialects of health checks differ only in its data.
+
+mod check;
+mod cluster_api;
+mod machines;
+mod messages;
+mod nodes;
+mod openshift;
+mod remediation;
+mod table;
+
+pub use check::{
+    CauseView, CheckView, LimitView, NextChangeView, RequestView, StormView, TargetView,
+};
+pub use machines::{MachineCheckFacts, MachineEntry, RecordedCondition, explain_machines};
+pub use messages::time_span;
+pub use nodes::{NodeCheckFacts, explain_nodes};
+pub use openshift::MarkStep;
+pub use remediation::{NextStepView, RemediationFacts, RemediationView, explain_remediation};

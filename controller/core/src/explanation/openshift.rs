@@ -1,0 +1,136 @@
+//! What the view of a check of OpenShift says in its own way.
+
+use jiff::Timestamp;
+
+use super::{
+    machines::{Dialect, MachineEntry},
+    messages::{condition_rule, startup_rule},
+};
+use crate::health::{
+    ClusterFacts, ExternalStep, Limit, MarkCarrier, Onset, OpenShiftAction, OpenShiftCheck,
+    OpenShiftMachine, OpenShiftTarget, Verdict, onsets_openshift,
+};
+
+/// The annotation that marks a Machine for `external-baremetal`.
+const MARK: &str = "host.metal3.io/external-remediation";
+/// Kind of the requests of `external-baremetal`.
+const REQUEST: &str = "PowerRemediation";
+
+/// The step that is due for a marked Machine.
+#[derive(Debug, Clone)]
+pub struct MarkStep<'a> {
+    /// Name of the Machine.
+    pub machine: &'a str,
+    /// Kind and name of its owner.
+    pub owner: Option<&'a str>,
+    /// The step.
+    pub step: ExternalStep,
+    /// Who carries out the mark.
+    pub carrier: MarkCarrier,
+}
+
+// === impl MarkStep ===
+
+impl MarkStep<'_> {
+    /// What the step does; `None` for [`ExternalStep::Nothing`].
+    pub fn message(&self) -> Option<String> {
+        let name = self.machine;
+        Some(match (self.step, &self.carrier) {
+            (ExternalStep::Nothing, _) => return None,
+            (ExternalStep::DeleteMachine, _) => delete_message(name, self.owner),
+            (ExternalStep::Request, MarkCarrier::Rackhand) => {
+                format!("creates {REQUEST} {name}: its host is power-cycled")
+            }
+            (ExternalStep::Request, MarkCarrier::OpenShift) => {
+                format!("leaves the host of Machine {name} to OpenShift's own Machine controller")
+            }
+            (ExternalStep::Request, MarkCarrier::Unknown(why)) => format!(
+                "does not begin with the host of Machine {name} before it is known whether \
+                 OpenShift's own Machine controller does: {why}"
+            ),
+            (ExternalStep::Unmark, _) => {
+                format!("removes {MARK} from Machine {name}: its host came back")
+            }
+            (ExternalStep::Withdraw, _) => {
+                format!("deletes {REQUEST} {name}: the mark is gone")
+            }
+            (ExternalStep::Blocked, _) => format!(
+                "reports on Machine {name} that a person is needed: its host did not come back, and \
+                 it cannot be replaced"
+            ),
+        })
+    }
+}
+
+impl Dialect for OpenShiftCheck {
+    fn rules(&self) -> Vec<String> {
+        let node = self.node_conditions.iter();
+        ["phase Failed at once".to_owned()]
+            .into_iter()
+            .chain(node.map(|rule| condition_rule("Node", rule)))
+            .chain([startup_rule(self.startup_timeout)])
+            .collect()
+    }
+
+    fn limit(&self) -> Option<Limit> {
+        self.max_unhealthy.map(Limit::AtMost)
+    }
+
+    fn onsets(&self, _: &ClusterFacts, target: &OpenShiftTarget, now: Timestamp) -> Vec<Onset> {
+        onsets_openshift(self, &target.machine, &target.node, now)
+    }
+
+    fn is_startup_untimed(&self, machine: &OpenShiftMachine) -> bool {
+        self.startup_timeout.is_some() && machine.last_updated.is_none() && machine.failed.is_none()
+    }
+
+    fn is_deleting(machine: &OpenShiftMachine) -> bool {
+        machine.deleting
+    }
+
+    fn machine_of(action: &OpenShiftAction) -> &str {
+        action.machine()
+    }
+
+    fn action_message(action: &OpenShiftAction, kind: &str, owner: Option<&str>) -> String {
+        match action {
+            OpenShiftAction::CreateRequest { machine, .. } => format!("creates {kind} {machine}"),
+            OpenShiftAction::DeleteRequest { machine } => {
+                format!("deletes {kind} {machine}: the machine is healthy again")
+            }
+            OpenShiftAction::ReportForeignRequest { machine, owner } => {
+                format!("reports on Machine {machine} that {kind} {machine} belongs to {owner}")
+            }
+            OpenShiftAction::MarkExternal { machine } => {
+                format!("puts {MARK} on Machine {machine}: its host is to be power-cycled")
+            }
+            OpenShiftAction::DeleteMachine { machine, .. } => delete_message(machine, owner),
+            OpenShiftAction::SkipNoController { machine } => {
+                format!(
+                    "reports on Machine {machine} that it has no controller that would replace it"
+                )
+            }
+        }
+    }
+
+    fn idle_message(
+        &self,
+        entry: &MachineEntry<OpenShiftMachine>,
+        verdict: &Verdict,
+        request: Option<&str>,
+    ) -> String {
+        let is_marked = entry.target.machine.external_remediation;
+        match (verdict, request) {
+            (Verdict::Unhealthy { .. }, Some(request)) if is_marked => {
+                format!("waits for {request}")
+            }
+            (Verdict::Unhealthy { .. }, None) if is_marked => "nothing more: it is marked".into(),
+            _ => "nothing".into(),
+        }
+    }
+}
+
+fn delete_message(machine: &str, owner: Option<&str>) -> String {
+    let owner = owner.unwrap_or("its owner");
+    format!("deletes Machine {machine}: {owner} replaces it")
+}

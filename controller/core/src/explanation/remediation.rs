@@ -1,0 +1,143 @@
+//! The view of a remediation.
+
+mod messages;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::remediation::{Next, Observation, State, step};
+
+/// Everything that the view of a remediation is computed from.
+#[derive(Debug, Clone)]
+pub struct RemediationFacts {
+    /// Kind, namespace and name.
+    pub request: String,
+    /// What is observed.
+    pub observation: Observation,
+    /// The stored state.
+    pub state: Option<State>,
+    /// The message that the controller wrote last.
+    pub recorded: Option<String>,
+    /// Machine, Node, host and what is on them, by name.
+    pub seen: Vec<(String, String)>,
+    /// What was assumed or could not be read.
+    pub assumed: Vec<String>,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NextStepView {
+    /// `write`, `do`, `wait` or `nothing`.
+    pub what: String,
+    /// What it does.
+    pub message: String,
+    /// When a wait ends at the latest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+/// Which step a remediation is in, why, until when, and what comes next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemediationView {
+    /// `Kind namespace/name`.
+    pub request: String,
+    /// UID of the object, which a confirmation by a person has to name.
+    pub uid: String,
+    /// The strategy, and what follows when no attempt is left.
+    pub strategy: String,
+    /// The step.
+    pub step: String,
+    /// When the step began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// The deadline of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Whether the deadline has passed.
+    pub overdue: bool,
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    /// Number of attempts.
+    pub attempts: u32,
+    /// The reason of the step, as in the condition.
+    pub reason: String,
+    /// The message of the reason.
+    pub message: String,
+    /// Whether it cannot go on by itself.
+    pub blocked: bool,
+    /// The message that the controller wrote last, where it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<String>,
+    /// What the controller does next.
+    pub next: NextStepView,
+    /// What follows after that, if all goes well.
+    pub then: String,
+    /// Machine, Node, host and what is on them, by name.
+    pub seen: Vec<(String, String)>,
+    /// Earlier attempts, and the evidence of the present one.
+    pub history: Vec<String>,
+    /// What was assumed or could not be read.
+    pub assumed: Vec<String>,
+    /// Where the settings that this view depends on were found.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub settings: String,
+    /// The time that this view is computed for.
+    pub now: Timestamp,
+}
+
+/// Decides the next step for `now`, and explains the decision.
+pub fn explain_remediation(facts: &RemediationFacts, now: Timestamp) -> RemediationView {
+    let state = facts.state.as_ref();
+    let o = &facts.observation;
+    let decision = step(o, state, now);
+    let policy = o.request.policy.as_ref().ok();
+    let until = state.and_then(|s| o.step_until(s));
+    let next = match &decision.next {
+        Next::Write => NextStepView {
+            what: "write".into(),
+            message: messages::transition_message(state, &decision.state),
+            at: None,
+        },
+        Next::Do(command) => NextStepView {
+            what: "do".into(),
+            message: messages::command_message(command),
+            at: None,
+        },
+        Next::Wait(at) => NextStepView {
+            what: "wait".into(),
+            message: "waits until something changes".into(),
+            at: Some(*at),
+        },
+        Next::Done(outcome) => NextStepView {
+            what: "nothing".into(),
+            message: messages::outcome_message(*outcome).into(),
+            at: None,
+        },
+    };
+    let message = decision.reason.to_string();
+    let recorded = facts.recorded.clone().filter(|said| *said != message);
+    RemediationView {
+        request: facts.request.clone(),
+        uid: o.request.uid.clone(),
+        strategy: messages::strategy(policy),
+        step: state.map_or("Pending", |s| s.step.label()).into(),
+        since: state.map(|s| s.since),
+        until,
+        overdue: until.is_some_and(|until| until <= now),
+        attempt: state.map_or(1, |s| s.attempt),
+        attempts: policy.map_or(1, |p| p.retry_limit.saturating_add(1)),
+        reason: decision.reason.label().into(),
+        message,
+        blocked: decision.reason.is_blocked(),
+        recorded,
+        next,
+        then: messages::following_steps(state, policy).into(),
+        seen: facts.seen.clone(),
+        history: messages::history(state),
+        assumed: facts.assumed.clone(),
+        settings: String::new(),
+        now,
+    }
+}
