@@ -41,7 +41,7 @@ use std::process::ExitCode;
 
 use cli::Command;
 
-/// The mode of the program, selected by argv[0].
+/// The mode of the program, selected by `argv[0]`.
 enum Work {
     Fence(Vec<String>),
     Command(Command),
