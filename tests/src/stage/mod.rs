@@ -3,14 +3,13 @@
 //! Owns all of it; dropping the stage takes it down. Must never reach into our binaries: they are
 //! started, killed and looked at from outside, as a user would.
 
+mod actions;
 mod agents;
+mod assertions;
 mod cluster_api;
 mod config;
 mod crowd;
-mod eyes;
-mod hands;
 mod install;
-mod line;
 mod metal3;
 mod nodes;
 mod objects;
@@ -18,11 +17,12 @@ mod openshift;
 mod person;
 mod provider;
 mod query;
+mod recorder;
 mod scenarios;
+mod tcp_proxy;
 mod tls;
 mod usage;
 mod wire;
-mod witness;
 
 use std::{
     collections::BTreeMap,
@@ -36,19 +36,19 @@ use nix::sys::signal::Signal;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+pub use assertions::LONG;
 pub use cluster_api::MANAGER;
 pub use config::{HealthTimes, HostLink, KnownBy, RackSpec, Speaks, StageConfig};
 pub use crowd::{Crowd, Round, rank};
-pub use eyes::LONG;
-pub use line::Line;
 pub use nodes::{NODE_CHECK, NODE_LEASES};
 pub use provider::Provider;
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
+pub use recorder::{Record, Recorder};
 pub use scenarios::Scenarios;
+pub use tcp_proxy::TcpProxy;
 pub use tls::tls_dir;
 pub use usage::{ApiCalls, Usage};
 pub use wire::Wire;
-pub use witness::{Record, Witness};
 
 use crate::{
     cluster::{ControlPlane, Parts},
@@ -86,7 +86,7 @@ pub struct Stage {
     agent_certificates: BTreeMap<String, PathBuf>,
     /// The kubeconfig of controllers that do not go straight to the API server.
     way: Mutex<Option<PathBuf>>,
-    /// All rights, for the test's own eyes and hands.
+    /// All rights, for the actions and assertions of tests.
     pub client: Client,
     pki: Pki,
     bins: PathBuf,

@@ -2,11 +2,11 @@
 
 use anyhow::{Context as _, Result};
 
-use super::{Line, SYSTEM, Stage};
+use super::{SYSTEM, Stage, TcpProxy};
 
 /// The line and what leads over it. Dropping it ends it.
 pub struct Wire {
-    line: Line,
+    line: TcpProxy,
     /// A kubeconfig that leads over it.
     pub kubeconfig: String,
 }
@@ -39,7 +39,7 @@ impl Stage {
     ///
     /// # Errors
     /// There is no free port.
-    pub async fn lead_over_a_line(&self) -> Result<Line> {
+    pub async fn lead_over_a_line(&self) -> Result<TcpProxy> {
         let account = "rackhand-controller";
         let rights = self.plane.kubeconfig_of(SYSTEM, account).await?;
         let line = self.line().await?;
@@ -50,12 +50,12 @@ impl Stage {
         Ok(line)
     }
 
-    async fn line(&self) -> Result<Line> {
+    async fn line(&self) -> Result<TcpProxy> {
         let there = self.plane.url().strip_prefix("https://");
-        Line::to(there.context("the API server's address")?).await
+        TcpProxy::to(there.context("the API server's address")?).await
     }
 
-    fn over(&self, line: &Line, kubeconfig: &str) -> String {
+    fn over(&self, line: &TcpProxy, kubeconfig: &str) -> String {
         let here = format!("https://{}", line.address());
         kubeconfig.replace(self.plane.url(), &here)
     }

@@ -13,8 +13,8 @@ use rackhand_tests::{
     cluster::apply,
     rack::ResetType,
     stage::{
-        CLUSTER, HostLink, LONG, NAMESPACE, RackSpec, Record, Scenarios, Stage, StageConfig,
-        Witness, wait_until,
+        CLUSTER, HostLink, LONG, NAMESPACE, RackSpec, Record, Recorder, Scenarios, Stage,
+        StageConfig, wait_until,
     },
 };
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ const SETTLED: usize = 40;
 
 struct World {
     stage: Stage,
-    witness: Witness,
+    recorder: Recorder,
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,8 +54,8 @@ async fn cluster_apis_manager_asks_us_and_takes_over_what_we_hand_it() {
     config.brief_boots = true;
     let stage = Stage::start(dir.path(), config).await.unwrap();
     let _provider = stage.start_provider();
-    let witness = Witness::start(&stage.client);
-    let world = World { stage, witness };
+    let recorder = Recorder::start(&stage.client);
+    let world = World { stage, recorder };
     let w = &world;
     if let Err(error) = begin(w).await {
         panic!("{error:#}\n{}", w.stage.report().await);
@@ -264,7 +264,7 @@ async fn recovered(w: &World) -> Result<()> {
     wait_until("tainted, and not any more", LONG, || async {
         let seen = w.stage.remediation(&machine).await?;
         let seen = seen.map(|s| (s.step, s.reason, s.message));
-        let taints = w.witness.taints(&host);
+        let taints = w.recorder.taints(&host);
         Ok(if taints.len() == 2 {
             Ok(())
         } else {
@@ -283,9 +283,9 @@ async fn recovered(w: &World) -> Result<()> {
     w.stage.one_cycle(&host)?;
     let left = w.stage.left_on(&host).await?;
     ensure!(left.is_empty(), "{left:?}");
-    w.stage.tainted_only_while_off(&w.witness, &host).await?;
+    w.stage.tainted_only_while_off(&w.recorder, &host).await?;
 
-    let requests = w.witness.of("Metal3Remediation", &machine);
+    let requests = w.recorder.of("Metal3Remediation", &machine);
     let first = requests.first().context("a request was made")?;
     ensure!(
         first.annotation(CLONED_FROM) == Some("good"),
@@ -296,7 +296,7 @@ async fn recovered(w: &World) -> Result<()> {
         "one request"
     );
     // Their verdict ends it: with the condition comes the withdrawal.
-    let steps = w.witness.steps(&machine);
+    let steps = w.recorder.steps(&machine);
     let last = steps.last().map(|(_, step)| step.as_str());
     ensure!(
         [Some("Restoring"), Some("Succeeded")].contains(&last),
@@ -334,7 +334,7 @@ async fn replaced(w: &World) -> Result<()> {
     })
     .await?;
 
-    let versions = w.witness.of("Machine", &machine);
+    let versions = w.recorder.of("Machine", &machine);
     let false_ = Some("False".to_owned());
     let handed = versions
         .iter()
@@ -345,7 +345,7 @@ async fn replaced(w: &World) -> Result<()> {
         .find(|v| !v.object["metadata"]["deletionTimestamp"].is_null())
         .context("it was deleted")?;
     ensure!(handed.at <= deleted.at, "deleted before it was handed over");
-    let steps = w.witness.steps(&machine);
+    let steps = w.recorder.steps(&machine);
     let escalated = steps.iter().any(|(_, step)| step == "Escalated");
     ensure!(escalated, "{steps:?}");
     let counters = sim.counters();
@@ -411,13 +411,13 @@ async fn ours_alone(w: &World) -> Result<()> {
     healthy(w, OURS).await?;
     w.stage.one_cycle(&host)?;
 
-    let requests = w.witness.of("Metal3Remediation", &machine);
+    let requests = w.recorder.of("Metal3Remediation", &machine);
     let by = writers(&requests);
     ensure!(
         by == BTreeSet::from([US.to_owned()]),
         "the request is ours: {by:?}"
     );
-    let versions = w.witness.of("MachineHealthCheck", OURS);
+    let versions = w.recorder.of("MachineHealthCheck", OURS);
     let last = versions.last().context("the check was seen")?;
     let conditions = last.object["status"]["v1beta2"]["conditions"].as_array();
     let says = |type_: &str| {
@@ -433,7 +433,7 @@ async fn ours_alone(w: &World) -> Result<()> {
         "{last:?}"
     );
     ensure!(versions.len() < SETTLED, "{} versions", versions.len());
-    let versions = w.witness.of("Machine", &machine).len();
+    let versions = w.recorder.of("Machine", &machine).len();
     ensure!(versions < SETTLED, "{versions} versions of the Machine");
     Ok(())
 }
@@ -447,7 +447,7 @@ async fn settled(w: &World) -> Result<()> {
             ("Machine", w.stage.machines()),
         ] {
             for object in list.list(&ListParams::default()).await? {
-                let newest = w.witness.of(kind, &object.name_any()).pop();
+                let newest = w.recorder.of(kind, &object.name_any()).pop();
                 let newest = newest.context("it was never seen")?;
                 if newest.object["metadata"]["resourceVersion"].as_str()
                     != object.metadata.resource_version.as_deref()
@@ -472,7 +472,7 @@ async fn settled(w: &World) -> Result<()> {
 /// By default a check of Cluster API's is theirs.
 fn theirs_untouched(w: &World) -> Result<()> {
     for check in ["good", "bad"] {
-        let versions = w.witness.of("MachineHealthCheck", check);
+        let versions = w.recorder.of("MachineHealthCheck", check);
         let by = writers(&versions);
         ensure!(by.contains(THEM) && !by.contains(US), "{check}: {by:?}");
     }

@@ -7,7 +7,7 @@ use kube::{Api, Client, api::DeleteParams};
 use nix::sys::signal::Signal;
 use rackhand_tests::{
     cluster::{ControlPlane, Parts, apply, apply_yaml},
-    stage::{LONG, NAMESPACE, Stage, StageConfig, Witness, wait_until},
+    stage::{LONG, NAMESPACE, Recorder, Stage, StageConfig, wait_until},
 };
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ struct Workload {
 
 struct World {
     stage: Stage,
-    witness: Witness,
+    recorder: Recorder,
     east: Workload,
     west: Workload,
 }
@@ -66,12 +66,12 @@ async fn a_cluster_that_does_not_answer_costs_the_others_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let config = StageConfig::steady(Vec::new(), &[]);
     let stage = Stage::start(dir.path(), config).await.unwrap();
-    let witness = Witness::start(&stage.client);
+    let recorder = Recorder::start(&stage.client);
     let east = Workload::start(&stage, "east").await.unwrap();
     let west = Workload::start(&stage, "west").await.unwrap();
     let world = World {
         stage,
-        witness,
+        recorder,
         east,
         west,
     };
@@ -112,7 +112,7 @@ async fn scenario(w: &World) -> Result<()> {
     w.west.set_ready("Unknown").await?;
     verdict(w, "west-1", "False").await?;
 
-    let of_east = w.witness.of("Machine", "east-1");
+    let of_east = w.recorder.of("Machine", "east-1");
     let failed = of_east
         .iter()
         .find(|version| health(&version.object).is_some_and(|status| status == "False"));

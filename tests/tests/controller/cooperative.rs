@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use rackhand_tests::{
     bmo::Settings,
-    stage::{HostLink, RackSpec, Scenarios, Stage, StageConfig, Witness},
+    stage::{HostLink, RackSpec, Recorder, Scenarios, Stage, StageConfig},
 };
 
 use agent::{alone, detached, let_go};
@@ -48,7 +48,7 @@ async fn beside_baremetal_operator_neither_side_undoes_the_other() {
         panic!("{error:#}\n{}", stage.report().await);
     }
     let world = World {
-        witness: Witness::start(&stage.client),
+        recorder: Recorder::start(&stage.client),
         well: stage.start_metal3(&WELL, Settings::default()).unwrap(),
         down: stage
             .start_metal3(&["down-1"], Settings::default())

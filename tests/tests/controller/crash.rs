@@ -8,7 +8,7 @@ mod world;
 use std::time::Instant;
 
 use anyhow::Result;
-use rackhand_tests::stage::{HostLink, Line, RackSpec, Stage, StageConfig, Witness};
+use rackhand_tests::stage::{HostLink, RackSpec, Recorder, Stage, StageConfig, TcpProxy};
 
 use agents::{agent_cut_off, agent_killed};
 use controllers::{controller_in_trouble_at_every_step, higher_term, stopped_leader};
@@ -37,17 +37,17 @@ async fn wherever_a_part_dies_the_remediation_is_finished_with_one_cycle() {
     let mut config = StageConfig::fast(racks());
     config.controller_args.clear();
     let stage = Stage::start(dir.path(), config).await.unwrap();
-    let witness = Witness::start(&stage.client);
-    if let Err(error) = all(&stage, &witness).await {
+    let recorder = Recorder::start(&stage.client);
+    if let Err(error) = all(&stage, &recorder).await {
         panic!("{error:#}\n{}", stage.report().await);
     }
 }
 
-async fn all(stage: &Stage, witness: &Witness) -> Result<()> {
+async fn all(stage: &Stage, recorder: &Recorder) -> Result<()> {
     stage.apply_rack_agents().await?;
     let mut lines = Vec::new();
     for (rack, ..) in cut_racks() {
-        let line = Line::to(&stage.agent_endpoint(&rack)?).await?;
+        let line = TcpProxy::to(&stage.agent_endpoint(&rack)?).await?;
         stage.apply_rack_agent(&rack, line.address()).await?;
         lines.push(line);
     }
@@ -66,14 +66,14 @@ async fn all(stage: &Stage, witness: &Witness) -> Result<()> {
 
     let begun = Instant::now();
     let told = |what: &str| println!("    {what} ... ok ({:.1?})", begun.elapsed());
-    controller_in_trouble_at_every_step(stage, witness, &line).await?;
+    controller_in_trouble_at_every_step(stage, recorder, &line).await?;
     told("f7_a_controller_killed_at_any_step_is_replaced");
     told("f7_a_controller_without_the_api_ends_itself_at_any_step_and_is_replaced");
     // Only now: who has ended cannot report that it misses an agent.
     let agents_in_trouble = async {
         tokio::try_join!(
-            agent_killed(stage, witness),
-            agent_cut_off(stage, witness, &lines)
+            agent_killed(stage, recorder),
+            agent_cut_off(stage, recorder, &lines)
         )
     };
     tokio::select! {
@@ -83,11 +83,11 @@ async fn all(stage: &Stage, witness: &Witness) -> Result<()> {
     told("f7_an_agent_killed_in_the_middle_goes_on_after_its_restart");
     told("f7_an_agent_out_of_reach_at_any_step_is_found_again");
     tokio::select! {
-        done = higher_term(stage, witness) => done?,
+        done = higher_term(stage, recorder) => done?,
         ended = stage.supervise("last") => return ended,
     }
     told("f7_a_higher_term_at_an_agent_is_outbid");
-    stopped_leader(stage, witness).await?;
+    stopped_leader(stage, recorder).await?;
     told("f7_a_leader_that_was_stopped_commands_nothing_when_it_goes_on");
     workload_runs(stage, hosts).await?;
     told("every_pod_runs_again_and_none_ran_twice");

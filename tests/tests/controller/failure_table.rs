@@ -39,7 +39,7 @@ use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use rackhand_tests::{
     cluster::apply,
-    stage::{HostLink, NAMESPACE, RackSpec, Scenarios, Stage, StageConfig, Wire, Witness},
+    stage::{HostLink, NAMESPACE, RackSpec, Recorder, Scenarios, Stage, StageConfig, Wire},
 };
 use serde_json::json;
 
@@ -92,7 +92,7 @@ async fn every_row_of_the_failure_table_comes_out_as_specified() {
         panic!("{error:#}\n{}", stage.report().await);
     }
     let world = World {
-        witness: Witness::start(&stage.client),
+        recorder: Recorder::start(&stage.client),
         stage,
         wire,
     };

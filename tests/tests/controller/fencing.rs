@@ -29,7 +29,7 @@ mod withdrawn;
 mod world;
 
 use anyhow::{Result, ensure};
-use rackhand_tests::stage::{HostLink, RackSpec, Scenarios, Stage, StageConfig, Witness};
+use rackhand_tests::stage::{HostLink, RackSpec, Recorder, Scenarios, Stage, StageConfig};
 
 use identity::{foreign, lie, swapped};
 use limit::{limit_forty, limit_zero};
@@ -72,8 +72,8 @@ async fn what_is_not_confirmed_off_is_never_taken_for_off_and_what_was_added_goe
     if let Err(error) = begin(&stage).await {
         panic!("{error:#}\n{}", stage.report().await);
     }
-    let witness = Witness::start(&stage.client);
-    let world = World { stage, witness };
+    let recorder = Recorder::start(&stage.client);
+    let world = World { stage, recorder };
     let w = &world;
 
     let mut all = Scenarios::new();

@@ -11,7 +11,7 @@ mod world;
 use anyhow::Result;
 use rackhand_tests::{
     pki::CertSpec,
-    stage::{HostLink, RackSpec, Scenarios, Stage, StageConfig, Witness},
+    stage::{HostLink, RackSpec, Recorder, Scenarios, Stage, StageConfig},
 };
 
 use admin::{admin, rights};
@@ -38,8 +38,8 @@ async fn bad_input_is_answered_clearly_and_holds_up_nobody_else() {
     if let Err(error) = begin(&mut stage).await {
         panic!("{error:#}\n{}", stage.report().await);
     }
-    let witness = Witness::start(&stage.client);
-    let world = World { stage, witness };
+    let recorder = Recorder::start(&stage.client);
+    let world = World { stage, recorder };
     let w = &world;
 
     let mut all = Scenarios::new();

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use rackhand_tests::{
     rack::ipmi::{Action, ChassisControl, Command, Rule, Target},
-    stage::{HostLink, LONG, RackSpec, Stage, StageConfig, Witness, wait_until},
+    stage::{HostLink, LONG, RackSpec, Recorder, Stage, StageConfig, wait_until},
 };
 
 const SICK: [&str; 2] = ["known-1", "sent-1"];
@@ -20,13 +20,13 @@ async fn a_host_behind_ipmi_is_fenced_and_comes_back_with_one_cycle() {
     let stage = Stage::start(dir.path(), StageConfig::steady(racks, &[]))
         .await
         .unwrap();
-    let witness = Witness::start(&stage.client);
-    if let Err(error) = scenario(&stage, &witness).await {
+    let recorder = Recorder::start(&stage.client);
+    if let Err(error) = scenario(&stage, &recorder).await {
         panic!("{error:#}\n{}", stage.report().await);
     }
 }
 
-async fn scenario(stage: &Stage, witness: &Witness) -> Result<()> {
+async fn scenario(stage: &Stage, recorder: &Recorder) -> Result<()> {
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await?;
     stage.apply_health_check().await?;
@@ -41,7 +41,7 @@ async fn scenario(stage: &Stage, witness: &Witness) -> Result<()> {
     try_join_all(SICK.map(|host| back(stage, host))).await?;
     for host in SICK {
         stage.one_cycle(host)?;
-        stage.tainted_only_while_off(witness, host).await?;
+        stage.tainted_only_while_off(recorder, host).await?;
         let counters = stage.ipmi(host).context("no IPMI BMC")?.counters();
         for control in counters.controls {
             let expected = [ChassisControl::Down, ChassisControl::Up];

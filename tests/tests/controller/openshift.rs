@@ -13,7 +13,7 @@ pub mod world;
 use anyhow::{Result, ensure};
 use kube::api::{Patch, PatchParams};
 use rackhand_tests::stage::{
-    HostLink, NAMESPACE, RackSpec, Scenarios, Stage, StageConfig, Witness,
+    HostLink, NAMESPACE, RackSpec, Recorder, Scenarios, Stage, StageConfig,
 };
 use serde_json::json;
 
@@ -46,8 +46,8 @@ async fn checks_of_openshift_show_act_and_leave_alone_as_they_say() {
     if let Err(error) = begin(&stage).await {
         panic!("{error:#}\n{}", stage.report().await);
     }
-    let witness = Witness::start(&stage.client);
-    let world = World { stage, witness };
+    let recorder = Recorder::start(&stage.client);
+    let world = World { stage, recorder };
     let w = &world;
     let mut all = Scenarios::new();
     all.add("counts_and_conditions_are_openshifts", shown(w));

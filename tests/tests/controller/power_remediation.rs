@@ -10,7 +10,7 @@ pub mod strategies;
 pub mod world;
 
 use anyhow::{Result, ensure};
-use rackhand_tests::stage::{HostLink, RackSpec, Scenarios, Stage, StageConfig, Witness};
+use rackhand_tests::stage::{HostLink, RackSpec, Recorder, Scenarios, Stage, StageConfig};
 
 use exhausted::{escalate, notify, retire, stay_off};
 use orphans::{check_deleted, leave_behind, left_behind};
@@ -49,8 +49,8 @@ async fn a_power_remediation_does_what_it_says_and_says_what_it_does() {
     if let Err(error) = begin(&stage).await {
         panic!("{error:#}\n{}", stage.report().await);
     }
-    let witness = Witness::start(&stage.client);
-    let world = World { stage, witness };
+    let recorder = Recorder::start(&stage.client);
+    let world = World { stage, recorder };
     let w = &world;
     let mut all = Scenarios::new();
     all.add(

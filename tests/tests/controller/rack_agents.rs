@@ -14,7 +14,8 @@ use rackhand_tests::{
     pki::CertSpec,
     rack::PowerState,
     stage::{
-        HostLink, LONG, Line, RackSpec, SYSTEM, Scenarios, Stage, StageConfig, Witness, wait_until,
+        HostLink, LONG, RackSpec, Recorder, SYSTEM, Scenarios, Stage, StageConfig, TcpProxy,
+        wait_until,
     },
 };
 
@@ -34,19 +35,19 @@ async fn an_agent_that_is_wrong_lost_or_doubled_harms_no_host() {
     let dir = tempfile::tempdir().unwrap();
     let config = StageConfig::steady(racks(), &["--power-timeout=8s"]);
     let stage = Stage::start(dir.path(), config).await.unwrap();
-    let witness = Witness::start(&stage.client);
-    let outcome = run(&stage, &witness).await;
+    let recorder = Recorder::start(&stage.client);
+    let outcome = run(&stage, &recorder).await;
     if let Err(error) = outcome {
         panic!("{error:#}\n{}", stage.report().await);
     }
 }
 
-async fn run(stage: &Stage, witness: &Witness) -> Result<()> {
+async fn run(stage: &Stage, recorder: &Recorder) -> Result<()> {
     stage.apply_rack_agents().await?;
     stage.start_agent_as("pair", "pair-b")?;
     let lines = [
-        Line::to(&stage.agent_endpoint("pair")?).await?,
-        Line::to(&stage.agent_endpoint("pair-b")?).await?,
+        TcpProxy::to(&stage.agent_endpoint("pair")?).await?,
+        TcpProxy::to(&stage.agent_endpoint("pair-b")?).await?,
     ];
     for (name, line) in ["pair", "pair-b"].iter().zip(&lines) {
         stage
@@ -62,11 +63,11 @@ async fn run(stage: &Stage, witness: &Witness) -> Result<()> {
     );
     all.add(
         "f12_a_host_whose_agent_lost_its_journal_is_not_left_off",
-        lost_journal(stage, witness),
+        lost_journal(stage, recorder),
     );
     all.add(
         "f6_of_two_agents_one_serves_and_the_other_takes_over",
-        two_agents(stage, witness, &lines),
+        two_agents(stage, recorder, &lines),
     );
     all.run().await?;
     let twice = stage.ran_twice();
@@ -137,7 +138,7 @@ async fn huge_term(stage: &Stage) -> Result<()> {
 
 /// A host that was commanded off, by an agent that does not know it any more when the request
 /// is gone.
-async fn lost_journal(stage: &Stage, witness: &Witness) -> Result<()> {
+async fn lost_journal(stage: &Stage, recorder: &Recorder) -> Result<()> {
     stage.wait_connected("lost", "Connected").await?;
     let host = stage.host("lost-1")?;
     host.stuck_powering_off(true);
@@ -156,10 +157,10 @@ async fn lost_journal(stage: &Stage, witness: &Witness) -> Result<()> {
     stage.start_agent("lost")?;
     stage.wait_warning("lost-1", "OperationLost").await?;
     stage.wait_back("lost-1").await?;
-    stage.never_tainted(witness, "lost-1").await
+    stage.never_tainted(recorder, "lost-1").await
 }
 
-async fn two_agents(stage: &Stage, witness: &Witness, lines: &[Line; 2]) -> Result<()> {
+async fn two_agents(stage: &Stage, recorder: &Recorder, lines: &[TcpProxy; 2]) -> Result<()> {
     let names = ["pair", "pair-b"];
     let first = wait_until("one agent serves", LONG, || async {
         let mut reasons = Vec::new();
@@ -198,7 +199,7 @@ async fn two_agents(stage: &Stage, witness: &Witness, lines: &[Line; 2]) -> Resu
     stage.wait_connected(serving, "Standby").await?;
     stage.wait_back("pair-1").await?;
     stage.one_cycle("pair-1")?;
-    stage.tainted_only_while_off(witness, "pair-1").await?;
+    stage.tainted_only_while_off(recorder, "pair-1").await?;
     for name in names {
         let held = stage.held_by(name).await?;
         ensure!(held.values().all(String::is_empty), "{name}: {held:?}");

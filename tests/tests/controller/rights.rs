@@ -14,8 +14,8 @@ use rackhand_tests::{
     cluster::{Audit, Right, apply, apply_yaml, shipped_rights},
     process::free_port,
     stage::{
-        CONTROLLER_ACCOUNT, HostLink, LONG, NAMESPACE, RackSpec, Scenarios, Stage, StageConfig,
-        Witness, wait_until,
+        CONTROLLER_ACCOUNT, HostLink, LONG, NAMESPACE, RackSpec, Recorder, Scenarios, Stage,
+        StageConfig, wait_until,
     },
 };
 use serde_json::json;
@@ -144,8 +144,8 @@ async fn with_machines(dir: &Path) -> Audit {
     if let Err(error) = outcome.await {
         panic!("{error:#}\n{}", stage.report().await);
     }
-    let witness = Witness::start(&stage.client);
-    let world = power_remediation::world::World { stage, witness };
+    let recorder = Recorder::start(&stage.client);
+    let world = power_remediation::world::World { stage, recorder };
     let w = &world;
     let mut all = Scenarios::new();
     {
@@ -280,8 +280,8 @@ async fn with_openshift(dir: &Path) -> Audit {
     if let Err(error) = outcome.await {
         panic!("{error:#}\n{}", stage.report().await);
     }
-    let witness = Witness::start(&stage.client);
-    let world = World { stage, witness };
+    let recorder = Recorder::start(&stage.client);
+    let world = World { stage, recorder };
     let w = &world;
     let mut all = Scenarios::new();
     all.add("owner", acts::owner(w));

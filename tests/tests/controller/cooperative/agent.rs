@@ -33,7 +33,7 @@ pub async fn alone(w: &World) -> Result<()> {
     w.down.stop_ironic();
     w.hang("down-1")?;
     w.back_by("down-1", &[(AGENT, OFF), (AGENT, ON)]).await?;
-    let (came, _) = w.witness.holds("down-1", HOLD)[0];
+    let (came, _) = w.recorder.holds("down-1", HOLD)[0];
     let off = w.stage.commanded("down-1", OFF)?;
     let grace = off.saturating_duration_since(came);
     let least = GRACE - Duration::from_secs(1);

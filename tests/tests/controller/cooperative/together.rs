@@ -20,14 +20,14 @@ pub async fn path(w: &World) -> Result<()> {
     w.hang("path-1")?;
     w.back_by("path-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
         .await?;
-    let holds = w.witness.holds("path-1", HOLD);
+    let holds = w.recorder.holds("path-1", HOLD);
     ensure!(holds.len() == 2, "came and went once: {holds:?}");
     let (off, on) = (
         w.stage.commanded("path-1", OFF)?,
         w.stage.commanded("path-1", ON)?,
     );
     let [(came, _), (went, _)] = [holds[0], holds[1]];
-    // The witness sees a version a little after the operator may.
+    // The recorder sees a version a little after the operator may.
     let early = came.saturating_duration_since(off);
     ensure!(
         early < Duration::from_secs(1),
@@ -39,7 +39,7 @@ pub async fn path(w: &World) -> Result<()> {
         early < Duration::from_secs(1),
         "on {early:?} before the hold went"
     );
-    let gone = w.witness.of("Pod", "on-path-1");
+    let gone = w.recorder.of("Pod", "on-path-1");
     let gone = gone.iter().find(|record| record.gone).context("drained")?;
     ensure!(gone.at <= went, "the hold went before the pod");
     let sent = w.well.sent("path-1")?;
@@ -107,7 +107,7 @@ pub async fn backing_off(w: &World) -> Result<()> {
     w.draining("ill-1").await?;
     let sent = w.ill.sent("ill-1")?;
     ensure!(sent.offs == 0, "Ironic could not: {sent:?}");
-    let seen = w.witness.of("BareMetalHost", "ill-1");
+    let seen = w.recorder.of("BareMetalHost", "ill-1");
     let errors = seen
         .iter()
         .any(|record| record.object["status"]["errorCount"].as_u64() > Some(0));
@@ -124,7 +124,7 @@ pub async fn slow(w: &World) -> Result<()> {
     w.slow.stop_operator();
     w.stage.let_pod_go("slow-1").await?;
     wait_until("our hold goes", LONG, || async {
-        let holds = w.witness.holds("slow-1", HOLD);
+        let holds = w.recorder.holds("slow-1", HOLD);
         Ok(if holds.len() == 2 {
             Ok(())
         } else {
@@ -137,8 +137,8 @@ pub async fn slow(w: &World) -> Result<()> {
     w.slow.start_operator();
     w.back_by("slow-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
         .await?;
-    let steps = w.witness.steps("slow-1");
+    let steps = w.recorder.steps("slow-1");
     let aborted = steps.iter().any(|(_, step)| step == "Aborting");
-    ensure!(!aborted, "{steps:?} {:?}", w.witness.reasons("slow-1"));
+    ensure!(!aborted, "{steps:?} {:?}", w.recorder.reasons("slow-1"));
     Ok(())
 }

@@ -75,7 +75,7 @@ pub async fn deleted(w: &World) -> Result<()> {
     w.draining("old-1").await?;
     w.provisioning("old-1", "provisioning").await?;
     wait_until("our key is deleted and comes back", LONG, || async {
-        let holds = w.witness.holds("old-1", HOLD);
+        let holds = w.recorder.holds("old-1", HOLD);
         Ok(if holds.len() >= 3 {
             Ok(())
         } else {
@@ -86,7 +86,7 @@ pub async fn deleted(w: &World) -> Result<()> {
     w.provisioning("old-1", "provisioned").await?;
     w.stage.wait_warning("old-1", "HoldLost").await?;
     w.stage.wait_step("old-1", "Draining").await?;
-    let steps = w.witness.steps("old-1");
+    let steps = w.recorder.steps("old-1");
     let confirmed = steps.iter().filter(|(_, step)| step == "ConfirmingOff");
     ensure!(confirmed.count() >= 2, "off confirmed again: {steps:?}");
     let bmh = w.stage.bare_metal_hosts().get("old-1").await?;
@@ -128,7 +128,7 @@ pub async fn undone(w: &World) -> Result<()> {
         commands.contains(&(IRONIC.to_owned(), ON)),
         "the operator switches on: {commands:?}"
     );
-    let steps = w.witness.steps("away-1");
+    let steps = w.recorder.steps("away-1");
     let again = steps.iter().any(|(_, step)| step == "Retrying");
     ensure!(!again, "an attempt was lost: {steps:?}");
     let counters = w.host("away-1")?.counters();
@@ -136,7 +136,7 @@ pub async fn undone(w: &World) -> Result<()> {
         counters.ons >= 1 && counters.offs >= counters.ons,
         "{counters:?}"
     );
-    w.stage.tainted_only_while_off(&w.witness, "away-1").await
+    w.stage.tainted_only_while_off(&w.recorder, "away-1").await
 }
 
 /// Nobody but us is left to switch on what Ironic forced off: the agent does, in the same attempt.
@@ -163,8 +163,8 @@ pub async fn off_again(w: &World) -> Result<()> {
     let commands = w.commands("again-1")?;
     let last = commands.last().context("commands")?;
     ensure!(*last == (AGENT.to_owned(), ON), "{commands:?}");
-    let steps = w.witness.steps("again-1");
+    let steps = w.recorder.steps("again-1");
     let again = steps.iter().any(|(_, step)| step == "Retrying");
     ensure!(!again, "an attempt was lost: {steps:?}");
-    w.stage.tainted_only_while_off(&w.witness, "again-1").await
+    w.stage.tainted_only_while_off(&w.recorder, "again-1").await
 }

@@ -7,7 +7,7 @@ use kube::api::{Patch, PatchParams};
 use rackhand_tests::{
     bmo::Metal3,
     rack::{LogEvent, ResetType, SimHost},
-    stage::{LONG, Stage, Witness, wait_until},
+    stage::{LONG, Recorder, Stage, wait_until},
 };
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ pub const WELL: [&str; 11] = [
 
 pub struct World {
     pub stage: Stage,
-    pub witness: Witness,
+    pub recorder: Recorder,
     pub well: Metal3,
     /// Neither of the two runs.
     pub down: Metal3,
@@ -106,7 +106,9 @@ impl World {
         let got = self.commands(host)?;
         let got: Vec<(&str, ResetType)> = got.iter().map(|(by, r)| (by.as_str(), *r)).collect();
         ensure!(got == wanted, "{host} got {got:?}, not {wanted:?}");
-        self.stage.tainted_only_while_off(&self.witness, host).await
+        self.stage
+            .tainted_only_while_off(&self.recorder, host)
+            .await
     }
 
     /// The taint has come once and gone.
@@ -114,7 +116,7 @@ impl World {
         wait_until(&format!("{host} has lost its taint"), LONG, || async {
             let seen = self.stage.remediation(host).await?;
             let seen = seen.map(|s| (s.step, s.reason, s.message));
-            let taints = self.witness.taints(host);
+            let taints = self.recorder.taints(host);
             let over = taints.len() >= 2 && taints.last().is_some_and(|(_, there)| !there);
             Ok(if over {
                 Ok(())
@@ -188,7 +190,7 @@ impl World {
         self.stage.wait_blocked(host, reason).await?;
         self.synced(&self.well, host, 1).await?;
         self.stage.untouched(host)?;
-        let holds = self.witness.holds(host, HOLD);
+        let holds = self.recorder.holds(host, HOLD);
         ensure!(holds.is_empty(), "{host} was held: {holds:?}");
         cleared.await?;
         self.back_by(host, &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])

@@ -12,7 +12,7 @@ use kube::{
 use rackhand_tests::{
     process::Process,
     rack::ResetType,
-    stage::{LONG, Line, Stage, Witness, binaries, wait_until},
+    stage::{LONG, Recorder, Stage, TcpProxy, binaries, wait_until},
 };
 
 use super::world::{AGENT_STEPS, Trouble, at_step, commanded_once, cut_racks, finished};
@@ -63,12 +63,12 @@ fn an_agent_killed_at_its_first_start_starts_again() {
 
 /// The line between the controller and an agent is cut, or silent, at a step of the agent's only
 /// host, until the controller has noticed.
-pub async fn agent_cut_off(stage: &Stage, witness: &Witness, lines: &[Line]) -> Result<()> {
+pub async fn agent_cut_off(stage: &Stage, recorder: &Recorder, lines: &[TcpProxy]) -> Result<()> {
     let one = |rack: String, step: &'static str, trouble: Trouble, line| async move {
-        let line: &Line = line;
+        let line: &TcpProxy = line;
         let host = format!("{rack}-1");
         ensure!(stage.host(&host)?.hang(), "{host} was up");
-        at_step(stage, witness, &[(&host, step)]).await?;
+        at_step(stage, recorder, &[(&host, step)]).await?;
         match trouble {
             Trouble::Silenced => line.silence(),
             _ => line.cut(),
@@ -83,7 +83,7 @@ pub async fn agent_cut_off(stage: &Stage, witness: &Witness, lines: &[Line]) -> 
         })
         .await?;
         line.mend();
-        finished(stage, witness, &host).await?;
+        finished(stage, recorder, &host).await?;
         commanded_once(stage, &host)
     };
     let all = cut_racks().into_iter().zip(lines);
@@ -105,7 +105,7 @@ async fn connected(stage: &Stage, rack: &str) -> Result<String> {
     Ok(status.unwrap_or_default().to_owned())
 }
 
-pub async fn agent_killed(stage: &Stage, witness: &Witness) -> Result<()> {
+pub async fn agent_killed(stage: &Stage, recorder: &Recorder) -> Result<()> {
     let one = |number: usize, step: &'static str| async move {
         let (rack, host) = (format!("a{number}"), format!("a{number}-1"));
         // Off and on take long enough to be caught in the middle.
@@ -117,7 +117,7 @@ pub async fn agent_killed(stage: &Stage, witness: &Witness) -> Result<()> {
                 ..stage.config().timings
             });
         ensure!(stage.host(&host)?.hang(), "{host} was up");
-        at_step(stage, witness, &[(&host, step)]).await?;
+        at_step(stage, recorder, &[(&host, step)]).await?;
         let command = match step {
             "PoweringOff" => Some(ResetType::ForceOff),
             "PoweringOn" => Some(ResetType::On),
@@ -129,7 +129,7 @@ pub async fn agent_killed(stage: &Stage, witness: &Witness) -> Result<()> {
         }
         stage.kill_agent(&rack)?;
         stage.start_agent(&rack)?;
-        finished(stage, witness, &host).await
+        finished(stage, recorder, &host).await
     };
     let all = AGENT_STEPS.iter().enumerate();
     try_join_all(all.map(|(i, step)| one(i + 1, step)))

@@ -13,7 +13,7 @@ use rackhand_proto::{
 use rackhand_tests::{
     pki::CertSpec,
     rack::ResetType,
-    stage::{LONG, Line, SYSTEM, Stage, Witness, wait_until},
+    stage::{LONG, Recorder, SYSTEM, Stage, TcpProxy, wait_until},
 };
 
 use super::world::{
@@ -25,8 +25,8 @@ use super::world::{
 /// API server until it has lost its Lease and ended, and the others are somewhere else on their way.
 pub async fn controller_in_trouble_at_every_step(
     stage: &Stage,
-    witness: &Witness,
-    line: &Line,
+    recorder: &Recorder,
+    line: &TcpProxy,
 ) -> Result<()> {
     let mut number = 0;
     let mut hosts = Vec::new();
@@ -40,7 +40,7 @@ pub async fn controller_in_trouble_at_every_step(
             let name = format!("controller-{number}");
             let reached = async {
                 leads(stage, &name).await?;
-                at_step(stage, witness, &left).await
+                at_step(stage, recorder, &left).await
             };
             let seen = tokio::select! {
                 seen = reached => seen?,
@@ -71,7 +71,7 @@ pub async fn controller_in_trouble_at_every_step(
     }
     let name = format!("controller-{number}");
     tokio::select! {
-        done = all_finished(stage, witness, &hosts) => done?,
+        done = all_finished(stage, recorder, &hosts) => done?,
         ended = stage.supervise(&name) => return ended,
     }
     for host in &hosts {
@@ -85,7 +85,7 @@ pub async fn controller_in_trouble_at_every_step(
 }
 
 /// What happens to the controller; it has ended afterwards.
-async fn suffer(stage: &Stage, line: &Line, name: &str, trouble: Trouble) -> Result<()> {
+async fn suffer(stage: &Stage, line: &TcpProxy, name: &str, trouble: Trouble) -> Result<()> {
     match trouble {
         Trouble::Killed => return stage.kill_controller(name),
         Trouble::Cut => line.cut(),
@@ -103,7 +103,7 @@ async fn suffer(stage: &Stage, line: &Line, name: &str, trouble: Trouble) -> Res
 
 /// A client with a controller's certificate claims a term far above: as if the Lease had been lost
 /// and made anew.
-pub async fn higher_term(stage: &Stage, witness: &Witness) -> Result<()> {
+pub async fn higher_term(stage: &Stage, recorder: &Recorder) -> Result<()> {
     let tls = stage.issue(&CertSpec::peer("another", "spiffe://rackhand/controller"))?;
     let tls = ClientTls::controller(TlsFiles::in_dir(&tls))?;
     let channel = rackhand_proto::connect(&stage.agent_endpoint("two")?, "two", &tls).await?;
@@ -129,7 +129,7 @@ pub async fn higher_term(stage: &Stage, witness: &Witness) -> Result<()> {
     ensure!(claimed.accepted, "{claimed:?}");
     let (holder, _) = stage.leader().await?;
     ensure!(stage.host("two-1")?.hang(), "up");
-    finished(stage, witness, "two-1").await?;
+    finished(stage, recorder, "two-1").await?;
     let (same, after) = stage.leader().await?;
     ensure!(
         u64::try_from(after)? > number,
@@ -145,13 +145,13 @@ pub async fn higher_term(stage: &Stage, witness: &Witness) -> Result<()> {
 
 /// The leader is stopped right after its power-off has begun, another takes over, and the first goes
 /// on in the middle of the other's work.
-pub async fn stopped_leader(stage: &Stage, witness: &Witness) -> Result<()> {
+pub async fn stopped_leader(stage: &Stage, recorder: &Recorder) -> Result<()> {
     let old = "last";
     start(stage, "standby", CALM).await?;
     let (first, term) = stage.leader().await?;
     ensure!(first.starts_with(old), "{first} leads");
     ensure!(stage.host("two-2")?.hang(), "up");
-    at_step(stage, witness, &[("two-2", "PoweringOff")]).await?;
+    at_step(stage, recorder, &[("two-2", "PoweringOff")]).await?;
     stage.signal_controller(old, Signal::SIGSTOP)?;
     let second = wait_until("another leads", LONG, || async {
         let (holder, now) = stage.leader().await?;
@@ -163,7 +163,7 @@ pub async fn stopped_leader(stage: &Stage, witness: &Witness) -> Result<()> {
     })
     .await?;
     ensure!(second.starts_with("standby"), "{second} leads");
-    at_step(stage, witness, &[("two-2", "Draining")]).await?;
+    at_step(stage, recorder, &[("two-2", "Draining")]).await?;
     let resumed = jiff::Timestamp::now();
     stage.signal_controller(old, Signal::SIGCONT)?;
     // It notices, and ends with an error: a fresh process takes part in the next election.
@@ -173,7 +173,7 @@ pub async fn stopped_leader(stage: &Stage, witness: &Witness) -> Result<()> {
     .await?;
     ensure!(!ended.success(), "ended with {ended}");
     ensure!(stage.log_of(old)?.contains("leadership lost"), "says why");
-    finished(stage, witness, "two-2").await?;
+    finished(stage, recorder, "two-2").await?;
     let told = stage.events("two-2").await?;
     let later = |who: &str| {
         let by = told.iter().filter(|event| {

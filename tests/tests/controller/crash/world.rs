@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
 use rackhand_tests::{
     rack::ResetType,
-    stage::{LONG, Stage, Witness, wait_until},
+    stage::{LONG, Recorder, Stage, wait_until},
 };
 
 /// Where something happens, each on a host of its own.
@@ -82,11 +82,11 @@ pub async fn workload_runs(stage: &Stage, replicas: usize) -> Result<()> {
 }
 
 /// One cycle, one command that took effect each way, tainted only while off, nothing left.
-pub async fn finished(stage: &Stage, witness: &Witness, host: &str) -> Result<()> {
+pub async fn finished(stage: &Stage, recorder: &Recorder, host: &str) -> Result<()> {
     wait_until(&format!("{host} has lost its taint"), PATIENCE, || async {
         let seen = stage.remediation(host).await?;
         let seen = seen.map(|s| (s.step, s.reason, s.message));
-        let taints = witness.taints(host);
+        let taints = recorder.taints(host);
         Ok(if taints.len() == 2 {
             Ok(())
         } else {
@@ -96,10 +96,10 @@ pub async fn finished(stage: &Stage, witness: &Witness, host: &str) -> Result<()
     .await?;
     stage.wait_back(host).await?;
     stage.one_cycle(host)?;
-    stage.tainted_only_while_off(witness, host).await?;
-    let taints = witness.taints(host);
+    stage.tainted_only_while_off(recorder, host).await?;
+    let taints = recorder.taints(host);
     ensure!(taints.len() == 2, "{host}: one taint: {taints:?}");
-    let requests: Vec<_> = witness
+    let requests: Vec<_> = recorder
         .of("Metal3Remediation", host)
         .iter()
         .map(|record| record.uid().to_owned())
@@ -113,23 +113,23 @@ pub async fn finished(stage: &Stage, witness: &Witness, host: &str) -> Result<()
     Ok(())
 }
 
-pub async fn all_finished(stage: &Stage, witness: &Witness, hosts: &[String]) -> Result<()> {
-    try_join_all(hosts.iter().map(|host| finished(stage, witness, host)))
+pub async fn all_finished(stage: &Stage, recorder: &Recorder, hosts: &[String]) -> Result<()> {
+    try_join_all(hosts.iter().map(|host| finished(stage, recorder, host)))
         .await
         .map(drop)
 }
 
 /// Waits for the first sight of a step of one of these hosts' remediations. A step may be over at
-/// once, so the witness, which misses none, is asked and not the API.
+/// once, so the recorder, which misses none, is asked and not the API.
 pub async fn at_step<'a>(
     stage: &Stage,
-    witness: &Witness,
+    recorder: &Recorder,
     wanted: &[(&'a str, &'a str)],
 ) -> Result<(&'a str, &'a str)> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         for (host, step) in wanted {
-            let steps = witness.steps(host);
+            let steps = recorder.steps(host);
             if steps.iter().any(|(_, seen)| seen == step) {
                 return Ok((host, step));
             }

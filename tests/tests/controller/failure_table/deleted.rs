@@ -46,7 +46,7 @@ pub async fn secret_deleted(w: &World) -> Result<()> {
     secrets.create(&PostParams::default(), &secret).await?;
     w.untainted("lost-1").await?;
     w.succeeded("lost-1").await?;
-    w.stage.tainted_only_while_off(&w.witness, "lost-1").await
+    w.stage.tainted_only_while_off(&w.recorder, "lost-1").await
 }
 
 /// The BareMetalHost is gone, and the request after it: nothing of ours is left behind.
@@ -89,7 +89,7 @@ pub async fn cluster_removed(w: &World) -> Result<()> {
     w.untainted("left-1").await?;
     w.succeeded("left-1").await?;
     w.stage.one_cycle("left-1")?;
-    w.stage.tainted_only_while_off(&w.witness, "left-1").await
+    w.stage.tainted_only_while_off(&w.recorder, "left-1").await
 }
 
 /// While its host is off, another machine registers under the name of the Node.

@@ -14,7 +14,7 @@ pub async fn one_member_at_a_time(w: &World) -> Result<()> {
         w.stage.remediate(host).await?;
     }
     let reasons = wait_until("one waits for the other", LONG, || async {
-        let (one, two) = (w.witness.reasons("five-1"), w.witness.reasons("five-2"));
+        let (one, two) = (w.recorder.reasons("five-1"), w.recorder.reasons("five-2"));
         let waits = |reasons: &[String]| reasons.iter().any(|r| r == "OtherRemediation");
         Ok(if waits(&one) || waits(&two) {
             Ok((waits(&one), waits(&two)))

@@ -33,17 +33,17 @@ pub async fn workload_down(w: &World) -> Result<()> {
         .await?;
     tokio::try_join!(w.stays_off("far-1"), w.stays_off("far-2"))?;
     for host in ["far-1", "far-2"] {
-        let holds = w.witness.holds(host, HOLD);
+        let holds = w.recorder.holds(host, HOLD);
         ensure!(holds.len() == 1, "{host}: the hold is kept: {holds:?}");
     }
-    w.stage.never_tainted(&w.witness, "far-1").await?;
+    w.stage.never_tainted(&w.recorder, "far-1").await?;
     ensure!(w.stage.tainted("far-2").await?, "the taint stays");
     w.wire.mend();
     for host in ["far-1", "far-2"] {
         w.untainted(host).await?;
         w.succeeded(host).await?;
         w.stage.one_cycle(host)?;
-        w.stage.tainted_only_while_off(&w.witness, host).await?;
+        w.stage.tainted_only_while_off(&w.recorder, host).await?;
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ pub async fn never_joined(w: &World) -> Result<()> {
     joined(json!({ "apiVersion": "v1", "kind": "Node", "name": "new-1" })).await?;
     w.succeeded("new-1").await?;
     w.stage.one_cycle("new-1")?;
-    w.stage.never_tainted(&w.witness, "new-1").await
+    w.stage.never_tainted(&w.recorder, "new-1").await
 }
 
 /// Nothing can be tainted; but a pod that the API still has keeps the host off.
@@ -90,7 +90,7 @@ pub async fn node_deleted(w: &World) -> Result<()> {
     w.stage.let_pod_go("gone-1").await?;
     w.succeeded("gone-1").await?;
     w.stage.one_cycle("gone-1")?;
-    w.stage.never_tainted(&w.witness, "gone-1").await
+    w.stage.never_tainted(&w.recorder, "gone-1").await
 }
 
 /// A pod with a finalizer, and a volume whose driver is down.
@@ -131,7 +131,7 @@ pub async fn two_checks(w: &World) -> Result<()> {
     }
     w.lose("two-1", false).await?;
     w.comes_back("two-1").await?;
-    let seen = w.witness.of("Metal3Remediation", "two-1");
+    let seen = w.recorder.of("Metal3Remediation", "two-1");
     let first = seen.first().context("a request was made")?.uid().to_owned();
     ensure!(seen.iter().all(|r| r.uid() == first), "more than one");
     Ok(())

@@ -49,7 +49,7 @@ pub async fn hold_removed(w: &World) -> Result<()> {
         })
     })
     .await?;
-    let holds = w.witness.holds("taken-1", HOLD);
+    let holds = w.recorder.holds("taken-1", HOLD);
     ensure!(holds.len() == 3, "came, went, came: {holds:?}");
     w.stays_off("taken-1").await?;
     w.stage.let_pod_go("taken-1").await?;
@@ -92,7 +92,7 @@ pub async fn one_bmc(w: &World) -> Result<()> {
     w.stage.wait_blocked("twin-2", "IdentityMismatch").await?;
     w.stage.one_cycle("twin-1")?;
     w.stage.untouched("twin-2")?;
-    w.stage.never_tainted(&w.witness, "twin-2").await?;
+    w.stage.never_tainted(&w.recorder, "twin-2").await?;
     // Corrected, as it says.
     let right = json!({ "bmc": { "address": address("twin-2")? } });
     w.patch_host("twin-2", right).await?;
@@ -148,7 +148,7 @@ pub async fn off_again(w: &World) -> Result<()> {
     ensure!(!steps.iter().any(|s| s == "Retrying"), "{steps:?}");
     let counters = host.counters();
     ensure!(counters.received(ResetType::On) == 2, "{counters:?}");
-    w.stage.tainted_only_while_off(&w.witness, "again-1").await
+    w.stage.tainted_only_while_off(&w.recorder, "again-1").await
 }
 
 /// A kubelet's clock says nothing: only whether its Lease moves.

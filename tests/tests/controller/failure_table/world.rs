@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use kube::api::{Patch, PatchParams};
 use rackhand_tests::{
     rack::{PowerState, SimHost},
-    stage::{LONG, Stage, Wire, Witness, wait_until},
+    stage::{LONG, Recorder, Stage, Wire, wait_until},
 };
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 
 pub struct World {
     pub stage: Stage,
-    pub witness: Witness,
+    pub recorder: Recorder,
     /// To the cluster `far`.
     pub wire: Wire,
 }
@@ -44,7 +44,7 @@ impl World {
         wait_until(&format!("{host} has lost its taint"), LONG, || async {
             let seen = self.stage.remediation(host).await?;
             let seen = seen.map(|s| (s.step, s.reason, s.message));
-            let taints = self.witness.taints(host);
+            let taints = self.recorder.taints(host);
             Ok(if taints.len() == 2 {
                 Ok(())
             } else {
@@ -59,7 +59,9 @@ impl World {
         self.untainted(host).await?;
         self.stage.wait_back(host).await?;
         self.stage.one_cycle(host)?;
-        self.stage.tainted_only_while_off(&self.witness, host).await
+        self.stage
+            .tainted_only_while_off(&self.recorder, host)
+            .await
     }
 
     /// What was asked for by hand has succeeded; nobody else takes it back.
@@ -70,7 +72,7 @@ impl World {
     }
 
     pub fn steps(&self, host: &str) -> Vec<String> {
-        let steps = self.witness.steps(host).into_iter();
+        let steps = self.recorder.steps(host).into_iter();
         steps.map(|(_, step)| step).collect()
     }
 

@@ -49,7 +49,7 @@ pub async fn lie(w: &World) -> Result<()> {
         .annotate(&machines, "lie-1", REMEDIATE, None)
         .await?;
     w.stage.wait_back("lie-1").await?;
-    w.stage.never_tainted(&w.witness, "lie-1").await
+    w.stage.never_tainted(&w.recorder, "lie-1").await
 }
 
 /// The BareMetalHost of one names the BMC of the other, which does not say who it is.
@@ -79,5 +79,5 @@ pub async fn swapped(w: &World) -> Result<()> {
         .await?;
     w.stage.wait_back("swap-1").await?;
     w.stage.wait_back("swap-2").await?;
-    w.stage.never_tainted(&w.witness, "swap-1").await
+    w.stage.never_tainted(&w.recorder, "swap-1").await
 }

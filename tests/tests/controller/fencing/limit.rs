@@ -45,7 +45,7 @@ async fn unknown(w: &World, host: &str) -> Result<()> {
 }
 
 fn never_requested(w: &World, machine: &str) -> Result<()> {
-    let seen = w.witness.of("Metal3Remediation", machine);
+    let seen = w.recorder.of("Metal3Remediation", machine);
     ensure!(
         seen.is_empty(),
         "{machine}: a request was made: {:?}",

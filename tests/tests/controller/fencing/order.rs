@@ -47,7 +47,7 @@ pub async fn switched_on(w: &World) -> Result<()> {
         "off again, then on: {counters:?}"
     );
     let steps: Vec<String> = w
-        .witness
+        .recorder
         .steps("drain-1")
         .into_iter()
         .map(|s| s.1)
@@ -102,7 +102,7 @@ pub async fn recovered_agentless(w: &World) -> Result<()> {
 pub async fn held_first(w: &World) -> Result<()> {
     w.lose("held-1", false).await?;
     w.comes_back("held-1").await?;
-    let holds = w.witness.holds("held-1", HOLD);
+    let holds = w.recorder.holds("held-1", HOLD);
     ensure!(holds.len() == 2, "came and went once: {holds:?}");
     let [(came, _), (went, _)] = [holds[0], holds[1]];
     let (off, on) = (
@@ -123,11 +123,11 @@ pub async fn held_first(w: &World) -> Result<()> {
         off < went && went < on,
         "the hold goes at the power-on, before our command"
     );
-    let uid = w.witness.of("Metal3Remediation", "held-1")[0]
+    let uid = w.recorder.of("Metal3Remediation", "held-1")[0]
         .uid()
         .to_owned();
     let key = format!("{HOLD}{uid}");
-    let seen = w.witness.of("BareMetalHost", "held-1");
+    let seen = w.recorder.of("BareMetalHost", "held-1");
     let value = seen.iter().find_map(|record| record.annotation(&key));
     ensure!(value == Some(r#"{"mode":"hard"}"#), "{key} is {value:?}");
     Ok(())

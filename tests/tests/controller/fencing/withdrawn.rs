@@ -16,11 +16,11 @@ pub async fn withdrawn_powering_off(w: &World) -> Result<()> {
     .await?;
     w.stage.withdraw("del-1").await?;
     w.stage.wait_looks("del-1", 6).await?;
-    w.stage.never_tainted(&w.witness, "del-1").await?;
+    w.stage.never_tainted(&w.recorder, "del-1").await?;
     host.stuck_powering_off(false);
     w.stage.wait_back("del-1").await?;
     w.stage.one_cycle("del-1")?;
-    w.stage.never_tainted(&w.witness, "del-1").await
+    w.stage.never_tainted(&w.recorder, "del-1").await
 }
 
 pub async fn withdrawn_off(w: &World) -> Result<()> {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use rackhand_tests::{
     rack::{LogEvent, PowerState, SimHost},
-    stage::{LONG, Stage, Witness, wait_until},
+    stage::{LONG, Recorder, Stage, wait_until},
 };
 
 pub const REMEDIATE: &str = "cluster.x-k8s.io/remediate-machine";
@@ -14,7 +14,7 @@ pub const HOLD: &str = "reboot.metal3.io/rackhand-";
 
 pub struct World {
     pub stage: Stage,
-    pub witness: Witness,
+    pub recorder: Recorder,
 }
 
 impl World {
@@ -34,7 +34,7 @@ impl World {
 
     /// Nothing was done to the workload: no taint ever, and the pod is as it was.
     pub async fn workload_untouched(&self, host: &str, pod: &str) -> Result<()> {
-        self.stage.never_tainted(&self.witness, host).await?;
+        self.stage.never_tainted(&self.recorder, host).await?;
         let found = self.stage.bound_pod(host).await?;
         let found = found.with_context(|| format!("the pod on {host} is gone"))?;
         ensure!(
@@ -51,7 +51,7 @@ impl World {
         self.tainted_once(host).await?;
         self.stage.one_cycle(host)?;
         // F1: two readings of off, 2 s apart, come before the taint.
-        let (tainted, _) = self.witness.taints(host)[0];
+        let (tainted, _) = self.recorder.taints(host)[0];
         let log = self.host(host)?.log();
         let off = log
             .iter()
@@ -71,7 +71,7 @@ impl World {
         wait_until(&format!("{host} has lost its taint"), LONG, || async {
             let seen = self.stage.remediation(host).await?;
             let seen = seen.map(|s| (s.step, s.reason, s.message));
-            let taints = self.witness.taints(host);
+            let taints = self.recorder.taints(host);
             Ok(if taints.len() == 2 {
                 Ok(())
             } else {
@@ -81,9 +81,9 @@ impl World {
         .await?;
         self.stage.wait_back(host).await?;
         self.stage
-            .tainted_only_while_off(&self.witness, host)
+            .tainted_only_while_off(&self.recorder, host)
             .await?;
-        let tainted = self.witness.taints(host).len();
+        let tainted = self.recorder.taints(host).len();
         ensure!(
             tainted == 2,
             "{host}: tainted and untainted once, not {tainted}"
@@ -94,7 +94,7 @@ impl World {
     /// The others are not held up: a host without any fault that hung at the same time is back.
     pub async fn others_go_on(&self) -> Result<()> {
         wait_until("fine-1 has lost its taint", LONG, || async {
-            let taints = self.witness.taints("fine-1");
+            let taints = self.recorder.taints("fine-1");
             Ok(if taints.len() == 2 {
                 Ok(())
             } else {

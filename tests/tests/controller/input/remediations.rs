@@ -25,7 +25,7 @@ pub async fn recovered_early(w: &World) -> Result<()> {
         .await?;
     w.stage.wait_back("good-2").await?;
     w.stage.untouched("good-2")?;
-    w.stage.never_tainted(&w.witness, "good-2").await?;
+    w.stage.never_tainted(&w.recorder, "good-2").await?;
     host.clear_faults();
     let held = w.stage.held_by("good").await?;
     ensure!(held["good-2"].is_empty(), "still held: {held:?}");

@@ -80,7 +80,7 @@ pub async fn removed(w: &World) -> Result<()> {
     w.stage.wait_step("cut-1", "Draining").await?;
     w.stage.let_pod_go("cut-1").await?;
     w.succeeds("cut-1").await?;
-    let taints = w.witness.taints("cut-1");
+    let taints = w.recorder.taints("cut-1");
     ensure!(taints.len() == 2, "ours, and taken off: {taints:?}");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result};
-use rackhand_tests::stage::{LONG, NAMESPACE, Stage, Witness, wait_until};
+use rackhand_tests::stage::{LONG, NAMESPACE, Recorder, Stage, wait_until};
 use serde_json::Value;
 
 /// Stands in a kubeconfig that does not read.
@@ -13,7 +13,7 @@ pub const REMEDIATE: &str = "cluster.x-k8s.io/remediate-machine";
 
 pub struct World {
     pub stage: Stage,
-    pub witness: Witness,
+    pub recorder: Recorder,
 }
 
 impl World {
@@ -72,7 +72,7 @@ impl World {
     pub async fn back(&self, host: &str) -> Result<()> {
         wait_until(&format!("{host} has lost its taint"), LONG, || async {
             let seen = self.stage.remediation(host).await?;
-            let taints = self.witness.taints(host);
+            let taints = self.recorder.taints(host);
             Ok(if taints.len() == 2 {
                 Ok(())
             } else {

@@ -46,7 +46,7 @@ pub async fn external(w: &World) -> Result<()> {
     .await?;
     let left = w.stage.left_on(host).await?;
     ensure!(left.is_empty(), "{left:?}");
-    w.stage.tainted_only_while_off(&w.witness, host).await?;
+    w.stage.tainted_only_while_off(&w.recorder, host).await?;
     w.stage.one_cycle(host)
 }
 

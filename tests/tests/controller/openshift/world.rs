@@ -5,7 +5,7 @@ use kube::{
     Api, ResourceExt,
     api::{DynamicObject, Patch, PatchParams},
 };
-use rackhand_tests::stage::{LONG, NAMESPACE, Stage, Witness, is_ready, wait_until};
+use rackhand_tests::stage::{LONG, NAMESPACE, Recorder, Stage, is_ready, wait_until};
 use serde_json::{Value, json};
 
 pub const MARK: &str = "host.metal3.io/external-remediation";
@@ -25,7 +25,7 @@ spec: { template: { spec: { strategy: { type: Reboot } } } }
 
 pub struct World {
     pub stage: Stage,
-    pub witness: Witness,
+    pub recorder: Recorder,
 }
 
 pub fn machine_of(host: &str) -> String {

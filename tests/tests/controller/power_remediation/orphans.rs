@@ -53,7 +53,7 @@ pub async fn check_deleted(w: &World) -> Result<()> {
     })
     .await?;
     w.stage.untouched("lone-1")?;
-    w.stage.never_tainted(&w.witness, "lone-1").await
+    w.stage.never_tainted(&w.recorder, "lone-1").await
 }
 
 /// A remediator of somebody else.

@@ -64,8 +64,8 @@ pub async fn by_check(w: &World) -> Result<()> {
     w.wait_gone("mhc-1").await?;
     w.wait_back("mhc-1").await?;
     w.stage.one_cycle("mhc-1")?;
-    w.stage.tainted_only_while_off(&w.witness, "mhc-1").await?;
-    ensure!(w.witness.taints("mhc-1").len() == 2, "tainted once");
+    w.stage.tainted_only_while_off(&w.recorder, "mhc-1").await?;
+    ensure!(w.recorder.taints("mhc-1").len() == 2, "tainted once");
     // Events are sent on the side, and may come late.
     wait_until("events with times", LONG, || async {
         let events = w.stage.events("mhc-1").await?;
@@ -99,8 +99,10 @@ pub async fn by_node(w: &World) -> Result<()> {
     let object = w.wait_step("node-1-x7k2", "Succeeded").await?;
     ensure!(object["status"]["nodeName"] == "node-1", "{object}");
     w.stage.one_cycle("node-1")?;
-    w.stage.tainted_only_while_off(&w.witness, "node-1").await?;
-    ensure!(w.witness.taints("node-1").len() == 2, "tainted once");
+    w.stage
+        .tainted_only_while_off(&w.recorder, "node-1")
+        .await?;
+    ensure!(w.recorder.taints("node-1").len() == 2, "tainted once");
     w.wait_back("node-1").await?;
     // The health check deletes it, nobody else; and nothing keeps it then.
     let over = |o: &Value| o["metadata"]["finalizers"].is_null();
@@ -186,7 +188,7 @@ pub async fn openshift(w: &World) -> Result<()> {
     w.requests().create(&params, &object).await?;
     let object = w.wait_step("master-ocp", "Draining").await?;
     ensure!(object["status"]["nodeName"] == "ocp-1", "{object}");
-    let holds = w.witness.holds("ocp-1", HOLD);
+    let holds = w.recorder.holds("ocp-1", HOLD);
     ensure!(holds.len() == 1, "its BareMetalHost is held: {holds:?}");
     let args = ["remediation", "master-ocp", "--namespace", NAMESPACE];
     let text = w.stage.explain(&args, "")?;
@@ -196,7 +198,7 @@ pub async fn openshift(w: &World) -> Result<()> {
     w.stage.let_pod_go("ocp-1").await?;
     w.wait_step("master-ocp", "Succeeded").await?;
     w.stage.one_cycle("ocp-1")?;
-    w.stage.tainted_only_while_off(&w.witness, "ocp-1").await?;
+    w.stage.tainted_only_while_off(&w.recorder, "ocp-1").await?;
     w.withdraw("master-ocp").await?;
     w.wait_gone("master-ocp").await?;
     w.wait_back("ocp-1").await

@@ -147,7 +147,7 @@ pub async fn power_cycle(w: &World) -> Result<()> {
         "{attempt}"
     );
     w.stage.one_cycle("cycle-1")?;
-    w.stage.never_tainted(&w.witness, "cycle-1").await?;
+    w.stage.never_tainted(&w.recorder, "cycle-1").await?;
     let there = w
         .stage
         .bound_pod("cycle-1")
@@ -191,8 +191,8 @@ pub async fn delete_node(w: &World) -> Result<()> {
         after.annotations()
     );
     w.stage.one_cycle("old-1")?;
-    w.stage.never_tainted(&w.witness, "old-1").await?;
-    let records = w.witness.of("Node", "old-1");
+    w.stage.never_tainted(&w.recorder, "old-1").await?;
+    let records = w.recorder.of("Node", "old-1");
     ensure!(records.iter().any(|r| r.gone), "it was gone for a while");
     w.withdraw("old-1").await?;
     w.wait_gone("old-1").await

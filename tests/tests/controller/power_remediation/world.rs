@@ -5,7 +5,7 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, DynamicObject, PostParams},
 };
-use rackhand_tests::stage::{CLUSTER, LONG, NAMESPACE, Stage, Witness, is_ready, wait_until};
+use rackhand_tests::stage::{CLUSTER, LONG, NAMESPACE, Recorder, Stage, is_ready, wait_until};
 use serde_json::{Value, json};
 
 pub const NODE_NAME: &str = "remediation.medik8s.io/node-name";
@@ -18,7 +18,7 @@ pub const FOREIGN: &str = "reboot.metal3.io/firmware";
 
 pub struct World {
     pub stage: Stage,
-    pub witness: Witness,
+    pub recorder: Recorder,
 }
 
 pub fn condition<'a>(object: &'a Value, name: &str) -> &'a str {

@@ -47,7 +47,7 @@ impl Drop for Load {
 }
 
 /// Notes each version of a Machine that carries a verdict against it.
-async fn witness(machines: Api<DynamicObject>, against: Arc<Mutex<Vec<String>>>) {
+async fn recorder(machines: Api<DynamicObject>, against: Arc<Mutex<Vec<String>>>) {
     let mut events = pin!(watcher(machines, watcher::Config::default()));
     while let Some(event) = events.next().await {
         if let Ok(Event::Apply(object) | Event::InitApply(object)) = event
@@ -73,7 +73,7 @@ async fn f12_fresh_nodes_get_no_verdict_under_load() {
 async fn fresh_nodes(stage: &Stage) -> Result<()> {
     let count = number("RACKHAND_FRESH_NODES", 60);
     let against = Arc::<Mutex<Vec<String>>>::default();
-    let watching = tokio::spawn(witness(stage.machines(), against.clone()));
+    let watching = tokio::spawn(recorder(stage.machines(), against.clone()));
     stage.start_controller(CONTROLLER).await?;
     for mode in Mode::ALL {
         mode.make_check(stage, "100%").await?;

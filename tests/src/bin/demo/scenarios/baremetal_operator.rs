@@ -48,7 +48,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
             Err(anyhow::anyhow!("{sent:?}"))
         };
         story.check(&text, outcome);
-        let holds = story.witness.holds(host, HOLD).len();
+        let holds = story.recorder.holds(host, HOLD).len();
         let outcome = if holds == 2 {
             Ok(())
         } else {

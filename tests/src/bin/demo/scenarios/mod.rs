@@ -19,7 +19,7 @@ mod words;
 use std::{fmt::Write as _, future::Future, path::Path, pin::Pin, str::FromStr, time::Instant};
 
 use anyhow::{Result, bail, ensure};
-use rackhand_tests::stage::{HostLink, Witness};
+use rackhand_tests::stage::{HostLink, Recorder};
 
 use self::{
     scene::{Cluster, Scene, Settings},
@@ -225,12 +225,12 @@ async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Shown {
 
 async fn played(scenario: &Scenario, scene: &Scene) -> Result<()> {
     let client = &scene.stage.client;
-    let witness = if scene.stage.config().plain {
-        Witness::of_nodes(client)
+    let recorder = if scene.stage.config().plain {
+        Recorder::of_nodes(client)
     } else {
-        Witness::start(client)
+        Recorder::start(client)
     };
-    let story = Story::new(&scene.stage, &witness, &scene.victim, &scene.pod);
+    let story = Story::new(&scene.stage, &recorder, &scene.victim, &scene.pod);
     let outcome = (scenario.run)(story).await;
     if let Err(error) = &outcome {
         let screen = Screen::new();

@@ -278,7 +278,7 @@ async fn uid_of(stage: &Stage, pod: &str) -> Result<(String, String)> {
 /// By every version that the API server had: the remediations of a Node were made by the check, from
 /// these templates, one after the other, and are gone.
 fn tried(story: &Story<'_>, node: &str, templates: &[&str]) -> Result<()> {
-    let mut records = story.witness.all(REQUESTS);
+    let mut records = story.recorder.all(REQUESTS);
     records.retain(|record| record.annotation(NODE_NAME) == Some(node));
     one_after_another(&records, templates)
 }

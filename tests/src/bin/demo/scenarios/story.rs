@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use kube::ResourceExt as _;
 use rackhand_tests::{
     rack::SimHost,
-    stage::{LONG, Stage, Witness, wait_until},
+    stage::{LONG, Recorder, Stage, wait_until},
 };
 
 use super::{rule::Rule, words::words};
@@ -29,7 +29,7 @@ const WIDEST: usize = 120;
 /// A scenario as it is told.
 pub(crate) struct Story<'a> {
     pub(crate) stage: &'a Stage,
-    pub(crate) witness: &'a Witness,
+    pub(crate) recorder: &'a Recorder,
     /// The host that fails; its Node and its Machine have the same name.
     pub(crate) victim: String,
     /// The pod that it runs.
@@ -43,10 +43,10 @@ pub(crate) struct Story<'a> {
 }
 
 impl<'a> Story<'a> {
-    pub(super) fn new(stage: &'a Stage, witness: &'a Witness, victim: &str, pod: &str) -> Self {
+    pub(super) fn new(stage: &'a Stage, recorder: &'a Recorder, victim: &str, pod: &str) -> Self {
         Self {
             stage,
-            witness,
+            recorder,
             victim: victim.to_owned(),
             pod: pod.to_owned(),
             checks: Vec::new(),

@@ -60,9 +60,9 @@ impl Story<'_> {
 
     async fn tainted_once(&self, host: &str, proven: bool) -> Result<()> {
         self.stage
-            .tainted_only_while_off(self.witness, host)
+            .tainted_only_while_off(self.recorder, host)
             .await?;
-        let taints = self.witness.taints(host);
+        let taints = self.recorder.taints(host);
         let [(came, true), (_, false)] = taints[..] else {
             anyhow::bail!("it came and went otherwise: {taints:?}");
         };
@@ -77,7 +77,7 @@ impl Story<'_> {
 
     /// No taint so far.
     pub(crate) async fn check_never_tainted(&mut self, host: &str, text: &str) {
-        let outcome = self.stage.never_tainted(self.witness, host).await;
+        let outcome = self.stage.never_tainted(self.recorder, host).await;
         self.check(text, outcome);
     }
 

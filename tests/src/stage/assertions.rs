@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt};
 
-use super::{SYSTEM, Seen, Stage, TAINT, Witness, is_ready, nodes, wait_until};
+use super::{Recorder, SYSTEM, Seen, Stage, TAINT, is_ready, nodes, wait_until};
 use crate::rack::{LogEvent, Overlap, PowerState, ResetType, overlaps};
 
 /// Long enough for anything on a busy machine.
@@ -219,10 +219,10 @@ impl Stage {
     ///
     /// # Errors
     /// Says when it was not so.
-    pub async fn tainted_only_while_off(&self, witness: &Witness, host: &str) -> Result<()> {
-        witness.catch_up(host).await?;
+    pub async fn tainted_only_while_off(&self, recorder: &Recorder, host: &str) -> Result<()> {
+        recorder.catch_up(host).await?;
         let log = self.host(host)?.log();
-        for (at, there) in witness.taints(host) {
+        for (at, there) in recorder.taints(host) {
             // A taint is seen a little after it was set, so a look at the power then is a fair one:
             // the step that follows it takes longer.
             let power = log
@@ -245,9 +245,9 @@ impl Stage {
     ///
     /// # Errors
     /// It was.
-    pub async fn never_tainted(&self, witness: &Witness, host: &str) -> Result<()> {
-        witness.catch_up(host).await?;
-        let taints = witness.taints(host);
+    pub async fn never_tainted(&self, recorder: &Recorder, host: &str) -> Result<()> {
+        recorder.catch_up(host).await?;
+        let taints = recorder.taints(host);
         ensure!(taints.is_empty(), "{host} was tainted: {taints:?}");
         Ok(())
     }

@@ -92,13 +92,13 @@ impl Record {
 }
 
 /// Everything that was seen.
-pub struct Witness {
+pub struct Recorder {
     records: Arc<Mutex<Vec<Record>>>,
     client: Client,
     _tasks: JoinSet<()>,
 }
 
-impl Witness {
+impl Recorder {
     /// Watches from now on, until it is dropped.
     #[must_use]
     pub fn start(client: &Client) -> Self {
@@ -152,7 +152,7 @@ impl Witness {
         let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(self.client.clone());
         let newest = nodes.get(node).await?.resource_version();
         let newest: u64 = newest.and_then(|v| v.parse().ok()).unwrap_or(0);
-        wait_until("the witness has seen the node", ARRIVAL, || async {
+        wait_until("the recorder has seen the node", ARRIVAL, || async {
             let seen = self.of("Node", node).last().map_or(0, Record::version);
             Ok(if seen >= newest {
                 Ok(())

@@ -1,4 +1,4 @@
-//! A line that can be cut: between the controllers and the API server, or an agent.
+//! A TCP proxy that can be cut: between the controllers and the API server, or an agent.
 //!
 //! Owns its port and its connections. Cut, it resets connections and every new one, as a broken load
 //! balancer does. Silent, it takes connections and carries nothing, as a network does that drops
@@ -14,7 +14,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What a line carries.
+/// What a proxy forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Carries {
     Everything,
@@ -24,14 +24,14 @@ enum Carries {
     Nothing,
 }
 
-/// The line. Dropping it ends it.
-pub struct Line {
+/// The proxy. It ends when it is dropped.
+pub struct TcpProxy {
     carries: watch::Sender<Carries>,
     address: String,
     _task: JoinSet<()>,
 }
 
-impl Line {
+impl TcpProxy {
     /// A line to an address.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ mod tests {
 
     #[tokio::test]
     async fn cut_it_resets_and_silent_it_keeps_what_was_sent_until_it_is_mended() {
-        let line = Line::to(&echo().await).await.unwrap();
+        let line = TcpProxy::to(&echo().await).await.unwrap();
         let open = || TcpStream::connect(line.address().to_owned());
         let mut old = open().await.unwrap();
         assert_eq!(answers(&mut old).await.unwrap(), b'a');
