@@ -6,7 +6,7 @@
 
 pub mod acts;
 pub mod marks;
-mod shared;
+mod overlap;
 mod shows;
 pub mod world;
 
@@ -19,7 +19,7 @@ use serde_json::json;
 
 use acts::{closed, owner, template};
 use marks::{external, left_to_openshift};
-use shared::shared;
+use overlap::overlap;
 use shows::{invalid, paused, shown};
 use world::{World, machine_of};
 
@@ -59,7 +59,7 @@ async fn checks_of_openshift_show_act_and_leave_alone_as_they_say() {
     all.add("a_check_that_does_not_read_says_so", invalid(w));
     all.add(
         "q12_of_two_checks_the_older_acts_until_it_is_paused",
-        shared(w),
+        overlap(w),
     );
     let outcome = match all.run().await {
         Ok(()) => left_to_openshift(w).await,

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::words::joined;
+use super::messages::joined;
 use super::{Cause, MachineFacts, Verdict};
 
 /// The `HealthCheckSucceeded` that a Machine should carry, in both contracts.

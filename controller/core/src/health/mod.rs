@@ -22,6 +22,7 @@ mod external;
 mod facts;
 mod fleet;
 mod gate;
+mod messages;
 mod openshift;
 mod openshift_plan;
 mod orphan;
@@ -31,7 +32,6 @@ mod policy;
 mod rules;
 mod timeline;
 mod verdict;
-mod words;
 
 pub use ahead::{Ahead, CLOCK_TOLERANCE};
 pub use condition::{HealthConditionWrite, health_condition};
@@ -40,6 +40,7 @@ pub use external::{Carried, ExternalStep, MarkCarrier, external_step, mark_carri
 pub use facts::{ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, RequestView, Target};
 pub use fleet::{Fleet, Turn, Wanted};
 pub use gate::{Counts, Gate, Tally, counts_against_limit};
+pub use messages::clock_skew;
 pub use openshift::{
     OpenShiftAction, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, OpenShiftTarget,
     counts_as_healthy, judge_openshift, most_unhealthy, no_cluster, onsets_openshift,
@@ -54,7 +55,6 @@ pub(crate) use rules::deadline;
 pub use rules::{Check, ConditionRule, IntOrPercent, Limit};
 pub use timeline::{Onset, onsets};
 pub use verdict::{Cause, Judgement, SkipReason, UnknownReason, Verdict, judge, verdict};
-pub use words::clock_skew;
 
 #[cfg(test)]
 mod tests;

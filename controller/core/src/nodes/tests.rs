@@ -2,6 +2,7 @@
 
 mod changed;
 mod class;
+mod coexistence;
 mod delay;
 mod escalation;
 mod fleet;
@@ -9,7 +10,6 @@ mod lease;
 mod life;
 mod limits;
 mod openshift;
-mod shared;
 mod storm;
 
 use std::time::Duration;

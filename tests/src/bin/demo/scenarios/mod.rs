@@ -8,13 +8,13 @@ mod baremetal_operator;
 mod blocked_drain;
 mod controller_crash;
 mod dead_bmc;
+mod environment;
 mod lying_bmc;
+mod messages;
 mod nodes;
 mod rule;
-mod scene;
 mod story;
 mod verdict;
-mod words;
 
 use std::{fmt::Write as _, future::Future, path::Path, pin::Pin, str::FromStr, time::Instant};
 
@@ -22,7 +22,7 @@ use anyhow::{Result, bail, ensure};
 use rackhand_tests::stage::{HostLink, Recorder};
 
 use self::{
-    scene::{Cluster, Scene, Settings},
+    environment::{Cluster, Environment, Settings},
     story::Story,
 };
 use crate::{Shown, screen::Screen};
@@ -204,10 +204,10 @@ async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Shown {
         screen.paragraph(paragraph);
     }
     let begun = Instant::now();
-    let (scene, outcome) = match scene::start(&scenario.settings, dir).await {
-        Ok(scene) => {
-            let outcome = played(scenario, &scene).await;
-            (Some(scene), outcome)
+    let (environment, outcome) = match environment::start(&scenario.settings, dir).await {
+        Ok(environment) => {
+            let outcome = played(scenario, &environment).await;
+            (Some(environment), outcome)
         }
         Err(error) => (None, Err(error)),
     };
@@ -216,26 +216,33 @@ async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Shown {
         Ok(()) => format!("{}: passed ({seconds} s in all)", scenario.name),
         Err(error) => format!("{}: FAILED: {error:#}", scenario.name),
     });
-    let kept = scene.map(|scene| scene.stage).filter(|_| keep);
+    let kept = environment
+        .map(|environment| environment.stage)
+        .filter(|_| keep);
     if let Some(stage) = &kept {
-        scene::explore(stage);
+        environment::explore(stage);
     }
     Shown { outcome, kept }
 }
 
-async fn played(scenario: &Scenario, scene: &Scene) -> Result<()> {
-    let client = &scene.stage.client;
-    let recorder = if scene.stage.config().plain {
+async fn played(scenario: &Scenario, environment: &Environment) -> Result<()> {
+    let client = &environment.stage.client;
+    let recorder = if environment.stage.config().plain {
         Recorder::of_nodes(client)
     } else {
         Recorder::start(client)
     };
-    let story = Story::new(&scene.stage, &recorder, &scene.victim, &scene.pod);
+    let story = Story::new(
+        &environment.stage,
+        &recorder,
+        &environment.victim,
+        &environment.pod,
+    );
     let outcome = (scenario.run)(story).await;
     if let Err(error) = &outcome {
         let screen = Screen::new();
         screen.title(&format!("failed: {error:#}"));
-        screen.print(&scene.stage.report().await);
+        screen.print(&environment.stage.report().await);
     }
     outcome
 }

@@ -8,8 +8,8 @@ use rackhand_tests::{
 };
 
 use super::{
+    environment::runs_in,
     rule::Rule,
-    scene::runs_in,
     story::{Story, runs_elsewhere},
 };
 

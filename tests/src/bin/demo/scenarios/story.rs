@@ -11,7 +11,7 @@ use rackhand_tests::{
     stage::{LONG, Recorder, Stage, wait_until},
 };
 
-use super::{rule::Rule, words::words};
+use super::{messages::message, rule::Rule};
 use crate::{
     fact::{Fact, Moment},
     screen::Screen,
@@ -158,12 +158,16 @@ impl<'a> Story<'a> {
 
     fn print(&mut self, until: f64) {
         for moment in taken(&mut self.held, until) {
-            let Some(words) = words(&moment.fact) else {
+            let Some(message) = message(&moment.fact) else {
                 continue;
             };
-            let rule = words.rule.map(|rule| rule.to_string()).unwrap_or_default();
-            self.screen.told(moment.at, words.who, &rule, &words.what);
-            if let Some(rule) = words.rule {
+            let rule = message
+                .rule
+                .map(|rule| rule.to_string())
+                .unwrap_or_default();
+            self.screen
+                .told(moment.at, message.who, &rule, &message.what);
+            if let Some(rule) = message.rule {
                 self.explain(rule);
             }
         }

@@ -3,7 +3,7 @@
 
 mod handover;
 mod orphans;
-mod shared;
+mod overlap;
 mod upstream;
 
 use std::{

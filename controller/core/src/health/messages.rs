@@ -1,4 +1,4 @@
-//! The words for what was decided.
+//! Messages for what was decided.
 //!
 //! Owns the one Display, label and reason of each outcome; must never decide anything.
 

@@ -10,7 +10,7 @@ use super::world::{PAUSED, POOL, World, condition};
 const OLDER: &str = "shared";
 const YOUNGER: &str = "shared-younger";
 
-pub async fn shared(w: &World) -> Result<()> {
+pub async fn overlap(w: &World) -> Result<()> {
     let failed = json!({ "phase": "Failed", "errorMessage": "no such image" });
     w.replaceable("shared-1", OLDER, failed).await?;
     w.check(OLDER, json!({}), json!({ "maxUnhealthy": 0 }))

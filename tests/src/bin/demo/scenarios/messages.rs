@@ -1,4 +1,4 @@
-//! What was seen, in plain words, and the rule behind it.
+//! What was seen, in plain English, and the rule behind it.
 //!
 //! Pure. Rackhand's own sentences are left as they are: the same words stand in Events, logs and
 //! conditions.
@@ -13,20 +13,20 @@ pub(super) const PERSON: &str = "a person";
 
 /// One line of a scenario.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Words {
+pub(crate) struct Message {
     pub(crate) who: &'static str,
     pub(crate) rule: Option<Rule>,
     pub(crate) what: String,
 }
 
 /// The line for a fact; `None`: another line says it already.
-pub(crate) fn words(fact: &Fact) -> Option<Words> {
-    let plain = |who, what: String| Words {
+pub(crate) fn message(fact: &Fact) -> Option<Message> {
+    let plain = |who, what: String| Message {
         who,
         rule: None,
         what,
     };
-    let ruled = |who, rule, what: String| Words {
+    let ruled = |who, rule, what: String| Message {
         who,
         rule: Some(rule),
         what,
@@ -156,14 +156,14 @@ fn check(state: &CheckState) -> String {
     format!("NodeHealthCheck {name} is {phase}: {healthy} of {observed} healthy{which}")
 }
 
-fn check_event(reason: &str, note: &str) -> Option<Words> {
+fn check_event(reason: &str, note: &str) -> Option<Message> {
     // The line of the PowerRemediation says it.
     if reason == "RemediationCreated" {
         return None;
     }
     // medik8s puts a word before each.
     let note = note.strip_prefix("[remediation] ").unwrap_or(note);
-    Some(Words {
+    Some(Message {
         who: "check",
         rule: None,
         what: format!("{reason}: {note}"),
@@ -193,7 +193,7 @@ fn pod(name: &str, state: &str) -> String {
     }
 }
 
-fn event(reason: &str, note: &str) -> Option<Words> {
+fn event(reason: &str, note: &str) -> Option<Message> {
     let rule = match reason {
         // Said by the line of the Node, of the BMC, or of the step that follows at once.
         "Pending" | "CommandSent" | "Tainted" | "Untainted" | "Overdue" => return None,
@@ -206,7 +206,7 @@ fn event(reason: &str, note: &str) -> Option<Words> {
         "DrainBlocked" | "AgentUnreachable" | "PowerOnUnconfirmed" | "Blocked" => Some(Rule::L1),
         _ => None,
     };
-    Some(Words {
+    Some(Message {
         who: "Rackhand",
         rule,
         what: format!("{reason}: {}", without_time(note)),
@@ -225,8 +225,8 @@ fn without_time(note: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn mk_event(reason: &str, note: &str) -> Option<Words> {
-        words(&Fact::Event {
+    fn mk_event(reason: &str, note: &str) -> Option<Message> {
+        message(&Fact::Event {
             reason: reason.into(),
             note: note.into(),
         })
@@ -238,7 +238,7 @@ mod tests {
             "Draining",
             "waiting for pods (2 of them) (Tainting took 0.1 s)",
         );
-        let wanted = Words {
+        let wanted = Message {
             who: "Rackhand",
             rule: Some(Rule::F4),
             what: "Draining: waiting for pods (2 of them)".into(),
@@ -255,7 +255,7 @@ mod tests {
             by: "rackhand".into(),
             ignored,
         };
-        let said = |ignored| words(&mk_command(ignored)).unwrap().what;
+        let said = |ignored| message(&mk_command(ignored)).unwrap().what;
         assert_eq!(
             said(false),
             "receives the command to switch off (ForceOff, by rackhand)"

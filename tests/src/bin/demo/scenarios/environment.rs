@@ -42,7 +42,7 @@ impl Settings {
 }
 
 /// A stage on which all is well.
-pub(super) struct Scene {
+pub(super) struct Environment {
     pub(super) stage: Stage,
     /// A pod of the database.
     pub(super) pod: String,
@@ -54,7 +54,7 @@ pub(super) struct Scene {
 ///
 /// # Errors
 /// It does not get there.
-pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Scene> {
+pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Environment> {
     let screen = Screen::new();
     let (racks, what, on_takes) = match settings.cluster {
         Cluster::Machines => (
@@ -110,7 +110,7 @@ pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Scene> {
         "export KUBECONFIG={}",
         stage.plane().kubeconfig().display()
     ));
-    Ok(Scene { stage, pod, victim })
+    Ok(Environment { stage, pod, victim })
 }
 
 async fn with_machines(stage: &Stage) -> Result<(String, String, String)> {
