@@ -1,0 +1,297 @@
+"""Part of hack/test: runs the test programs that cargo has built, several at a time.
+
+Each job runs in a process group of its own with its output in a file, which is printed when the job
+ends. The jobs that took longest the last time begin first.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TARGET = ROOT / "target" / "tests"
+TIMES = TARGET / "seconds.json"
+
+# Programs whose modules start control planes of their own: each module is a job, and its tests take
+# turns.
+SPLIT = {"controller"}
+# What hack/test --quick runs beside the tests without a control plane.
+QUICK = {"controller path", "controller ipmi_remediation", "controller overlap"}
+# Programs without a control plane that take too long for it.
+SLOW = {"bmc", "rack"}
+
+RESULT = re.compile(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored")
+LINE = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)")
+GRACE = 15
+"""Seconds that a job has to end after it was told to."""
+
+# Options of `cargo test` with a value of their own.
+VALUED = {
+    "--test", "--bin", "--example", "--bench", "--package", "-p", "--exclude", "--features", "-F",
+    "--target", "--target-dir", "--profile", "--jobs", "-j", "--manifest-path", "--color",
+    "--config", "-Z",
+}
+# Options that choose targets: with one of them cargo runs no doc tests.
+CHOOSING = ("--test", "--bin", "--example", "--bench", "--lib", "--all-targets")
+
+
+def say(words):
+    print(f"\n== {words}", file=sys.stderr, flush=True)
+
+
+def parse(arguments):
+    """Splits them into cargo's options, the filters, and the test programs' options."""
+    own = []
+    if "--" in arguments:
+        at = arguments.index("--")
+        arguments, own = arguments[:at], arguments[at + 1:]
+    options, filters = [], []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in VALUED:
+            options += [argument, next(rest, "")]
+        elif argument.startswith("-"):
+            options.append(argument)
+        else:
+            filters.append(argument)
+    filters += [argument for argument in own if not argument.startswith("-")]
+    return options, filters, [argument for argument in own if argument.startswith("-")]
+
+
+def build(options):
+    """Builds the test programs; returns (name, executable, directory) of each."""
+    command = ["cargo", "test", "--workspace", "--no-run",
+               "--message-format=json-render-diagnostics", *options]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(done.returncode)
+    programs = []
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if not message.get("executable") or not message.get("profile", {}).get("test"):
+            continue
+        target, directory = message["target"], Path(message["manifest_path"]).parent
+        name = target["name"]
+        if target["kind"] != ["test"]:
+            name += " " + target["kind"][0]
+        programs.append((name, message["executable"], directory))
+    return sorted(programs)
+
+
+class Job:
+    """A process that runs tests, and what came of it."""
+
+    def __init__(self, name, command, directory, tests=(), threads=None):
+        self.name, self.command, self.directory = name, command, directory
+        self.tests, self.threads = list(tests), threads
+        self.log = TARGET / (re.sub(r"[^\w]+", "-", name) + ".log")
+        self.process = None
+        self.seconds = 0.0
+        self.passed = self.failed = self.ignored = 0
+        self.failures = []
+        self.times = []
+
+    def run(self):
+        environment = os.environ.copy()
+        if self.threads:
+            environment["RUST_TEST_THREADS"] = str(self.threads)
+        begun = time.monotonic()
+        ends = []
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                self.command, cwd=self.directory, env=environment, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+            for line in self.process.stdout:
+                log.write(line)
+                self.read(line.decode(errors="replace"), time.monotonic() - begun, ends)
+        code = self.process.wait()
+        self.seconds = time.monotonic() - begun
+        if code and not self.failures:
+            self.failed += 1
+            self.failures.append(f"(ended with {code})")
+        self.times = durations(self.tests, ends, self.threads or 0)
+
+    def read(self, line, now, ends):
+        if found := LINE.match(line):
+            ends.append((found[1], now))
+            if found[2] == "FAILED":
+                self.failures.append(found[1])
+        elif found := RESULT.match(line):
+            self.passed += int(found[1])
+            self.failed += int(found[2])
+            self.ignored += int(found[3])
+
+    def end(self, with_signal):
+        if self.process and self.process.poll() is None:
+            try:
+                os.killpg(self.process.pid, with_signal)
+            except ProcessLookupError:
+                pass
+
+
+def durations(tests, ends, threads):
+    """How long each test took, from the order in which they ended.
+
+    libtest begins as many tests as it has threads, in the order of `--list`, and the next one when
+    one ends; so the beginning of each follows from the ends of those before.
+    """
+    if not threads or len(ends) != len(tests):
+        return []
+    begun = dict.fromkeys(tests[:threads], 0.0)
+    waiting = iter(tests[threads:])
+    times = []
+    for name, end in ends:
+        times.append((end - begun.get(name, end), name))
+        begun[next(waiting, None)] = end
+    return times
+
+
+def listed(executable, directory, filters, own):
+    command = [executable, *filters, *own, "--list", "--format", "terse"]
+    done = subprocess.run(command, cwd=directory, stdout=subprocess.PIPE, text=True, check=True)
+    return [line.removesuffix(": test") for line in done.stdout.splitlines()
+            if line.endswith(": test")]
+
+
+def threads_of(own, otherwise):
+    for argument in own:
+        if argument.startswith("--test-threads="):
+            return int(argument.partition("=")[2])
+    return otherwise
+
+
+def jobs_of(programs, filters, own):
+    cores = os.cpu_count() or 2
+    for name, executable, directory in programs:
+        tests = listed(executable, directory, filters, own)
+        if not tests:
+            continue
+        if name not in SPLIT:
+            command = [executable, *filters, *own]
+            yield Job(name, command, directory, tests, threads_of(own, cores))
+            continue
+        modules = {}
+        for test in tests:
+            modules.setdefault(test.partition("::")[0], []).append(test)
+        exact = own if "--exact" in own else [*own, "--exact"]
+        for module, names in modules.items():
+            yield Job(f"{name} {module}", [executable, *exact, *names], directory, names,
+                      threads_of(own, 1))
+
+
+def in_quick(job):
+    if job.name.partition(" ")[0] in SPLIT:
+        return job.name in QUICK
+    return job.name not in SLOW
+
+
+def slots():
+    if chosen := os.environ.get("RACKHAND_TEST_SLOTS"):
+        return max(1, int(chosen))
+    gibibytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    # A control plane with its agents takes up to 2 GiB.
+    return max(1, min(os.cpu_count() or 2, int(gibibytes / 2)))
+
+
+def run_all(jobs):
+    """Runs all of them; returns False if it was interrupted."""
+    left, running, stopped = list(jobs), set(), threading.Event()
+    lock = threading.Lock()
+
+    def stop(*_):
+        stopped.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+
+    def slot():
+        while True:
+            with lock:
+                if not left or stopped.is_set():
+                    return
+                job = left.pop(0)
+                running.add(job)
+            print(f"-- begins: {job.name}", file=sys.stderr, flush=True)
+            job.run()
+            with lock:
+                running.discard(job)
+                print(f"\n== {job.name} ({job.seconds:.1f} s)", flush=True)
+                sys.stdout.write(job.log.read_text(errors="replace"))
+                sys.stdout.flush()
+
+    slots_ = [threading.Thread(target=slot, daemon=True) for _ in range(slots())]
+    for thread in slots_:
+        thread.start()
+    while any(thread.is_alive() for thread in slots_):
+        if stopped.wait(0.2):
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                for job in list(running):
+                    job.end(number)
+                deadline = time.monotonic() + GRACE
+                while running and time.monotonic() < deadline:
+                    time.sleep(0.1)
+            return False
+    return True
+
+
+def remembered():
+    try:
+        return json.loads(TIMES.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def main(arguments):
+    quick = "--quick" in arguments
+    options, filters, own = parse([a for a in arguments if a != "--quick"])
+    TARGET.mkdir(parents=True, exist_ok=True)
+    doc_only = "--doc" in options
+    jobs = [] if doc_only else list(jobs_of(build(options), filters, own))
+    if quick:
+        jobs = [job for job in jobs if in_quick(job)]
+    elif not any(option.startswith(CHOOSING) for option in options):
+        others = [option for option in options if option != "--doc"]
+        doc = ["cargo", "test", "--workspace", "--doc", *others, *filters]
+        jobs.append(Job("documentation", doc + (["--", *own] if own else []), ROOT))
+    seconds = remembered()
+    # What has never run may be the longest, above all with a control plane.
+    jobs.sort(key=lambda job: (-seconds.get(job.name, 10_000), job.name.split()[0] not in SPLIT))
+    say(f"testing, {slots()} programs at a time")
+    begun = time.monotonic()
+    if not run_all(jobs):
+        sys.exit("interrupted")
+    report(jobs, time.monotonic() - begun)
+    if not (filters or own):
+        seconds |= {job.name: round(job.seconds, 1) for job in jobs}
+        TIMES.write_text(json.dumps(seconds, indent=1))
+    failed = sum(job.failed for job in jobs)
+    passed = sum(job.passed for job in jobs)
+    if not passed:
+        sys.exit("no test ran")
+    sys.exit(1 if failed else 0)
+
+
+def report(jobs, seconds):
+    slowest = sorted((time for job in jobs for time in
+                      ((took, f"{job.name}: {name}") for took, name in job.times)), reverse=True)
+    if slowest:
+        say("the slowest tests, from the beginning of each to its end, other programs beside it")
+        for took, name in slowest[:10]:
+            print(f"{took:7.1f} s  {name}", file=sys.stderr)
+    failures = [f"  {job.name}: {name}" for job in jobs for name in job.failures]
+    if failures:
+        say("failed:")
+        print("\n".join(failures), file=sys.stderr)
+    count = {word: sum(getattr(job, word) for job in jobs) for word in ("passed", "failed", "ignored")}
+    print(f"\n{count['passed']} passed, {count['failed']} failed, {count['ignored']} ignored"
+          f" in {seconds:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
