@@ -9,6 +9,8 @@ use rackhand_runtime::{
 };
 use tracing_subscriber::EnvFilter;
 
+use crate::pki::Pki;
+
 /// Decides which bare-metal node is unhealthy and brings it back.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "rackhand-controller", version, about)]
@@ -129,6 +131,10 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: Explain,
     },
+    /// Makes and renews the certificates by which controllers, agents and operators know each other,
+    /// for sites without a CA of their own.
+    #[command(subcommand)]
+    Pki(Pki),
 }
 
 /// What can be explained.

@@ -15,7 +15,7 @@ use rackhand_runtime::{
 };
 
 use crate::{
-    args::{Args, CheckGroupArg, Mhc, Nhc, Remediation, RequestKindArg, TableOutput},
+    args::{Args, CheckGroupArg, Explain, Mhc, Nhc, Remediation, RequestKindArg, TableOutput},
     settings,
 };
 
@@ -26,7 +26,16 @@ pub(crate) struct CommandLine<'a> {
     pub(crate) line: &'a [OsString],
 }
 
-pub(crate) async fn remediation(asked: &Remediation, line: CommandLine<'_>) -> anyhow::Result<()> {
+/// Explains one object and prints the answer.
+pub(crate) async fn run(what: Explain, line: CommandLine<'_>) -> anyhow::Result<()> {
+    match what {
+        Explain::Remediation(asked) => remediation(&asked, line).await,
+        Explain::Mhc(asked) => mhc(&asked, line).await,
+        Explain::Nhc(asked) => nhc(&asked, line).await,
+    }
+}
+
+async fn remediation(asked: &Remediation, line: CommandLine<'_>) -> anyhow::Result<()> {
     anyhow::ensure!(
         asked.file.is_some() || asked.name.is_some(),
         "name a remediation or a file"
@@ -44,7 +53,7 @@ pub(crate) async fn remediation(asked: &Remediation, line: CommandLine<'_>) -> a
     explain(&subject, &files, None, asked.output.into(), line).await
 }
 
-pub(crate) async fn mhc(asked: &Mhc, line: CommandLine<'_>) -> anyhow::Result<()> {
+async fn mhc(asked: &Mhc, line: CommandLine<'_>) -> anyhow::Result<()> {
     let subject = Subject::MachineHealthCheck {
         namespace: asked.namespace.clone(),
         name: asked.name.clone(),
@@ -57,7 +66,7 @@ pub(crate) async fn mhc(asked: &Mhc, line: CommandLine<'_>) -> anyhow::Result<()
     explain(&subject, &files, asked.how.at, asked.how.output, line).await
 }
 
-pub(crate) async fn nhc(asked: &Nhc, line: CommandLine<'_>) -> anyhow::Result<()> {
+async fn nhc(asked: &Nhc, line: CommandLine<'_>) -> anyhow::Result<()> {
     let name = asked.name.clone();
     let files = read_all(&asked.how.files, name.as_deref())?;
     let subject = Subject::NodeHealthCheck { name };

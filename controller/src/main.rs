@@ -2,6 +2,7 @@
 
 mod args;
 mod explain;
+mod pki;
 mod settings;
 
 use std::{ffi::OsString, process::ExitCode};
@@ -37,17 +38,20 @@ async fn run() -> anyhow::Result<()> {
     let matches = args::Args::command().get_matches_from(&line);
     let mut args = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     args.init_log();
-    if let Some(args::Command::Explain { what }) = args.command.take() {
-        let command_line = explain::CommandLine {
-            args,
-            matches: &matches,
-            line: &line,
-        };
-        return match what {
-            args::Explain::Remediation(asked) => explain::remediation(&asked, command_line).await,
-            args::Explain::Mhc(asked) => explain::mhc(&asked, command_line).await,
-            args::Explain::Nhc(asked) => explain::nhc(&asked, command_line).await,
-        };
+    match args.command.take() {
+        Some(args::Command::Explain { what }) => {
+            let command_line = explain::CommandLine {
+                args,
+                matches: &matches,
+                line: &line,
+            };
+            return explain::run(what, command_line).await;
+        }
+        Some(args::Command::Pki(command)) => {
+            print!("{}", pki::run(command, jiff::Timestamp::now())?);
+            return Ok(());
+        }
+        None => {}
     }
     let config = Config {
         settings: settings::of(&matches),

@@ -11,6 +11,7 @@
 
 mod admission;
 mod capi_manager;
+mod chart;
 mod clusters;
 mod cooperative;
 mod crash;
