@@ -9,34 +9,20 @@
 //!               |          '--> agents (gRPC, mTLS, with the leader's term)
 //! ```
 
-mod admin;
 mod agents;
-mod api;
 mod checks;
-mod clock;
-mod cluster;
+mod clusters;
 mod config;
-mod events;
-mod explain;
-#[cfg(test)]
-mod fake_api;
-mod https;
-mod index;
 mod leader;
-mod metrics;
-mod object;
 mod remediation;
 mod run;
-mod secure_metrics;
-mod steady;
-mod sync;
-mod watch;
-mod writer;
+mod serve;
+mod store;
 
 pub use config::{Config, HealthChecks, MetricsConfig};
-pub use explain::{
+pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
+pub use run::run;
+pub use serve::explain::{
     CheckGroup, ExplainError, RequestKind, ShownSettings, Subject, View, explain_cluster,
     explain_files, settings_of_cluster, settings_of_files,
 };
-pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
-pub use run::run;

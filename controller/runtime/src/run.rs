@@ -13,21 +13,24 @@ use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    admin,
     agents::{AgentStatus, Agents},
-    api::{call, management_client},
     checks,
-    cluster::{Workloads, node_absence},
+    clusters::{Workloads, node_absence, sync::Syncs},
     config::Config,
-    events::Events,
-    index::{Inbox, Index},
-    leader::Leader,
-    metrics::Metrics,
-    object::{Kind, Served},
-    remediation, secure_metrics,
-    sync::Syncs,
-    watch::watch_kind,
-    writer::{Lane, Writer},
+    leader::{
+        Leader,
+        events::Events,
+        writer::{Lane, Writer},
+    },
+    remediation,
+    serve::{admin, secure_metrics},
+    store::{
+        api::{call, management_client},
+        index::{Inbox, Index},
+        metrics::Metrics,
+        object::{Kind, Served},
+        watch::watch_kind,
+    },
 };
 
 /// How long everything has to end once it was asked to: below Kubernetes' grace of 30 s.

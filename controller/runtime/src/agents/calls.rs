@@ -10,7 +10,7 @@ use rackhand_proto::{
 };
 
 use super::{Agents, CALL, Client, convert::reading, serving::AgentConnection, within};
-use crate::steady;
+use crate::store::clock;
 
 /// A failed call.
 #[derive(Debug)]
@@ -271,7 +271,7 @@ impl Agents {
         endpoint: Option<v1::BmcEndpoint>,
         timeout: Duration,
     ) -> PowerView {
-        let asked = steady::now();
+        let asked = clock::monotonic_now();
         let result = async {
             let mut client = self.of_rack(&host.rack)?.client;
             let mut request = tonic::Request::new(v1::ReadPowerRequest {
@@ -294,7 +294,7 @@ impl Agents {
         let result = result.await;
         PowerView {
             asked,
-            answered: steady::now(),
+            answered: clock::monotonic_now(),
             lease: None,
             result,
         }

@@ -7,7 +7,7 @@ use rackhand_proto::{connect_lazy, v1};
 use tokio_util::sync::CancellationToken;
 
 use super::{Agents, CALL, Client, ConnectError, State, within};
-use crate::{index::Change, object::Key};
+use crate::store::{index::Change, object::Key};
 
 /// Interval of probes, after which the silence of an agent is detected.
 const PROBE: Duration = Duration::from_secs(5);

@@ -3,7 +3,7 @@
 use rackhand_core::remediation::HostRef;
 
 use super::{Agents, CallFailure, State};
-use crate::object::Key;
+use crate::store::object::Key;
 
 /// A host that an agent holds off.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -38,11 +38,12 @@ use journals::SeenJournals;
 pub(crate) use status::AgentStatus;
 
 use crate::{
-    events::Events,
-    index::{Change, Inbox, Index},
-    leader::Leader,
-    metrics::Metrics,
-    object::Key,
+    leader::{Leader, events::Events},
+    store::{
+        index::{Change, Inbox, Index},
+        metrics::Metrics,
+        object::Key,
+    },
 };
 
 type Client = v1::power_client::PowerClient<Channel>;

@@ -6,7 +6,7 @@
 use rackhand_core::remediation::AgentId;
 
 use super::{Agent, Agents, Client, State};
-use crate::object::Key;
+use crate::store::object::Key;
 
 /// An agent that answers.
 #[derive(Clone)]

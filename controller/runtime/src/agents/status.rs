@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 
 use super::{ConnectError, journals::SeenJournals};
 use crate::{
-    object::{Key, Kind, Served, api},
-    writer::Writer,
+    leader::writer::Writer,
+    store::object::{Key, Kind, Served, api},
 };
 
 /// Queues status updates, which a separate task writes.

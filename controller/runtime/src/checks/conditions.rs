@@ -16,7 +16,7 @@ use rackhand_api::{
 };
 
 use super::ownership::Ownership;
-use crate::remediation::NewCondition;
+use crate::store::conditions::NewCondition;
 
 /// The reason of `ExternallyRemediated` where the template is not there.
 const TEMPLATE_NOT_FOUND: &str = "RemediationTemplateNotFound";

@@ -10,10 +10,12 @@ use jiff::Timestamp;
 
 use super::{Context, engine::Engine, live_read::HandoverState, pace::Pace, queue::Item};
 use crate::{
-    api::ApiError,
-    index::Change,
-    object::{Key, Kind},
-    sync::SyncError,
+    clusters::sync::SyncError,
+    store::{
+        api::ApiError,
+        index::Change,
+        object::{Key, Kind},
+    },
 };
 
 /// What the engine keeps of each check.

@@ -26,7 +26,7 @@ use super::{
     schedule::{Schedule, sleep_until},
     tasks::Tasks,
 };
-use crate::{clock::Stopwatch, index::Inbox, object::Key};
+use crate::store::{clock::Stopwatch, index::Inbox, object::Key};
 use results::Done;
 pub(super) use results::panicked;
 

@@ -25,11 +25,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::{
-    api::ApiError,
-    index::Tombstones,
-    object::{Key, typed_api},
-    sync::{SyncError, View, live_listing, object_name, reach},
-    watch::{events, pause},
+    clusters::sync::{SyncError, View, live_listing, object_name, reach},
+    store::{
+        api::ApiError,
+        index::Tombstones,
+        object::{Key, typed_api},
+        watch::{events, pause},
+    },
 };
 
 /// How long to wait before a kind that is not served is looked for again.

@@ -8,7 +8,7 @@ use rackhand_core::health::{
     Condition, ConditionRule, IntOrPercent as CoreIntOrPercent, NodeFacts, NodeView, RequestView,
 };
 
-use crate::{
+use crate::store::{
     index::{Connection, Index},
     object::Key,
 };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{queue::Item, requests::Outcome, template::Unusable};
-use crate::object::Key;
+use crate::store::object::Key;
 
 /// Why nothing new is begun for a member.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use rackhand_core::handover::{Handover, Step};
 
-use crate::sync::SyncError;
+use crate::clusters::sync::SyncError;
 
 /// The members of one check that wait to be handed over, and the read that they wait for.
 #[derive(Default)]

@@ -36,10 +36,12 @@ use super::{
     withdrawal::Made,
 };
 use crate::{
-    api::ApiError,
-    index::Change,
-    object::{Key, Kind},
-    sync::{Feed, SyncError},
+    clusters::sync::{Feed, SyncError},
+    store::{
+        api::ApiError,
+        index::Change,
+        object::{Key, Kind},
+    },
 };
 use check_state::CheckState;
 use dialect::{Effect, MachineDialect, Summary};

@@ -50,12 +50,13 @@ pub(crate) use snapshot::{Seen, cluster_facts, rules};
 pub(crate) use withdrawal::is_judged;
 
 use crate::{
-    events::Events,
-    index::{Inbox, Index},
-    metrics::Metrics,
-    object::Served,
-    sync::Syncs,
-    writer::Writer,
+    clusters::sync::Syncs,
+    leader::{events::Events, writer::Writer},
+    store::{
+        index::{Inbox, Index},
+        metrics::Metrics,
+        object::Served,
+    },
 };
 use dialects::{
     cluster_api::ClusterApi, node_health_check::NodeHealthChecks, openshift::OpenShift,

@@ -23,7 +23,7 @@ use super::{
     requests::is_ours,
     withdrawal::{Made, Owner},
 };
-use crate::{
+use crate::store::{
     api::{ApiError, call, words},
     object::api,
     watch::pause,

@@ -22,9 +22,11 @@ use rackhand_api::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api::{ApiError, call, optional},
     config::HealthChecks,
-    watch::pause,
+    store::{
+        api::{ApiError, call, optional},
+        watch::pause,
+    },
 };
 
 /// The CRD of Cluster API's checks.

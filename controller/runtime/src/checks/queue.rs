@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::object::Key;
+use crate::store::object::Key;
 
 /// Most machines whose turn it is at one time. The writer bounds the writes; a few more wait behind
 /// them so that it never idles.

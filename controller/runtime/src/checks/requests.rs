@@ -21,7 +21,7 @@ use super::{
     template::{Read, Unusable, text},
     withdrawal::made_by,
 };
-use crate::{
+use crate::store::{
     api::{ApiError, optional},
     index::Entry,
     object::{Key, Kind, api},

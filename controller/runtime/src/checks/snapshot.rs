@@ -13,7 +13,7 @@ use rackhand_core::health::{
 };
 
 use super::{dialects::cluster_api_facts as cluster_api, facts};
-use crate::object::Key;
+use crate::store::object::Key;
 
 /// Objects at hand, from files or from a list.
 #[derive(Default)]

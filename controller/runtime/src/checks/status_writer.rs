@@ -5,9 +5,11 @@ use serde_json::Value;
 
 use super::Context;
 use crate::{
-    api::ApiError,
-    object::{Key, Kind, api},
-    writer::Lane,
+    leader::writer::Lane,
+    store::{
+        api::ApiError,
+        object::{Key, Kind, api},
+    },
 };
 
 /// Patches the status of an object, and has the index take in the answer.

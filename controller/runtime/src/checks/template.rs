@@ -12,7 +12,7 @@ use rackhand_api::views::{RemediationTemplateView, TemplateRef};
 use serde_json::{Map, Value};
 
 use super::Context;
-use crate::{
+use crate::store::{
     api::{ApiError, call, optional},
     object::{Key, api},
 };

@@ -31,7 +31,7 @@ pub(super) use maker::made_by;
 use maker::{Maker, is_created_by_us};
 
 use super::{Context, dialects::unmark, requests};
-use crate::{
+use crate::store::{
     api::{ApiError, call, optional},
     index::{Entry, Index},
     object::{Key, Kind, api},

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::{Method, StatusCode};
 
 use super::*;
-use crate::fake_api::{Asked, client, failure};
+use crate::store::fake_api::{Asked, client, failure};
 
 /// An API server that has no Lease yet, and takes any.
 fn no_lease() -> Client {

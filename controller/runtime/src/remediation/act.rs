@@ -12,12 +12,11 @@ use serde_json::json;
 
 use super::{
     engine::{Engine, ReconcileError},
-    request::finalizer,
+    policy::finalizer,
 };
 use crate::{
     agents::{CallFailure, OffRequest, OperationRequest},
-    api::ApiError,
-    object::Key,
+    store::{api::ApiError, object::Key},
 };
 
 /// Timeout of one reading of a BMC. A longer one would delay the monitoring of the hold.

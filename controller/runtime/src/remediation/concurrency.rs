@@ -3,14 +3,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    core::v1::{Node, Pod},
-    policy::v1::PodDisruptionBudget,
-};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DynamicObject, ListParams},
-};
+use k8s_openapi::api::core::v1::Node;
+use kube::{Client, ResourceExt, api::DynamicObject};
 use rackhand_api::{
     names::{CAPM3_HOLD_ANNOTATION_PREFIX, NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL},
     views::MachineView,
@@ -23,18 +17,17 @@ use serde_json::json;
 
 use super::{
     engine::Engine,
-    request::{RequestId, RequestView},
     stored_state::stored_state,
     target::{Target, target},
 };
-use crate::{api::call, index::Index, object::Key};
-
-/// A label of every Node of OpenShift.
-pub(crate) const OPENSHIFT_NODE_LABEL: &str = "node.openshift.io/os_id";
-/// The namespace of OpenShift's etcd.
-pub(crate) const OPENSHIFT_ETCD: &str = "openshift-etcd";
-/// Selects the guard pods of OpenShift's etcd.
-const GUARD_PODS: &str = "app=guard";
+use crate::{
+    clusters::{OPENSHIFT_NODE_LABEL, ask_guard},
+    store::{
+        index::Index,
+        object::Key,
+        request::{RequestId, RequestView},
+    },
+};
 
 impl Engine {
     /// Evaluates whether the remediation may begin, and records the result for the others (F6).
@@ -106,27 +99,6 @@ pub(crate) async fn etcd_guard(
     Some(ask_guard(client, name).await)
 }
 
-/// OpenShift's guard of etcd for a Node that it applies to.
-///
-/// # Errors
-/// The API server does not answer.
-pub(crate) async fn ask_guard(client: Client, node: &str) -> Result<EtcdGuard, String> {
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), OPENSHIFT_ETCD);
-    let pods: Api<Pod> = Api::namespaced(client, OPENSHIFT_ETCD);
-    let (every, guards) = (
-        ListParams::default(),
-        ListParams::default().labels(GUARD_PODS),
-    );
-    let (budgets, pods) = tokio::join!(
-        call("PodDisruptionBudgets of etcd", budgets.list(&every)),
-        call("guard pods of etcd", pods.list(&guards)),
-    );
-    match (budgets, pods) {
-        (Ok(budgets), Ok(pods)) => Ok(guard(node, &budgets.items, &pods.items)),
-        (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
-    }
-}
-
 /// Whether it is a control-plane Node of OpenShift, whose etcd has a guard.
 pub(crate) fn has_guard(index: &Index, target: &Target) -> bool {
     let Some((cluster, name)) = nodes_plane(index, target) else {
@@ -135,25 +107,6 @@ pub(crate) fn has_guard(index: &Index, target: &Target) -> bool {
     let node = name.and_then(|name| index.node(cluster, name));
     target.openshift.is_some()
         || node.is_some_and(|n| n.labels().contains_key(OPENSHIFT_NODE_LABEL))
-}
-
-/// The guard by its objects.
-pub(crate) fn guard(node: &str, budgets: &[PodDisruptionBudget], pods: &[Pod]) -> EtcdGuard {
-    let status = budgets.first().and_then(|b| b.status.as_ref());
-    let ready = |pod: &Pod| {
-        let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_ref());
-        let found = conditions
-            .into_iter()
-            .flatten()
-            .find(|c| c.type_ == "Ready");
-        found.is_some_and(|c| c.status != "False")
-    };
-    let here = |pod: &&Pod| pod.spec.as_ref().and_then(|s| s.node_name.as_deref()) == Some(node);
-    EtcdGuard {
-        budgets: budgets.len(),
-        allowed: status.map_or(0, |s| s.disruptions_allowed),
-        member_ready: pods.iter().find(here).is_some_and(ready),
-    }
 }
 
 /// Detects that CAPM3's own controller acts on the same object.

@@ -12,7 +12,7 @@ use rackhand_core::remediation::{BmcAccess, HostRef};
 use rackhand_proto::v1;
 
 use super::engine::{Engine, ReconcileError};
-use crate::{
+use crate::store::{
     api::{ApiError, call, optional},
     object::{Key, Kind},
 };

@@ -13,14 +13,17 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context, RequestId, WatchInterest,
+    Context, WatchInterest,
     observe::Seen,
     operation::TrackedOperation,
     outcome_metrics::{CountedOutcome, OutcomeMetrics},
     snapshot::Snapshot,
     stored_state::{DisplayedReason, RecordedState},
 };
-use crate::{api::ApiError, cluster::KeptConnection, object::Key, steady, watch::pause};
+use crate::{
+    clusters::KeptConnection,
+    store::{api::ApiError, clock, object::Key, request::RequestId, watch::pause},
+};
 
 /// Longest time without an observation.
 const RESYNC: Duration = Duration::from_secs(10);
@@ -162,7 +165,7 @@ impl Engine {
         self.load()?;
         // Taken before the observation, which may take seconds: a cluster that answers slowly must
         // not make every reading of the BMC too old.
-        let now = steady::now();
+        let now = clock::monotonic_now();
         self.restore(now).await?;
         let seen = match self.observe(now).await? {
             Ok(seen) => seen,
@@ -338,7 +341,7 @@ impl Engine {
 
     /// Reports repeated failures in the object, as far as that can be written (L1).
     async fn report_failure(&mut self, error: &ApiError) {
-        let now = steady::now();
+        let now = clock::monotonic_now();
         let reason = match self.load() {
             Err(ReconcileError::Gone) => return,
             // The saved state is the only record of what was done and is not overwritten.
@@ -386,7 +389,7 @@ impl Engine {
     async fn sleep(&mut self, until: Option<Timestamp>, stop: &CancellationToken) -> bool {
         let left = until.map_or(RESYNC, |t| {
             Duration::try_from(
-                steady::now()
+                clock::monotonic_now()
                     .until(t)
                     .map(jiff::SignedDuration::try_from)
                     .ok()

@@ -9,12 +9,10 @@ use rackhand_api::names::{
 use rackhand_core::remediation::{Observation, Reason};
 use serde_json::json;
 
-use super::{
-    engine::{Engine, ReconcileError},
-    patches::{NewCondition, both_lists},
-};
-use crate::{
+use super::engine::{Engine, ReconcileError};
+use crate::store::{
     api::ApiError,
+    conditions::{NewCondition, both_lists},
     object::{Key, Kind, api},
 };
 

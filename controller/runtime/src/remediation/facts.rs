@@ -17,16 +17,16 @@ use rackhand_core::remediation::{
     BareMetalHostFacts, MachineView as MachineFacts, NodeAction, RequestFacts, node_action,
 };
 
-use super::{
-    request::{RequestId, RequestView, finalizer},
-    target::Target,
-};
+use super::{policy::finalizer, target::Target};
 use crate::{
-    api::{call, optional, words},
     checks::is_judged,
     config::Config,
-    index::Index,
-    object::{Key, Served, api},
+    store::{
+        api::{call, optional, words},
+        index::Index,
+        object::{Key, Served, api},
+        request::{RequestId, RequestView},
+    },
 };
 
 /// The Machine of OpenShift with this name, if there is one.

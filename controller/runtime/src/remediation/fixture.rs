@@ -13,17 +13,23 @@ use rackhand_core::remediation::{
 use rackhand_proto::{ClientTls, TlsFiles};
 use serde_json::{Value, json};
 
-use super::{Context, engine::Engine, request::RequestId};
+use super::{Context, engine::Engine};
 use crate::{
     agents::{AgentStatus, Agents},
-    cluster::Workloads,
+    clusters::Workloads,
     config::Config,
-    events::Events,
-    fake_api::{Objects, leader},
-    index::{Connection, Index},
-    metrics::Metrics,
-    object::{Key, Kind, Served},
-    writer::{Lane, Writer},
+    leader::{
+        events::Events,
+        fixture::leader,
+        writer::{Lane, Writer},
+    },
+    store::{
+        fake_api::Objects,
+        index::{Connection, Index},
+        metrics::Metrics,
+        object::{Key, Kind, Served},
+        request::RequestId,
+    },
 };
 
 pub(crate) const NODE: &str = "/api/v1/nodes/n1";

@@ -5,7 +5,7 @@ use rackhand_api::names::{self, HOLD_ANNOTATION_VALUE};
 use serde_json::{Value, json};
 
 use super::engine::{Engine, ReconcileError};
-use crate::{
+use crate::store::{
     api::{ApiError, call},
     object::{Key, Kind, api},
 };

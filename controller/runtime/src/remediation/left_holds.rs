@@ -15,12 +15,14 @@ use std::{
 use kube::{ResourceExt, api::ListParams};
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, request::finalizer};
+use super::{Context, policy::finalizer};
 use crate::{
     agents::{CallFailure, Held},
-    api::{ApiError, call},
-    object::{Kind, api},
-    watch::pause,
+    store::{
+        api::{ApiError, call},
+        object::{Kind, api},
+        watch::pause,
+    },
 };
 
 /// Interval of the comparison, which needs no API call while every hold is needed.

@@ -12,13 +12,15 @@ use rackhand_core::remediation::{Decision, Progress, State, Step};
 
 use super::{
     engine::Engine,
-    request::RequestView,
     target::{Target, find_machine},
 };
 use crate::{
-    api::{ApiError, call, optional, words},
     checks::is_judged,
-    object::{Key, Kind, api},
+    store::{
+        api::{ApiError, call, optional, words},
+        object::{Key, Kind, api},
+        request::RequestView,
+    },
 };
 
 impl Engine {

@@ -18,9 +18,8 @@ mod node_commands;
 mod observe;
 mod operation;
 mod outcome_metrics;
-mod patches;
+mod policy;
 mod quorum;
-mod request;
 mod snapshot;
 mod status;
 mod stored_state;
@@ -44,30 +43,27 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use concurrency::{
-    OPENSHIFT_ETCD, OPENSHIFT_NODE_LABEL, active, ask_guard, competing_controller, etcd_guard,
-    guard, has_guard,
-};
+pub(crate) use concurrency::{active, competing_controller, etcd_guard, has_guard};
 pub(crate) use facts::{
     bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,
 };
-pub(crate) use patches::{NewCondition, both_lists};
 pub(crate) use quorum::control_plane;
-pub(crate) use request::{RequestId, RequestView};
 pub(crate) use stored_state::stored_state;
 pub(crate) use target::{Target, find_machine, host, of_openshift, target};
 
 use crate::{
     agents::Agents,
-    api::{ApiError, call},
-    cluster::{LeaseMemory, Workloads},
+    clusters::{LeaseMemory, Workloads},
     config::Config,
-    events::Events,
-    index::{Change, Inbox, Index},
-    metrics::Metrics,
-    object::{Key, Kind, Served, api},
-    watch::pause,
-    writer::Writer,
+    leader::{events::Events, writer::Writer},
+    store::{
+        api::{ApiError, call},
+        index::{Change, Inbox, Index},
+        metrics::Metrics,
+        object::{Key, Kind, Served, api},
+        request::RequestId,
+        watch::pause,
+    },
 };
 
 /// Dependencies of every remediation.

@@ -18,7 +18,7 @@ use super::{
     engine::{Engine, ReconcileError},
     node_commands::TargetNode,
 };
-use crate::api::{ApiError, optional};
+use crate::store::api::{ApiError, optional};
 
 type Words = BTreeMap<String, String>;
 

@@ -1,19 +1,22 @@
 //! Carries out the commands that change the Node.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::{
+    api::core::v1::{Node, Taint},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
+use rackhand_api::names::{
+    OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY, OUT_OF_SERVICE_TAINT_VALUE,
+};
 use rackhand_core::remediation::{NodeFacts, Observation, WorkloadView, latest_reading_stands};
 use serde_json::json;
 
-use super::{
-    engine::{Engine, ReconcileError},
-    patches::taints,
-};
-use crate::{api::ApiError, object::Key, steady};
+use super::engine::{Engine, ReconcileError};
+use crate::store::{api::ApiError, clock, object::Key};
 
 /// A Node of a workload cluster and the API to reach it.
 pub(super) struct TargetNode<'a> {
@@ -63,7 +66,8 @@ impl Engine {
         let off = self.recorded.state.as_ref().and_then(|s| s.off.clone());
         let power = self.power.clone();
         move || {
-            let stands = latest_reading_stands(off.as_ref(), power.as_ref(), steady::now());
+            let stands =
+                latest_reading_stands(off.as_ref(), power.as_ref(), clock::monotonic_now());
             stands.map_err(|why| kube::Error::Service(why.into()))
         }
     }
@@ -118,5 +122,41 @@ impl Engine {
         };
         self.emit_event(false, reason, &message);
         Ok(())
+    }
+}
+
+/// The Node's taints with the out-of-service taint, or without it.
+fn taints(taints: &[Taint], on: bool, time_added: Option<Timestamp>) -> Vec<Taint> {
+    let mut list: Vec<Taint> = taints
+        .iter()
+        .filter(|t| !(t.key == OUT_OF_SERVICE_TAINT_KEY && t.effect == OUT_OF_SERVICE_TAINT_EFFECT))
+        .cloned()
+        .collect();
+    if on {
+        list.push(Taint {
+            key: OUT_OF_SERVICE_TAINT_KEY.into(),
+            value: Some(OUT_OF_SERVICE_TAINT_VALUE.into()),
+            effect: OUT_OF_SERVICE_TAINT_EFFECT.into(),
+            time_added: time_added.map(Time),
+        });
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f9_the_taint_goes_and_comes_without_touching_others() {
+        let other = Taint {
+            key: "a".into(),
+            effect: "NoSchedule".into(),
+            ..Taint::default()
+        };
+        let on = taints(std::slice::from_ref(&other), true, None);
+        assert_eq!(on.len(), 2);
+        assert_eq!(taints(&on, true, None), on, "twice is once");
+        assert_eq!(taints(&on, false, None), vec![other]);
     }
 }

@@ -10,12 +10,12 @@ use super::{
     concurrency::{active, competing_controller},
     engine::{Engine, ReconcileError},
     facts::{bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action},
-    request::RequestView,
     target::{Target, find_machine, host, of_openshift, target},
 };
-use crate::{
+use crate::store::{
     api::{ApiError, call, optional},
     object::{Key, Kind, api},
+    request::RequestView,
 };
 
 /// The result of one observation.

@@ -26,10 +26,12 @@ use super::{
     target::Target,
 };
 use crate::{
-    api::{ApiError, call, optional},
-    cluster::ready,
-    index::Index,
-    object::{Key, Kind, api},
+    clusters::ready,
+    store::{
+        api::{ApiError, call, optional},
+        index::Index,
+        object::{Key, Kind, api},
+    },
 };
 
 /// The other members of the control plane of a machine.

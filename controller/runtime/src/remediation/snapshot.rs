@@ -10,8 +10,7 @@ use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::views::{BareMetalHostView, MachineView};
 use serde_json::Value;
 
-use super::request::RequestView;
-use crate::{index::Entry, object::Key};
+use crate::store::{index::Entry, object::Key, request::RequestView};
 
 /// The objects of one observation.
 #[derive(Default)]

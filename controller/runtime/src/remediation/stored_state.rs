@@ -21,14 +21,16 @@ use serde_json::{Value, json};
 
 use super::{
     engine::{Engine, ReconcileError},
-    request::{RequestView, finalizer},
+    policy::finalizer,
     snapshot::only_if_unchanged,
     status::{Facts, merge_diff, status, unreadable},
 };
-use crate::{
+use crate::store::{
     api::{ApiError, call, optional},
+    clock::whole_seconds,
     index::Entry,
     object::{Kind, api},
+    request::RequestView,
 };
 
 /// The state and reason in the object, as far as this process knows.
@@ -266,7 +268,7 @@ impl Engine {
     async fn record_phase(&mut self, state: &State) -> Result<(), ReconcileError> {
         let mut status = json!({
             "phase": state.phase().as_str(),
-            "lastRemediated": seconds(state.attempt_started),
+            "lastRemediated": whole_seconds(state.attempt_started),
         });
         if state.retry_count() > 0
             && let Some(fields) = status.as_object_mut()
@@ -342,11 +344,6 @@ impl Engine {
         });
         self.context.index.apply(self.id.kind, object);
     }
-}
-
-/// A time in whole seconds, as Kubernetes writes it.
-pub(super) fn seconds(at: jiff::Timestamp) -> String {
-    at.round(jiff::Unit::Second).unwrap_or(at).to_string()
 }
 
 #[cfg(test)]

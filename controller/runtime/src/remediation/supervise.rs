@@ -5,7 +5,7 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::{metrics::Metrics, watch::pause};
+use crate::store::{metrics::Metrics, watch::pause};
 
 /// Pause before a task that panicked is restarted: first and longest.
 const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));

@@ -20,10 +20,10 @@ use rackhand_core::{
     remediation::{HostView, NodeFacts, Reason, State, Step},
 };
 
-use super::request::RequestView;
-use crate::{
+use crate::store::{
     index::{Entry, Index},
     object::Key,
+    request::RequestView,
 };
 
 /// Prefix of CAPM3's providerIDs.

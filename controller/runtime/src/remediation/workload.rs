@@ -7,10 +7,12 @@ use rackhand_core::remediation::{Progress, State, WorkloadView};
 
 use super::{engine::Engine, target::Target};
 use crate::{
-    api::{ApiError, call, optional},
-    cluster::{KeptConnection, node_facts},
-    index::Connection,
-    object::{Key, Kind},
+    clusters::{KeptConnection, node_facts},
+    store::{
+        api::{ApiError, call, optional},
+        index::Connection,
+        object::{Key, Kind},
+    },
 };
 
 impl Engine {

@@ -16,7 +16,6 @@ use rackhand_api::{
 use rackhand_core::health::{Action, Check, MachineFacts};
 
 use crate::{
-    api::ApiError,
     checks::{
         Context,
         machines::{
@@ -26,8 +25,11 @@ use crate::{
         requests::Outcome,
         withdrawal::Owner,
     },
-    index::{Entry, Index},
-    object::{Key, Kind},
+    store::{
+        api::ApiError,
+        index::{Entry, Index},
+        object::{Key, Kind},
+    },
 };
 
 /// Cluster API.

@@ -38,7 +38,6 @@ pub(crate) use rules::{
 pub(crate) use templates::{misnamed, name_of, not_found, usable};
 
 use crate::{
-    api::ApiError,
     checks::{
         Context,
         dialect::{Dialect, Evaluated, Progress},
@@ -47,9 +46,12 @@ use crate::{
         queue::Item,
         status_writer,
     },
-    index::Change,
-    object::{Key, Kind},
-    sync::{Feed, SyncError},
+    clusters::sync::{Feed, SyncError},
+    store::{
+        api::ApiError,
+        index::Change,
+        object::{Key, Kind},
+    },
 };
 use dispatch::Done;
 use watches::WatchEvent;

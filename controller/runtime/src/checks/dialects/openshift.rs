@@ -25,7 +25,6 @@ pub(crate) use metrics::OpenShiftMetrics;
 pub(crate) use snapshot::{MachineSeen, OpenShiftFleet, openshift_rules};
 
 use crate::{
-    api::ApiError,
     checks::{
         Context,
         machines::{
@@ -36,9 +35,12 @@ use crate::{
         template::Unusable,
         withdrawal::Owner,
     },
-    index::{Change, Entry, Index},
-    metrics::Metrics,
-    object::{Key, Kind},
+    store::{
+        api::ApiError,
+        index::{Change, Entry, Index},
+        metrics::Metrics,
+        object::{Key, Kind},
+    },
 };
 use actions::Extra;
 

@@ -10,8 +10,8 @@ use crate::{
         dialect::{Dialect, Evaluated},
         queue::Item,
     },
-    object::Key,
-    sync::SyncError,
+    clusters::sync::SyncError,
+    store::object::Key,
 };
 
 impl<D: Dialect> Engine<D> {

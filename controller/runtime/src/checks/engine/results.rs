@@ -4,10 +4,9 @@ use std::time::Instant;
 
 use super::Engine;
 use crate::{
-    api::ApiError,
     checks::{dialect::Dialect, item_state::Phase, queue::Item},
-    object::Key,
-    sync::SyncError,
+    clusters::sync::SyncError,
+    store::{api::ApiError, object::Key},
 };
 
 /// What a task came to.

@@ -7,9 +7,8 @@ use super::{
     results::{Done, panicked},
 };
 use crate::{
-    api::ApiError,
     checks::dialect::{Dialect, Evaluated},
-    object::Key,
+    store::{api::ApiError, object::Key},
 };
 
 impl<D: Dialect> Engine<D> {

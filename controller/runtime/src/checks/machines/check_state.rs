@@ -10,7 +10,7 @@ use crate::{
         Context, conditions::Notices, dialect::Progress, external_requests::ExternalRequests,
         facts, machines::RequestOwners, queue::Item, template::TemplateCache,
     },
-    object::Key,
+    store::object::Key,
 };
 
 /// A check that is evaluated.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     checks::{engine::RESYNC, item_state::Phase, queue::Item},
-    object::Key,
+    store::object::Key,
 };
 
 impl<M: MachineDialect> Engine<Machines<M>> {

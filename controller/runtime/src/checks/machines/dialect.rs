@@ -10,14 +10,16 @@ use rackhand_core::health::{ClusterFacts, Gate, Policy, Tally, Wanted};
 
 use super::request_source::RequestSource;
 use crate::{
-    api::ApiError,
     checks::{
         Context, conditions::Notices, external_requests::ExternalRequests, machines::RequestOwners,
         requests::Outcome, template::Unusable, withdrawal::Owner,
     },
-    index::{Entry, Index},
-    metrics::Metrics,
-    object::{Key, Kind},
+    store::{
+        api::ApiError,
+        index::{Entry, Index},
+        metrics::Metrics,
+        object::{Key, Kind},
+    },
 };
 
 /// What a check says, read together with its Cluster.

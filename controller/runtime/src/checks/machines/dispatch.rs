@@ -18,7 +18,7 @@ use crate::{
         requests::{self, Outcome},
         template::{self, Unusable},
     },
-    object::Key,
+    store::object::Key,
 };
 
 /// When a request that was created by somebody else and is not seen yet is looked for again.

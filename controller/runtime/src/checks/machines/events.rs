@@ -8,8 +8,10 @@ use rackhand_core::health::RequestView;
 use super::{CheckState, Engine, Machines, dialect::MachineDialect, request_source::RequestSource};
 use crate::{
     checks::{external_requests::WatchEvent, facts, queue::Item},
-    index::Change,
-    object::{Key, Kind},
+    store::{
+        index::Change,
+        object::{Key, Kind},
+    },
 };
 
 impl<M: MachineDialect> Engine<Machines<M>> {

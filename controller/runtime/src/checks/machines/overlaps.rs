@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{checks::queue::Item, object::Key};
+use crate::{checks::queue::Item, store::object::Key};
 
 /// How many machines are named; the rest is a number.
 const NAMED: usize = 10;

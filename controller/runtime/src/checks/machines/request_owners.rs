@@ -8,7 +8,7 @@ use crate::{
         external_requests::{ExternalKind, ExternalRequest, ExternalRequests},
         withdrawal::{Made, Owner},
     },
-    object::Key,
+    store::object::Key,
 };
 
 /// A request, as far as it matters whose it is.

@@ -11,8 +11,10 @@ use crate::{
         machines::RequestOwners,
         requests::is_ours,
     },
-    object::{Key, Kind},
-    remediation::RequestId,
+    store::{
+        object::{Key, Kind},
+        request::RequestId,
+    },
 };
 
 /// Where the requests are read.

@@ -4,12 +4,11 @@ use std::time::{Duration, Instant};
 
 use super::{Engine, Machines, dialect::MachineDialect, dispatch::SEE_AGAIN};
 use crate::{
-    api::ApiError,
     checks::{
         engine::Timer, item_state::Phase, queue::Item, requests::Outcome, template::Read,
         withdrawal::Made,
     },
-    object::Key,
+    store::{api::ApiError, object::Key},
 };
 
 /// When something that could not be requested is tried again: a missing template sends no event when it

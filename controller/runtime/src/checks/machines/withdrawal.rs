@@ -3,8 +3,10 @@
 use super::{Engine, Machines, dialect::MachineDialect, results::Done};
 use crate::{
     checks::{engine::panicked, withdrawal::Made},
-    object::{Key, Kind},
-    remediation::RequestId,
+    store::{
+        object::{Key, Kind},
+        request::RequestId,
+    },
 };
 
 impl<M: MachineDialect> Engine<Machines<M>> {

@@ -7,12 +7,15 @@ use serde_json::json;
 use super::*;
 use crate::{
     checks::Ownership,
+    clusters::sync::Syncs,
     config::HealthChecks,
-    fake_api::{Leading, Objects},
-    index::Index,
-    metrics::Metrics,
-    object::{Kind, Served},
-    sync::Syncs,
+    leader::fixture::Leading,
+    store::{
+        fake_api::Objects,
+        index::Index,
+        metrics::Metrics,
+        object::{Kind, Served},
+    },
 };
 
 const MACHINES: &str = "cluster.x-k8s.io/v1beta2";

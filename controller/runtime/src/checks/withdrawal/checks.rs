@@ -6,7 +6,10 @@ use rackhand_api::{
 };
 use rackhand_core::health::CheckState;
 
-use crate::{checks::ownership::paused, index::Index, object::Key};
+use crate::{
+    checks::ownership::paused,
+    store::{index::Index, object::Key},
+};
 
 /// Whether some live check judges a Machine, whoever evaluates it.
 pub(crate) fn is_judged(index: &Index, machine: &MachineView) -> bool {

@@ -4,7 +4,7 @@
 use kube::api::DynamicObject;
 use rackhand_api::names::kinds;
 
-use crate::api::FIELD_MANAGER;
+use crate::store::api::FIELD_MANAGER;
 
 /// The check that made a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

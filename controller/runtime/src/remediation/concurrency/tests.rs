@@ -2,7 +2,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{object::Kind, remediation::control_plane};
+use crate::{remediation::control_plane, store::object::Kind};
 
 fn object(value: Value) -> DynamicObject {
     serde_json::from_value(value).unwrap()
@@ -134,37 +134,6 @@ fn f6_without_machines_the_control_plane_nodes_of_the_cluster_count() {
         (me.control_plane_of, me.node.as_deref()),
         (None, Some("local/a"))
     );
-}
-
-#[test]
-fn f6_the_guard_of_openshift_is_read_as_medik8s_reads_it() {
-    let budget = |allowed: i32| -> PodDisruptionBudget {
-        serde_json::from_value(json!({
-            "metadata": { "name": "etcd-guard-pdb" },
-            "status": {
-                "disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 2,
-                "expectedPods": 3,
-            },
-        }))
-        .unwrap()
-    };
-    let pod = |node: &str, ready: &str| -> Pod {
-        serde_json::from_value(json!({
-            "metadata": { "name": format!("etcd-guard-{node}") },
-            "spec": { "nodeName": node, "containers": [] },
-            "status": { "conditions": [{ "type": "Ready", "status": ready }] },
-        }))
-        .unwrap()
-    };
-    let pods = [pod("a", "False"), pod("b", "Unknown")];
-    let seen = guard("a", &[budget(1)], &pods);
-    assert_eq!(
-        (seen.budgets, seen.allowed, seen.member_ready),
-        (1, 1, false)
-    );
-    assert!(guard("b", &[budget(0)], &pods).member_ready);
-    assert!(!guard("x", &[], &pods).member_ready);
-    assert_eq!(guard("x", &[budget(0), budget(1)], &pods).budgets, 2);
 }
 
 #[test]

@@ -8,11 +8,11 @@ use super::{
     },
     *,
 };
-use crate::{index::Connection, object::Kind};
+use crate::store::{index::Connection, object::Kind};
 
 /// The BMC has just reported off.
 fn off_now() -> PowerView {
-    let now = crate::steady::now();
+    let now = crate::store::clock::monotonic_now();
     PowerView {
         asked: now,
         answered: now,

@@ -2,7 +2,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::object::Kind;
+use crate::store::object::Kind;
 
 fn object(value: Value) -> DynamicObject {
     serde_json::from_value(value).unwrap()

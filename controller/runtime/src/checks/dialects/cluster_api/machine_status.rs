@@ -9,13 +9,15 @@ use rackhand_api::names::conditions::{
 
 use super::facts::WAITING_FOR_REMEDIATION as WAITING;
 use crate::{
-    api::ApiError,
     checks::{
         Context, machines::dialect::MachineStatus, requests::Outcome, status_writer::patch_status,
     },
-    object::{Key, Kind},
-    remediation::{NewCondition, both_lists},
-    writer::Lane,
+    leader::writer::Lane,
+    store::{
+        api::ApiError,
+        conditions::{NewCondition, both_lists},
+        object::{Key, Kind},
+    },
 };
 
 /// The conditions of one Machine, as far as they do not stand there already.

@@ -12,10 +12,12 @@ use rackhand_core::health::Tally;
 use serde_json::{Value, json};
 
 use crate::{
-    api::ApiError,
     checks::{Context, conditions, machines::dialect::Summary, status_writer::patch_check},
-    object::{Key, Kind, api},
-    remediation::{NewCondition, both_lists},
+    store::{
+        api::ApiError,
+        conditions::{NewCondition, both_lists},
+        object::{Key, Kind, api},
+    },
 };
 
 /// The schema takes no more names (docs/reference/cluster-api.md, Fields).

@@ -23,12 +23,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     checks::{self, Context, Ownership, queue::IN_FLIGHT},
+    clusters::sync::{SyncError, Syncs},
     config::HealthChecks,
-    fake_api::{self, Asked, Leading, failure},
-    index::{Connection, Inbox, Index},
-    metrics::Metrics,
-    object::{Key, Kind, Served},
-    sync::{SyncError, Syncs},
+    leader::fixture::Leading,
+    store::{
+        fake_api::{self, Asked, failure},
+        index::{Connection, Inbox, Index},
+        metrics::Metrics,
+        object::{Key, Kind, Served},
+    },
 };
 
 const MACHINES: &str = "cluster.x-k8s.io/v1beta2";

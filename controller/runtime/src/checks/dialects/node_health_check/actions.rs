@@ -4,7 +4,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::{Timestamp, Unit};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api,
@@ -26,13 +25,16 @@ use super::{
     templates,
 };
 use crate::{
-    api::{ApiError, call, optional},
     checks::{
         Context,
         requests::{self, Deleted},
     },
-    object::{Key, Kind, api},
-    remediation::ask_guard,
+    clusters::ask_guard,
+    store::{
+        api::{ApiError, call, optional},
+        clock::whole_seconds,
+        object::{Key, Kind, api},
+    },
 };
 
 /// The check, and the Node that is acted for.
@@ -64,11 +66,6 @@ pub(in crate::checks) struct Outcome {
     pub(super) refused: Option<(Duration, String)>,
     /// Its templates cannot be used any more.
     pub(super) disabled: Option<Disabled>,
-}
-
-/// A time as annotations of Kubernetes have it.
-pub(super) fn seconds(at: Timestamp) -> String {
-    at.round(Unit::Second).unwrap_or(at).to_string()
 }
 
 /// After OpenShift's guard of etcd said no, or nothing.
@@ -137,12 +134,12 @@ impl ActionBatch {
             }
             Action::Delete { request, uid, .. } => self.delete(request, uid, outcome).await,
             Action::Delay { request, since, .. } => {
-                let since = since.map(seconds);
+                let since = since.map(whole_seconds);
                 let key = MEDIK8S_HEALTHY_DELAY_ANNOTATION;
                 self.annotate(request, key, since, outcome).await
             }
             Action::TimeOut { request, at, .. } => {
-                let at = Some(seconds(at));
+                let at = Some(whole_seconds(at));
                 let key = MEDIK8S_TIMED_OUT_ANNOTATION;
                 self.annotate(request, key, at, outcome).await
             }

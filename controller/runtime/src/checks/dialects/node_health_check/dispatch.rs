@@ -17,13 +17,12 @@ use super::{
     templates,
 };
 use crate::{
-    api::ApiError,
     checks::{
         engine::{self, Engine, panicked},
         item_state::Phase,
         queue::Item,
     },
-    object::Key,
+    store::{api::ApiError, object::Key},
 };
 
 /// Time between two reads of templates that can be used.

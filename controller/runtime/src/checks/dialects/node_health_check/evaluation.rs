@@ -11,7 +11,7 @@ use rackhand_core::nodes::{Action, HeldLease, Outside};
 use super::{NodeCheck, NodeHealthChecks, events::kinds_of, leases::lease_name, status};
 use crate::{
     checks::{engine::Engine, item_state::ItemState, queue::Item},
-    object::Key,
+    store::object::Key,
 };
 
 impl Engine<NodeHealthChecks> {

@@ -28,8 +28,10 @@ use crate::{
         engine::{self, Engine, RESYNC},
         external_requests::{self, ExternalKind},
     },
-    index::{Change, Connection},
-    object::{Key, Kind},
+    store::{
+        index::{Change, Connection},
+        object::{Key, Kind},
+    },
 };
 
 /// What is not known of OpenShift after this time cannot be read.

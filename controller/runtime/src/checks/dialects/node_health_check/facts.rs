@@ -21,9 +21,8 @@ use serde_json::Value;
 
 use crate::{
     checks::external_requests::{ExternalKind, ExternalRequest},
-    index::SeenNode,
-    object::Key,
-    remediation::OPENSHIFT_NODE_LABEL,
+    clusters::OPENSHIFT_NODE_LABEL,
+    store::{index::SeenNode, object::Key},
 };
 
 /// What the rules look at in a Node.

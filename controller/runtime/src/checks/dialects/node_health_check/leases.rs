@@ -17,8 +17,8 @@ use rackhand_api::names::MEDIK8S_LEASE_NAMESPACE;
 use rackhand_core::nodes::{HeldLease, LeaseStep, lease_holder, lease_step};
 
 use crate::{
-    api::{ApiError, call, optional},
     checks::Context,
+    store::api::{ApiError, call, optional},
 };
 
 /// The Lease of a Node, for a check.

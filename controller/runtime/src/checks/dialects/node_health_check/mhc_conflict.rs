@@ -10,7 +10,7 @@ use rackhand_api::names::{groups, kinds};
 use rackhand_core::nodes::{Beside, Disabled, MachineCheck, beside, unsupported};
 use serde_json::Value;
 
-use crate::object::Key;
+use crate::store::object::Key;
 
 /// A kind that says something about the whole cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

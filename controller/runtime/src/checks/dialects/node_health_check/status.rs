@@ -7,7 +7,7 @@ use kube::api::DynamicObject;
 use rackhand_core::nodes::{Flag, Memory, Tried};
 use serde_json::{Value, json};
 
-use super::actions::seconds;
+use crate::store::clock::whole_seconds;
 
 const OURS: [&str; 3] = ["Disabled", "StormActive", "StormCooldownActive"];
 
@@ -17,7 +17,7 @@ fn condition(type_: &str, flag: &Flag, reason: &str, message: &str) -> Value {
         "status": if flag.on { "True" } else { "False" },
         "reason": reason,
         "message": message,
-        "lastTransitionTime": seconds(flag.since),
+        "lastTransitionTime": whole_seconds(flag.since),
     })
 }
 
@@ -30,13 +30,13 @@ fn tried(tried: &Tried) -> Value {
             "name": id.name,
             "uid": tried.uid,
         },
-        "started": seconds(tried.started),
+        "started": whole_seconds(tried.started),
     });
     if !id.namespace.is_empty() {
         entry["resource"]["namespace"] = id.namespace.clone().into();
     }
     if let Some(at) = tried.timed_out {
-        entry["timedOut"] = seconds(at).into();
+        entry["timedOut"] = whole_seconds(at).into();
     }
     if let Some(template) = &tried.template {
         entry["templateName"] = template.clone().into();
@@ -79,7 +79,7 @@ pub(super) fn body(object: &DynamicObject, memory: &Memory, now: Timestamp) -> V
             value["remediations"] = entry.tried.iter().map(tried).collect();
         }
         if let Some(since) = entry.healthy_since {
-            value["conditionsHealthyTimestamp"] = seconds(since).into();
+            value["conditionsHealthyTimestamp"] = whole_seconds(since).into();
         }
         if entry.delayed {
             value["healthyDelayed"] = true.into();
@@ -96,7 +96,7 @@ pub(super) fn body(object: &DynamicObject, memory: &Memory, now: Timestamp) -> V
             "conditions": conditions,
             "phase": memory.phase.map(rackhand_core::nodes::Phase::word),
             "reason": memory.reason,
-            "lastUpdateTime": seconds(now),
+            "lastUpdateTime": whole_seconds(now),
         },
     })
 }

@@ -19,9 +19,8 @@ use serde_json::{Map, Value, json};
 
 use super::rules::template as template_of;
 use crate::{
-    api::ApiError,
     checks::{Context, template},
-    object::Key,
+    store::{api::ApiError, object::Key},
 };
 
 /// A template that can be used.

@@ -19,13 +19,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{leases::held, mhc_conflict::Fact};
 use crate::{
-    api::words,
     checks::{
         Context,
         external_requests::{self, ExternalKind},
     },
-    object::{Key, api},
-    watch::{events, pause},
+    store::{
+        api::words,
+        object::{Key, api},
+        watch::{events, pause},
+    },
 };
 
 /// How long to wait before a kind that is not served is looked for again.

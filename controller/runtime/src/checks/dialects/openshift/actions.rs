@@ -17,10 +17,12 @@ use serde_json::{Value, json};
 
 use super::{OpenShift, external_remediation};
 use crate::{
-    api::{ApiError, optional, words},
     checks::{Context, machines::dialect::Job, requests::Outcome, withdrawal::made_by},
-    index::Entry,
-    object::{Key, Kind, api},
+    store::{
+        api::{ApiError, optional, words},
+        index::Entry,
+        object::{Key, Kind, api},
+    },
 };
 
 /// What is done about a Machine beyond requests from a template.

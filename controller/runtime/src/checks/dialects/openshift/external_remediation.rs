@@ -21,11 +21,13 @@ use rackhand_core::health::{Carried, MarkCarrier, mark_carrier};
 use serde_json::{Value, json};
 
 use crate::{
-    api::{call, optional},
     checks::Context,
-    index::Index,
-    object::{Key, Kind},
-    remediation::RequestId,
+    store::{
+        api::{call, optional},
+        index::Index,
+        object::{Key, Kind},
+        request::RequestId,
+    },
 };
 
 /// How long the Node may take where the check does not say it, or never calls a Machine late: as

@@ -13,7 +13,10 @@ use rackhand_core::health::{
 };
 
 use super::external_remediation::Mark;
-use crate::{checks::facts as shared, index::Index, object::Key};
+use crate::{
+    checks::facts as shared,
+    store::{index::Index, object::Key},
+};
 
 /// The phase of a Machine that can never work.
 const FAILED: &str = "Failed";

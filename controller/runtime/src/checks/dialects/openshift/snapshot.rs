@@ -12,7 +12,7 @@ use rackhand_core::health::{
 };
 
 use super::{external_remediation, facts};
-use crate::{checks::Seen, object::Key};
+use crate::{checks::Seen, store::object::Key};
 
 /// One selected Machine.
 pub(crate) struct MachineSeen {

@@ -11,10 +11,12 @@ use rackhand_api::{
 use serde_json::{Value, json};
 
 use crate::{
-    api::ApiError,
     checks::{Context, conditions, machines::dialect::Summary, status_writer::patch_check},
-    object::{Key, Kind},
-    remediation::{NewCondition, both_lists},
+    store::{
+        api::ApiError,
+        conditions::{NewCondition, both_lists},
+        object::{Key, Kind},
+    },
 };
 
 /// The patch; `None`: it stands there already. Unlike upstream's, what is said of template and

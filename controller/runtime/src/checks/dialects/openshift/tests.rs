@@ -7,8 +7,8 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::{
-    object::{Key, Kind},
-    sync::SyncError,
+    clusters::sync::SyncError,
+    store::object::{Key, Kind},
 };
 use world::*;
 

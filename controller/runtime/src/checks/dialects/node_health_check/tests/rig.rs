@@ -19,12 +19,14 @@ use crate::{
         dialects::node_health_check::{NodeHealthChecks, concerns},
         engine::Engine,
     },
-    cluster::Workloads,
+    clusters::{Workloads, sync::Syncs},
     config::HealthChecks,
-    fake_api::{self, Asked, Leading, failure},
-    index::{Connection, Inbox, Index},
-    object::{Key, Kind, Served},
-    sync::Syncs,
+    leader::fixture::Leading,
+    store::{
+        fake_api::{self, Asked, failure},
+        index::{Connection, Inbox, Index},
+        object::{Key, Kind, Served},
+    },
 };
 
 pub(super) const ENOUGH: Duration = Duration::from_secs(30);

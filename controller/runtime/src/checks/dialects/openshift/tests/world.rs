@@ -17,12 +17,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     checks::{self, Context, Ownership},
+    clusters::sync::{SyncError, Syncs},
     config::HealthChecks,
-    fake_api::{self, Asked, Leading, failure},
-    index::{Connection, Inbox, Index},
-    metrics::Metrics,
-    object::{Key, Kind, Served},
-    sync::{SyncError, Syncs},
+    leader::fixture::Leading,
+    store::{
+        fake_api::{self, Asked, failure},
+        index::{Connection, Inbox, Index},
+        metrics::Metrics,
+        object::{Key, Kind, Served},
+    },
 };
 
 pub(super) const GROUP: &str = "machine.openshift.io/v1beta1";

@@ -1,0 +1,110 @@
+//! Converts Nodes and Leases into the facts of the core.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    coordination::v1::{Lease, LeaseSpec},
+    core::v1::Node,
+};
+use kube::{Api, Client, ResourceExt};
+use parking_lot::Mutex;
+use rackhand_api::names::{
+    NODE_LEASE_NAMESPACE, OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY,
+    OUT_OF_SERVICE_TAINT_VALUE,
+};
+use rackhand_core::remediation::{LeaseFacts, NodeFacts, Taint};
+
+use crate::store::api::{ApiError, call, optional};
+
+/// The status of condition Ready.
+pub(crate) fn ready(node: &Node) -> Option<&str> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    conditions
+        .iter()
+        .find(|c| c.type_ == "Ready")
+        .map(|c| c.status.as_str())
+}
+
+fn taint(node: &Node) -> Taint {
+    let taints = node.spec.as_ref().and_then(|s| s.taints.as_ref());
+    let found = taints
+        .into_iter()
+        .flatten()
+        .find(|t| t.key == OUT_OF_SERVICE_TAINT_KEY && t.effect == OUT_OF_SERVICE_TAINT_EFFECT);
+    match found {
+        None => Taint::Absent,
+        Some(t) if t.value.as_deref() == Some(OUT_OF_SERVICE_TAINT_VALUE) => Taint::Ours,
+        Some(_) => Taint::Other,
+    }
+}
+
+/// The facts of a Node.
+pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
+    let info = node.status.as_ref().and_then(|s| s.node_info.as_ref());
+    NodeFacts {
+        name: node.name_any(),
+        uid: node.uid().unwrap_or_default(),
+        boot_id: info.map(|i| i.boot_id.clone()).unwrap_or_default(),
+        system_uuid: info.map(|i| i.system_uuid.clone()).unwrap_or_default(),
+        ready: ready(node) == Some("True"),
+        ready_unknown: ready(node) == Some("Unknown"),
+        taint: taint(node),
+        lease,
+    }
+}
+
+/// The kubelet's Lease by a single read, unchanged since its renewTime. For explanations only; a
+/// decision requires [`LeaseMemory`].
+pub(crate) fn lease_facts(lease: &Lease, now: Timestamp) -> Option<LeaseFacts> {
+    let spec = lease.spec.as_ref()?;
+    let renewed = spec.renew_time.as_ref().map_or(now, |t| t.0);
+    Some(LeaseFacts {
+        renewed: renewed.to_string(),
+        duration: duration(spec),
+        unchanged_since: renewed.min(now),
+    })
+}
+
+fn duration(spec: &LeaseSpec) -> Duration {
+    let seconds = spec.lease_duration_seconds;
+    let seconds = seconds.and_then(|s| u64::try_from(s).ok());
+    Duration::from_secs(seconds.unwrap_or(40))
+}
+
+/// Since when each renewTime has been observed unchanged, by our own clock.
+pub(crate) type LeaseMemory = Mutex<BTreeMap<String, (String, Timestamp)>>;
+
+/// Reads the kubelet's Lease. A new renewTime is as old as the response, because the Lease may have
+/// been renewed while the request was in flight.
+pub(super) async fn node_lease(
+    client: &Client,
+    node: &str,
+    memory: &LeaseMemory,
+    clock: impl Fn() -> Timestamp,
+) -> Result<Option<LeaseFacts>, ApiError> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASE_NAMESPACE);
+    let asked = call(
+        format!("Lease {NODE_LEASE_NAMESPACE}/{node}"),
+        leases.get(node),
+    )
+    .await;
+    let Some(spec) = optional(asked)?.and_then(|lease| lease.spec) else {
+        return Ok(None);
+    };
+    let duration = duration(&spec);
+    let renewed = spec.renew_time.map(|t| t.0.to_string()).unwrap_or_default();
+    let now = clock();
+    let mut memory = memory.lock();
+    let seen = memory
+        .entry(node.to_owned())
+        .or_insert_with(|| (renewed.clone(), now));
+    if seen.0 != renewed {
+        *seen = (renewed.clone(), now);
+    }
+    Ok(Some(LeaseFacts {
+        renewed,
+        duration,
+        unchanged_since: seen.1,
+    }))
+}

@@ -1,0 +1,385 @@
+//! Workload clusters: clients, Nodes and connection states.
+//!
+//! One task per Cluster. A cluster that is down neither delays others nor makes its Nodes count as
+//! unhealthy.
+
+mod drain;
+mod etcd_guard;
+mod facts;
+pub(crate) mod node_absence;
+pub(crate) mod sync;
+mod workload_client;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{Api, Client, ResourceExt, runtime::watcher::Event};
+use parking_lot::{Mutex, RwLock};
+use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
+use tokio::{sync::Notify, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use drain::remaining_on;
+pub(crate) use etcd_guard::{OPENSHIFT_ETCD, OPENSHIFT_NODE_LABEL, ask_guard, guard};
+pub(crate) use facts::{LeaseMemory, lease_facts, node_facts, ready};
+pub(crate) use workload_client::{AttachedVolume, WorkloadClient};
+
+use crate::store::{
+    api::{call, words, workload_client},
+    index::{Connection, Index, SeenNode},
+    object::Key,
+    watch::{events, pause},
+};
+
+/// Interval of probes of a workload API, as in Cluster API.
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+/// Failed probes after which its Nodes count as unknown.
+const PROBE_FAILURES: u32 = 3;
+/// Pause before a connection is made again.
+const RECONNECT: Duration = Duration::from_secs(5);
+
+/// The clusters that are connected.
+#[derive(Default)]
+pub(crate) struct Workloads {
+    clusters: RwLock<BTreeMap<Key, Arc<WorkloadClient>>>,
+    kept: Arc<Kept>,
+}
+
+/// The clusters that stay connected without a Cluster object.
+#[derive(Default)]
+struct Kept {
+    users: Mutex<BTreeMap<Key, usize>>,
+    changed: Notify,
+}
+
+/// Keeps a workload cluster connected until it is dropped. A remediation that has begun needs the
+/// Node even if somebody removes the Cluster object.
+pub(crate) struct KeptConnection {
+    cluster: Key,
+    kept: Arc<Kept>,
+}
+
+impl KeptConnection {
+    pub(crate) fn cluster(&self) -> &Key {
+        &self.cluster
+    }
+}
+
+impl Drop for KeptConnection {
+    fn drop(&mut self) {
+        let mut users = self.kept.users.lock();
+        if let Some(count) = users.get_mut(&self.cluster) {
+            *count -= 1;
+            if *count == 0 {
+                users.remove(&self.cluster);
+                self.kept.changed.notify_one();
+            }
+        }
+    }
+}
+
+impl Workloads {
+    /// The client of a connected cluster, with its limits.
+    pub(crate) fn get(&self, cluster: &Key) -> Option<Arc<WorkloadClient>> {
+        self.clusters.read().get(cluster).cloned()
+    }
+
+    /// The plain client of a connected cluster.
+    pub(crate) fn client(&self, cluster: &Key) -> Option<Client> {
+        Some(self.get(cluster)?.client.clone())
+    }
+
+    /// Keeps a cluster connected, with or without its Cluster object, until the result is dropped.
+    pub(crate) fn keep_for(&self, cluster: Key) -> KeptConnection {
+        let kept = self.kept.clone();
+        let first = {
+            let mut users = kept.users.lock();
+            let count = users.entry(cluster.clone()).or_insert(0);
+            *count += 1;
+            *count == 1
+        };
+        if first {
+            kept.changed.notify_one();
+        }
+        KeptConnection { cluster, kept }
+    }
+
+    /// A cluster that is connected.
+    #[cfg(test)]
+    pub(crate) fn connect(&self, cluster: &Key, client: Client) {
+        let connected = Arc::new(WorkloadClient::new(client));
+        self.clusters.write().insert(cluster.clone(), connected);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn remove(&self, cluster: &Key) {
+        self.clusters.write().remove(cluster);
+    }
+
+    /// Maintains a connection per Cluster of the index, and per kept connection, until `cancel`.
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        management: Client,
+        index: Arc<Index>,
+        inbox: Arc<crate::store::index::Inbox>,
+        cancel: CancellationToken,
+    ) {
+        let mut tasks = JoinSet::new();
+        let mut running: BTreeMap<Key, CancellationToken> = BTreeMap::new();
+        loop {
+            let mut wanted: BTreeSet<Key> = index.clusters().into_iter().collect();
+            wanted.extend(self.kept.users.lock().keys().cloned());
+            if index.has_requests_by_node() || index.watches_own_nodes() {
+                wanted.insert(Key::local());
+            }
+            running.retain(|key, token| {
+                let keep = wanted.contains(key);
+                if !keep {
+                    token.cancel();
+                }
+                keep
+            });
+            for key in wanted {
+                running.entry(key.clone()).or_insert_with(|| {
+                    let token = cancel.child_token();
+                    let (this, management) = (self.clone(), management.clone());
+                    let (index, stop) = (index.clone(), token.clone());
+                    tasks.spawn(async move {
+                        this.keep(&management, &index, &key, &stop).await;
+                        this.clusters.write().remove(&key);
+                        index.forget_workload(&key);
+                    });
+                    token
+                });
+            }
+            tokio::select! {
+                () = cancel.cancelled() => break,
+                _ = inbox.take() => {}
+                () = self.kept.changed.notified() => {}
+                Some(_) = tasks.join_next() => {}
+            }
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+
+    async fn keep(
+        &self,
+        management: &Client,
+        index: &Index,
+        key: &Key,
+        cancel: &CancellationToken,
+    ) {
+        while !cancel.is_cancelled() {
+            let why = match connect(management, index, key).await {
+                Ok((client, version)) => {
+                    let connected = Arc::new(WorkloadClient::new(client.clone()));
+                    self.clusters.write().insert(key.clone(), connected);
+                    let why = self
+                        .follow(management, &client, index, key, version, cancel)
+                        .await;
+                    self.clusters.write().remove(key);
+                    why
+                }
+                Err(why) => why,
+            };
+            if cancel.is_cancelled() {
+                return;
+            }
+            if !matches!(index.connection(key), Connection::Down(said) if said == why) {
+                tracing::warn!(cluster = %key, why, "workload cluster is not connected");
+                index.set_connection(key, Connection::Down(why));
+            }
+            if pause(cancel, RECONNECT).await {
+                return;
+            }
+        }
+    }
+
+    /// Watches the Nodes of a connected cluster; returns why the connection has ended.
+    async fn follow(
+        &self,
+        management: &Client,
+        client: &Client,
+        index: &Index,
+        key: &Key,
+        secret_version: String,
+        cancel: &CancellationToken,
+    ) -> String {
+        let nodes: Api<SeenNode> = Api::all(client.clone());
+        let stream = events(nodes);
+        pin_mut!(stream);
+        let mut listed = BTreeSet::new();
+        let mut connected = false;
+        let mut failures = 0;
+        let mut last_error = String::new();
+        let mut probe = tokio::time::interval(PROBE_INTERVAL);
+        probe.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = cancel.cancelled() => return "stopped".into(),
+                event = stream.next() => match event {
+                    Some(Ok(Event::Init)) => listed.clear(),
+                    Some(Ok(Event::InitApply(node))) => {
+                        listed.insert(node.name_any());
+                        index.apply_seen_node(key, node);
+                    }
+                    Some(Ok(Event::InitDone)) => {
+                        index.retain_nodes(key, &listed);
+                        connected = true;
+                        failures = 0;
+                        tracing::info!(cluster = %key, nodes = listed.len(), "workload cluster connected");
+                        index.set_connection(key, Connection::Up);
+                    }
+                    Some(Ok(Event::Apply(node))) => index.apply_seen_node(key, node),
+                    Some(Ok(Event::Delete(node))) => index.deleted_node(key, &node),
+                    Some(Err(error)) => {
+                        last_error = error.to_string();
+                        // The Nodes are unknown before the first list; the usual cause is a missing
+                        // right.
+                        let why = format!("its Nodes cannot be watched: {last_error}");
+                        let news = !matches!(index.connection(key),
+                            Connection::Down(said) if said == why);
+                        if !connected && news {
+                            tracing::warn!(cluster = %key, why, "workload cluster is not connected");
+                            index.set_connection(key, Connection::Down(why));
+                        }
+                    }
+                    None => return "the watch of its Nodes ended".into(),
+                },
+                _ = probe.tick() => {
+                    if *key != Key::local()
+                        && let Ok((_, version)) = secret(management, key).await
+                        && version != secret_version
+                    {
+                        return "its kubeconfig Secret has changed; connecting anew".into();
+                    }
+                    match call("probe", client.apiserver_version()).await {
+                        Ok(info) => {
+                            failures = 0;
+                            index.set_version(key, &info.major, &info.minor);
+                        }
+                        Err(error) => {
+                            failures += 1;
+                            if failures >= PROBE_FAILURES {
+                                return format!("its API does not answer: {error} {last_error}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The kubeconfig of a Cluster and the version of its Secret. Never logged.
+async fn secret(management: &Client, key: &Key) -> Result<(String, String), String> {
+    let name = kubeconfig_secret(&key.name);
+    let secrets: Api<Secret> = Api::namespaced(management.clone(), &key.namespace);
+    let found = call(
+        format!("Secret {}/{name}", key.namespace),
+        secrets.get(&name),
+    )
+    .await
+    .map_err(|e| e.to_string())?;
+    let ByteString(bytes) = found
+        .data
+        .as_ref()
+        .and_then(|d| d.get(KUBECONFIG_SECRET_KEY))
+        .ok_or_else(|| {
+            format!(
+                "Secret {}/{name} has no key {KUBECONFIG_SECRET_KEY:?}",
+                key.namespace
+            )
+        })?;
+    let text = String::from_utf8(bytes.clone()).map_err(|_| {
+        format!(
+            "Secret {}/{name}: the kubeconfig is not UTF-8",
+            key.namespace
+        )
+    })?;
+    Ok((text, found.resource_version().unwrap_or_default()))
+}
+
+/// The client of a cluster: our own for the management cluster, and by its kubeconfig for any
+/// other.
+pub(crate) async fn client_of(management: &Client, key: &Key) -> Result<(Client, String), String> {
+    if *key == Key::local() {
+        return Ok((management.clone(), String::new()));
+    }
+    let (kubeconfig, version) = secret(management, key).await?;
+    let client = workload_client(&kubeconfig).await.map_err(|why| {
+        let name = kubeconfig_secret(&key.name);
+        format!(
+            "the kubeconfig in Secret {}/{name} does not work: {why}",
+            key.namespace
+        )
+    })?;
+    Ok((client, version))
+}
+
+async fn connect(
+    management: &Client,
+    index: &Index,
+    key: &Key,
+) -> Result<(Client, String), String> {
+    let (client, version) = client_of(management, key).await?;
+    let info = tokio::time::timeout(crate::store::api::CALL_TIMEOUT, client.apiserver_version())
+        .await
+        .map_err(|_| "its API does not answer".to_owned())?
+        .map_err(|e| format!("its API does not answer: {}", words(&e)))?;
+    index.set_version(key, &info.major, &info.minor);
+    Ok((client, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::store::{
+        fake_api::{client, failure},
+        index::Inbox,
+    };
+
+    /// A cluster that no Cluster object names: connected while somebody keeps it.
+    #[tokio::test]
+    async fn a_cluster_is_connected_while_it_is_kept_without_a_cluster_object() {
+        let key = Key::new("ns", "c");
+        let asked = Arc::new(Notify::new());
+        let seen = asked.clone();
+        // It is enough that its kubeconfig is asked for.
+        let management = client(move |request| {
+            if request.path.ends_with("/secrets/c-kubeconfig") {
+                seen.notify_one();
+            }
+            async { failure(StatusCode::NOT_FOUND) }
+        });
+        let index = Arc::new(Index::new(Vec::new()));
+        let (workloads, stop) = (Arc::new(Workloads::default()), CancellationToken::new());
+        let inbox = Arc::<Inbox>::default();
+        let running = workloads
+            .clone()
+            .run(management, index.clone(), inbox, stop.clone());
+        let running = tokio::spawn(running);
+        let (first, second) = (
+            workloads.keep_for(key.clone()),
+            workloads.keep_for(key.clone()),
+        );
+        asked.notified().await;
+        drop(first);
+        assert_eq!(workloads.kept.users.lock().get(&key), Some(&1));
+        drop(second);
+        while !index.is_connecting(&key) {
+            tokio::task::yield_now().await;
+        }
+        assert!(workloads.kept.users.lock().is_empty());
+        stop.cancel();
+        running.await.unwrap();
+    }
+}

@@ -1,0 +1,168 @@
+use std::sync::Arc;
+
+use http::StatusCode;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::store::{
+    fake_api::{self, Asked, failure},
+    index::{Connection, Index},
+};
+
+/// The Nodes that the API server has, and what it was asked; `None`: it does not answer.
+#[derive(Default)]
+struct Server {
+    nodes: Option<BTreeSet<String>>,
+    asked: Vec<String>,
+}
+
+struct Scene {
+    server: Arc<Mutex<Server>>,
+    index: Arc<Index>,
+    cluster: Key,
+    cancel: CancellationToken,
+}
+
+fn machine(name: &str, node: &str) -> Value {
+    json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+        "metadata": { "name": name, "namespace": "ns", "uid": name, "resourceVersion": "1" },
+        "spec": { "clusterName": "c" },
+        "status": { "nodeRef": { "name": node } },
+    })
+}
+
+fn node(name: &str, version: u64) -> Node {
+    let metadata = json!({ "name": name, "uid": name, "resourceVersion": version.to_string() });
+    serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+}
+
+// === impl Scene ===
+
+impl Scene {
+    fn start(nodes: Option<&[&str]>) -> Self {
+        let server = Arc::new(Mutex::new(Server {
+            nodes: nodes.map(|nodes| nodes.iter().map(|n| (*n).to_owned()).collect()),
+            asked: vec![],
+        }));
+        let of_client = server.clone();
+        let client = fake_api::client(move |asked: Asked| {
+            let server = of_client.clone();
+            async move {
+                let mut server = server.lock();
+                let name = asked.path.rsplit('/').next().unwrap_or_default().to_owned();
+                server.asked.push(name.clone());
+                match &server.nodes {
+                    None => failure(StatusCode::INTERNAL_SERVER_ERROR),
+                    Some(nodes) if nodes.contains(&name) => (
+                        StatusCode::OK,
+                        json!({
+                            "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                            "metadata": { "name": name, "uid": name, "resourceVersion": "9" },
+                        }),
+                    ),
+                    Some(_) => failure(StatusCode::NOT_FOUND),
+                }
+            }
+        });
+        let inbox = Arc::new(Inbox::only(concerns));
+        let index = Arc::new(Index::new(vec![inbox.clone()]));
+        let (workloads, cluster) = (Arc::new(Workloads::default()), Key::new("ns", "c"));
+        workloads.connect(&cluster, client);
+        let cancel = CancellationToken::new();
+        tokio::spawn(run(workloads, index.clone(), inbox, cancel.clone()));
+        Self {
+            server,
+            index,
+            cluster,
+            cancel,
+        }
+    }
+
+    fn put_machine(&self, name: &str, node: &str) {
+        let machine = serde_json::from_value(machine(name, node)).unwrap();
+        self.index.apply(Kind::Machine, machine);
+    }
+
+    /// Lets a second pass in which nothing else happens.
+    async fn wait(&self) {
+        tokio::time::sleep(AGAIN + Duration::from_millis(1)).await;
+    }
+
+    fn asked(&self) -> usize {
+        self.server.lock().asked.len()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn f12_a_node_that_the_watch_does_not_show_is_gone_only_once_a_live_read_says_so() {
+    let scene = Scene::start(Some(&[]));
+    scene.index.set_connection(&scene.cluster, Connection::Up);
+    scene.put_machine("m", "n");
+    assert!(!scene.index.is_absent(&scene.cluster, "n"));
+    scene.wait().await;
+    assert!(scene.index.is_absent(&scene.cluster, "n"));
+    assert_eq!(scene.asked(), 1, "once is enough");
+    scene.index.apply_node(&scene.cluster, node("n", 3));
+    assert!(!scene.index.is_absent(&scene.cluster, "n"), "it is back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn f12_a_node_that_exists_is_waited_for_although_the_watch_lags() {
+    let scene = Scene::start(Some(&["n"]));
+    scene.index.set_connection(&scene.cluster, Connection::Up);
+    scene.put_machine("m", "n");
+    for _ in 0..3 {
+        scene.wait().await;
+        assert!(!scene.index.is_absent(&scene.cluster, "n"));
+    }
+    let asked = scene.asked();
+    assert!(asked > 1, "it is read again until the watch shows it");
+    scene.index.apply_node(&scene.cluster, node("n", 3));
+    scene.wait().await;
+    scene.wait().await;
+    assert_eq!(scene.asked(), asked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn f12_no_answer_is_no_absence() {
+    let scene = Scene::start(None);
+    scene.index.set_connection(&scene.cluster, Connection::Up);
+    scene.put_machine("m", "n");
+    scene.wait().await;
+    scene.wait().await;
+    assert!(!scene.index.is_absent(&scene.cluster, "n"));
+    scene.server.lock().nodes = Some(BTreeSet::new());
+    scene.wait().await;
+    assert!(scene.index.is_absent(&scene.cluster, "n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn f12_a_list_that_lacks_a_node_after_an_interruption_is_no_absence() {
+    let scene = Scene::start(Some(&["n"]));
+    scene.index.set_connection(&scene.cluster, Connection::Up);
+    scene.index.apply_node(&scene.cluster, node("n", 3));
+    scene.put_machine("m", "n");
+    scene.index.retain_nodes(&scene.cluster, &BTreeSet::new());
+    scene.wait().await;
+    assert!(!scene.index.is_absent(&scene.cluster, "n"));
+    assert!(scene.asked() > 0);
+    scene.server.lock().nodes = Some(BTreeSet::new());
+    scene.wait().await;
+    assert!(scene.index.is_absent(&scene.cluster, "n"));
+    let why = "its API does not answer".to_owned();
+    scene
+        .index
+        .set_connection(&scene.cluster, Connection::Down(why));
+    assert!(
+        !scene.index.is_absent(&scene.cluster, "n"),
+        "it may be back unseen"
+    );
+}

@@ -1,0 +1,117 @@
+//! The kinds that feed health checks from the index, and where they are read live.
+
+use std::{fmt, sync::Arc};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::{Client, core::ApiResource};
+use tokio::sync::Notify;
+
+use super::{SyncError, View, live_listing, object_name, reach};
+use crate::{
+    clusters::Workloads,
+    store::{
+        index::Index,
+        object::{Key, Kind, Served},
+    },
+};
+
+/// What feeds a check.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Feed {
+    /// A kind of the management cluster, in a namespace.
+    Objects(Kind, String),
+    /// The Nodes of a workload cluster.
+    Nodes(Key),
+}
+
+impl fmt::Display for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Objects(kind, namespace) => write!(f, "{}s in {namespace}", kind.kind()),
+            Self::Nodes(cluster) => write!(f, "Nodes of cluster {cluster}"),
+        }
+    }
+}
+
+/// Where feeds are read, and the index that they keep.
+pub(super) struct Feeds {
+    pub(super) client: Client,
+    pub(super) served: Arc<Served>,
+    pub(super) workloads: Arc<Workloads>,
+    pub(super) index: Arc<Index>,
+}
+
+struct FeedView<'a> {
+    index: &'a Index,
+    feed: &'a Feed,
+}
+
+// === impl Feeds ===
+
+impl Feeds {
+    pub(super) async fn round(&self, feed: &Feed) -> Result<(), SyncError> {
+        let not_read = |error: &dyn fmt::Display| SyncError::Read(error.to_string());
+        let listing = match feed {
+            Feed::Objects(kind, namespace) => {
+                let found = self.served.find(&self.client, kind.group(), kind.kind());
+                let found = found.await;
+                // What is not served has no objects.
+                let Some(resource) = found.map_err(|error| not_read(&error))? else {
+                    return Ok(());
+                };
+                live_listing(&self.client, &resource, namespace).await
+            }
+            Feed::Nodes(cluster) => {
+                let Some(client) = self.workloads.client(cluster) else {
+                    // Before its control plane is initialized it has no API that could know a Node.
+                    if self.is_uninitialized(cluster) {
+                        return Ok(());
+                    }
+                    return Err(not_read(&format!("cluster {cluster} is not connected")));
+                };
+                live_listing(&client, &ApiResource::erase::<Node>(&()), "").await
+            }
+        };
+        let listing = listing.map_err(|error| not_read(&error))?;
+        let index = &*self.index;
+        reach(&feed.to_string(), listing, &FeedView { index, feed }).await
+    }
+
+    fn is_uninitialized(&self, cluster: &Key) -> bool {
+        let view = self.index.cluster(cluster).and_then(|e| e.view.ok());
+        view.is_some_and(|cluster| !cluster.is_control_plane_initialized())
+    }
+}
+
+// === impl FeedView ===
+
+impl View for FeedView<'_> {
+    fn names(&self) -> Vec<String> {
+        match self.feed {
+            Feed::Objects(kind, namespace) => {
+                let keys = self.index.keys(*kind);
+                let in_namespace = keys.into_iter().filter(|key| key.namespace == *namespace);
+                in_namespace
+                    .map(|key| object_name(&key.namespace, &key.name))
+                    .collect()
+            }
+            Feed::Nodes(cluster) => self.index.node_names(cluster),
+        }
+    }
+
+    fn version(&self, name: &str) -> Option<u64> {
+        let version = match self.feed {
+            Feed::Objects(kind, _) => self.index.version_of(*kind, &Key::parse(name)),
+            Feed::Nodes(cluster) => self.index.node_version(cluster, name),
+        };
+        version?.parse().ok()
+    }
+
+    fn is_deleted(&self, uid: &str) -> bool {
+        self.index.is_deleted(uid)
+    }
+
+    fn moved(&self) -> &Notify {
+        self.index.moved()
+    }
+}

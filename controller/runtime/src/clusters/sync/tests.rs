@@ -1,0 +1,191 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::StatusCode;
+use k8s_openapi::api::core::v1::Node;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::store::{
+    fake_api::{self, Asked, failure},
+    index::Index,
+    object::{Key, Kind},
+};
+
+fn machine(name: &str, uid: &str, version: u64) -> Value {
+    json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+        "metadata": { "name": name, "namespace": "ns", "uid": uid, "resourceVersion": version.to_string() },
+        "spec": { "clusterName": "c" },
+    })
+}
+
+/// A feed of the index as it is now.
+fn feeds(index: &Arc<Index>, client: &Client) -> Feeds {
+    let served = Served::default();
+    let resource = ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(
+        "cluster.x-k8s.io",
+        "v1beta2",
+        "Machine",
+    ));
+    served.put(Kind::Machine, resource);
+    let workloads = Workloads::default();
+    workloads.connect(&Key::new("ns", "c"), client.clone());
+    Feeds {
+        client: client.clone(),
+        served: Arc::new(served),
+        workloads: Arc::new(workloads),
+        index: index.clone(),
+    }
+}
+
+/// An API server that answers every list so.
+fn lists(version: u64, items: Value) -> Client {
+    fake_api::client(move |asked: Asked| {
+        assert!(!asked.watches);
+        let items = items.clone();
+        async move {
+            let metadata = json!({ "resourceVersion": version.to_string() });
+            let kind = "PartialObjectMetadataList";
+            (
+                StatusCode::OK,
+                json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items }),
+            )
+        }
+    })
+}
+
+fn apply(index: &Index, value: Value) {
+    index.apply(Kind::Machine, serde_json::from_value(value).unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn f13_a_round_ends_only_when_the_watch_has_shown_what_a_live_list_showed() {
+    let index = Arc::new(Index::new(vec![]));
+    apply(&index, machine("old", "uo", 2));
+    apply(&index, machine("a", "ua", 3));
+    let client = lists(10, json!([machine("a", "ua", 9), machine("b", "ub", 4)]));
+    let feeds = feeds(&index, &client);
+    let feed = Feed::Objects(Kind::Machine, "ns".into());
+    let round = feeds.round(&feed);
+    tokio::pin!(round);
+    let step = Duration::from_millis(10);
+    assert!(timeout(step, &mut round).await.is_err());
+    apply(&index, machine("b", "ub", 4));
+    assert!(timeout(step, &mut round).await.is_err());
+    index.delete(Kind::Machine, &Key::new("ns", "old"));
+    assert!(timeout(step, &mut round).await.is_err());
+    apply(&index, machine("a", "ua", 9));
+    assert!(timeout(step, &mut round).await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn f13_a_list_without_objects_is_read_although_its_items_are_null() {
+    let index = Arc::new(Index::new(vec![]));
+    let client = lists(10, Value::Null);
+    let feed = Feed::Objects(Kind::Machine, "ns".into());
+    assert!(feeds(&index, &client).round(&feed).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn f13_heartbeats_that_are_no_news_count_for_the_version_of_a_node() {
+    let index = Arc::new(Index::new(vec![]));
+    let cluster = Key::new("ns", "c");
+    let node = |version: &str| -> Node {
+        let metadata = json!({ "name": "n", "uid": "u", "resourceVersion": version });
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    };
+    index.apply_node(&cluster, node("3"));
+    let client = lists(10, json!([node("9")]));
+    let feeds = feeds(&index, &client);
+    let feed = Feed::Nodes(cluster.clone());
+    let round = feeds.round(&feed);
+    tokio::pin!(round);
+    let step = Duration::from_millis(10);
+    assert!(timeout(step, &mut round).await.is_err());
+    index.apply_node(&cluster, node("9"));
+    assert!(timeout(step, &mut round).await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn f13_a_watch_that_stays_behind_and_an_api_that_is_away_are_told() {
+    let index = Arc::new(Index::new(vec![]));
+    let feed = Feed::Objects(Kind::Machine, "ns".into());
+    let client = lists(10, json!([machine("a", "ua", 9)]));
+    let behind = feeds(&index, &client).round(&feed).await.unwrap_err();
+    assert_eq!(
+        behind.to_string(),
+        "the watch of Machines in ns is behind by 1 objects"
+    );
+    let away = fake_api::client(|_| async { failure(StatusCode::SERVICE_UNAVAILABLE) });
+    let error = feeds(&index, &away).round(&feed).await.unwrap_err();
+    assert!(matches!(error, SyncError::Read(_)), "{error}");
+    let nodes = Feed::Nodes(Key::new("ns", "other"));
+    let error = feeds(&index, &client).round(&nodes).await.unwrap_err();
+    let why = "the API server was not read: cluster ns/other is not connected";
+    assert_eq!(error.to_string(), why);
+}
+
+#[tokio::test]
+async fn f13_a_cluster_that_has_no_api_yet_has_no_nodes_to_be_behind_of() {
+    let index = Arc::new(Index::new(Vec::new()));
+    let client = lists(1, json!([]));
+    let nodes = Feed::Nodes(Key::new("ns", "new"));
+    let cluster = |version: u64, initialized: &str| {
+        let value = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {
+                "name": "new", "namespace": "ns", "uid": "c",
+                "resourceVersion": version.to_string(),
+            },
+            "status": { "conditions": [{ "type": "ControlPlaneInitialized", "status": initialized }] },
+        });
+        index.apply(Kind::Cluster, serde_json::from_value(value).unwrap());
+    };
+    cluster(1, "False");
+    feeds(&index, &client).round(&nodes).await.unwrap();
+    cluster(2, "True");
+    let error = feeds(&index, &client).round(&nodes).await.unwrap_err();
+    assert!(error.to_string().contains("not connected"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn f13_requests_that_arrive_during_a_round_share_the_next_one() {
+    let (rounds, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let (counted, opened) = (rounds.clone(), gate.clone());
+    let round = move |_| -> BoxFuture<'static, _> {
+        let (counted, opened) = (counted.clone(), opened.clone());
+        Box::pin(async move {
+            counted.fetch_add(1, Ordering::SeqCst);
+            opened.notified().await;
+            Ok(())
+        })
+    };
+    let cancel = CancellationToken::new();
+    let (syncs, running) = Syncs::with(Arc::new(round), cancel.clone());
+    let running = tokio::spawn(running);
+    let feed = || vec![Feed::Nodes(Key::new("ns", "c"))];
+    let spawn = || {
+        let (syncs, feed) = (syncs.clone(), feed());
+        tokio::spawn(async move { syncs.reach(feed).await })
+    };
+    let first = spawn();
+    let pause = || tokio::time::sleep(Duration::from_millis(1));
+    pause().await;
+    let later = [spawn(), spawn(), spawn()];
+    pause().await;
+    assert_eq!(rounds.load(Ordering::SeqCst), 1);
+    gate.notify_one();
+    first.await.unwrap().unwrap();
+    pause().await;
+    assert_eq!(rounds.load(Ordering::SeqCst), 2);
+    assert!(later.iter().all(|waits| !waits.is_finished()));
+    gate.notify_one();
+    for waits in later {
+        waits.await.unwrap().unwrap();
+    }
+    assert_eq!(rounds.load(Ordering::SeqCst), 2);
+    cancel.cancel();
+    running.await.unwrap();
+    let error = syncs.reach(feed()).await.unwrap_err();
+    assert!(error.to_string().contains("stopping"), "{error}");
+}

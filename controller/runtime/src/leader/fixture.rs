@@ -1,0 +1,55 @@
+//! A leader for tests, by the Lease of an API server of a few lines.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use kube::Client;
+use rackhand_core::lease::LeaseConfig;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Leader,
+    events::Events,
+    writer::{Lane, Writer},
+};
+use crate::store::metrics::Metrics;
+
+/// A process that leads, and writes.
+pub(crate) struct Leading {
+    pub(crate) writer: Writer,
+    pub(crate) events: Events,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Ends all of it.
+    pub(crate) cancel: CancellationToken,
+}
+
+/// A leader by the Lease `ns/l` of that API server, and what ends its election.
+pub(crate) async fn leader(client: &Client) -> (Leader, CancellationToken) {
+    let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
+    let lease = LeaseConfig::new(long, long / 2, short).unwrap();
+    let leader = Leader::new("me".into(), lease, &BTreeMap::new());
+    let (leads, mut leading) = watch::channel(false);
+    let cancel = CancellationToken::new();
+    let (campaign, of_leader, stop) = (leader.clone(), client.clone(), cancel.clone());
+    tokio::spawn(async move { campaign.run(&of_leader, "ns", "l", leads, stop).await });
+    leading.wait_for(|leads| *leads).await.unwrap();
+    (leader, cancel)
+}
+
+impl Leading {
+    /// By the Lease `ns/l` of that API server.
+    pub(crate) async fn start(client: &Client) -> Self {
+        let (leader, cancel) = leader(client).await;
+        let metrics = Metrics::new();
+        let (writer, writing) = Writer::new(&leader, metrics.clone(), Lane::Requests);
+        tokio::spawn(writing);
+        let (events, sending) = Events::new(client.clone(), &leader, writer.clone());
+        tokio::spawn(sending);
+        Self {
+            writer,
+            events,
+            metrics,
+            cancel,
+        }
+    }
+}

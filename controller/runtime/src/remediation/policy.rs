@@ -1,0 +1,156 @@
+//! The policy of a remediation: from the fields of its object and the flags.
+//!
+//! Every difference between the two kinds of requests that concerns the policy is here.
+
+use std::time::Duration;
+
+use rackhand_api::{
+    kinds::power_remediation::{
+        DrainPolicy, NodeGonePolicy, OnExhausted as AskedOnExhausted, PowerRemediationSpec,
+        PowerStrategyType, UnreachablePolicy,
+    },
+    names::{METAL3_REMEDIATION_FINALIZER, POWER_REMEDIATION_FINALIZER},
+    views::Strategy as Metal3Strategy,
+};
+use rackhand_core::remediation::{
+    DrainBlocked, NodeGone, OnExhausted, Policy, PolicyError, Strategy, WorkloadDown,
+};
+
+use crate::{
+    config::Config,
+    store::{object::Kind, request::RequestView},
+};
+
+impl RequestView {
+    pub(crate) fn policy(&self, config: &Config) -> Result<Policy, PolicyError> {
+        match self {
+            Self::Metal3(view) => metal3_policy(view.strategy.as_ref(), config),
+            Self::Power(view) => power_policy(&view.spec, config),
+        }
+    }
+}
+
+/// Our finalizer on requests of this kind.
+pub(crate) fn finalizer(kind: Kind) -> &'static str {
+    if kind == Kind::PowerRemediation {
+        POWER_REMEDIATION_FINALIZER
+    } else {
+        METAL3_REMEDIATION_FINALIZER
+    }
+}
+
+/// Defaults of both kinds, from the flags.
+fn usual(config: &Config) -> Policy {
+    Policy {
+        cooperative_grace: config.cooperative_grace,
+        power_off_timeout: config.power_timeout,
+        power_on_timeout: config.power_timeout,
+        drain_timeout: config.drain_timeout,
+        drain_blocked: config.drain_policy,
+        defer_timeout: config.defer_timeout,
+        workload_down: config.unreachable_policy,
+        node_gone: config.node_gone,
+        ..Policy::default()
+    }
+}
+
+/// CAPM3's kind has a strategy, a limit and one timeout; the rest is from the flags.
+fn metal3_policy(
+    strategy: Option<&Metal3Strategy>,
+    config: &Config,
+) -> Result<Policy, PolicyError> {
+    let strategy = strategy.ok_or(PolicyError::NoStrategy)?;
+    match strategy.strategy_type.as_deref() {
+        Some(Metal3Strategy::REBOOT) => {}
+        other => {
+            return Err(PolicyError::UnknownStrategy(
+                other.unwrap_or_default().to_owned(),
+            ));
+        }
+    }
+    Ok(Policy {
+        retry_limit: not_negative("retryLimit", strategy.retry_limit.unwrap_or(0))?,
+        boot_timeout: strategy.effective_timeout(),
+        ..usual(config)
+    })
+}
+
+/// Our kind has a field for everything; the flags are the defaults.
+fn power_policy(spec: &PowerRemediationSpec, config: &Config) -> Result<Policy, PolicyError> {
+    let strategy = &spec.strategy;
+    let times = strategy.timeouts.clone().unwrap_or_default();
+    let usual = usual(config);
+    let time = |name: &str, asked: Option<i32>, otherwise: Duration| match asked {
+        None => Ok(otherwise),
+        Some(seconds) => {
+            let seconds = not_negative(&format!("timeouts.{name}"), seconds)?;
+            Ok(Duration::from_secs(seconds.into()))
+        }
+    };
+    Ok(Policy {
+        strategy: match strategy.strategy_type {
+            PowerStrategyType::Reboot => Strategy::Reboot,
+            PowerStrategyType::PowerOff => Strategy::PowerOff,
+            PowerStrategyType::PowerCycleFirst => Strategy::PowerCycleFirst,
+        },
+        retry_limit: not_negative("retryLimit", strategy.retry_limit)?,
+        drain_blocked: match strategy.drain_policy {
+            DrainPolicy::StayOff => DrainBlocked::KeepOff,
+            DrainPolicy::PowerOn => DrainBlocked::PowerOn,
+            DrainPolicy::GiveUp => DrainBlocked::GiveUp,
+        },
+        workload_down: match strategy.unreachable_policy {
+            UnreachablePolicy::StayOff => WorkloadDown::KeepOff,
+            UnreachablePolicy::PowerOn => WorkloadDown::PowerOn,
+        },
+        node_gone: match strategy.node_gone_policy {
+            NodeGonePolicy::PowerCycle => NodeGone::PowerCycle,
+            NodeGonePolicy::Replace => NodeGone::Replace,
+        },
+        on_exhausted: match strategy.on_exhausted {
+            AskedOnExhausted::Escalate => OnExhausted::Escalate,
+            AskedOnExhausted::Retire => OnExhausted::Retire,
+            AskedOnExhausted::StayOff => OnExhausted::StayOff,
+            AskedOnExhausted::Notify => OnExhausted::Notify,
+        },
+        cooperative_grace: time("holdSeconds", times.hold_seconds, usual.cooperative_grace)?
+            .min(LONGEST_GRACE),
+        power_off_timeout: time(
+            "powerOffSeconds",
+            times.power_off_seconds,
+            usual.power_off_timeout,
+        )?,
+        confirm_timeout: time(
+            "confirmOffSeconds",
+            times.confirm_off_seconds,
+            usual.confirm_timeout,
+        )?,
+        defer_timeout: time("taintSeconds", times.taint_seconds, usual.defer_timeout)?,
+        drain_timeout: time("drainSeconds", times.drain_seconds, usual.drain_timeout)?,
+        power_on_timeout: time(
+            "powerOnSeconds",
+            times.power_on_seconds,
+            usual.power_on_timeout,
+        )?,
+        boot_timeout: time("bootSeconds", times.boot_seconds, usual.boot_timeout)?,
+        restore_timeout: time(
+            "restoreSeconds",
+            times.restore_seconds,
+            usual.restore_timeout,
+        )?,
+        ..usual
+    })
+}
+
+/// Upper bound of the grace period of baremetal-operator, during which a failed Node waits.
+const LONGEST_GRACE: Duration = Duration::from_secs(30);
+
+fn not_negative(field: &str, value: i32) -> Result<u32, PolicyError> {
+    u32::try_from(value).map_err(|_| PolicyError::Field {
+        field: format!("spec.strategy.{field}"),
+        message: "must not be negative".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! `explain`: reads objects from a cluster or from files, and has `rackhand_core::explanation` compute
+//! the view of a remediation or a health check from them.
+//!
+//! Invariant: nothing is written, and no agent or BMC is queried. What only they know is assumed, and
+//! the view lists it.
+
+mod cluster;
+mod files;
+mod group;
+mod machines;
+mod nodes;
+mod ownership;
+mod remediation;
+mod settings;
+mod snapshot;
+
+use std::fmt;
+
+use jiff::Timestamp;
+use kube::Client;
+use rackhand_core::explanation::{CheckView, RemediationView};
+use serde::{Deserialize, Serialize};
+
+pub use group::CheckGroup;
+pub use settings::{ShownSettings, settings_of_cluster, settings_of_files};
+
+use crate::{
+    config::Config,
+    store::{
+        api::management_client,
+        object::{Key, Kind},
+    },
+};
+use snapshot::Snapshot;
+
+/// The kind of a remediation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RequestKind {
+    /// Our own.
+    PowerRemediation,
+    /// CAPM3's.
+    Metal3Remediation,
+}
+
+/// What is to be explained. Without a name, files must hold exactly one such object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A remediation.
+    Remediation {
+        /// Its namespace; by default that of the kubeconfig, or any in files.
+        namespace: Option<String>,
+        /// Its name.
+        name: Option<String>,
+        /// Its kind, if both kinds have an object of this name.
+        kind: Option<RequestKind>,
+    },
+    /// A MachineHealthCheck.
+    MachineHealthCheck {
+        /// Its namespace; by default that of the kubeconfig, or any in files.
+        namespace: Option<String>,
+        /// Its name.
+        name: Option<String>,
+        /// Its API group, if both groups have a check of this name.
+        group: Option<CheckGroup>,
+    },
+    /// A NodeHealthCheck.
+    NodeHealthCheck {
+        /// Its name.
+        name: Option<String>,
+    },
+}
+
+/// An explanation. Its `Display` is for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum View {
+    /// Of a health check.
+    Check(Box<CheckView>),
+    /// Of a remediation.
+    Remediation(Box<RemediationView>),
+}
+
+/// Why there is no explanation.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// A file cannot be parsed.
+    #[error("{0}")]
+    File(String),
+    /// No object fits, or several do.
+    #[error("{0}")]
+    Request(String),
+    /// The cluster cannot be read.
+    #[error("{0}")]
+    Cluster(String),
+}
+
+/// Explains an object of the cluster that the kubeconfig selects.
+///
+/// # Errors
+/// The cluster cannot be read, or it has no such object.
+pub async fn explain_cluster(
+    config: &Config,
+    subject: &Subject,
+    at: Option<Timestamp>,
+) -> Result<View, ExplainError> {
+    let client = management_client(config.kubeconfig.as_deref())
+        .await
+        .map_err(|e| ExplainError::Cluster(e.to_string()))?;
+    explain_with(&client, config, subject, at).await
+}
+
+/// Explains an object of the cluster that the client is connected to.
+///
+/// # Errors
+/// The cluster cannot be read, or it has no such object.
+pub(crate) async fn explain_with(
+    client: &Client,
+    config: &Config,
+    subject: &Subject,
+    at: Option<Timestamp>,
+) -> Result<View, ExplainError> {
+    let (object, snapshot) = cluster::read(client, subject, at).await?;
+    view(
+        &object,
+        &snapshot,
+        config,
+        at.unwrap_or_else(Timestamp::now),
+    )
+}
+
+/// Explains an object in the texts of files, each with a name for error messages: YAML documents, or
+/// Lists as `kubectl get -o yaml` prints them, with the object and whatever it depends on.
+///
+/// # Errors
+/// A text cannot be parsed, or the files do not hold exactly one object that fits.
+pub fn explain_files(
+    files: &[(String, String)],
+    subject: &Subject,
+    config: &Config,
+    now: Timestamp,
+) -> Result<View, ExplainError> {
+    let snapshot = files::read(files)?;
+    let object = files::find(&snapshot, subject)?;
+    view(&object, &snapshot, config, now)
+}
+
+/// One object that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Found {
+    Remediation(Kind, Key),
+    Machines(CheckGroup, Key),
+    Nodes(String),
+}
+
+fn view(
+    found: &Found,
+    snapshot: &Snapshot,
+    config: &Config,
+    now: Timestamp,
+) -> Result<View, ExplainError> {
+    Ok(match found {
+        Found::Remediation(kind, key) => View::Remediation(Box::new(remediation::view(
+            *kind, key, snapshot, config, now,
+        )?)),
+        Found::Machines(group, key) => View::Check(Box::new(machines::view(
+            *group, key, snapshot, config, now,
+        )?)),
+        Found::Nodes(name) => View::Check(Box::new(nodes::view(
+            name,
+            snapshot,
+            config.health_checks,
+            now,
+        )?)),
+    })
+}
+
+// === impl RequestKind ===
+
+impl RequestKind {
+    fn kind(self) -> Kind {
+        match self {
+            Self::PowerRemediation => Kind::PowerRemediation,
+            Self::Metal3Remediation => Kind::Metal3Remediation,
+        }
+    }
+}
+
+// === impl View ===
+
+impl View {
+    /// As JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// As YAML.
+    pub fn to_yaml(&self) -> String {
+        serde_saphyr::to_string(self).unwrap_or_default()
+    }
+
+    /// Sets where the settings were found that the view depends on.
+    pub fn set_settings(&mut self, settings: String) {
+        match self {
+            Self::Check(view) => view.settings = settings,
+            Self::Remediation(view) => view.settings = settings,
+        }
+    }
+}
+
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Check(view) => view.fmt(f),
+            Self::Remediation(view) => view.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,372 @@
+//! The view of a remediation, from a snapshot.
+//!
+//! Uses the functions of the engine. What only an agent or a BMC knows is assumed as if nothing fails there.
+
+mod agents;
+mod etcd;
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use kube::{ResourceExt, api::DynamicObject};
+use rackhand_api::{
+    names::{groups, kinds},
+    views::group_of,
+};
+use rackhand_core::{
+    explanation::{RemediationFacts, RemediationView, explain_remediation},
+    remediation::{
+        ActiveRemediation, BmcAccess, Drain, HostView, Observation, OperationView, PinnedOperation,
+        PowerReading, PowerState, PowerView, Progress, Reason, State, Step, Taint, WorkloadView,
+        check_concurrency,
+    },
+};
+use serde_json::Value;
+
+use super::{ExplainError, snapshot::Snapshot};
+use crate::{
+    clusters::{AttachedVolume, lease_facts, node_facts, remaining_on},
+    config::Config,
+    remediation::{
+        Target, active, bmh_facts, competing_controller, control_plane, find_machine, host,
+        machine_facts, of_openshift, request_facts, stored_state, target, wanted_node_action,
+    },
+    store::{
+        index::{Connection, Index},
+        object::{Key, Kind},
+        request::RequestId,
+    },
+};
+
+/// Explains a remediation of the snapshot.
+pub(super) fn view(
+    kind: Kind,
+    key: &Key,
+    snapshot: &Snapshot,
+    config: &Config,
+    now: Timestamp,
+) -> Result<RemediationView, ExplainError> {
+    let id = RequestId::new(kind, key.clone());
+    let facts = facts(&index(snapshot), &id, snapshot, config, now)?;
+    Ok(explain_remediation(&facts, now))
+}
+
+/// The objects of the snapshot in an index.
+pub(super) fn index(snapshot: &Snapshot) -> Index {
+    let index = Index::new(Vec::new());
+    for object in &snapshot.seen.objects {
+        let types = object.types.clone().unwrap_or_default();
+        let group = group_of(&types.api_version);
+        let mut kinds = Kind::ALL.into_iter();
+        if let Some(kind) = kinds.find(|k| k.kind() == types.kind && k.group() == group) {
+            index.apply(kind, object.clone());
+        }
+    }
+    index
+}
+
+fn facts(
+    index: &Index,
+    id: &RequestId,
+    snapshot: &Snapshot,
+    config: &Config,
+    now: Timestamp,
+) -> Result<RemediationFacts, ExplainError> {
+    let entry = index
+        .request(id)
+        .ok_or_else(|| ExplainError::Request(format!("there is no {id}")))?;
+    let view = entry
+        .view
+        .clone()
+        .map_err(|error| ExplainError::Request(error.to_string()))?;
+    let state = stored_state(id.kind, &entry.object)
+        .map_err(|why| ExplainError::Request(format!("{id}: {why}")))?;
+    let mut assumed = Vec::new();
+    let mut target = target(index, &id.key, &view, state.as_ref());
+    let cluster = target.cluster.clone().unwrap_or_else(Key::local);
+    for node in &snapshot.seen.nodes {
+        index.apply_node(&cluster, node.clone());
+    }
+    if let Some((major, minor)) = &snapshot.version {
+        index.set_version(&cluster, major, minor);
+    }
+    index.set_connection(&cluster, Connection::Up);
+    let machine = openshift(snapshot, &target);
+    of_openshift(&mut target, &view, machine);
+    find_machine(index, &mut target);
+    let workload = workload_view(index, snapshot, &target, &mut assumed, now);
+    let node = match &workload {
+        WorkloadView::Present(node) => Some(node),
+        _ => None,
+    };
+    let (found, bmh_key) = host(index, &agents::racks(index), &target, node, state.as_ref());
+    let guard = etcd::guard_of(index, snapshot, &target, &mut assumed);
+    let uid = view.meta().uid.clone();
+    let bmh = bmh_key
+        .as_ref()
+        .and_then(|key| Some(bmh_facts(index.host(key)?.view.ok()?.as_ref(), key, &uid)));
+    let host_ref = match &found {
+        HostView::Found(host) => Some(host.clone()),
+        HostView::NotFound(_) => None,
+    };
+    let own = active(index, id, &view, &target, host_ref.as_ref(), state.as_ref());
+    let rack = host_ref.as_ref().map(|h| h.rack.as_str());
+    let chosen = state.as_ref().is_some_and(|s| s.host.is_some());
+    agents::unseen(index, &found, chosen, &mut assumed);
+    let agent = agents::view(index, rack, &mut assumed);
+    let operation = operation(state.as_ref(), now, &mut assumed);
+    let power = power(state.as_ref(), now, &mut assumed);
+    let drain = drain(snapshot, &target, state.as_ref(), &mut assumed);
+    let mut observation = Observation {
+        request: request_facts(index, config, id, &view, &target),
+        machine: machine_facts(index, &target),
+        // The stored Cluster is explained, not that the state would be written to pin it.
+        cluster: state.as_ref().and_then(|s| s.cluster.clone()),
+        cluster_removed: false,
+        host: found,
+        conflict: competing_controller(&uid, bmh.as_ref()),
+        bmh,
+        workload,
+        agent,
+        access: BmcAccess::Known,
+        agent_id: None,
+        answered: None,
+        pinned: PinnedOperation::Unknown,
+        held: false,
+        operation,
+        power,
+        silent_since: None,
+        drain,
+        node_action: wanted_node_action(index, config, &view, &target),
+        completed: BTreeSet::new(),
+    };
+    let quorum = control_plane(index, &target, guard.clone());
+    let decision = check_concurrency(&own, &others(index, snapshot), quorum);
+    observation.conflict = observation.conflict.or(decision.reason);
+    let mut seen = seen(&target, &observation);
+    seen.extend(guard.map(|guard| ("etcd".to_owned(), etcd::message(guard))));
+    seen.extend(agents::lines(index, rack));
+    assumed.extend(snapshot.notes.iter().cloned());
+    Ok(RemediationFacts {
+        request: id.to_string(),
+        recorded: recorded(&entry.object, "message"),
+        observation,
+        state,
+        seen,
+        assumed,
+    })
+}
+
+/// The Machine of OpenShift that a request is for, where it is there.
+fn openshift(snapshot: &Snapshot, target: &Target) -> Option<DynamicObject> {
+    let key = target.openshift.as_ref()?;
+    let found = snapshot
+        .seen
+        .get(groups::OPENSHIFT_MACHINE, kinds::MACHINE, key);
+    found.cloned()
+}
+
+/// A field that the controller wrote last: `reason` or `message`.
+fn recorded(object: &DynamicObject, field: &str) -> Option<String> {
+    let status = object.data.get("status").and_then(|s| s.get(field));
+    if let Some(word) = status.and_then(Value::as_str) {
+        return Some(word.to_owned());
+    }
+    let annotations = object.annotations();
+    let text = annotations.get(rackhand_api::names::STATE_ANNOTATION)?;
+    let value: Value = serde_json::from_str(text).ok()?;
+    value.get(field)?.as_str().map(str::to_owned)
+}
+
+fn operation(
+    state: Option<&State>,
+    now: Timestamp,
+    assumed: &mut Vec<String>,
+) -> Option<OperationView> {
+    let state = state?;
+    let at_work = matches!(
+        state.step,
+        Step::PoweringOff | Step::AwaitingConfirmation | Step::PoweringOn
+    );
+    if !at_work || state.retry_at.is_some_and(|at| at > now) {
+        return None;
+    }
+    assumed.push("the agent runs the operation of this step, and it has no outcome yet".into());
+    Some(OperationView::Running)
+}
+
+fn power(state: Option<&State>, now: Timestamp, assumed: &mut Vec<String>) -> Option<PowerView> {
+    let state = state?;
+    let (power, words) = match state.step {
+        Step::ConfirmingOff | Step::Tainting | Step::Draining | Step::Fenced
+            if state.off.is_some() =>
+        {
+            (PowerState::Off, "the BMC still reports off")
+        }
+        Step::Booting | Step::Restoring => (PowerState::On, "the BMC still reports on"),
+        _ => return None,
+    };
+    assumed.push(words.into());
+    Some(PowerView {
+        asked: now,
+        answered: now,
+        lease: None,
+        result: Ok(PowerReading {
+            state: power,
+            raw: "assumed".into(),
+            protocol: String::new(),
+            identity: String::new(),
+            at: now,
+            since_start_ms: 0,
+            bmc: String::new(),
+        }),
+    })
+}
+
+fn workload_view(
+    index: &Index,
+    snapshot: &Snapshot,
+    target: &Target,
+    assumed: &mut Vec<String>,
+    now: Timestamp,
+) -> WorkloadView {
+    if let Some(why) = &snapshot.seen.down {
+        return WorkloadView::Unreachable { why: why.clone() };
+    }
+    let Some(cluster) = &target.cluster else {
+        return WorkloadView::Unreachable {
+            why: "neither the Machine nor the remediation names a Cluster".into(),
+        };
+    };
+    let Some(name) = &target.node else {
+        return WorkloadView::NotJoined;
+    };
+    match index.node(cluster, name) {
+        Some(node) => {
+            let leases = snapshot.node_leases();
+            let lease = leases.iter().find(|l| l.name_any() == *name);
+            let facts = lease.and_then(|l| lease_facts(l, now));
+            WorkloadView::Present(node_facts(&node, facts))
+        }
+        None if snapshot.has_all("Node") => WorkloadView::Missing { name: name.clone() },
+        None => {
+            assumed.push(format!("node {name} is not in the file"));
+            WorkloadView::Unreachable {
+                why: format!("node {name} is not in the file"),
+            }
+        }
+    }
+}
+
+fn drain(
+    snapshot: &Snapshot,
+    target: &Target,
+    state: Option<&State>,
+    assumed: &mut Vec<String>,
+) -> Option<Drain> {
+    if state.is_none_or(|s| s.step != Step::Draining) {
+        return None;
+    }
+    let node = target.node.as_deref()?;
+    let (pods, volumes) = (snapshot.pods(), snapshot.volumes());
+    if pods.is_none() && volumes.is_none() {
+        assumed.push("neither pods nor VolumeAttachments are known".into());
+        return None;
+    }
+    let (pods, volumes) = (pods.unwrap_or_default(), volumes.unwrap_or_default());
+    let attached: Vec<AttachedVolume> = volumes.iter().map(AttachedVolume::from).collect();
+    Some(remaining_on(node, &pods, &attached))
+}
+
+/// Every remediation that is not over, as far as it reads.
+fn others(index: &Index, snapshot: &Snapshot) -> Vec<ActiveRemediation> {
+    let racks = agents::racks(index);
+    let mut list = Vec::new();
+    for (id, entry) in index.requests() {
+        let Ok(view) = &entry.view else { continue };
+        let Ok(state) = stored_state(id.kind, &entry.object) else {
+            continue;
+        };
+        if state.as_ref().is_some_and(|s| s.step.is_terminal()) {
+            continue;
+        }
+        let mut target = target(index, &id.key, view, state.as_ref());
+        let machine = openshift(snapshot, &target);
+        of_openshift(&mut target, view, machine);
+        let host = match host(index, &racks, &target, None, state.as_ref()).0 {
+            HostView::Found(host) => Some(host),
+            HostView::NotFound(_) => None,
+        };
+        let mut other = active(index, &id, view, &target, host.as_ref(), state.as_ref());
+        if other.progress == Progress::Ready && waits_for_its_own(&entry.object) {
+            other.progress = Progress::Waiting;
+        }
+        list.push(other);
+    }
+    list
+}
+
+/// By the reason that the controller wrote last: only a request that waits for nothing but another
+/// may hold up others.
+fn waits_for_its_own(object: &DynamicObject) -> bool {
+    let free = [
+        Reason::Started.label(),
+        Reason::OtherRemediation(String::new()).label(),
+    ];
+    recorded(object, "reason").is_some_and(|reason| !free.contains(&reason.as_str()))
+}
+
+fn seen(target: &Target, o: &Observation) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
+    if let Some(key) = target.machine_key() {
+        line("machine", key.to_string());
+    }
+    match &o.workload {
+        WorkloadView::Present(node) => {
+            let ready = match (node.ready, node.ready_unknown) {
+                (true, _) => "Ready",
+                (_, true) => "Ready is Unknown",
+                _ => "not Ready",
+            };
+            let taint = match node.taint {
+                Taint::Absent => "",
+                Taint::Ours => ", out of service",
+                Taint::Other => ", out of service, not by Rackhand",
+            };
+            line("node", format!("{}: {ready}{taint}", node.name));
+        }
+        WorkloadView::Missing { name } => line("node", format!("{name}: gone")),
+        WorkloadView::ClusterGone { name } => line("node", format!("Cluster {name} is gone")),
+        WorkloadView::NotJoined => line("node", "never joined".into()),
+        WorkloadView::Unreachable { why } => line("node", format!("not seen: {why}")),
+    }
+    match &o.host {
+        HostView::Found(host) => line("host", format!("{} of rack {}", host.host, host.rack)),
+        HostView::NotFound(why) => line("host", why.to_string()),
+    }
+    if let Some(bmh) = &o.bmh {
+        let mut words = Vec::new();
+        for (yes, word) in [
+            (!bmh.online, "online false"),
+            (bmh.paused, "paused"),
+            (bmh.detached, "detached"),
+            (bmh.servicing, "servicing"),
+            (!bmh.provisioned, "not provisioned"),
+            (bmh.our_hold, "held by us"),
+            (bmh.unhealthy_mark, "marked unhealthy"),
+        ] {
+            if yes {
+                words.push(word.to_owned());
+            }
+        }
+        words.extend(bmh.foreign_holds.iter().map(|k| format!("held by {k}")));
+        let words = if words.is_empty() {
+            "nothing special".to_owned()
+        } else {
+            words.join(", ")
+        };
+        line("bmh", format!("{}: {words}", bmh.name));
+    }
+    lines
+}

@@ -1,0 +1,134 @@
+//! The settings that a running controller shows on its Lease.
+//!
+//! Must never guess: where none are shown, why is said.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Resource, ResourceExt, api::DynamicObject};
+use rackhand_api::names::SETTINGS_ANNOTATION;
+
+use super::files::documents;
+use crate::{
+    config::Config,
+    store::{
+        api::{call, management_client, optional},
+        object::Key,
+    },
+};
+
+/// The flags of a running controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownSettings {
+    /// Name and value of each.
+    pub flags: BTreeMap<String, String>,
+    /// Whose they are, in words.
+    pub whose: String,
+}
+
+/// The settings on the Lease that `config` names, in the cluster that it names.
+///
+/// # Errors
+/// There are none to be read: why.
+pub async fn settings_of_cluster(config: &Config) -> Result<ShownSettings, String> {
+    let key = Key::new(&config.lease_namespace, &config.lease_name);
+    let what = format!("Lease {key}");
+    let client = management_client(config.kubeconfig.as_deref())
+        .await
+        .map_err(|e| e.to_string())?;
+    let leases: Api<Lease> = Api::namespaced(client, &key.namespace);
+    let found = optional(call(&what, leases.get(&key.name)).await).map_err(|e| e.to_string())?;
+    let lease = found.ok_or_else(|| {
+        format!("there is no {what} of a controller (--lease-namespace, --lease-name)")
+    })?;
+    let holder = lease.spec.as_ref().and_then(|s| s.holder_identity.clone());
+    read(lease.annotations(), holder.as_deref(), &what)
+}
+
+/// The settings on a Lease in the texts of files, each with a name for people.
+///
+/// # Errors
+/// There are none to be read: why.
+pub fn settings_of_files(files: &[(String, String)]) -> Result<ShownSettings, String> {
+    // What does not read is told by who explains it.
+    let objects = files
+        .iter()
+        .flat_map(|(_, text)| documents(text).unwrap_or_default());
+    let shows = |object: &DynamicObject| {
+        let kind = object.types.as_ref().map(|t| t.kind.as_str());
+        kind == Some(&*Lease::kind(&())) && object.annotations().contains_key(SETTINGS_ANNOTATION)
+    };
+    let lease = objects.into_iter().find(shows).ok_or_else(|| {
+        "the files hold no Lease of a controller (kubectl get lease -n rackhand-system -o yaml)"
+            .to_owned()
+    })?;
+    let holder = lease.data.pointer("/spec/holderIdentity");
+    let holder = holder.and_then(serde_json::Value::as_str);
+    read(
+        lease.annotations(),
+        holder,
+        &format!("Lease {}", Key::of(&lease)),
+    )
+}
+
+fn read(
+    annotations: &BTreeMap<String, String>,
+    holder: Option<&str>,
+    lease: &str,
+) -> Result<ShownSettings, String> {
+    let text = annotations
+        .get(SETTINGS_ANNOTATION)
+        .ok_or_else(|| format!("{lease} does not carry {SETTINGS_ANNOTATION}"))?;
+    let flags = serde_json::from_str(text)
+        .map_err(|error| format!("{SETTINGS_ANNOTATION} of {lease} does not read: {error}"))?;
+    let whose = match holder.filter(|holder| !holder.is_empty()) {
+        Some(holder) => format!("the controller {holder} ({lease})"),
+        None => format!("the last controller that led ({lease}); none does now"),
+    };
+    Ok(ShownSettings { flags, whose })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn files(annotations: &serde_json::Value, holder: &str) -> [(String, String); 1] {
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {
+                "name": "rackhand-controller", "namespace": "rackhand-system",
+                "annotations": annotations,
+            },
+            "spec": { "holderIdentity": holder },
+        });
+        [("l.yaml".into(), lease.to_string())]
+    }
+
+    #[test]
+    fn they_are_read_from_the_lease_with_whose_they_are() {
+        let shown = json!({ "rackhand.dev/settings": r#"{"health-checks":"all"}"# });
+        let read = settings_of_files(&files(&shown, "c-0_1")).unwrap();
+        assert_eq!(read.flags["health-checks"], "all");
+        assert_eq!(
+            read.whose,
+            "the controller c-0_1 (Lease rackhand-system/rackhand-controller)"
+        );
+        let released = settings_of_files(&files(&shown, "")).unwrap();
+        assert!(
+            released.whose.ends_with("none does now"),
+            "{}",
+            released.whose
+        );
+    }
+
+    #[test]
+    fn where_none_can_be_read_why_is_said() {
+        let none = settings_of_files(&files(&json!({}), "c")).unwrap_err();
+        assert!(none.contains("hold no Lease of a controller"), "{none}");
+        let bad = json!({ "rackhand.dev/settings": "all" });
+        let bad = settings_of_files(&files(&bad, "c")).unwrap_err();
+        assert!(bad.contains("does not read"), "{bad}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Whose a token is and what they may do, as the Kubernetes API server says it.
+
+use std::{collections::HashMap, time::Duration};
+
+use k8s_openapi::api::{
+    authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
+    authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+};
+use kube::{Api, Client, api::PostParams};
+use parking_lot::Mutex;
+use tokio::{sync::Semaphore, time::Instant};
+
+use crate::{
+    config::METRICS_PATH,
+    store::api::{ApiError, call},
+};
+
+/// How long an answer of the API server counts.
+const GRANTED_FOR: Duration = Duration::from_secs(60);
+const REFUSED_FOR: Duration = Duration::from_secs(10);
+/// Tokens that are remembered.
+const REMEMBERED: usize = 256;
+/// Reviews at one time: strangers must not make the controller flood its API server.
+const REVIEWS: usize = 4;
+
+/// Whether metrics are given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Access {
+    Granted,
+    /// The token is nobody's.
+    Unauthenticated,
+    /// It is this user's, who may not read metrics.
+    Forbidden(String),
+}
+
+/// Checks tokens.
+pub(super) struct Reviewer {
+    client: Client,
+    remembered: Mutex<Remembered>,
+    turns: Semaphore,
+}
+
+impl Reviewer {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            remembered: Mutex::default(),
+            turns: Semaphore::new(REVIEWS),
+        }
+    }
+
+    /// Whether the bearer of this token may read metrics.
+    ///
+    /// # Errors
+    /// The API server does not answer, or the controller may not ask it.
+    pub(super) async fn access(&self, token: &str, now: Instant) -> Result<Access, ApiError> {
+        if let Some(access) = self.remembered.lock().get(token, now) {
+            return Ok(access);
+        }
+        let turn = self.turns.acquire().await;
+        let _turn = turn.map_err(|error| ApiError::other("TokenReview", error))?;
+        let access = self.review(token).await?;
+        self.remembered.lock().put(token, access.clone(), now);
+        Ok(access)
+    }
+
+    async fn review(&self, token: &str) -> Result<Access, ApiError> {
+        let Some(user) = self.user_of(token).await? else {
+            return Ok(Access::Unauthenticated);
+        };
+        let name = user.username.clone().unwrap_or_default();
+        let asked = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: user.username,
+                uid: user.uid,
+                groups: user.groups,
+                extra: user.extra,
+                non_resource_attributes: Some(NonResourceAttributes {
+                    path: Some(METRICS_PATH.to_owned()),
+                    verb: Some("get".to_owned()),
+                }),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        let params = PostParams::default();
+        let review = call("SubjectAccessReview", reviews.create(&params, &asked)).await?;
+        let allowed = review.status.is_some_and(|status| status.allowed);
+        Ok(if allowed {
+            Access::Granted
+        } else {
+            Access::Forbidden(name)
+        })
+    }
+
+    async fn user_of(&self, token: &str) -> Result<Option<UserInfo>, ApiError> {
+        let asked = TokenReview {
+            spec: TokenReviewSpec {
+                token: Some(token.to_owned()),
+                ..TokenReviewSpec::default()
+            },
+            ..TokenReview::default()
+        };
+        let reviews: Api<TokenReview> = Api::all(self.client.clone());
+        let params = PostParams::default();
+        let review = call("TokenReview", reviews.create(&params, &asked)).await?;
+        let status = review.status.unwrap_or_default();
+        let is_known = status.authenticated == Some(true);
+        Ok(status.user.filter(|_| is_known))
+    }
+}
+
+/// Answers of the API server by token; kept in memory only, never shown.
+#[derive(Default)]
+struct Remembered(HashMap<String, (Instant, Access)>);
+
+impl Remembered {
+    fn get(&self, token: &str, now: Instant) -> Option<Access> {
+        let (at, access) = self.0.get(token)?;
+        is_fresh(*at, access, now).then(|| access.clone())
+    }
+
+    fn put(&mut self, token: &str, access: Access, now: Instant) {
+        if self.0.len() >= REMEMBERED {
+            self.0.retain(|_, (at, access)| is_fresh(*at, access, now));
+        }
+        // Strangers make way for those who may read.
+        if self.0.len() >= REMEMBERED {
+            self.0.retain(|_, (_, access)| *access == Access::Granted);
+        }
+        if self.0.len() >= REMEMBERED {
+            self.0.clear();
+        }
+        self.0.insert(token.to_owned(), (now, access));
+    }
+}
+
+fn is_fresh(at: Instant, access: &Access, now: Instant) -> bool {
+    let lasts = match access {
+        Access::Granted => GRANTED_FOR,
+        _ => REFUSED_FOR,
+    };
+    now.saturating_duration_since(at) < lasts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_counts_for_a_while_and_strangers_fill_no_memory() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut remembered = Remembered::default();
+        remembered.put("good", Access::Granted, begin);
+        remembered.put("bad", Access::Unauthenticated, begin);
+        for (token, seconds, known) in [
+            ("good", 59, Some(Access::Granted)),
+            ("good", 60, None),
+            ("bad", 9, Some(Access::Unauthenticated)),
+            ("bad", 10, None),
+            ("other", 0, None),
+        ] {
+            assert_eq!(
+                remembered.get(token, at(seconds)),
+                known,
+                "{token} {seconds}"
+            );
+        }
+        for n in 0..10 * REMEMBERED {
+            remembered.put(&n.to_string(), Access::Unauthenticated, at(1));
+            assert!(remembered.0.len() <= REMEMBERED);
+        }
+        assert_eq!(remembered.get("good", at(1)), Some(Access::Granted));
+    }
+}

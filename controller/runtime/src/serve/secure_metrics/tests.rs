@@ -1,0 +1,78 @@
+//! Who gets metrics, by an API server that knows two accounts.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::HeaderValue;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::store::fake_api::{client, failure};
+
+/// Knows the tokens `scraper` and `stranger`, and lets only the scraper read.
+fn api(asked: Arc<AtomicUsize>) -> Client {
+    client(move |request| {
+        let asked = asked.clone();
+        async move {
+            asked.fetch_add(1, Ordering::Relaxed);
+            let spec = &request.body["spec"];
+            let status = match request.path.as_str() {
+                "/apis/authentication.k8s.io/v1/tokenreviews" => match spec["token"].as_str() {
+                    Some("broken") => return failure(StatusCode::INTERNAL_SERVER_ERROR),
+                    Some(name @ ("scraper" | "stranger")) => json!({
+                        "authenticated": true,
+                        "user": { "username": name, "groups": ["g"], "extra": { "k": ["v"] } },
+                    }),
+                    _ => json!({ "authenticated": false, "error": "unknown" }),
+                },
+                "/apis/authorization.k8s.io/v1/subjectaccessreviews" => {
+                    let wanted = json!({ "path": "/metrics", "verb": "get" });
+                    let whole = spec["nonResourceAttributes"] == wanted
+                        && spec["groups"] == json!(["g"])
+                        && spec["extra"] == json!({ "k": ["v"] });
+                    json!({ "allowed": whole && spec["user"] == "scraper" })
+                }
+                _ => return failure(StatusCode::NOT_FOUND),
+            };
+            let mut answer: Value = request.body.clone();
+            answer["status"] = status;
+            (StatusCode::CREATED, answer)
+        }
+    })
+}
+
+async fn get_with(reviewer: &Reviewer, authorization: Option<&str>) -> u16 {
+    let mut headers = HeaderMap::new();
+    if let Some(value) = authorization {
+        let value = HeaderValue::from_str(value).unwrap();
+        headers.insert(header::AUTHORIZATION, value);
+    }
+    let answer = answer(reviewer, &Metrics::new(), &headers).await;
+    answer.status().as_u16()
+}
+
+#[tokio::test]
+async fn metrics_are_given_to_whom_the_api_server_lets_read_them() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let reviewer = Reviewer::new(api(asked.clone()));
+    for (authorization, status, calls) in [
+        (None, 401, 0),
+        (Some("Basic c2NyYXBlcg=="), 401, 0),
+        (Some("Bearer "), 401, 0),
+        (Some("Bearer nobody"), 401, 1),
+        (Some("Bearer stranger"), 403, 2),
+        (Some("Bearer broken"), 503, 1),
+        (Some("Bearer scraper"), 200, 2),
+        // Known by now.
+        (Some("bearer scraper"), 200, 0),
+        (Some("Bearer stranger"), 403, 0),
+    ] {
+        let before = asked.load(Ordering::Relaxed);
+        assert_eq!(
+            get_with(&reviewer, authorization).await,
+            status,
+            "{authorization:?}"
+        );
+        let after = asked.load(Ordering::Relaxed);
+        assert_eq!(after - before, calls, "{authorization:?}");
+    }
+}

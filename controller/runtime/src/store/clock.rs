@@ -1,0 +1,109 @@
+//! Time that cannot be set, and that a suspended machine does not lose.
+
+use std::{sync::OnceLock, time::Duration};
+
+use jiff::{Timestamp, Unit};
+use nix::time::{ClockId, clock_gettime};
+
+/// Time since the machine booted, suspended time included (`CLOCK_BOOTTIME`). `Instant` is
+/// `CLOCK_MONOTONIC` on Linux, which stands still while a machine is suspended.
+pub(crate) fn boottime() -> Duration {
+    // Every Linux has this clock, and the call cannot fail otherwise. A failure is the end of time:
+    // every deadline has passed then, and whoever led no longer does.
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::MAX, Duration::from)
+}
+
+/// The wall clock of the first call, and the time since then, suspended time included. Ages of readings,
+/// of Leases and of silence are differences of it, so that a step of the wall clock makes neither an old
+/// reading fresh nor a kubelet silent (F1, F5).
+pub(crate) fn monotonic_now() -> Timestamp {
+    static ORIGIN: OnceLock<(Timestamp, Duration)> = OnceLock::new();
+    let (wall, origin) = ORIGIN.get_or_init(|| (Timestamp::now(), boottime()));
+    let since = boottime().saturating_sub(*origin);
+    wall.checked_add(since).unwrap_or(Timestamp::MAX)
+}
+
+/// A time in whole seconds, as Kubernetes writes it.
+pub(crate) fn whole_seconds(at: Timestamp) -> String {
+    at.round(Unit::Second).unwrap_or(at).to_string()
+}
+
+/// Time since it was started, suspended time included.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopwatch {
+    began: Duration,
+    clock: fn() -> Duration,
+}
+
+// === impl Stopwatch ===
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self::with_clock(boottime)
+    }
+
+    fn with_clock(clock: fn() -> Duration) -> Self {
+        Self {
+            began: clock(),
+            clock,
+        }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        (self.clock)().saturating_sub(self.began)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    use rackhand_core::handover::{Handover, Step};
+
+    use super::*;
+
+    #[test]
+    fn f13_who_was_suspended_after_the_live_read_reads_again_before_it_hands_over() {
+        static SECONDS: AtomicU64 = AtomicU64::new(1000);
+        let time = Stopwatch::with_clock(|| Duration::from_secs(SECONDS.load(Ordering::Relaxed)));
+        let (mut handover, member) = (Handover::default(), Arc::from("m"));
+        assert!(!handover.request(&member, time.elapsed()));
+        assert_eq!(handover.step(false, time.elapsed()), Step::Read);
+        handover.finish_read(Ok(()), time.elapsed());
+        assert!(handover.request(&member, time.elapsed()));
+        SECONDS.fetch_add(60, Ordering::Relaxed);
+        assert!(!handover.request(&member, time.elapsed()));
+    }
+
+    #[test]
+    fn f13_the_time_of_a_handover_is_that_of_the_clock_which_counts_suspended_time() {
+        let time = Stopwatch::start();
+        let (before, elapsed, after) = (boottime(), time.elapsed(), boottime());
+        assert!(before <= time.began + elapsed && time.began + elapsed <= after);
+    }
+
+    #[test]
+    fn f7_the_clock_is_the_one_that_counts_suspended_time() {
+        // The kernel's uptime includes suspended time.
+        let read = || {
+            let text = std::fs::read_to_string("/proc/uptime").unwrap();
+            let seconds: f64 = text.split(' ').next().unwrap().parse().unwrap();
+            Duration::from_secs_f64(seconds)
+        };
+        let (before, now, after) = (read(), boottime(), read());
+        let hundredth = Duration::from_millis(10);
+        assert!(
+            before <= now + hundredth && now <= after + hundredth,
+            "{now:?}"
+        );
+    }
+
+    #[test]
+    fn f1_the_clock_of_a_remediation_never_goes_back() {
+        let looks: Vec<_> = (0..1000).map(|_| monotonic_now()).collect();
+        assert!(looks.is_sorted());
+    }
+}

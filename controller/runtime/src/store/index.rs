@@ -1,0 +1,364 @@
+//! Everything that was observed, by name.
+//!
+//! Owns the latest version of each object and who must hear of a change. Synchronous: must never
+//! await, call an API, or judge.
+
+mod inbox;
+mod machines;
+mod node;
+mod openshift;
+mod tombstones;
+mod trim;
+mod versions;
+mod workloads;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use kube::{ResourceExt, api::DynamicObject};
+use parking_lot::RwLock;
+use rackhand_api::views::{
+    BareMetalHostView, ClusterView, MachineHealthCheckView, Metal3MachineView, NodeHealthCheckView,
+    ViewError,
+};
+
+use tokio::sync::Notify;
+
+pub(crate) use inbox::{Change, Inbox};
+use machines::StoredMachine;
+pub(crate) use node::SeenNode;
+pub(crate) use tombstones::Tombstones;
+
+use crate::store::{
+    object::{Key, Kind},
+    request::{RequestId, RequestView},
+};
+
+/// An object and how it reads.
+pub(crate) struct Entry<V> {
+    pub(crate) object: Arc<DynamicObject>,
+    pub(crate) view: Result<Arc<V>, ViewError>,
+}
+
+impl<V> Clone for Entry<V> {
+    fn clone(&self) -> Self {
+        Self {
+            object: self.object.clone(),
+            view: self.view.clone(),
+        }
+    }
+}
+
+/// What is known of a workload cluster.
+#[derive(Clone)]
+pub(crate) enum Connection {
+    /// Its Nodes are watched.
+    Up,
+    /// They are not: why.
+    Down(String),
+}
+
+#[derive(Default)]
+struct Workload {
+    connection: Option<Connection>,
+    /// Major and minor, as its API server says them.
+    version: Option<(String, String)>,
+    nodes: BTreeMap<String, KnownNode>,
+    /// Names under which a live read found no Node, and the watch has shown none since.
+    absent: BTreeSet<String>,
+}
+
+/// A Node, and the version of its stored state: a new version alone is not announced.
+#[derive(Clone)]
+struct KnownNode {
+    node: Arc<SeenNode>,
+    version: Option<String>,
+}
+
+#[derive(Default)]
+struct Inner {
+    clusters: BTreeMap<Key, Entry<ClusterView>>,
+    machines: BTreeMap<Key, StoredMachine>,
+    checks: BTreeMap<Key, Entry<MachineHealthCheckView>>,
+    node_checks: BTreeMap<Key, Entry<NodeHealthCheckView>>,
+    /// The kinds of checks for which the Nodes of this very cluster are watched.
+    own_nodes_for: BTreeSet<Kind>,
+    metal3_machines: BTreeMap<Key, Entry<Metal3MachineView>>,
+    hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
+    requests: BTreeMap<RequestId, Entry<RequestView>>,
+    rack_agents: BTreeMap<Key, Arc<DynamicObject>>,
+    openshift: openshift::Kept,
+    tombstones: Tombstones,
+    workloads: BTreeMap<Key, Workload>,
+    /// Machines by their Node's name: Nodes of several clusters may be called the same.
+    by_node: BTreeMap<Box<str>, Vec<Link>>,
+}
+
+/// A Machine that names a Node.
+#[derive(PartialEq)]
+struct Link {
+    cluster: Key,
+    machine: Key,
+}
+
+/// The index.
+///
+/// A change is announced under the lock that makes it, so that whoever has seen the index reach a
+/// state finds every change that led there in the inboxes.
+pub(crate) struct Index {
+    inner: RwLock<Inner>,
+    inboxes: Vec<Arc<Inbox>>,
+    /// Wakes those who wait until the index has reached a state.
+    moved: Notify,
+}
+
+/// The API server numbers the versions of an object in order.
+fn is_less(new: Option<&str>, old: Option<&str>) -> bool {
+    let number = |version: Option<&str>| version.and_then(|v| v.parse::<u64>().ok());
+    number(new)
+        .zip(number(old))
+        .is_some_and(|(new, old)| new < old)
+}
+
+/// The later of two versions of one object.
+fn is_older<K: ResourceExt>(new: &K, old: &K) -> bool {
+    new.uid() == old.uid()
+        && is_less(
+            new.resource_version().as_deref(),
+            old.resource_version().as_deref(),
+        )
+}
+
+fn put<K: Ord + Clone, V>(
+    map: &mut BTreeMap<K, Entry<V>>,
+    key: &K,
+    object: Arc<DynamicObject>,
+    read: impl FnOnce(&DynamicObject) -> Result<V, ViewError>,
+) -> bool {
+    if map
+        .get(key)
+        .is_some_and(|old| is_older(object.as_ref(), old.object.as_ref()))
+    {
+        return false;
+    }
+    let view = read(&object).map(Arc::new);
+    map.insert(key.clone(), Entry { object, view });
+    true
+}
+
+impl Index {
+    pub(crate) fn new(inboxes: Vec<Arc<Inbox>>) -> Self {
+        Self {
+            inner: RwLock::default(),
+            inboxes,
+            moved: Notify::new(),
+        }
+    }
+
+    /// Tells everybody who listens.
+    pub(crate) fn announce(&self, change: &Change) {
+        for inbox in self.inboxes.iter().filter(|inbox| inbox.wants(change)) {
+            inbox.push(change.clone());
+        }
+    }
+
+    /// Takes in a version of an object, from a watch or from the answer to a write. An older one
+    /// than is known is passed over.
+    pub(crate) fn apply(&self, kind: Kind, mut object: DynamicObject) {
+        let key = Key::of(&object);
+        trim::trim(kind, &mut object);
+        let object = Arc::new(object);
+        let mut inner = self.inner.write();
+        let inner = &mut *inner;
+        if inner.tombstones.holds(object.metadata.uid.as_deref()) {
+            return;
+        }
+        let taken = match kind {
+            Kind::Cluster => put(&mut inner.clusters, &key, object, ClusterView::from_dynamic),
+            Kind::Machine => inner.put_machine(&key, &object),
+            Kind::MachineHealthCheck => put(
+                &mut inner.checks,
+                &key,
+                object,
+                MachineHealthCheckView::from_dynamic,
+            ),
+            Kind::NodeHealthCheck => put(
+                &mut inner.node_checks,
+                &key,
+                object,
+                NodeHealthCheckView::from_dynamic,
+            ),
+            Kind::Metal3Machine => put(
+                &mut inner.metal3_machines,
+                &key,
+                object,
+                Metal3MachineView::from_dynamic,
+            ),
+            Kind::BareMetalHost => put(
+                &mut inner.hosts,
+                &key,
+                object,
+                BareMetalHostView::from_dynamic,
+            ),
+            Kind::Metal3Remediation | Kind::PowerRemediation => put(
+                &mut inner.requests,
+                &RequestId::new(kind, key.clone()),
+                object,
+                |object| RequestView::read(kind, object),
+            ),
+            Kind::RackAgent => {
+                let old = inner.rack_agents.get(&key);
+                let newer = old.is_none_or(|old| !is_older(object.as_ref(), old.as_ref()));
+                if newer {
+                    inner.rack_agents.insert(key.clone(), object);
+                }
+                newer
+            }
+            Kind::OpenShiftMachine | Kind::OpenShiftCheck => {
+                inner.openshift.put(kind, &key, object)
+            }
+        };
+        if taken {
+            self.announce(&Change::Object(kind, key));
+        }
+        self.moved.notify_waiters();
+    }
+
+    /// A watch tells that it was deleted.
+    pub(crate) fn deleted(&self, kind: Kind, object: &DynamicObject) {
+        if let Some(uid) = &object.metadata.uid {
+            self.inner.write().tombstones.put(uid);
+        }
+        self.delete(kind, &Key::of(object));
+    }
+
+    pub(crate) fn delete(&self, kind: Kind, key: &Key) {
+        let mut inner = self.inner.write();
+        match kind {
+            Kind::Cluster => drop(inner.clusters.remove(key)),
+            Kind::Machine => {
+                inner.unlink(key);
+                inner.machines.remove(key);
+            }
+            Kind::MachineHealthCheck => drop(inner.checks.remove(key)),
+            Kind::NodeHealthCheck => drop(inner.node_checks.remove(key)),
+            Kind::Metal3Machine => drop(inner.metal3_machines.remove(key)),
+            Kind::BareMetalHost => drop(inner.hosts.remove(key)),
+            Kind::Metal3Remediation | Kind::PowerRemediation => {
+                drop(inner.requests.remove(&RequestId::new(kind, key.clone())));
+            }
+            Kind::RackAgent => drop(inner.rack_agents.remove(key)),
+            Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.remove(kind, key),
+        }
+        if matches!(kind, Kind::Machine | Kind::OpenShiftMachine) {
+            inner.prune_absent();
+        }
+        self.announce(&Change::Object(kind, key.clone()));
+        self.moved.notify_waiters();
+    }
+
+    /// Drops what a fresh list does not name.
+    pub(crate) fn retain(&self, kind: Kind, listed: &BTreeSet<Key>) {
+        let known = self.keys(kind);
+        for key in known.iter().filter(|k| !listed.contains(k)) {
+            self.delete(kind, key);
+        }
+    }
+
+    /// The names of all objects of a kind.
+    pub(crate) fn keys(&self, kind: Kind) -> Vec<Key> {
+        let inner = self.inner.read();
+        match kind {
+            Kind::Cluster => inner.clusters.keys().cloned().collect(),
+            Kind::Machine => inner.machines.keys().cloned().collect(),
+            Kind::MachineHealthCheck => inner.checks.keys().cloned().collect(),
+            Kind::NodeHealthCheck => inner.node_checks.keys().cloned().collect(),
+            Kind::Metal3Machine => inner.metal3_machines.keys().cloned().collect(),
+            Kind::BareMetalHost => inner.hosts.keys().cloned().collect(),
+            Kind::Metal3Remediation | Kind::PowerRemediation => {
+                let requests = inner.requests.keys().filter(|id| id.kind == kind);
+                requests.map(|id| id.key.clone()).collect()
+            }
+            Kind::RackAgent => inner.rack_agents.keys().cloned().collect(),
+            Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.keys(kind),
+        }
+    }
+
+    pub(crate) fn cluster(&self, key: &Key) -> Option<Entry<ClusterView>> {
+        self.inner.read().clusters.get(key).cloned()
+    }
+
+    pub(crate) fn clusters(&self) -> Vec<Key> {
+        self.inner.read().clusters.keys().cloned().collect()
+    }
+
+    pub(crate) fn check(&self, key: &Key) -> Option<Entry<MachineHealthCheckView>> {
+        self.inner.read().checks.get(key).cloned()
+    }
+
+    pub(crate) fn node_check(&self, key: &Key) -> Option<Entry<NodeHealthCheckView>> {
+        self.inner.read().node_checks.get(key).cloned()
+    }
+
+    /// The checks of a namespace.
+    pub(crate) fn checks_in(&self, namespace: &str) -> Vec<Entry<MachineHealthCheckView>> {
+        let inner = self.inner.read();
+        let from = inner.checks.range(Key::new(namespace, "")..);
+        from.take_while(|(key, _)| key.namespace == namespace)
+            .map(|(_, entry)| entry.clone())
+            .collect()
+    }
+
+    pub(crate) fn metal3_machine(&self, key: &Key) -> Option<Entry<Metal3MachineView>> {
+        self.inner.read().metal3_machines.get(key).cloned()
+    }
+
+    pub(crate) fn host(&self, key: &Key) -> Option<Entry<BareMetalHostView>> {
+        self.inner.read().hosts.get(key).cloned()
+    }
+
+    pub(crate) fn hosts(&self) -> Vec<(Key, Entry<BareMetalHostView>)> {
+        self.inner
+            .read()
+            .hosts
+            .iter()
+            .map(|(k, e)| (k.clone(), e.clone()))
+            .collect()
+    }
+
+    pub(crate) fn request(&self, id: &RequestId) -> Option<Entry<RequestView>> {
+        self.inner.read().requests.get(id).cloned()
+    }
+
+    pub(crate) fn requests(&self) -> Vec<(RequestId, Entry<RequestView>)> {
+        self.inner
+            .read()
+            .requests
+            .iter()
+            .map(|(k, e)| (k.clone(), e.clone()))
+            .collect()
+    }
+
+    /// Some request names a Node of this very cluster.
+    pub(crate) fn has_requests_by_node(&self) -> bool {
+        let inner = self.inner.read();
+        inner
+            .requests
+            .values()
+            .any(|e| e.view.as_ref().is_ok_and(|v| v.node().is_some()))
+    }
+
+    pub(crate) fn rack_agents(&self) -> Vec<(Key, Arc<DynamicObject>)> {
+        self.inner
+            .read()
+            .rack_agents
+            .iter()
+            .map(|(k, o)| (k.clone(), o.clone()))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Objects without what nobody here reads.
+//!
+//! Must keep what a patch is made from: names, UID, resourceVersion, generation, and whole lists of
+//! conditions, which others write into too.
+
+use kube::{ResourceExt, api::DynamicObject};
+use serde_json::{Map, Value};
+
+use crate::store::object::Kind;
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Groups whose annotations on a Machine mean something here; bootstrap providers keep whole
+/// configurations in others.
+const MACHINE_ANNOTATIONS: [&str; 5] = [
+    "cluster.x-k8s.io/",
+    "machine.openshift.io/",
+    "metal3.io/",
+    "rackhand.dev/",
+    "remediation.medik8s.io/",
+];
+const MACHINE_SPEC: [&str; 3] = ["clusterName", "infrastructureRef", "providerID"];
+const MACHINE_STATUS: [&str; 12] = [
+    "conditions",
+    "deprecated",
+    "errorMessage",
+    "errorReason",
+    "failureMessage",
+    "failureReason",
+    "infrastructureReady",
+    "initialization",
+    "lastUpdated",
+    "nodeRef",
+    "phase",
+    "v1beta2",
+];
+
+/// Takes off what is not read of this kind.
+pub(super) fn trim(kind: Kind, object: &mut DynamicObject) {
+    object.metadata.managed_fields = None;
+    object.metadata.self_link = None;
+    object.annotations_mut().remove(LAST_APPLIED);
+    match kind {
+        Kind::Machine => {
+            object.metadata.finalizers = None;
+            object
+                .annotations_mut()
+                .retain(|name, _| MACHINE_ANNOTATIONS.iter().any(|of| name.starts_with(of)));
+            only(&mut object.data, &["spec", "status"]);
+            only_in(&mut object.data, "spec", &MACHINE_SPEC);
+            only_in(&mut object.data, "status", &MACHINE_STATUS);
+        }
+        Kind::OpenShiftMachine => {
+            only(&mut object.data, &["spec", "status"]);
+            only_in(&mut object.data, "spec", &MACHINE_SPEC);
+            only_in(&mut object.data, "status", &MACHINE_STATUS);
+        }
+        // Of an inspected host this is the most, and only its serial number is read.
+        Kind::BareMetalHost => {
+            let hardware = object.data.pointer_mut("/status/hardware");
+            if let Some(hardware) = hardware.and_then(Value::as_object_mut) {
+                hardware.retain(|found, _| found == "systemVendor");
+            }
+        }
+        _ => {}
+    }
+    if object
+        .metadata
+        .annotations
+        .as_ref()
+        .is_some_and(|a| a.is_empty())
+    {
+        object.metadata.annotations = None;
+    }
+}
+
+fn only(value: &mut Value, fields: &[&str]) {
+    if let Some(map) = value.as_object_mut() {
+        let kept: Map<String, Value> = std::mem::take(map)
+            .into_iter()
+            .filter(|(name, _)| fields.contains(&name.as_str()))
+            .collect();
+        *map = kept;
+    }
+}
+
+fn only_in(value: &mut Value, place: &str, fields: &[&str]) {
+    if let Some(inner) = value.get_mut(place) {
+        only(inner, fields);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_machine_keeps_what_is_read_and_what_a_patch_is_made_from() {
+        let mut object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+            "metadata": {
+                "name": "m", "uid": "u", "resourceVersion": "7", "generation": 2,
+                "labels": { "any": "label" },
+                "finalizers": ["machine.cluster.x-k8s.io"],
+                "managedFields": [{}],
+                "annotations": {
+                    "cluster.x-k8s.io/paused": "",
+                    "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration": "{}",
+                    LAST_APPLIED: "{}",
+                },
+            },
+            "spec": { "clusterName": "c", "bootstrap": { "dataSecretName": "s" } },
+            "status": { "addresses": [], "conditions": [{ "type": "T", "x": 1 }] },
+        }))
+        .unwrap();
+        trim(Kind::Machine, &mut object);
+        assert_eq!(
+            serde_json::to_value(object).unwrap(),
+            json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+                "metadata": {
+                    "name": "m", "uid": "u", "resourceVersion": "7", "generation": 2,
+                    "labels": { "any": "label" },
+                    "annotations": { "cluster.x-k8s.io/paused": "" },
+                },
+                "spec": { "clusterName": "c" },
+                "status": { "conditions": [{ "type": "T", "x": 1 }] },
+            })
+        );
+    }
+
+    #[test]
+    fn of_what_inspection_found_only_the_maker_and_the_serial_number_stay() {
+        let mut host: DynamicObject = serde_json::from_value(json!({
+            "metadata": { "name": "h", "annotations": { LAST_APPLIED: "{}", "a": "b" } },
+            "spec": { "online": true },
+            "status": { "hardware": {
+                "cpu": { "flags": ["x"] },
+                "nics": [{}],
+                "systemVendor": { "serialNumber": "s" },
+            }},
+        }))
+        .unwrap();
+        trim(Kind::BareMetalHost, &mut host);
+        assert_eq!(
+            serde_json::to_value(&host).unwrap(),
+            json!({
+                "metadata": { "name": "h", "annotations": { "a": "b" } },
+                "spec": { "online": true },
+                "status": { "hardware": { "systemVendor": { "serialNumber": "s" } } },
+            })
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! In which version an object is held, to be compared with a live read.
+
+use kube::api::DynamicObject;
+use tokio::sync::Notify;
+
+use super::{Entry, Index};
+use crate::store::{
+    object::{Key, Kind},
+    request::RequestId,
+};
+
+fn version<V>(entry: Option<&Entry<V>>) -> Option<String> {
+    object_version(&entry?.object)
+}
+
+pub(super) fn object_version(object: &DynamicObject) -> Option<String> {
+    object.metadata.resource_version.clone()
+}
+
+impl Index {
+    /// The resourceVersion in which an object is held.
+    pub(crate) fn version_of(&self, kind: Kind, key: &Key) -> Option<String> {
+        let inner = self.inner.read();
+        match kind {
+            Kind::Cluster => version(inner.clusters.get(key)),
+            Kind::Machine => inner.machines.get(key)?.version.clone(),
+            Kind::MachineHealthCheck => version(inner.checks.get(key)),
+            Kind::NodeHealthCheck => version(inner.node_checks.get(key)),
+            Kind::Metal3Machine => version(inner.metal3_machines.get(key)),
+            Kind::BareMetalHost => version(inner.hosts.get(key)),
+            Kind::Metal3Remediation | Kind::PowerRemediation => {
+                version(inner.requests.get(&RequestId::new(kind, key.clone())))
+            }
+            Kind::RackAgent => object_version(inner.rack_agents.get(key)?),
+            Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.version(kind, key),
+        }
+    }
+
+    /// The resourceVersion in which a Node is held.
+    pub(crate) fn node_version(&self, cluster: &Key, node: &str) -> Option<String> {
+        let inner = self.inner.read();
+        let workload = inner.workloads.get(cluster)?;
+        workload.nodes.get(node)?.version.clone()
+    }
+
+    /// The names of the Nodes of a cluster.
+    pub(crate) fn node_names(&self, cluster: &Key) -> Vec<String> {
+        let inner = self.inner.read();
+        let nodes = inner.workloads.get(cluster).map(|w| w.nodes.keys());
+        nodes.into_iter().flatten().cloned().collect()
+    }
+
+    /// Whether a watch has lately shown the end of the object with this UID.
+    pub(crate) fn is_deleted(&self, uid: &str) -> bool {
+        self.inner.read().tombstones.holds(Some(uid))
+    }
+
+    /// Is notified after each change, those included that are not announced.
+    pub(crate) fn moved(&self) -> &Notify {
+        &self.moved
+    }
+}

@@ -1,0 +1,261 @@
+//! Workload clusters: their connections, and their Nodes.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use super::{Change, Connection, Index, Inner, KnownNode, SeenNode, Workload, is_less};
+use crate::store::object::{Key, Kind};
+
+impl Index {
+    /// Has the Nodes of this very cluster watched for a kind of checks, or no more. Requests that name a
+    /// Node have them watched, too.
+    pub(crate) fn watch_own_nodes(&self, checks: Kind, watch: bool) {
+        let mut inner = self.inner.write();
+        let changed = if watch {
+            inner.own_nodes_for.insert(checks)
+        } else {
+            inner.own_nodes_for.remove(&checks)
+        };
+        if changed {
+            self.announce(&Change::Workload(Key::local()));
+        }
+    }
+
+    /// Whether they are watched for checks.
+    pub(crate) fn watches_own_nodes(&self) -> bool {
+        !self.inner.read().own_nodes_for.is_empty()
+    }
+
+    pub(crate) fn connection(&self, cluster: &Key) -> Connection {
+        let inner = self.inner.read();
+        let known = inner
+            .workloads
+            .get(cluster)
+            .and_then(|w| w.connection.clone());
+        known.unwrap_or_else(|| Connection::Down("not connected yet".into()))
+    }
+
+    /// Nothing is known of the way to a workload cluster: it is just being made.
+    pub(crate) fn is_connecting(&self, cluster: &Key) -> bool {
+        let inner = self.inner.read();
+        let known = inner.workloads.get(cluster);
+        known.is_none_or(|workload| workload.connection.is_none())
+    }
+
+    pub(crate) fn set_connection(&self, cluster: &Key, connection: Connection) {
+        let mut inner = self.inner.write();
+        let workload = inner.workloads.entry(cluster.clone()).or_default();
+        if matches!(connection, Connection::Down(_)) {
+            // Nodes may come and go unseen from now on.
+            workload.absent.clear();
+        }
+        workload.connection = Some(connection);
+        self.announce(&Change::Workload(cluster.clone()));
+    }
+
+    /// Whether a live read found no such Node, and the watch has shown none since (F12).
+    pub(crate) fn is_absent(&self, cluster: &Key, node: &str) -> bool {
+        let inner = self.inner.read();
+        let workload = inner.workloads.get(cluster);
+        workload.is_some_and(|w| w.absent.contains(node))
+    }
+
+    /// Whether the watch of a connected cluster shows no such Node, and no live read has confirmed
+    /// that there is none.
+    pub(crate) fn is_unconfirmed(&self, cluster: &Key, node: &str) -> bool {
+        let inner = self.inner.read();
+        inner.workloads.get(cluster).is_some_and(|w| {
+            matches!(w.connection, Some(Connection::Up))
+                && !w.nodes.contains_key(node)
+                && !w.absent.contains(node)
+        })
+    }
+
+    /// A live read found no such Node.
+    pub(crate) fn confirm_absent(&self, cluster: &Key, node: &str) {
+        let mut inner = self.inner.write();
+        if let Some(workload) = inner.workloads.get_mut(cluster)
+            && !workload.nodes.contains_key(node)
+            && workload.absent.insert(node.to_owned())
+        {
+            self.announce(&Change::Node(cluster.clone(), node.to_owned()));
+        }
+    }
+
+    /// Whether a Machine names this Node.
+    pub(crate) fn is_named(&self, cluster: &Key, node: &str) -> bool {
+        let inner = self.inner.read();
+        inner.names_node(cluster, node)
+    }
+
+    /// The Nodes of a cluster that Machines name.
+    pub(crate) fn named_nodes(&self, cluster: &Key) -> BTreeSet<String> {
+        let inner = self.inner.read();
+        let of_cluster_api = inner
+            .by_node
+            .iter()
+            .filter(|(_, links)| links.iter().any(|link| link.cluster == *cluster))
+            .map(|(node, _)| node.to_string());
+        let mut names: BTreeSet<String> = of_cluster_api.collect();
+        if *cluster == Key::local() {
+            names.extend(inner.openshift.node_names());
+        }
+        names
+    }
+
+    pub(crate) fn version(&self, cluster: &Key) -> Option<(String, String)> {
+        self.inner.read().workloads.get(cluster)?.version.clone()
+    }
+
+    pub(crate) fn set_version(&self, cluster: &Key, major: &str, minor: &str) {
+        let version = Some((major.to_owned(), minor.to_owned()));
+        let mut inner = self.inner.write();
+        inner.workloads.entry(cluster.clone()).or_default().version = version;
+    }
+
+    pub(crate) fn forget_workload(&self, cluster: &Key) {
+        let known = self.inner.write().workloads.remove(cluster);
+        // First that it cannot be asked, or its Nodes would look deleted.
+        self.announce(&Change::Workload(cluster.clone()));
+        for name in known.into_iter().flat_map(|w| w.nodes.into_keys()) {
+            self.announce(&Change::Node(cluster.clone(), name));
+        }
+    }
+
+    pub(crate) fn node(&self, cluster: &Key, name: &str) -> Option<Arc<Node>> {
+        let inner = self.inner.read();
+        let known = inner.workloads.get(cluster)?.nodes.get(name)?.clone();
+        drop(inner);
+        Some(whole(&known))
+    }
+
+    /// What a verdict looks at; quicker than the whole.
+    pub(crate) fn seen_node(&self, cluster: &Key, name: &str) -> Option<Arc<SeenNode>> {
+        let inner = self.inner.read();
+        let known = inner.workloads.get(cluster)?.nodes.get(name)?;
+        Some(known.node.clone())
+    }
+
+    /// The Nodes of a cluster, in the order of their names.
+    pub(crate) fn nodes(&self, cluster: &Key) -> Vec<Arc<Node>> {
+        let known: Vec<KnownNode> = {
+            let inner = self.inner.read();
+            let nodes = inner.workloads.get(cluster).map(|w| w.nodes.values());
+            nodes.into_iter().flatten().cloned().collect()
+        };
+        known.iter().map(whole).collect()
+    }
+
+    pub(crate) fn apply_node(&self, cluster: &Key, node: Node) {
+        self.apply_seen_node(cluster, node.into());
+    }
+
+    /// Takes in a version of a Node. A heartbeat ends here.
+    pub(crate) fn apply_seen_node(&self, cluster: &Key, mut node: SeenNode) {
+        let name = node.name_any();
+        let version = node.take_version();
+        if *cluster != Key::local() {
+            node.drop_unread_labels();
+        }
+        let mut inner = self.inner.write();
+        if inner.put_node(cluster, &name, node, version) {
+            self.announce(&Change::Node(cluster.clone(), name));
+        }
+        self.moved.notify_waiters();
+    }
+
+    /// The watch tells that a Node was deleted.
+    pub(crate) fn deleted_node(&self, cluster: &Key, node: &SeenNode) {
+        if let Some(uid) = node.uid() {
+            self.inner.write().tombstones.put(&uid);
+        }
+        self.delete_node(cluster, &node.name_any());
+    }
+
+    pub(crate) fn delete_node(&self, cluster: &Key, name: &str) {
+        let mut inner = self.inner.write();
+        if let Some(workload) = inner.workloads.get_mut(cluster) {
+            workload.nodes.remove(name);
+        }
+        self.announce(&Change::Node(cluster.clone(), name.to_owned()));
+        self.moved.notify_waiters();
+    }
+
+    pub(crate) fn retain_nodes(&self, cluster: &Key, listed: &BTreeSet<String>) {
+        let known: Vec<String> = {
+            let inner = self.inner.read();
+            inner
+                .workloads
+                .get(cluster)
+                .map(|w| w.nodes.keys().cloned().collect())
+                .unwrap_or_default()
+        };
+        for name in known.iter().filter(|n| !listed.contains(*n)) {
+            self.delete_node(cluster, name);
+        }
+    }
+}
+
+impl Inner {
+    fn names_node(&self, cluster: &Key, node: &str) -> bool {
+        let links = self.by_node.get(node).into_iter().flatten();
+        links.into_iter().any(|link| link.cluster == *cluster)
+            || *cluster == Key::local() && self.openshift.node_names().any(|name| name == node)
+    }
+
+    /// Forgets the Nodes that were confirmed to be gone and that no Machine names any more.
+    pub(super) fn prune_absent(&mut self) {
+        let mut kept = Vec::new();
+        for (cluster, workload) in &self.workloads {
+            let named = |node: &&String| self.names_node(cluster, node);
+            let absent: BTreeSet<String> = workload.absent.iter().filter(named).cloned().collect();
+            if absent.len() < workload.absent.len() {
+                kept.push((cluster.clone(), absent));
+            }
+        }
+        for (cluster, absent) in kept {
+            if let Some(workload) = self.workloads.get_mut(&cluster) {
+                workload.absent = absent;
+            }
+        }
+    }
+
+    /// Returns whether anything has changed but the version.
+    fn put_node(
+        &mut self,
+        cluster: &Key,
+        name: &str,
+        node: SeenNode,
+        version: Option<String>,
+    ) -> bool {
+        if !self.workloads.contains_key(cluster) {
+            self.workloads.insert(cluster.clone(), Workload::default());
+        }
+        let Some(workload) = self.workloads.get_mut(cluster) else {
+            return false;
+        };
+        workload.absent.remove(name);
+        if let Some(old) = workload.nodes.get_mut(name) {
+            let late = is_less(version.as_deref(), old.version.as_deref());
+            if late && old.node.uid() == node.uid() {
+                return false;
+            }
+            if *old.node == node {
+                old.version = version;
+                return false;
+            }
+        }
+        let node = Arc::new(node);
+        let known = KnownNode { node, version };
+        workload.nodes.insert(name.to_owned(), known);
+        true
+    }
+}
+
+fn whole(known: &KnownNode) -> Arc<Node> {
+    let mut node = Node::from(known.node.as_ref());
+    node.metadata.resource_version.clone_from(&known.version);
+    Arc::new(node)
+}

@@ -1,0 +1,296 @@
+//! Names of objects and where they are served.
+//!
+//! Owns the discovery of the version in which a kind is served here.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use kube::{
+    Client, Resource,
+    api::{Api, DynamicObject},
+    core::{ApiResource, DynamicResourceScope, GroupVersionKind},
+    discovery,
+};
+use parking_lot::RwLock;
+use rackhand_api::names::{GROUP, groups, kinds};
+use tokio::sync::Semaphore;
+
+use crate::store::api::{ApiError, words};
+
+/// Namespace and name; the namespace is empty for cluster-scoped objects.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Key {
+    pub(crate) fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    pub(crate) fn of(object: &DynamicObject) -> Self {
+        Self::new(
+            object.metadata.namespace.clone().unwrap_or_default(),
+            object.metadata.name.clone().unwrap_or_default(),
+        )
+    }
+
+    /// This very cluster, as a workload cluster that no Cluster object names.
+    pub(crate) fn local() -> Self {
+        Self::new("", "local")
+    }
+
+    /// From `namespace/name`.
+    pub(crate) fn parse(text: &str) -> Self {
+        match text.split_once('/') {
+            Some((namespace, name)) => Self::new(namespace, name),
+            None => Self::new("", text),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// The kinds of the management cluster that are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    Cluster,
+    Machine,
+    MachineHealthCheck,
+    Metal3Machine,
+    BareMetalHost,
+    Metal3Remediation,
+    PowerRemediation,
+    RackAgent,
+    /// A Machine of OpenShift.
+    OpenShiftMachine,
+    /// A MachineHealthCheck of OpenShift.
+    OpenShiftCheck,
+    NodeHealthCheck,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Cluster,
+        Self::Machine,
+        Self::MachineHealthCheck,
+        Self::Metal3Machine,
+        Self::BareMetalHost,
+        Self::Metal3Remediation,
+        Self::PowerRemediation,
+        Self::RackAgent,
+        Self::OpenShiftMachine,
+        Self::OpenShiftCheck,
+        Self::NodeHealthCheck,
+    ];
+
+    /// The kinds of requests that are carried out here.
+    pub(crate) const REQUESTS: [Self; 2] = [Self::Metal3Remediation, Self::PowerRemediation];
+
+    pub(crate) fn group(self) -> &'static str {
+        match self {
+            Self::Cluster | Self::Machine | Self::MachineHealthCheck => groups::CLUSTER_API,
+            Self::Metal3Machine | Self::Metal3Remediation => groups::INFRASTRUCTURE,
+            Self::BareMetalHost => groups::METAL3,
+            Self::PowerRemediation | Self::RackAgent => GROUP,
+            Self::OpenShiftMachine | Self::OpenShiftCheck => groups::OPENSHIFT_MACHINE,
+            Self::NodeHealthCheck => groups::MEDIK8S,
+        }
+    }
+
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Cluster => kinds::CLUSTER,
+            Self::Machine | Self::OpenShiftMachine => kinds::MACHINE,
+            Self::MachineHealthCheck | Self::OpenShiftCheck => kinds::MACHINE_HEALTH_CHECK,
+            Self::Metal3Machine => kinds::METAL3_MACHINE,
+            Self::BareMetalHost => kinds::BARE_METAL_HOST,
+            Self::Metal3Remediation => kinds::METAL3_REMEDIATION,
+            Self::PowerRemediation => kinds::POWER_REMEDIATION,
+            Self::RackAgent => kinds::RACK_AGENT,
+            Self::NodeHealthCheck => kinds::NODE_HEALTH_CHECK,
+        }
+    }
+
+    /// Whether its objects lie in namespaces.
+    pub(crate) fn namespaced(self) -> bool {
+        !matches!(self, Self::RackAgent | Self::NodeHealthCheck)
+    }
+}
+
+/// How long a discovery call may take.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long it is believed that `apiVersion` and `kind` are served as they were.
+const PINNED_FOR: Duration = Duration::from_secs(60);
+
+/// How long an API group counts as missing: those who look for one at the same time ask once.
+const MISSING_FOR: Duration = Duration::from_secs(2);
+
+/// Where kinds are served.
+pub(crate) struct Served {
+    known: RwLock<BTreeMap<(String, String), ApiResource>>,
+    groups: RwLock<Option<(Instant, BTreeSet<String>)>>,
+    /// Who asks for the groups.
+    asking: Semaphore,
+    pinned: RwLock<BTreeMap<(String, String), (Instant, ApiResource)>>,
+}
+
+impl Default for Served {
+    fn default() -> Self {
+        Self {
+            known: RwLock::default(),
+            groups: RwLock::default(),
+            asking: Semaphore::new(1),
+            pinned: RwLock::default(),
+        }
+    }
+}
+
+impl Served {
+    /// The resource of a kind in the version that the API server prefers; `None`: not served.
+    pub(crate) async fn find(
+        &self,
+        client: &Client,
+        group: &str,
+        kind: &str,
+    ) -> Result<Option<ApiResource>, kube::Error> {
+        let name = (group.to_owned(), kind.to_owned());
+        if let Some(found) = self.known.read().get(&name) {
+            return Ok(Some(found.clone()));
+        }
+        let what = format!("the API group {group}");
+        if self.lacks(client, group, &what).await? {
+            return Ok(None);
+        }
+        let found = match in_time(&what, discovery::group(client, group)).await {
+            Ok(found) => found.recommended_kind(kind).map(|(resource, _)| resource),
+            Err(kube::Error::Discovery(_)) => None,
+            Err(kube::Error::Api(e)) if e.code == 404 => None,
+            Err(e) => return Err(e),
+        };
+        if let Some(found) = &found {
+            self.known.write().insert(name, found.clone());
+        }
+        Ok(found)
+    }
+
+    /// Whether there was no such group a moment ago.
+    async fn lacks(&self, client: &Client, group: &str, what: &str) -> Result<bool, kube::Error> {
+        let known = || {
+            let groups = self.groups.read();
+            let fresh = groups.as_ref().filter(|(at, _)| at.elapsed() < MISSING_FOR);
+            fresh.map(|(_, groups)| !groups.contains(group))
+        };
+        if let Some(lacks) = known() {
+            return Ok(lacks);
+        }
+        let _turn = self.asking.acquire().await;
+        if let Some(lacks) = known() {
+            return Ok(lacks);
+        }
+        let listed = in_time(what, client.list_api_groups()).await?;
+        let groups: BTreeSet<String> = listed.groups.into_iter().map(|g| g.name).collect();
+        let lacks = !groups.contains(group);
+        *self.groups.write() = Some((Instant::now(), groups));
+        Ok(lacks)
+    }
+
+    /// Without asking.
+    #[cfg(test)]
+    pub(crate) fn put(&self, kind: Kind, resource: ApiResource) {
+        let name = (kind.group().to_owned(), kind.kind().to_owned());
+        self.known.write().insert(name, resource);
+    }
+
+    /// The same, from what is known already.
+    pub(crate) fn known(&self, kind: Kind) -> Option<ApiResource> {
+        self.known
+            .read()
+            .get(&(kind.group().to_owned(), kind.kind().to_owned()))
+            .cloned()
+    }
+
+    /// As [`Self::pinned`], with what was asked for in the error.
+    pub(crate) async fn resource_of(
+        &self,
+        client: &Client,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Option<ApiResource>, ApiError> {
+        let found = self.pinned(client, api_version, kind).await;
+        found.map_err(|e| ApiError::other(Key::new(api_version, kind).to_string(), words(&e)))
+    }
+
+    /// The resource that `apiVersion` and `kind` name literally (a template reference); `None`: not
+    /// served.
+    pub(crate) async fn pinned(
+        &self,
+        client: &Client,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Option<ApiResource>, kube::Error> {
+        let name = (api_version.to_owned(), kind.to_owned());
+        let fresh = |(at, _): &&(Instant, ApiResource)| at.elapsed() < PINNED_FOR;
+        if let Some((_, found)) = self.pinned.read().get(&name).filter(fresh) {
+            return Ok(Some(found.clone()));
+        }
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let gvk = GroupVersionKind::gvk(group, version, kind);
+        let what = format!("{kind} of {api_version}");
+        match in_time(&what, discovery::pinned_kind(client, &gvk)).await {
+            Ok((found, _)) => {
+                let entry = (Instant::now(), found.clone());
+                self.pinned.write().insert(name, entry);
+                Ok(Some(found))
+            }
+            Err(kube::Error::Discovery(_)) => Ok(None),
+            Err(kube::Error::Api(e)) if e.code == 404 => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+async fn in_time<T>(
+    what: &str,
+    asked: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, kube::Error> {
+    let answer = tokio::time::timeout(DISCOVERY_TIMEOUT, asked).await;
+    answer.unwrap_or_else(|_| {
+        let why = format!("no answer about {what} in time");
+        Err(kube::Error::Service(why.into()))
+    })
+}
+
+/// A typed handle to dynamic objects.
+pub(crate) fn api(client: &Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+    typed_api(client, resource, namespace)
+}
+
+/// The same, where not all of each object is read.
+pub(crate) fn typed_api<K>(client: &Client, resource: &ApiResource, namespace: &str) -> Api<K>
+where
+    K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+{
+    if namespace.is_empty() {
+        Api::all_with(client.clone(), resource)
+    } else {
+        Api::namespaced_with(client.clone(), namespace, resource)
+    }
+}

@@ -1,0 +1,95 @@
+//! The remediation requests that are carried out: CAPM3's Metal3Remediation and our
+//! PowerRemediation, in one form.
+
+use std::fmt;
+
+use kube::api::DynamicObject;
+use rackhand_api::{
+    names::{
+        MEDIK8S_NODE_NAME_ANNOTATION, NODE_ANNOTATIONS_BACKUP, NODE_LABELS_BACKUP, groups, kinds,
+    },
+    views::{Meta, Metal3RemediationView, OwnerRef, PowerRemediationView, ViewError},
+};
+
+use super::object::{Key, Kind};
+
+/// Identifies a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RequestId {
+    /// One of [`Kind::REQUESTS`].
+    pub(crate) kind: Kind,
+    pub(crate) key: Key,
+}
+
+impl RequestId {
+    pub(crate) fn new(kind: Kind, key: Key) -> Self {
+        Self { kind, key }
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.kind(), self.key)
+    }
+}
+
+/// The contents of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum RequestView {
+    Metal3(Metal3RemediationView),
+    Power(PowerRemediationView),
+}
+
+impl RequestView {
+    pub(crate) fn read(kind: Kind, object: &DynamicObject) -> Result<Self, ViewError> {
+        if kind == Kind::PowerRemediation {
+            PowerRemediationView::from_dynamic(object).map(Self::Power)
+        } else {
+            Metal3RemediationView::from_dynamic(object).map(Self::Metal3)
+        }
+    }
+
+    pub(crate) fn meta(&self) -> &Meta {
+        match self {
+            Self::Metal3(view) => &view.meta,
+            Self::Power(view) => &view.meta,
+        }
+    }
+
+    /// The Machine of Cluster API that it is for.
+    pub(crate) fn machine(&self) -> Option<&OwnerRef> {
+        match self {
+            Self::Metal3(view) => view.machine(),
+            Self::Power(view) => view.machine(),
+        }
+    }
+
+    /// The Machine of OpenShift that it is for. A Node that it names takes precedence, because
+    /// medik8s' health check names both.
+    pub(crate) fn openshift_machine(&self) -> Option<&OwnerRef> {
+        let Self::Power(view) = self else {
+            return None;
+        };
+        let named = view.meta.annotations.get(MEDIK8S_NODE_NAME_ANNOTATION);
+        if view.machine().is_some() || named.is_some_and(|name| !name.is_empty()) {
+            return None;
+        }
+        view.meta.owner(groups::OPENSHIFT_MACHINE, kinds::MACHINE)
+    }
+
+    /// The Node of the management cluster that it is for, if it is for no Machine of Cluster API.
+    /// The Node of a Machine of OpenShift is named by that Machine only
+    /// ([`Self::openshift_machine`]).
+    pub(crate) fn node(&self) -> Option<&str> {
+        match self {
+            Self::Metal3(_) => None,
+            Self::Power(view) => view.node(),
+        }
+    }
+
+    /// Whether it carries saved labels and annotations of a deleted Node.
+    pub(crate) fn has_node_backup(&self) -> bool {
+        let meta = self.meta();
+        meta.has_annotation(NODE_LABELS_BACKUP) || meta.has_annotation(NODE_ANNOTATIONS_BACKUP)
+    }
+}

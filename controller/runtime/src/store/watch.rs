@@ -1,0 +1,153 @@
+//! One watch per kind of the management cluster, into the index.
+//!
+//! Owns keeping the index fresh. Must never stop for one bad object, or for a kind that is not
+//! installed (yet).
+
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt, pin_mut};
+use kube::{
+    Api, Client, Resource,
+    api::DynamicObject,
+    runtime::{
+        WatchStreamExt,
+        utils::Backoff,
+        watcher::{self, DefaultBackoff, Event},
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::store::{
+    api::words,
+    index::Index,
+    object::{Key, Kind, Served},
+};
+
+/// How long to wait before a kind that is not served is looked for again.
+const RETRY_MISSING: Duration = Duration::from_secs(10);
+/// Seconds after which a watch is asked for anew, from where it was; a connection that is dead and does
+/// not say so is noticed a few seconds later.
+const WATCH_LASTS: u32 = 60;
+
+/// Objects in one answer to a list: few enough that a large fleet is never in memory whole.
+const PAGE: u32 = 100;
+
+/// What is told of a kind; a watch that fails is taken up again.
+pub(crate) fn events<K>(objects: Api<K>) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let config = watcher::Config::default()
+        .timeout(WATCH_LASTS)
+        .page_size(PAGE);
+    watcher::watcher(objects, config).backoff(OnceFailed::default())
+}
+
+/// The library's backoff, which computes its first wait anew at each event, if a watch has failed.
+#[derive(Default)]
+struct OnceFailed {
+    backoff: DefaultBackoff,
+    failed: bool,
+}
+
+impl Iterator for OnceFailed {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.failed = true;
+        self.backoff.next()
+    }
+}
+
+impl Backoff for OnceFailed {
+    fn reset(&mut self) {
+        if std::mem::take(&mut self.failed) {
+            self.backoff.reset();
+        }
+    }
+}
+
+/// Keeps one kind fresh until `cancel`. `synced` turns true once it is known, or known to be
+/// missing.
+pub(crate) async fn watch_kind(
+    client: Client,
+    served: Arc<Served>,
+    index: Arc<Index>,
+    kind: Kind,
+    namespace: Option<String>,
+    synced: watch::Sender<bool>,
+    cancel: CancellationToken,
+) {
+    loop {
+        let resource = match served.find(&client, kind.group(), kind.kind()).await {
+            Ok(Some(resource)) => resource,
+            Ok(None) => {
+                tracing::info!(
+                    kind = kind.kind(),
+                    group = kind.group(),
+                    "kind is not installed; looking again later"
+                );
+                synced.send_replace(true);
+                if pause(&cancel, RETRY_MISSING).await {
+                    return;
+                }
+                continue;
+            }
+            Err(error) => {
+                tracing::warn!(
+                    kind = kind.kind(),
+                    error = words(&error),
+                    "cannot ask for the kind"
+                );
+                if pause(&cancel, Duration::from_secs(1)).await {
+                    return;
+                }
+                continue;
+            }
+        };
+        let namespace = namespace
+            .as_deref()
+            .filter(|_| kind.namespaced())
+            .unwrap_or_default();
+        let objects: Api<DynamicObject> = match namespace {
+            "" => Api::all_with(client.clone(), &resource),
+            namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+        };
+        let stream = events(objects);
+        pin_mut!(stream);
+        let mut listed = BTreeSet::new();
+        loop {
+            let event = tokio::select! {
+                () = cancel.cancelled() => return,
+                event = stream.next() => event,
+            };
+            match event {
+                Some(Ok(Event::Init)) => listed.clear(),
+                Some(Ok(Event::InitApply(object))) => {
+                    listed.insert(Key::of(&object));
+                    index.apply(kind, object);
+                }
+                Some(Ok(Event::InitDone)) => {
+                    index.retain(kind, &listed);
+                    synced.send_replace(true);
+                }
+                Some(Ok(Event::Apply(object))) => index.apply(kind, object),
+                Some(Ok(Event::Delete(object))) => index.deleted(kind, &object),
+                Some(Err(error)) => {
+                    tracing::warn!(kind = kind.kind(), %error, "watch interrupted; it is taken up again");
+                }
+                None => break,
+            }
+        }
+    }
+}
+
+/// Waits; true: cancelled meanwhile.
+pub(crate) async fn pause(cancel: &CancellationToken, time: Duration) -> bool {
+    tokio::select! {
+        () = cancel.cancelled() => true,
+        () = tokio::time::sleep(time) => false,
+    }
+}
