@@ -18,11 +18,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = ROOT / "target" / "tests"
 TIMES = TARGET / "seconds.json"
 
-# Programs whose modules start control planes of their own: each module is a job, and its tests take
-# turns.
+# Programs whose tests start control planes of their own: each test is a job.
 SPLIT = {"controller"}
+# Their modules whose tests share one control plane (`fixture_tests!`) and mostly wait: all at once.
+SHARED = {"cooperative", "failure_table", "fencing"}
+SHARED_THREADS = 64
 # What hack/test --quick runs beside the tests without a control plane.
-QUICK = {"controller path", "controller ipmi_remediation", "controller overlap"}
+QUICK = ("path::", "ipmi_remediation::", "overlap::")
 # Programs without a control plane that take too long for it.
 SLOW = {"bmc", "rack"}
 
@@ -89,8 +91,9 @@ class Job:
 
     def __init__(self, name, command, directory, tests=(), threads=None):
         self.name, self.command, self.directory = name, command, directory
+        self.program = name.partition(" ")[0]
         self.tests, self.threads = list(tests), threads
-        self.log = TARGET / (re.sub(r"[^\w]+", "-", name) + ".log")
+        self.log = TARGET / (re.sub(r"[^\w]+", "-", name)[:100] + ".log")
         self.process = None
         self.seconds = 0.0
         self.passed = self.failed = self.ignored = 0
@@ -176,18 +179,20 @@ def jobs_of(programs, filters, own):
             command = [executable, *filters, *own]
             yield Job(name, command, directory, tests, threads_of(own, cores))
             continue
-        modules = {}
+        together = {}
         for test in tests:
-            modules.setdefault(test.partition("::")[0], []).append(test)
+            module = test.partition("::")[0]
+            together.setdefault(module if module in SHARED else test, []).append(test)
         exact = own if "--exact" in own else [*own, "--exact"]
-        for module, names in modules.items():
-            yield Job(f"{name} {module}", [executable, *exact, *names], directory, names,
-                      threads_of(own, 1))
+        for title, names in together.items():
+            threads = SHARED_THREADS if title in SHARED else 1
+            yield Job(f"{name} {title}", [executable, *exact, *names], directory, names,
+                      threads_of(own, threads))
 
 
 def in_quick(job):
-    if job.name.partition(" ")[0] in SPLIT:
-        return job.name in QUICK
+    if job.program in SPLIT:
+        return any(test.startswith(QUICK) for test in job.tests)
     return job.name not in SLOW
 
 
@@ -261,7 +266,7 @@ def main(arguments):
         jobs.append(Job("documentation", doc + (["--", *own] if own else []), ROOT))
     seconds = remembered()
     # What has never run may be the longest, above all with a control plane.
-    jobs.sort(key=lambda job: (-seconds.get(job.name, 10_000), job.name.split()[0] not in SPLIT))
+    jobs.sort(key=lambda job: (-seconds.get(job.name, 10_000), job.program not in SPLIT))
     say(f"testing, {slots()} programs at a time")
     begun = time.monotonic()
     if not run_all(jobs):
@@ -279,7 +284,7 @@ def main(arguments):
 
 def report(jobs, seconds):
     slowest = sorted((time for job in jobs for time in
-                      ((took, f"{job.name}: {name}") for took, name in job.times)), reverse=True)
+                      ((took, f"{job.program}: {name}") for took, name in job.times)), reverse=True)
     if slowest:
         say("the slowest tests, from the beginning of each to its end, other programs beside it")
         for took, name in slowest[:10]:

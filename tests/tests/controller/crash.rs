@@ -5,91 +5,106 @@ mod agents;
 mod controllers;
 mod world;
 
-use std::time::Instant;
-
 use anyhow::Result;
 use rackhand_tests::stage::{HostLink, RackSpec, Recorder, Stage, StageConfig, TcpProxy};
 
 use agents::{agent_cut_off, agent_killed};
-use controllers::{controller_in_trouble_at_every_step, higher_term, stopped_leader};
-use world::{AGENT_STEPS, BRIEF, SPARE, STEPS, TROUBLES, cut_racks, start, workload_runs};
+use controllers::{higher_term, stopped_leader, trouble_at_every_step};
+use world::{AGENT_STEPS, CALM, RACK, SPARE, STEPS, Trouble, cut_racks, start, workload_runs};
 
-fn racks() -> Vec<RackSpec> {
-    let mut racks = vec![
-        RackSpec::new("spare", SPARE, HostLink::Inventory),
-        RackSpec::new("two", 2, HostLink::Inventory),
-    ];
-    for (_, rack) in TROUBLES {
-        racks.push(RackSpec::new(rack, STEPS.len(), HostLink::Detached));
-    }
-    for (rack, ..) in cut_racks() {
-        racks.push(RackSpec::new(&rack, 1, HostLink::Inventory));
-    }
-    for number in 1..=AGENT_STEPS.len() {
-        racks.push(RackSpec::new(&format!("a{number}"), 1, HostLink::Inventory));
-    }
-    racks
+#[tokio::test(flavor = "multi_thread")]
+async fn f7_a_controller_killed_at_any_step_is_replaced() {
+    controller_in(Trouble::Killed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wherever_a_part_dies_the_remediation_is_finished_with_one_cycle() {
+async fn f7_a_controller_cut_off_from_the_api_at_any_step_ends_itself_and_is_replaced() {
+    controller_in(Trouble::Cut).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f7_a_controller_that_the_api_does_not_answer_at_any_step_ends_itself_and_is_replaced() {
+    controller_in(Trouble::Silenced).await;
+}
+
+async fn controller_in(trouble: Trouble) {
+    let racks = vec![RackSpec::new(RACK, STEPS.len(), HostLink::Detached)];
+    with(racks, async |stage, recorder| {
+        let line = stage.lead_over_a_line().await?;
+        trouble_at_every_step(stage, recorder, &line, trouble).await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f7_an_agent_killed_or_out_of_reach_at_any_step_is_found_again() {
+    let rack = |name: &str| RackSpec::new(name, 1, HostLink::Inventory);
+    let mut racks: Vec<RackSpec> = cut_racks().iter().map(|(name, ..)| rack(name)).collect();
+    racks.extend((1..=AGENT_STEPS.len()).map(|number| rack(&format!("a{number}"))));
+    with(racks, async |stage, recorder| {
+        let mut lines = Vec::new();
+        for (rack, ..) in cut_racks() {
+            let line = TcpProxy::to(&stage.agent_endpoint(&rack)?).await?;
+            stage.apply_rack_agent(&rack, line.address()).await?;
+            lines.push(line);
+        }
+        start(stage, "last", CALM).await?;
+        let in_trouble = async {
+            tokio::try_join!(
+                agent_killed(stage, recorder),
+                agent_cut_off(stage, recorder, &lines)
+            )
+        };
+        tokio::select! {
+            done = in_trouble => done.map(drop),
+            ended = stage.supervise("last") => ended,
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f7_a_higher_term_at_an_agent_is_outbid() {
+    let racks = vec![RackSpec::new(RACK, 1, HostLink::Inventory)];
+    with(racks, async |stage, recorder| {
+        start(stage, "last", CALM).await?;
+        tokio::select! {
+            done = higher_term(stage, recorder) => done,
+            ended = stage.supervise("last") => ended,
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f7_a_leader_that_was_stopped_commands_nothing_when_it_goes_on() {
+    let racks = vec![RackSpec::new(RACK, 1, HostLink::Inventory)];
+    with(racks, async |stage, recorder| {
+        start(stage, "last", CALM).await?;
+        stopped_leader(stage, recorder).await
+    })
+    .await;
+}
+
+/// Runs a test on a stage with a workload on every host; at its end all pods run, and none ran twice.
+async fn with(racks: Vec<RackSpec>, test: impl AsyncFnOnce(&Stage, &Recorder) -> Result<()>) {
     let dir = tempfile::tempdir().unwrap();
-    let mut config = StageConfig::fast(racks());
+    let spare = RackSpec::new("spare", SPARE, HostLink::Inventory);
+    let racks: Vec<RackSpec> = std::iter::once(spare).chain(racks).collect();
+    let hosts = racks.iter().map(|rack| rack.hosts.len()).sum();
+    let mut config = StageConfig::fast(racks);
     config.controller_args.clear();
     let stage = Stage::start(dir.path(), config).await.unwrap();
     let recorder = Recorder::start(&stage.client);
-    if let Err(error) = all(&stage, &recorder).await {
+    let outcome = async {
+        stage.apply_rack_agents().await?;
+        stage.apply_workload(u32::try_from(hosts)?).await?;
+        workload_runs(&stage, hosts).await?;
+        stage.apply_health_check().await?;
+        test(&stage, &recorder).await?;
+        workload_runs(&stage, hosts).await
+    };
+    if let Err(error) = outcome.await {
         panic!("{error:#}\n{}", stage.report().await);
     }
-}
-
-async fn all(stage: &Stage, recorder: &Recorder) -> Result<()> {
-    stage.apply_rack_agents().await?;
-    let mut lines = Vec::new();
-    for (rack, ..) in cut_racks() {
-        let line = TcpProxy::to(&stage.agent_endpoint(&rack)?).await?;
-        stage.apply_rack_agent(&rack, line.address()).await?;
-        lines.push(line);
-    }
-    let line = stage.lead_over_a_line().await?;
-    start(stage, "controller-0", BRIEF).await?;
-    let hosts: usize = stage
-        .config()
-        .racks
-        .iter()
-        .map(|rack| rack.hosts.len())
-        .sum();
-    let pods = u32::try_from(hosts)?;
-    stage.apply_workload(pods).await?;
-    workload_runs(stage, hosts).await?;
-    stage.apply_health_check().await?;
-
-    let begun = Instant::now();
-    let told = |what: &str| println!("    {what} ... ok ({:.1?})", begun.elapsed());
-    controller_in_trouble_at_every_step(stage, recorder, &line).await?;
-    told("f7_a_controller_killed_at_any_step_is_replaced");
-    told("f7_a_controller_without_the_api_ends_itself_at_any_step_and_is_replaced");
-    // Only now: who has ended cannot report that it misses an agent.
-    let agents_in_trouble = async {
-        tokio::try_join!(
-            agent_killed(stage, recorder),
-            agent_cut_off(stage, recorder, &lines)
-        )
-    };
-    tokio::select! {
-        done = agents_in_trouble => drop(done?),
-        ended = stage.supervise("last") => return ended,
-    }
-    told("f7_an_agent_killed_in_the_middle_goes_on_after_its_restart");
-    told("f7_an_agent_out_of_reach_at_any_step_is_found_again");
-    tokio::select! {
-        done = higher_term(stage, recorder) => done?,
-        ended = stage.supervise("last") => return ended,
-    }
-    told("f7_a_higher_term_at_an_agent_is_outbid");
-    stopped_leader(stage, recorder).await?;
-    told("f7_a_leader_that_was_stopped_commands_nothing_when_it_goes_on");
-    workload_runs(stage, hosts).await?;
-    told("every_pod_runs_again_and_none_ran_twice");
-    Ok(())
 }

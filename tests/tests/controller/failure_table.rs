@@ -26,7 +26,7 @@
 //! | Off again while it boots | here: `off_again`; forced by Ironic: `cooperative`, off_again |
 //! | Clock skew | here: `clocks_ahead_and_behind` |
 //!
-//! All scenarios run at the same time on one stage, each with hosts of its own.
+//! The tests share one stage and run at the same time, each with hosts of its own.
 
 mod deleted;
 mod members;
@@ -34,12 +34,16 @@ mod nodes;
 mod power;
 mod world;
 
-use anyhow::{Result, ensure};
+use std::path::Path;
+
+use anyhow::{Result, bail};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use rackhand_tests::{
     cluster::apply,
-    stage::{HostLink, NAMESPACE, RackSpec, Recorder, Scenarios, Stage, StageConfig, Wire},
+    stage::{
+        Fixture, HostLink, NAMESPACE, RackSpec, Recorder, SharedFixture, Stage, StageConfig, Wire,
+    },
 };
 use serde_json::json;
 
@@ -75,99 +79,52 @@ fn racks() -> Vec<RackSpec> {
     ]
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_row_of_the_failure_table_comes_out_as_specified() {
-    let dir = tempfile::tempdir().unwrap();
-    let config = StageConfig::steady(
-        racks(),
-        &[
+static FIXTURE: SharedFixture<World> = SharedFixture::new();
+
+impl Fixture for World {
+    async fn start(dir: &Path) -> Result<Self> {
+        let arguments = [
             "--power-timeout=8s",
             "--drain-timeout=6s",
             "--cooperative-grace=1s",
-        ],
-    );
-    let stage = Stage::start(dir.path(), config).await.unwrap();
-    let wire = stage.wire().await.unwrap();
-    if let Err(error) = begin(&stage, &wire).await {
-        panic!("{error:#}\n{}", stage.report().await);
+        ];
+        let stage = Stage::start(dir, StageConfig::steady(racks(), &arguments)).await?;
+        let wire = stage.wire().await?;
+        if let Err(error) = begin(&stage, &wire).await {
+            bail!("{error:#}\n{}", stage.report().await);
+        }
+        Ok(Self {
+            recorder: Recorder::start(&stage.client),
+            stage,
+            wire,
+        })
     }
-    let world = World {
-        recorder: Recorder::start(&stage.client),
-        stage,
-        wire,
-    };
-    let w = &world;
 
-    let mut all = Scenarios::new();
-    all.add("on_after_the_off_command_is_answered_again", still_on(w));
-    all.add(
-        "a_workload_api_that_is_down_defers_the_taint",
-        workload_down(w),
-    );
-    all.add(
-        "a_machine_that_never_joined_gets_a_plain_cycle",
-        never_joined(w),
-    );
-    all.add(
-        "a_node_that_was_deleted_leaves_its_pods_behind",
-        node_deleted(w),
-    );
-    all.add("a_blocked_drain_names_what_blocks_it", drain_blocked(w));
-    all.add("a_hold_that_a_person_removed_comes_back", hold_removed(w));
-    all.add(
-        "two_checks_of_one_machine_are_one_remediation",
-        two_checks(w),
-    );
-    all.add(
-        "f6_one_member_of_a_control_plane_at_a_time",
-        one_member_at_a_time(w),
-    );
-    all.add(
-        "f6_a_member_that_is_paused_holds_up_no_other",
-        member_paused(w),
-    );
-    all.add("f6_etcd_keeps_its_quorum", quorum_first(w));
-    all.add(
-        "two_hosts_with_one_bmc_take_turns_and_one_is_wrong",
-        one_bmc(w),
-    );
-    all.add(
-        "a_power_on_that_is_refused_for_a_while_is_repeated",
-        on_refused(w),
-    );
-    all.add(
-        "a_host_that_is_switched_off_while_it_boots_is_switched_on_again",
-        off_again(w),
-    );
-    all.add(
-        "clocks_ahead_and_behind_change_nothing",
-        clocks_ahead_and_behind(w),
-    );
-    all.add(
-        "f8_a_person_is_heard_when_the_credentials_are_gone",
-        secret_deleted(w),
-    );
-    all.add(
-        "f9_a_request_ends_cleanly_when_its_host_is_gone",
-        host_deleted(w),
-    );
-    all.add(
-        "f4_a_host_stays_off_until_it_is_drained_although_its_cluster_object_is_removed",
-        cluster_removed(w),
-    );
-    all.add(
-        "f5_a_node_of_another_machine_is_not_tainted",
-        node_replaced(w),
-    );
-    let outcome = all.run().await;
-    let outcome = outcome.and_then(|()| {
-        let twice = w.stage.ran_twice();
-        ensure!(twice.is_empty(), "ran twice: {twice:?}");
-        Ok(())
-    });
-    if let Err(error) = outcome {
-        panic!("{error:#}\n{}", world.stage.report().await);
+    fn stage(&self) -> &Stage {
+        &self.stage
     }
+}
+
+rackhand_tests::fixture_tests! {
+    FIXTURE;
+    on_after_the_off_command_is_answered_again => still_on,
+    a_workload_api_that_is_down_defers_the_taint => workload_down,
+    a_machine_that_never_joined_gets_a_plain_cycle => never_joined,
+    a_node_that_was_deleted_leaves_its_pods_behind => node_deleted,
+    a_blocked_drain_names_what_blocks_it => drain_blocked,
+    a_hold_that_a_person_removed_comes_back => hold_removed,
+    two_checks_of_one_machine_are_one_remediation => two_checks,
+    f6_one_member_of_a_control_plane_at_a_time => one_member_at_a_time,
+    f6_a_member_that_is_paused_holds_up_no_other => member_paused,
+    f6_etcd_keeps_its_quorum => quorum_first,
+    two_hosts_with_one_bmc_take_turns_and_one_is_wrong => one_bmc,
+    a_power_on_that_is_refused_for_a_while_is_repeated => on_refused,
+    a_host_that_is_switched_off_while_it_boots_is_switched_on_again => off_again,
+    clocks_ahead_and_behind_change_nothing => clocks_ahead_and_behind,
+    f8_a_person_is_heard_when_the_credentials_are_gone => secret_deleted,
+    f9_a_request_ends_cleanly_when_its_host_is_gone => host_deleted,
+    f4_a_host_stays_off_until_it_is_drained_although_its_cluster_object_is_removed => cluster_removed,
+    f5_a_node_of_another_machine_is_not_tainted => node_replaced,
 }
 
 async fn begin(stage: &Stage, wire: &Wire) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Fencing on a real control plane: what cannot be confirmed is never guessed, what was added goes
 //! again, and one host's trouble is nobody else's.
 //!
-//! All scenarios run at the same time on one stage, each with hosts of its own.
+//! The tests share one stage and run at the same time, each with hosts of its own.
 //!
 //! Which rule is shown on a real control plane where; `f1_...` and the like beside the cores show
 //! each of them alone:
@@ -28,8 +28,12 @@ mod unconfirmed;
 mod withdrawn;
 mod world;
 
-use anyhow::{Result, ensure};
-use rackhand_tests::stage::{HostLink, RackSpec, Recorder, Scenarios, Stage, StageConfig};
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use rackhand_tests::stage::{
+    Fixture, HostLink, RackSpec, Recorder, SharedFixture, Stage, StageConfig,
+};
 
 use identity::{foreign, lie, swapped};
 use limit::{limit_forty, limit_zero};
@@ -64,74 +68,47 @@ fn racks() -> Vec<RackSpec> {
     ]
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_confirmed_off_is_never_taken_for_off_and_what_was_added_goes_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let config = StageConfig::steady(racks(), &["--power-timeout=8s", "--cooperative-grace=1s"]);
-    let stage = Stage::start(dir.path(), config).await.unwrap();
-    if let Err(error) = begin(&stage).await {
-        panic!("{error:#}\n{}", stage.report().await);
-    }
-    let recorder = Recorder::start(&stage.client);
-    let world = World { stage, recorder };
-    let w = &world;
+static FIXTURE: SharedFixture<World> = SharedFixture::new();
 
-    let mut all = Scenarios::new();
-    all.add(
-        "f1_a_bmc_that_says_powering_off_for_ever_is_not_off",
-        stuck(w),
-    );
-    all.add("f8_a_silent_bmc_is_not_off", silent(w));
-    all.add("f8_a_bmc_that_refuses_the_password_is_not_off", refused(w));
-    all.add("f5_a_bmc_of_another_system_is_not_commanded", foreign(w));
-    all.add("f1_a_bmc_that_ignores_commands_is_not_off", ignoring(w));
-    all.add(
-        "f1_a_bmc_that_reports_off_for_a_host_that_runs_is_commanded_before_it_is_believed",
-        lost_state(w),
-    );
-    all.add("f8_without_an_agent_nothing_is_tainted", agentless(w));
-    all.add(
-        "f8_the_right_persons_word_counts_and_no_other",
-        persons_word(w),
-    );
-    all.add(
-        "f5_a_bmc_that_lies_off_while_the_lease_moves_taints_nothing",
-        lie(w),
-    );
-    all.add(
-        "f5_a_host_switched_off_in_error_is_switched_on_again",
-        swapped(w),
-    );
-    all.add(
-        "f3_a_host_switched_on_while_draining_is_switched_off_again",
-        switched_on(w),
-    );
-    all.add(
-        "f4_the_host_stays_off_until_the_last_pod_is_gone",
-        drained_first(w),
-    );
-    all.add(
-        "f11_recovered_while_no_agent_was_there",
-        recovered_agentless(w),
-    );
-    all.add("f10_a_limit_of_zero_never_acts", limit_zero(w));
-    all.add(
-        "f10_two_of_four_close_a_gate_of_forty_percent",
-        limit_forty(w),
-    );
-    all.add("f2_the_hold_is_there_before_the_power_off", held_first(w));
-    all.add(
-        "f9_withdrawn_before_the_off_took_effect",
-        withdrawn_powering_off(w),
-    );
-    all.add("f9_withdrawn_when_off", withdrawn_off(w));
-    all.add("f9_withdrawn_while_draining", withdrawn_draining(w));
-    all.add("f9_withdrawn_while_powering_on", withdrawn_powering_on(w));
-    all.add("f9_withdrawn_while_booting", withdrawn_booting(w));
-    let outcome = all.run().await;
-    if let Err(error) = outcome.and_then(|()| nothing_ran_twice(&world)) {
-        panic!("{error:#}\n{}", world.stage.report().await);
+impl Fixture for World {
+    async fn start(dir: &Path) -> Result<Self> {
+        let arguments = ["--power-timeout=8s", "--cooperative-grace=1s"];
+        let stage = Stage::start(dir, StageConfig::steady(racks(), &arguments)).await?;
+        if let Err(error) = begin(&stage).await {
+            bail!("{error:#}\n{}", stage.report().await);
+        }
+        let recorder = Recorder::start(&stage.client);
+        Ok(Self { stage, recorder })
     }
+
+    fn stage(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+rackhand_tests::fixture_tests! {
+    FIXTURE;
+    f1_a_bmc_that_says_powering_off_for_ever_is_not_off => stuck,
+    f8_a_silent_bmc_is_not_off => silent,
+    f8_a_bmc_that_refuses_the_password_is_not_off => refused,
+    f5_a_bmc_of_another_system_is_not_commanded => foreign,
+    f1_a_bmc_that_ignores_commands_is_not_off => ignoring,
+    f1_a_bmc_that_reports_off_for_a_host_that_runs_is_commanded_before_it_is_believed => lost_state,
+    f8_without_an_agent_nothing_is_tainted => agentless,
+    f8_the_right_persons_word_counts_and_no_other => persons_word,
+    f5_a_bmc_that_lies_off_while_the_lease_moves_taints_nothing => lie,
+    f5_a_host_switched_off_in_error_is_switched_on_again => swapped,
+    f3_a_host_switched_on_while_draining_is_switched_off_again => switched_on,
+    f4_the_host_stays_off_until_the_last_pod_is_gone => drained_first,
+    f11_recovered_while_no_agent_was_there => recovered_agentless,
+    f10_a_limit_of_zero_never_acts => limit_zero,
+    f10_two_of_four_close_a_gate_of_forty_percent => limit_forty,
+    f2_the_hold_is_there_before_the_power_off => held_first,
+    f9_withdrawn_before_the_off_took_effect => withdrawn_powering_off,
+    f9_withdrawn_when_off => withdrawn_off,
+    f9_withdrawn_while_draining => withdrawn_draining,
+    f9_withdrawn_while_powering_on => withdrawn_powering_on,
+    f9_withdrawn_while_booting => withdrawn_booting,
 }
 
 async fn begin(stage: &Stage) -> Result<()> {
@@ -142,10 +119,4 @@ async fn begin(stage: &Stage) -> Result<()> {
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await?;
     stage.apply_health_check().await
-}
-
-fn nothing_ran_twice(w: &World) -> Result<()> {
-    let twice = w.stage.ran_twice();
-    ensure!(twice.is_empty(), "ran twice: {twice:?}");
-    Ok(())
 }

@@ -17,57 +17,55 @@ use rackhand_tests::{
 };
 
 use super::world::{
-    BRIEF, CALM, STEPS, TROUBLES, Trouble, all_finished, at_step, commanded_once, finished, leads,
+    BRIEF, CALM, RACK, STEPS, Trouble, all_finished, at_step, commanded_once, finished, leads,
     start,
 };
 
 /// All hosts hang at once; whichever comes first to its step, there the controller dies or loses the
 /// API server until it has lost its Lease and ended, and the others are somewhere else on their way.
-pub async fn controller_in_trouble_at_every_step(
+pub async fn trouble_at_every_step(
     stage: &Stage,
     recorder: &Recorder,
     line: &TcpProxy,
+    trouble: Trouble,
 ) -> Result<()> {
     let mut number = 0;
-    let mut hosts = Vec::new();
-    for (trouble, rack) in TROUBLES {
-        let mine: Vec<String> = (1..=STEPS.len()).map(|i| format!("{rack}-{i}")).collect();
-        let mut left: Vec<(&str, &str)> = mine.iter().map(String::as_str).zip(STEPS).collect();
-        for (host, _) in &left {
-            ensure!(stage.host(host)?.hang(), "{host} was up");
-        }
-        while !left.is_empty() {
-            let name = format!("controller-{number}");
-            let reached = async {
-                leads(stage, &name).await?;
-                at_step(stage, recorder, &left).await
-            };
-            let seen = tokio::select! {
-                seen = reached => seen?,
-                ended = stage.supervise(&name) => return ended,
-            };
-            let begun = Instant::now();
-            suffer(stage, line, &name, trouble).await?;
-            number += 1;
-            let mut others = Vec::new();
-            for (host, step) in left.clone() {
-                let now = stage.remediation(host).await?.map(|seen| seen.step);
-                let now = now.unwrap_or_default();
-                if (host, step) == seen || now == step {
-                    println!("    {trouble:?} when {host} was seen at {step}; left at {now}");
-                    left.retain(|one| *one != (host, step));
-                } else {
-                    others.push(now);
-                }
+    let hosts: Vec<String> = (1..=STEPS.len()).map(|i| format!("{RACK}-{i}")).collect();
+    let mut left: Vec<(&str, &str)> = hosts.iter().map(String::as_str).zip(STEPS).collect();
+    start(stage, "controller-0", BRIEF).await?;
+    for host in &hosts {
+        ensure!(stage.host(host)?.hang(), "{host} was up");
+    }
+    while !left.is_empty() {
+        let name = format!("controller-{number}");
+        let reached = async {
+            leads(stage, &name).await?;
+            at_step(stage, recorder, &left).await
+        };
+        let seen = tokio::select! {
+            seen = reached => seen?,
+            ended = stage.supervise(&name) => return ended,
+        };
+        let begun = Instant::now();
+        suffer(stage, line, &name, trouble).await?;
+        number += 1;
+        let mut others = Vec::new();
+        for (host, step) in left.clone() {
+            let now = stage.remediation(host).await?.map(|seen| seen.step);
+            let now = now.unwrap_or_default();
+            if (host, step) == seen || now == step {
+                println!("    {trouble:?} when {host} was seen at {step}; left at {now}");
+                left.retain(|one| *one != (host, step));
+            } else {
+                others.push(now);
             }
-            println!(
-                "      after {:.1?}; others were left at {others:?}",
-                begun.elapsed()
-            );
-            line.mend();
-            start(stage, &format!("controller-{number}"), BRIEF).await?;
         }
-        hosts.extend(mine);
+        println!(
+            "      after {:.1?}; others were left at {others:?}",
+            begun.elapsed()
+        );
+        line.mend();
+        start(stage, &format!("controller-{number}"), BRIEF).await?;
     }
     let name = format!("controller-{number}");
     tokio::select! {
@@ -81,7 +79,7 @@ pub async fn controller_in_trouble_at_every_step(
         stage.stop_controller(&name)?.success(),
         "ends well when asked to"
     );
-    start(stage, "last", CALM).await
+    Ok(())
 }
 
 /// What happens to the controller; it has ended afterwards.
@@ -104,9 +102,10 @@ async fn suffer(stage: &Stage, line: &TcpProxy, name: &str, trouble: Trouble) ->
 /// A client with a controller's certificate claims a term far above: as if the Lease had been lost
 /// and made anew.
 pub async fn higher_term(stage: &Stage, recorder: &Recorder) -> Result<()> {
+    leads(stage, "last").await?;
     let tls = stage.issue(&CertSpec::peer("another", "spiffe://rackhand/controller"))?;
     let tls = ClientTls::controller(TlsFiles::in_dir(&tls))?;
-    let channel = rackhand_proto::connect(&stage.agent_endpoint("two")?, "two", &tls).await?;
+    let channel = rackhand_proto::connect(&stage.agent_endpoint(RACK)?, RACK, &tls).await?;
     let namespaces: Api<Namespace> = Api::all(stage.client.clone());
     let uid = namespaces
         .get("kube-system")
@@ -128,8 +127,8 @@ pub async fn higher_term(stage: &Stage, recorder: &Recorder) -> Result<()> {
         .into_inner();
     ensure!(claimed.accepted, "{claimed:?}");
     let (holder, _) = stage.leader().await?;
-    ensure!(stage.host("two-1")?.hang(), "up");
-    finished(stage, recorder, "two-1").await?;
+    ensure!(stage.host("r-1")?.hang(), "up");
+    finished(stage, recorder, "r-1").await?;
     let (same, after) = stage.leader().await?;
     ensure!(
         u64::try_from(after)? > number,
@@ -147,11 +146,12 @@ pub async fn higher_term(stage: &Stage, recorder: &Recorder) -> Result<()> {
 /// on in the middle of the other's work.
 pub async fn stopped_leader(stage: &Stage, recorder: &Recorder) -> Result<()> {
     let old = "last";
+    leads(stage, old).await?;
     start(stage, "standby", CALM).await?;
     let (first, term) = stage.leader().await?;
     ensure!(first.starts_with(old), "{first} leads");
-    ensure!(stage.host("two-2")?.hang(), "up");
-    at_step(stage, recorder, &[("two-2", "PoweringOff")]).await?;
+    ensure!(stage.host("r-1")?.hang(), "up");
+    at_step(stage, recorder, &[("r-1", "PoweringOff")]).await?;
     stage.signal_controller(old, Signal::SIGSTOP)?;
     let second = wait_until("another leads", LONG, || async {
         let (holder, now) = stage.leader().await?;
@@ -163,7 +163,7 @@ pub async fn stopped_leader(stage: &Stage, recorder: &Recorder) -> Result<()> {
     })
     .await?;
     ensure!(second.starts_with("standby"), "{second} leads");
-    at_step(stage, recorder, &[("two-2", "Draining")]).await?;
+    at_step(stage, recorder, &[("r-1", "Draining")]).await?;
     let resumed = jiff::Timestamp::now();
     stage.signal_controller(old, Signal::SIGCONT)?;
     // It notices, and ends with an error: a fresh process takes part in the next election.
@@ -173,8 +173,8 @@ pub async fn stopped_leader(stage: &Stage, recorder: &Recorder) -> Result<()> {
     .await?;
     ensure!(!ended.success(), "ended with {ended}");
     ensure!(stage.log_of(old)?.contains("leadership lost"), "says why");
-    finished(stage, recorder, "two-2").await?;
-    let told = stage.events("two-2").await?;
+    finished(stage, recorder, "r-1").await?;
+    let told = stage.events("r-1").await?;
     let later = |who: &str| {
         let by = told.iter().filter(|event| {
             event.reporting_instance.as_deref() == Some(who)
@@ -192,7 +192,7 @@ pub async fn stopped_leader(stage: &Stage, recorder: &Recorder) -> Result<()> {
         later(&first)
     );
     ensure!(!later(&second).is_empty(), "the leader tells of its work");
-    let counters = stage.host("two-2")?.counters();
+    let counters = stage.host("r-1")?.counters();
     ensure!(counters.received(ResetType::ForceOff) == 1, "{counters:?}");
     ensure!(counters.received(ResetType::On) == 1, "{counters:?}");
     let (holder, now) = stage.leader().await?;

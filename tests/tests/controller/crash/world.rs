@@ -22,12 +22,8 @@ pub const STEPS: [&str; 8] = [
     "Restoring",
 ];
 
-/// What happens to the controller there, and the racks of those hosts.
-pub const TROUBLES: [(Trouble, &str); 3] = [
-    (Trouble::Killed, "k"),
-    (Trouble::Cut, "c"),
-    (Trouble::Silenced, "s"),
-];
+/// The rack of the hosts, in tests of controllers.
+pub const RACK: &str = "r";
 
 /// Where the agent is killed, each with a rack of its own.
 pub const AGENT_STEPS: [&str; 3] = ["PoweringOff", "Draining", "PoweringOn"];

@@ -28,7 +28,12 @@ enum Order {
 async fn f13_of_81_failed_of_200_over_40_percent_nobody_is_handed_over() {
     let dir = tempfile::tempdir().unwrap();
     let stage = begin(dir.path()).await.unwrap();
-    if let Err(error) = limits(&stage).await {
+    // On a machine that is too busy the leader loses its Lease, ends, and is started again.
+    let outcome = tokio::select! {
+        outcome = limits(&stage) => outcome,
+        ended = stage.supervise(CONTROLLER) => ended,
+    };
+    if let Err(error) = outcome {
         panic!("{error:#}\n{}", stage.logs());
     }
 }

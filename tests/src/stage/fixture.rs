@@ -1,0 +1,128 @@
+//! One stage for several tests of a program.
+//!
+//! A control plane is dear, and what one host does must not touch another: so tests share a stage,
+//! each with hosts of its own. The first of them starts it, and the last of those that run takes it
+//! down; they should run side by side (`hack/test` sees to that).
+
+use std::{
+    path::Path,
+    sync::{Arc, Weak},
+};
+
+use anyhow::{Result, bail, ensure};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+
+use super::Stage;
+
+/// What the tests of a module share: a stage, and what they need beside it.
+pub trait Fixture: Send + Sync + Sized + 'static {
+    /// Starts it in a directory of its own.
+    ///
+    /// # Errors
+    /// A part does not start.
+    fn start(dir: &Path) -> impl Future<Output = Result<Self>>;
+
+    /// The stage.
+    fn stage(&self) -> &Stage;
+}
+
+/// A fixture that tests share.
+pub struct SharedFixture<F: Fixture>(Mutex<State<F>>);
+
+enum State<F: Fixture> {
+    /// It runs as long as a test uses it.
+    Used(Weak<Running<F>>),
+    /// It did not start, and why: the next test would wait for the same in vain.
+    Failed(String),
+}
+
+impl<F: Fixture> SharedFixture<F> {
+    /// Nothing runs yet.
+    #[must_use]
+    #[allow(clippy::new_without_default)] // It is for statics.
+    pub const fn new() -> Self {
+        Self(Mutex::new(State::Used(Weak::new())))
+    }
+
+    /// Runs one test, in a thread of its own: it holds, and no pod has run twice anywhere.
+    ///
+    /// # Errors
+    /// The fixture does not start, or the test fails: with a report of the whole stage.
+    pub fn test(&self, scenario: impl AsyncFnOnce(&F) -> Result<()>) -> Result<()> {
+        let running = self.running()?;
+        running.runtime.block_on(running.run(scenario))
+    }
+
+    fn running(&self) -> Result<Arc<Running<F>>> {
+        let mut state = self.0.lock();
+        match &*state {
+            State::Used(running) => {
+                if let Some(running) = running.upgrade() {
+                    return Ok(running);
+                }
+            }
+            State::Failed(why) => bail!("the fixture did not start: {why}"),
+        }
+        match Running::start() {
+            Ok(running) => {
+                let running = Arc::new(running);
+                *state = State::Used(Arc::downgrade(&running));
+                Ok(running)
+            }
+            Err(error) => {
+                *state = State::Failed(format!("{error:#}"));
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Tests that share a fixture, by name: each runs one scenario.
+#[macro_export]
+macro_rules! fixture_tests {
+    ($fixture:ident; $($name:ident => $scenario:path,)+) => {
+        $(
+            #[test]
+            fn $name() {
+                if let Err(error) = $fixture.test($scenario) {
+                    panic!("{error:#}");
+                }
+            }
+        )+
+    };
+}
+
+struct Running<F: Fixture> {
+    // Dropped in this order: the tasks of the fixture's parts end with the runtime.
+    fixture: F,
+    runtime: Runtime,
+    _dir: TempDir,
+}
+
+impl<F: Fixture> Running<F> {
+    fn start() -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let runtime = Builder::new_multi_thread().enable_all().build()?;
+        let fixture = runtime.block_on(F::start(dir.path()))?;
+        Ok(Self {
+            fixture,
+            runtime,
+            _dir: dir,
+        })
+    }
+
+    async fn run(&self, scenario: impl AsyncFnOnce(&F) -> Result<()>) -> Result<()> {
+        let stage = self.fixture.stage();
+        let outcome = scenario(&self.fixture).await.and_then(|()| {
+            let twice = stage.ran_twice();
+            ensure!(twice.is_empty(), "ran twice: {twice:?}");
+            Ok(())
+        });
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(error) => bail!("{error:#}\n{}", stage.report().await),
+        }
+    }
+}
