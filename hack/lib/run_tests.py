@@ -262,8 +262,8 @@ def main(arguments):
         jobs = [job for job in jobs if in_quick(job)]
     elif not any(option.startswith(CHOOSING) for option in options):
         others = [option for option in options if option != "--doc"]
-        doc = ["cargo", "test", "--workspace", "--doc", *others, *filters]
-        jobs.append(Job("documentation", doc + (["--", *own] if own else []), ROOT))
+        doc = ["cargo", "test", "--workspace", "--doc", *others, "--", *filters, *own]
+        jobs.append(Job("documentation", doc, ROOT))
     seconds = remembered()
     # What has never run may be the longest, above all with a control plane.
     jobs.sort(key=lambda job: (-seconds.get(job.name, 10_000), job.program not in SPLIT))
