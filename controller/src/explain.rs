@@ -1,5 +1,7 @@
 //! `rackhand-controller explain`: asks, and prints the answer.
 
+pub(crate) mod args;
+
 use std::{
     ffi::OsString,
     io::{ErrorKind, Read, Write},
@@ -14,10 +16,10 @@ use rackhand_runtime::{
     settings_of_cluster, settings_of_files,
 };
 
-use crate::{
-    args::{Args, CheckGroupArg, Explain, Mhc, Nhc, Remediation, RequestKindArg, TableOutput},
-    settings,
-};
+use crate::{args::Args, settings};
+use args::{CheckGroupArg, Mhc, Nhc, Remediation, RequestKindArg, TableOutput};
+
+pub(crate) use args::Explain;
 
 /// The command line, which overrides the settings that the controller publishes.
 pub(crate) struct CommandLine<'a> {

@@ -2,6 +2,7 @@
 
 mod args;
 mod explain;
+mod kubectl;
 mod pki;
 mod settings;
 
@@ -29,6 +30,14 @@ async fn main() -> ExitCode {
     }
 }
 
+/// Whether kubectl has called this binary as its plugin, which never runs the controller.
+fn is_plugin(line: &[OsString]) -> bool {
+    let program = line.first().map(std::path::Path::new);
+    program
+        .and_then(|path| path.file_stem())
+        .is_some_and(|name| name == "kubectl-rackhand")
+}
+
 async fn run() -> anyhow::Result<()> {
     // One TLS provider for Kubernetes and agents; an error means that one is installed already.
     rustls::crypto::ring::default_provider()
@@ -49,6 +58,13 @@ async fn run() -> anyhow::Result<()> {
         }
         Some(args::Command::Pki(command)) => {
             print!("{}", pki::run(command, jiff::Timestamp::now())?);
+            return Ok(());
+        }
+        Some(args::Command::Kubectl(command)) => {
+            return kubectl::run(command, args.kubeconfig(), &args.lease()).await;
+        }
+        None if is_plugin(&line) => {
+            args::Args::command().print_help()?;
             return Ok(());
         }
         None => {}

@@ -49,8 +49,15 @@ impl Stage {
     /// # Errors
     /// It fails.
     pub fn explain(&self, args: &[&str], input: &str) -> Result<String> {
+        self.controller_command(&[&["explain"], args].concat(), input)
+    }
+
+    /// What a command of `rackhand-controller` prints, with this on its standard input.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn controller_command(&self, args: &[&str], input: &str) -> Result<String> {
         let mut child = Command::new(self.binary("rackhand-controller"))
-            .arg("explain")
             .args(args)
             .arg(self.to_plane())
             .stdin(Stdio::piped())

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use rackhand_tests::{
     rack::{PowerState, ResetType, SimHost},
-    stage::LONG,
+    stage::{LONG, NAMESPACE},
 };
 
 use super::world::{CONFIRM, World};
@@ -91,10 +91,14 @@ pub async fn persons_word(w: &World) -> Result<()> {
     host.switch(ResetType::ForceOff, "a person");
     host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
         .await?;
-    let uid = seen.object["metadata"]["uid"].as_str().unwrap_or_default();
-    w.stage
-        .annotate(&objects, "word-1", CONFIRM, Some(uid))
-        .await?;
+    let confirm = ["confirm-fenced", "word-1", "--namespace", NAMESPACE];
+    let refused = w.stage.controller_command(&confirm, "word-2\n");
+    let refused = format!("{:#}", refused.unwrap_err());
+    ensure!(refused.contains("nothing was confirmed"), "{refused}");
+    let shown = w.stage.controller_command(&confirm, "word-1\n")?;
+    ensure!(shown.contains("Every power cord is pulled"), "{shown}");
+    let status = w.stage.controller_command(&["status"], "")?;
+    ensure!(status.contains("metal3/word-1"), "{status}");
     w.stage
         .wait_remediation("word-1", "drained", |seen| seen.step == "PoweringOn")
         .await?;

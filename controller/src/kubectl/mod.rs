@@ -1,0 +1,140 @@
+//! Commands for people, which `kubectl rackhand` offers too: an overview, pausing, and the
+//! confirmation of a power-off.
+//!
+//! They use the rights of whoever runs them. Must never: change anything that the command does not
+//! name, or confirm a power-off without its checklist.
+
+mod confirm;
+mod objects;
+mod pause;
+mod status;
+
+use std::path::Path;
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use jiff::Timestamp;
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+/// What people do beside reading explanations.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum Kubectl {
+    /// Shows the leader, the rack agents, the health checks and every remediation with its step.
+    Status {
+        /// How it is shown.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Output,
+    },
+    /// Confirms, after a checklist, that a host has no power, where its BMC cannot.
+    ///
+    /// The host's name has to be typed. The confirmation counts once, for the power-off that waits
+    /// for it.
+    ConfirmFenced {
+        #[command(flatten)]
+        remediation: RemediationName,
+    },
+    /// Makes Rackhand ignore a health check or a remediation until it is resumed.
+    ///
+    /// What has begun at a host stays as it is: a host that is off stays off.
+    Pause(Target),
+    /// Ends a pause.
+    Resume(Target),
+}
+
+/// A remediation.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RemediationName {
+    /// Its name.
+    name: String,
+
+    /// Its namespace; without it that of the kubeconfig's context.
+    #[arg(short, long)]
+    namespace: Option<String>,
+}
+
+/// An object that can be paused.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Target {
+    /// What kind of object it is.
+    #[arg(value_enum)]
+    kind: Pausable,
+
+    /// Its name.
+    name: String,
+
+    /// Its namespace; without it that of the kubeconfig's context.
+    #[arg(short, long)]
+    namespace: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Pausable {
+    /// A MachineHealthCheck of Cluster API or OpenShift.
+    Mhc,
+    /// A NodeHealthCheck.
+    Nhc,
+    /// A PowerRemediation or Metal3Remediation.
+    Remediation,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// Runs one command.
+///
+/// # Errors
+/// The cluster cannot be read or written, there is no such object, or it is not confirmed.
+pub(crate) async fn run(
+    command: Kubectl,
+    kubeconfig: Option<&Path>,
+    lease: &LeaseName,
+) -> anyhow::Result<()> {
+    let client = client(kubeconfig).await?;
+    match command {
+        Kubectl::Status { output } => {
+            let status = status::read(&client, lease, Timestamp::now()).await;
+            match output {
+                Output::Table => print!("{status}"),
+                Output::Json => println!("{}", serde_json::to_string_pretty(&status)?),
+            }
+            Ok(())
+        }
+        Kubectl::ConfirmFenced { remediation } => {
+            let namespace = namespace(&client, remediation.namespace);
+            confirm::run(&client, &namespace, &remediation.name).await
+        }
+        Kubectl::Pause(target) => {
+            let namespace = namespace(&client, target.namespace);
+            pause::set(&client, target.kind, &namespace, &target.name, true).await
+        }
+        Kubectl::Resume(target) => {
+            let namespace = namespace(&client, target.namespace);
+            pause::set(&client, target.kind, &namespace, &target.name, false).await
+        }
+    }
+}
+
+pub(crate) use status::LeaseName;
+
+fn namespace(client: &Client, named: Option<String>) -> String {
+    named.unwrap_or_else(|| client.default_namespace().to_owned())
+}
+
+async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
+    let config = match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path)?;
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
+        }
+        None => Config::infer().await?,
+    };
+    Client::try_from(config).context("cannot connect to the management cluster")
+}

@@ -1,0 +1,175 @@
+//! Objects of kinds that a cluster may or may not serve.
+
+use anyhow::Context;
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ListParams, Patch, PatchParams},
+    core::GroupVersionKind,
+    discovery::{ApiResource, Scope, pinned_kind},
+};
+use serde_json::Value;
+
+/// Kinds by group, with the versions that are read, the preferred one first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KindName {
+    group: &'static str,
+    versions: &'static [&'static str],
+    pub(super) kind: &'static str,
+}
+
+pub(super) const POWER_REMEDIATION: KindName = KindName {
+    group: "rackhand.dev",
+    versions: &["v1alpha1"],
+    kind: "PowerRemediation",
+};
+
+pub(super) const METAL3_REMEDIATION: KindName = KindName {
+    group: "infrastructure.cluster.x-k8s.io",
+    versions: &["v1beta1", "v1beta2"],
+    kind: "Metal3Remediation",
+};
+
+pub(super) const RACK_AGENT: KindName = KindName {
+    group: "rackhand.dev",
+    versions: &["v1alpha1"],
+    kind: "RackAgent",
+};
+
+pub(super) const CLUSTER_API_CHECK: KindName = KindName {
+    group: "cluster.x-k8s.io",
+    versions: &["v1beta1", "v1beta2"],
+    kind: "MachineHealthCheck",
+};
+
+pub(super) const OPENSHIFT_CHECK: KindName = KindName {
+    group: "machine.openshift.io",
+    versions: &["v1beta1"],
+    kind: "MachineHealthCheck",
+};
+
+pub(super) const NODE_CHECK: KindName = KindName {
+    group: "remediation.medik8s.io",
+    versions: &["v1alpha1"],
+    kind: "NodeHealthCheck",
+};
+
+/// A kind that the cluster serves.
+pub(super) struct Served {
+    resource: ApiResource,
+    is_namespaced: bool,
+}
+
+/// The kind as the cluster serves it; `None` if it does not.
+///
+/// # Errors
+/// The cluster does not answer.
+pub(super) async fn served(client: &Client, name: KindName) -> anyhow::Result<Option<Served>> {
+    for version in name.versions {
+        let gvk = GroupVersionKind::gvk(name.group, version, name.kind);
+        match pinned_kind(client, &gvk).await {
+            Ok((resource, capabilities)) => {
+                return Ok(Some(Served {
+                    resource,
+                    is_namespaced: capabilities.scope == Scope::Namespaced,
+                }));
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(kube::Error::Discovery(_)) => {}
+            Err(error) => return Err(error).with_context(|| name.kind.to_owned()),
+        }
+    }
+    Ok(None)
+}
+
+/// All objects of a kind, in all namespaces; none if the cluster does not serve it.
+///
+/// # Errors
+/// They cannot be listed.
+pub(super) async fn list(client: &Client, name: KindName) -> anyhow::Result<Vec<DynamicObject>> {
+    let Some(served) = served(client, name).await? else {
+        return Ok(Vec::new());
+    };
+    let objects: Api<DynamicObject> = Api::all_with(client.clone(), &served.resource);
+    let listed = objects.list(&ListParams::default()).await;
+    Ok(listed.with_context(|| format!("{}s", name.kind))?.items)
+}
+
+/// The one object of this name among these kinds, and how to reach it.
+///
+/// # Errors
+/// There is none, there are several, or the cluster does not answer.
+pub(super) async fn find(
+    client: &Client,
+    kinds: &[KindName],
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<Found> {
+    let mut found = Vec::new();
+    for kind in kinds {
+        let Some(served) = served(client, *kind).await? else {
+            continue;
+        };
+        let objects: Api<DynamicObject> = if served.is_namespaced {
+            Api::namespaced_with(client.clone(), namespace, &served.resource)
+        } else {
+            Api::all_with(client.clone(), &served.resource)
+        };
+        let got = objects.get_opt(name).await;
+        if let Some(object) = got.with_context(|| format!("{} {name}", kind.kind))? {
+            found.push(Found {
+                what: kind.kind,
+                group: kind.group,
+                objects,
+                object,
+            });
+        }
+    }
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.kind).collect();
+    match found.len() {
+        0 => anyhow::bail!(
+            "there is no {} {name} in namespace {namespace}",
+            names.join(" or ")
+        ),
+        1 => found.pop().context("one was found"),
+        _ => anyhow::bail!(
+            "{} has several objects named {name}: {}; use kubectl annotate",
+            namespace,
+            found
+                .iter()
+                .map(|f| format!("{}.{}", f.what, f.group))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
+    }
+}
+
+/// An object, and how to reach it.
+pub(super) struct Found {
+    pub(super) what: &'static str,
+    group: &'static str,
+    pub(super) objects: Api<DynamicObject>,
+    pub(super) object: DynamicObject,
+}
+
+impl Found {
+    /// Sets or removes an annotation, if the object has not changed since it was read.
+    ///
+    /// # Errors
+    /// It has changed, or may not be changed.
+    pub(super) async fn annotate(&mut self, key: &str, value: Option<&str>) -> anyhow::Result<()> {
+        let metadata = &self.object.metadata;
+        let name = metadata.name.clone().unwrap_or_default();
+        let patch = serde_json::json!({
+            "metadata": {
+                "resourceVersion": metadata.resource_version,
+                "annotations": { key: value.map_or(Value::Null, Value::from) },
+            },
+        });
+        let patched = self
+            .objects
+            .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
+        self.object = patched.with_context(|| format!("{} {name} was not changed", self.what))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,427 @@
+//! An overview: leader, agents, health checks, remediations.
+
+use std::fmt::{self, Display, Formatter};
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client, ResourceExt, api::DynamicObject};
+use rackhand_api::names::STATE_ANNOTATION;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::objects;
+
+/// The Lease of the leader.
+#[derive(Debug, Clone)]
+pub(crate) struct LeaseName {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// Everything at a glance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Status {
+    leader: Option<Leader>,
+    agents: Vec<Agent>,
+    checks: Vec<Check>,
+    remediations: Vec<Remediation>,
+    /// What could not be read.
+    problems: Vec<String>,
+    now: Timestamp,
+}
+
+/// The controller that leads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Leader {
+    name: String,
+    renewed: Option<Timestamp>,
+    /// Whether its Lease has run out.
+    expired: bool,
+}
+
+/// A rack agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Agent {
+    name: String,
+    rack: String,
+    connected: bool,
+    hosts: Option<i64>,
+    last_seen: Option<Timestamp>,
+    message: String,
+}
+
+/// A health check.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+struct Check {
+    kind: String,
+    namespace: String,
+    name: String,
+    healthy: Option<i64>,
+    expected: Option<i64>,
+}
+
+/// A remediation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Remediation {
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) node: String,
+    pub(super) step: String,
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+    reason: String,
+    pub(super) message: String,
+}
+
+/// Reads everything that may be read.
+pub(super) async fn read(client: &Client, lease: &LeaseName, now: Timestamp) -> Status {
+    let mut status = Status {
+        now,
+        ..Status::default()
+    };
+    let leases: Api<Lease> = Api::namespaced(client.clone(), &lease.namespace);
+    match leases.get_opt(&lease.name).await {
+        Ok(lease) => status.leader = lease.and_then(|lease| leader(&lease, now)),
+        Err(error) => status.problems.push(format!("Lease: {error}")),
+    }
+    let mut take = |listed: anyhow::Result<Vec<DynamicObject>>| {
+        listed.unwrap_or_else(|error| {
+            status.problems.push(format!("{error:#}"));
+            Vec::new()
+        })
+    };
+    let agents = take(objects::list(client, objects::RACK_AGENT).await);
+    let mut checks = Vec::new();
+    for kind in [
+        objects::CLUSTER_API_CHECK,
+        objects::OPENSHIFT_CHECK,
+        objects::NODE_CHECK,
+    ] {
+        let listed = take(objects::list(client, kind).await);
+        checks.extend(listed.iter().map(|object| check(object, kind.kind)));
+    }
+    let mut remediations = Vec::new();
+    for kind in [objects::POWER_REMEDIATION, objects::METAL3_REMEDIATION] {
+        let listed = take(objects::list(client, kind).await);
+        remediations.extend(listed.iter().map(|object| remediation(object, kind.kind)));
+    }
+    status.agents = agents.iter().map(agent).collect();
+    status.checks = checks;
+    status.remediations = remediations;
+    status
+}
+
+fn leader(lease: &Lease, now: Timestamp) -> Option<Leader> {
+    let spec = lease.spec.as_ref()?;
+    let name = spec
+        .holder_identity
+        .clone()
+        .filter(|name| !name.is_empty())?;
+    let renewed = spec.renew_time.as_ref().map(|time| time.0);
+    let seconds = spec.lease_duration_seconds.unwrap_or_default();
+    let age = renewed.map(|at| now.duration_since(at).as_secs());
+    Some(Leader {
+        name,
+        renewed,
+        expired: age.is_none_or(|age| age > i64::from(seconds)),
+    })
+}
+
+fn text(value: &Value, pointer: &str) -> String {
+    let found = value.pointer(pointer).and_then(Value::as_str);
+    found.unwrap_or_default().to_owned()
+}
+
+fn time(value: &Value, pointer: &str) -> Option<Timestamp> {
+    text(value, pointer).parse().ok()
+}
+
+fn agent(object: &DynamicObject) -> Agent {
+    let data = &object.data;
+    let conditions = data.pointer("/status/conditions").and_then(Value::as_array);
+    let connected = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == "Connected");
+    let is_connected = connected.is_some_and(|condition| condition["status"] == "True");
+    Agent {
+        name: object.name_any(),
+        rack: text(data, "/spec/rack"),
+        connected: is_connected,
+        hosts: data.pointer("/status/hosts").and_then(Value::as_i64),
+        last_seen: time(data, "/status/lastSeen"),
+        message: connected
+            .filter(|_| !is_connected)
+            .map(|condition| text(condition, "/message"))
+            .unwrap_or_default(),
+    }
+}
+
+fn check(object: &DynamicObject, kind: &str) -> Check {
+    let status = &object.data["status"];
+    let count = |names: [&str; 2]| names.iter().find_map(|name| status[name].as_i64());
+    Check {
+        kind: kind.to_owned(),
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        healthy: count(["currentHealthy", "healthyNodes"]),
+        expected: count(["expectedMachines", "observedNodes"]),
+    }
+}
+
+/// The controller's own notes on a remediation; `null` if there are none.
+pub(super) fn stored_state(object: &DynamicObject) -> Value {
+    match object.annotations().get(STATE_ANNOTATION) {
+        Some(text) => serde_json::from_str::<Value>(text)
+            .map(|mut annotation| annotation["state"].take())
+            .unwrap_or_default(),
+        None => object.data["status"]["cursor"].clone(),
+    }
+}
+
+/// What a remediation shows of itself.
+pub(super) fn remediation(object: &DynamicObject, kind: &str) -> Remediation {
+    let status = &object.data["status"];
+    let mut shown = Remediation {
+        kind: kind.to_owned(),
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        node: text(status, "/nodeName"),
+        step: text(status, "/step"),
+        since: time(status, "/stepSince"),
+        until: time(status, "/stepUntil"),
+        reason: text(status, "/reason"),
+        message: text(status, "/message"),
+    };
+    // A Metal3Remediation has no room for more in its status.
+    let annotation = object.annotations().get(STATE_ANNOTATION);
+    let annotation = annotation.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    if let Some(annotation) = annotation {
+        shown.node = text(&annotation, "/state/node/name");
+        shown.step = text(&annotation, "/state/step");
+        shown.since = time(&annotation, "/state/since");
+        shown.until = time(&annotation, "/until");
+        shown.reason = text(&annotation, "/reason");
+        shown.message = text(&annotation, "/message");
+    }
+    shown
+}
+
+// === impl Status ===
+
+impl Display for Status {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.leader {
+            None => writeln!(f, "No controller leads.")?,
+            Some(leader) => {
+                let renewed = leader.renewed.map(|at| self.ago(at)).unwrap_or_default();
+                let state = if leader.expired { "has EXPIRED, " } else { "" };
+                writeln!(
+                    f,
+                    "Leader: {}; its Lease {state}was renewed {renewed}",
+                    leader.name
+                )?;
+            }
+        }
+        let agents = self.agents.iter().map(|agent| {
+            [
+                agent.name.clone(),
+                agent.rack.clone(),
+                if agent.connected { "yes" } else { "NO" }.to_owned(),
+                agent
+                    .hosts
+                    .map_or("-".to_owned(), |hosts| hosts.to_string()),
+                agent.last_seen.map_or("-".to_owned(), |at| self.ago(at)),
+                agent.message.clone(),
+            ]
+        });
+        table(
+            f,
+            "rack agents",
+            [
+                "AGENT",
+                "RACK",
+                "CONNECTED",
+                "HOSTS",
+                "LAST SEEN",
+                "MESSAGE",
+            ],
+            &agents.collect::<Vec<_>>(),
+        )?;
+        let count = |count: Option<i64>| count.map_or("-".to_owned(), |count| count.to_string());
+        let checks = self.checks.iter().map(|check| {
+            [
+                check.kind.clone(),
+                named(&check.namespace, &check.name),
+                count(check.healthy),
+                count(check.expected),
+            ]
+        });
+        table(
+            f,
+            "health checks",
+            ["KIND", "CHECK", "HEALTHY", "OF"],
+            &checks.collect::<Vec<_>>(),
+        )?;
+        let dash = |text: &str| if text.is_empty() { "-" } else { text }.to_owned();
+        let remediations = self.remediations.iter().map(|remediation| {
+            [
+                remediation.kind.clone(),
+                named(&remediation.namespace, &remediation.name),
+                dash(&remediation.node),
+                dash(&remediation.step),
+                remediation.since.map_or("-".to_owned(), |at| self.ago(at)),
+                dash(&remediation.reason),
+                remediation.message.clone(),
+            ]
+        });
+        table(
+            f,
+            "remediations",
+            [
+                "KIND",
+                "REMEDIATION",
+                "NODE",
+                "STEP",
+                "SINCE",
+                "REASON",
+                "MESSAGE",
+            ],
+            &remediations.collect::<Vec<_>>(),
+        )?;
+        for problem in &self.problems {
+            writeln!(f, "\nnot read: {problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Status {
+    fn ago(&self, at: Timestamp) -> String {
+        let seconds = self.now.duration_since(at).as_secs().max(0);
+        match seconds {
+            0..120 => format!("{seconds} s ago"),
+            120..7200 => format!("{} min ago", seconds / 60),
+            7200..172_800 => format!("{} h ago", seconds / 3600),
+            _ => format!("{} d ago", seconds / 86_400),
+        }
+    }
+}
+
+fn named(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{namespace}/{name}")
+    }
+}
+
+/// Columns as wide as their widest cell; the last one is not padded.
+fn table<const N: usize>(
+    f: &mut Formatter<'_>,
+    what: &str,
+    head: [&str; N],
+    rows: &[[String; N]],
+) -> fmt::Result {
+    if rows.is_empty() {
+        return writeln!(f, "\nThere are no {what}.");
+    }
+    writeln!(f)?;
+    let mut widths = head.map(str::len);
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut print = |cells: [&str; N]| {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(widths) {
+            line.push_str(&format!("{cell:<width$}  "));
+        }
+        writeln!(f, "{}", line.trim_end())
+    };
+    print(head)?;
+    rows.iter()
+        .try_for_each(|row| print(row.each_ref().map(String::as_str)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> DynamicObject {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_remediation_shows_its_step_from_status_or_annotation() {
+        let power = remediation(
+            &object(json!({
+                "metadata": { "name": "a", "namespace": "n" },
+                "status": {
+                    "nodeName": "node-a", "step": "Draining", "reason": "DrainBlocked",
+                    "message": "2 pods", "stepSince": "2026-08-01T02:14:07Z",
+                },
+            })),
+            "PowerRemediation",
+        );
+        assert_eq!(
+            (power.node.as_str(), power.step.as_str()),
+            ("node-a", "Draining")
+        );
+        assert!(power.since.is_some());
+
+        let annotation = json!({
+            "state": {
+                "step": "AwaitingConfirmation", "since": "2026-08-01T02:14:07Z",
+                "host": { "host": "bay-7" },
+            },
+            "reason": "FenceUnconfirmed", "message": "no answer",
+        });
+        let metal3 = object(json!({
+            "metadata": {
+                "name": "b", "namespace": "n",
+                "annotations": { STATE_ANNOTATION: annotation.to_string() },
+            },
+            "status": { "phase": "Running" },
+        }));
+        let shown = remediation(&metal3, "Metal3Remediation");
+        assert_eq!(shown.step, "AwaitingConfirmation");
+        assert_eq!(shown.reason, "FenceUnconfirmed");
+        assert!(shown.since.is_some());
+        assert_eq!(stored_state(&metal3)["host"]["host"], "bay-7");
+    }
+
+    #[test]
+    fn the_table_says_what_is_missing_and_what_is_late() {
+        let now: Timestamp = "2026-08-01T02:20:00Z".parse().unwrap();
+        let status = Status {
+            leader: Some(Leader {
+                name: "controller-0".into(),
+                renewed: Some("2026-08-01T02:18:00Z".parse().unwrap()),
+                expired: true,
+            }),
+            agents: vec![Agent {
+                name: "rack-a".into(),
+                rack: "rack-a".into(),
+                message: "connection refused".into(),
+                ..Agent::default()
+            }],
+            now,
+            ..Status::default()
+        };
+        let text = status.to_string();
+        for part in [
+            "its Lease has EXPIRED, was renewed 2 min ago",
+            "rack-a  rack-a  NO",
+            "connection refused",
+            "There are no remediations.",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}
