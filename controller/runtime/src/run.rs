@@ -22,8 +22,11 @@ use crate::{
         events::Events,
         writer::{Lane, Writer},
     },
-    remediation,
-    serve::{admin, secure_metrics},
+    remediation::{self, LiveFacts},
+    serve::{
+        admin, authenticated,
+        explain::Explainer,
+    },
     store::{
         api::{call, management_client},
         index::{Inbox, Index},
@@ -49,7 +52,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     let tls = ClientTls::controller(TlsFiles::in_dir(&config.agent_tls_dir))
         .with_context(|| format!("agent TLS directory {}", config.agent_tls_dir.display()))?;
     let secure_metrics = match &config.metrics {
-        Some(config) => Some(secure_metrics::bind(config).await?),
+        Some(config) => Some(authenticated::bind(config).await?),
         None => None,
     };
     let client = management_client(config.kubeconfig.as_deref())
@@ -101,12 +104,22 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
             "certificate watch"
         });
     }
+    let live = Arc::<LiveFacts>::default();
+    let (leads, is_leader) = watch::channel(false);
     if let Some(https) = secure_metrics {
-        let (client, metrics) = (client.clone(), metrics.clone());
-        let cancel = reading.clone();
+        let served = authenticated::Served {
+            metrics: metrics.clone(),
+            explainer: Explainer {
+                client: client.clone(),
+                config: config.clone(),
+                live: live.clone(),
+                leads: is_leader,
+            },
+        };
+        let (client, cancel) = (client.clone(), reading.clone());
         readers.spawn(async move {
-            secure_metrics::run(https, client, metrics, cancel).await;
-            "metrics server"
+            authenticated::run(https, client, served, cancel).await;
+            "metrics and explanations"
         });
     }
     let mut synced = Vec::new();
@@ -153,6 +166,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
         workloads,
         synced,
         ready,
+        live,
+        leads,
         inboxes: [
             changes_health,
             changes_openshift,
@@ -185,6 +200,9 @@ struct Parts {
     workloads: Arc<Workloads>,
     synced: Vec<(Kind, watch::Receiver<bool>)>,
     ready: watch::Sender<bool>,
+    live: Arc<LiveFacts>,
+    /// Whether this process leads, for those who ask it.
+    leads: watch::Sender<bool>,
     inboxes: [Arc<Inbox>; 6],
     stop: CancellationToken,
 }
@@ -210,13 +228,13 @@ async fn lead(parts: Parts) -> Result<()> {
     parts.ready.send_replace(true);
     tracing::info!("watches are synced; waiting for leadership");
 
-    let (leads, mut leading) = watch::channel(false);
+    let (elected, mut leading) = watch::channel(false);
     let electing = CancellationToken::new();
     let campaign = leader.run(
         client,
         &config.lease_namespace,
         &config.lease_name,
-        leads,
+        elected,
         electing.clone(),
     );
     tokio::pin!(campaign);
@@ -226,6 +244,7 @@ async fn lead(parts: Parts) -> Result<()> {
         led = leading.wait_for(|l| *l) => { led.context("election")?; }
     }
     parts.metrics.set_leader(true);
+    parts.leads.send_replace(true);
     let acting = CancellationToken::new();
     let mut actors = act(&parts, &acting).await;
     let result = tokio::select! {
@@ -237,6 +256,7 @@ async fn lead(parts: Parts) -> Result<()> {
         }
     };
     parts.metrics.set_leader(false);
+    parts.leads.send_replace(false);
     acting.cancel();
     let end = async { while actors.join_next().await.is_some() {} };
     if tokio::time::timeout(GRACE, end).await.is_err() {
@@ -338,6 +358,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         metrics: metrics.clone(),
         config: config.clone(),
         active: parking_lot::Mutex::default(),
+        live: parts.live.clone(),
         leases: parking_lot::Mutex::default(),
     });
     let cancelled = cancel.clone();

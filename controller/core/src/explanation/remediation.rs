@@ -1,9 +1,12 @@
 //! The view of a remediation.
 
 mod messages;
+mod observed;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+pub use observed::observed;
 
 use crate::remediation::{Next, Observation, State, step};
 

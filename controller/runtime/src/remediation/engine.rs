@@ -6,8 +6,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use rackhand_core::remediation::{
-    BmcAccess, Command, Decision, Next, Observation, Outcome, PowerView, Reason, State, Step, step,
+use rackhand_core::{
+    explanation::{RemediationFacts, observed},
+    remediation::{
+        BmcAccess, Command, Decision, Next, Observation, Outcome, PowerView, Reason, State, Step,
+        step,
+    },
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -157,6 +161,7 @@ impl Engine {
             let ended = self.outcome_metrics.gone(self.recorded.state.as_ref());
             self.count(ended);
         }
+        self.context.live.remove(&self.id);
         self.context.active.lock().remove(&self.uid);
         self.context.metrics.blocked(&self.uid, None);
     }
@@ -182,6 +187,7 @@ impl Engine {
             .state
             .as_ref()
             .and_then(|s| observation.step_until(s));
+        self.context.live.put(&self.id, self.facts(&observation));
         tracing::debug!(
             remediation = %self.id,
             step = decision.state.step.label(),
@@ -251,6 +257,19 @@ impl Engine {
         observation.conflict = refused;
         let decision = step(&observation, state, now);
         Ok(Some((observation, decision)))
+    }
+
+    /// What this decision is made from, for explanations.
+    fn facts(&self, observation: &Observation) -> RemediationFacts {
+        let machine = self.machine.as_ref().map(ToString::to_string);
+        RemediationFacts {
+            request: self.id.to_string(),
+            observation: observation.clone(),
+            state: self.recorded.state.clone(),
+            recorded: self.recorded.shown.as_ref().map(|shown| shown.message.clone()),
+            seen: observed(machine.as_deref(), observation),
+            assumed: Vec::new(),
+        }
     }
 
     /// Writes the state into the object, before anything is done because of it (F2).

@@ -12,6 +12,7 @@ mod facts;
 mod fixture;
 mod host_commands;
 mod left_holds;
+mod live_facts;
 mod live_reads;
 mod node_backup;
 mod node_commands;
@@ -47,6 +48,7 @@ pub(crate) use concurrency::{active, competing_controller, etcd_guard, has_guard
 pub(crate) use facts::{
     bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,
 };
+pub(crate) use live_facts::LiveFacts;
 pub(crate) use quorum::control_plane;
 pub(crate) use stored_state::stored_state;
 pub(crate) use target::{Target, find_machine, host, of_openshift, target};
@@ -79,6 +81,8 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     /// Remediations by UID as last evaluated, for the concurrency check (F6).
     pub(crate) active: Mutex<BTreeMap<String, ActiveRemediation>>,
+    /// What each was last decided from.
+    pub(crate) live: Arc<LiveFacts>,
     /// Since when the Lease of each Node has been observed unchanged, by cluster.
     pub(crate) leases: Mutex<BTreeMap<Key, Arc<LeaseMemory>>>,
 }

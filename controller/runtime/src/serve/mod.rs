@@ -1,6 +1,6 @@
 //! What people and monitoring read: the admin endpoints, the metrics and `explain`.
 
 pub(crate) mod admin;
+pub(crate) mod authenticated;
 pub(crate) mod explain;
 mod https;
-pub(crate) mod secure_metrics;

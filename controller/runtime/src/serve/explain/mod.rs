@@ -7,6 +7,7 @@
 mod cluster;
 mod files;
 mod group;
+mod leader;
 mod machines;
 mod nodes;
 mod ownership;
@@ -22,6 +23,8 @@ use rackhand_core::explanation::{CheckView, RemediationView};
 use serde::{Deserialize, Serialize};
 
 pub use group::CheckGroup;
+pub use leader::{ControllerAddress, explain_by_leader};
+pub(crate) use leader::{EXPLAIN_PATH, Explainer, NoView, Question};
 pub use settings::{ShownSettings, settings_of_cluster, settings_of_files};
 
 use crate::{
@@ -196,6 +199,14 @@ impl View {
     /// As YAML.
     pub fn to_yaml(&self) -> String {
         serde_saphyr::to_string(self).unwrap_or_default()
+    }
+
+    /// Adds a note on how the view was made.
+    pub fn add_note(&mut self, note: String) {
+        match self {
+            Self::Check(view) => view.notes.push(note),
+            Self::Remediation(view) => view.assumed.push(note),
+        }
     }
 
     /// Sets where the settings were found that the view depends on.

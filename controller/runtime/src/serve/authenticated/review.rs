@@ -10,10 +10,7 @@ use kube::{Api, Client, api::PostParams};
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::Instant};
 
-use crate::{
-    config::METRICS_PATH,
-    store::api::{ApiError, call},
-};
+use crate::store::api::{ApiError, call};
 
 /// How long an answer of the API server counts.
 const GRANTED_FOR: Duration = Duration::from_secs(60);
@@ -23,13 +20,13 @@ const REMEMBERED: usize = 256;
 /// Reviews at one time: strangers must not make the controller flood its API server.
 const REVIEWS: usize = 4;
 
-/// Whether metrics are given.
+/// Whether a caller gets an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Access {
     Granted,
     /// The token is nobody's.
     Unauthenticated,
-    /// It is this user's, who may not read metrics.
+    /// It is this user's, who may not get the path.
     Forbidden(String),
 }
 
@@ -49,22 +46,27 @@ impl Reviewer {
         }
     }
 
-    /// Whether the bearer of this token may read metrics.
+    /// Whether the bearer of this token may `get` this path.
     ///
     /// # Errors
     /// The API server does not answer, or the controller may not ask it.
-    pub(super) async fn access(&self, token: &str, now: Instant) -> Result<Access, ApiError> {
-        if let Some(access) = self.remembered.lock().get(token, now) {
+    pub(super) async fn access(
+        &self,
+        token: &str,
+        path: &str,
+        now: Instant,
+    ) -> Result<Access, ApiError> {
+        if let Some(access) = self.remembered.lock().get(token, path, now) {
             return Ok(access);
         }
         let turn = self.turns.acquire().await;
         let _turn = turn.map_err(|error| ApiError::other("TokenReview", error))?;
-        let access = self.review(token).await?;
-        self.remembered.lock().put(token, access.clone(), now);
+        let access = self.review(token, path).await?;
+        self.remembered.lock().put(token, path, access.clone(), now);
         Ok(access)
     }
 
-    async fn review(&self, token: &str) -> Result<Access, ApiError> {
+    async fn review(&self, token: &str, path: &str) -> Result<Access, ApiError> {
         let Some(user) = self.user_of(token).await? else {
             return Ok(Access::Unauthenticated);
         };
@@ -76,7 +78,7 @@ impl Reviewer {
                 groups: user.groups,
                 extra: user.extra,
                 non_resource_attributes: Some(NonResourceAttributes {
-                    path: Some(METRICS_PATH.to_owned()),
+                    path: Some(path.to_owned()),
                     verb: Some("get".to_owned()),
                 }),
                 ..SubjectAccessReviewSpec::default()
@@ -111,17 +113,17 @@ impl Reviewer {
     }
 }
 
-/// Answers of the API server by token; kept in memory only, never shown.
+/// Answers of the API server by token and path; kept in memory only, never shown.
 #[derive(Default)]
-struct Remembered(HashMap<String, (Instant, Access)>);
+struct Remembered(HashMap<(String, String), (Instant, Access)>);
 
 impl Remembered {
-    fn get(&self, token: &str, now: Instant) -> Option<Access> {
-        let (at, access) = self.0.get(token)?;
+    fn get(&self, token: &str, path: &str, now: Instant) -> Option<Access> {
+        let (at, access) = self.0.get(&(token.to_owned(), path.to_owned()))?;
         is_fresh(*at, access, now).then(|| access.clone())
     }
 
-    fn put(&mut self, token: &str, access: Access, now: Instant) {
+    fn put(&mut self, token: &str, path: &str, access: Access, now: Instant) {
         if self.0.len() >= REMEMBERED {
             self.0.retain(|_, (at, access)| is_fresh(*at, access, now));
         }
@@ -132,7 +134,8 @@ impl Remembered {
         if self.0.len() >= REMEMBERED {
             self.0.clear();
         }
-        self.0.insert(token.to_owned(), (now, access));
+        self.0
+            .insert((token.to_owned(), path.to_owned()), (now, access));
     }
 }
 
@@ -153,8 +156,8 @@ mod tests {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
         let mut remembered = Remembered::default();
-        remembered.put("good", Access::Granted, begin);
-        remembered.put("bad", Access::Unauthenticated, begin);
+        remembered.put("good", "/p", Access::Granted, begin);
+        remembered.put("bad", "/p", Access::Unauthenticated, begin);
         for (token, seconds, known) in [
             ("good", 59, Some(Access::Granted)),
             ("good", 60, None),
@@ -163,15 +166,16 @@ mod tests {
             ("other", 0, None),
         ] {
             assert_eq!(
-                remembered.get(token, at(seconds)),
+                remembered.get(token, "/p", at(seconds)),
                 known,
                 "{token} {seconds}"
             );
         }
         for n in 0..10 * REMEMBERED {
-            remembered.put(&n.to_string(), Access::Unauthenticated, at(1));
+            remembered.put(&n.to_string(), "/p", Access::Unauthenticated, at(1));
             assert!(remembered.0.len() <= REMEMBERED);
         }
-        assert_eq!(remembered.get("good", at(1)), Some(Access::Granted));
+        assert_eq!(remembered.get("good", "/p", at(1)), Some(Access::Granted));
+        assert_eq!(remembered.get("good", "/q", at(1)), None, "another path");
     }
 }

@@ -25,11 +25,12 @@ fn api(asked: Arc<AtomicUsize>) -> Client {
                     _ => json!({ "authenticated": false, "error": "unknown" }),
                 },
                 "/apis/authorization.k8s.io/v1/subjectaccessreviews" => {
-                    let wanted = json!({ "path": "/metrics", "verb": "get" });
+                    let path = spec["nonResourceAttributes"]["path"].as_str();
+                    let wanted = json!({ "path": path, "verb": "get" });
                     let whole = spec["nonResourceAttributes"] == wanted
                         && spec["groups"] == json!(["g"])
                         && spec["extra"] == json!({ "k": ["v"] });
-                    json!({ "allowed": whole && spec["user"] == "scraper" })
+                    json!({ "allowed": whole && spec["user"] == "scraper" && path == Some("/metrics") })
                 }
                 _ => return failure(StatusCode::NOT_FOUND),
             };
@@ -40,20 +41,30 @@ fn api(asked: Arc<AtomicUsize>) -> Client {
     })
 }
 
-async fn get_with(reviewer: &Reviewer, authorization: Option<&str>) -> u16 {
+fn service(client: Client) -> Arc<Service> {
+    Arc::new(Service {
+        reviewer: Reviewer::new(client.clone()),
+        served: Served {
+            metrics: Metrics::new(),
+            explainer: Explainer::standby(client),
+        },
+    })
+}
+
+async fn get_with(service: &Arc<Service>, authorization: Option<&str>) -> u16 {
     let mut headers = HeaderMap::new();
     if let Some(value) = authorization {
         let value = HeaderValue::from_str(value).unwrap();
         headers.insert(header::AUTHORIZATION, value);
     }
-    let answer = answer(reviewer, &Metrics::new(), &headers).await;
+    let answer = metrics(State(service.clone()), headers).await;
     answer.status().as_u16()
 }
 
 #[tokio::test]
 async fn metrics_are_given_to_whom_the_api_server_lets_read_them() {
     let asked = Arc::new(AtomicUsize::new(0));
-    let reviewer = Reviewer::new(api(asked.clone()));
+    let service = service(api(asked.clone()));
     for (authorization, status, calls) in [
         (None, 401, 0),
         (Some("Basic c2NyYXBlcg=="), 401, 0),
@@ -68,11 +79,31 @@ async fn metrics_are_given_to_whom_the_api_server_lets_read_them() {
     ] {
         let before = asked.load(Ordering::Relaxed);
         assert_eq!(
-            get_with(&reviewer, authorization).await,
+            get_with(&service, authorization).await,
             status,
             "{authorization:?}"
         );
         let after = asked.load(Ordering::Relaxed);
         assert_eq!(after - before, calls, "{authorization:?}");
     }
+}
+
+#[tokio::test]
+async fn who_may_read_metrics_gets_no_explanation() {
+    let service = service(api(Arc::default()));
+    let mut headers = HeaderMap::new();
+    let question = |text: &str| {
+        let uri: http::Uri = format!("/explain?{text}").parse().unwrap();
+        Query::try_from_uri(&uri)
+    };
+    let asked = question("kind=NodeHealthCheck&name=workers");
+    let answer = explain(State(service.clone()), headers.clone(), asked).await;
+    assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+    headers.insert(
+        header::AUTHORIZATION,
+        HeaderValue::from_static("Bearer scraper"),
+    );
+    let asked = question("kind=NodeHealthCheck&name=workers");
+    let answer = explain(State(service), headers, asked).await;
+    assert_eq!(answer.status(), StatusCode::FORBIDDEN);
 }

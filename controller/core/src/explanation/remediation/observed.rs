@@ -1,0 +1,59 @@
+//! What a remediation observes, as named lines.
+
+use crate::remediation::{HostView, Observation, Taint, WorkloadView};
+
+/// What is known of Machine, Node, host and BareMetalHost, by name.
+pub fn observed(machine: Option<&str>, o: &Observation) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
+    if let Some(machine) = machine {
+        line("machine", machine.to_owned());
+    }
+    match &o.workload {
+        WorkloadView::Present(node) => {
+            let ready = match (node.ready, node.ready_unknown) {
+                (true, _) => "Ready",
+                (_, true) => "Ready is Unknown",
+                _ => "not Ready",
+            };
+            let taint = match node.taint {
+                Taint::Absent => "",
+                Taint::Ours => ", out of service",
+                Taint::Other => ", out of service, not by Rackhand",
+            };
+            line("node", format!("{}: {ready}{taint}", node.name));
+        }
+        WorkloadView::Missing { name } => line("node", format!("{name}: gone")),
+        WorkloadView::ClusterGone { name } => line("node", format!("Cluster {name} is gone")),
+        WorkloadView::NotJoined => line("node", "never joined".into()),
+        WorkloadView::Unreachable { why } => line("node", format!("not seen: {why}")),
+    }
+    match &o.host {
+        HostView::Found(host) => line("host", format!("{} of rack {}", host.host, host.rack)),
+        HostView::NotFound(why) => line("host", why.to_string()),
+    }
+    if let Some(bmh) = &o.bmh {
+        let mut words = Vec::new();
+        for (yes, word) in [
+            (!bmh.online, "online false"),
+            (bmh.paused, "paused"),
+            (bmh.detached, "detached"),
+            (bmh.servicing, "servicing"),
+            (!bmh.provisioned, "not provisioned"),
+            (bmh.our_hold, "held by us"),
+            (bmh.unhealthy_mark, "marked unhealthy"),
+        ] {
+            if yes {
+                words.push(word.to_owned());
+            }
+        }
+        words.extend(bmh.foreign_holds.iter().map(|k| format!("held by {k}")));
+        let words = if words.is_empty() {
+            "nothing special".to_owned()
+        } else {
+            words.join(", ")
+        };
+        line("bmh", format!("{}: {words}", bmh.name));
+    }
+    lines
+}

@@ -1,0 +1,161 @@
+//! Metrics and explanations over HTTPS, for whoever the Kubernetes API server lets read them.
+//!
+//! The caller shows a bearer token. A TokenReview tells whose it is, and a SubjectAccessReview whether
+//! they may `get` the path, as for controllers that are built with controller-runtime.
+
+mod review;
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::{
+    Json, Router,
+    extract::{Query, State, rejection::QueryRejection},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use kube::Client;
+use rackhand_proto::WebTls;
+use tokio::{net::TcpListener, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{METRICS_PATH, MetricsConfig},
+    serve::{
+        admin::OPEN_METRICS,
+        explain::{EXPLAIN_PATH, Explainer, NoView, Question},
+        https::Https,
+    },
+    store::metrics::Metrics,
+};
+use review::{Access, Reviewer};
+
+/// Longer tokens are refused unread.
+const LONGEST_TOKEN: usize = 16 << 10;
+
+/// Reads or makes the certificate and binds the address at once, so that a wrong one ends the start.
+///
+/// # Errors
+/// The certificate cannot be used, or the address cannot be bound.
+pub(crate) async fn bind(config: &MetricsConfig) -> anyhow::Result<Https> {
+    let MetricsConfig { address, tls_dir } = config;
+    let tls = match tls_dir {
+        Some(dir) => WebTls::in_dir(dir)
+            .with_context(|| format!("metrics TLS directory {}", dir.display()))?,
+        None => WebTls::self_signed("rackhand-controller-metrics")?,
+    };
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("metrics address {address}"))?;
+    Ok(Https {
+        name: "metrics",
+        listener,
+        tls: Arc::new(tls),
+    })
+}
+
+/// What callers get.
+pub(crate) struct Served {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) explainer: Explainer,
+}
+
+struct Service {
+    reviewer: Reviewer,
+    served: Served,
+}
+
+/// Serves until `cancel`.
+pub(crate) async fn run(https: Https, client: Client, served: Served, cancel: CancellationToken) {
+    let service = Arc::new(Service {
+        reviewer: Reviewer::new(client),
+        served,
+    });
+    let app = Router::new()
+        .route(METRICS_PATH, get(metrics))
+        .route(EXPLAIN_PATH, get(explain))
+        .with_state(service);
+    https.run(app, cancel).await;
+}
+
+async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
+    match service.refuse(&headers, METRICS_PATH).await {
+        Some(refusal) => refusal,
+        None => (
+            [(header::CONTENT_TYPE, OPEN_METRICS)],
+            service.served.metrics.render(),
+        )
+            .into_response(),
+    }
+}
+
+async fn explain(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    question: Result<Query<Question>, QueryRejection>,
+) -> Response {
+    if let Some(refusal) = service.refuse(&headers, EXPLAIN_PATH).await {
+        return refusal;
+    }
+    let subject = match question {
+        Ok(Query(question)) => question.subject(),
+        Err(rejection) => return failed(StatusCode::BAD_REQUEST, rejection),
+    };
+    match service.served.explainer.explain(&subject).await {
+        Ok(view) => Json(view).into_response(),
+        Err(NoView::Standby) => failed(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "this replica is a standby; ask the leader",
+        ),
+        Err(NoView::Failed(error)) => failed(StatusCode::UNPROCESSABLE_ENTITY, error),
+    }
+}
+
+fn failed(status: StatusCode, why: impl std::fmt::Display) -> Response {
+    (status, format!("{why}\n")).into_response()
+}
+
+impl Service {
+    /// The answer to a caller who may not get this path; `None` if they may.
+    async fn refuse(&self, headers: &HeaderMap, path: &str) -> Option<Response> {
+        let Some(token) = bearer(headers) else {
+            return Some(unauthenticated(
+                "send the token of an account as a bearer token\n",
+            ));
+        };
+        match self.reviewer.access(token, path, Instant::now()).await {
+            Ok(Access::Granted) => None,
+            Ok(Access::Unauthenticated) => Some(unauthenticated("the token is not valid\n")),
+            Ok(Access::Forbidden(user)) => {
+                let role = match path {
+                    METRICS_PATH => "rackhand-metrics-reader",
+                    _ => "rackhand-explain-reader",
+                };
+                let why =
+                    format!("{user} may not get {path}: bind the ClusterRole {role} to it");
+                Some(failed(StatusCode::FORBIDDEN, why))
+            }
+            Err(error) => {
+                tracing::warn!(%error, path, "cannot check whether a caller may read");
+                Some(failed(StatusCode::SERVICE_UNAVAILABLE, error))
+            }
+        }
+    }
+}
+
+fn unauthenticated(why: &'static str) -> Response {
+    let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+    (StatusCode::UNAUTHORIZED, challenge, why).into_response()
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    let is_token = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty();
+    (is_token && token.len() <= LONGEST_TOKEN).then_some(token)
+}
+
+#[cfg(test)]
+mod tests;

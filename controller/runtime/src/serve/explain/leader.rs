@@ -1,0 +1,302 @@
+//! The leader's own view: what it serves, and how a command line asks for it.
+//!
+//! A remediation that runs in this process is explained from what it was last decided from, agents
+//! and BMC included; everything else is read from the cluster with the controller's rights.
+
+use std::{path::PathBuf, sync::Arc};
+
+use http::{Request, Uri};
+use jiff::Timestamp;
+use kube::{
+    Client,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use rackhand_core::explanation::explain_remediation;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::{CheckGroup, ExplainError, RequestKind, Subject, View, explain_with};
+use crate::{
+    config::Config,
+    remediation::LiveFacts,
+    store::{
+        object::{Key, Kind},
+        request::RequestId,
+    },
+};
+
+/// Path of the explanations, and what a caller must be allowed to `get`.
+pub(crate) const EXPLAIN_PATH: &str = "/explain";
+
+/// What a caller asks for, as parameters of the URL.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", deny_unknown_fields)]
+pub(crate) enum Question {
+    PowerRemediation { namespace: String, name: String },
+    Metal3Remediation { namespace: String, name: String },
+    /// Either of them.
+    Remediation { namespace: String, name: String },
+    MachineHealthCheck {
+        namespace: String,
+        name: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<CheckGroup>,
+    },
+    NodeHealthCheck { name: String },
+}
+
+/// Explains as the leader.
+pub(crate) struct Explainer {
+    pub(crate) client: Client,
+    pub(crate) config: Config,
+    pub(crate) live: Arc<LiveFacts>,
+    /// Whether this process leads.
+    pub(crate) leads: watch::Receiver<bool>,
+}
+
+/// Why there is no view.
+#[derive(Debug)]
+pub(crate) enum NoView {
+    /// This process does not lead.
+    Standby,
+    Failed(ExplainError),
+}
+
+/// Where a controller serves its explanations.
+#[derive(Debug, Clone)]
+pub struct ControllerAddress {
+    /// Such as `https://127.0.0.1:8443`.
+    pub url: Uri,
+    /// CA of its certificate. Without it, only a controller on a loopback address, as
+    /// `kubectl port-forward` makes it one, is asked, and its certificate is not checked.
+    pub ca: Option<PathBuf>,
+}
+
+// === impl Question ===
+
+impl Question {
+    /// What the parameters ask for.
+    pub(crate) fn subject(self) -> Subject {
+        let remediation = |namespace, name, kind| Subject::Remediation {
+            namespace: Some(namespace),
+            name: Some(name),
+            kind,
+        };
+        match self {
+            Self::Remediation { namespace, name } => remediation(namespace, name, None),
+            Self::PowerRemediation { namespace, name } => {
+                remediation(namespace, name, Some(RequestKind::PowerRemediation))
+            }
+            Self::Metal3Remediation { namespace, name } => {
+                remediation(namespace, name, Some(RequestKind::Metal3Remediation))
+            }
+            Self::MachineHealthCheck {
+                namespace,
+                name,
+                group,
+            } => Subject::MachineHealthCheck {
+                namespace: Some(namespace),
+                name: Some(name),
+                group,
+            },
+            Self::NodeHealthCheck { name } => Subject::NodeHealthCheck { name: Some(name) },
+        }
+    }
+
+    /// The parameters that ask for a subject; `None` without a name.
+    fn of(subject: &Subject, default_namespace: &str) -> Option<Self> {
+        let in_namespace =
+            |namespace: &Option<String>| namespace.as_deref().unwrap_or(default_namespace).to_owned();
+        Some(match subject.clone() {
+            Subject::Remediation {
+                namespace,
+                name,
+                kind,
+            } => {
+                let (namespace, name) = (in_namespace(&namespace), name?);
+                match kind {
+                    None => Self::Remediation { namespace, name },
+                    Some(RequestKind::PowerRemediation) => {
+                        Self::PowerRemediation { namespace, name }
+                    }
+                    Some(RequestKind::Metal3Remediation) => {
+                        Self::Metal3Remediation { namespace, name }
+                    }
+                }
+            }
+            Subject::MachineHealthCheck {
+                namespace,
+                name,
+                group,
+            } => Self::MachineHealthCheck {
+                namespace: in_namespace(&namespace),
+                name: name?,
+                group,
+            },
+            Subject::NodeHealthCheck { name } => Self::NodeHealthCheck { name: name? },
+        })
+    }
+}
+
+// === impl Explainer ===
+
+impl Explainer {
+    /// One that does not lead.
+    #[cfg(test)]
+    pub(crate) fn standby(client: Client) -> Self {
+        Self {
+            client,
+            config: crate::remediation::fixture::config(),
+            live: Arc::default(),
+            leads: watch::channel(false).1,
+        }
+    }
+
+    /// The view of this process.
+    pub(crate) async fn explain(&self, subject: &Subject) -> Result<View, NoView> {
+        if !*self.leads.borrow() {
+            return Err(NoView::Standby);
+        }
+        if let Some(view) = self.running(subject) {
+            return Ok(view);
+        }
+        explain_with(&self.client, &self.config, subject, None)
+            .await
+            .map_err(NoView::Failed)
+    }
+
+    /// The view of a remediation that runs here, if exactly one fits.
+    fn running(&self, subject: &Subject) -> Option<View> {
+        let Subject::Remediation {
+            namespace: Some(namespace),
+            name: Some(name),
+            kind,
+        } = subject
+        else {
+            return None;
+        };
+        let kinds = Kind::REQUESTS
+            .into_iter()
+            .filter(|k| kind.is_none_or(|kind| kind.kind() == *k));
+        let mut found = kinds
+            .filter_map(|kind| self.live.get(&RequestId::new(kind, Key::new(namespace, name))));
+        match (found.next(), found.next()) {
+            (Some(facts), None) => Some(View::Remediation(Box::new(explain_remediation(
+                &facts,
+                Timestamp::now(),
+            )))),
+            _ => None,
+        }
+    }
+}
+
+/// Asks the controller at an address for its view, with the token of the kubeconfig.
+///
+/// # Errors
+/// Why it has not answered; the view can then be computed from the cluster.
+pub async fn explain_by_leader(
+    config: &Config,
+    address: &ControllerAddress,
+    subject: &Subject,
+) -> Result<View, ExplainError> {
+    let failed = |why: String| ExplainError::Cluster(format!("{}: {why}", address.url));
+    let mut connection = match config.kubeconfig.as_deref() {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path).map_err(|e| failed(e.to_string()))?;
+            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+                .await
+                .map_err(|e| failed(e.to_string()))?
+        }
+        None => kube::Config::infer()
+            .await
+            .map_err(|e| failed(e.to_string()))?,
+    };
+    let question = Question::of(subject, &connection.default_namespace)
+        .ok_or_else(|| ExplainError::Request("name the object".into()))?;
+    let query = serde_urlencoded::to_string(&question).map_err(|e| failed(e.to_string()))?;
+    connection.cluster_url = address.url.clone();
+    connection.root_cert = None;
+    connection.root_cert_file = None;
+    connection.tls_server_name = None;
+    connection.proxy_url = None;
+    match &address.ca {
+        Some(file) => {
+            connection.root_cert_file = Some(file.clone());
+            connection.accept_invalid_certs = false;
+        }
+        None if is_loopback(&address.url) => connection.accept_invalid_certs = true,
+        None => {
+            return Err(failed(
+                "its certificate cannot be checked: name its CA with --controller-ca, or ask it \
+                 through kubectl port-forward at a loopback address"
+                    .into(),
+            ));
+        }
+    }
+    let client = Client::try_from(connection).map_err(|e| failed(e.to_string()))?;
+    let request = Request::get(format!("{EXPLAIN_PATH}?{query}"))
+        .body(Vec::new())
+        .map_err(|e| failed(e.to_string()))?;
+    client
+        .request::<View>(request)
+        .await
+        .map_err(|e| failed(crate::store::api::words(&e)))
+}
+
+fn is_loopback(url: &Uri) -> bool {
+    let host = url.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_survives_the_way_through_a_url() {
+        let named = |kind| Subject::Remediation {
+            namespace: Some("metal3".into()),
+            name: Some("m-1".into()),
+            kind,
+        };
+        let check = |group| Subject::MachineHealthCheck {
+            namespace: Some("metal3".into()),
+            name: Some("a b&c".into()),
+            group,
+        };
+        for subject in [
+            named(None),
+            named(Some(RequestKind::PowerRemediation)),
+            named(Some(RequestKind::Metal3Remediation)),
+            check(None),
+            check(Some(CheckGroup::OpenShift)),
+            Subject::NodeHealthCheck {
+                name: Some("workers".into()),
+            },
+        ] {
+            let question = Question::of(&subject, "default").unwrap();
+            let query = serde_urlencoded::to_string(&question).unwrap();
+            let uri: Uri = format!("{EXPLAIN_PATH}?{query}").parse().unwrap();
+            let axum::extract::Query(read) = axum::extract::Query::try_from_uri(&uri).unwrap();
+            assert_eq!(question, read, "{query}");
+            assert_eq!(read.subject(), subject, "{query}");
+        }
+    }
+
+    #[test]
+    fn only_a_loopback_address_is_trusted_without_a_ca() {
+        for (url, trusted) in [
+            ("https://127.0.0.1:8443", true),
+            ("https://[::1]:8443", true),
+            ("https://localhost:8443", true),
+            ("https://192.0.2.1:8443", false),
+            ("https://localhost.example.org:8443", false),
+        ] {
+            assert_eq!(is_loopback(&url.parse().unwrap()), trusted, "{url}");
+        }
+    }
+}
