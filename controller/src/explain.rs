@@ -12,12 +12,12 @@ use anyhow::Context;
 use clap::ArgMatches;
 use jiff::Timestamp;
 use rackhand_runtime::{
-    CheckGroup, Config, RequestKind, ShownSettings, Subject, View, explain_cluster, explain_files,
-    settings_of_cluster, settings_of_files,
+    CheckGroup, Config, ControllerAddress, RequestKind, ShownSettings, Subject, View,
+    explain_by_leader, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };
 
 use crate::{args::Args, settings};
-use args::{CheckGroupArg, Mhc, Nhc, Remediation, RequestKindArg, TableOutput};
+use args::{CheckGroupArg, How, Mhc, Nhc, Remediation, RequestKindArg, TableOutput};
 
 pub(crate) use args::Explain;
 
@@ -52,7 +52,13 @@ async fn remediation(asked: &Remediation, line: CommandLine<'_>) -> anyhow::Resu
     };
     let files: Vec<PathBuf> = asked.file.iter().cloned().collect();
     let files = read_all(&files, asked.name.as_deref())?;
-    explain(&subject, &files, None, asked.output.into(), line).await
+    let how = Asked {
+        files,
+        at: None,
+        leader: asked.leader.address(),
+        output: asked.output.into(),
+    };
+    explain(&subject, how, line).await
 }
 
 async fn mhc(asked: &Mhc, line: CommandLine<'_>) -> anyhow::Result<()> {
@@ -65,40 +71,82 @@ async fn mhc(asked: &Mhc, line: CommandLine<'_>) -> anyhow::Result<()> {
         }),
     };
     let files = read_all(&asked.how.files, asked.name.as_deref())?;
-    explain(&subject, &files, asked.how.at, asked.how.output, line).await
+    explain(&subject, Asked::of(&asked.how, files), line).await
 }
 
 async fn nhc(asked: &Nhc, line: CommandLine<'_>) -> anyhow::Result<()> {
     let name = asked.name.clone();
     let files = read_all(&asked.how.files, name.as_deref())?;
     let subject = Subject::NodeHealthCheck { name };
-    explain(&subject, &files, asked.how.at, asked.how.output, line).await
+    explain(&subject, Asked::of(&asked.how, files), line).await
 }
 
-/// Explains from the files, or from the cluster if there are none.
-async fn explain(
-    subject: &Subject,
-    files: &[(String, String)],
+/// From what a view is made, for when, and how it is told.
+struct Asked {
+    files: Vec<(String, String)>,
     at: Option<Timestamp>,
+    leader: Option<ControllerAddress>,
     output: TableOutput,
-    line: CommandLine<'_>,
-) -> anyhow::Result<()> {
-    let (mut view, settings) = if files.is_empty() {
-        let (config, settings) = line.of_cluster().await;
-        (explain_cluster(&config, subject, at).await?, settings)
-    } else {
-        let (config, settings) = line.of_files(files);
-        let at = at.unwrap_or_else(Timestamp::now);
-        (explain_files(files, subject, &config, at)?, settings)
+}
+
+impl Asked {
+    fn of(how: &How, files: Vec<(String, String)>) -> Self {
+        Self {
+            files,
+            at: how.at,
+            leader: how.leader.address(),
+            output: how.output,
+        }
+    }
+}
+
+/// Explains from the files, by the leader, or from the cluster.
+async fn explain(subject: &Subject, asked: Asked, line: CommandLine<'_>) -> anyhow::Result<()> {
+    let view = match (&asked.leader, asked.files.is_empty()) {
+        (_, false) => {
+            let (config, settings) = line.of_files(&asked.files);
+            let at = asked.at.unwrap_or_else(Timestamp::now);
+            let mut view = explain_files(&asked.files, subject, &config, at)?;
+            view.set_settings(settings);
+            view
+        }
+        (Some(leader), true) => match explain_by_leader(&line.config(), leader, subject).await {
+            Ok(mut view) => {
+                view.set_settings(format!("those of the leader at {}", leader.url));
+                view
+            }
+            Err(error) => {
+                let mut view = of_cluster(subject, asked.at, line).await?;
+                view.add_note(format!(
+                    "computed from the cluster, because the leader did not answer: {error}"
+                ));
+                view
+            }
+        },
+        (None, true) => of_cluster(subject, asked.at, line).await?,
     };
-    view.set_settings(settings);
-    print(&view, output);
+    print(&view, asked.output);
     Ok(())
+}
+
+async fn of_cluster(
+    subject: &Subject,
+    at: Option<Timestamp>,
+    line: CommandLine<'_>,
+) -> anyhow::Result<View> {
+    let (config, settings) = line.of_cluster().await;
+    let mut view = explain_cluster(&config, subject, at).await?;
+    view.set_settings(settings);
+    Ok(view)
 }
 
 // === impl CommandLine ===
 
 impl CommandLine<'_> {
+    fn config(&self) -> Config {
+        self.args.clone().config()
+    }
+
     /// The settings that the controller publishes in the cluster, and where they were found.
     pub(crate) async fn of_cluster(self) -> (Config, String) {
         let shown = settings_of_cluster(&self.args.clone().config()).await;

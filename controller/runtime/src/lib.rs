@@ -23,6 +23,6 @@ pub use config::{Config, HealthChecks, MetricsConfig};
 pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
 pub use run::run;
 pub use serve::explain::{
-    CheckGroup, ControllerAddress, ExplainError, RequestKind, ShownSettings, Subject, View, explain_by_leader, explain_cluster,
-    explain_files, settings_of_cluster, settings_of_files,
+    CheckGroup, ControllerAddress, ExplainError, RequestKind, ShownSettings, Subject, View,
+    explain_by_leader, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };

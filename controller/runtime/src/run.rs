@@ -23,10 +23,7 @@ use crate::{
         writer::{Lane, Writer},
     },
     remediation::{self, LiveFacts},
-    serve::{
-        admin, authenticated,
-        explain::Explainer,
-    },
+    serve::{admin, authenticated, explain::Explainer},
     store::{
         api::{call, management_client},
         index::{Inbox, Index},

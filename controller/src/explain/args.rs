@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
+use http::Uri;
 use jiff::Timestamp;
+use rackhand_runtime::ControllerAddress;
 
 /// What can be explained.
 #[derive(Debug, Clone, Subcommand)]
@@ -64,17 +66,44 @@ pub(crate) struct Mhc {
 pub(crate) struct How {
     /// Read the objects from these files (YAML documents, or what `kubectl get -o yaml` prints)
     /// instead of the cluster; - is standard input.
-    #[arg(short, long = "file", value_name = "FILE", num_args = 1..)]
+    #[arg(short, long = "file", value_name = "FILE", num_args = 1.., conflicts_with = "controller")]
     pub(crate) files: Vec<PathBuf>,
 
     /// Explain for this time (RFC 3339, such as 2026-08-01T02:14:07Z), with the objects as they are;
     /// without it for now.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", conflicts_with = "controller")]
     pub(crate) at: Option<Timestamp>,
+
+    #[command(flatten)]
+    pub(crate) leader: Leader,
 
     /// How it is told.
     #[arg(short, long, value_enum, default_value = "table")]
     pub(crate) output: TableOutput,
+}
+
+/// Where the leader is asked for its own view.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Leader {
+    /// Ask the controller at this address for its view, such as https://127.0.0.1:8443 with
+    /// `kubectl port-forward`, with the token of the kubeconfig. If it does not answer, the view is
+    /// computed from the cluster.
+    #[arg(long, value_name = "URL")]
+    controller: Option<Uri>,
+
+    /// CA of the controller's certificate; needed unless its address is a loopback address.
+    #[arg(long, value_name = "FILE", requires = "controller")]
+    controller_ca: Option<PathBuf>,
+}
+
+impl Leader {
+    /// The address to ask, if one is named.
+    pub(crate) fn address(&self) -> Option<ControllerAddress> {
+        self.controller.clone().map(|url| ControllerAddress {
+            url,
+            ca: self.controller_ca.clone(),
+        })
+    }
 }
 
 /// The API group of a health check.
@@ -112,8 +141,11 @@ pub(crate) struct Remediation {
 
     /// Read the objects from this file (YAML documents, or what `kubectl get -o yaml` prints)
     /// instead of the cluster; - is standard input.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "controller")]
     pub(crate) file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) leader: Leader,
 
     /// How it is told.
     #[arg(short, long, value_enum, default_value = "text")]

@@ -2,6 +2,7 @@
 
 use std::{
     io::Write as _,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -57,9 +58,23 @@ impl Stage {
     /// # Errors
     /// It fails.
     pub fn controller_command(&self, args: &[&str], input: &str) -> Result<String> {
+        self.controller_command_as(&self.plane().kubeconfig(), args, input)
+    }
+
+    /// The same with another account's kubeconfig.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn controller_command_as(
+        &self,
+        kubeconfig: &Path,
+        args: &[&str],
+        input: &str,
+    ) -> Result<String> {
         let mut child = Command::new(self.binary("rackhand-controller"))
             .args(args)
-            .arg(self.to_plane())
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

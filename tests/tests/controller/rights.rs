@@ -161,6 +161,10 @@ async fn with_machines(dir: &Path) -> Audit {
         "metrics_are_given_to_whom_the_api_server_lets_read_them",
         metrics::secure(&w.stage, port),
     );
+    all.add(
+        "the_leader_explains_to_whom_the_api_server_lets_ask",
+        metrics::explained(&w.stage, port),
+    );
     if let Err(error) = all.run().await {
         panic!("{error:#}\n{}", world.stage.report().await);
     }

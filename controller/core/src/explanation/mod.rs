@@ -20,4 +20,6 @@ pub use machines::{MachineCheckFacts, MachineEntry, RecordedCondition, explain_m
 pub use messages::time_span;
 pub use nodes::{NodeCheckFacts, explain_nodes};
 pub use openshift::MarkStep;
-pub use remediation::{NextStepView, RemediationFacts, RemediationView, explain_remediation, observed};
+pub use remediation::{
+    NextStepView, RemediationFacts, RemediationView, explain_remediation, observed,
+};

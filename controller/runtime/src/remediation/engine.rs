@@ -266,7 +266,11 @@ impl Engine {
             request: self.id.to_string(),
             observation: observation.clone(),
             state: self.recorded.state.clone(),
-            recorded: self.recorded.shown.as_ref().map(|shown| shown.message.clone()),
+            recorded: self
+                .recorded
+                .shown
+                .as_ref()
+                .map(|shown| shown.message.clone()),
             seen: observed(machine.as_deref(), observation),
             assumed: Vec::new(),
         }

@@ -268,6 +268,7 @@ impl Fixture {
                 ..Config::default()
             },
             active: parking_lot::Mutex::default(),
+            live: Arc::default(),
             leases: parking_lot::Mutex::default(),
         });
         let this = Self { objects, context };

@@ -1,9 +1,9 @@
-//! Metrics over HTTPS, by the tokens of real accounts.
+//! Metrics and explanations over HTTPS, by the tokens of real accounts.
 
 use anyhow::{Context as _, Result, ensure};
 use rackhand_tests::{
     cluster::apply,
-    stage::{Stage, wait_until},
+    stage::{NAMESPACE, Stage, wait_until},
 };
 use serde_json::json;
 
@@ -23,19 +23,53 @@ async fn account(stage: &Stage, name: &str) -> Result<String> {
     Ok(token.context("no token")?.to_owned())
 }
 
+async fn bind(stage: &Stage, account: &str, role: &str) -> Result<()> {
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": { "name": account },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
+        },
+        "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": "default" }],
+    });
+    apply(&stage.client, binding).await.map(drop)
+}
+
+/// The command line shows the leader's own view to who may read it.
+pub async fn explained(stage: &Stage, port: u16) -> Result<()> {
+    account(stage, "reader").await?;
+    let kubeconfig = stage.plane().kubeconfig_of("default", "reader").await?;
+    let controller = format!("https://127.0.0.1:{port}");
+    let ask = || {
+        let args = [
+            "explain",
+            "remediation",
+            "esc-1",
+            "--namespace",
+            NAMESPACE,
+            "--controller",
+            &controller,
+        ];
+        stage.controller_command_as(&kubeconfig, &args, "")
+    };
+    // It may read nothing in the cluster either, so that no view can be computed instead.
+    let refused = format!("{:#}", ask().unwrap_err());
+    ensure!(refused.contains("reader"), "{refused}");
+    bind(stage, "reader", "rackhand-explain-reader").await?;
+    wait_until("the leader explains", LONG, || async {
+        Ok(match ask() {
+            Ok(text) if text.contains("those of the leader at") => Ok(()),
+            Ok(text) => Err(text),
+            Err(error) => Err(format!("{error:#}")),
+        })
+    })
+    .await
+}
+
 pub async fn secure(stage: &Stage, port: u16) -> Result<()> {
     let scraper = account(stage, "scraper").await?;
     let stranger = account(stage, "stranger").await?;
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": { "name": "scraper" },
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
-            "name": "rackhand-metrics-reader",
-        },
-        "subjects": [{ "kind": "ServiceAccount", "name": "scraper", "namespace": "default" }],
-    });
-    apply(&stage.client, binding).await?;
+    bind(stage, "scraper", "rackhand-metrics-reader").await?;
     // Its certificate is its own, and new at each start.
     let client = reqwest::Client::builder()
         .tls_danger_accept_invalid_certs(true)

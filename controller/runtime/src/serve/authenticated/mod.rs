@@ -132,8 +132,7 @@ impl Service {
                     METRICS_PATH => "rackhand-metrics-reader",
                     _ => "rackhand-explain-reader",
                 };
-                let why =
-                    format!("{user} may not get {path}: bind the ClusterRole {role} to it");
+                let why = format!("{user} may not get {path}: bind the ClusterRole {role} to it");
                 Some(failed(StatusCode::FORBIDDEN, why))
             }
             Err(error) => {

@@ -32,17 +32,28 @@ pub(crate) const EXPLAIN_PATH: &str = "/explain";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", deny_unknown_fields)]
 pub(crate) enum Question {
-    PowerRemediation { namespace: String, name: String },
-    Metal3Remediation { namespace: String, name: String },
+    PowerRemediation {
+        namespace: String,
+        name: String,
+    },
+    Metal3Remediation {
+        namespace: String,
+        name: String,
+    },
     /// Either of them.
-    Remediation { namespace: String, name: String },
+    Remediation {
+        namespace: String,
+        name: String,
+    },
     MachineHealthCheck {
         namespace: String,
         name: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         group: Option<CheckGroup>,
     },
-    NodeHealthCheck { name: String },
+    NodeHealthCheck {
+        name: String,
+    },
 }
 
 /// Explains as the leader.
@@ -105,8 +116,9 @@ impl Question {
 
     /// The parameters that ask for a subject; `None` without a name.
     fn of(subject: &Subject, default_namespace: &str) -> Option<Self> {
-        let in_namespace =
-            |namespace: &Option<String>| namespace.as_deref().unwrap_or(default_namespace).to_owned();
+        let in_namespace = |namespace: &Option<String>| {
+            namespace.as_deref().unwrap_or(default_namespace).to_owned()
+        };
         Some(match subject.clone() {
             Subject::Remediation {
                 namespace,
@@ -146,7 +158,7 @@ impl Explainer {
     pub(crate) fn standby(client: Client) -> Self {
         Self {
             client,
-            config: crate::remediation::fixture::config(),
+            config: Config::default(),
             live: Arc::default(),
             leads: watch::channel(false).1,
         }
@@ -178,8 +190,10 @@ impl Explainer {
         let kinds = Kind::REQUESTS
             .into_iter()
             .filter(|k| kind.is_none_or(|kind| kind.kind() == *k));
-        let mut found = kinds
-            .filter_map(|kind| self.live.get(&RequestId::new(kind, Key::new(namespace, name))));
+        let mut found = kinds.filter_map(|kind| {
+            self.live
+                .get(&RequestId::new(kind, Key::new(namespace, name)))
+        });
         match (found.next(), found.next()) {
             (Some(facts), None) => Some(View::Remediation(Box::new(explain_remediation(
                 &facts,

@@ -14,10 +14,10 @@ use rackhand_api::{
     views::group_of,
 };
 use rackhand_core::{
-    explanation::{RemediationFacts, RemediationView, explain_remediation},
+    explanation::{RemediationFacts, RemediationView, explain_remediation, observed},
     remediation::{
         ActiveRemediation, BmcAccess, Drain, HostView, Observation, OperationView, PinnedOperation,
-        PowerReading, PowerState, PowerView, Progress, Reason, State, Step, Taint, WorkloadView,
+        PowerReading, PowerState, PowerView, Progress, Reason, State, Step, WorkloadView,
         check_concurrency,
     },
 };
