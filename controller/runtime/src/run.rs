@@ -36,6 +36,18 @@ use crate::{
 /// How long everything has to end once it was asked to: below Kubernetes' grace of 30 s.
 const GRACE: Duration = Duration::from_secs(20);
 
+/// The same after leadership was lost or a task has failed: what still runs may not act any more, its
+/// requests wait for an API server that may not answer, and a fresh process waits for our end.
+const GRACE_AFTER_ERROR: Duration = Duration::from_secs(1);
+
+fn grace(result: &Result<()>) -> Duration {
+    if result.is_ok() {
+        GRACE
+    } else {
+        GRACE_AFTER_ERROR
+    }
+}
+
 /// Runs the controller until `stop`.
 ///
 /// # Errors
@@ -179,7 +191,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
 
     reading.cancel();
     let end = async { while readers.join_next().await.is_some() {} };
-    if tokio::time::timeout(GRACE, end).await.is_err() {
+    if tokio::time::timeout(grace(&result), end).await.is_err() {
         tracing::warn!("some watches did not end in time");
     }
     result
@@ -256,7 +268,7 @@ async fn lead(parts: Parts) -> Result<()> {
     parts.leads.send_replace(false);
     acting.cancel();
     let end = async { while actors.join_next().await.is_some() {} };
-    if tokio::time::timeout(GRACE, end).await.is_err() {
+    if tokio::time::timeout(grace(&result), end).await.is_err() {
         actors.abort_all();
         tracing::warn!("some tasks did not end in time and were cut off");
     }
