@@ -54,7 +54,7 @@ async fn run() -> anyhow::Result<()> {
                 matches: &matches,
                 line: &line,
             };
-            return explain::run(what, command_line).await;
+            return Box::pin(explain::run(what, command_line)).await;
         }
         Some(args::Command::Pki(command)) => {
             print!("{}", pki::run(command, jiff::Timestamp::now())?);

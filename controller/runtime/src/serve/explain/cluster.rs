@@ -123,10 +123,7 @@ impl Reader {
         what: &str,
         key: &Key,
     ) -> Result<Option<DynamicObject>, String> {
-        let objects = api(&self.client, resource, &key.namespace);
-        let found = optional(call(what, objects.get(&key.name)).await);
-        let found = found.map_err(|error| error.to_string())?;
-        Ok(found.map(|object| typed(object, resource)))
+        get_from(&self.client, resource, what, key).await
     }
 
     /// Gets a CRD, or notes why it cannot be read.
@@ -157,6 +154,19 @@ impl Reader {
 /// A kind of Kubernetes itself.
 fn builtin(group: &str, version: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// Gets an object of a resource from any cluster.
+async fn get_from(
+    client: &Client,
+    resource: &ApiResource,
+    what: &str,
+    key: &Key,
+) -> Result<Option<DynamicObject>, String> {
+    let objects = api(client, resource, &key.namespace);
+    let found = optional(call(what, objects.get(&key.name)).await);
+    let found = found.map_err(|error| error.to_string())?;
+    Ok(found.map(|object| typed(object, resource)))
 }
 
 /// Sets the kind, which an item of a list does not name.

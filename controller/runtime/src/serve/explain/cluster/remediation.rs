@@ -3,7 +3,7 @@
 use kube::{Client, api::ListParams};
 use rackhand_api::names::{NODE_LEASE_NAMESPACE, groups, kinds};
 
-use super::{Reader, builtin, list_with, listed};
+use super::{Reader, builtin, get_from, list_with, listed};
 use crate::{
     clusters::client_of,
     remediation::{Target, etcd_guard, of_openshift, openshift_machine, stored_state, target},
@@ -133,19 +133,17 @@ impl Reader {
     async fn on_node(&mut self, index: &Index, client: &Client, target: &Target) {
         self.snapshot.guard = etcd_guard(index, client.clone(), target).await;
         let name = target.node.clone().unwrap_or_default();
-        let named = |field: &str| ListParams::default().fields(&format!("{field}={name}"));
-        for (resource, namespace, params) in [
-            (
-                builtin("coordination.k8s.io", "v1", "Lease"),
-                NODE_LEASE_NAMESPACE,
-                named("metadata.name"),
-            ),
-            (builtin("", "v1", "Pod"), "", named("spec.nodeName")),
-        ] {
-            match list_with(client, &resource, namespace, &params).await {
-                Ok(found) => self.add(found),
-                Err(why) => self.unread(&resource.kind, why),
-            }
+        let leases = builtin("coordination.k8s.io", "v1", "Lease");
+        let key = Key::new(NODE_LEASE_NAMESPACE, &name);
+        match get_from(client, &leases, &format!("Lease {key}"), &key).await {
+            Ok(found) => self.add(found),
+            Err(why) => self.unread(&leases.kind, why),
+        }
+        let pods = builtin("", "v1", "Pod");
+        let on_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
+        match list_with(client, &pods, "", &on_node).await {
+            Ok(found) => self.add(found),
+            Err(why) => self.unread(&pods.kind, why),
         }
         let volumes = builtin("storage.k8s.io", "v1", "VolumeAttachment");
         match listed(client, &volumes, "").await {
