@@ -91,6 +91,11 @@ impl KeyPath {
     pub(super) fn file(&self) -> &Arc<Path> {
         &self.file
     }
+
+    /// The directory of the file, to which the paths in the file are relative.
+    pub(super) fn directory(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new(""))
+    }
 }
 
 impl fmt::Display for KeyPath {
@@ -102,14 +107,14 @@ impl fmt::Display for KeyPath {
 /// The positions of all keys, and the mistakes found so far.
 #[derive(Debug, Default)]
 pub(super) struct Diagnostics {
-    places: HashMap<Arc<Path>, HashMap<String, Position>>,
+    positions: HashMap<Arc<Path>, HashMap<String, Position>>,
     pub(super) problems: Vec<Problem>,
 }
 
 impl Diagnostics {
     pub(super) fn mark(&mut self, key_path: &KeyPath, at: Position) {
-        let places = self.places.entry(key_path.file.clone()).or_default();
-        places.insert(key_path.path.clone(), at);
+        let positions = self.positions.entry(key_path.file.clone()).or_default();
+        positions.insert(key_path.path.clone(), at);
     }
 
     /// Reports a mistake at the position of the key, or of the closest enclosing key.
@@ -132,11 +137,17 @@ impl Diagnostics {
         });
     }
 
+    /// Whether the file contains this key.
+    pub(super) fn contains(&self, key_path: &KeyPath) -> bool {
+        let positions = self.positions.get(&key_path.file);
+        positions.is_some_and(|positions| positions.contains_key(&key_path.path))
+    }
+
     fn at(&self, key_path: &KeyPath) -> Option<Position> {
-        let places = self.places.get(&key_path.file)?;
+        let positions = self.positions.get(&key_path.file)?;
         let mut path = key_path.path.as_str();
         loop {
-            if let Some(at) = places.get(path) {
+            if let Some(at) = positions.get(path) {
                 return Some(*at);
             }
             // The key is missing: use the enclosing key.

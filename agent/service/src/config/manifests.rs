@@ -1,7 +1,7 @@
-//! An inventory out of Kubernetes: BareMetalHosts of Metal3 and the Secrets that they name.
+//! Inventories from Kubernetes: manifests of Metal3's BareMetalHosts and of the Secrets that they name.
 //!
-//! Other kinds are passed over, and what a BareMetalHost says beyond its BMC is not ours. Must
-//! never: repeat what stands in a Secret.
+//! Other kinds, and what a BareMetalHost contains beyond its BMC, are ignored. Must never: repeat a
+//! value of a Secret.
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
@@ -13,14 +13,17 @@ use serde_saphyr::Spanned;
 
 use super::{
     location::{Diagnostics, KeyPath},
-    schema::{Bmc, Host, Kind, Source, Trust},
+    schema::{Bmc, Host, Trust},
 };
 
-/// Labels and annotations of a BareMetalHost that say what an inventory says.
+/// Annotation or label of a BareMetalHost: the position of the host in its rack.
 const POSITION: &str = "rackhand.dev/position";
+/// Annotation or label of a BareMetalHost: the power distribution unit of the host.
 const PDU: &str = "rackhand.dev/pdu";
+/// Replaces credentials whose absence is reported, so that the rest of the host is validated too.
+const MISSING: &str = "missing";
 
-/// Hosts and Secrets of all files; a Secret may stand in another file than its host.
+/// BareMetalHosts and Secrets of all files; a host and its Secret may be in different files.
 #[derive(Default)]
 pub(super) struct Manifests {
     hosts: Vec<(KeyPath, Document)>,
@@ -48,7 +51,7 @@ struct Document {
     data: Hidden,
     #[serde(default)]
     string_data: Hidden,
-    /// Of a List, as kubectl writes it.
+    /// The objects of a List, as `kubectl get -o yaml` prints it.
     #[serde(default)]
     items: Vec<Document>,
 }
@@ -100,7 +103,7 @@ struct SystemVendor {
     serial_number: Option<String>,
 }
 
-/// What may be secret: whatever it is, reading it fails never, so that no error repeats it.
+/// Values that may be secret. Decoding them never fails, so that no error message repeats them.
 #[derive(Default)]
 enum Hidden {
     Text(SecretString),
@@ -177,7 +180,7 @@ impl Hidden {
 }
 
 impl Manifests {
-    /// Reads one file. The rest of a file behind something that is no YAML is not read.
+    /// Reads one file, up to its first syntax error.
     pub(super) fn add(&mut self, file: &Arc<Path>, text: &str, diagnostics: &mut Diagnostics) {
         let root = KeyPath::root(file);
         diagnostics.mark(&root, (1, 1));
@@ -193,10 +196,10 @@ impl Manifests {
         let documents: Vec<Document> = match read {
             Ok(documents) => documents,
             Err(error) => {
-                let at = error.location().map(|at| place(&at));
-                let said = error.to_string();
-                let first = said.lines().next().unwrap_or("not YAML").to_owned();
-                diagnostics.problem_at(&root, at, first);
+                let at = error.location().map(|at| position(&at));
+                let message = error.to_string();
+                let first_line = message.lines().next().unwrap_or("not YAML");
+                diagnostics.problem_at(&root, at, first_line);
                 return;
             }
         };
@@ -215,7 +218,7 @@ impl Manifests {
             self.document(&key_path.key("items").item(index), item, diagnostics);
         }
         let Some(kind) = &document.kind else { return };
-        diagnostics.mark(key_path, place(&kind.referenced));
+        diagnostics.mark(key_path, position(&kind.referenced));
         let name = document.metadata.name.as_ref();
         let name = name.map_or_else(String::new, |name| name.value.clone());
         let key_path = key_path.clone().called(&format!("{} {name}", kind.value));
@@ -225,19 +228,22 @@ impl Manifests {
                 let key = (document.namespace(), name);
                 let credentials = document.credentials(key_path.clone(), diagnostics);
                 if self.secrets.insert(key, credentials).is_some() {
-                    diagnostics.problem(&key_path, "this Secret stands there twice");
+                    diagnostics.problem(&key_path, "this Secret is defined twice");
                 }
             }
             _ => {}
         }
     }
 
-    /// The hosts, each with what its Secret says.
-    pub(super) fn hosts(self, diagnostics: &mut Diagnostics) -> Vec<Host> {
+    /// The complete hosts, each with the credentials from its Secret. Others are reported.
+    pub(super) fn hosts(self, diagnostics: &mut Diagnostics) -> Vec<(KeyPath, Host)> {
         let Self { hosts, secrets } = self;
         hosts
             .into_iter()
-            .map(|(key_path, document)| document.host(key_path, &secrets, diagnostics))
+            .filter_map(|(key_path, document)| {
+                let host = document.host(&key_path, &secrets, diagnostics)?;
+                Some((key_path, host))
+            })
             .collect()
     }
 }
@@ -268,127 +274,114 @@ impl Document {
         }
     }
 
+    /// `None`: the name or the BMC's address is missing, and reported.
     fn host(
         self,
-        key_path: KeyPath,
+        key_path: &KeyPath,
         secrets: &BTreeMap<(String, String), Credentials>,
         diagnostics: &mut Diagnostics,
-    ) -> Host {
+    ) -> Option<Host> {
         let namespace = self.namespace();
-        if let Some(name) = &self.metadata.name {
-            diagnostics.mark(&key_path.key("name"), place(&name.referenced));
-        } else {
-            diagnostics.problem(&key_path.key("name"), "missing in metadata");
+        match &self.metadata.name {
+            Some(name) => diagnostics.mark(&key_path.key("name"), position(&name.referenced)),
+            None => diagnostics.problem(&key_path.key("name"), "missing in metadata"),
         }
-        let said = |key: &str| {
-            let of = |map: &Option<BTreeMap<String, String>>| map.as_ref()?.get(key).cloned();
-            of(&self.metadata.annotations).or_else(|| of(&self.metadata.labels))
+        let metadata = |key: &str| {
+            let get = |map: &Option<BTreeMap<String, String>>| map.as_ref()?.get(key).cloned();
+            get(&self.metadata.annotations).or_else(|| get(&self.metadata.labels))
         };
-        let (position, pdu) = (said(POSITION), said(PDU));
-        let labels = self.metadata.labels.unwrap_or_default();
-        // Those of Kubernetes with a domain do not read on a command line.
-        let labels = labels.into_iter();
+        let (position, pdu) = (metadata(POSITION), metadata(PDU));
+        // A label with a domain, as Kubernetes has them, cannot be a selector on the command line.
+        let labels = self.metadata.labels.unwrap_or_default().into_iter();
         let labels = labels.filter(|(key, value)| is_name(key) && is_name(value));
         let hardware = self.status.and_then(|status| status.hardware);
         let vendor = hardware.and_then(|hardware| hardware.system_vendor);
         let serial = vendor.and_then(|vendor| vendor.serial_number);
-        let bmc = self.spec.and_then(|spec| spec.bmc);
-        let bmcs = match bmc {
-            Some(bmc) => vec![bmc.entry(&key_path, &namespace, secrets, diagnostics)],
-            None => {
-                diagnostics.problem(&key_path.key("bmc"), "missing in spec");
-                Vec::new()
-            }
-        };
-        Host {
-            name: self.metadata.name.map(|name| name.value),
-            node_name: None,
-            provider_id: None,
-            system_uuid: None,
+        let spec = self.spec.and_then(|spec| spec.bmc);
+        if spec.is_none() {
+            diagnostics.problem(&key_path.key("bmc"), "missing in spec");
+        }
+        let bmc = spec?.bmc(&key_path.key("bmc"), &namespace, secrets, diagnostics);
+        Some(Host {
+            name: self.metadata.name?.value,
             serial: serial.filter(|serial| !serial.trim().is_empty()),
             labels: labels.collect(),
             position,
             pdu,
-            bmcs,
-            key_path,
-        }
+            bmc: vec![bmc?],
+            ..Host::default()
+        })
     }
 }
 
 impl BmcSpec {
-    fn entry(
+    fn bmc(
         self,
-        host: &KeyPath,
+        key_path: &KeyPath,
         namespace: &str,
         secrets: &BTreeMap<(String, String), Credentials>,
         diagnostics: &mut Diagnostics,
-    ) -> Bmc {
-        let key_path = host.key("bmc");
+    ) -> Option<Bmc> {
         match &self.address {
-            Some(address) => diagnostics.mark(&key_path.key("address"), place(&address.referenced)),
+            Some(address) => {
+                diagnostics.mark(&key_path.key("address"), position(&address.referenced));
+            }
             None => diagnostics.problem(&key_path.key("address"), "missing"),
         }
-        let by_name = key_path.key("credentialsName");
+        let name_path = key_path.key("credentialsName");
         let credentials = match &self.credentials_name {
             None => {
-                diagnostics.problem(&by_name, "missing");
+                diagnostics.problem(&name_path, "missing");
                 None
             }
             Some(name) => {
-                diagnostics.mark(&by_name, place(&name.referenced));
+                for path in [
+                    &name_path,
+                    &key_path.key("username"),
+                    &key_path.key("password"),
+                ] {
+                    diagnostics.mark(path, position(&name.referenced));
+                }
                 let found = secrets.get(&(namespace.to_owned(), name.value.clone()));
                 if found.is_none() {
                     let what = format!("Secret {namespace}/{} is in no inventory file", name.value);
-                    diagnostics.problem(&by_name, what);
+                    diagnostics.problem(&name_path, what);
                 }
                 found
             }
         };
-        let mut part = |key: &str, value: Option<&SecretString>| {
-            let credentials = credentials?;
-            if value.is_none() {
+        let mut value = |key: &str, get: fn(&Credentials) -> Option<&SecretString>| {
+            let found = credentials.and_then(get).cloned();
+            if let (None, Some(credentials)) = (&found, credentials) {
                 diagnostics.problem(&credentials.key_path.key(key), "missing in the Secret");
             }
-            value.cloned()
+            found.unwrap_or_else(|| MISSING.into())
         };
-        let username = part("username", credentials.and_then(|c| c.username.as_ref()));
-        let password = part("password", credentials.and_then(|c| c.password.as_ref()));
-        let is_redfish = self
-            .address
-            .as_ref()
-            .is_some_and(|address| !address.value.starts_with("ipmi"));
-        let insecure = self.disable_certificate_verification.unwrap_or(false) && is_redfish;
-        Bmc {
-            address: self.address.map(|address| address.value),
-            username: username.map(|name| name.expose_secret().to_owned()),
-            password: password.map(|password| Source {
-                key_path: credentials
-                    .map_or_else(|| key_path.clone(), |c| c.key_path.key("password")),
-                kind: Kind::Inline(password),
-            }),
+        let username = value("username", |credentials| credentials.username.as_ref());
+        let password = value("password", |credentials| credentials.password.as_ref());
+        let address = self.address?.value;
+        let insecure =
+            self.disable_certificate_verification.unwrap_or(false) && !address.starts_with("ipmi");
+        Some(Bmc {
+            address,
+            username: username.expose_secret().to_owned(),
+            password: Some(password),
+            password_in: credentials.map(|credentials| credentials.key_path.file().clone()),
             trust: insecure.then(|| Trust {
-                key_path: key_path.key("disableCertificateVerification"),
-                ca_file: None,
-                sha256: None,
                 insecure,
+                ..Trust::default()
             }),
-            auth: None,
-            keep_alive: None,
-            soft_off_by_button: None,
-            cipher_suite: None,
-            kg: None,
-            min_interval: None,
-            key_path,
-        }
+            ..Bmc::default()
+        })
     }
 }
 
-fn place(at: &serde_saphyr::Location) -> (usize, usize) {
+fn position(at: &serde_saphyr::Location) -> (usize, usize) {
     let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     (number(at.line()), number(at.column()))
 }
 
-/// One newline at the end is not meant: `echo` writes it.
+/// Decodes a value, without the newline that `echo` appends.
 fn decoded(encoded: &str) -> Option<SecretString> {
     let bytes = Zeroizing::new(BASE64_STANDARD.decode(encoded.trim()).ok()?);
     let text = std::str::from_utf8(&bytes).ok()?;

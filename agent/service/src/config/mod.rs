@@ -1,7 +1,7 @@
 //! The configuration file and the inventory that it names.
 //!
 //! Owns: reading and validating the files, and finding a host by any of its names. Must never: show a
-//! password, start with an invalid file, or stop at the first mistake.
+//! password, or accept an invalid file.
 
 mod decode;
 mod inventory;
@@ -190,28 +190,35 @@ impl Config {
     pub fn parse(path: &Path, text: &str, credentials: Option<&Path>) -> Result<Self, ConfigError> {
         let mut diagnostics = Diagnostics::default();
         let shared: Arc<Path> = path.into();
-        let mut file = decode::read(&shared, text, &mut diagnostics, schema::File::read);
-        let beside = path.parent().unwrap_or(Path::new(""));
-        let root = KeyPath::root(&shared);
-        let (hosts, inventory) = sources::read(&file.inventory, beside, &root, &mut diagnostics);
-        file.hosts.extend(hosts);
-        let mut watched = vec![path.to_owned()];
-        watched.extend(inventory);
-        let mut judge = validate::Validator {
-            path,
-            beside,
-            credentials,
-            root,
-            diagnostics,
-            read: watched,
-        };
-        let config = judge.config(file);
-        let sources = Fingerprint::of(judge.read);
+        let mut sources = vec![path.to_owned()];
+        let decoded: Option<schema::File> = decode::read(&shared, text, &mut diagnostics);
+        let config = decoded.and_then(|mut file| {
+            let beside = path.parent().unwrap_or(Path::new(""));
+            let root = KeyPath::root(&shared);
+            let own = std::mem::take(&mut file.hosts);
+            let mut hosts: Vec<_> = sources::located(&root, own).collect();
+            let (others, inventory) =
+                sources::read(&file.inventory, beside, &root, &mut diagnostics);
+            hosts.extend(others);
+            sources.extend(inventory);
+            let all_hosts_read = diagnostics.problems.is_empty();
+            let mut validator = validate::Validator {
+                path,
+                beside,
+                credentials,
+                root,
+                diagnostics: &mut diagnostics,
+                sources: &mut sources,
+                all_hosts_read,
+            };
+            validator.config(file, &hosts)
+        });
+        let sources = Fingerprint::of(sources);
         match config {
-            Some(config) if judge.diagnostics.problems.is_empty() => Ok(Self { sources, ..config }),
+            Some(config) if diagnostics.problems.is_empty() => Ok(Self { sources, ..config }),
             _ => Err(ConfigError {
                 path: path.to_owned(),
-                problems: judge.diagnostics.into_problems(),
+                problems: diagnostics.into_problems(),
                 sources,
             }),
         }

@@ -13,17 +13,17 @@ use super::{
     decode,
     location::{Diagnostics, KeyPath},
     manifests::Manifests,
-    schema::{self, Host},
+    schema::{Host, InventoryFile},
 };
 
 /// Reads the hosts of every file that is named, and of every file in a directory that is named:
-/// TOML by `.toml`, manifests by `.yaml`, `.yml` and `.json`. Also tells which paths those were.
+/// TOML by `.toml`, manifests by `.yaml`, `.yml` and `.json`. Also returns the named paths.
 pub(super) fn read(
     named: &[PathBuf],
     beside: &Path,
     root: &KeyPath,
     diagnostics: &mut Diagnostics,
-) -> (Vec<Host>, Vec<PathBuf>) {
+) -> (Vec<(KeyPath, Host)>, Vec<PathBuf>) {
     let (mut hosts, mut watched) = (Vec::new(), Vec::new());
     let mut manifests = Manifests::default();
     for (index, path) in named.iter().enumerate() {
@@ -47,7 +47,9 @@ pub(super) fn read(
             let file: Arc<Path> = path.as_path().into();
             match kind(&path) {
                 Some(Kind::Toml) => {
-                    hosts.extend(decode::read(&file, &text, diagnostics, schema::hosts));
+                    let decoded: Option<InventoryFile> = decode::read(&file, &text, diagnostics);
+                    let found = decoded.map_or_else(Vec::new, |decoded| decoded.hosts);
+                    hosts.extend(located(&KeyPath::root(&file), found));
                 }
                 Some(Kind::Manifests) => manifests.add(&file, &text, diagnostics),
                 None => {
@@ -59,6 +61,13 @@ pub(super) fn read(
     }
     hosts.extend(manifests.hosts(diagnostics));
     (hosts, watched)
+}
+
+/// The hosts of a file in TOML, with their paths in it.
+pub(super) fn located(root: &KeyPath, hosts: Vec<Host>) -> impl Iterator<Item = (KeyPath, Host)> {
+    let list = root.key("hosts");
+    let hosts = hosts.into_iter().enumerate();
+    hosts.map(move |(index, host)| (list.item(index).called(&host.name), host))
 }
 
 enum Kind {

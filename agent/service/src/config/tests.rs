@@ -1,4 +1,4 @@
-//! Good files, and the exact words about bad ones.
+//! Valid files, and the exact messages about invalid ones.
 
 use rackhand_bmc::ipmi::{self, SuiteChoice};
 use secrecy::ExposeSecret;
@@ -165,7 +165,7 @@ fn passwords_come_from_each_of_their_places() {
         ),
         (
             "password = 5",
-            "password: must be text in quotes, and is a whole number",
+            "password: invalid type: integer, expected a string",
         ),
     ] {
         let told = problems(&bmc(password));

@@ -18,21 +18,23 @@ use super::{
     schema,
 };
 use crate::host_key::HostKey;
-use bmc::Around;
+use bmc::BmcContext;
 
 /// The longest plausible interval of a PDU.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
-/// Selectors that cannot be label names.
-const SPOKEN_FOR: [&str; 5] = ["name", "node", "rack", "position", "pdu"];
+/// Selectors of the command line, which cannot be label names.
+const RESERVED_LABELS: [&str; 5] = ["name", "node", "rack", "position", "pdu"];
 
 pub(super) struct Validator<'a> {
     pub(super) path: &'a Path,
     pub(super) beside: &'a Path,
     pub(super) credentials: Option<&'a Path>,
     pub(super) root: KeyPath,
-    pub(super) diagnostics: Diagnostics,
+    pub(super) diagnostics: &'a mut Diagnostics,
     /// Files and directories that were read.
-    pub(super) read: Vec<PathBuf>,
+    pub(super) sources: &'a mut Vec<PathBuf>,
+    /// Whether every inventory file was read completely.
+    pub(super) all_hosts_read: bool,
 }
 
 impl Validator<'_> {
@@ -40,47 +42,48 @@ impl Validator<'_> {
         self.diagnostics.problem(key_path, what);
     }
 
-    /// `None`: a required value is missing, and reported.
-    pub(super) fn config(&mut self, file: schema::File) -> Option<Config> {
+    /// `None`: a value is invalid, and reported.
+    pub(super) fn config(
+        &mut self,
+        file: schema::File,
+        hosts: &[(KeyPath, schema::Host)],
+    ) -> Option<Config> {
         let root = self.root.clone();
-        if let Some(rack) = &file.rack
-            && !is_name(rack)
-        {
+        if !is_name(&file.rack) {
             let what = "a rack's name is 1 to 63 letters, digits, '.', '-' or '_'";
-            self.problem(&root.key("rack"), format_args!("{rack:?}: {what}"));
+            self.problem(&root.key("rack"), format_args!("{:?}: {what}", file.rack));
         }
         let remote = self.remote(&file);
         let admin = self.socket_address("admin_listen", file.admin_listen.as_deref());
-        let networks = self.networks(file.allowed_bmc_networks.as_deref());
+        let networks = self.networks(&file.allowed_bmc_networks);
         let times = self.times(&file.defaults);
         let default_trust = match &file.defaults.trust {
-            Some(trust) => self.trust(trust),
+            Some(trust) => self.trust(&root.key("defaults").key("trust"), trust),
             None => Some(Trust::System),
         };
-        let around = Around {
+        let context = BmcContext {
             networks: networks.clone(),
             trust: default_trust.clone().unwrap_or_default(),
             call: times.call,
         };
-        let hosts: Vec<Option<HostEntry>> = file
-            .hosts
+        let entries: Vec<Option<HostEntry>> = hosts
             .iter()
-            .map(|host| self.host(host, &around))
+            .map(|(key_path, host)| self.host(key_path, host, &context))
             .collect();
-        self.duplicates(&file.hosts, &hosts);
-        let staging = self.staging(&file);
+        self.duplicates(hosts, &entries);
+        let staging = self.staging(&file, hosts);
         Some(Config {
             path: self.path.to_owned(),
             sources: Fingerprint::of(Vec::new()),
-            rack: file.rack?,
+            rack: file.rack,
             remote,
             admin,
-            socket: self.beside.join(file.socket?),
-            state: self.beside.join(file.state?),
+            socket: self.beside.join(file.socket),
+            state: self.beside.join(file.state),
             times,
             staging,
             inventory: Inventory {
-                hosts: hosts.into_iter().collect::<Option<_>>()?,
+                hosts: entries.into_iter().collect::<Option<_>>()?,
                 networks,
                 accept_endpoints: file.accept_endpoints_from_controller,
                 accept_insecure_endpoints: file.accept_insecure_endpoints_from_controller,
@@ -125,100 +128,98 @@ impl Validator<'_> {
         address
     }
 
-    fn networks(&mut self, networks: Option<&[String]>) -> Networks {
+    fn networks(&mut self, networks: &[String]) -> Networks {
         let key_path = self.root.key("allowed_bmc_networks");
-        let networks = match networks {
-            Some([]) => {
-                self.problem(&key_path, "empty: the agent could touch no BMC at all");
-                &[]
-            }
-            Some(networks) => networks,
-            None => {
-                self.problem(&key_path, "missing: name the networks in which BMCs may be");
-                &[]
-            }
-        };
-        let mut good = Vec::new();
+        if networks.is_empty() {
+            self.problem(&key_path, "empty: the agent could connect to no BMC");
+        }
+        let mut valid = Vec::new();
         for (index, text) in networks.iter().enumerate() {
             match text.parse() {
-                Ok(net) => good.push(net),
+                Ok(network) => valid.push(network),
                 Err(_) => self.problem(
                     &key_path.item(index),
                     format_args!("{text:?}: not a network, such as 10.1.0.0/16 or fd00::/64"),
                 ),
             }
         }
-        Networks(good)
+        Networks(valid)
     }
 
     fn times(&mut self, defaults: &schema::Defaults) -> Times {
         let mut times = Times::default();
-        for (name, given) in &defaults.times {
-            let time = match *name {
-                "connect_timeout" => &mut times.connect,
-                "call_timeout" => &mut times.call,
-                "operation_deadline" => &mut times.operation,
-                "poll_max" => &mut times.poll_max,
-                "resend_after" => &mut times.resend_after,
-                "shutdown_grace" => &mut times.shutdown_grace,
-                // Judged with the staging.
-                _ => continue,
-            };
-            *time = *given;
-            if given.is_zero() && *name != "shutdown_grace" {
-                let key_path = self.root.key("defaults").key(name);
+        for (key, given, time) in [
+            (
+                "connect_timeout",
+                defaults.connect_timeout,
+                &mut times.connect,
+            ),
+            ("call_timeout", defaults.call_timeout, &mut times.call),
+            (
+                "operation_deadline",
+                defaults.operation_deadline,
+                &mut times.operation,
+            ),
+            ("poll_max", defaults.poll_max, &mut times.poll_max),
+            (
+                "resend_after",
+                defaults.resend_after,
+                &mut times.resend_after,
+            ),
+        ] {
+            let Some(given) = given else { continue };
+            *time = given;
+            if given.is_zero() {
+                let key_path = self.root.key("defaults").key(key);
                 self.problem(&key_path, "must be longer than zero");
             }
+        }
+        if let Some(grace) = defaults.shutdown_grace {
+            times.shutdown_grace = grace;
         }
         times
     }
 
-    fn staging(&mut self, file: &schema::File) -> Staging {
+    fn staging(&mut self, file: &schema::File, hosts: &[(KeyPath, schema::Host)]) -> Staging {
         let mut staging = Staging::default();
-        for (name, given) in &file.defaults.times {
-            if *name == "power_on_interval" {
-                staging.interval = *given;
-                let key_path = self.root.key("defaults").key(name);
-                self.interval(&key_path, *given);
-            }
+        if let Some(interval) = file.defaults.power_on_interval {
+            staging.interval = interval;
+            self.interval(&self.root.key("defaults"), interval);
         }
-        for pdu in &file.pdus {
-            if !file
-                .hosts
+        for (name, pdu) in &file.pdus {
+            let key_path = self.root.key("pdus").key(name);
+            let is_used = hosts
                 .iter()
-                .any(|host| host.pdu.as_ref() == Some(&pdu.name))
-            {
-                self.problem(&pdu.key_path, "no host of the inventory has this pdu");
+                .any(|(_, host)| host.pdu.as_ref() == Some(name));
+            if self.all_hosts_read && !is_used {
+                self.problem(&key_path, "no host of the inventory has this pdu");
             }
             if let Some(interval) = pdu.power_on_interval {
-                self.interval(&pdu.key_path.key("power_on_interval"), interval);
-                staging.pdus.insert(pdu.name.clone(), interval);
+                self.interval(&key_path, interval);
+                staging.pdus.insert(name.clone(), interval);
             }
         }
         staging
     }
 
-    fn interval(&mut self, key_path: &KeyPath, interval: Duration) {
+    fn interval(&mut self, table: &KeyPath, interval: Duration) {
         if interval > LONGEST_INTERVAL {
-            self.problem(key_path, format_args!("longer than {LONGEST_INTERVAL:?}"));
+            let key_path = table.key("power_on_interval");
+            self.problem(&key_path, format_args!("longer than {LONGEST_INTERVAL:?}"));
         }
     }
 
-    pub(super) fn trust(&mut self, trust: &schema::Trust) -> Option<Trust> {
-        let key_path = &trust.key_path;
+    fn trust(&mut self, key_path: &KeyPath, trust: &schema::Trust) -> Option<Trust> {
         match (&trust.ca_file, &trust.sha256, trust.insecure) {
             (Some(path), None, false) => {
-                let path = self.beside.join(path);
+                let path = key_path.directory().join(path);
                 let pem = std::fs::read(&path);
-                let problem = pem
-                    .as_ref()
-                    .err()
-                    .map(|e| format!("{}: {e}", path.display()));
-                if !self.read.contains(&path) {
-                    self.read.push(path);
+                if let Err(error) = &pem {
+                    let what = format!("{}: {error}", path.display());
+                    self.problem(&key_path.key("ca_file"), what);
                 }
-                if let Some(problem) = problem {
-                    self.problem(&key_path.key("ca_file"), problem);
+                if !self.sources.contains(&path) {
+                    self.sources.push(path);
                 }
                 pem.ok().map(Trust::CaBundle)
             }
@@ -234,11 +235,13 @@ impl Validator<'_> {
         }
     }
 
-    fn host(&mut self, host: &schema::Host, around: &Around) -> Option<HostEntry> {
-        let key_path = &host.key_path;
-        if let Some(name) = &host.name
-            && !is_name(name)
-        {
+    fn host(
+        &mut self,
+        key_path: &KeyPath,
+        host: &schema::Host,
+        context: &BmcContext,
+    ) -> Option<HostEntry> {
+        if !is_name(&host.name) {
             let what = "1 to 63 letters, digits, '.', '-' or '_'";
             self.problem(&key_path.key("name"), format_args!("must be {what}"));
         }
@@ -260,9 +263,9 @@ impl Validator<'_> {
             }
         }
         self.labels(key_path, &host.labels);
-        let mut bmcs = self.bmcs(host, around)?.into_iter();
+        let mut bmcs = self.bmcs(key_path, &host.bmc, context)?.into_iter();
         Some(HostEntry {
-            name: host.name.clone()?,
+            name: host.name.clone(),
             node_name: host.node_name.clone(),
             provider_id: host.provider_id.clone(),
             system_uuid: host.system_uuid.clone(),
@@ -279,9 +282,9 @@ impl Validator<'_> {
     fn labels(&mut self, host: &KeyPath, labels: &BTreeMap<String, String>) {
         for (key, value) in labels {
             let key_path = host.key("labels").key(key);
-            if !is_name(key) || SPOKEN_FOR.contains(&key.as_str()) {
+            if !is_name(key) || RESERVED_LABELS.contains(&key.as_str()) {
                 let what = "a label is 1 to 63 letters, digits, '.', '-' or '_', and not one of";
-                let taken = SPOKEN_FOR.join(", ");
+                let taken = RESERVED_LABELS.join(", ");
                 self.problem(&key_path, format_args!("{key:?}: {what} {taken}"));
             } else if !is_name(value) {
                 let what = "a value is 1 to 63 letters, digits, '.', '-' or '_'";
@@ -300,52 +303,58 @@ impl Validator<'_> {
         }
     }
 
-    fn duplicates(&mut self, hosts: &[schema::Host], entries: &[Option<HostEntry>]) {
+    fn duplicates(&mut self, hosts: &[(KeyPath, schema::Host)], entries: &[Option<HostEntry>]) {
         let mut seen: BTreeMap<(&str, String), &KeyPath> = BTreeMap::new();
-        for host in hosts {
+        for (key_path, host) in hosts {
             let uuid = host.system_uuid.as_deref().and_then(canonical_uuid);
             for (field, value) in [
-                ("name", host.name.clone()),
+                ("name", Some(host.name.clone())),
                 ("node_name", host.node_name.clone()),
                 ("provider_id", host.provider_id.clone()),
                 ("system_uuid", uuid),
             ] {
                 let Some(value) = value else { continue };
-                if let Some(first) = seen.insert((field, value), &host.key_path) {
-                    let first = elsewhere(first, &host.key_path);
-                    let what = format!("is also that of {first}");
-                    self.problem(&host.key_path.key(field), what);
+                if let Some(first) = seen.insert((field, value), key_path) {
+                    let what = format!("is also that of {}", other_entry(first, key_path));
+                    self.problem(&key_path.key(field), what);
                 }
             }
         }
-        self.same_bmc(hosts, entries);
-    }
-
-    fn same_bmc(&mut self, hosts: &[schema::Host], entries: &[Option<HostEntry>]) {
         let mut by_endpoint: BTreeMap<String, Vec<(&KeyPath, HostKey)>> = BTreeMap::new();
-        for (host, entry) in hosts.iter().zip(entries) {
-            let Some(entry) = entry else { continue };
-            for (bmc, written) in entry.bmcs().zip(&host.bmcs) {
+        for ((key_path, _), entry) in hosts.iter().zip(entries) {
+            let bmcs = entry.iter().flat_map(HostEntry::bmcs);
+            for (index, bmc) in bmcs.enumerate() {
                 let endpoint = bmc.address.endpoint();
                 let key = HostKey::of(&bmc.address);
                 let others = by_endpoint.entry(endpoint.clone()).or_default();
                 let clash = others.iter().find(|(_, other)| other.matches(&key));
                 if let Some((first, _)) = clash {
-                    let first = elsewhere(first, &host.key_path);
+                    let first = other_entry(first, key_path);
                     let what = format!(
                         "{endpoint} is also the BMC of {first}; where one BMC has several \
                          systems, name a different one in each address"
                     );
-                    self.problem(&written.key_path.key("address"), what);
+                    self.problem(&self.bmc_path(key_path, index).key("address"), what);
                 }
-                others.push((&host.key_path, key));
+                others.push((key_path, key));
             }
+        }
+    }
+
+    /// The path of a driver of a host: the only one may be a table instead of a list of tables.
+    fn bmc_path(&self, host: &KeyPath, index: usize) -> KeyPath {
+        let list = host.key("bmc");
+        let item = list.item(index);
+        if self.diagnostics.contains(&item) {
+            item
+        } else {
+            list
         }
     }
 }
 
 /// How another entry is named in a message.
-fn elsewhere(key_path: &KeyPath, at: &KeyPath) -> String {
+fn other_entry(key_path: &KeyPath, at: &KeyPath) -> String {
     if key_path.file() == at.file() {
         return key_path.to_string();
     }

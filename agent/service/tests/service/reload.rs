@@ -88,13 +88,13 @@ async fn a_reload_with_a_mistake_changes_nothing_and_is_counted() {
     let mut client = site.local().await;
     assert!(metric(&agent, "rackhand_agent_configuration_current 1").await);
     edit(&site, |text| {
-        without_last(&text).replace("10.0.0.1/", "10.9.9.9/") + "colour = 'red'\n"
+        without_last(&text).replace("10.0.0.1/", "10.9.9.9/") + "bmc.auth = 'none'\n"
     });
     let error = agent.reload().await.unwrap_err().to_string();
     for mistake in [
         "2 mistakes",
         "bmc.address: 10.9.9.9 is not in allowed_bmc_networks",
-        "colour: unknown key",
+        "auth: \"none\": must be auto, session or basic",
         "agent.toml:13:15:",
     ] {
         assert!(error.contains(mistake), "{mistake}: {error}");

@@ -1,4 +1,4 @@
-//! Inventories in files of their own: TOML, and manifests of Metal3.
+//! Inventory files: TOML, and manifests of Metal3.
 
 use super::*;
 
@@ -152,28 +152,57 @@ fn a_directory_is_read_in_the_order_of_its_names() {
 }
 
 #[test]
-fn mistakes_of_all_files_are_told_at_once() {
-    let twice = host("a", "", "redfish://10.1.0.1", "");
+fn errors_of_all_files_are_reported_at_once() {
+    let twice = host("a", "pdu = 'p1'", "redfish://10.1.0.1", "");
     let files = [
         ("one.toml", twice.as_str()),
-        ("two.toml", &format!("rack = 'r2'\n{twice}")),
+        ("two.toml", &twice),
+        ("three.toml", "rack = 'r2'\n"),
     ];
-    let told = site(
-        &files,
-        "['one.toml', 'two.toml', 'none.toml', 'bad.txt', 3]",
-    )
-    .1;
-    let told = told.unwrap_err().concat();
-    for wanted in [
-        "7:38: inventory[2]: none.toml: No such file",
-        "inventory[4]: must be text",
-        "two.toml:1:1: rack: unknown key; there are hosts",
-        "two.toml:3:8: hosts[0] (a).name: is also that of hosts[0] (a) in one.toml",
-    ] {
-        assert!(told.contains(wanted), "{wanted}: {told}");
+    let list = "['one.toml', 'two.toml', 'three.toml', 'none.toml']\n[pdus.p9]";
+    let told = site(&files, list).1.unwrap_err();
+    let two = "two.toml:2:8: hosts[0] (a)";
+    for (told, wanted) in told.iter().zip([
+        "three.toml:1:1: rack: unknown field `rack`, expected `hosts`",
+        "7:52: inventory[3]: none.toml: No such file",
+        &format!("{two}.name: is also that of hosts[0] (a) in one.toml"),
+        "two.toml:5:11: hosts[0] (a).bmc.address: redfish://10.1.0.1:443 is also the BMC of",
+    ]) {
+        assert!(told.starts_with(wanted), "{wanted}: {told}");
     }
+    assert_eq!(
+        told.len(),
+        4,
+        "p9 may be in a file that was not read: {told:?}"
+    );
     let told = site(&[("bad.txt", "")], "['bad.txt']").1.unwrap_err();
     assert!(told[0].contains("an inventory ends in .toml"), "{told:?}");
+}
+
+#[test]
+fn paths_in_an_inventory_file_are_relative_to_it() {
+    let trust = "trust = { ca_file = 'ca.pem' }";
+    let host = host("a", "", "redfish://10.1.0.1", trust);
+    let files = [("hosts.d/a.toml", host.as_str()), ("hosts.d/ca.pem", "pem")];
+    let config = site(&files, "['hosts.d']").1.unwrap();
+    let trust = &config.inventory.hosts[0].bmc.trust;
+    assert_eq!(*trust, Trust::CaBundle(b"pem".to_vec()));
+}
+
+#[test]
+fn a_secret_in_another_file_is_reported_there() {
+    let (secret, host) = MANIFESTS.split_once("---\n").unwrap();
+    let files = [("host.yaml", host), ("secret.yaml", secret)];
+    let (dir, read) = site(&files, "['host.yaml', 'secret.yaml']");
+    let warning = format!(
+        "{}: 1 passwords stand in it",
+        dir.path().join("secret.yaml").display()
+    );
+    let warnings = read.unwrap().warnings();
+    assert!(
+        warnings.iter().any(|one| one.starts_with(&warning)),
+        "{warnings:?}"
+    );
 }
 
 #[test]
