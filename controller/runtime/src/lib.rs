@@ -13,6 +13,8 @@ mod agents;
 mod checks;
 mod clusters;
 mod config;
+#[cfg(test)]
+mod layers;
 mod leader;
 mod remediation;
 mod run;

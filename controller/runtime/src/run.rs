@@ -7,27 +7,27 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
+use prometheus_client::registry::Registry;
 use rackhand_core::lease::LeaseConfig;
 use rackhand_proto::{ClientTls, TlsFiles, tls::RELOAD_INTERVAL};
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agents::{AgentStatus, Agents},
-    checks,
+    agents::{AgentMetrics, AgentStatus, Agents},
+    checks::{self, CheckMetrics},
     clusters::{Workloads, node_absence, sync::Syncs},
     config::Config,
     leader::{
-        Leader,
+        Leader, LeaderMetrics,
         events::Events,
         writer::{Lane, Writer},
     },
-    remediation::{self, LiveFacts},
+    remediation::{self, LiveFacts, RemediationMetrics},
     serve::{admin, authenticated, explain::Explainer},
     store::{
         api::{call, management_client},
         index::{Inbox, Index},
-        metrics::Metrics,
         object::{Kind, Served},
         watch::watch_kind,
     },
@@ -54,7 +54,9 @@ fn grace(result: &Result<()>) -> Duration {
 /// It cannot start as configured, or leadership was lost: a fresh process must take over from the
 /// state in the cluster.
 pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
-    let metrics = Metrics::new();
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let registry = Arc::new(registry);
     let admin = admin::bind(config.admin_address)
         .await
         .with_context(|| format!("admin address {}", config.admin_address))?;
@@ -101,9 +103,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     let mut readers: JoinSet<&'static str> = JoinSet::new();
     let (ready, is_ready) = watch::channel(false);
     {
-        let (metrics, cancel) = (metrics.clone(), reading.clone());
+        let (registry, cancel) = (registry.clone(), reading.clone());
         readers.spawn(async move {
-            admin::serve(admin, metrics, is_ready, cancel).await;
+            admin::serve(admin, registry, is_ready, cancel).await;
             "admin server"
         });
         let watching = tls.watch(RELOAD_INTERVAL);
@@ -117,7 +119,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     let (leads, is_leader) = watch::channel(false);
     if let Some(https) = secure_metrics {
         let served = authenticated::Served {
-            metrics: metrics.clone(),
+            metrics: registry,
             explainer: Explainer {
                 client: client.clone(),
                 config: config.clone(),
@@ -197,6 +199,25 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     result
 }
 
+/// The metrics of every part.
+struct Metrics {
+    leader: LeaderMetrics,
+    agents: AgentMetrics,
+    checks: Arc<CheckMetrics>,
+    remediation: Arc<RemediationMetrics>,
+}
+
+impl Metrics {
+    fn register(registry: &mut Registry) -> Self {
+        Self {
+            leader: LeaderMetrics::register(registry),
+            agents: AgentMetrics::register(registry),
+            checks: Arc::new(CheckMetrics::register(registry)),
+            remediation: Arc::new(RemediationMetrics::register(registry)),
+        }
+    }
+}
+
 struct Parts {
     config: Config,
     client: Client,
@@ -205,7 +226,7 @@ struct Parts {
     tls: ClientTls,
     index: Arc<Index>,
     served: Arc<Served>,
-    metrics: Arc<Metrics>,
+    metrics: Metrics,
     workloads: Arc<Workloads>,
     synced: Vec<(Kind, watch::Receiver<bool>)>,
     ready: watch::Sender<bool>,
@@ -252,7 +273,7 @@ async fn lead(parts: Parts) -> Result<()> {
         end = &mut campaign => return end.context("election"),
         led = leading.wait_for(|l| *l) => { led.context("election")?; }
     }
-    parts.metrics.set_leader(true);
+    parts.metrics.leader.set_leader(true);
     parts.leads.send_replace(true);
     let acting = CancellationToken::new();
     let mut actors = act(&parts, &acting).await;
@@ -264,7 +285,7 @@ async fn lead(parts: Parts) -> Result<()> {
             Err(anyhow::anyhow!("{what} ended unasked"))
         }
     };
-    parts.metrics.set_leader(false);
+    parts.metrics.leader.set_leader(false);
     parts.leads.send_replace(false);
     acting.cancel();
     let end = async { while actors.join_next().await.is_some() {} };
@@ -309,7 +330,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
             "live reads of Nodes"
         });
     }
-    let (writer, writing) = Writer::new(leader, metrics.clone(), Lane::Remediation);
+    let (writer, writing) = Writer::new(leader, metrics.leader.clone(), Lane::Remediation);
     // These three end when nobody is left who could ask them for anything.
     actors.spawn(async move {
         writing.await;
@@ -331,7 +352,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         parts.election.clone(),
         parts.tls.clone(),
         index.clone(),
-        metrics.clone(),
+        metrics.agents.clone(),
         status,
         events.clone(),
     );
@@ -364,7 +385,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         agents,
         writer: writer.clone(),
         events: events.clone(),
-        metrics: metrics.clone(),
+        metrics: metrics.remediation.clone(),
         config: config.clone(),
         active: parking_lot::Mutex::default(),
         live: parts.live.clone(),
@@ -393,7 +414,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
             index: index.clone(),
             writer: writer.on(Lane::Requests),
             events: events.clone(),
-            metrics: metrics.clone(),
+            metrics: metrics.checks.clone(),
             ownership,
             syncs: syncs.clone(),
         })

@@ -9,6 +9,7 @@ mod convert;
 mod follow;
 mod holds;
 mod journals;
+mod metrics;
 mod racks;
 mod serving;
 mod status;
@@ -35,13 +36,13 @@ pub(crate) use calls::{CallFailure, OffRequest, OperationRequest};
 pub(crate) use follow::OperationEvent;
 pub(crate) use holds::Held;
 use journals::SeenJournals;
+pub(crate) use metrics::AgentMetrics;
 pub(crate) use status::AgentStatus;
 
 use crate::{
     leader::{Leader, events::Events},
     store::{
         index::{Change, Inbox, Index},
-        metrics::Metrics,
         object::Key,
     },
 };
@@ -115,7 +116,7 @@ pub(crate) struct Agents {
     election: String,
     tls: ClientTls,
     index: Arc<Index>,
-    metrics: Arc<Metrics>,
+    metrics: AgentMetrics,
     status: AgentStatus,
     events: Events,
     probe_now: Notify,
@@ -127,7 +128,7 @@ impl Agents {
         election: String,
         tls: ClientTls,
         index: Arc<Index>,
-        metrics: Arc<Metrics>,
+        metrics: AgentMetrics,
         status: AgentStatus,
         events: Events,
     ) -> Arc<Self> {
@@ -245,7 +246,7 @@ impl Agents {
             }
         }
         drop(agents);
-        self.metrics.set_agents(connected, outliers);
+        self.metrics.set(connected, outliers);
     }
 
     fn term(&self, number: u64) -> v1::Term {

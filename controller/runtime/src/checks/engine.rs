@@ -130,7 +130,7 @@ impl<D: Dialect> Engine<D> {
             (changes, since) = inbox.take_since() => {
                 let began = Instant::now();
                 D::apply(self, changes);
-                self.context.metrics.evaluated(began.elapsed(), since.elapsed());
+                self.context.metrics.observe_evaluation(began.elapsed(), since.elapsed());
             }
             _ = self.events.recv_many(&mut events, BATCH) => {
                 for event in events {
@@ -163,7 +163,7 @@ impl<D: Dialect> Engine<D> {
         let now = Timestamp::now();
         while let Some((at, key)) = self.schedule.due_deadline(now) {
             let late = Duration::try_from(now.duration_since(at)).unwrap_or_default();
-            self.context.metrics.deadline_lateness(late);
+            self.context.metrics.observe_lateness(late);
             D::advance(self, &key, now);
         }
         let now = Instant::now();

@@ -246,7 +246,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         if let Some(check) = self.checks.get(key) {
             let fleet = &check.fleet;
             let metrics = &self.context.metrics;
-            metrics.check(key, fleet.tally(), fleet.is_open(), fleet.causes());
+            metrics.set_check(key, fleet.tally(), fleet.is_open(), fleet.causes());
             M::count(metrics, key, fleet.tally(), fleet.is_open());
         }
     }

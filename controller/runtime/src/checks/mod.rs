@@ -20,6 +20,7 @@ mod facts;
 mod item_state;
 mod live_read;
 mod machines;
+mod metrics;
 pub(crate) mod orphan_scan;
 mod ownership;
 mod pace;
@@ -39,10 +40,11 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use dialects::node_health_check as nodes;
 pub(crate) use dialects::openshift::{
-    MachineSeen, OpenShiftFleet, OpenShiftMetrics, concerns as concerns_openshift,
-    openshift_controllers, openshift_rules,
+    MachineSeen, OpenShiftFleet, concerns as concerns_openshift, openshift_controllers,
+    openshift_rules,
 };
 pub(crate) use machines::acting_message;
+pub(crate) use metrics::CheckMetrics;
 pub(crate) use ownership::{
     CLUSTER_API_CRD, NODE_CHECK_CRD, OPENSHIFT_CRD, Ownership, carries_our_label, evaluates, passes,
 };
@@ -54,7 +56,6 @@ use crate::{
     leader::{events::Events, writer::Writer},
     store::{
         index::{Inbox, Index},
-        metrics::Metrics,
         object::Served,
     },
 };
@@ -71,7 +72,7 @@ pub(crate) struct Context {
     pub(crate) index: Arc<Index>,
     pub(crate) writer: Writer,
     pub(crate) events: Events,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<CheckMetrics>,
     pub(crate) ownership: Arc<Ownership>,
     pub(crate) syncs: Syncs,
 }

@@ -1,24 +1,24 @@
 //! A leader for tests, by the Lease of an API server of a few lines.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use kube::Client;
+use prometheus_client::registry::Registry;
 use rackhand_core::lease::LeaseConfig;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Leader,
+    Leader, LeaderMetrics,
     events::Events,
     writer::{Lane, Writer},
 };
-use crate::store::metrics::Metrics;
 
 /// A process that leads, and writes.
 pub(crate) struct Leading {
     pub(crate) writer: Writer,
     pub(crate) events: Events,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) registry: Registry,
     /// Ends all of it.
     pub(crate) cancel: CancellationToken,
 }
@@ -40,15 +40,16 @@ impl Leading {
     /// By the Lease `ns/l` of that API server.
     pub(crate) async fn start(client: &Client) -> Self {
         let (leader, cancel) = leader(client).await;
-        let metrics = Metrics::new();
-        let (writer, writing) = Writer::new(&leader, metrics.clone(), Lane::Requests);
+        let mut registry = Registry::default();
+        let metrics = LeaderMetrics::register(&mut registry);
+        let (writer, writing) = Writer::new(&leader, metrics, Lane::Requests);
         tokio::spawn(writing);
         let (events, sending) = Events::new(client.clone(), &leader, writer.clone());
         tokio::spawn(sending);
         Self {
             writer,
             events,
-            metrics,
+            registry,
             cancel,
         }
     }

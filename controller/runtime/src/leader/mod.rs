@@ -6,7 +6,10 @@
 pub(crate) mod events;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod metrics;
 pub(crate) mod writer;
+
+pub(crate) use metrics::LeaderMetrics;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -12,11 +12,8 @@ use tokio::{
 };
 
 use crate::{
-    leader::Leader,
-    store::{
-        api::{ApiError, call},
-        metrics::Metrics,
-    },
+    leader::{Leader, LeaderMetrics},
+    store::api::{ApiError, call},
 };
 
 /// What a write is for. Each lane has its own places, so that in a storm of a whole rack the requests
@@ -51,14 +48,14 @@ type Job = Box<dyn FnOnce(Leader) -> Pin<Box<dyn Future<Output = ()> + Send>> + 
 pub(crate) struct Writer {
     lanes: Arc<[mpsc::Sender<Job>]>,
     lane: Lane,
-    metrics: Arc<Metrics>,
+    metrics: LeaderMetrics,
 }
 
 impl Writer {
     /// The handle, and the task to be run by whoever owns the tasks.
     pub(crate) fn new(
         leader: &Leader,
-        metrics: Arc<Metrics>,
+        metrics: LeaderMetrics,
         lane: Lane,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (lanes, running): (Vec<_>, Vec<_>) = Lane::ALL
@@ -115,7 +112,7 @@ impl Writer {
             }
             _ => Err(ApiError::NotLeader { what }),
         };
-        self.metrics.write_done(
+        self.metrics.count_write(
             operation,
             result.as_ref().err().map_or("ok", ApiError::label),
         );

@@ -163,7 +163,7 @@ impl Engine {
         }
         self.context.live.remove(&self.id);
         self.context.active.lock().remove(&self.uid);
-        self.context.metrics.blocked(&self.uid, None);
+        self.context.metrics.set_blocked(&self.uid, None);
     }
 
     async fn run_once(&mut self) -> Result<Iteration, ReconcileError> {
@@ -291,7 +291,7 @@ impl Engine {
         if let Some(before) = before.filter(|b| b.step != decision.state.step) {
             let time = Duration::try_from(now.duration_since(before.since)).unwrap_or_default();
             let metrics = &self.context.metrics;
-            metrics.step_done(before.step.label(), time);
+            metrics.observe_step(before.step.label(), time);
             took = format!(
                 " ({} took {:.1} s)",
                 before.step.label(),
@@ -300,15 +300,17 @@ impl Engine {
             if decision.state.step == Step::Fenced {
                 let failed = decision.state.failed().is_some();
                 let outcome = if failed { "kept_off" } else { "fenced" };
-                metrics.remediation_done(outcome, decision.reason.label());
+                metrics.count_outcome(outcome, decision.reason.label());
             }
         }
         match decision.reason {
             Reason::FenceViolated(_) | Reason::HoldLost(_) => {
-                self.context.metrics.fence_violated(decision.reason.label());
+                self.context
+                    .metrics
+                    .count_violation(decision.reason.label());
             }
             Reason::FenceUnconfirmed(_) if decision.state.step == Step::AwaitingConfirmation => {
-                self.context.metrics.fence_unconfirmed();
+                self.context.metrics.count_unconfirmed();
             }
             _ => {}
         }
@@ -327,7 +329,7 @@ impl Engine {
         let blocked = reason.is_blocked() && !state.step.is_terminal();
         self.context
             .metrics
-            .blocked(&self.uid, blocked.then(|| reason.label()));
+            .set_blocked(&self.uid, blocked.then(|| reason.label()));
     }
 
     /// Reports the reason of a wait, once per reason.
@@ -386,7 +388,7 @@ impl Engine {
 
     pub(super) fn emit_event(&self, warning: bool, reason: &'static str, message: &str) {
         tracing::info!(remediation = %self.id, reason, "{message}");
-        self.context.metrics.note(reason);
+        self.context.metrics.count_event(reason);
         if let Some(entry) = self.context.index.request(&self.id) {
             self.context
                 .events
@@ -405,7 +407,7 @@ impl Engine {
             Outcome::Withdrawn => "withdrawn",
         };
         tracing::info!(remediation = %self.id, outcome = label, "remediation finished");
-        self.context.metrics.remediation_done(label, reason);
+        self.context.metrics.count_outcome(label, reason);
     }
 
     /// Waits until `until`, a change, or an event of the operation. Returns whether to stop.

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use kube::core::{ApiResource, GroupVersionKind};
+use prometheus_client::registry::Registry;
 use rackhand_api::names::{POWER_REMEDIATION_FINALIZER, conditions::HEALTH_CHECK_SUCCEEDED};
 use rackhand_core::remediation::{
     CommandTaken, HostRef, Mode, OffEvidence, PinnedNode, PowerReading, PowerState, State, Step,
@@ -15,18 +16,19 @@ use serde_json::{Value, json};
 
 use super::{Context, engine::Engine};
 use crate::{
-    agents::{AgentStatus, Agents},
+    agents::{AgentMetrics, AgentStatus, Agents},
     clusters::Workloads,
     config::Config,
     leader::{
+        LeaderMetrics,
         events::Events,
         fixture::leader,
         writer::{Lane, Writer},
     },
+    remediation::RemediationMetrics,
     store::{
         fake_api::Objects,
         index::{Connection, Index},
-        metrics::Metrics,
         object::{Key, Kind, Served},
         request::RequestId,
     },
@@ -231,8 +233,9 @@ impl Fixture {
         objects.put(NODE, node("n1", "Unknown", &json!({})));
         let client = objects.client();
         let (leader, _) = leader(&client).await;
-        let metrics = Metrics::new();
-        let (writer, writing) = Writer::new(&leader, metrics.clone(), Lane::Remediation);
+        let mut registry = Registry::default();
+        let metrics = LeaderMetrics::register(&mut registry);
+        let (writer, writing) = Writer::new(&leader, metrics, Lane::Remediation);
         tokio::spawn(writing);
         let (events, _) = Events::new(client.clone(), &leader, writer.clone());
         let index = Arc::new(Index::new(Vec::new()));
@@ -247,7 +250,7 @@ impl Fixture {
             "election".into(),
             tls(),
             index.clone(),
-            metrics.clone(),
+            AgentMetrics::register(&mut registry),
             status,
             events.clone(),
         );
@@ -262,7 +265,7 @@ impl Fixture {
             agents,
             writer,
             events,
-            metrics,
+            metrics: Arc::new(RemediationMetrics::register(&mut registry)),
             config: Config {
                 namespace: Some("ns".into()),
                 ..Config::default()

@@ -14,6 +14,7 @@ mod host_commands;
 mod left_holds;
 mod live_facts;
 mod live_reads;
+mod metrics;
 mod node_backup;
 mod node_commands;
 mod observe;
@@ -49,6 +50,7 @@ pub(crate) use facts::{
     bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,
 };
 pub(crate) use live_facts::LiveFacts;
+pub(crate) use metrics::RemediationMetrics;
 pub(crate) use quorum::control_plane;
 pub(crate) use stored_state::stored_state;
 pub(crate) use target::{Target, find_machine, host, of_openshift, target};
@@ -61,7 +63,6 @@ use crate::{
     store::{
         api::{ApiError, call},
         index::{Change, Inbox, Index},
-        metrics::Metrics,
         object::{Key, Kind, Served, api},
         request::RequestId,
         watch::pause,
@@ -77,7 +78,7 @@ pub(crate) struct Context {
     pub(crate) agents: Arc<Agents>,
     pub(crate) writer: Writer,
     pub(crate) events: Events,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<RemediationMetrics>,
     pub(crate) config: Config,
     /// Remediations by UID as last evaluated, for the concurrency check (F6).
     pub(crate) active: Mutex<BTreeMap<String, ActiveRemediation>>,
@@ -296,7 +297,7 @@ fn refresh(
     {
         task.stop.cancel();
         context.active.lock().remove(&task.uid);
-        context.metrics.blocked(&task.uid, None);
+        context.metrics.set_blocked(&task.uid, None);
         tasks.remove(id);
     }
     let Some(uid) = uid else { return };

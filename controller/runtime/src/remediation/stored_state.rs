@@ -220,7 +220,7 @@ impl Engine {
         };
         self.context
             .metrics
-            .blocked(&self.uid, Some(reason.label()));
+            .set_blocked(&self.uid, Some(reason.label()));
         if self.id.kind != Kind::PowerRemediation {
             let text = format!("{}: {reason}", reason.label());
             let patch = json!({ "metadata": { "annotations": { BLOCKED_ANNOTATION: text } } });

@@ -5,7 +5,8 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::store::{metrics::Metrics, watch::pause};
+use super::metrics::RemediationMetrics;
+use crate::store::watch::pause;
 
 /// Pause before a task that panicked is restarted: first and longest.
 const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -14,14 +15,14 @@ const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 /// that it needs is in the cluster, as after a crash of the process. Other tasks are not affected.
 pub(super) async fn supervise<F: Future<Output = ()>>(
     what: &str,
-    metrics: &Metrics,
+    metrics: &RemediationMetrics,
     stop: &CancellationToken,
     task: impl Fn() -> F,
 ) {
     let mut wait = RESTART.0;
     // State that the task shares with others is behind locks that a panic does not poison.
     while AssertUnwindSafe(task()).catch_unwind().await.is_err() {
-        metrics.remediation_panicked();
+        metrics.count_panic();
         tracing::error!(
             remediation = what,
             "the task of this remediation panicked; starting it again in {wait:?}. Please report \
@@ -38,10 +39,13 @@ pub(super) async fn supervise<F: Future<Output = ()>>(
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use super::*;
+    use prometheus_client::registry::Registry;
 
-    fn counted(metrics: &Metrics) -> String {
-        let text = metrics.render();
+    use super::*;
+    use crate::store::metrics::render;
+
+    fn counted(registry: &Registry) -> String {
+        let text = render(registry);
         let line = text
             .lines()
             .find(|line| line.contains("remediation_panics_total "));
@@ -50,7 +54,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_remediation_whose_task_panics_is_started_again_and_counted() {
-        let (metrics, stop) = (Metrics::new(), CancellationToken::new());
+        let (mut registry, stop) = (Registry::default(), CancellationToken::new());
+        let metrics = RemediationMetrics::register(&mut registry);
         let (runs, begun) = (AtomicU32::new(0), tokio::time::Instant::now());
         let task = || async {
             tokio::task::yield_now().await;
@@ -58,17 +63,18 @@ mod tests {
         };
         supervise("m1", &metrics, &stop, task).await;
         assert_eq!(runs.load(Ordering::Relaxed), 3);
-        assert!(counted(&metrics).ends_with(" 2"), "{}", counted(&metrics));
+        assert!(counted(&registry).ends_with(" 2"), "{}", counted(&registry));
         // A restart loop must not starve the process.
         assert_eq!(begun.elapsed(), RESTART.0 * 3);
     }
 
     #[tokio::test]
     async fn a_task_that_panics_is_not_started_again_once_it_is_stopped() {
-        let (metrics, stop) = (Metrics::new(), CancellationToken::new());
+        let (mut registry, stop) = (Registry::default(), CancellationToken::new());
+        let metrics = RemediationMetrics::register(&mut registry);
         stop.cancel();
         let task = || async { panic!("a bug") };
         supervise("m1", &metrics, &stop, task).await;
-        assert!(counted(&metrics).ends_with(" 1"));
+        assert!(counted(&registry).ends_with(" 1"));
     }
 }

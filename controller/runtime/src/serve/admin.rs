@@ -11,10 +11,11 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
+use prometheus_client::registry::Registry;
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::METRICS_PATH, store::metrics::Metrics};
+use crate::{config::METRICS_PATH, store::metrics::render};
 
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -32,7 +33,7 @@ pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// Serves until `cancel`. Ready once every watch has synced: a standby is ready too.
 pub(crate) async fn serve(
     listener: TcpListener,
-    metrics: Arc<Metrics>,
+    metrics: Arc<Registry>,
     ready: watch::Receiver<bool>,
     cancel: CancellationToken,
 ) {
@@ -60,7 +61,7 @@ pub(crate) async fn serve(
         .route(
             METRICS_PATH,
             get(move || {
-                let text = is_local.then(|| metrics.render());
+                let text = is_local.then(|| render(&metrics));
                 async move {
                     match text {
                         Some(text) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
@@ -112,7 +113,7 @@ mod tests {
             let port = listener.local_addr().unwrap().port();
             let (_ready, is_ready) = watch::channel(true);
             let cancel = CancellationToken::new();
-            let serving = tokio::spawn(serve(listener, Metrics::new(), is_ready, cancel.clone()));
+            let serving = tokio::spawn(serve(listener, Arc::default(), is_ready, cancel.clone()));
             let answer = get(port, "/metrics").await;
             assert!(
                 answer.starts_with(&format!("HTTP/1.1 {status}")),

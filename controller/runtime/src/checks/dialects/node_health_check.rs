@@ -30,7 +30,7 @@ use rackhand_core::nodes::{Action, Check, Disabled, Fleet, HeldLease, Memory, Re
 
 pub(crate) use facts::{node as node_facts, request as request_of};
 pub(crate) use leases::{held, lease_name};
-pub(crate) use metrics::NodeMetrics;
+pub(in crate::checks) use metrics::NodeMetrics;
 pub(crate) use mhc_conflict::{Fact, OpenShift};
 pub(crate) use rules::{
     check as rules_of, memory as memory_of, template, templates as templates_of,

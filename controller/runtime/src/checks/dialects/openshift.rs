@@ -21,7 +21,7 @@ use rackhand_core::health::{
 
 pub(in crate::checks) use actions::unmark;
 pub(crate) use external_remediation::controllers as openshift_controllers;
-pub(crate) use metrics::OpenShiftMetrics;
+pub(in crate::checks) use metrics::OpenShiftMetrics;
 pub(crate) use snapshot::{MachineSeen, OpenShiftFleet, openshift_rules};
 
 use crate::{
@@ -31,6 +31,7 @@ use crate::{
             dialect::{Effect, Job, MachineDialect, Spec, Summary, Unread, Wants},
             request_source::RequestSource,
         },
+        metrics::CheckMetrics,
         requests::Outcome,
         template::Unusable,
         withdrawal::Owner,
@@ -38,7 +39,6 @@ use crate::{
     store::{
         api::ApiError,
         index::{Change, Entry, Index},
-        metrics::Metrics,
         object::{Key, Kind},
     },
 };
@@ -264,12 +264,12 @@ impl MachineDialect for OpenShift {
         }
     }
 
-    fn count(metrics: &Metrics, check: &Key, tally: &Tally, open: bool) {
-        metrics.openshift().check(check, tally.expected, open);
+    fn count(metrics: &CheckMetrics, check: &Key, tally: &Tally, open: bool) {
+        metrics.openshift.set_check(check, tally.expected, open);
     }
 
-    fn forget(metrics: &Metrics, check: &Key) {
-        metrics.openshift().forget(check);
+    fn forget(metrics: &CheckMetrics, check: &Key) {
+        metrics.openshift.remove_check(check);
     }
 
     fn evaluates_some(index: &Index, some: bool) {

@@ -135,7 +135,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
     }
 
     fn drop_check(&mut self, key: &Key) {
-        self.context.metrics.forget_check(key);
+        self.context.metrics.remove_check(key);
         self.dialect.waiting.remove(key);
         if self.forget_check(key).is_none() {
             return;

@@ -12,12 +12,11 @@ use super::request_source::RequestSource;
 use crate::{
     checks::{
         Context, conditions::Notices, external_requests::ExternalRequests, machines::RequestOwners,
-        requests::Outcome, template::Unusable, withdrawal::Owner,
+        metrics::CheckMetrics, requests::Outcome, template::Unusable, withdrawal::Owner,
     },
     store::{
         api::ApiError,
         index::{Entry, Index},
-        metrics::Metrics,
         object::{Key, Kind},
     },
 };
@@ -209,10 +208,10 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
     }
 
     /// Sets the metrics of this dialect.
-    fn count(_metrics: &Metrics, _check: &Key, _tally: &Tally, _open: bool) {}
+    fn count(_metrics: &CheckMetrics, _check: &Key, _tally: &Tally, _open: bool) {}
 
     /// Ends the metrics of a check.
-    fn forget(_metrics: &Metrics, _check: &Key) {}
+    fn forget(_metrics: &CheckMetrics, _check: &Key) {}
 
     /// Some check is ours, or none is any more.
     fn evaluates_some(_index: &Index, _some: bool) {}

@@ -6,14 +6,13 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    checks::Ownership,
+    checks::{CheckMetrics, Ownership},
     clusters::sync::Syncs,
     config::HealthChecks,
     leader::fixture::Leading,
     store::{
         fake_api::Objects,
         index::Index,
-        metrics::Metrics,
         object::{Kind, Served},
     },
 };
@@ -149,14 +148,14 @@ impl World {
             known.put(kind, ApiResource::from_gvk(&gvk));
         }
         let client = objects.client();
-        let leading = Leading::start(&client).await;
+        let mut leading = Leading::start(&client).await;
         let context = Context {
             client,
             served: Arc::new(known),
             index,
             writer: leading.writer,
             events: leading.events,
-            metrics: Metrics::new(),
+            metrics: Arc::new(CheckMetrics::register(&mut leading.registry)),
             ownership: Arc::new(Ownership::knowing(HealthChecks::Auto, true)),
             syncs: Syncs::fixed(Arc::new(Mutex::new((Ok(()), 0)))),
         };

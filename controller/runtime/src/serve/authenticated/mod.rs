@@ -16,6 +16,7 @@ use axum::{
     routing::get,
 };
 use kube::Client;
+use prometheus_client::registry::Registry;
 use rackhand_proto::WebTls;
 use tokio::{net::TcpListener, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +28,7 @@ use crate::{
         explain::{EXPLAIN_PATH, Explainer, NoView, Question},
         https::Https,
     },
-    store::metrics::Metrics,
+    store::metrics::render,
 };
 use review::{Access, Reviewer};
 
@@ -57,7 +58,7 @@ pub(crate) async fn bind(config: &MetricsConfig) -> anyhow::Result<Https> {
 
 /// What callers get.
 pub(crate) struct Served {
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<Registry>,
     pub(crate) explainer: Explainer,
 }
 
@@ -84,7 +85,7 @@ async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Res
         Some(refusal) => refusal,
         None => (
             [(header::CONTENT_TYPE, OPEN_METRICS)],
-            service.served.metrics.render(),
+            render(&service.served.metrics),
         )
             .into_response(),
     }

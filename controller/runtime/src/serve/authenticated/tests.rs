@@ -45,7 +45,7 @@ fn service(client: Client) -> Arc<Service> {
     Arc::new(Service {
         reviewer: Reviewer::new(client.clone()),
         served: Served {
-            metrics: Metrics::new(),
+            metrics: Arc::default(),
             explainer: Explainer::standby(client),
         },
     })

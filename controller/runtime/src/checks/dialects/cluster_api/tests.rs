@@ -18,18 +18,19 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    checks::{self, Context, Ownership, queue::IN_FLIGHT},
+    checks::{self, CheckMetrics, Context, Ownership, queue::IN_FLIGHT},
     clusters::sync::{SyncError, Syncs},
     config::HealthChecks,
     leader::fixture::Leading,
     store::{
         fake_api::{self, Asked, failure},
         index::{Connection, Inbox, Index},
-        metrics::Metrics,
+        metrics::render,
         object::{Key, Kind, Served},
     },
 };
@@ -265,7 +266,7 @@ fn node(machine: &str, ready: &str) -> Value {
 struct World {
     server: Server,
     index: Arc<Index>,
-    metrics: Arc<Metrics>,
+    registry: Registry,
     /// What live reads of the fleet come to, and how many there were.
     reads: Arc<Mutex<(Result<(), SyncError>, usize)>>,
     cancel: CancellationToken,
@@ -305,7 +306,7 @@ impl World {
         let Leading {
             writer,
             events,
-            metrics,
+            mut registry,
             cancel,
         } = Leading::start(&client).await;
         let served = Arc::new(Served::default());
@@ -321,7 +322,7 @@ impl World {
             index: index.clone(),
             writer,
             events,
-            metrics: metrics.clone(),
+            metrics: Arc::new(CheckMetrics::register(&mut registry)),
             ownership: Arc::new(Ownership::new(HealthChecks::All, None)),
         });
         let stop = cancel.clone();
@@ -329,7 +330,7 @@ impl World {
         Self {
             server,
             index,
-            metrics,
+            registry,
             reads,
             cancel,
         }
@@ -403,7 +404,7 @@ async fn a_storm_makes_each_request_once_and_one_that_fails_stops_nobody() {
     let statuses = told.written.get("check").copied().unwrap_or_default();
     assert!(statuses <= 30, "{statuses} writes of one status");
     drop(told);
-    let text = world.metrics.render();
+    let text = render(&world.registry);
     let line =
         "rackhand_check_unhealthy{namespace=\"ns\",check=\"check\",cause=\"node_condition\"} 200";
     assert!(text.lines().any(|l| l == line), "{text}");
@@ -430,7 +431,7 @@ async fn f10_what_waits_for_its_turn_is_not_made_once_the_gate_has_closed() {
     let closed = "rackhand_check_limit_reached{namespace=\"ns\",check=\"check\"} 1";
     world
         .until("the gate is closed", |_| {
-            world.metrics.render().lines().any(|l| l == closed)
+            render(&world.registry).lines().any(|l| l == closed)
         })
         .await;
     world.server.0.lock().closed = false;

@@ -144,7 +144,7 @@ impl ActionBatch {
                 self.annotate(request, key, at, outcome).await
             }
             Action::TellOld { request, .. } => {
-                self.context.metrics.nodes().is_old(&self.node, &request);
+                self.context.metrics.nodes.count_old(&self.node, &request);
                 let flag = Some(MEDIK8S_OLD_VALUE.to_owned());
                 self.annotate(request, MEDIK8S_OLD_ANNOTATION, flag, outcome)
                     .await

@@ -85,14 +85,14 @@ impl Engine<NodeHealthChecks> {
             }
             return;
         }
-        let metrics = self.context.metrics.nodes();
+        let metrics = &self.context.metrics.nodes;
         for (node, entry) in &plan.memory.nodes {
             for tried in &entry.tried {
-                metrics.begun(node, &tried.id);
+                metrics.set_ongoing(node, &tried.id);
             }
         }
         for over in &plan.finished {
-            metrics.finished(&over.node, &over.request, over.lasted);
+            metrics.observe_end(&over.node, &over.request, over.lasted);
         }
         for event in &plan.events {
             let message = format!("[remediation] {}", event.message);

@@ -2,14 +2,16 @@
 //!
 //! Only Nodes that were ever remediated have a series.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode_registry},
+    encoding::EncodeLabelSet,
     metrics::{family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
 use rackhand_core::nodes::RequestId;
+
+use crate::store::metrics::register;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OldLabels {
@@ -30,45 +32,38 @@ fn durations() -> Histogram {
     ])
 }
 
-/// The metrics.
+/// The metrics of medik8s' controller, counted here.
 pub(crate) struct NodeMetrics {
-    registry: Registry,
     /// It only grows; a counter's name would end in `_total` here.
     old: Family<OldLabels, Gauge>,
     ongoing: Family<Labels, Gauge>,
     durations: Family<Labels, Histogram, fn() -> Histogram>,
 }
 
-impl Default for NodeMetrics {
-    fn default() -> Self {
-        let mut m = Self {
-            registry: Registry::default(),
-            old: Family::default(),
-            ongoing: Family::default(),
-            durations: Family::new_with_constructor(durations as fn() -> Histogram),
-        };
-        m.registry.register(
-            "nodehealthcheck_old_remediation_cr",
-            "Remediations that were there for very long",
-            m.old.clone(),
-        );
-        m.registry.register(
-            "nodehealthcheck_ongoing_remediation",
-            "1 while a remediation of the Node is there",
-            m.ongoing.clone(),
-        );
-        m.registry.register(
-            "nodehealthcheck_unhealthy_node_duration_seconds",
-            "How long the remediation of a Node was there",
-            m.durations.clone(),
-        );
-        m
-    }
-}
-
-// === impl NodeMetrics ===
-
 impl NodeMetrics {
+    pub(in crate::checks) fn register(r: &mut Registry) -> Self {
+        Self {
+            old: register(
+                r,
+                "nodehealthcheck_old_remediation_cr",
+                "Remediations that were there for very long",
+                Family::default(),
+            ),
+            ongoing: register(
+                r,
+                "nodehealthcheck_ongoing_remediation",
+                "1 while a remediation of the Node is there",
+                Family::default(),
+            ),
+            durations: register(
+                r,
+                "nodehealthcheck_unhealthy_node_duration_seconds",
+                "How long the remediation of a Node was there",
+                Family::new_with_constructor(durations as fn() -> Histogram),
+            ),
+        }
+    }
+
     fn labels(node: &str, request: &RequestId) -> Labels {
         Labels {
             name: node.to_owned(),
@@ -77,12 +72,12 @@ impl NodeMetrics {
         }
     }
 
-    pub(super) fn begun(&self, node: &str, request: &RequestId) {
+    pub(super) fn set_ongoing(&self, node: &str, request: &RequestId) {
         let labels = Self::labels(node, request);
         self.ongoing.get_or_create(&labels).set(1);
     }
 
-    pub(super) fn finished(&self, node: &str, request: &RequestId, lasted: Duration) {
+    pub(super) fn observe_end(&self, node: &str, request: &RequestId, lasted: Duration) {
         let labels = Self::labels(node, request);
         self.ongoing.get_or_create(&labels).set(0);
         self.durations
@@ -90,37 +85,33 @@ impl NodeMetrics {
             .observe(lasted.as_secs_f64());
     }
 
-    pub(super) fn is_old(&self, node: &str, request: &RequestId) {
+    pub(super) fn count_old(&self, node: &str, request: &RequestId) {
         let labels = OldLabels {
             name: node.to_owned(),
             namespace: request.namespace.clone(),
         };
         self.old.get_or_create(&labels).inc();
     }
-
-    /// Adds the text that Prometheus reads, without an end.
-    pub(crate) fn render(&self, text: &mut String) -> fmt::Result {
-        encode_registry(text, &self.registry)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::metrics::render;
 
     #[test]
     fn names_and_labels_are_those_that_users_know() {
-        let metrics = NodeMetrics::default();
+        let mut registry = Registry::default();
+        let metrics = NodeMetrics::register(&mut registry);
         let request = RequestId {
             kind: "XRemediation".into(),
             namespace: "ns".into(),
             ..RequestId::default()
         };
-        metrics.begun("n", &request);
-        metrics.is_old("n", &request);
-        metrics.finished("n", &request, Duration::from_secs(45));
-        let mut text = String::new();
-        metrics.render(&mut text).unwrap();
+        metrics.set_ongoing("n", &request);
+        metrics.count_old("n", &request);
+        metrics.observe_end("n", &request, Duration::from_secs(45));
+        let text = render(&registry);
         for line in [
             "nodehealthcheck_old_remediation_cr{name=\"n\",namespace=\"ns\"} 1",
             "nodehealthcheck_ongoing_remediation{name=\"n\",namespace=\"ns\",remediation=\"XRemediation\"} 0",

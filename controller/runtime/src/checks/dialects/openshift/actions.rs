@@ -121,7 +121,7 @@ impl Job<OpenShift> {
         let check = &self.check;
         match self.delete(Kind::OpenShiftMachine, key, uid).await {
             Ok(()) => {
-                context.metrics.openshift().deleted(check);
+                context.metrics.openshift.count_deletion(check);
                 let message = format!("Machine {key} was deleted for MachineHealthCheck {check}");
                 context
                     .events

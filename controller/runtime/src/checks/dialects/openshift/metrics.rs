@@ -1,12 +1,12 @@
 //! The metrics of OpenShift's own health check controller, under their own names.
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode_registry},
+    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
 
-use crate::store::object::Key;
+use crate::store::{metrics::register, object::Key};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
@@ -14,9 +14,8 @@ struct Labels {
     namespace: String,
 }
 
-/// The metrics.
+/// The metrics of OpenShift's own controller, counted here.
 pub(crate) struct OpenShiftMetrics {
-    registry: Registry,
     covered: Family<Labels, Gauge>,
     deleted: Family<Labels, Counter>,
     closed: Family<Labels, Gauge>,
@@ -36,79 +35,72 @@ impl Labels {
 // === impl OpenShiftMetrics ===
 
 impl OpenShiftMetrics {
-    pub(crate) fn new() -> Self {
-        let mut metrics = Self {
-            registry: Registry::with_prefix("mapi_machinehealthcheck"),
-            covered: Family::default(),
-            deleted: Family::default(),
-            closed: Family::default(),
-        };
-        let r = &mut metrics.registry;
-        r.register(
-            "nodes_covered",
-            "Machines that a MachineHealthCheck of OpenShift selects",
-            metrics.covered.clone(),
-        );
-        r.register(
-            "remediation_success",
-            "Machines that were deleted for a MachineHealthCheck of OpenShift",
-            metrics.deleted.clone(),
-        );
-        r.register(
-            "short_circuit",
-            "1 while the limit of a MachineHealthCheck of OpenShift forbids remediation",
-            metrics.closed.clone(),
-        );
-        metrics
+    pub(in crate::checks) fn register(registry: &mut Registry) -> Self {
+        let r = registry.sub_registry_with_prefix("mapi_machinehealthcheck");
+        Self {
+            covered: register(
+                r,
+                "nodes_covered",
+                "Machines that a MachineHealthCheck of OpenShift selects",
+                Family::default(),
+            ),
+            deleted: register(
+                r,
+                "remediation_success",
+                "Machines that were deleted for a MachineHealthCheck of OpenShift",
+                Family::default(),
+            ),
+            closed: register(
+                r,
+                "short_circuit",
+                "1 while the limit of a MachineHealthCheck of OpenShift forbids remediation",
+                Family::default(),
+            ),
+        }
     }
 
-    /// The numbers of a check.
-    pub(in crate::checks) fn check(&self, check: &Key, expected: u32, open: bool) {
+    /// Sets the counts of a check.
+    pub(in crate::checks) fn set_check(&self, check: &Key, expected: u32, open: bool) {
         let labels = Labels::of(check);
         self.covered.get_or_create(&labels).set(expected.into());
         self.closed.get_or_create(&labels).set(i64::from(!open));
     }
 
     /// A check is gone, or not ours any more: no alert is left standing (docs/reference/openshift.md, The check).
-    pub(in crate::checks) fn forget(&self, check: &Key) {
+    pub(in crate::checks) fn remove_check(&self, check: &Key) {
         let labels = Labels::of(check);
         self.covered.remove(&labels);
         self.closed.get_or_create(&labels).set(0);
     }
 
     /// A Machine was deleted for a check.
-    pub(in crate::checks) fn deleted(&self, check: &Key) {
+    pub(in crate::checks) fn count_deletion(&self, check: &Key) {
         self.deleted.get_or_create(&Labels::of(check)).inc();
-    }
-
-    /// Appends the text that Prometheus reads, without its end.
-    pub(crate) fn render(&self, text: &mut String) {
-        encode_registry(text, &self.registry).ok();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::metrics::render;
 
     #[test]
     fn they_are_called_as_openshift_calls_them_and_no_alert_outlives_its_check() {
-        let metrics = OpenShiftMetrics::new();
+        let mut registry = Registry::default();
+        let metrics = OpenShiftMetrics::register(&mut registry);
         let check = Key::new("openshift-machine-api", "workers");
-        metrics.check(&check, 3, false);
-        metrics.deleted(&check);
+        metrics.set_check(&check, 3, false);
+        metrics.count_deletion(&check);
         let has = |name: &str, value: u32| {
-            let mut text = String::new();
-            metrics.render(&mut text);
             let line = format!(
                 "mapi_machinehealthcheck_{name}{{name=\"workers\",namespace=\"openshift-machine-api\"}} {value}"
             );
-            text.lines().any(|l| l == line)
+            render(&registry).lines().any(|l| l == line)
         };
         assert!(has("nodes_covered", 3));
         assert!(has("short_circuit", 1));
         assert!(has("remediation_success_total", 1));
-        metrics.forget(&check);
+        metrics.remove_check(&check);
         assert!(!has("nodes_covered", 3));
         assert!(has("short_circuit", 0));
     }

@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 
 use crate::{
     clusters::sync::SyncError,
-    store::object::{Key, Kind},
+    store::{
+        metrics::render,
+        object::{Key, Kind},
+    },
 };
 use world::*;
 
@@ -30,7 +33,7 @@ async fn a_machine_is_deleted_once_and_one_that_nobody_replaces_is_only_told_of(
         "rackhand_check_unhealthy{namespace=\"ns\",check=\"check\",cause=\"machine_failure\"} 1";
     world
         .until("numbers", |_| {
-            world.metrics.render().lines().any(|l| l == lately)
+            render(&world.registry).lines().any(|l| l == lately)
         })
         .await;
     world
@@ -47,7 +50,7 @@ async fn a_machine_is_deleted_once_and_one_that_nobody_replaces_is_only_told_of(
         "True"
     );
     drop(told);
-    let text = world.metrics.render();
+    let text = render(&world.registry);
     for line in [
         "mapi_machinehealthcheck_remediation_success_total{name=\"check\",namespace=\"ns\"} 1",
         "mapi_machinehealthcheck_nodes_covered{name=\"check\",namespace=\"ns\"} 2",
@@ -98,7 +101,7 @@ async fn f10_a_closed_limit_deletes_nothing_until_it_opens() {
         })
         .await;
     let closed = "mapi_machinehealthcheck_short_circuit{name=\"check\",namespace=\"ns\"} 1";
-    assert!(world.metrics.render().lines().any(|l| l == closed));
+    assert!(render(&world.registry).lines().any(|l| l == closed));
     assert_eq!(world.server.0.lock().wrote("DELETE machines/a"), 0);
     let looks = world
         .server
@@ -127,7 +130,7 @@ async fn a_deadline_fires_without_an_event_and_its_lateness_is_counted() {
     world.node("a", "Unknown", &jiff::Timestamp::now().to_string());
     world.until_shown("check", 0, 0).await;
     assert_eq!(world.server.0.lock().wrote("DELETE machines/a"), 1);
-    let text = world.metrics.render();
+    let text = render(&world.registry);
     let none = "rackhand_deadline_lateness_seconds_count 0";
     assert!(!text.lines().any(|l| l == none), "{text}");
 }
@@ -287,7 +290,7 @@ async fn a_dry_run_counts_and_does_nothing() {
     let shown = "rackhand_check_targets{namespace=\"ns\",check=\"dry\"} 1";
     world
         .until("its numbers", |_| {
-            world.metrics.render().lines().any(|l| l == shown)
+            render(&world.registry).lines().any(|l| l == shown)
         })
         .await;
     let told = world.server.0.lock();

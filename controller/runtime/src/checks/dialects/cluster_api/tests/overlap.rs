@@ -96,7 +96,7 @@ async fn both_count_the_machines_of_both() {
         let line = format!("rackhand_check_counted{{namespace=\"ns\",check=\"{name}\"}} 1");
         world
             .until("it counts", |_| {
-                world.metrics.render().lines().any(|l| l == line)
+                render(&world.registry).lines().any(|l| l == line)
             })
             .await;
     }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     checks::{
-        Context, Ownership,
+        CheckMetrics, Context, Ownership,
         dialects::node_health_check::{NodeHealthChecks, concerns},
         engine::Engine,
     },
@@ -268,7 +268,7 @@ impl Rig {
         let Leading {
             writer,
             events,
-            metrics,
+            mut registry,
             cancel,
         } = Leading::start(&client).await;
         let inbox = Arc::new(Inbox::only(concerns));
@@ -293,7 +293,7 @@ impl Rig {
             index: index.clone(),
             writer,
             events,
-            metrics,
+            metrics: Arc::new(CheckMetrics::register(&mut registry)),
             ownership: Arc::new(Ownership::of_nodes(HealthChecks::All)),
             syncs,
         });

@@ -12,18 +12,18 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    checks::{self, Context, Ownership},
+    checks::{self, CheckMetrics, Context, Ownership},
     clusters::sync::{SyncError, Syncs},
     config::HealthChecks,
     leader::fixture::Leading,
     store::{
         fake_api::{self, Asked, failure},
         index::{Connection, Inbox, Index},
-        metrics::Metrics,
         object::{Key, Kind, Served},
     },
 };
@@ -152,7 +152,7 @@ impl Server {
 pub(super) struct World {
     pub(super) server: Server,
     pub(super) index: Arc<Index>,
-    pub(super) metrics: Arc<Metrics>,
+    pub(super) registry: Registry,
     /// What live reads of the fleet come to, and how many there were.
     pub(super) reads: Arc<Mutex<(Result<(), SyncError>, usize)>>,
     pub(super) cancel: CancellationToken,
@@ -177,7 +177,7 @@ impl World {
         let Leading {
             writer,
             events,
-            metrics,
+            mut registry,
             cancel,
         } = Leading::start(&client).await;
         let reads = Arc::new(Mutex::new((Ok(()), 0)));
@@ -188,13 +188,13 @@ impl World {
             index: index.clone(),
             writer,
             events,
-            metrics: metrics.clone(),
+            metrics: Arc::new(CheckMetrics::register(&mut registry)),
             ownership: Arc::new(Ownership::of_openshift(HealthChecks::All)),
         });
         let world = Self {
             server,
             index,
-            metrics,
+            registry,
             reads,
             cancel,
         };

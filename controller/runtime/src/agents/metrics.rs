@@ -1,0 +1,34 @@
+//! Metrics of the connections to rack agents.
+
+use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
+
+use crate::store::metrics::{own_metrics, register};
+
+/// Counts the agents by connection.
+#[derive(Clone)]
+pub(crate) struct AgentMetrics {
+    connected: Gauge,
+    term_outliers: Gauge,
+}
+
+impl AgentMetrics {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let r = own_metrics(registry);
+        let help =
+            "Rack agents that are not used because their term of this election is not followed";
+        Self {
+            connected: register(
+                r,
+                "agents_connected",
+                "Rack agents that answer",
+                Gauge::default(),
+            ),
+            term_outliers: register(r, "agents_term_outliers", help, Gauge::default()),
+        }
+    }
+
+    pub(super) fn set(&self, connected: i64, term_outliers: i64) {
+        self.connected.set(connected);
+        self.term_outliers.set(term_outliers);
+    }
+}
