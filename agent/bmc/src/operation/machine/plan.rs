@@ -39,8 +39,8 @@ impl Operation {
         {
             return self.next_read.min(limit);
         }
-        // Look exactly when the grace ends, so that nothing is lost by it.
-        let looked = self.seen.map(|(_, at)| at);
+        // Look exactly when the grace ends, so that nothing is lost by it; once, good or not.
+        let looked = self.seen.map(|(_, at)| at.max(self.looked));
         match self.grace_end() {
             Some(end) if looked.is_some_and(|at| at < end) => self.next_read.min(end),
             _ => self.next_read,

@@ -13,6 +13,21 @@ fn a_host_that_stays_on_is_commanded_again_but_not_hammered() {
 }
 
 #[test]
+fn a_bmc_that_falls_silent_in_the_grace_is_not_hammered_after_it() {
+    let world = (
+        |now| match now < s(19) {
+            true => seen(On),
+            false => Err(failed(ErrorKind::Unreachable)),
+        },
+        |_, _| Ok(()),
+    );
+    let ran = run(off_after(s(20)), world);
+    assert!(matches!(ran.outcome(), Outcome::Unconfirmed { .. }));
+    assert!(ran.reads.contains(&s(20)), "looked at when the grace ends");
+    assert!(ran.reads.len() < 60, "polled {} times", ran.reads.len());
+}
+
+#[test]
 fn a_refused_on_is_tried_again_while_the_bmc_settles() {
     let calls = Cell::new(0);
     let accepted = Cell::new(false);
