@@ -39,6 +39,8 @@ VALUED = {
     "--target", "--target-dir", "--profile", "--jobs", "-j", "--manifest-path", "--color",
     "--config", "-Z",
 }
+# Options of a test program with a value of their own.
+VALUED_OWN = {"--skip", "--test-threads", "--logfile", "--color", "--format"}
 # Options that choose targets: with one of them cargo runs no doc tests.
 CHOOSING = ("--test", "--bin", "--example", "--bench", "--lib", "--all-targets")
 
@@ -62,8 +64,16 @@ def parse(arguments):
             options.append(argument)
         else:
             filters.append(argument)
-    filters += [argument for argument in own if not argument.startswith("-")]
-    return options, filters, [argument for argument in own if argument.startswith("-")]
+    own_options = []
+    rest = iter(own)
+    for argument in rest:
+        if argument in VALUED_OWN:
+            own_options.append(f"{argument}={next(rest, '')}")
+        elif argument.startswith("-"):
+            own_options.append(argument)
+        else:
+            filters.append(argument)
+    return options, filters, own_options
 
 
 def build(options):
@@ -115,8 +125,8 @@ class Job:
                 self.read(line.decode(errors="replace"), time.monotonic() - begun, ends)
         code = self.process.wait()
         self.seconds = time.monotonic() - begun
-        if code and not self.failures:
-            self.failed += 1
+        if code and not self.failed:
+            self.failed = max(1, len(self.failures))
             self.failures.append(f"(ended with {code})")
         self.times = durations(self.tests, ends, self.threads or 0)
 
@@ -223,11 +233,16 @@ def run_all(jobs):
                 job = left.pop(0)
                 running.add(job)
             print(f"-- begins: {job.name}", file=sys.stderr, flush=True)
-            job.run()
+            try:
+                job.run()
+            except OSError as error:
+                job.failed += 1
+                job.failures.append(f"({error})")
             with lock:
                 running.discard(job)
                 print(f"\n== {job.name} ({job.seconds:.1f} s)", flush=True)
-                sys.stdout.write(job.log.read_text(errors="replace"))
+                if job.log.exists():
+                    sys.stdout.write(job.log.read_text(errors="replace"))
                 sys.stdout.flush()
 
     slots_ = [threading.Thread(target=slot, daemon=True) for _ in range(slots())]
