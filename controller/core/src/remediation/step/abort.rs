@@ -64,6 +64,7 @@ impl StepContext<'_> {
             self.undo_power_off(&s, &reason)
         } else {
             self.cancel_power_on(&s, &reason)
+                .or_else(|| self.wait_for_other_agent(&s))
                 .or_else(|| self.release(&s, &reason))
         };
         match power.or(taint) {

@@ -35,12 +35,8 @@ impl StepContext<'_> {
         let Some(here) = &self.o.agent_id else {
             return self.act(s, reason, command);
         };
-        if let Some((agent, until)) = self.busy_elsewhere(&s) {
-            let reason = Reason::OtherAgentBusy(format!("agent {agent} until {until:.0}"));
-            return match self.cancel_elsewhere(&s) {
-                Some(cancel) => self.act(s, reason, cancel),
-                None => self.wait(s, reason, until),
-            };
+        if let Some(d) = self.wait_for_other_agent(&s) {
+            return d;
         }
         let enough = after(self.now, limit);
         let is_pinned = |pin: &AgentPin| {
@@ -51,6 +47,17 @@ impl StepContext<'_> {
         }
         s.pinned = Some(self.pin(here, id, limit));
         self.quiet_write(s, reason)
+    }
+
+    /// Waits for the end of an operation that another agent may still carry out on this host (F6),
+    /// and cancels it where that agent answers; `None` if there is none.
+    pub(super) fn wait_for_other_agent(&self, s: &State) -> Option<Decision> {
+        let (agent, until) = self.busy_elsewhere(s)?;
+        let reason = Reason::OtherAgentBusy(format!("agent {agent} until {until:.0}"));
+        Some(match self.cancel_elsewhere(s) {
+            Some(cancel) => self.act(s.clone(), reason, cancel),
+            None => self.wait(s.clone(), reason, until),
+        })
     }
 
     /// Adds the pin to the write that enters a step whose operation is begun next.

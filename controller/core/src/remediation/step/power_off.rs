@@ -31,13 +31,17 @@ impl StepContext<'_> {
             return self.withdraw_power_off(s);
         }
         if let Some(name) = self.hold_missing() {
+            let lost = Reason::HoldLost(name.to_owned());
             return match &o.operation {
                 None => self.act(s, Reason::Holding, Command::AddHold),
-                // Its readings may be from the time without a hold (F1).
-                Some(_) => {
-                    let reason = Reason::HoldLost(name.to_owned());
-                    self.repeat_power_off(s, reason)
+                // The next power-off has another id, under which this one could not be cancelled (F9).
+                Some(OperationView::Running | OperationView::Staged { .. })
+                    if self.agent_down().is_none() =>
+                {
+                    self.cancel_operation(s, lost)
                 }
+                // Its readings may be from the time without a hold (F1).
+                Some(_) => self.repeat_power_off(s, lost),
             };
         }
         if let Some(OperationView::Finished { outcome, .. }) = &o.operation

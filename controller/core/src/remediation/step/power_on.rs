@@ -104,6 +104,10 @@ impl StepContext<'_> {
     fn release_hold(&self, s: &State) -> Option<Decision> {
         let bmh = self.o.bmh.as_ref()?;
         if bmh.our_hold {
+            // A power-off that another agent still carries out would switch the host off again.
+            if let Some(d) = self.wait_for_other_agent(s) {
+                return Some(d);
+            }
             return Some(self.act(s.clone(), Reason::PowerOnRunning, Command::RemoveHold));
         }
         if bmh.detached {

@@ -238,3 +238,43 @@ fn f12_a_state_of_an_earlier_version_has_no_pin_and_still_reads() {
     let o = deleted(unknown_at(mk_direct(), "a", ""));
     assert_eq!(step(&o, Some(&s), at(5)).state.step, Step::Aborting);
 }
+
+/// A remediation with the power-on next, whose power-off was begun at agent `a` until second 90, while
+/// agent `b` serves the rack.
+fn mk_power_on_elsewhere(step: Step) -> (Observation, State) {
+    let mut s = mk_state(step);
+    s.pinned = Some(AgentPin {
+        agent: agent("a", "1"),
+        operation: "power-off".into(),
+        until: Some(at(90)),
+    });
+    (unknown_at(mk_held(), "b", "9"), s)
+}
+
+#[test]
+fn f6_the_hold_stays_while_another_agent_may_still_switch_the_host_off() {
+    let (mut o, s) = mk_power_on_elsewhere(Step::PoweringOn);
+    let (reason, until) = waits(&o, &s, 5);
+    assert_eq!((reason.label(), until), ("OtherAgentBusy", 90));
+    o.pinned = PinnedOperation::Running;
+    let id = s.pinned.clone().unwrap().operation;
+    assert_eq!(does(&o, &s, 5), Command::Cancel { id });
+    assert_eq!(does(&o, &s, 90), Command::RemoveHold);
+    o.pinned = PinnedOperation::Ended;
+    assert_eq!(does(&o, &s, 5), Command::RemoveHold);
+}
+
+#[test]
+fn f9_it_does_not_end_while_another_agent_may_still_command_the_host() {
+    let (mut o, mut s) = mk_power_on_elsewhere(Step::Aborting);
+    s.end_reason = Some(Reason::Withdrawn);
+    bmh(&mut o).our_hold = false;
+    let (reason, until) = waits(&o, &s, 5);
+    assert_eq!((reason.label(), until), ("OtherAgentBusy", 90));
+    o.pinned = PinnedOperation::Running;
+    let id = s.pinned.clone().unwrap().operation;
+    assert_eq!(does(&o, &s, 5), Command::Cancel { id });
+    o.pinned = PinnedOperation::Ended;
+    let d = decide(&o, Some(&s), at(5));
+    assert!(!matches!(d.next, Next::Wait(_)), "{d:?}");
+}

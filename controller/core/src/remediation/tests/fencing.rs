@@ -155,6 +155,21 @@ fn f1_a_hold_that_was_lost_voids_the_proof() {
 }
 
 #[test]
+fn f9_a_power_off_whose_hold_was_lost_ends_before_its_id_is_forgotten() {
+    let mut o = mk_observation();
+    o.operation = Some(OperationView::Running);
+    let s = mk_state(Step::PoweringOff);
+    let cancel = Command::Cancel {
+        id: operation_id(UID, &s).unwrap(),
+    };
+    assert_eq!(does(&o, &s, 2), cancel);
+    o.completed.insert(cancel);
+    assert_eq!(waits(&o, &s, 2).0.label(), "HoldLost");
+    o.operation = finished(OperationOutcome::Cancelled);
+    assert_eq!(writes(&o, &s, 2).0.power_off_repeats, 1);
+}
+
+#[test]
 fn f1_an_operation_that_ran_without_our_hold_is_not_believed() {
     let mut o = mk_observation();
     o.operation = confirmed();
