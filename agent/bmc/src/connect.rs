@@ -104,6 +104,13 @@ impl Default for Options {
 /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration): the settings cannot be used, such as a password that is longer
 /// than IPMI allows or a CA bundle without a certificate, or the crate was built without the
 /// feature of the protocol.
+#[cfg_attr(
+    not(any(feature = "redfish", feature = "ipmi")),
+    expect(
+        unused_variables,
+        reason = "without a protocol every address is refused"
+    )
+)]
 pub fn connect(
     address: BmcAddress,
     credentials: Credentials,

@@ -203,7 +203,8 @@ impl StepContext<'_> {
             {
                 let why = format!(
                     "node {} came under this name after the power-off was begun, and its kubelet is \
-                     alive although the host is off. Remove that Node, or give its machine another name",
+                     alive although the host is off. Remove that Node, or give its machine another name; or \
+                     delete this object: the host is then switched on again",
                     node.name
                 );
                 self.monitor_power(s, Reason::NodeMismatch(why), FENCED_WATCH, None)

@@ -105,7 +105,8 @@ pub(super) fn contradiction_with_pinned(s: &State, node: &NodeFacts) -> Option<S
     (same == IdentityMatch::Different).then(|| {
         format!(
             "node {} was registered anew by another machine: its system UUID is {}, and that of the \
-             host is {}. Remove that Node, or give the other machine another name",
+             host is {}. Remove that Node, or give the other machine another name; or delete this object: \
+             the host is then switched on again",
             node.name, node.system_uuid, mark.system_uuid
         )
     })
