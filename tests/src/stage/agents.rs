@@ -8,7 +8,9 @@ use kube::{
     api::DynamicObject,
     core::{ApiResource, GroupVersionKind},
 };
-use rackhand_proto::v1::{ListHostsRequest, power_client::PowerClient};
+use rackhand_proto::v1::{
+    ListHostsRequest, ListOperationsRequest, OperationInfo, power_client::PowerClient,
+};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
@@ -194,6 +196,21 @@ impl Stage {
             .into_iter()
             .map(|host| (host.name, host.held_by))
             .collect())
+    }
+
+    /// The operations in an agent's journal; asked over its socket.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn operations(&self, rack: &str) -> Result<Vec<OperationInfo>> {
+        let channel = rackhand_proto::connect_local(&self.agent_socket(rack)).await?;
+        let mut client = PowerClient::new(channel);
+        let request = ListOperationsRequest::default();
+        Ok(client
+            .list_operations(request)
+            .await?
+            .into_inner()
+            .operations)
     }
 
     /// The socket of a rack's agent, for the command line.

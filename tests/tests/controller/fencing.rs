@@ -40,8 +40,8 @@ use limit::{limit_forty, limit_zero};
 use order::{drained_first, held_first, recovered_agentless, switched_on};
 use unconfirmed::{agentless, ignoring, lost_state, persons_word, refused, silent, stuck};
 use withdrawn::{
-    withdrawn_booting, withdrawn_draining, withdrawn_off, withdrawn_powering_off,
-    withdrawn_powering_on,
+    offline_powering_on, withdrawn_booting, withdrawn_draining, withdrawn_off,
+    withdrawn_powering_off, withdrawn_powering_on,
 };
 use world::World;
 
@@ -64,7 +64,7 @@ fn racks() -> Vec<RackSpec> {
         known("forty", &["forty-1", "forty-2", "forty-3", "forty-4"]).in_pool("forty"),
         RackSpec::new("swap", 2, HostLink::Detached),
         RackSpec::new("held", 1, HostLink::Managed),
-        RackSpec::new("del", 5, HostLink::Managed).in_pool("by-hand"),
+        RackSpec::new("del", 6, HostLink::Managed).in_pool("by-hand"),
     ]
 }
 
@@ -109,6 +109,7 @@ rackhand_tests::fixture_tests! {
     f9_withdrawn_while_draining => withdrawn_draining,
     f9_withdrawn_while_powering_on => withdrawn_powering_on,
     f9_withdrawn_while_booting => withdrawn_booting,
+    f11_a_host_to_be_off_is_not_switched_on_after_the_end => offline_powering_on,
 }
 
 async fn begin(stage: &Stage) -> Result<()> {

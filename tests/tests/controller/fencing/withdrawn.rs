@@ -1,7 +1,13 @@
 //! A remediation that is withdrawn, at each step.
 
-use anyhow::{Result, ensure};
-use rackhand_tests::{rack::PowerState, stage::LONG};
+use anyhow::{Context, Result, ensure};
+use kube::api::{Patch, PatchParams};
+use rackhand_proto::v1::OutcomeCode;
+use rackhand_tests::{
+    rack::{PowerState, ResetType},
+    stage::LONG,
+};
+use serde_json::json;
 
 use super::world::World;
 
@@ -72,4 +78,41 @@ pub async fn withdrawn_booting(w: &World) -> Result<()> {
     w.stage.withdraw("del-5").await?;
     host.never_boots(false);
     w.comes_back("del-5").await
+}
+
+/// A person sets the host to be off while the agent still tries to switch it on. The remediation ends
+/// only once the agent has ended that power-on, because somebody may work on the host then.
+pub async fn offline_powering_on(w: &World) -> Result<()> {
+    let host = w.host("del-6")?;
+    host.hang();
+    w.stage.remediate("del-6").await?;
+    host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
+        .await?;
+    host.ignore_commands();
+    host.wait_for(LONG, "was to be switched on", |view| {
+        view.counters.commands.contains_key(&ResetType::On)
+    })
+    .await?;
+    let offline = Patch::Merge(json!({ "spec": { "online": false } }));
+    let hosts = w.stage.bare_metal_hosts();
+    hosts
+        .patch("del-6", &PatchParams::default(), &offline)
+        .await?;
+    w.stage
+        .wait_remediation("del-6", "is over", |now| {
+            now.reason == "HostOffline" && now.object["metadata"]["finalizers"].is_null()
+        })
+        .await?;
+    host.clear_faults();
+    let operations = w.stage.operations("del").await?;
+    let on = operations
+        .into_iter()
+        .find(|o| o.host.contains("del-6") && o.action == "on")
+        .context("the agent began a power-on")?;
+    let outcome = on.outcome.context("the power-on has ended")?;
+    ensure!(outcome.code() == OutcomeCode::Cancelled, "{outcome:?}");
+    ensure!(host.real_power() == PowerState::Off, "left off");
+    let left = w.stage.left_on("del-6").await?;
+    ensure!(left == ["power Off"], "{left:?}");
+    Ok(())
 }
