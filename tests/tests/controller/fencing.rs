@@ -28,7 +28,7 @@ mod unconfirmed;
 mod withdrawn;
 mod world;
 
-use std::path::Path;
+use std::{path::Path, sync::atomic::AtomicBool};
 
 use anyhow::{Result, bail};
 use rackhand_tests::stage::{
@@ -78,7 +78,11 @@ impl Fixture for World {
             bail!("{error:#}\n{}", stage.report().await);
         }
         let recorder = Recorder::start(&stage.client);
-        Ok(Self { stage, recorder })
+        Ok(Self {
+            stage,
+            recorder,
+            fine_hangs: AtomicBool::new(false),
+        })
     }
 
     fn stage(&self) -> &Stage {

@@ -8,9 +8,8 @@ use rackhand_tests::{
 
 use super::world::{CONFIRM, World};
 
-/// Hangs the host without any fault, too: the others wait for it.
 pub async fn stuck(w: &World) -> Result<()> {
-    ensure!(w.host("fine-1")?.hang(), "up");
+    w.hang_another()?;
     let host = w.host("bmc-1")?;
     host.stuck_powering_off(true);
     let pod = w.lose("bmc-1", false).await?;

@@ -1,5 +1,7 @@
 //! Hosts that lie, refuse or are silent, and what is seen of them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use anyhow::{Context, Result, ensure};
 use rackhand_tests::{
     rack::{LogEvent, PowerState, SimHost},
@@ -15,6 +17,8 @@ pub const HOLD: &str = "reboot.metal3.io/rackhand-";
 pub struct World {
     pub stage: Stage,
     pub recorder: Recorder,
+    /// The host without any fault hangs already.
+    pub fine_hangs: AtomicBool,
 }
 
 impl World {
@@ -91,8 +95,17 @@ impl World {
         Ok(())
     }
 
-    /// The others are not held up: a host without any fault that hung at the same time is back.
+    /// Hangs a host without any fault, once for all tests.
+    pub fn hang_another(&self) -> Result<()> {
+        if !self.fine_hangs.swap(true, Ordering::SeqCst) {
+            ensure!(self.host("fine-1")?.hang(), "fine-1 was not up");
+        }
+        Ok(())
+    }
+
+    /// The others are not held up: a host without any fault that hung meanwhile is back.
     pub async fn others_go_on(&self) -> Result<()> {
+        self.hang_another()?;
         wait_until("fine-1 has lost its taint", LONG, || async {
             let taints = self.recorder.taints("fine-1");
             Ok(if taints.len() == 2 {
