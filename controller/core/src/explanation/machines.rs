@@ -1,20 +1,19 @@
 //! The view of a check of Machines, of Cluster API or of OpenShift.
 
-use std::{collections::BTreeMap, time::Duration};
+mod target;
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
 use super::{
-    check::{CauseView, CheckView, LimitView, NextChangeView, RequestView, TargetView},
-    messages::{
-        counted, limit_result, limit_value, next_change, verdict_changes, verdict_reason,
-        waiting_reason,
-    },
+    check::{CheckView, LimitView, NextChangeView, TargetView},
+    messages::{counted, limit_result, limit_value, next_change, verdict_changes},
 };
 use crate::health::{
-    Ahead, Cause, ClusterFacts, Gate, Judgement, Limit, NodeView, Onset, Policy,
-    RequestView as Request, Tally, Target, UnknownReason, Verdict, clock_skew,
+    Ahead, ClusterFacts, Gate, Judgement, Limit, Onset, Policy, Tally, Target, Verdict, clock_skew,
 };
+use target::{judge, target_view};
 
 /// Everything that the view of a check of Machines is computed from.
 #[derive(Debug, Clone)]
@@ -251,145 +250,6 @@ pub(super) fn rank(verdict: &str) -> u8 {
         "unknown" => 3,
         "healthy" | "not_evaluated" => 4,
         _ => 5,
-    }
-}
-
-fn target_view<P: Dialect>(
-    facts: &MachineCheckFacts<P>,
-    entry: &MachineEntry<P::Machine>,
-    evaluation: &Evaluation<'_, P>,
-    due: &BTreeMap<String, String>,
-    now: Timestamp,
-) -> TargetView {
-    let target = &entry.target;
-    let name = P::name(&target.machine);
-    let judgement = judge(facts, target, now);
-    let verdict = &judgement.verdict;
-    let mut onsets = facts.rules.onsets(&facts.cluster_facts, target, now);
-    if facts.rules.is_startup_untimed(&target.machine) && entry.node.is_none() {
-        onsets.retain(|onset| onset.at.is_none());
-    }
-    let request = request_view(&target.request, &facts.request_kind, name);
-    let does = match (due.get(name), facts.acted_for.get(name)) {
-        (Some(due), _) => due.clone(),
-        (None, Some(other)) => format!("nothing: MachineHealthCheck {other} acts for it"),
-        (None, None) => {
-            let deleting = P::is_deleting(&target.machine);
-            let open = evaluation.gate.open;
-            match waiting_reason(verdict, &target.request, deleting, open) {
-                Some(why) => why.into(),
-                None => {
-                    let request = request.as_ref().map(ToString::to_string);
-                    facts.rules.idle_message(entry, verdict, request.as_deref())
-                }
-            }
-        }
-    };
-    TargetView {
-        machine: Some(name.to_owned()),
-        node: entry.node.clone(),
-        verdict: verdict.label().into(),
-        since: since(entry, verdict, &onsets, now),
-        until: judgement.changes_at,
-        why: verdict_reason(verdict),
-        causes: onsets.iter().map(|onset| cause_view(onset, now)).collect(),
-        counts: facts.rules.counts(target, verdict).not_healthy,
-        remediations: request.into_iter().collect(),
-        does,
-    }
-}
-
-/// The judgement for a view: a startup timeout that does not run changes nothing.
-fn judge<P: Dialect>(
-    facts: &MachineCheckFacts<P>,
-    target: &Target<P::Machine>,
-    now: Timestamp,
-) -> Judgement {
-    let (cluster, machine) = (&facts.cluster_facts, &target.machine);
-    let mut judgement = facts.rules.judge(cluster, machine, &target.node, now);
-    let starting = matches!(judgement.verdict, Verdict::Suspect { starting: true, .. });
-    if starting && facts.rules.is_startup_untimed(machine) {
-        judgement.changes_at = None;
-    }
-    judgement
-}
-
-/// The request of a Machine, if there is one.
-fn request_view(request: &Request, kind: &str, machine: &str) -> Option<RequestView> {
-    let (state, owner) = match request {
-        Request::None => return None,
-        Request::Open => ("running", None),
-        Request::Deleting => ("deleting", None),
-        Request::Foreign { owner } => ("foreign", Some(owner.clone())),
-    };
-    Some(RequestView {
-        remediation: format!("{kind} {machine}"),
-        owner,
-        template: None,
-        step: None,
-        state: state.into(),
-        started: None,
-        until: None,
-    })
-}
-
-fn timeout(cause: &Cause) -> Option<Duration> {
-    match cause {
-        Cause::NodeStartupTimeout { timeout }
-        | Cause::MachineCondition { timeout, .. }
-        | Cause::NodeCondition { timeout, .. } => Some(*timeout),
-        Cause::RemediateAnnotation | Cause::MachineFailure { .. } | Cause::NodeDeleted { .. } => {
-            None
-        }
-    }
-}
-
-/// Since when a cause is observed.
-fn began(onset: &Onset) -> Option<Timestamp> {
-    onset.at?.checked_sub(timeout(&onset.cause)?).ok()
-}
-
-fn cause_view(onset: &Onset, now: Timestamp) -> CauseView {
-    CauseView {
-        cause: onset.cause.to_string(),
-        since: began(onset),
-        at: onset.at,
-        counts: onset.at.is_none_or(|at| at <= now),
-    }
-}
-
-/// Since when a verdict holds: by the rules, or else by the condition of the Machine.
-fn since<M>(
-    entry: &MachineEntry<M>,
-    verdict: &Verdict,
-    onsets: &[Onset],
-    now: Timestamp,
-) -> Option<Timestamp> {
-    let recorded = |succeeded: bool| {
-        let condition = entry.health_condition;
-        condition
-            .filter(|(status, _)| *status == succeeded)
-            .map(|(_, at)| at)
-    };
-    match verdict {
-        Verdict::Unhealthy { .. } => match onsets.iter().find(|onset| onset.at.is_none()) {
-            Some(_) => recorded(false),
-            None => onsets
-                .iter()
-                .filter_map(|onset| onset.at)
-                .filter(|at| *at <= now)
-                .min(),
-        },
-        Verdict::Suspect { .. } => onsets
-            .iter()
-            .find(|onset| onset.at.is_some_and(|at| at > now))
-            .and_then(began),
-        Verdict::Healthy => recorded(true),
-        Verdict::Unknown(UnknownReason::Deleting) => entry.deleted,
-        Verdict::Unknown(_) | Verdict::NotEvaluated(_) | Verdict::Skipped(_) => {
-            let waits = matches!(entry.target.node, NodeView::NotJoined);
-            entry.created.filter(|_| waits)
-        }
     }
 }
 
