@@ -1,0 +1,463 @@
+//! What can happen next, and what it does to the world.
+
+use rackhand_core::remediation::{
+    Command, Mode, Next, OffEvidence, PowerView, State, Step, Taint, latest_reading_stands,
+    operation_id,
+};
+
+use crate::{
+    agent::{Op, reading},
+    breakage::Breakage,
+    observe::{decide, policy},
+    time::{NOW, until},
+    world::{Held, Power, Process, Sleep, UID, World, Wrong},
+};
+
+/// A fault; each costs one of the budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Fault {
+    /// The controller crashes and loses everything that is not written.
+    Crash,
+    /// A write or a command fails before it has an effect.
+    Lost,
+    /// A command has its effect, and the controller does not learn of it.
+    AnswerLost,
+    /// Time passes although somebody has something to do.
+    Delay,
+    /// The agent is restarted.
+    AgentRestart,
+    /// The agent is started anew with an empty journal.
+    JournalWiped,
+    /// The BMC stops answering, until it answers again.
+    Silent,
+    /// The BMC is reset and reports off until it takes a command. It is not reset between a power-off
+    /// that it took and its effect: nothing that can be read would tell.
+    BmcReset,
+    /// Somebody switches the host on.
+    Button,
+    /// Somebody removes our hold key.
+    HoldRemoved,
+    /// The request is deleted.
+    Deleted,
+    /// The Node is deleted and made anew under the same name.
+    NodeReplaced,
+    /// A person switches the host off by hand and confirms that it is off.
+    Person,
+}
+
+/// Everything that can happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// The controller observes and decides.
+    Decide,
+    /// The controller carries out its decision.
+    Carry,
+    /// The agent does the next act of its operation.
+    Agent,
+    /// A change of power takes effect.
+    Power,
+    /// The host has booted.
+    Boot,
+    /// baremetal-operator enforces what it wants.
+    Operator,
+    /// The kubelet stops a pod that does not tolerate the taint.
+    Evict,
+    /// Kubernetes deletes the pod of a tainted Node that is not Ready.
+    ForceDelete,
+    /// The volume of the deleted pod is detached, and the pod is started on another host at once: no
+    /// later start can be worse.
+    Detach,
+    /// The kubelet renews its Lease.
+    Renew,
+    /// The control plane no longer hears the kubelet.
+    Unheard,
+    /// The BMC answers again.
+    Answers,
+    /// Nobody has anything to do before the next deadline, and time passes until then.
+    Time,
+    /// Something goes wrong.
+    Fault(Fault),
+}
+
+/// All faults.
+pub const FAULTS: [Fault; 13] = [
+    Fault::Crash,
+    Fault::Lost,
+    Fault::AnswerLost,
+    Fault::Delay,
+    Fault::AgentRestart,
+    Fault::JournalWiped,
+    Fault::Silent,
+    Fault::BmcReset,
+    Fault::Button,
+    Fault::HoldRemoved,
+    Fault::Deleted,
+    Fault::NodeReplaced,
+    Fault::Person,
+];
+
+impl World {
+    /// What has to happen before time passes.
+    fn urgent(&self) -> Vec<Action> {
+        let mut all = Vec::new();
+        if self.process.held.is_some() {
+            all.push(Action::Carry);
+        } else if self.done.is_none() && self.process.sleep == Sleep::Awake {
+            all.push(Action::Decide);
+        }
+        if self.agent.due().is_some_and(|t| until(t).is_zero()) {
+            all.push(Action::Agent);
+        }
+        if let Power::GoingOff(t) | Power::GoingOn(t) = self.host.power
+            && until(t).is_zero()
+        {
+            all.push(Action::Power);
+        }
+        if self.host.boot.is_some_and(|t| until(t).is_zero()) {
+            all.push(Action::Boot);
+        }
+        all
+    }
+
+    /// What may happen now or later.
+    fn optional(&self) -> Vec<Action> {
+        let heard = self.host.up && !self.host.hung;
+        let tainted = self.node.taint != Taint::Absent;
+        let wants_on = self.hold == Some(false);
+        let is_on = matches!(self.host.power, Power::On | Power::GoingOn(_));
+        let operator = self.hold.is_some() && wants_on != is_on && !self.bmc.silent;
+        // Another renewal is another state only if somebody remembers the last one.
+        let last = self.node.lease.to_string();
+        let pinned = self.object.state.as_ref();
+        let pinned = pinned.and_then(|s| s.lease_at_off.as_deref());
+        let all = [
+            (Action::Operator, operator && !self.bmc.lying),
+            (Action::Evict, heard && tainted && self.pod.bound),
+            (
+                Action::ForceDelete,
+                tainted && !self.node.ready && self.pod.bound,
+            ),
+            (
+                Action::Detach,
+                !self.pod.bound && self.pod.volume && (tainted || !self.pod.process),
+            ),
+            (Action::Renew, heard && pinned == Some(last.as_str())),
+            (Action::Unheard, !self.host.up && self.node.ready),
+            (Action::Answers, self.bmc.silent),
+        ];
+        all.into_iter()
+            .filter(|(_, on)| *on)
+            .map(|(a, _)| a)
+            .collect()
+    }
+
+    /// When the next thing is due.
+    fn next_due(&self) -> Option<std::time::Duration> {
+        let sleep = match self.process.sleep {
+            Sleep::Watching(t) | Sleep::Paused(t) if self.done.is_none() => Some(t),
+            _ => None,
+        };
+        let power = match self.host.power {
+            Power::GoingOff(t) | Power::GoingOn(t) => Some(t),
+            Power::On | Power::Off => None,
+        };
+        let all = [sleep, power, self.agent.due(), self.host.boot];
+        let all = all.into_iter().flatten().map(until);
+        all.filter(|d| !d.is_zero()).min()
+    }
+
+    /// Whether this fault can happen and makes a difference now.
+    fn can(&self, fault: Fault) -> bool {
+        let p = &self.process;
+        let held = p.held.as_ref().map(|h| &h.next);
+        let command = matches!(held, Some(Next::Do(_)));
+        let open = self.agent.current().is_some();
+        let off = matches!(self.host.power, Power::Off);
+        if self.done.is_some() {
+            return false;
+        }
+        match fault {
+            Fault::Crash => *p != Process::new(),
+            Fault::Lost => held.is_some(),
+            Fault::AnswerLost => command,
+            Fault::Delay => !self.urgent().is_empty() && self.next_due().is_some(),
+            Fault::AgentRestart => open,
+            Fault::JournalWiped => self.agent.holds || !self.agent.ops.is_empty(),
+            Fault::Silent => !self.bmc.silent,
+            Fault::BmcReset => !self.bmc.reset && !self.bmc.silent && self.host.power == Power::On,
+            Fault::Button => off,
+            Fault::HoldRemoved => self.hold == Some(true),
+            Fault::Deleted => !self.object.deleting,
+            Fault::NodeReplaced => true,
+            Fault::Person => {
+                let step = self.object.state.as_ref().map(|s| s.step);
+                step == Some(Step::AwaitingConfirmation) && !self.object.confirmed
+            }
+        }
+    }
+
+    /// Everything that can happen now.
+    pub fn enabled(&self, faults: &[Fault]) -> Vec<Action> {
+        // After the end, what an operation still does is all that matters.
+        if self.wrong.is_some() || self.done.is_some() && self.agent.current().is_none() {
+            return Vec::new();
+        }
+        let urgent = self.urgent();
+        let mut all = urgent.clone();
+        all.extend(self.optional());
+        if urgent.is_empty() && self.next_due().is_some() {
+            all.push(Action::Time);
+        }
+        if self.budget > 0 {
+            let can = faults.iter().filter(|f| self.can(**f));
+            all.extend(can.map(|f| Action::Fault(*f)));
+        }
+        all
+    }
+
+    /// The world after an action.
+    #[must_use]
+    pub fn next(&self, action: Action, breakage: Option<Breakage>) -> Self {
+        let mut w = self.clone();
+        match action {
+            Action::Decide => w.decides(breakage),
+            Action::Carry => {
+                if let Some(held) = w.process.held.take() {
+                    w.carries(held, breakage, true);
+                }
+            }
+            Action::Agent => w.agent_acts(),
+            Action::Power => match w.host.power {
+                Power::GoingOff(_) => w.cut(),
+                _ => w.powered(),
+            },
+            Action::Boot => w.booted(),
+            Action::Operator => w.switch(w.hold == Some(false)),
+            Action::Evict => (w.pod.bound, w.pod.process) = (false, false),
+            Action::ForceDelete => w.pod.bound = false,
+            Action::Detach => (w.pod.volume, w.pod.elsewhere) = (false, true),
+            Action::Renew => w.report(),
+            Action::Unheard => w.node.ready = false,
+            Action::Answers => w.bmc.silent = false,
+            Action::Time => w.passes(),
+            Action::Fault(fault) => {
+                w.budget = w.budget.saturating_sub(1);
+                w.fails(fault, breakage);
+            }
+        }
+        let ours = matches!(action, Action::Decide | Action::Carry | Action::Time);
+        if !ours {
+            w.changed();
+        }
+        w
+    }
+
+    fn passes(&mut self) {
+        if let Some(passed) = self.next_due() {
+            self.pass(passed);
+        }
+    }
+
+    fn fails(&mut self, fault: Fault, breakage: Option<Breakage>) {
+        match fault {
+            Fault::Crash => self.process = Process::new(),
+            Fault::Lost => self.process.pause(),
+            Fault::AnswerLost => {
+                if let Some(held) = self.process.held.take() {
+                    self.carries(held, breakage, false);
+                    self.process.pause();
+                }
+            }
+            Fault::Delay => self.passes(),
+            Fault::AgentRestart => self.agent.restart(),
+            Fault::JournalWiped => self.agent.wipe(),
+            Fault::Silent => (self.bmc.silent, self.was_silent) = (true, true),
+            Fault::BmcReset => self.bmc.reset = true,
+            Fault::Button => self.switch(true),
+            Fault::HoldRemoved => self.hold = Some(false),
+            Fault::Deleted => self.object.deleting = true,
+            Fault::NodeReplaced => {
+                self.node.uid = self.node.uid.saturating_add(1);
+                self.node.taint = Taint::Absent;
+            }
+            Fault::Person => {
+                self.cut();
+                self.object.confirmed = true;
+            }
+        }
+    }
+
+    fn decides(&mut self, breakage: Option<Breakage>) {
+        if self
+            .process
+            .lease
+            .is_none_or(|(seen, _)| seen != self.node.lease)
+        {
+            self.process.lease = Some((self.node.lease, NOW));
+        }
+        let (o, d) = decide(self, breakage);
+        self.process.silent = o.silent_since;
+        match d.next {
+            Next::Wait(t) => {
+                self.process.last = None;
+                self.process.sleep = Sleep::Watching(t);
+            }
+            Next::Done(outcome) => {
+                if self.object.finalizer
+                    || self.hold == Some(true)
+                    || self.agent.holds
+                    || self.node.taint == Taint::Ours
+                {
+                    self.broken(Wrong::Left);
+                }
+                self.done = Some(outcome);
+                self.process = Process::new();
+            }
+            next => {
+                self.process.held = Some(Held {
+                    state: d.state,
+                    next,
+                    node: self.node.uid,
+                });
+            }
+        }
+    }
+
+    /// Carries out a decision; `noted`: the controller learns that it was.
+    fn carries(&mut self, held: Held, breakage: Option<Breakage>, noted: bool) {
+        self.process.sleep = Sleep::Awake;
+        match held.next {
+            Next::Write => {
+                let mut state = held.state;
+                if let Some(b) = breakage {
+                    b.write(&mut state);
+                }
+                self.object.state = Some(state);
+                self.process.completed.clear();
+            }
+            Next::Do(command) => {
+                let skipped = breakage.is_some_and(|b| b.skips(&command));
+                let worked = skipped || self.execute(&command, held.node, breakage);
+                if !worked {
+                    return self.process.pause();
+                }
+                if !noted {
+                    return;
+                }
+                self.process.completed.insert(command.clone());
+                if self.process.last.replace(command.clone()) == Some(command) {
+                    self.process.pause();
+                }
+            }
+            Next::Wait(_) | Next::Done(_) => {}
+        }
+    }
+
+    /// Carries out a command, and judges it.
+    fn execute(&mut self, command: &Command, node: u8, breakage: Option<Breakage>) -> bool {
+        let state = self.object.state.clone().unwrap_or_else(|| State::new(NOW));
+        let seen = self.node.uid == node;
+        match command {
+            Command::AddFinalizer => self.object.finalizer = true,
+            Command::RemoveFinalizer(_) => self.object.finalizer = false,
+            Command::AddHold => self.hold = self.hold.map(|_| true),
+            Command::RemoveHold => {
+                self.judge_power_on(&state);
+                self.hold = self.hold.map(|_| false);
+            }
+            Command::PowerOff {
+                id, command_after, ..
+            } => {
+                let durable = state.agent_holds && operation_id(UID, &state).as_ref() == Some(id);
+                if !durable || self.hold == Some(false) {
+                    self.broken(Wrong::Intent);
+                }
+                self.begin(id, false, *command_after);
+                self.agent.holds = true;
+            }
+            Command::PowerOn { id } => {
+                self.judge_power_on(&state);
+                self.begin(id, true, std::time::Duration::ZERO);
+                self.agent.holds = false;
+            }
+            Command::Cancel { id } => {
+                for op in self.agent.ops.iter_mut().filter(|op| op.id == *id) {
+                    op.cancel |= op.end.is_none();
+                }
+            }
+            Command::ReadPower => {
+                let word = self.read_bmc();
+                self.process.power = Some(PowerView {
+                    asked: NOW,
+                    answered: NOW,
+                    lease: Some(self.node.lease.to_string()),
+                    result: word
+                        .map(|state| reading(state, 0))
+                        .ok_or_else(|| "the BMC does not answer".into()),
+                });
+            }
+            Command::Release => self.agent.holds = false,
+            Command::AddTaint => {
+                let stands =
+                    latest_reading_stands(state.off.as_ref(), self.process.power.as_ref(), NOW);
+                let guarded = !breakage.is_some_and(Breakage::is_unguarded);
+                if !seen || guarded && stands.is_err() {
+                    return false;
+                }
+                self.judge_taint(&state);
+                self.node.taint = Taint::Ours;
+            }
+            Command::RemoveTaint if !seen => return false,
+            Command::RemoveTaint => self.node.taint = Taint::Absent,
+            Command::BackUpNode
+            | Command::DeleteNode { .. }
+            | Command::RestoreNode
+            | Command::Escalate { .. } => return false,
+        }
+        true
+    }
+
+    fn begin(&mut self, id: &str, on: bool, wait: std::time::Duration) {
+        if self.agent.op(id).is_some() {
+            return;
+        }
+        if self.agent.current().is_some() {
+            self.broken(Wrong::TwoOperations);
+        }
+        if self.done.is_some() {
+            self.broken(Wrong::Late);
+        }
+        let policy = policy();
+        let limit = if on {
+            policy.power_on_timeout
+        } else {
+            policy.power_off_timeout
+        };
+        self.agent.ops.push(Op::new(id, on, wait, limit));
+    }
+
+    /// F1: proven in this attempt, for the pinned Node, on a host that is held and not running.
+    fn judge_taint(&mut self, state: &State) {
+        let uid = format!("uid-{}", self.node.uid);
+        let pinned = state.node.as_ref().is_some_and(|n| n.uid == uid);
+        let proven = match &state.off {
+            Some(OffEvidence::Bmc { taken, .. }) => taken.is_some(),
+            Some(OffEvidence::Person { .. }) => self.object.confirmed,
+            None => false,
+        };
+        let held = state.mode == Mode::Direct || self.hold != Some(false);
+        let pinned = pinned && state.lease_at_off.is_some();
+        if !(pinned && proven && held) || self.host.up {
+            self.broken(Wrong::Taint);
+        }
+    }
+
+    /// F4: drained, unless nothing was moved.
+    fn judge_power_on(&mut self, state: &State) {
+        let left = self.pod.bound || self.pod.volume;
+        let ours = self.node.taint == Taint::Ours;
+        if left && ours && state.step != Step::Aborting {
+            self.broken(Wrong::EarlyOn);
+        }
+    }
+}

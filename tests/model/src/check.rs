@@ -1,0 +1,177 @@
+//! The model for stateright: worlds, their rules, and what a run of the checker found.
+
+use std::time::{Duration, Instant};
+
+use rackhand_core::remediation::State;
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use crate::{
+    actions::{Action, FAULTS, Fault},
+    breakage::Breakage,
+    story,
+    world::{World, Wrong},
+};
+
+/// Failed tries of one operation that are followed; a BMC that is silent for ever is tried for ever.
+pub const TRIES: u32 = 2;
+/// Repeated power-offs, and power-ons, that are followed.
+pub const REPEATS: u32 = 2;
+
+/// A world to explore.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// baremetal-operator switches the host as well.
+    pub cooperative: bool,
+    /// The BMC lies.
+    pub lying: bool,
+    /// How many faults may happen.
+    pub budget: u8,
+    /// Which ones.
+    pub faults: Vec<Fault>,
+    /// What is broken on purpose.
+    pub breakage: Option<Breakage>,
+}
+
+impl Setting {
+    /// Nobody but us switches the host.
+    pub fn direct(budget: u8) -> Self {
+        let mut faults = FAULTS.to_vec();
+        faults.retain(|f| *f != Fault::HoldRemoved);
+        Self {
+            name: "direct",
+            cooperative: false,
+            lying: false,
+            budget,
+            faults,
+            breakage: None,
+        }
+    }
+
+    /// baremetal-operator switches the host as well, and is told by the hold.
+    pub fn cooperative(budget: u8) -> Self {
+        Self {
+            name: "cooperative",
+            cooperative: true,
+            faults: FAULTS.to_vec(),
+            ..Self::direct(budget)
+        }
+    }
+}
+
+fn is(w: &World, wrong: Wrong) -> bool {
+    w.wrong == Some(wrong)
+}
+
+impl Model for Setting {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(self.cooperative, self.lying, self.budget)]
+    }
+
+    fn actions(&self, w: &World, actions: &mut Vec<Action>) {
+        actions.extend(w.enabled(&self.faults));
+    }
+
+    fn next_state(&self, w: &World, action: Action) -> Option<World> {
+        let next = w.next(action, self.breakage);
+        (next != *w).then_some(next)
+    }
+
+    fn within_boundary(&self, w: &World) -> bool {
+        let bounded = |s: &State| {
+            s.tries <= TRIES && s.power_off_repeats <= REPEATS && s.power_on_repeats <= REPEATS
+        };
+        w.object.state.as_ref().is_none_or(bounded)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("no pod runs on two hosts", |_, w: &World| {
+                !(w.pod.process && w.pod.elsewhere)
+            }),
+            Property::always("F1: taint only with proof", |_, w: &World| {
+                !is(w, Wrong::Taint)
+            }),
+            Property::always("F2: intent is durable", |_, w: &World| {
+                !is(w, Wrong::Intent)
+            }),
+            Property::always("F4: on only after the drain", |_, w: &World| {
+                !is(w, Wrong::EarlyOn)
+            }),
+            Property::always("F6: one operation at a time", |_, w: &World| {
+                !is(w, Wrong::TwoOperations)
+            }),
+            Property::always("F9: nothing is left", |_, w: &World| !is(w, Wrong::Left)),
+            Property::always("no command after the end", |_, w: &World| {
+                !is(w, Wrong::Late)
+            }),
+            Property::always("L1: it ends", |_, w: &World| !is(w, Wrong::NoEnd)),
+            Property::sometimes("a remediation ends", |_, w: &World| w.done.is_some()),
+            Property::sometimes("the pod moves", |_, w: &World| w.pod.elsewhere),
+        ]
+    }
+}
+
+/// A rule that was broken, and how.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The property.
+    pub property: &'static str,
+    /// How it came to that, one line for each action.
+    pub story: Vec<String>,
+}
+
+/// The result of exploring a world.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Distinct states.
+    pub states: usize,
+    /// The longest shortest path.
+    pub depth: usize,
+    /// How long it took.
+    pub took: Duration,
+    /// Rules that were broken.
+    pub found: Vec<Found>,
+    /// What should be possible and was never reached.
+    pub unreached: Vec<&'static str>,
+}
+
+/// Explores a world. With a breakage it ends at the first rule that is broken.
+pub fn explore(setting: Setting, threads: usize) -> Report {
+    let started = Instant::now();
+    let when = if setting.breakage.is_some() {
+        HasDiscoveries::AnyFailures
+    } else {
+        HasDiscoveries::AllFailures
+    };
+    let checker = setting
+        .checker()
+        .threads(threads)
+        .finish_when(when)
+        .spawn_bfs()
+        .join();
+    let model = checker.model();
+    let mut report = Report {
+        states: checker.unique_state_count(),
+        depth: checker.max_depth(),
+        took: started.elapsed(),
+        found: Vec::new(),
+        unreached: Vec::new(),
+    };
+    for p in model.properties() {
+        let path = checker.discovery(p.name);
+        match (p.expectation.discovery_is_failure(), path) {
+            (true, Some(path)) => report.found.push(Found {
+                property: p.name,
+                story: story::tell(&path.into_vec(), model),
+            }),
+            (false, None) => report.unreached.push(p.name),
+            _ => {}
+        }
+    }
+    report
+}

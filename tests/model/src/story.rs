@@ -1,0 +1,166 @@
+//! A path through the world as a story, one line for each action.
+
+use rackhand_core::remediation::{Command, Next, PowerState, Taint};
+
+use crate::{
+    actions::{Action, Fault},
+    check::Setting,
+    observe::decide,
+    world::{Power, World},
+};
+
+/// Tells a path.
+pub fn tell(path: &[(World, Option<Action>)], setting: &Setting) -> Vec<String> {
+    let steps = path.iter().filter_map(|(w, action)| Some((w, (*action)?)));
+    steps.map(|(w, action)| line(w, action, setting)).collect()
+}
+
+fn line(w: &World, action: Action, setting: &Setting) -> String {
+    match action {
+        Action::Decide => decision(w, setting),
+        Action::Carry => carried(w),
+        Action::Agent => agent(w),
+        Action::Power => match w.host.power {
+            Power::GoingOff(_) => "The host goes off.".into(),
+            _ => "The host gets power and boots.".into(),
+        },
+        Action::Boot if w.pod.bound => {
+            "The host has booted, and its kubelet starts the pod.".into()
+        }
+        Action::Boot => "The host has booted.".into(),
+        Action::Operator if w.hold == Some(false) => {
+            "baremetal-operator finds no hold and switches the host on.".into()
+        }
+        Action::Operator => "baremetal-operator finds our hold and switches the host off.".into(),
+        Action::Evict => "The kubelet stops the pod because of the taint.".into(),
+        Action::ForceDelete => {
+            "Kubernetes deletes the pod, because the Node is out of service.".into()
+        }
+        Action::Detach if w.pod.process => {
+            "Kubernetes detaches the volume and starts the pod on another host, while it still runs on \
+             ours."
+                .into()
+        }
+        Action::Detach => {
+            "Kubernetes detaches the volume and starts the pod on another host.".into()
+        }
+        Action::Renew => "The kubelet renews its Lease.".into(),
+        Action::Unheard => "The control plane no longer hears the kubelet.".into(),
+        Action::Answers => "The BMC answers again.".into(),
+        Action::Time => "Time passes until the next deadline.".into(),
+        Action::Fault(fault) => format!("FAULT: {}", fault_line(w, fault)),
+    }
+}
+
+fn fault_line(w: &World, fault: Fault) -> String {
+    let what = match fault {
+        Fault::Crash => "the controller crashes and forgets what is not written.",
+        Fault::Lost => return format!("{}, but it fails.", carried(w).trim_end_matches('.')),
+        Fault::AnswerLost => {
+            return format!(
+                "{}, but it does not learn so.",
+                carried(w).trim_end_matches('.')
+            );
+        }
+        Fault::Delay => "everybody is slow: time passes until the next deadline.",
+        Fault::AgentRestart => "the agent is restarted; its operation is interrupted.",
+        Fault::JournalWiped => "the agent loses its journal, and its operations with it.",
+        Fault::Silent => "the BMC stops answering.",
+        Fault::BmcReset => "the BMC is reset and reports off, whatever the host does.",
+        Fault::Button => "somebody switches the host on.",
+        Fault::HoldRemoved => "somebody removes our hold.",
+        Fault::Deleted => "the request is deleted.",
+        Fault::NodeReplaced => "the Node is replaced by another one of the same name.",
+        Fault::Person => "a person switches the host off by hand and confirms it.",
+    };
+    what.into()
+}
+
+fn decision(w: &World, setting: &Setting) -> String {
+    let (_, d) = decide(w, setting.breakage);
+    let step = w
+        .object
+        .state
+        .as_ref()
+        .map_or("no state", |s| s.step.label());
+    let what = match &d.next {
+        Next::Write
+            if w.object
+                .state
+                .as_ref()
+                .is_some_and(|s| s.step == d.state.step) =>
+        {
+            "wants to write its state".into()
+        }
+        Next::Write => format!("wants to go on to {}", d.state.step.label()),
+        Next::Do(command) => format!("wants to {}", command_words(command)),
+        Next::Wait(_) => "waits".into(),
+        Next::Done(outcome) => format!("ends: {outcome:?}"),
+    };
+    format!("[{step}] The controller {what} ({}).", d.reason)
+}
+
+fn carried(w: &World) -> String {
+    match w.process.held.as_ref().map(|h| (&h.next, &h.state)) {
+        Some((Next::Write, s)) => {
+            format!("The controller writes its state, step {}.", s.step.label())
+        }
+        Some((Next::Do(command), _)) => {
+            let word = match (command, w.read_bmc()) {
+                (Command::ReadPower, Some(state)) => format!("; it reports {}", word(state)),
+                (Command::ReadPower, None) => "; it does not answer".into(),
+                (Command::AddTaint, _) if w.node.taint == Taint::Ours => "; it is there".into(),
+                _ => String::new(),
+            };
+            format!(
+                "The controller is about to {} and does{word}.",
+                command_words(command)
+            )
+        }
+        _ => "The controller does nothing.".into(),
+    }
+}
+
+fn word(state: PowerState) -> &'static str {
+    match state {
+        PowerState::On => "on",
+        PowerState::Off => "off",
+        PowerState::PoweringOn => "powering on",
+        PowerState::PoweringOff => "powering off",
+        PowerState::Unknown => "nothing clear",
+    }
+}
+
+fn command_words(command: &Command) -> String {
+    match command {
+        Command::AddFinalizer => "add its finalizer".into(),
+        Command::RemoveFinalizer(_) => "remove its finalizer".into(),
+        Command::AddHold => "set the hold on the BareMetalHost".into(),
+        Command::RemoveHold => "remove the hold from the BareMetalHost".into(),
+        Command::PowerOff { id, .. } => format!("begin power-off {id}"),
+        Command::PowerOn { id } => format!("begin power-on {id}"),
+        Command::Cancel { id } => format!("cancel {id}"),
+        Command::ReadPower => "read the power from the BMC".into(),
+        Command::Release => "release the agent's hold".into(),
+        Command::AddTaint => "taint the Node".into(),
+        Command::RemoveTaint => "remove the taint".into(),
+        other => format!("do {other:?}"),
+    }
+}
+
+fn agent(w: &World) -> String {
+    let Some(op) = w.agent.current().and_then(|i| w.agent.ops.get(i)) else {
+        return "The agent does nothing.".into();
+    };
+    let what = if op.on { "power-on" } else { "power-off" };
+    let next = w.clone().next(Action::Agent, None);
+    let after = next.agent.op(&op.id);
+    match (after.and_then(|op| op.end), w.read_bmc()) {
+        (Some(end), _) => format!("The agent ends the {what}: {end:?}."),
+        (None, None) => format!("The BMC does not answer the agent's {what}."),
+        (None, Some(_)) if op.phase == crate::agent::Phase::Command => {
+            format!("The agent sends the {what} to the BMC.")
+        }
+        (None, Some(state)) => format!("The agent reads {} from the BMC.", word(state)),
+    }
+}

@@ -1,0 +1,67 @@
+//! Time in the model: the present is always the same instant, and everything else moves.
+//!
+//! When time passes, all stored times are shifted into the past. Two worlds that differ only in when they
+//! happened are therefore the same state. Times that are further in the past than any interval of the
+//! policy are all the same.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rackhand_core::remediation::{OffEvidence, PowerView, State};
+
+/// The present.
+pub const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
+
+/// Longer than every interval that decides anything in the model.
+const LONG_AGO: Duration = Duration::from_secs(32);
+
+/// The present and `seconds`.
+pub fn after(seconds: u64) -> Timestamp {
+    NOW.checked_add(Duration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX)
+}
+
+/// How long until `t`; zero for the past.
+pub fn until(t: Timestamp) -> Duration {
+    Duration::try_from(t.duration_since(NOW)).unwrap_or_default()
+}
+
+/// Shifts one time by `passed` into the past.
+pub fn shift(t: &mut Timestamp, passed: Duration) {
+    let oldest = NOW.checked_sub(LONG_AGO).unwrap_or(Timestamp::MIN);
+    *t = t.checked_sub(passed).unwrap_or(Timestamp::MIN).max(oldest);
+}
+
+/// Shifts a time that may be absent.
+pub fn shift_some(t: &mut Option<Timestamp>, passed: Duration) {
+    if let Some(t) = t {
+        shift(t, passed);
+    }
+}
+
+/// Shifts the times of a stored state. The start of the attempt is part of operation ids and decides
+/// nothing else, so it stays the same instant for every attempt.
+pub fn shift_state(s: &mut State, passed: Duration) {
+    shift(&mut s.since, passed);
+    for t in [&mut s.retry_at, &mut s.drained, &mut s.on, &mut s.node_back] {
+        shift_some(t, passed);
+    }
+    if let Some(OffEvidence::Bmc { at, .. } | OffEvidence::Person { at }) = &mut s.off {
+        shift(at, passed);
+    }
+    if let Some(pin) = &mut s.pinned {
+        shift_some(&mut pin.until, passed);
+    }
+    for attempt in &mut s.attempts {
+        attempt.ended = NOW;
+        for t in [&mut attempt.off, &mut attempt.drained, &mut attempt.on] {
+            *t = t.map(|_| NOW);
+        }
+    }
+}
+
+/// Shifts the times of a reading that the controller requested.
+pub fn shift_view(view: &mut PowerView, passed: Duration) {
+    shift(&mut view.asked, passed);
+    shift(&mut view.answered, passed);
+}

@@ -1,0 +1,366 @@
+//! The state of the small world: the remediation object, the controller's memory, the host and its BMC,
+//! the agent, the Node and the pod.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::Timestamp;
+use rackhand_core::remediation::{Command, Next, Outcome, PowerView, State, Taint};
+
+use crate::{
+    agent::Agent,
+    time::{NOW, shift, shift_some, shift_state, shift_view},
+};
+
+/// UID of the remediation object.
+pub const UID: &str = "r1";
+
+/// Seconds from a command until the power has changed.
+pub const SWITCH_TAKES: u64 = 2;
+/// Seconds from power until the kubelet runs.
+pub const BOOT_TAKES: u64 = 20;
+
+/// The remediation object, as stored in the Kubernetes API.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Object {
+    /// The stored state.
+    pub state: Option<State>,
+    /// Our finalizer is on it.
+    pub finalizer: bool,
+    /// It has a deletionTimestamp.
+    pub deleting: bool,
+    /// It carries the confirmation of a person.
+    pub confirmed: bool,
+}
+
+/// A decision that was made and is not carried out yet; the world may change before it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Held {
+    /// The state to write.
+    pub state: State,
+    /// What to do.
+    pub next: Next,
+    /// The Node's UID when it was observed; a patch of another Node is refused by the API.
+    pub node: u8,
+}
+
+/// When the controller looks again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sleep {
+    /// Now.
+    Awake,
+    /// At this time, or when anything changes.
+    Watching(Timestamp),
+    /// At this time, after a failure.
+    Paused(Timestamp),
+}
+
+/// What the controller has in memory, and loses in a crash.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Process {
+    /// The decision that is being carried out.
+    pub held: Option<Held>,
+    /// Commands carried out since the last write.
+    pub completed: BTreeSet<Command>,
+    /// The last command, so that a repetition is paused.
+    pub last: Option<Command>,
+    /// The latest reading.
+    pub power: Option<PowerView>,
+    /// The Lease as it was first seen, and since when.
+    pub lease: Option<(u8, Timestamp)>,
+    /// Since when the BMC has been silent.
+    pub silent: Option<Timestamp>,
+    /// When it looks again.
+    pub sleep: Sleep,
+}
+
+impl Process {
+    /// A process that has just started.
+    pub fn new() -> Self {
+        Self {
+            held: None,
+            completed: BTreeSet::new(),
+            last: None,
+            power: None,
+            lease: None,
+            silent: None,
+            sleep: Sleep::Awake,
+        }
+    }
+
+    /// Drops the decision and looks again a while later, as after a failed call.
+    pub fn pause(&mut self) {
+        self.held = None;
+        self.sleep = Sleep::Paused(crate::time::after(5));
+    }
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The true power of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Power {
+    /// On.
+    On,
+    /// Still on, and off from then on.
+    GoingOff(Timestamp),
+    /// Off.
+    Off,
+    /// Still off, and on from then on.
+    GoingOn(Timestamp),
+}
+
+/// The host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Host {
+    /// Its true power.
+    pub power: Power,
+    /// When its operating system has booted.
+    pub boot: Option<Timestamp>,
+    /// Its operating system runs.
+    pub up: bool,
+    /// The kubelet hangs, or is cut off: nobody hears it, and its processes run on.
+    pub hung: bool,
+    /// Boots so far.
+    pub boots: u8,
+}
+
+/// The BMC.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Bmc {
+    /// It does not answer.
+    pub silent: bool,
+    /// It was reset and reports off, whatever the host does, until it takes a command.
+    pub reset: bool,
+    /// It reports off and takes every command, and never does anything.
+    pub lying: bool,
+}
+
+/// The Node object and its Lease.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// Its UID.
+    pub uid: u8,
+    /// bootID as the kubelet reported it.
+    pub boot: u8,
+    /// renewTime of its Lease.
+    pub lease: u8,
+    /// Condition Ready is True; otherwise it is Unknown.
+    pub ready: bool,
+    /// The out-of-service taint.
+    pub taint: Taint,
+}
+
+/// The pod with a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Pod {
+    /// The API has it bound to our Node.
+    pub bound: bool,
+    /// Its volume is attached to our Node.
+    pub volume: bool,
+    /// Its process truly runs on our host.
+    pub process: bool,
+    /// It was started on another host.
+    pub elsewhere: bool,
+}
+
+/// A rule that was broken by an act; states in which something is wrong are not continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Wrong {
+    /// F1: our taint without proof, on a running host, unheld, or on another Node than the pinned one.
+    Taint,
+    /// F2: a power-off that is not in the stored state, or without our hold.
+    Intent,
+    /// F4: a power-on before the drain was finished.
+    EarlyOn,
+    /// F6: an operation was begun while another one of the host had not ended.
+    TwoOperations,
+    /// F9: something of ours was left at the end.
+    Left,
+    /// A command to the BMC after the end.
+    Late,
+    /// L1: no end within the bound although all faults were healed.
+    NoEnd,
+}
+
+/// The state of the world.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct World {
+    /// The remediation object.
+    pub object: Object,
+    /// The controller's memory.
+    pub process: Process,
+    /// The remediation has ended.
+    pub done: Option<Outcome>,
+    /// The host.
+    pub host: Host,
+    /// Its BMC.
+    pub bmc: Bmc,
+    /// The agent and its journal.
+    pub agent: Agent,
+    /// Whether our hold key is on the BareMetalHost; `None` if there is none.
+    pub hold: Option<bool>,
+    /// The Node.
+    pub node: Node,
+    /// The pod.
+    pub pod: Pod,
+    /// Faults that may still happen.
+    pub budget: u8,
+    /// The BMC was silent at some time, so the host may be left off.
+    pub was_silent: bool,
+    /// What went wrong.
+    pub wrong: Option<Wrong>,
+}
+
+impl World {
+    /// A hung kubelet whose pod still runs, and a remediation that was just requested.
+    pub fn new(cooperative: bool, lying: bool, budget: u8) -> Self {
+        Self {
+            object: Object {
+                state: None,
+                finalizer: false,
+                deleting: false,
+                confirmed: false,
+            },
+            process: Process::new(),
+            done: None,
+            host: Host {
+                power: Power::On,
+                boot: None,
+                up: true,
+                hung: true,
+                boots: 1,
+            },
+            bmc: Bmc {
+                silent: false,
+                reset: false,
+                lying,
+            },
+            agent: Agent::default(),
+            hold: cooperative.then_some(false),
+            node: Node {
+                uid: 1,
+                boot: 1,
+                lease: 0,
+                ready: false,
+                taint: Taint::Absent,
+            },
+            pod: Pod {
+                bound: true,
+                volume: true,
+                process: true,
+                elsewhere: false,
+            },
+            budget,
+            was_silent: false,
+            wrong: None,
+        }
+    }
+
+    /// Records the first rule that was broken.
+    pub fn broken(&mut self, wrong: Wrong) {
+        self.wrong.get_or_insert(wrong);
+    }
+
+    /// Wakes a controller that waits for a change.
+    pub fn changed(&mut self) {
+        if matches!(self.process.sleep, Sleep::Watching(_)) {
+            self.process.sleep = Sleep::Awake;
+        }
+    }
+
+    /// Begins to switch the host.
+    pub fn switch(&mut self, on: bool) {
+        let due = crate::time::after(SWITCH_TAKES);
+        match (self.host.power, on) {
+            (Power::Off, true) => self.host.power = Power::GoingOn(due),
+            (Power::On | Power::GoingOn(_), false) => {
+                self.host.power = Power::GoingOff(due);
+                self.host.boot = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// The host is off from now on.
+    pub fn cut(&mut self) {
+        self.host.power = Power::Off;
+        self.host.boot = None;
+        self.host.up = false;
+        self.pod.process = false;
+    }
+
+    /// The host has power from now on, and boots.
+    pub fn powered(&mut self) {
+        self.host.power = Power::On;
+        if !self.host.up {
+            self.host.boot = Some(crate::time::after(BOOT_TAKES));
+        }
+    }
+
+    /// The operating system and the kubelet run, and start the pods that the API has for the Node.
+    pub fn booted(&mut self) {
+        self.host.boot = None;
+        self.host.up = true;
+        self.host.hung = false;
+        self.host.boots = self.host.boots.saturating_add(1);
+        self.pod.process = self.pod.bound;
+        self.report();
+    }
+
+    /// The kubelet reports its Node.
+    pub fn report(&mut self) {
+        self.node.ready = true;
+        self.node.boot = self.host.boots;
+        self.node.lease = self.new_lease();
+    }
+
+    /// A renewTime that differs from every one that is remembered anywhere.
+    fn new_lease(&self) -> u8 {
+        let pinned = self.object.state.as_ref();
+        let pinned = pinned.and_then(|s| s.lease_at_off.as_deref());
+        let held = self.process.held.as_ref();
+        let held = held.and_then(|h| h.state.lease_at_off.as_deref());
+        let power = self.process.power.as_ref();
+        let power = power.and_then(|p| p.lease.as_deref());
+        let used = |n: u8| {
+            let name = n.to_string();
+            let seen = self.process.lease.is_some_and(|(lease, _)| lease == n);
+            let names = [pinned, held, power];
+            n == self.node.lease || seen || names.contains(&Some(name.as_str()))
+        };
+        (0..=u8::MAX).find(|n| !used(*n)).unwrap_or_default()
+    }
+
+    /// Lets the time pass.
+    pub fn pass(&mut self, passed: Duration) {
+        if let Some(state) = &mut self.object.state {
+            shift_state(state, passed);
+        }
+        let p = &mut self.process;
+        if let Some(held) = &mut p.held {
+            shift_state(&mut held.state, passed);
+        }
+        if let Some(view) = &mut p.power {
+            shift_view(view, passed);
+        }
+        if let Some((_, since)) = &mut p.lease {
+            shift(since, passed);
+        }
+        shift_some(&mut p.silent, passed);
+        if let Sleep::Watching(t) | Sleep::Paused(t) = &mut p.sleep {
+            shift(t, passed);
+            if *t <= NOW {
+                p.sleep = Sleep::Awake;
+            }
+        }
+        if let Power::GoingOff(t) | Power::GoingOn(t) = &mut self.host.power {
+            shift(t, passed);
+        }
+        shift_some(&mut self.host.boot, passed);
+        self.agent.pass(passed);
+    }
+}
