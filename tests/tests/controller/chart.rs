@@ -109,6 +109,15 @@ fn wrong_values_are_refused_with_their_place() {
 }
 
 #[test]
+fn the_prometheus_rule_holds_the_alerts() {
+    let rendered = chart(&["--set", "prometheusRule.enabled=true"]).unwrap();
+    let rule = rendered.iter().find(|o| o["kind"] == "PrometheusRule");
+    let file = std::fs::read_to_string(deploy().join("prometheus/alerts.yaml")).unwrap();
+    let alerts = parse_yaml(&file).unwrap();
+    assert_eq!(rule.unwrap()["spec"], alerts[0]);
+}
+
+#[test]
 fn two_releases_share_no_object_but_the_crds() {
     let names = |prefix: &str| {
         let args = [

@@ -10,6 +10,7 @@
 )]
 
 mod admission;
+mod alerts;
 mod capi_manager;
 mod chart;
 mod clusters;

@@ -32,3 +32,16 @@ impl AgentMetrics {
         self.term_outliers.set(term_outliers);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::metrics::assert_documented;
+
+    #[test]
+    fn what_is_counted_of_agents_stands_in_the_documentation() {
+        let mut registry = Registry::default();
+        AgentMetrics::register(&mut registry);
+        assert_documented(&registry, 2);
+    }
+}

@@ -180,7 +180,7 @@ impl CheckMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::metrics::render;
+    use crate::store::metrics::{assert_documented, render};
 
     #[test]
     fn the_numbers_of_a_check_go_with_it() {
@@ -218,21 +218,15 @@ mod tests {
         metrics.set_check(&Key::new("ns", "workers"), &tally, false, causes);
         metrics.observe_evaluation(Duration::ZERO, Duration::ZERO);
         metrics.observe_lateness(Duration::ZERO);
-        let text = render(&registry);
-        let page = include_str!("../../../../docs/health-checks.md");
-        let about = ["rackhand_check_", "rackhand_health_", "rackhand_deadline_"];
-        let names: Vec<&str> = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
-            .filter(|name| about.iter().any(|start| name.starts_with(start)))
-            .collect();
-        assert_eq!(names.len(), 8, "{names:?}");
-        for name in names.into_iter().chain(Cause::LABELS) {
+        assert_documented(&registry, 8);
+        let page = include_str!("../../../../docs/metrics.md");
+        for cause in Cause::LABELS {
             assert!(
-                page.contains(&format!("`{name}`")),
-                "{name} is not documented"
+                page.contains(&format!("`{cause}`")),
+                "{cause} is not listed"
             );
         }
+        let text = render(&registry);
         for histogram in [
             "rackhand_health_evaluation_seconds",
             "rackhand_health_event_to_verdict_seconds",

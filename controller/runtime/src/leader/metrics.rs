@@ -40,3 +40,17 @@ impl LeaderMetrics {
         self.leader.set(leads.into());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::metrics::assert_documented;
+
+    #[test]
+    fn what_is_counted_of_the_leader_stands_in_the_documentation() {
+        let mut registry = Registry::default();
+        let metrics = LeaderMetrics::register(&mut registry);
+        metrics.count_write("patch", "ok");
+        assert_documented(&registry, 2);
+    }
+}

@@ -152,7 +152,7 @@ impl RemediationMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::metrics::render;
+    use crate::store::metrics::{assert_documented, render};
 
     #[test]
     fn what_is_blocked_now_is_counted_by_reason_and_forgotten_when_it_goes_on() {
@@ -170,5 +170,19 @@ mod tests {
         assert!(has(
             "rackhand_remediations_blocked{reason=\"HostPaused\"} 1"
         ));
+    }
+
+    #[test]
+    fn what_is_counted_of_remediations_stands_in_the_documentation() {
+        let mut registry = Registry::default();
+        let metrics = RemediationMetrics::register(&mut registry);
+        metrics.observe_step("PoweringOff", Duration::from_secs(2));
+        metrics.count_outcome("succeeded", "node_condition");
+        metrics.count_event("Recovered");
+        metrics.count_violation("FenceViolated");
+        metrics.count_unconfirmed();
+        metrics.count_panic();
+        metrics.set_blocked("a", Some("Paused"));
+        assert_documented(&registry, 7);
     }
 }

@@ -30,3 +30,21 @@ pub(crate) fn render(registry: &Registry) -> String {
     encode(&mut text, registry).ok();
     text
 }
+
+/// Checks that docs/metrics.md lists all `count` metrics that have a value.
+#[cfg(test)]
+pub(crate) fn assert_documented(registry: &Registry, count: usize) {
+    let text = render(registry);
+    let page = include_str!("../../../../docs/metrics.md");
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let names: Vec<String> = types
+        .filter_map(|line| match line.split_once(' ')? {
+            (name, "counter") => Some(format!("{name}_total")),
+            (name, _) => Some(name.to_owned()),
+        })
+        .collect();
+    assert_eq!(names.len(), count, "{names:?}");
+    for name in names {
+        assert!(page.contains(&format!("`{name}`")), "{name} is not listed");
+    }
+}

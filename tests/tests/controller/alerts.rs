@@ -1,0 +1,63 @@
+//! The alert rules: each names metrics that are documented, and has an entry in the runbook.
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use rackhand_tests::cluster::parse_yaml;
+use serde_json::Value;
+
+fn read(path: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn alerts() -> Vec<Value> {
+    let files = parse_yaml(&read("deploy/prometheus/alerts.yaml")).unwrap();
+    let groups = files
+        .iter()
+        .flat_map(|file| file["groups"].as_array().unwrap());
+    let rules = groups.flat_map(|group| group["rules"].as_array().unwrap().clone());
+    rules.collect()
+}
+
+/// The metrics of this project in an expression.
+fn metrics(expression: &str) -> impl Iterator<Item = &str> {
+    expression
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .filter(|word| word.starts_with("rackhand_"))
+}
+
+#[test]
+fn every_metric_of_an_alert_is_documented() {
+    let pages = read("docs/metrics.md") + &read("docs/agent.md");
+    let mut seen = BTreeSet::new();
+    for alert in alerts() {
+        let expression = alert["expr"].as_str().unwrap().to_owned();
+        assert!(metrics(&expression).count() > 0, "{alert}");
+        for metric in metrics(&expression) {
+            assert!(pages.contains(&format!("`{metric}`")), "{alert}: {metric}");
+            seen.insert(metric.to_owned());
+        }
+    }
+    assert!(seen.len() > 8, "{seen:?}");
+}
+
+#[test]
+fn every_alert_has_a_severity_a_summary_and_an_entry_in_the_runbook() {
+    let runbook = read("docs/runbook.md");
+    let alerts = alerts();
+    let mut names = BTreeSet::new();
+    for alert in &alerts {
+        let name = alert["alert"].as_str().unwrap();
+        assert!(names.insert(name), "{name} twice");
+        let severity = alert["labels"]["severity"].as_str();
+        assert!(matches!(severity, Some("critical" | "warning")), "{alert}");
+        assert!(alert["annotations"]["summary"].is_string(), "{alert}");
+        assert!(runbook.contains(&format!("\n### {name}\n")), "{name}");
+    }
+    let entries = runbook
+        .lines()
+        .filter_map(|line| line.strip_prefix("### Rackhand"));
+    assert_eq!(entries.count(), names.len(), "an entry without an alert");
+}
