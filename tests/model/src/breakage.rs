@@ -4,64 +4,289 @@
 //! None of them changes the step function. Each distorts what it sees, what it decides, what is written
 //! of that, or what is carried out.
 
-use rackhand_core::remediation::{Command, Decision, Drain, Next, Observation, State, Step};
+use std::time::Duration;
 
-use crate::world::World;
+use rackhand_core::remediation::{
+    Command, Decision, Drain, Next, Observation, OperationOutcome, OperationView, PowerState,
+    State, Step, Taint, WorkloadView, operation_id,
+};
+
+use crate::{
+    actions::Fault,
+    agent::{End, Op, reading},
+    check::Setting,
+    world::{UID, World},
+};
 
 /// A fault on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the description says it")]
 pub enum Breakage {
     TaintDuringPowerOff,
+    SilenceIsOff,
+    PoweringOffIsOff,
+    OffBeforeCommand,
+    UidNotPinned,
+    HoldNotSet,
+    HoldLossUnseen,
+    ActBeforeWrite,
     DrainUnchecked,
+    HoldRemovedEarly,
+    NewIdWhileRunning,
+    CancelIgnored,
     ReleaseSkipped,
+    TaintLeft,
+    HoldLeft,
+    ConfirmationKept,
+    JournalBelieved,
+    TriesForgotten,
+    DrainNeverEnds,
+    FinalizerKept,
 }
 
 impl Breakage {
     /// All of them.
-    pub const ALL: [Self; 3] = [
+    pub const ALL: [Self; 20] = [
         Self::TaintDuringPowerOff,
+        Self::SilenceIsOff,
+        Self::PoweringOffIsOff,
+        Self::OffBeforeCommand,
+        Self::UidNotPinned,
+        Self::HoldNotSet,
+        Self::HoldLossUnseen,
+        Self::ActBeforeWrite,
         Self::DrainUnchecked,
+        Self::HoldRemovedEarly,
+        Self::NewIdWhileRunning,
+        Self::CancelIgnored,
         Self::ReleaseSkipped,
+        Self::TaintLeft,
+        Self::HoldLeft,
+        Self::ConfirmationKept,
+        Self::JournalBelieved,
+        Self::TriesForgotten,
+        Self::DrainNeverEnds,
+        Self::FinalizerKept,
     ];
 
     /// What is done wrong.
     pub fn description(self) -> &'static str {
         match self {
             Self::TaintDuringPowerOff => "the taint is set while the power-off still runs",
+            Self::SilenceIsOff => "a BMC that does not answer counts as off",
+            Self::PoweringOffIsOff => "PoweringOff counts as off",
+            Self::OffBeforeCommand => "off counts before the BMC took a power-off",
+            Self::UidNotPinned => "a Node of the same name counts as the pinned one",
+            Self::HoldNotSet => "the hold counts as set although it is not",
+            Self::HoldLossUnseen => "a hold that is removed is not noticed",
+            Self::ActBeforeWrite => "the power-off is begun before it is written",
             Self::DrainUnchecked => "the drain counts as finished at once",
+            Self::HoldRemovedEarly => "the hold is removed while the node is drained",
+            Self::NewIdWhileRunning => "a power-off is begun anew while one runs",
+            Self::CancelIgnored => "an operation counts as cancelled at once",
             Self::ReleaseSkipped => "the hold in the agent's journal is not released",
+            Self::TaintLeft => "the taint counts as removed although it is not",
+            Self::HoldLeft => "the hold counts as removed although it is not",
+            Self::ConfirmationKept => "a confirmation from before it was asked for counts",
+            Self::JournalBelieved => "an empty journal proves that nothing was begun",
+            Self::TriesForgotten => "a failed operation's id is used again",
+            Self::DrainNeverEnds => "the drain never counts as finished",
+            Self::FinalizerKept => "the finalizer is not removed",
+        }
+    }
+
+    /// The smallest world in which it can be found.
+    pub fn setting(self) -> Setting {
+        let (cooperative, faults): (bool, &[Fault]) = match self {
+            Self::SilenceIsOff | Self::TriesForgotten => (false, &[Fault::Silent]),
+            Self::OffBeforeCommand => (false, &[Fault::BmcReset]),
+            Self::UidNotPinned => (false, &[Fault::NodeReplaced]),
+            Self::HoldLossUnseen => (true, &[Fault::HoldRemoved]),
+            Self::CancelIgnored => (false, &[Fault::Deleted]),
+            Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
+            Self::JournalBelieved => (false, &[Fault::Deleted, Fault::JournalWiped]),
+            Self::HoldNotSet | Self::HoldRemovedEarly | Self::ReleaseSkipped | Self::HoldLeft => {
+                (true, &[])
+            }
+            _ => (false, &[]),
+        };
+        let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
+        let world = if cooperative {
+            Setting::cooperative(budget)
+        } else {
+            Setting::direct(budget)
+        };
+        Setting {
+            faults: faults.to_vec(),
+            breakage: Some(self),
+            ..world
         }
     }
 
     /// Distorts what the controller sees.
-    pub fn observation(self, o: &mut Observation, _: &World) {
-        if self == Self::DrainUnchecked {
-            o.drain = o.drain.as_ref().map(|_| Drain::default());
+    pub fn observation(self, o: &mut Observation, w: &World) {
+        let state = w.object.state.as_ref();
+        let step = state.map_or(Step::Pending, |s| s.step);
+        let says = w.read_bmc();
+        let op = state
+            .and_then(|s| operation_id(UID, s))
+            .and_then(|id| w.agent.op(&id));
+        match self {
+            Self::DrainUnchecked => o.drain = o.drain.as_ref().map(|_| Drain::default()),
+            Self::DrainNeverEnds => {
+                if let Some(drain) = &mut o.drain {
+                    drain.pods = vec!["shop/db-0".into()];
+                }
+            }
+            Self::SilenceIsOff => {
+                off_if(o, op, |op| op.end == Some(End::Unconfirmed));
+                o.silent_since = None;
+                if let Some(view) = &mut o.power
+                    && view.result.is_err()
+                {
+                    view.result = Ok(reading(PowerState::Off, 0));
+                }
+            }
+            Self::PoweringOffIsOff => {
+                off_if(o, op, |_| says == Some(PowerState::PoweringOff));
+                if let Some(view) = &mut o.power
+                    && let Ok(r) = &mut view.result
+                    && r.state == PowerState::PoweringOff
+                {
+                    r.state = PowerState::Off;
+                }
+            }
+            Self::OffBeforeCommand => off_if(o, op, |_| says == Some(PowerState::Off)),
+            Self::UidNotPinned => {
+                if let (WorkloadView::Present(node), Some(pinned)) =
+                    (&mut o.workload, state.and_then(|s| s.node.as_ref()))
+                {
+                    node.uid.clone_from(&pinned.uid);
+                }
+            }
+            Self::HoldNotSet | Self::HoldLossUnseen => {
+                let sees = self == Self::HoldNotSet || step != Step::Pending;
+                let before = matches!(
+                    step,
+                    Step::Holding
+                        | Step::PoweringOff
+                        | Step::ConfirmingOff
+                        | Step::Tainting
+                        | Step::Draining
+                );
+                let set = self == Self::HoldNotSet || step != Step::Holding;
+                if let Some(bmh) = &mut o.bmh
+                    && sees
+                    && before
+                    && set
+                {
+                    bmh.our_hold = true;
+                }
+            }
+            Self::HoldLeft => {
+                let from = matches!(step, Step::PoweringOn | Step::Booting | Step::Restoring);
+                if let Some(bmh) = &mut o.bmh
+                    && (from || step.is_terminal())
+                {
+                    bmh.our_hold = false;
+                }
+            }
+            Self::TaintLeft => {
+                if let WorkloadView::Present(node) = &mut o.workload
+                    && step == Step::Restoring
+                {
+                    node.taint = Taint::Absent;
+                }
+            }
+            Self::CancelIgnored
+                if o.request.deleting && o.operation == Some(OperationView::Running) =>
+            {
+                o.operation = Some(OperationView::Finished {
+                    outcome: OperationOutcome::Cancelled,
+                    commands_sent: 0,
+                });
+            }
+            Self::JournalBelieved => {
+                for id in [&mut o.agent_id, &mut o.answered].into_iter().flatten() {
+                    id.journal = "journal-0".into();
+                }
+            }
+            _ => {}
         }
     }
 
     /// Distorts what it decides.
-    pub fn decision(self, d: &mut Decision, _: &Observation, _: &World) {
-        if self == Self::TaintDuringPowerOff
-            && d.state.step == Step::PoweringOff
-            && matches!(d.next, Next::Wait(_))
-        {
-            d.next = Next::Do(Command::AddTaint);
+    pub fn decision(self, d: &mut Decision, o: &Observation, w: &World) {
+        let waits = matches!(d.next, Next::Wait(_));
+        let step = w.object.state.as_ref().map(|s| s.step);
+        match self {
+            Self::TaintDuringPowerOff if step == Some(Step::PoweringOff) && waits => {
+                d.next = Next::Do(Command::AddTaint);
+            }
+            Self::HoldRemovedEarly if step == Some(Step::Draining) && waits => {
+                d.next = Next::Do(Command::RemoveHold);
+            }
+            Self::NewIdWhileRunning
+                if step == Some(Step::PoweringOff)
+                    && waits
+                    && o.operation == Some(OperationView::Running) =>
+            {
+                d.state.tries += 1;
+                d.next = Next::Write;
+            }
+            Self::ActBeforeWrite
+                if step == Some(Step::Holding) && d.state.step == Step::PoweringOff =>
+            {
+                d.next = Next::Do(Command::PowerOff {
+                    id: operation_id(UID, &d.state).unwrap_or_default(),
+                    command_after: Duration::ZERO,
+                    system_uuid: String::new(),
+                    serial: String::new(),
+                });
+            }
+            _ => {}
         }
     }
 
     /// Distorts what is written.
-    pub fn write(self, _: &mut State) {}
+    pub fn write(self, state: &mut State) {
+        match self {
+            Self::ConfirmationKept => state.confirmation_used = false,
+            Self::TriesForgotten => state.tries = 0,
+            _ => {}
+        }
+    }
 
     /// Whether a command counts as carried out although nothing was done.
     pub fn skips(self, command: &Command) -> bool {
-        self == Self::ReleaseSkipped && matches!(command, Command::Release)
+        match self {
+            Self::ReleaseSkipped => matches!(command, Command::Release),
+            Self::FinalizerKept => matches!(command, Command::RemoveFinalizer(_)),
+            _ => false,
+        }
     }
 
     /// Whether the check immediately before the taint is left out as well. It refuses a taint without a
     /// proof, whatever was decided.
     pub fn is_unguarded(self) -> bool {
-        self == Self::TaintDuringPowerOff
+        matches!(
+            self,
+            Self::TaintDuringPowerOff | Self::SilenceIsOff | Self::PoweringOffIsOff
+        )
     }
+}
+
+/// Reports a power-off as confirmed, with perfect evidence.
+fn off_if(o: &mut Observation, op: Option<&Op>, condition: impl Fn(&Op) -> bool) {
+    let Some(op) = op.filter(|op| !op.on && condition(op)) else {
+        return;
+    };
+    let op = Op {
+        sent: true,
+        ..op.clone()
+    };
+    o.operation = Some(OperationView::Finished {
+        outcome: op.confirmed(),
+        commands_sent: 1,
+    });
 }

@@ -8,6 +8,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use crate::{
     actions::{Action, FAULTS, Fault},
     breakage::Breakage,
+    liveness::{self, ends},
     story,
     world::{World, Wrong},
 };
@@ -16,6 +17,9 @@ use crate::{
 pub const TRIES: u32 = 2;
 /// Repeated power-offs, and power-ons, that are followed.
 pub const REPEATS: u32 = 2;
+
+/// Actions that are told of a run that does not end.
+const SHOWN: usize = 120;
 
 /// A world to explore.
 #[derive(Debug, Clone)]
@@ -60,6 +64,13 @@ impl Setting {
     }
 }
 
+impl Setting {
+    /// Whether L1 is checked, after every fault and whenever time has passed. With more faults that takes too long.
+    fn checks_ends(&self) -> bool {
+        self.budget <= 1
+    }
+}
+
 fn is(w: &World, wrong: Wrong) -> bool {
     w.wrong == Some(wrong)
 }
@@ -69,7 +80,11 @@ impl Model for Setting {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::new(self.cooperative, self.lying, self.budget)]
+        let mut world = World::new(self.cooperative, self.lying, self.budget);
+        if !ends(&world, self.breakage) {
+            world.broken(Wrong::NoEnd);
+        }
+        vec![world]
     }
 
     fn actions(&self, w: &World, actions: &mut Vec<Action>) {
@@ -77,7 +92,11 @@ impl Model for Setting {
     }
 
     fn next_state(&self, w: &World, action: Action) -> Option<World> {
-        let next = w.next(action, self.breakage);
+        let mut next = w.next(action, self.breakage);
+        let from = matches!(action, Action::Fault(_) | Action::Time);
+        if from && self.checks_ends() && !ends(&next, self.breakage) {
+            next.broken(Wrong::NoEnd);
+        }
         (next != *w).then_some(next)
     }
 
@@ -106,6 +125,9 @@ impl Model for Setting {
                 !is(w, Wrong::TwoOperations)
             }),
             Property::always("F9: nothing is left", |_, w: &World| !is(w, Wrong::Left)),
+            Property::always("F9: no host is left off", |_, w: &World| {
+                !is(w, Wrong::LeftOff)
+            }),
             Property::always("no command after the end", |_, w: &World| {
                 !is(w, Wrong::Late)
             }),
@@ -165,10 +187,19 @@ pub fn explore(setting: Setting, threads: usize) -> Report {
     for p in model.properties() {
         let path = checker.discovery(p.name);
         match (p.expectation.discovery_is_failure(), path) {
-            (true, Some(path)) => report.found.push(Found {
-                property: p.name,
-                story: story::tell(&path.into_vec(), model),
-            }),
+            (true, Some(path)) => {
+                let mut path = path.into_vec();
+                if let Some((last, _)) = path.last()
+                    && is(last, Wrong::NoEnd)
+                {
+                    let rest = liveness::path(last, model.breakage);
+                    path.extend(rest.into_iter().take(SHOWN));
+                }
+                report.found.push(Found {
+                    property: p.name,
+                    story: story::tell(&path, model),
+                });
+            }
             (false, None) => report.unreached.push(p.name),
             _ => {}
         }

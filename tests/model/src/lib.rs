@@ -9,6 +9,8 @@ pub mod actions;
 pub mod agent;
 pub mod breakage;
 pub mod check;
+mod controller;
+pub mod liveness;
 pub mod observe;
 pub mod story;
 pub mod time;

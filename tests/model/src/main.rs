@@ -16,7 +16,8 @@ struct Args {
     /// Show instead that every breakage is found.
     #[arg(long)]
     breakages: bool,
-    /// Faults that may happen in one run; without it, the budget of each world.
+    /// Faults that may happen in one run; without it, one and then two. The end of every run (L1) is
+    /// checked with at most one.
     #[arg(long)]
     budget: Option<u8>,
     /// Only this fault may happen, for example Crash; may be given again.
@@ -45,10 +46,9 @@ fn worlds(args: &Args) -> bool {
         "{:<12} {:>6} {:>10} {:>6} {:>8}",
         "world", "budget", "states", "depth", "time"
     );
-    for mut setting in [
-        Setting::direct(args.budget.unwrap_or(2)),
-        Setting::cooperative(args.budget.unwrap_or(1)),
-    ] {
+    let budgets = args.budget.map_or(vec![1, 2], |budget| vec![budget]);
+    let both = |b: u8| [Setting::direct(b), Setting::cooperative(b)];
+    for mut setting in budgets.into_iter().flat_map(both) {
         let chosen = |f: &Fault| args.fault.contains(&format!("{f:?}"));
         setting
             .faults
@@ -69,15 +69,17 @@ fn worlds(args: &Args) -> bool {
 
 fn breakages(args: &Args) -> bool {
     let mut good = true;
+    println!(
+        "{:<55} {:<12} {:>6}  {:<28} {:>7} {:>8}",
+        "breakage", "world", "budget", "found by", "states", "time"
+    );
     for breakage in Breakage::ALL {
-        let setting = Setting {
-            breakage: Some(breakage),
-            ..Setting::direct(args.budget.unwrap_or(1))
-        };
+        let setting = breakage.setting();
+        let (name, budget) = (setting.name, setting.budget);
         let report = explore(setting, args.threads);
         let found = report.found.first();
         println!(
-            "{:<60} {:<32} {:>8} states {:>6.1} s",
+            "{:<55} {name:<12} {budget:>6}  {:<28} {:>7} {:>6.1} s",
             breakage.description(),
             found.map_or("NOT FOUND", |f| f.property),
             report.states,

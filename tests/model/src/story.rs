@@ -71,6 +71,9 @@ fn fault_line(w: &World, fault: Fault) -> String {
         Fault::HoldRemoved => "somebody removes our hold.",
         Fault::Deleted => "the request is deleted.",
         Fault::NodeReplaced => "the Node is replaced by another one of the same name.",
+        Fault::EarlyConfirmation => {
+            "somebody confirms that the host is off, unasked, and it is not."
+        }
         Fault::Person => "a person switches the host off by hand and confirms it.",
     };
     what.into()

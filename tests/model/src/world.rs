@@ -16,6 +16,9 @@ pub const UID: &str = "r1";
 
 /// Seconds from a command until the power has changed.
 pub const SWITCH_TAKES: u64 = 2;
+/// Seconds for which the controller pauses after a failure or a repeated command. Longer than the maximum
+/// age of a reading, it would never find one that is fresh.
+pub const PAUSE: u64 = 1;
 /// Seconds from power until the kubelet runs.
 pub const BOOT_TAKES: u64 = 20;
 
@@ -41,6 +44,9 @@ pub struct Held {
     pub next: Next,
     /// The Node's UID when it was observed; a patch of another Node is refused by the API.
     pub node: u8,
+    /// Whether our hold was on the BareMetalHost when it was observed. Nobody can see what happens
+    /// between the decision and the command; F3 covers that.
+    pub hold: Option<bool>,
 }
 
 /// When the controller looks again.
@@ -90,7 +96,7 @@ impl Process {
     /// Drops the decision and looks again a while later, as after a failed call.
     pub fn pause(&mut self) {
         self.held = None;
-        self.sleep = Sleep::Paused(crate::time::after(5));
+        self.sleep = Sleep::Paused(crate::time::after(PAUSE));
     }
 }
 
@@ -180,6 +186,8 @@ pub enum Wrong {
     TwoOperations,
     /// F9: something of ours was left at the end.
     Left,
+    /// F9: the host was left off at the end, although its BMC answers and no failure was reported.
+    LeftOff,
     /// A command to the BMC after the end.
     Late,
     /// L1: no end within the bound although all faults were healed.

@@ -27,15 +27,27 @@ fn every_rule_holds_in_the_direct_world_with_one_fault() {
 }
 
 #[test]
+fn every_rule_holds_in_the_cooperative_world_without_faults() {
+    holds(Setting::cooperative(0));
+}
+
+#[test]
 fn every_breakage_is_found() {
     for breakage in Breakage::ALL {
-        let setting = Setting {
-            breakage: Some(breakage),
-            ..Setting::direct(1)
-        };
+        let setting = breakage.setting();
         let report = explore(setting, 1);
         let found = report.found.first();
         let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
         assert!(!found.story.is_empty());
     }
+}
+
+#[test]
+fn a_bmc_that_always_lies_breaks_the_assumptions_and_f1() {
+    let setting = Setting {
+        lying: true,
+        ..Setting::direct(0)
+    };
+    let report = explore(setting, 1);
+    assert!(report.found.iter().any(|f| f.property.starts_with("F1")));
 }

@@ -1,0 +1,197 @@
+//! The controller in the model: it observes, decides, carries out; and what it does is judged.
+
+use rackhand_core::remediation::{
+    Command, Mode, Next, OffEvidence, Outcome, PowerView, State, Step, Taint,
+    latest_reading_stands, operation_id,
+};
+
+use crate::{
+    agent::{Op, reading},
+    breakage::Breakage,
+    observe::{decide, policy},
+    time::NOW,
+    world::{Held, Power, Process, Sleep, UID, World, Wrong},
+};
+
+impl World {
+    /// Observes and decides.
+    pub(crate) fn decides(&mut self, breakage: Option<Breakage>) {
+        if self
+            .process
+            .lease
+            .is_none_or(|(seen, _)| seen != self.node.lease)
+        {
+            self.process.lease = Some((self.node.lease, NOW));
+        }
+        let (o, d) = decide(self, breakage);
+        self.process.silent = o.silent_since;
+        match d.next {
+            Next::Wait(t) => {
+                self.process.last = None;
+                self.process.sleep = Sleep::Watching(t);
+            }
+            Next::Done(outcome) => {
+                if self.object.finalizer
+                    || self.hold == Some(true)
+                    || self.agent.holds
+                    || self.node.taint == Taint::Ours
+                {
+                    self.broken(Wrong::Left);
+                }
+                let off = matches!(self.host.power, Power::Off | Power::GoingOff(_));
+                let told = matches!(outcome, Outcome::Failed | Outcome::Escalated);
+                if off && !told && self.hold.is_none() && !self.was_silent {
+                    self.broken(Wrong::LeftOff);
+                }
+                self.done = Some(outcome);
+                self.process = Process::new();
+            }
+            next => {
+                self.process.held = Some(Held {
+                    state: d.state,
+                    next,
+                    node: self.node.uid,
+                    hold: self.hold,
+                });
+            }
+        }
+    }
+
+    /// Carries out a decision; `noted`: the controller learns that it was.
+    pub(crate) fn carries(&mut self, held: Held, breakage: Option<Breakage>, noted: bool) {
+        self.process.sleep = Sleep::Awake;
+        match held.next.clone() {
+            Next::Write => {
+                let mut state = held.state;
+                if let Some(b) = breakage {
+                    b.write(&mut state);
+                }
+                self.object.state = Some(state);
+                self.process.completed.clear();
+            }
+            Next::Do(command) => {
+                let skipped = breakage.is_some_and(|b| b.skips(&command));
+                let worked = skipped || self.execute(&held, &command, breakage);
+                if !worked {
+                    return self.process.pause();
+                }
+                if !noted {
+                    return;
+                }
+                self.process.completed.insert(command.clone());
+                if self.process.last.replace(command.clone()) == Some(command) {
+                    self.process.pause();
+                }
+            }
+            Next::Wait(_) | Next::Done(_) => {}
+        }
+    }
+
+    /// Carries out a command, and judges it.
+    fn execute(&mut self, held: &Held, command: &Command, breakage: Option<Breakage>) -> bool {
+        let state = self.object.state.clone().unwrap_or_else(|| State::new(NOW));
+        let seen = self.node.uid == held.node;
+        match command {
+            Command::AddFinalizer => self.object.finalizer = true,
+            Command::RemoveFinalizer(_) => self.object.finalizer = false,
+            Command::AddHold => self.hold = self.hold.map(|_| true),
+            Command::RemoveHold => {
+                self.judge_power_on(&state);
+                self.hold = self.hold.map(|_| false);
+            }
+            Command::PowerOff {
+                id, command_after, ..
+            } => {
+                let durable = state.agent_holds && operation_id(UID, &state).as_ref() == Some(id);
+                if !durable || held.hold == Some(false) {
+                    self.broken(Wrong::Intent);
+                }
+                self.begin(id, false, *command_after);
+                self.agent.holds = true;
+            }
+            Command::PowerOn { id } => {
+                self.judge_power_on(&state);
+                self.begin(id, true, std::time::Duration::ZERO);
+                self.agent.holds = false;
+            }
+            Command::Cancel { id } => {
+                for op in self.agent.ops.iter_mut().filter(|op| op.id == *id) {
+                    op.cancel |= op.end.is_none();
+                }
+            }
+            Command::ReadPower => {
+                let word = self.read_bmc();
+                self.process.power = Some(PowerView {
+                    asked: NOW,
+                    answered: NOW,
+                    lease: Some(self.node.lease.to_string()),
+                    result: word
+                        .map(|state| reading(state, 0))
+                        .ok_or_else(|| "the BMC does not answer".into()),
+                });
+            }
+            Command::Release => self.agent.holds = false,
+            Command::AddTaint => {
+                let stands =
+                    latest_reading_stands(state.off.as_ref(), self.process.power.as_ref(), NOW);
+                let guarded = !breakage.is_some_and(Breakage::is_unguarded);
+                if !seen || guarded && stands.is_err() {
+                    return false;
+                }
+                self.judge_taint(&state, held.hold);
+                self.node.taint = Taint::Ours;
+            }
+            Command::RemoveTaint if !seen => return false,
+            Command::RemoveTaint => self.node.taint = Taint::Absent,
+            Command::BackUpNode
+            | Command::DeleteNode { .. }
+            | Command::RestoreNode
+            | Command::Escalate { .. } => return false,
+        }
+        true
+    }
+
+    fn begin(&mut self, id: &str, on: bool, wait: std::time::Duration) {
+        if self.agent.op(id).is_some() {
+            return;
+        }
+        if self.agent.current().is_some() {
+            self.broken(Wrong::TwoOperations);
+        }
+        if self.done.is_some() {
+            self.broken(Wrong::Late);
+        }
+        let policy = policy();
+        let limit = if on {
+            policy.power_on_timeout
+        } else {
+            policy.power_off_timeout
+        };
+        self.agent.ops.push(Op::new(id, on, wait, limit));
+    }
+
+    /// F1: proven in this attempt, for the pinned Node, on a host that is held and not running.
+    fn judge_taint(&mut self, state: &State, hold: Option<bool>) {
+        let uid = format!("uid-{}", self.node.uid);
+        let pinned = state.node.as_ref().is_some_and(|n| n.uid == uid);
+        let proven = match &state.off {
+            Some(OffEvidence::Bmc { taken, .. }) => taken.is_some(),
+            Some(OffEvidence::Person { .. }) => self.object.confirmed,
+            None => false,
+        };
+        let held = state.mode == Mode::Direct || hold != Some(false);
+        let pinned = pinned && state.lease_at_off.is_some();
+        if !(pinned && proven && held) || self.host.up {
+            self.broken(Wrong::Taint);
+        }
+    }
+
+    /// F4: drained, unless nothing was moved.
+    fn judge_power_on(&mut self, state: &State) {
+        let left = self.pod.bound || self.pod.volume;
+        let ours = self.node.taint == Taint::Ours;
+        if left && ours && state.step != Step::Aborting {
+            self.broken(Wrong::EarlyOn);
+        }
+    }
+}
