@@ -5,65 +5,23 @@
 use std::env;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use rackhand_bmc::ipmi::{self, Retransmission, Timeouts};
 use rackhand_bmc::operation::{self, Expected, Goal, OperationRequest, Timing};
 use rackhand_bmc::{Bmc, PowerCommand, PowerState as Read};
+use rackhand_tests::rack::PowerState;
 use rackhand_tests::rack::ipmi::{
-    Action, Behaviour, Command, HostPower, IpmiBmc, IpmiConfig, PowerTally, Rule, StandAlone,
+    Action, Command, HostPower, IpmiBmc, IpmiConfig, Rule, StandAlone,
 };
-use rackhand_tests::rack::power::Answer;
-use rackhand_tests::rack::{PowerState, ResetType};
 use rackhand_tests::udp_proxy::{Direction, Faults, UdpProxy};
 
 const RUNS: u64 = 2000;
 /// Runs under way at a time.
 const AT_ONCE: usize = 48;
 const CALL: Duration = Duration::from_millis(600);
-
-/// A machine that the test can look at while the BMC has it.
-#[derive(Clone)]
-struct Machine(Arc<Mutex<StandAlone>>);
-
-impl HostPower for Machine {
-    fn power(&mut self, now: Instant) -> PowerState {
-        self.0.lock().power(now)
-    }
-    fn power_before(&mut self, now: Instant, age: Duration) -> PowerState {
-        self.0.lock().power_before(now, age)
-    }
-    fn command(&mut self, now: Instant, reset: ResetType, by: &str) -> Answer {
-        self.0.lock().command(now, reset, by)
-    }
-    fn swallow(&mut self, now: Instant, reset: ResetType, by: &str) {
-        self.0.lock().swallow(now, reset, by);
-    }
-    fn tally(&mut self, now: Instant) -> PowerTally {
-        self.0.lock().tally(now)
-    }
-}
-
-impl Machine {
-    /// Every state that it was in from then until now.
-    fn states_since(&self, then: Instant) -> Vec<PowerState> {
-        let mut machine = self.0.lock();
-        let now = tokio::time::Instant::now().into_std();
-        let mut ages = vec![now - then, Duration::ZERO];
-        ages.extend(
-            machine
-                .log()
-                .iter()
-                .filter(|(at, _)| *at >= then)
-                .map(|(at, _)| now - *at),
-        );
-        ages.iter()
-            .map(|age| machine.power_before(now, *age))
-            .collect()
-    }
-}
 
 /// Small and repeatable; what matters of the network's faults is decided by the proxy.
 struct Dice(u64);
@@ -100,15 +58,12 @@ fn is(read: Read, real: PowerState) -> bool {
 
 async fn run(seed: u64) -> Outcome {
     let mut dice = Dice(seed);
-    let machine = Machine(Arc::new(Mutex::new(StandAlone::instant(dice.roll(2) == 1))));
+    let machine = Arc::new(Mutex::new(StandAlone::instant(dice.roll(2) == 1)));
     // A BMC that carries out a doubled datagram twice cannot be kept from it by any client; such
     // BMCs were measured. Before them the network doubles nothing on its way to the BMC.
     let strict = dice.roll(2) == 1;
     let config = IpmiConfig {
-        behaviour: Behaviour {
-            strict_sequence: strict,
-            ..Behaviour::default()
-        },
+        strict_sequence: strict,
         setup_limit: Duration::from_millis(300),
         session_limit: 4,
         seed,
@@ -146,7 +101,8 @@ async fn run(seed: u64) -> Outcome {
                 match client.power().await {
                     Ok(reading) => {
                         outcome.readings += 1;
-                        let real = machine.states_since(begun);
+                        let now = tokio::time::Instant::now().into_std();
+                        let real = machine.lock().states_since(begun, now);
                         let known = real.iter().any(|state| is(reading.state, *state));
                         assert!(known, "seed {seed}: read {reading:?}, was {real:?}");
                     }
@@ -203,7 +159,7 @@ fn client(port: u16) -> Box<dyn Bmc> {
 /// Off is believed only after a power-off that the BMC took, whatever it reported before.
 #[tokio::test]
 async fn f1_a_bmc_that_has_lost_the_state_of_a_running_host_is_commanded_before_it_is_believed() {
-    let machine = Machine(Arc::new(Mutex::new(StandAlone::instant(true))));
+    let machine = Arc::new(Mutex::new(StandAlone::instant(true)));
     let config = IpmiConfig::default();
     let free = (Ipv4Addr::LOCALHOST, 0).into();
     let bmc = IpmiBmc::start(free, config, machine.clone()).await.unwrap();
@@ -226,7 +182,7 @@ async fn f1_a_bmc_that_has_lost_the_state_of_a_running_host_is_commanded_before_
     assert!(report.outcome.is_done(), "{report:?}");
     assert_eq!(bmc.tally().offs, 1, "{report:?}");
     let now = tokio::time::Instant::now().into_std();
-    assert_eq!(machine.0.lock().power(now), PowerState::Off);
+    assert_eq!(machine.lock().power(now), PowerState::Off);
     client.close().await.unwrap();
 }
 

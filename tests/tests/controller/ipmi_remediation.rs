@@ -56,12 +56,7 @@ async fn scenario(stage: &Stage, recorder: &Recorder) -> Result<()> {
 }
 
 fn once(on: Target, action: Action) -> Rule {
-    Rule {
-        on,
-        action,
-        skip: 0,
-        remaining: Some(1),
-    }
+    Rule::on(on, action).times(1)
 }
 
 async fn back(stage: &Stage, host: &str) -> Result<()> {

@@ -176,5 +176,5 @@ async fn the_agent_goes_on_by_ipmi_while_redfish_is_dead() {
     assert_eq!(counters.received(ResetType::ForceOff), 2);
     assert_eq!(counters.received(ResetType::On), 2);
     site.agent.stop(PATIENCE).unwrap();
-    assert_eq!(site.ipmi.sessions(), 0);
+    assert_eq!(site.ipmi.with(|bmc, now| bmc.sessions(now)), 0);
 }

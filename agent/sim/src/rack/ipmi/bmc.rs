@@ -1,34 +1,23 @@
 //! The BMC itself, sans-IO: packets and `now` in, packets out.
 //!
-//! Owns the way of a packet: what it is, which session it belongs to, what a rule makes of it, and
-//! how its answer is wrapped. Must never panic on any bytes.
+//! Owns how a packet is processed: its kind, its session, the rule that applies to it, and how its
+//! response is wrapped. Must never panic on any bytes.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rackhand_bmc::ipmi::wire::{Frame, OpenRequest, PayloadType, Rakp1, Rakp3, Request, plain};
+use rackhand_bmc::ipmi::wire::{
+    Frame, OpenRequest, PayloadType, Rakp1, Rakp3, Request, Response, plain, v15,
+};
 
 use super::command::Stores;
 use super::config::IpmiConfig;
 use super::counters::{Command, Counters, Dropped};
-use super::ping::{ping_tag, pong};
 use super::power::{HostPower, PowerTally};
-use super::response::cut;
-use super::rules::{Effects, Rule, RuleBook, Target};
+use super::rules::{Action, Rule, RuleBook, Target};
 use super::session::{Rights, Seeded, SessionTable};
-use crate::rack::FaultId;
 
-/// A datagram to send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Datagram {
-    pub to: SocketAddr,
-    pub bytes: Vec<u8>,
-}
-
-/// How a message came, and its answer goes.
+/// How a message was framed, and so its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     /// IPMI 1.5 without authentication.
@@ -41,7 +30,6 @@ pub(super) enum Framing {
 
 #[derive(Debug)]
 enum Arrived {
-    Ping(u8),
     Open(OpenRequest),
     Rakp1(Rakp1),
     Rakp3(Rakp3),
@@ -49,13 +37,12 @@ enum Arrived {
 }
 
 impl Arrived {
-    fn target(&self) -> Target {
+    /// What rules know it as.
+    fn target(&self) -> Option<Target> {
         match self {
-            Self::Ping(_) => Target::Ping,
-            Self::Open(_) => Target::OpenSession,
-            Self::Rakp1(_) => Target::Rakp1,
-            Self::Rakp3(_) => Target::Rakp3,
-            Self::Message(_, request) => Target::Command(command_of(request)),
+            Self::Rakp1(_) => Some(Target::Rakp1),
+            Self::Message(_, request) => Some(Target::Command(command_of(request))),
+            Self::Open(_) | Self::Rakp3(_) => None,
         }
     }
 }
@@ -64,16 +51,9 @@ pub(super) fn command_of(request: &Request) -> Command {
     Command::new(request.net_fn, request.command)
 }
 
-/// What is to happen later.
-#[derive(Debug)]
-enum Later {
-    Handle(SocketAddr, Arrived, Effects),
-    Send(Datagram),
-}
-
 /// A simulated BMC.
 pub struct Bmc {
-    pub(super) config: Arc<IpmiConfig>,
+    pub(super) config: IpmiConfig,
     pub(super) power: Box<dyn HostPower>,
     pub(super) random: Seeded,
     pub(super) sessions: SessionTable,
@@ -81,8 +61,6 @@ pub struct Bmc {
     pub(super) stores: Stores,
     pub(super) started: Instant,
     pub(super) rules: RuleBook,
-    later: BTreeMap<(Instant, u64), Later>,
-    order: u64,
     down_until: Option<Instant>,
     dead: bool,
 }
@@ -97,22 +75,16 @@ impl fmt::Debug for Bmc {
 }
 
 impl Bmc {
-    /// A BMC that has just started, of this host.
-    pub fn new(config: Arc<IpmiConfig>, power: Box<dyn HostPower>, now: Instant) -> Self {
+    /// A BMC of this host that has just started.
+    pub fn new(config: IpmiConfig, power: Box<dyn HostPower>, now: Instant) -> Self {
         Self {
             power,
             random: Seeded::new(config.seed),
-            sessions: SessionTable::new(
-                config.session_limit,
-                config.session_idle,
-                config.setup_limit,
-            ),
+            sessions: SessionTable::new(config.session_limit, config.setup_limit),
             counters: Counters::default(),
             stores: Stores::new(&config),
             started: now,
             rules: RuleBook::default(),
-            later: BTreeMap::new(),
-            order: 0,
             down_until: None,
             dead: false,
             config,
@@ -129,10 +101,6 @@ impl Bmc {
         self.power.tally(now)
     }
 
-    pub fn power(&mut self) -> &mut dyn HostPower {
-        &mut *self.power
-    }
-
     /// How many sessions are up.
     pub fn sessions(&mut self, now: Instant) -> usize {
         self.expire(now);
@@ -140,21 +108,11 @@ impl Bmc {
     }
 
     /// Adds a rule behind the others.
-    pub fn inject(&mut self, rule: Rule) -> FaultId {
-        self.rules.add(rule)
+    pub fn inject(&mut self, rule: Rule) {
+        self.rules.add(rule);
     }
 
-    /// Removes a rule; false if it is not there.
-    pub fn clear_fault(&mut self, id: FaultId) -> bool {
-        self.rules.remove(id)
-    }
-
-    /// Removes all rules.
-    pub fn clear_faults(&mut self) {
-        self.rules.clear();
-    }
-
-    /// Dead: nothing is answered, and its sessions are lost. The host goes on as it was.
+    /// A dead BMC never responds, and its sessions are lost. The host is not affected.
     pub fn set_dead(&mut self, dead: bool) {
         self.dead = dead;
         if dead {
@@ -162,99 +120,48 @@ impl Bmc {
         }
     }
 
-    /// Restarts it: gone for that long, sessions lost.
-    pub fn restart(&mut self, takes: Duration, now: Instant) {
-        self.counters.restarts += 1;
+    /// Restarts it: it is down for that long, and its sessions are lost.
+    pub(super) fn restart(&mut self, takes: Duration, now: Instant) {
         self.down_until = Some(now + takes);
         self.forget();
     }
 
     fn forget(&mut self) {
         self.sessions.clear();
-        self.later.clear();
         self.stores.restarted();
     }
 
-    /// When [`Bmc::wake`] has something to do if nothing arrives before.
-    pub fn next_wake(&self) -> Option<Instant> {
-        self.later.first_key_value().map(|((at, _), _)| *at)
-    }
-
-    /// Does what is due; gives what is to be sent.
-    pub fn wake(&mut self, now: Instant) -> Vec<Datagram> {
-        let mut out = Vec::new();
-        while let Some(entry) = self.later.first_entry() {
-            let (at, _) = *entry.key();
-            if at > now {
-                break;
-            }
-            match entry.remove() {
-                Later::Send(datagram) => out.push(datagram),
-                Later::Handle(peer, arrived, effects) => {
-                    self.handle(peer, &arrived, &effects, at, &mut out);
-                }
-            }
-        }
-        self.sent(&out);
-        out
-    }
-
-    /// Takes a datagram; gives what is to be sent now, what was due before included.
-    pub fn receive(&mut self, peer: SocketAddr, packet: &[u8], now: Instant) -> Vec<Datagram> {
-        let mut out = self.wake(now);
-        let before = out.len();
+    /// Processes a datagram; returns its response.
+    pub fn receive(&mut self, packet: &[u8], now: Instant) -> Option<Vec<u8>> {
         self.counters.packets += 1;
-        if let Err(why) = self.take(peer, packet, now, &mut out) {
-            self.counters.drop(why);
-        }
-        self.sent(out.get(before..).unwrap_or_default());
-        out
+        let response = self.process(packet, now);
+        self.counters.sent += u64::from(response.is_ok());
+        response.map_err(|why| self.counters.drop(why)).ok()
     }
 
-    fn sent(&mut self, datagrams: &[Datagram]) {
-        let count = u64::try_from(datagrams.len()).unwrap_or(u64::MAX);
-        self.counters.sent += count;
-    }
-
-    fn take(
-        &mut self,
-        peer: SocketAddr,
-        packet: &[u8],
-        now: Instant,
-        out: &mut Vec<Datagram>,
-    ) -> Result<(), Dropped> {
+    fn process(&mut self, packet: &[u8], now: Instant) -> Result<Vec<u8>, Dropped> {
         if self.dead || self.down_until.is_some_and(|until| now < until) {
             return Err(Dropped::Down);
         }
         self.expire(now);
         let arrived = self.read(packet, now)?;
-        let effects = self.rules.decide(arrived.target());
-        if effects.ignore {
+        let target = arrived.target();
+        let fault = target.and_then(|target| self.rules.decide(target));
+        if fault == Some(Action::Ignore) {
             return Err(Dropped::Rule);
         }
-        if effects.delay > Duration::ZERO {
-            let at = now + effects.delay;
-            self.at(at, Later::Handle(peer, arrived, effects));
-        } else {
-            self.handle(peer, &arrived, &effects, now, out);
+        let response = self.respond(&arrived, fault, now)?;
+        match fault {
+            Some(Action::LoseAnswer) => Err(Dropped::Rule),
+            _ => Ok(response),
         }
-        Ok(())
     }
 
     fn expire(&mut self, now: Instant) {
         self.counters.sessions_expired += self.sessions.expire(now);
     }
 
-    fn at(&mut self, at: Instant, what: Later) {
-        self.order += 1;
-        self.later.insert((at, self.order), what);
-    }
-
-    /// What it is; what is in no state to be taken is not.
     fn read(&mut self, packet: &[u8], now: Instant) -> Result<Arrived, Dropped> {
-        if let Some(tag) = ping_tag(packet) {
-            return Ok(Arrived::Ping(tag));
-        }
         let malformed = |_| Dropped::Malformed;
         Ok(match Frame::decode(packet).map_err(malformed)? {
             Frame::V15 { payload } => {
@@ -287,14 +194,13 @@ impl Bmc {
         })
     }
 
-    /// Whose a packet of a session is, and its payload, if it is of one and in its turn.
+    /// The session and the payload of a packet, if its keys and its sequence number are right.
     fn unseal(
         &mut self,
         id: u32,
         packet: &[u8],
         now: Instant,
     ) -> Result<(Rights, Vec<u8>), Dropped> {
-        let strict = self.config.behaviour.strict_sequence;
         let session = self.sessions.get(id).ok_or(Dropped::UnknownSession)?;
         let rights = session.rights();
         let keys = session.keys().ok_or(Dropped::UnknownSession)?;
@@ -302,68 +208,48 @@ impl Bmc {
         if unsealed.payload_type != PayloadType::Ipmi {
             return Err(Dropped::Malformed);
         }
-        if !session.window.take(unsealed.sequence) && strict {
+        if !session.window.take(unsealed.sequence) && self.config.strict_sequence {
             return Err(Dropped::Sequence);
         }
         session.touch(now);
         Ok((rights, unsealed.payload))
     }
 
-    fn handle(
+    fn respond(
         &mut self,
-        peer: SocketAddr,
         arrived: &Arrived,
-        effects: &Effects,
-        now: Instant,
-        out: &mut Vec<Datagram>,
-    ) {
-        if let Some((takes, acts)) = effects.restart {
-            if acts {
-                self.answer(peer, arrived, effects, now).ok();
-            }
-            self.restart(takes, now);
-            return self.counters.drop(Dropped::Rule);
-        }
-        let answer = self.answer(peer, arrived, effects, now);
-        if effects.lose {
-            return self.counters.drop(Dropped::Rule);
-        }
-        let Ok(bytes) = answer.map_err(|why| self.counters.drop(why)) else {
-            return;
-        };
-        let datagram = Datagram { to: peer, bytes };
-        let copies = if effects.twice { 2 } else { 1 };
-        for datagram in std::iter::repeat_n(datagram, copies) {
-            if effects.late > Duration::ZERO {
-                self.at(now + effects.late, Later::Send(datagram));
-            } else {
-                out.push(datagram);
-            }
-        }
-    }
-
-    /// Carries it out; the bytes of the answer.
-    fn answer(
-        &mut self,
-        peer: SocketAddr,
-        arrived: &Arrived,
-        effects: &Effects,
+        fault: Option<Action>,
         now: Instant,
     ) -> Result<Vec<u8>, Dropped> {
         let setup = match arrived {
-            Arrived::Ping(tag) if self.config.behaviour.answers_ping => {
-                return Ok(cut(pong(*tag), effects));
-            }
-            Arrived::Ping(_) => return Err(Dropped::Ping),
             Arrived::Message(framing, request) => {
-                let response = self.execute(*framing, request, effects, now)?;
-                return Ok(cut(self.wrap(*framing, response, effects)?, effects));
+                let reports_off = fault == Some(Action::OffUntilCommanded);
+                let response = self.execute(*framing, request, reports_off, now);
+                return self.wrap(*framing, &response);
             }
-            Arrived::Open(open) => self.open_session(peer, open, effects, now),
-            Arrived::Rakp1(one) => self.rakp1(one, effects, now),
-            Arrived::Rakp3(three) => self.rakp3(three, effects, now),
+            Arrived::Open(open) => Some(self.open_session(open, now)),
+            Arrived::Rakp1(one) => self.rakp1(one, now),
+            Arrived::Rakp3(three) => self.rakp3(three, now),
         };
         let (kind, payload) = setup.ok_or(Dropped::Refused)?;
-        Ok(cut(plain(kind, &payload), effects))
+        Ok(plain(kind, &payload))
+    }
+
+    /// A response in the framing of its request.
+    fn wrap(&mut self, framing: Framing, response: &Response) -> Result<Vec<u8>, Dropped> {
+        let message = response.encode();
+        let id = match framing {
+            Framing::V15 => return Ok(v15(&message)),
+            Framing::Plain => return Ok(plain(PayloadType::Ipmi, &message)),
+            Framing::Session(rights) => rights.session,
+        };
+        let iv = self.random.bytes();
+        // The response to Close Session is sealed by the session that it has closed.
+        let mut closed = self.stores.closing.take().filter(|one| one.managed == id);
+        let session = closed.as_mut().or_else(|| self.sessions.get(id));
+        let session = session.ok_or(Dropped::UnknownSession)?;
+        let sequence = session.next_sequence();
+        let keys = session.keys().ok_or(Dropped::UnknownSession)?;
+        Ok(keys.seal(PayloadType::Ipmi, session.console, sequence, &message, iv))
     }
 }

@@ -1,9 +1,7 @@
 //! How a session is set up: Open Session and the four RAKP messages, at the BMC's end.
 //!
-//! Owns the checks and their status codes (IPMI 2.0, tables 13-9 to 13-15). Must never tell a
-//! client more than the profile says.
+//! Owns the checks and their status codes (IPMI 2.0, tables 13-9 to 13-15).
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
 use rackhand_bmc::ipmi::wire::{
@@ -13,11 +11,10 @@ use rackhand_bmc::ipmi::wire::{
 use secrecy::ExposeSecret as _;
 
 use super::bmc::Bmc;
-use super::config::{Privilege, Refusal};
-use super::rules::Effects;
+use super::config::Privilege;
 use super::session::Stage;
 
-/// What a set-up message is answered with; nothing is silence.
+/// The response to a set-up message, if there is one.
 pub(super) type Answer = Option<(PayloadType, Vec<u8>)>;
 
 /// Where the role byte asks for a lookup by name alone (table 13-11).
@@ -26,29 +23,19 @@ const ROLE_MASK: u8 = 0x0f;
 impl Bmc {
     pub(super) fn open_session(
         &mut self,
-        peer: SocketAddr,
         open: &OpenRequest,
-        effects: &Effects,
         now: Instant,
-    ) -> Answer {
-        let result = match effects.status.and_then(RakpStatus::of) {
-            Some(status) => Err(status),
-            None => self.admit(peer, open, now),
-        };
+    ) -> (PayloadType, Vec<u8>) {
+        let result = self.admit(open, now);
         let answer = OpenResponse {
             tag: open.tag,
             console: open.console,
             result,
         };
-        Some((PayloadType::OpenResponse, answer.encode()))
+        (PayloadType::OpenResponse, answer.encode())
     }
 
-    fn admit(
-        &mut self,
-        peer: SocketAddr,
-        open: &OpenRequest,
-        now: Instant,
-    ) -> Result<Opened, RakpStatus> {
+    fn admit(&mut self, open: &OpenRequest, now: Instant) -> Result<Opened, RakpStatus> {
         let suite = self.suite_of(open.algorithms)?;
         let limit = match open.privilege {
             0 => Privilege::Administrator,
@@ -56,15 +43,10 @@ impl Bmc {
         };
         let session = self
             .sessions
-            .open(&mut self.random, peer, open.console, suite, limit, now)
+            .open(&mut self.random, open.console, suite, limit, now)
             .ok_or(RakpStatus::NO_RESOURCES)?;
-        let privilege = if self.config.behaviour.echoes_privilege {
-            limit.number()
-        } else {
-            0
-        };
         Ok(Opened {
-            privilege,
+            privilege: limit.number(),
             managed: session.managed,
             algorithms: suite.algorithms(),
         })
@@ -92,19 +74,12 @@ impl Bmc {
         })
     }
 
-    pub(super) fn rakp1(&mut self, one: &Rakp1, effects: &Effects, now: Instant) -> Answer {
+    pub(super) fn rakp1(&mut self, one: &Rakp1, now: Instant) -> Answer {
         // A session id that is not there has no console to answer to.
         let console = self.sessions.get(one.managed)?.console;
-        let challenged = match effects.status.and_then(RakpStatus::of) {
-            Some(status) => Err(status),
-            None => self.challenge(one, effects, now),
-        };
-        if let Err(status) = challenged {
+        let challenged = self.challenge(one, now);
+        if challenged.is_err() {
             self.sessions.close(one.managed);
-            let silent = self.config.behaviour.unknown_user == Refusal::Silent;
-            if silent && status == RakpStatus::UNAUTHORIZED_NAME {
-                return None;
-            }
         }
         let answer = Rakp2 {
             tag: one.tag,
@@ -114,14 +89,9 @@ impl Bmc {
         Some((PayloadType::Rakp2, answer.encode()))
     }
 
-    fn challenge(
-        &mut self,
-        one: &Rakp1,
-        effects: &Effects,
-        now: Instant,
-    ) -> Result<Rakp2Body, RakpStatus> {
+    fn challenge(&mut self, one: &Rakp1, now: Instant) -> Result<Rakp2Body, RakpStatus> {
         let managed_random = self.random.bytes();
-        let guid = effects.guid.unwrap_or(self.config.guid);
+        let guid = self.config.guid;
         let config = &self.config;
         let session = self.sessions.get(one.managed);
         let session = session.ok_or(RakpStatus::INVALID_SESSION)?;
@@ -131,7 +101,7 @@ impl Bmc {
         let wanted = Privilege::of(one.role & ROLE_MASK).ok_or(RakpStatus::INVALID_ROLE)?;
         let named = |name: &str| name.as_bytes() == one.user;
         let (index, user) = (config.users.iter().enumerate())
-            .find(|(_, user)| user.enabled && named(&user.name))
+            .find(|(_, user)| named(&user.name))
             .ok_or(RakpStatus::UNAUTHORIZED_NAME)?;
         if wanted > user.limit || wanted > session.limit {
             return Err(RakpStatus::UNAUTHORIZED_ROLE);
@@ -146,12 +116,8 @@ impl Bmc {
             role: one.role,
             user: one.user.clone(),
         };
-        let mut code = hand
-            .rakp2_code(user.password.expose_secret().as_bytes())
-            .to_vec();
-        if effects.wrong_code {
-            spoil(&mut code);
-        }
+        let password = user.password.expose_secret().as_bytes();
+        let code = hand.rakp2_code(password).to_vec();
         session.user = Some(index);
         session.limit = wanted;
         session.privilege = Privilege::User.min(wanted);
@@ -164,23 +130,16 @@ impl Bmc {
         })
     }
 
-    pub(super) fn rakp3(&mut self, three: &Rakp3, effects: &Effects, now: Instant) -> Answer {
+    pub(super) fn rakp3(&mut self, three: &Rakp3, now: Instant) -> Answer {
         let console = self.sessions.get(three.managed)?.console;
         let Ok(code) = &three.result else {
             // The console gives up; nothing answers that (13.23).
             self.sessions.close(three.managed);
             return None;
         };
-        let result = match effects.status.and_then(RakpStatus::of) {
-            Some(status) => Err(status),
-            None => self.activate(three.managed, code, effects, now),
-        };
-        if let Err(status) = result {
+        let result = self.activate(three.managed, code, now);
+        if result.is_err() {
             self.sessions.close(three.managed);
-            let silent = self.config.behaviour.wrong_password == Refusal::Silent;
-            if silent && status == RakpStatus::INVALID_CHECK_VALUE {
-                return None;
-            }
         }
         let answer = Rakp4 {
             tag: three.tag,
@@ -190,13 +149,7 @@ impl Bmc {
         Some((PayloadType::Rakp4, answer.encode()))
     }
 
-    fn activate(
-        &mut self,
-        managed: u32,
-        code: &[u8],
-        effects: &Effects,
-        now: Instant,
-    ) -> Result<Vec<u8>, RakpStatus> {
+    fn activate(&mut self, managed: u32, code: &[u8], now: Instant) -> Result<Vec<u8>, RakpStatus> {
         let config = &self.config;
         let session = self.sessions.get(managed);
         let session = session.ok_or(RakpStatus::INVALID_SESSION)?;
@@ -213,21 +166,12 @@ impl Bmc {
         }
         let kg = config.kg.as_ref().map(|kg| kg.expose_secret());
         let key = hand.integrity_key(kg.unwrap_or(password));
-        let mut value = hand.rakp4_code(&key);
-        if effects.wrong_code {
-            spoil(&mut value);
-        }
+        let value = hand.rakp4_code(&key);
         if fresh {
             session.stage = Stage::Active(hand, key.session_keys());
             self.counters.sessions_opened += 1;
         }
         session.touch(now);
         Ok(value)
-    }
-}
-
-fn spoil(code: &mut [u8]) {
-    if let Some(first) = code.first_mut() {
-        *first ^= 0xff;
     }
 }

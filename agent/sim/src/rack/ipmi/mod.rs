@@ -18,22 +18,19 @@ pub mod config;
 pub mod counters;
 pub mod farm;
 mod handshake;
-mod ping;
 pub mod power;
-mod response;
 pub mod rules;
 mod sensors;
 mod server;
 mod session;
 
-pub use bmc::{Bmc, Datagram};
+pub use bmc::Bmc;
 pub use command::ChassisControl;
-pub use config::{Behaviour, IpmiConfig, Privilege, Product, Refusal, User};
+pub use config::{IpmiConfig, Privilege, User};
 pub use counters::{Command, Controlled, Counters, Dropped};
 pub use farm::{Farm, FarmConfig};
-pub use power::{HostPower, PowerTally, StandAlone, Switched};
+pub use power::{HostPower, PowerTally, StandAlone};
 pub use rules::{Action, Rule, Target};
-pub use sensors::Sensor;
 pub use server::IpmiBmc;
 
 #[cfg(test)]

@@ -1,32 +1,29 @@
-//! The host behind a BMC: what switches, and what was really switched.
+//! The host behind a BMC, and a count of what was really switched.
 //!
 //! Owns [`HostPower`], the only way from a BMC to a machine, and a machine without a rack. Must
-//! never know IPMI. The rack's [`SimHost`] is one too, so that a Redfish and an IPMI BMC can have
-//! the same host.
+//! never know IPMI. The rack's [`SimHost`] implements it too, so that a Redfish and an IPMI BMC can
+//! have the same host.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use parking_lot::Mutex;
 
 use crate::rack::power::{Answer, Change, Machine, PowerTimings, Transition};
 use crate::rack::{PowerState, ResetType, SimHost};
 
-/// A machine that a BMC may look at and switch.
+/// A machine that a BMC may read and switch.
 pub trait HostPower: Send {
     /// Its real power state.
     fn power(&mut self, now: Instant) -> PowerState;
-    /// The real power state as it was `age` ago.
-    fn power_before(&mut self, now: Instant, age: Duration) -> PowerState;
-    /// Carries out a command that `by` sent.
+    /// Carries out a command of the user `by`.
     fn command(&mut self, now: Instant, reset: ResetType, by: &str) -> Answer;
-    /// Counts a command that a fault keeps from the machine.
-    fn swallow(&mut self, now: Instant, reset: ResetType, by: &str);
-    /// What really happened to it so far, whoever asked for it.
+    /// What really happened to it so far, whatever the cause.
     fn tally(&mut self, now: Instant) -> PowerTally;
 }
 
 /// What really happened to a machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PowerTally {
     /// How often power was lost.
     pub offs: u64,
@@ -36,23 +33,8 @@ pub struct PowerTally {
     pub resets: u64,
     /// Non-maskable interrupts that arrived.
     pub nmis: u64,
-    /// Graceful shutdowns that were asked of the operating system.
+    /// Requests to the operating system to shut down.
     pub softs: u64,
-}
-
-/// Something that really happened to a [`StandAlone`] machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Switched {
-    /// Power was lost.
-    Off,
-    On,
-    /// A reset without loss of power.
-    Reset,
-    /// A non-maskable interrupt.
-    Nmi,
-    /// The operating system was asked to shut down.
-    Soft,
 }
 
 /// A machine without a rack, for property tests and benchmarks.
@@ -60,9 +42,8 @@ pub enum Switched {
 pub struct StandAlone {
     machine: Machine,
     tally: PowerTally,
-    log: Vec<(Instant, Switched)>,
-    history: Vec<(Instant, PowerState)>,
     first: PowerState,
+    history: Vec<(Instant, PowerState)>,
 }
 
 impl StandAlone {
@@ -73,12 +54,11 @@ impl StandAlone {
             first: machine.power(),
             machine,
             tally: PowerTally::default(),
-            log: Vec::new(),
             history: Vec::new(),
         }
     }
 
-    /// A machine that switches at once: a soft-off too.
+    /// A machine that switches at once, also for a soft off.
     pub fn instant(on: bool) -> Self {
         let none = Duration::ZERO;
         let timings = PowerTimings {
@@ -91,44 +71,34 @@ impl StandAlone {
         Self::new(timings, on)
     }
 
-    /// What really happened, and when.
-    pub fn log(&self) -> &[(Instant, Switched)] {
-        &self.log
+    /// Every state that it was in from then until now.
+    pub fn states_since(&mut self, then: Instant, now: Instant) -> Vec<PowerState> {
+        self.advance(now);
+        let later = self.history.partition_point(|(at, _)| *at <= then);
+        let (before, since) = self.history.split_at(later);
+        let state = before.last().map_or(self.first, |(_, state)| *state);
+        let since = since.iter().map(|(_, state)| *state);
+        std::iter::once(state).chain(since).collect()
     }
 
     fn advance(&mut self, now: Instant) {
         let mut out = Vec::new();
         self.machine.advance(now, &mut out);
-        self.happened(out);
+        self.record(out);
     }
 
-    fn happened(&mut self, transitions: Vec<Transition>) {
+    fn record(&mut self, transitions: Vec<Transition>) {
         for Transition { at, change } in transitions {
             match change {
                 Change::Power(state) => {
                     self.history.push((at, state));
-                    match state {
-                        PowerState::Off => self.note(at, Switched::Off),
-                        PowerState::On => self.note(at, Switched::On),
-                        PowerState::PoweringOn | PowerState::PoweringOff => {}
-                    }
+                    self.tally.offs += u64::from(state == PowerState::Off);
+                    self.tally.ons += u64::from(state == PowerState::On);
                 }
-                Change::Reset => self.note(at, Switched::Reset),
+                Change::Reset => self.tally.resets += 1,
                 Change::Os(_) => {}
             }
         }
-    }
-
-    fn note(&mut self, at: Instant, what: Switched) {
-        let counter = match what {
-            Switched::Off => &mut self.tally.offs,
-            Switched::On => &mut self.tally.ons,
-            Switched::Reset => &mut self.tally.resets,
-            Switched::Nmi => &mut self.tally.nmis,
-            Switched::Soft => &mut self.tally.softs,
-        };
-        *counter += 1;
-        self.log.push((at, what));
     }
 }
 
@@ -138,29 +108,20 @@ impl HostPower for StandAlone {
         self.machine.power()
     }
 
-    fn power_before(&mut self, now: Instant, age: Duration) -> PowerState {
-        self.advance(now);
-        let then = now.checked_sub(age);
-        let mut history = self.history.iter().rev();
-        let known = history.find(|(at, _)| then.is_some_and(|then| *at <= then));
-        known.map_or(self.first, |(_, state)| *state)
-    }
-
     fn command(&mut self, now: Instant, reset: ResetType, _: &str) -> Answer {
         self.advance(now);
         let mut out = Vec::new();
         let answer = self.machine.command(now, reset, &mut out);
-        self.happened(out);
-        match (answer, reset) {
-            (Answer::Accepted, ResetType::Nmi) => self.note(now, Switched::Nmi),
-            (Answer::Accepted, ResetType::GracefulShutdown) => self.note(now, Switched::Soft),
+        self.record(out);
+        let accepted = u64::from(answer == Answer::Accepted);
+        match reset {
+            ResetType::Nmi => self.tally.nmis += accepted,
+            ResetType::GracefulShutdown => self.tally.softs += accepted,
             _ => {}
         }
         self.advance(now);
         answer
     }
-
-    fn swallow(&mut self, _: Instant, _: ResetType, _: &str) {}
 
     fn tally(&mut self, now: Instant) -> PowerTally {
         self.advance(now);
@@ -168,23 +129,30 @@ impl HostPower for StandAlone {
     }
 }
 
-/// Its time is tokio's, whatever `now` says. Interrupts and graceful shutdowns are counted when they
-/// arrive, those that were refused included.
+/// A machine that a test can inspect while the BMC has it.
+impl HostPower for Arc<Mutex<StandAlone>> {
+    fn power(&mut self, now: Instant) -> PowerState {
+        self.lock().power(now)
+    }
+
+    fn command(&mut self, now: Instant, reset: ResetType, by: &str) -> Answer {
+        self.lock().command(now, reset, by)
+    }
+
+    fn tally(&mut self, now: Instant) -> PowerTally {
+        self.lock().tally(now)
+    }
+}
+
+/// Its time is tokio's, whatever `now` is. Interrupts and graceful shutdowns are counted on arrival,
+/// also if refused.
 impl HostPower for SimHost {
     fn power(&mut self, _: Instant) -> PowerState {
         self.real_power()
     }
 
-    fn power_before(&mut self, _: Instant, age: Duration) -> PowerState {
-        Self::power_before(self, age)
-    }
-
     fn command(&mut self, _: Instant, reset: ResetType, by: &str) -> Answer {
         self.switch(reset, by)
-    }
-
-    fn swallow(&mut self, _: Instant, reset: ResetType, by: &str) {
-        Self::swallow(self, reset, by);
     }
 
     fn tally(&mut self, _: Instant) -> PowerTally {

@@ -4,7 +4,6 @@
 //! of 0, nor one that is in use.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use rackhand_bmc::ipmi::wire::{Handshake, SessionKeys, Suite};
@@ -15,6 +14,9 @@ use super::config::Privilege;
 const AHEAD: u32 = 15;
 /// How far behind it.
 const BEHIND: u32 = 16;
+
+/// How long a session may be idle.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// Numbers that only look random, from a seed: a run can be repeated.
 #[derive(Clone, Debug)]
@@ -74,7 +76,7 @@ impl Window {
     }
 }
 
-/// How far a session is.
+/// Stage of a session's set-up.
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
     /// Open Session was answered.
@@ -93,18 +95,15 @@ pub(super) struct Session {
     pub(super) stage: Stage,
     /// Index of the user.
     pub(super) user: Option<usize>,
-    /// The most that it may have.
+    /// The highest privilege that it may have.
     pub(super) limit: Privilege,
-    /// What it has.
     pub(super) privilege: Privilege,
-    pub(super) peer: SocketAddr,
     pub(super) window: Window,
     outbound: u32,
     last: Instant,
 }
 
-/// Who asks, as of the arrival of a packet: a slow BMC carries out what it has taken, whatever
-/// becomes of the session meanwhile.
+/// The sender of a request and its privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rights {
     /// The BMC's session id.
@@ -145,27 +144,25 @@ impl Session {
 pub(super) struct SessionTable {
     sessions: BTreeMap<u32, Session>,
     limit: usize,
-    idle: Duration,
     setup: Duration,
 }
 
 impl SessionTable {
-    pub(super) fn new(limit: usize, idle: Duration, setup: Duration) -> Self {
+    pub(super) fn new(limit: usize, setup: Duration) -> Self {
         Self {
             sessions: BTreeMap::new(),
             limit,
-            idle,
             setup,
         }
     }
 
-    /// Forgets what was idle for too long; says how many.
+    /// Removes sessions that were idle for too long; returns how many.
     pub(super) fn expire(&mut self, now: Instant) -> u64 {
         let before = self.sessions.len();
-        let (idle, setup) = (self.idle, self.setup);
+        let setup = self.setup;
         self.sessions.retain(|_, session| {
             let limit = if session.keys().is_some() {
-                idle
+                IDLE
             } else {
                 setup
             };
@@ -174,11 +171,10 @@ impl SessionTable {
         u64::try_from(before - self.sessions.len()).unwrap_or(u64::MAX)
     }
 
-    /// A place for another; none if the table is full.
+    /// Adds a session; none if the table is full.
     pub(super) fn open(
         &mut self,
         random: &mut Seeded,
-        peer: SocketAddr,
         console: u32,
         suite: Suite,
         limit: Privilege,
@@ -201,7 +197,6 @@ impl SessionTable {
             user: None,
             limit,
             privilege: Privilege::User.min(limit),
-            peer,
             window: Window::default(),
             outbound: 0,
             last: now,
@@ -226,15 +221,6 @@ impl SessionTable {
             .values()
             .filter(|one| one.keys().is_some())
             .count()
-    }
-
-    /// Those that are up, in the order of their ids.
-    pub(super) fn all_active(&self) -> impl Iterator<Item = &Session> {
-        self.sessions.values().filter(|one| one.keys().is_some())
-    }
-
-    pub(super) fn limit(&self) -> usize {
-        self.limit
     }
 }
 

@@ -1,15 +1,19 @@
 //! Device, channel and session commands (IPMI 2.0, chapters 20 and 22).
 
+use std::time::Duration;
+
 use rackhand_bmc::ipmi::wire::{CompletionCode, Request, Suite};
 
 use super::{Bmc, Caller, Refused, Reply, exactly, first};
 use crate::rack::ipmi::config::Privilege;
-use crate::rack::ipmi::session::Rights;
 
 /// The LAN channel.
 const CHANNEL: u8 = 1;
 /// "This channel".
 const PRESENT: u8 = 0x0e;
+
+/// How long a cold reset takes.
+const RESTART_TAKES: Duration = Duration::from_secs(5);
 
 /// Requested level not available for this user (table 22-25).
 const LEVEL_OF_USER: Refused = Refused(0x80);
@@ -17,39 +21,23 @@ const LEVEL_OF_USER: Refused = Refused(0x80);
 const NO_SUCH_SESSION: Refused = Refused(0x87);
 
 impl Bmc {
-    pub(super) fn app(&mut self, caller: &Caller<'_>, request: &Request) -> Reply {
+    pub(super) fn app(&mut self, caller: &Caller, request: &Request) -> Reply {
         match request.command {
-            0x01 => Ok(self.device_id()),
-            0x02 | 0x03 => {
-                // The answer is lost with the BMC.
-                let takes = self.config.behaviour.restart_takes;
-                self.restart(takes, caller.now);
+            0x01 => Ok(device_id()),
+            0x02 => {
+                // The response is lost with the session.
+                self.restart(RESTART_TAKES, caller.now);
                 Ok(Vec::new())
             }
-            // Get Self Test Results: no error.
-            0x04 => Ok(vec![0x55, 0x00]),
-            // Get Device GUID and Get System GUID: one thing in most machines.
-            0x08 | 0x37 => Ok(caller.effects.guid.unwrap_or(self.config.guid).to_vec()),
+            // Get Device GUID and Get System GUID.
+            0x08 | 0x37 => Ok(self.config.guid.to_vec()),
             0x38 => self.auth_capabilities(&request.data),
             0x3b => self.set_privilege(caller, &request.data),
             0x3c => self.close_session(caller, &request.data),
-            0x3d => self.session_info(caller, &request.data),
             0x42 => self.channel_info(&request.data),
             0x54 => self.cipher_suites(&request.data),
             _ => Err(CompletionCode::INVALID_COMMAND.into()),
         }
-    }
-
-    fn device_id(&self) -> Vec<u8> {
-        let product = &self.config.product;
-        let (major, minor) = product.firmware;
-        let [e0, e1, e2, _] = product.enterprise.to_le_bytes();
-        let [p0, p1] = product.id.to_le_bytes();
-        let minor = ((minor / 10) << 4) | (minor % 10);
-        // IPMI 2.0; chassis, FRU, SEL, SDR and sensor device.
-        let mut data = vec![0x20, 0x01, major & 0x7f, minor, 0x02, 0x8f];
-        data.extend([e0, e1, e2, p0, p1, 0, 0, 0, 0]);
-        data
     }
 
     /// Table 22-15. Only RMCP+ is offered.
@@ -87,7 +75,7 @@ impl Bmc {
         Ok(reply)
     }
 
-    fn set_privilege(&mut self, caller: &Caller<'_>, data: &[u8]) -> Reply {
+    fn set_privilege(&mut self, caller: &Caller, data: &[u8]) -> Reply {
         let [level] = exactly(data)?;
         let session = caller.session().and_then(|id| self.sessions.get(id));
         let session = session.ok_or(CompletionCode::PRIVILEGE)?;
@@ -102,57 +90,27 @@ impl Bmc {
         Ok(vec![session.privilege.number()])
     }
 
-    fn close_session(&mut self, caller: &Caller<'_>, data: &[u8]) -> Reply {
+    fn close_session(&mut self, caller: &Caller, data: &[u8]) -> Reply {
         let id = u32::from_le_bytes(first(data)?);
-        let own = caller.session() == Some(id);
-        // Other sessions may be closed by an administrator (22.19).
-        let administrator = |rights: Rights| rights.privilege == Privilege::Administrator;
-        let may = own || caller.rights.is_some_and(administrator);
-        if !may {
+        let session = self.sessions.get(id).cloned().ok_or(NO_SUCH_SESSION)?;
+        if caller.session() != Some(id) {
             return Err(CompletionCode::PRIVILEGE.into());
         }
-        let closed = self.sessions.get(id).cloned().ok_or(NO_SUCH_SESSION)?;
         self.sessions.close(id);
         self.counters.sessions_closed += 1;
-        self.stores.closing = own.then_some(closed);
+        self.stores.closing = Some(session);
         Ok(Vec::new())
     }
+}
 
-    /// Table 22-26.
-    fn session_info(&self, caller: &Caller<'_>, data: &[u8]) -> Reply {
-        let [index, rest @ ..] = data else {
-            return Err(CompletionCode::LENGTH.into());
-        };
-        let count = |number: usize| u8::try_from(number).unwrap_or(0x3f).min(0x3f);
-        let slots = count(self.sessions.limit());
-        let active = count(self.sessions.active());
-        let mut all = (1_u8..).zip(self.sessions.all_active());
-        let found = match index {
-            0x00 => all.find(|(_, one)| Some(one.managed) == caller.session()),
-            0xff => {
-                let id = u32::from_le_bytes(first(rest)?);
-                all.find(|(_, one)| one.managed == id)
-            }
-            0xfe => {
-                let [handle] = first(rest)?;
-                all.find(|(number, _)| *number == handle)
-            }
-            index => all.find(|(number, _)| number == index),
-        };
-        let Some((handle, session)) = found else {
-            return Ok(vec![0, slots, active]);
-        };
-        let user = session.user.and_then(|user| u8::try_from(user + 2).ok());
-        let mut reply = vec![handle, slots, active, user.unwrap_or(0x3f)];
-        reply.extend([session.privilege.number(), 0x10 | CHANNEL]);
-        match session.peer.ip() {
-            std::net::IpAddr::V4(address) => reply.extend(address.octets()),
-            std::net::IpAddr::V6(_) => reply.extend([0; 4]),
-        }
-        reply.extend([0; 6]);
-        reply.extend(session.peer.port().to_le_bytes());
-        Ok(reply)
-    }
+/// Firmware 4.20 of the enterprise number for examples (RFC 5612), which no client has OEM code for.
+fn device_id() -> Vec<u8> {
+    const ENTERPRISE: u32 = 32473;
+    let [e0, e1, e2, _] = ENTERPRISE.to_le_bytes();
+    // IPMI 2.0; chassis, FRU, SEL, SDR and sensor device.
+    let mut data = vec![0x20, 0x01, 4, 0x20, 0x02, 0x8f];
+    data.extend([e0, e1, e2, 0x00, 0x01, 0, 0, 0, 0]);
+    data
 }
 
 /// There is one channel.

@@ -1,20 +1,16 @@
 //! Chassis commands (IPMI 2.0, chapter 28).
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use rackhand_bmc::ipmi::wire::{CompletionCode, Request};
-use serde::Serialize;
 
 use super::{Bmc, Caller, Reply, exactly};
 use crate::rack::ResetType;
 use crate::rack::ipmi::counters::Controlled;
-use crate::rack::ipmi::rules::Report;
 use crate::rack::power::Answer;
 
 /// What Chassis Control asks for (table 28-4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ChassisControl {
     /// Power down, hard.
     Down,
@@ -41,8 +37,8 @@ impl ChassisControl {
         })
     }
 
-    /// The same, as the machine names it.
-    pub fn reset_type(self) -> ResetType {
+    /// The command of the machine.
+    fn reset_type(self) -> ResetType {
         match self {
             Self::Down => ResetType::ForceOff,
             Self::Up => ResetType::On,
@@ -53,127 +49,64 @@ impl ChassisControl {
         }
     }
 
-    /// Whether the machine starts anew by it, so that boot flags are used.
+    /// Whether the machine boots by it, so that boot flags are used.
     fn boots(self) -> bool {
         matches!(self, Self::Up | Self::Cycle | Self::Reset)
     }
 }
 
-impl fmt::Display for ChassisControl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
-/// What it shows, and what it does when mains power comes back.
-#[derive(Debug, Default)]
-pub(super) struct Chassis {
-    identify: Option<Identify>,
-    restore_policy: u8,
-    up_by_command: bool,
-}
-
 #[derive(Clone, Copy, Debug)]
-enum Identify {
+pub(super) enum Identify {
     Until(Instant),
     Always,
 }
 
 impl Bmc {
-    pub(super) fn chassis(&mut self, caller: &Caller<'_>, request: &Request) -> Reply {
+    pub(super) fn chassis(&mut self, caller: &Caller, request: &Request) -> Reply {
         match request.command {
-            // Get Chassis Capabilities: intrusion sensor no, front panel lockout no.
-            0x00 => Ok(vec![0x00, 0x20, 0x20, 0x20, 0x20]),
             0x01 => Ok(self.chassis_status(caller)),
             0x02 => self.chassis_control(caller, &request.data),
             0x04 => self.identify(caller, &request.data),
-            0x06 => {
-                let [policy] = exactly(&request.data)?;
-                // 3: only asks for what is supported.
-                if policy & 0x07 < 3 {
-                    self.stores.chassis.restore_policy = policy & 0x07;
-                }
-                Ok(vec![0x07])
-            }
-            // Get System Restart Cause: Chassis Control, this channel.
-            0x07 => Ok(vec![0x01, 0x01]),
-            0x08 => self.stores.boot.set(&request.data, caller.now),
-            0x09 => {
-                let last = self.config.behaviour.boot_flags_last;
-                self.stores.boot.get(&request.data, caller.now, last)
-            }
-            // Get POH Counter: hours.
-            0x0f => Ok(vec![60, 0x10, 0x27, 0, 0]),
+            0x08 => self.stores.boot.set(&request.data),
+            0x09 => self.stores.boot.get(&request.data),
             _ => Err(CompletionCode::INVALID_COMMAND.into()),
         }
     }
 
-    fn chassis_status(&mut self, caller: &Caller<'_>) -> Vec<u8> {
-        let on = match caller.effects.report {
-            Some(Report::Fixed(on)) => on,
-            Some(Report::Stale(age)) => self.power.power_before(caller.now, age).is_powered(),
-            None => self.power.power(caller.now).is_powered(),
-        };
-        let chassis = &mut self.stores.chassis;
-        let lit = match chassis.identify {
+    fn chassis_status(&mut self, caller: &Caller) -> Vec<u8> {
+        let on = !caller.reports_off && self.power.power(caller.now).is_powered();
+        let lit = match self.stores.identify {
             Some(Identify::Always) => 0x20,
             Some(Identify::Until(end)) if caller.now < end => 0x10,
             _ => 0x00,
         };
-        let state = u8::from(on) | chassis.restore_policy << 5;
-        let event = if on && chassis.up_by_command {
-            0x10
-        } else {
-            0x00
-        };
-        // Bit 6: the identify state is told.
-        vec![state, event, 0x40 | lit]
+        // Bit 6 of the last byte: the identify state is supported.
+        vec![u8::from(on), 0x00, 0x40 | lit]
     }
 
-    fn chassis_control(&mut self, caller: &Caller<'_>, data: &[u8]) -> Reply {
+    fn chassis_control(&mut self, caller: &Caller, data: &[u8]) -> Reply {
         let [number] = exactly(data)?;
         let control = ChassisControl::of(number & 0x0f).ok_or(CompletionCode::INVALID_FIELD)?;
         let rights = caller.rights.ok_or(CompletionCode::PRIVILEGE)?;
         let user = rights.user.and_then(|index| self.config.users.get(index));
         let user = user.map(|user| user.name.clone()).unwrap_or_default();
-        let (now, reset) = (caller.now, control.reset_type());
-        let answer = if caller.effects.swallow {
-            self.power.swallow(now, reset, &user);
-            None
-        } else {
-            Some(self.power.command(now, reset, &user))
-        };
-        self.counters.controls.push(Controlled {
-            after: now.saturating_duration_since(self.started),
-            control,
-            user,
-            session: rights.session,
-            answer,
-        });
+        let answer = self.power.command(caller.now, control.reset_type(), &user);
+        self.counters.controls.push(Controlled { control, answer });
         let is_off = matches!(control, ChassisControl::Down | ChassisControl::Soft);
-        if is_off && matches!(answer, Some(Answer::Accepted | Answer::Already)) {
+        if is_off && matches!(answer, Answer::Accepted | Answer::Already) {
             self.rules.power_off_taken();
         }
-        let last = self.config.behaviour.boot_flags_last;
         match answer {
-            None => {}
-            Some(Answer::Accepted) => {
-                self.stores.boot.chassis_command(now, last, control.boots());
-                if control.boots() {
-                    self.stores.chassis.up_by_command = true;
-                }
-            }
-            Some(Answer::Already) if !self.config.behaviour.refuses_already => {}
-            Some(Answer::Already | Answer::WrongState) => {
-                return Err(CompletionCode::STATE.into());
-            }
-            Some(Answer::Busy) => return Err(CompletionCode::NODE_BUSY.into()),
+            Answer::Accepted if control.boots() => self.stores.boot.boots(),
+            Answer::Accepted | Answer::Already => {}
+            Answer::WrongState => return Err(CompletionCode::STATE.into()),
+            Answer::Busy => return Err(CompletionCode::NODE_BUSY.into()),
         }
         Ok(Vec::new())
     }
 
-    /// Table 28-5: nothing is 15 s, 0 is off, a second byte may say for ever.
-    fn identify(&mut self, caller: &Caller<'_>, data: &[u8]) -> Reply {
+    /// Table 28-5: no data is 15 s, 0 is off, a second byte may make it permanent.
+    fn identify(&mut self, caller: &Caller, data: &[u8]) -> Reply {
         let (seconds, force) = match data {
             [] => (15, 0),
             [seconds] => (*seconds, 0),
@@ -181,7 +114,7 @@ impl Bmc {
             _ => return Err(CompletionCode::LENGTH.into()),
         };
         let end = || caller.now + Duration::from_secs(seconds.into());
-        self.stores.chassis.identify = if force & 1 != 0 {
+        self.stores.identify = if force & 1 != 0 {
             Some(Identify::Always)
         } else {
             (seconds > 0).then(|| Identify::Until(end()))

@@ -1,4 +1,4 @@
-//! Data Center Manageability Interface 1.5: capabilities and power reading.
+//! Data Center Manageability Interface 1.5: power reading.
 
 use rackhand_bmc::ipmi::wire::{CompletionCode, Request};
 
@@ -6,26 +6,18 @@ use super::{Bmc, Caller, Reply, first};
 
 /// The group extension of DCMI, first byte of every request and response.
 const DCMI: u8 = 0xdc;
-/// What the machine draws in watts when it is on, at least, at most, and on average.
+/// Power in watts while the machine is on: now, minimum, maximum, average.
 const WATTS: [u16; 4] = [212, 118, 460, 205];
-/// What it draws when it is off.
+/// The same while it is off.
 const STANDBY: [u16; 4] = [14, 12, 460, 14];
 
 impl Bmc {
-    pub(super) fn group(&mut self, caller: &Caller<'_>, request: &Request) -> Reply {
+    pub(super) fn group(&mut self, caller: &Caller, request: &Request) -> Reply {
         let [group] = first(&request.data)?;
-        if group != DCMI {
+        if (group, request.command) != (DCMI, 0x02) {
             return Err(CompletionCode::INVALID_COMMAND.into());
         }
-        match request.command {
-            0x01 => capabilities(&request.data),
-            0x02 => self.power_reading(caller, &request.data),
-            _ => Err(CompletionCode::INVALID_COMMAND.into()),
-        }
-    }
-
-    fn power_reading(&mut self, caller: &Caller<'_>, data: &[u8]) -> Reply {
-        let [_, mode, _, _] = first(data)?;
+        let [_, mode, _, _] = first(&request.data)?;
         if mode != 0x01 {
             return Err(CompletionCode::INVALID_FIELD.into());
         }
@@ -40,22 +32,4 @@ impl Bmc {
         reply.push(0x40);
         Ok(reply)
     }
-}
-
-fn capabilities(data: &[u8]) -> Reply {
-    let [_, parameter] = first(data)?;
-    // DCMI 1.5, parameter revision 2.
-    let mut reply = vec![DCMI, 1, 5, 2];
-    reply.extend::<&[u8]>(match parameter {
-        // Power management; system interface.
-        1 => &[0x00, 0x01, 0x01],
-        // SEL without roll-over, 512 records, no asset tag, temperature polled each second.
-        2 => &[0x00, 0x02, 0x00, 0x00, 0x01],
-        // Power is managed by the BMC.
-        3 => &[0x20, 0x00],
-        // Channel 1, no second channel, no serial.
-        4 => &[0x01, 0xff, 0xff],
-        _ => return Err(CompletionCode::INVALID_FIELD.into()),
-    });
-    Ok(reply)
 }

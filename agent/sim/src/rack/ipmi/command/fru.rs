@@ -5,35 +5,29 @@
 use rackhand_bmc::ipmi::wire::CompletionCode;
 
 use super::{Reply, exactly};
-use crate::rack::ipmi::config::Product;
 
 /// End of fields.
 const END: u8 = 0xc1;
 const ENGLISH: u8 = 25;
 
 /// What the inventory device holds.
-pub(super) fn image(product: &Product) -> Vec<u8> {
+pub(super) fn image(serial: &str) -> Vec<u8> {
     let fields = |texts: &[&str]| {
         let mut bytes = Vec::new();
         for text in texts {
-            let text: Vec<u8> = text.bytes().take(0x3f).collect();
-            let length = u8::try_from(text.len()).unwrap_or(0);
             // One byte of 8-bit text would read as the end of fields.
-            if length == 1 {
-                bytes.extend([0xc2, 0x20]);
-            } else {
-                bytes.push(0xc0 | length);
-            }
-            bytes.extend(text);
+            let text = format!("{text:2.63}");
+            bytes.push(0xc0 | u8::try_from(text.len()).unwrap_or(0));
+            bytes.extend(text.bytes());
         }
         bytes.push(END);
         bytes
     };
-    let (maker, model, serial) = (&product.manufacturer, &product.model, &product.serial);
+    let (maker, model) = ("Rackhand", "Simulated 1U");
     let mut board = vec![ENGLISH, 0, 0, 0];
-    board.extend(fields(&[maker, model, serial, "MB-1", ""]));
+    board.extend(fields(&[maker, model, serial, "MB-1"]));
     let mut goods = vec![ENGLISH];
-    goods.extend(fields(&[maker, model, "SKU-1", "1.0", serial, "", ""]));
+    goods.extend(fields(&[maker, model, "SKU-1", "1.0", serial]));
     let (board, goods) = (area(&board), area(&goods));
     let eighths = |length: usize| u8::try_from(length / 8).unwrap_or(0);
     let mut image = vec![1, 0, 0, 1, 1 + eighths(board.len()), 0, 0];

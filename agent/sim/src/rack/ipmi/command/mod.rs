@@ -1,6 +1,6 @@
-//! What the BMC does when asked, command by command.
+//! The commands of the BMC.
 //!
-//! Owns privileges, completion codes, and what a BMC remembers apart from sessions. Must never
+//! Owns privileges, completion codes, and what a BMC stores apart from sessions. Must never
 //! carry out what the session's privilege does not allow.
 
 mod app;
@@ -20,8 +20,6 @@ pub use chassis::ChassisControl;
 
 use super::bmc::{Bmc, Framing, command_of};
 use super::config::{IpmiConfig, Privilege};
-use super::counters::Dropped;
-use super::rules::Effects;
 use super::session::{Rights, Session};
 
 const CHASSIS: u8 = 0x00;
@@ -42,16 +40,17 @@ impl From<CompletionCode> for Refused {
 
 type Reply = Result<Vec<u8>, Refused>;
 
-struct Caller<'a> {
+struct Caller {
     rights: Option<Rights>,
-    effects: &'a Effects,
+    /// The power is reported off, whatever it is.
+    reports_off: bool,
     now: Instant,
 }
 
-/// What a BMC remembers apart from sessions.
+/// What a BMC stores apart from sessions.
 #[derive(Debug)]
 pub(super) struct Stores {
-    chassis: chassis::Chassis,
+    identify: Option<chassis::Identify>,
     boot: boot::BootOptions,
     sel: sel::Sel,
     sdr: sdr::Repository,
@@ -63,18 +62,18 @@ pub(super) struct Stores {
 impl Stores {
     pub(super) fn new(config: &IpmiConfig) -> Self {
         Self {
-            chassis: chassis::Chassis::default(),
+            identify: None,
             boot: boot::BootOptions::default(),
             sel: sel::Sel::default(),
-            sdr: sdr::Repository::new(&config.sensors),
-            fru: fru::image(&config.product),
+            sdr: sdr::Repository::new(),
+            fru: fru::image(&config.serial),
             closing: None,
         }
     }
 
     /// What a restart of the BMC forgets.
     pub(super) fn restarted(&mut self) {
-        self.chassis = chassis::Chassis::default();
+        self.identify = None;
         self.sel.cancel_reservation();
         self.sdr.cancel_reservation();
     }
@@ -91,14 +90,13 @@ fn first<const N: usize>(data: &[u8]) -> Result<[u8; N], Refused> {
     head.ok_or_else(|| CompletionCode::LENGTH.into())
 }
 
-/// What a command needs; none: nothing, not even a session (IPMI 2.0, appendix G).
+/// The privilege that a command needs; none if it needs no session (IPMI 2.0, appendix G).
 fn needed(request: &Request) -> Option<Privilege> {
     Some(match (request.net_fn, request.command) {
         (APP, 0x37 | 0x38 | 0x54) => return None,
         (APP, 0x3b | 0x3c) => Privilege::Callback,
-        (APP, 0x02 | 0x03) => Privilege::Administrator,
-        (CHASSIS, 0x02 | 0x04 | 0x06 | 0x08 | 0x09) => Privilege::Operator,
-        (STORAGE, 0x44 | 0x46 | 0x47 | 0x49) => Privilege::Operator,
+        (APP, 0x02) => Privilege::Administrator,
+        (CHASSIS, 0x02 | 0x04 | 0x08 | 0x09) | (STORAGE, 0x44 | 0x47) => Privilege::Operator,
         _ => Privilege::User,
     })
 }
@@ -112,8 +110,7 @@ fn allowed(rights: Option<Rights>, request: &Request) -> Result<(), Refused> {
     allowed.then_some(()).ok_or_else(|| refused.into())
 }
 
-impl Caller<'_> {
-    /// The BMC's session id.
+impl Caller {
     fn session(&self) -> Option<u32> {
         self.rights.map(|rights| rights.session)
     }
@@ -124,51 +121,30 @@ impl Bmc {
         &mut self,
         framing: Framing,
         request: &Request,
-        effects: &Effects,
+        reports_off: bool,
         now: Instant,
-    ) -> Result<Response, Dropped> {
-        let asked = effects.complete;
-        if let Some((code, false)) = asked {
-            return Ok(request.answer(code, Vec::new()));
-        }
-        if (request.net_fn, request.command) == (APP, 0x54) && !self.config.behaviour.lists_suites {
-            return Err(Dropped::Refused);
-        }
+    ) -> Response {
         let rights = match framing {
             Framing::Session(rights) => Some(rights),
             Framing::V15 | Framing::Plain => None,
         };
-        *self
-            .counters
-            .commands
-            .entry(command_of(request))
-            .or_default() += 1;
-        let reply = match allowed(rights, request) {
-            Ok(()) => {
-                let caller = Caller {
-                    rights,
-                    effects,
-                    now,
-                };
-                self.dispatch(&caller, request)
-            }
-            Err(refused) => Err(refused),
+        let caller = Caller {
+            rights,
+            reports_off,
+            now,
         };
+        let reply = allowed(rights, request).and_then(|()| self.dispatch(&caller, request));
         if reply == Err(CompletionCode::INVALID_COMMAND.into()) {
-            *self
-                .counters
-                .unknown
-                .entry(command_of(request))
-                .or_default() += 1;
+            let unknown = self.counters.unknown.entry(command_of(request));
+            *unknown.or_default() += 1;
         }
-        let reply = asked.map_or(reply, |(code, _)| Err(Refused(code)));
-        Ok(match reply {
+        match reply {
             Ok(data) => request.answer(0, data),
             Err(Refused(code)) => request.answer(code, Vec::new()),
-        })
+        }
     }
 
-    fn dispatch(&mut self, caller: &Caller<'_>, request: &Request) -> Reply {
+    fn dispatch(&mut self, caller: &Caller, request: &Request) -> Reply {
         match request.net_fn {
             APP => self.app(caller, request),
             CHASSIS => self.chassis(caller, request),
@@ -183,7 +159,6 @@ impl Bmc {
     fn clock(&self, now: Instant) -> u32 {
         let up = now.saturating_duration_since(self.started).as_secs();
         let clock = u64::from(self.config.clock).saturating_add(up);
-        let clock = clock.saturating_add_signed(self.stores.sel.clock_offset());
         u32::try_from(clock).unwrap_or(u32::MAX)
     }
 }

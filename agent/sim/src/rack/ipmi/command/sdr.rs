@@ -5,7 +5,7 @@
 use rackhand_bmc::ipmi::wire::CompletionCode;
 
 use super::{Reply, exactly};
-use crate::rack::ipmi::sensors::Sensor;
+use crate::rack::ipmi::sensors::SENSORS;
 
 const LAST: u16 = 0xffff;
 
@@ -17,9 +17,9 @@ pub(super) struct Repository {
 }
 
 impl Repository {
-    pub(super) fn new(sensors: &[Sensor]) -> Self {
+    pub(super) fn new() -> Self {
         let ids = 1_u16..LAST;
-        let records = ids.zip(sensors).map(|(id, sensor)| sensor.record(id));
+        let records = ids.zip(&SENSORS).map(|(id, sensor)| sensor.record(id));
         Self {
             records: records.collect(),
             reservation: 0,

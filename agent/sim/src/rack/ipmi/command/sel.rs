@@ -20,18 +20,9 @@ pub(super) struct Sel {
     reserved: bool,
     added: u32,
     erased: u32,
-    clock_offset: i64,
 }
 
 impl Sel {
-    pub(super) fn clock_offset(&self) -> i64 {
-        self.clock_offset
-    }
-
-    pub(super) fn move_clock(&mut self, by: i64) {
-        self.clock_offset = self.clock_offset.saturating_add(by);
-    }
-
     pub(super) fn info(&self) -> Vec<u8> {
         let count = self.records.len();
         let free = ROOM.saturating_sub(count) * RECORD;
@@ -41,8 +32,8 @@ impl Sel {
         reply.extend(number(free));
         reply.extend(self.added.to_le_bytes());
         reply.extend(self.erased.to_le_bytes());
-        // Delete and Reserve are supported.
-        reply.push(0x0a);
+        // Reserve is supported.
+        reply.push(0x02);
         reply
     }
 
@@ -117,17 +108,6 @@ impl Sel {
         Ok(vec![low, high])
     }
 
-    pub(super) fn delete(&mut self, data: &[u8], clock: u32) -> Reply {
-        let [r0, r1, i0, i1] = exactly(data)?;
-        self.check([r0, r1])?;
-        let at = self.position(u16::from_le_bytes([i0, i1]));
-        let at = at.ok_or(CompletionCode::NOT_PRESENT)?;
-        let (id, _) = self.records.remove(at);
-        self.erased = clock;
-        self.cancel_reservation();
-        Ok(id.to_le_bytes().to_vec())
-    }
-
     pub(super) fn clear(&mut self, data: &[u8], clock: u32) -> Reply {
         let [r0, r1, magic @ .., action] = exactly::<6>(data)?;
         self.check([r0, r1])?;
@@ -149,7 +129,6 @@ impl Sel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::first;
     use super::*;
 
     const RECORD_BYTES: [u8; 16] = [
@@ -206,9 +185,5 @@ mod tests {
             sel.add(&RECORD_BYTES, 0),
             Err(CompletionCode::OUT_OF_SPACE.into())
         );
-        assert_eq!(sel.reserve(), [1, 0]);
-        let id = first::<2>(&sel.delete(&[1, 0, 0, 0], 0).expect("deleted")).expect("an id");
-        assert_eq!(id, [1, 0]);
-        assert_eq!(sel.add(&RECORD_BYTES, 0), Ok(vec![1, 2]));
     }
 }

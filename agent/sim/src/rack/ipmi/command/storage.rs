@@ -1,11 +1,12 @@
-//! Storage and sensor commands: who answers which (IPMI 2.0, chapters 31 to 35).
+//! Storage and sensor commands: the store of each (IPMI 2.0, chapters 31 to 35).
 
 use rackhand_bmc::ipmi::wire::{CompletionCode, Request};
 
 use super::{Bmc, Caller, Reply, exactly, fru};
+use crate::rack::ipmi::sensors::SENSORS;
 
 impl Bmc {
-    pub(super) fn storage(&mut self, caller: &Caller<'_>, request: &Request) -> Reply {
+    pub(super) fn storage(&mut self, caller: &Caller, request: &Request) -> Reply {
         let (data, clock) = (request.data.as_slice(), self.clock(caller.now));
         let stores = &mut self.stores;
         match request.command {
@@ -18,37 +19,23 @@ impl Bmc {
             0x42 => Ok(stores.sel.reserve()),
             0x43 => stores.sel.get(data),
             0x44 => stores.sel.add(data, clock),
-            0x46 => stores.sel.delete(data, clock),
             0x47 => stores.sel.clear(data, clock),
             0x48 => Ok(clock.to_le_bytes().to_vec()),
-            0x49 => {
-                let wanted = u32::from_le_bytes(exactly(data)?);
-                stores.sel.move_clock(i64::from(wanted) - i64::from(clock));
-                Ok(Vec::new())
-            }
             _ => Err(CompletionCode::INVALID_COMMAND.into()),
         }
     }
 
-    pub(super) fn sensor(&mut self, caller: &Caller<'_>, request: &Request) -> Reply {
+    pub(super) fn sensor(&mut self, caller: &Caller, request: &Request) -> Reply {
         let on = self.power.power(caller.now).is_powered();
-        let known = |number: u8| {
-            let mut sensors = self.config.sensors.iter();
-            let found = sensors.find(|sensor| sensor.number == number);
-            found.ok_or(CompletionCode::NOT_PRESENT)
-        };
-        match request.command {
-            0x27 => {
-                let [number] = exactly(&request.data)?;
-                let sensor = known(number)?;
-                Ok(sensor.thresholds_reply())
-            }
-            0x2d => {
-                let [number] = exactly(&request.data)?;
-                let sensor = known(number)?;
-                Ok(sensor.reading_reply(on))
-            }
-            _ => Err(CompletionCode::INVALID_COMMAND.into()),
+        if ![0x27, 0x2d].contains(&request.command) {
+            return Err(CompletionCode::INVALID_COMMAND.into());
         }
+        let [number] = exactly(&request.data)?;
+        let sensor = SENSORS.iter().find(|sensor| sensor.number == number);
+        let sensor = sensor.ok_or(CompletionCode::NOT_PRESENT)?;
+        Ok(match request.command {
+            0x27 => sensor.thresholds_reply(),
+            _ => sensor.reading_reply(on),
+        })
     }
 }

@@ -1,7 +1,5 @@
 //! A client that knows the packets and nothing of how to be careful.
 
-use std::net::{Ipv4Addr, SocketAddr};
-
 use rackhand_bmc::ipmi::wire::{
     Frame, Handshake, OpenRequest, OpenResponse, PayloadType, Rakp1, Rakp2, Rakp3, Rakp4,
     RakpStatus, Request, Response, SessionKeys, plain,
@@ -9,7 +7,6 @@ use rackhand_bmc::ipmi::wire::{
 
 use super::*;
 
-pub(super) const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 const CONSOLE: u32 = 0xa0a1_a2a3;
 
 /// Why there is no session.
@@ -48,13 +45,6 @@ pub(super) struct Client {
     rq: u8,
 }
 
-fn one(mut out: Vec<Datagram>) -> Result<Vec<u8>, No> {
-    assert!(out.len() <= 1, "{out:?}");
-    let datagram = out.pop().ok_or(No::Silence)?;
-    assert_eq!(datagram.to, PEER);
-    Ok(datagram.bytes)
-}
-
 pub(super) fn payload(packet: &[u8]) -> &[u8] {
     match Frame::decode(packet).expect("a frame") {
         Frame::V15 { payload } | Frame::V20 { payload, .. } => payload,
@@ -72,7 +62,7 @@ pub(super) fn opening(login: &Login) -> Vec<u8> {
 }
 
 pub(super) fn log_in(bmc: &mut Bmc, login: &Login, now: Instant) -> Result<Client, No> {
-    let packet = one(bmc.receive(PEER, &opening(login), now))?;
+    let packet = bmc.receive(&opening(login), now).ok_or(No::Silence)?;
     let response = OpenResponse::decode(payload(&packet)).expect("open session response");
     let opened = response.result.map_err(No::Status)?;
     assert_eq!((response.tag, response.console), (1, CONSOLE));
@@ -86,7 +76,7 @@ pub(super) fn log_in(bmc: &mut Bmc, login: &Login, now: Instant) -> Result<Clien
         user: login.user.as_bytes().to_vec(),
     };
     let packet = plain(PayloadType::Rakp1, &rakp1.encode());
-    let packet = one(bmc.receive(PEER, &packet, now))?;
+    let packet = bmc.receive(&packet, now).ok_or(No::Silence)?;
     let rakp2 = Rakp2::decode(payload(&packet)).expect("RAKP 2");
     let body = rakp2.result.map_err(No::Status)?;
     let hand = Handshake {
@@ -109,7 +99,7 @@ pub(super) fn log_in(bmc: &mut Bmc, login: &Login, now: Instant) -> Result<Clien
         result: Ok(hand.rakp3_code(password).to_vec()),
     };
     let sent = plain(PayloadType::Rakp3, &rakp3.encode());
-    let packet = one(bmc.receive(PEER, &sent, now))?;
+    let packet = bmc.receive(&sent, now).ok_or(No::Silence)?;
     let rakp4 = Rakp4::decode(payload(&packet)).expect("RAKP 4");
     let code = rakp4.result.map_err(No::Status)?;
     let key = hand.integrity_key(login.kg.unwrap_or(password));
@@ -129,10 +119,7 @@ pub(super) fn log_in(bmc: &mut Bmc, login: &Login, now: Instant) -> Result<Clien
 /// An operator's session.
 pub(super) fn operator(bmc: &mut Bmc, now: Instant) -> Client {
     let mut client = log_in(bmc, &ADMIN, now).expect("a session");
-    assert_eq!(
-        client.ask(bmc, Command::SET_PRIVILEGE, &[3], now),
-        Ok(vec![3])
-    );
+    assert_eq!(client.ask(bmc, SET_PRIVILEGE, &[3], now), Ok(vec![3]));
     client
 }
 
@@ -156,8 +143,8 @@ impl Client {
         self.keys.seal(kind, managed, sequence, message, [7; 16])
     }
 
-    pub(super) fn read(&self, datagram: &Datagram) -> Response {
-        let unsealed = self.keys.unseal(&datagram.bytes).expect("an answer");
+    pub(super) fn read(&self, packet: &[u8]) -> Response {
+        let unsealed = self.keys.unseal(packet).expect("an answer");
         assert_eq!(unsealed.session, CONSOLE);
         Response::decode(&unsealed.payload).expect("a response")
     }
@@ -171,11 +158,8 @@ impl Client {
         now: Instant,
     ) -> Result<Vec<u8>, u8> {
         let packet = self.packet(command, data);
-        let out = bmc.receive(PEER, &packet, now);
-        let [datagram] = out.as_slice() else {
-            panic!("{} answers", out.len());
-        };
-        let response = self.read(datagram);
+        let packet = bmc.receive(&packet, now).expect("an answer");
+        let response = self.read(&packet);
         assert_eq!(response.sequence, self.rq);
         match response.completion {
             0 => Ok(response.data),

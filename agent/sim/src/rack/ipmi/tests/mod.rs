@@ -7,7 +7,6 @@ mod faults;
 mod foreign;
 mod sessions;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rackhand_bmc::ipmi::wire::Suite;
@@ -15,12 +14,15 @@ use rackhand_bmc::ipmi::wire::Suite;
 use super::*;
 use crate::rack::PowerTimings;
 
+const DEVICE_ID: Command = Command::new(0x06, 0x01);
+const SET_PRIVILEGE: Command = Command::new(0x06, 0x3b);
+const CLOSE_SESSION: Command = Command::new(0x06, 0x3c);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn bmc_with(change: impl FnOnce(&mut IpmiConfig), power: StandAlone, now: Instant) -> Bmc {
     let mut config = IpmiConfig::default();
     change(&mut config);
-    Bmc::new(Arc::new(config), Box::new(power), now)
+    Bmc::new(config, Box::new(power), now)
 }
 
 /// A BMC of a machine that is on and switches at once.
