@@ -1,7 +1,6 @@
 """BMCs to measure with: the Redfish simulator of the test kit, all in one process."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -13,25 +12,14 @@ USER, PASSWORD = "admin", "secret"
 
 
 class Farm:
-    """A rack of simulated BMCs without kubelets, on ports of 127.0.0.1."""
+    """A rack of simulated BMCs on ports of 127.0.0.1."""
 
     def __init__(self, folder, count, program):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True)
-        hosts = [{"name": f"bmc-{index}"} for index in range(count)]
-        config = {
-            "name": "bench",
-            "bmc": {"username": USER},
-            # Hardware's own time is not what is measured.
-            "timings": {"on_takes": "100ms", "off_takes": "1s", "boot_takes": "100ms"},
-            "hosts": hosts,
-        }
-        # JSON is YAML.
-        (self.folder / "rack.yaml").write_text(json.dumps(config))
         with open(self.folder / "log", "w") as log:
             self.process = subprocess.Popen(
-                [program, "--config", str(self.folder / "rack.yaml")],
-                env={**os.environ, "RACK_SIM_PASSWORD": PASSWORD, "RUST_LOG": "warn"},
+                [program, "--hosts", str(count), "--directory", str(self.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -39,8 +27,7 @@ class Farm:
         self._wait()
         endpoints = json.loads((self.folder / "endpoints.json").read_text())
         self.ca = endpoints["ca"]
-        self.control = endpoints["control"]
-        self.systems = [host["system"] for host in endpoints["hosts"].values()]
+        self.systems = endpoints["systems"]
         # curl's own netrc: a password on argv is seen by everybody.
         self.netrc = self.folder / "netrc"
         self.netrc.write_text(f"machine 127.0.0.1 login {USER} password {PASSWORD}\n")

@@ -13,7 +13,6 @@ use nix::{
     unistd::Pid,
 };
 use rackhand_tests::rack::{Action, PowerState, ResetType, Rule};
-use serde_json::json;
 use site::{Site, Way, ran};
 
 const WAYS: [Way; 3] = [Way::Redfish, Way::Ipmi, Way::Agent];
@@ -210,7 +209,7 @@ async fn what_cannot_be_confirmed_has_failed() {
         body: None,
         headers: BTreeMap::default(),
     };
-    let on = Rule::always(refusal).with(json!({ "ResetType": "On" }));
+    let on = Rule::always(refusal).on_reset(ResetType::On);
     let refused = site.host.inject(on);
     let (code, out, err) = ran(call("reboot").await);
     assert_eq!((code, out.trim()), (0, "Success: Rebooted"), "{err}");

@@ -146,29 +146,6 @@ async fn a_session_ends_when_it_is_idle() {
 }
 
 #[tokio::test]
-async fn some_take_only_tokens_and_some_only_passwords() {
-    let tokens = Sim::start(|host| host.bmc.profile.basic_auth = false).await;
-    assert_eq!(tokens.get(&tokens.system()).await.status, 401);
-    let token = tokens
-        .login()
-        .await
-        .header("x-auth-token")
-        .unwrap()
-        .to_owned();
-    let url = format!("{}{}", tokens.base, tokens.system());
-    let said = tokens
-        .send(tokens.client.get(url).header("X-Auth-Token", token))
-        .await;
-    assert_eq!(said.status, 200);
-
-    let passwords = Sim::start(|host| host.bmc.profile.sessions = false).await;
-    assert_eq!(passwords.login().await.status, 401);
-    let root = passwords.shown("/redfish/v1").await;
-    assert!(root["SessionService"].is_null() && root["Links"]["Sessions"].is_null());
-    assert_eq!(passwords.get(&passwords.system()).await.status, 200);
-}
-
-#[tokio::test]
 async fn the_gpu_board_of_a_dgx_has_no_reset_and_goes_with_its_host() {
     let sim = Sim::of(Vendor::DgxH100).await;
     sim.host.single_step(true);

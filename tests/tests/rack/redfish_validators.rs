@@ -12,10 +12,8 @@ use std::time::Duration;
 
 use rackhand_tests::pki::Pki;
 use rackhand_tests::rack::redfish::{Profile, Vendor};
-use rackhand_tests::rack::{
-    Action, BootOverride, Holds, HostConfig, Rack, RackConfig, Rule, SimHost,
-};
-use serde_json::{Value, json};
+use rackhand_tests::rack::{BootOverride, Holds, HostConfig, Rack, RackConfig, ResetType, SimHost};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -159,14 +157,8 @@ fn schemas() -> PathBuf {
     manifest.parent().unwrap().join("redfish-csdl/csdl")
 }
 
-/// Gives the validator something to see: a task that runs, one that has ended, events, a pending
-/// boot source.
-async fn live_a_little(bench: &Bench, vendor: Vendor) {
-    let host = bench.host(vendor);
-    let client = reqwest::Client::builder()
-        .tls_danger_accept_invalid_certs(true)
-        .build()
-        .unwrap();
+/// Gives the validator something to see: an event, and a pending boot source.
+fn prepare(host: &SimHost) {
     host.panel(|_, panel| {
         panel.boot.pending = Some(BootOverride {
             holds: Holds::Once,
@@ -174,27 +166,11 @@ async fn live_a_little(bench: &Bench, vendor: Vendor) {
             mode: "UEFI".to_owned(),
         });
     });
-    for takes in [Duration::ZERO, Duration::from_secs(3600)] {
-        let rule = host.inject(Rule::always(Action::AsTask { takes }));
-        let target = format!(
-            "{}/Actions/ComputerSystem.Reset",
-            host.system_url().unwrap()
-        );
-        let answer = client
-            .post(target)
-            .basic_auth("admin", Some("secret"))
-            .json(&json!({"ResetType": "ForceRestart"}))
-            .send()
-            .await
-            .unwrap();
-        assert_eq!(answer.status(), 202, "{vendor:?}");
-        host.clear_fault(rule);
-    }
-    assert_eq!(host.settled_tasks().len(), 2);
+    host.switch(ResetType::PowerCycle, "a test");
 }
 
 async fn service_is_valid(bench: Arc<Bench>, schemas: Arc<TempDir>, vendor: Vendor) {
-    live_a_little(&bench, vendor).await;
+    prepare(bench.host(vendor));
     let mut command = peer("rf_service_validator");
     command
         .args(["-u", "admin", "-p", "secret", "--authtype", "Basic"])

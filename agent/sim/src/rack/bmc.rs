@@ -1,4 +1,4 @@
-//! The BMC's side of a [`SimHost`]: faults, accounts, sessions, tasks, and whether it listens.
+//! The BMC's side of a [`SimHost`]: faults, accounts, sessions, and whether it listens.
 //!
 //! Owns what a BMC is apart from its protocol. Must never change the machine except by a command.
 
@@ -7,16 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio::sync::watch;
 
 use super::config::BmcConfig;
-use super::faults::{
-    Action, Effects, FaultId, NamedRule, OnAccept, Report, RequestFacts, Rule, RuleBook,
-};
+use super::faults::{Action, Effects, FaultId, NamedRule, RequestFacts, Rule, RuleBook};
 use super::host::SimHost;
 use super::power::PowerState;
-use super::redfish::{AccountTable, SessionTable, Task, TaskTable};
+use super::redfish::{AccountTable, SessionTable, refusal_body};
 
 /// How long opening or closing the listener may take before a test is told that it failed.
 const SWITCH_DEADLINE: Duration = Duration::from_secs(10);
@@ -35,7 +32,6 @@ pub(super) struct Bmc {
     faults: Mutex<RuleBook>,
     pub(super) accounts: Mutex<AccountTable>,
     pub(super) sessions: Mutex<SessionTable>,
-    pub(super) tasks: Mutex<TaskTable>,
     /// Held by whoever changes something.
     pub(super) turn: Mutex<()>,
     restart: Mutex<Option<Restart>>,
@@ -58,7 +54,6 @@ impl Bmc {
                 profile.session_limit,
                 profile.session_idle,
             )),
-            tasks: Mutex::default(),
             turn: Mutex::default(),
             restart: Mutex::default(),
             wanted: watch::Sender::new(true),
@@ -74,10 +69,6 @@ impl Bmc {
     /// A power-off command was taken.
     pub(super) fn power_off_taken(&self) {
         self.faults.lock().power_off_taken();
-    }
-
-    pub(super) fn decide_on_accept(&self) -> OnAccept {
-        self.faults.lock().decide_on_accept()
     }
 
     /// When it listens again; none if it does.
@@ -97,7 +88,7 @@ impl Bmc {
         let restart = *self.restart.lock();
         let restart = restart.map(|restart| [restart.back, restart.ready]);
         let restart = restart.into_iter().flatten().filter(|at| *at > now);
-        restart.chain(self.tasks.lock().next_due(now)).min()
+        restart.min()
     }
 }
 
@@ -146,24 +137,9 @@ impl SimHost {
         }))
     }
 
-    /// Goes on reporting what is so now.
-    pub fn freeze_report(&self) -> FaultId {
-        self.report(&self.real_power().to_string())
-    }
-
-    /// Reports what was so this long ago, as a BMC does that caches its readings.
-    pub fn stale(&self, age: Duration) -> FaultId {
-        self.inject(Rule::always(Action::Stale { age }))
-    }
-
     /// Accepts connections and never answers.
     pub fn silent(&self) -> FaultId {
         self.inject(Rule::always(Action::Hang))
-    }
-
-    /// Answers everything this late.
-    pub fn slow(&self, takes: Duration) -> FaultId {
-        self.inject(Rule::always(Action::Latency { takes }))
     }
 
     /// Has a clock that is ahead by so many seconds; negative: behind.
@@ -178,25 +154,9 @@ impl SimHost {
 
     /// Has no room for another session, and says so as its make does.
     pub fn session_table_full(&self) -> FaultId {
-        let refusal = &self.config().bmc.profile.session_full;
-        let id = match refusal.message_id.contains('.') {
-            true => refusal.message_id.clone(),
-            false => format!(
-                "{}.{}",
-                self.config().bmc.profile.registry,
-                refusal.message_id
-            ),
-        };
-        let body = json!({"error": {
-            "code": id,
-            "message": refusal.text,
-            "@Message.ExtendedInfo": [{
-                "MessageId": id,
-                "Message": refusal.text,
-                "Severity": "Critical",
-                "Resolution": "Reduce the number of other sessions.",
-            }],
-        }});
+        let profile = &self.config().bmc.profile;
+        let refusal = &profile.session_full;
+        let body = refusal_body(profile, refusal);
         let action = Action::Status {
             status: refusal.status,
             body: Some(body),
@@ -250,14 +210,13 @@ impl SimHost {
     }
 
     /// The BMC restarts, as after `Manager.Reset`: for a while nothing listens, then it is not
-    /// ready; its sessions and tasks are gone. The machine goes on as it was.
+    /// ready; its sessions are gone. The machine goes on as it was.
     pub fn restart_bmc(&self, by: &str) {
         let facts = &self.config().bmc.profile.restart;
         let back = self.now() + facts.refuses;
         let ready = back + facts.not_ready;
         *self.bmc().restart.lock() = Some(Restart { back, ready });
         self.bmc().sessions.lock().forget();
-        self.bmc().tasks.lock().forget();
         self.note(format!("BMC restarted by {by}"));
     }
 
@@ -307,32 +266,20 @@ impl SimHost {
         self.bmc().sessions.lock().opened()
     }
 
-    /// The tasks of its BMC, as of now.
-    pub fn settled_tasks(&self) -> Vec<Task> {
-        let settled = matches!(self.real_power(), PowerState::On | PowerState::Off);
-        let now = self.stamp();
-        let mut tasks = self.bmc().tasks.lock();
-        tasks.settle(now, settled);
-        tasks.tasks().to_vec()
-    }
-
-    /// What the BMC says of the power, faults considered.
+    /// The power state that the BMC reports, faults considered.
     pub(super) fn reported_power(&self, effects: &Effects) -> String {
+        let real = self.real_power();
         match &effects.report {
-            Some(Report::Fixed(state)) => state.clone(),
-            Some(Report::Stale(age)) => self.power_before(*age).to_string(),
-            Some(Report::Cached(refresh)) => {
-                let since = self.age().as_nanos().checked_rem(refresh.as_nanos());
-                let since = u64::try_from(since.unwrap_or(0)).unwrap_or(u64::MAX);
-                self.power_before(Duration::from_nanos(since)).to_string()
+            Some(Action::State { state }) => state.clone(),
+            Some(Action::OffUntilCommanded) => PowerState::Off.to_string(),
+            Some(Action::Stale { age }) => self.power_before(*age).to_string(),
+            Some(Action::PoweringOff { takes })
+                if real == PowerState::Off
+                    && self.off_since().is_some_and(|since| since < *takes) =>
+            {
+                PowerState::PoweringOff.to_string()
             }
-            Some(Report::Lingering(takes)) => match self.real_power() {
-                PowerState::Off if self.off_since().is_some_and(|since| since < *takes) => {
-                    PowerState::PoweringOff.to_string()
-                }
-                real => real.to_string(),
-            },
-            None => self.real_power().to_string(),
+            _ => real.to_string(),
         }
     }
 }

@@ -28,11 +28,6 @@ impl Clock {
         }
     }
 
-    /// Whether it stands.
-    pub fn stands(&self) -> bool {
-        self.since.is_none()
-    }
-
     /// Stops it, or lets it run on from where it stands.
     pub fn stand(&mut self, world: Instant, still: bool) {
         self.shown = self.now(world);

@@ -4,24 +4,13 @@
 //! credentials come from code, the environment, or a file of their own.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
 
 use super::power::PowerTimings;
 use super::redfish::Profile;
-
-/// A taint of a Node.
-#[cfg(feature = "kubelet")]
-pub use k8s_openapi::api::core::v1::Taint;
-/// A taint of a Node, which nobody looks at without kubelets.
-#[cfg(not(feature = "kubelet"))]
-pub use serde_json::Value as Taint;
-
-/// Durations as people write them (`300ms`, `1s 500ms`).
-pub use jiff::fmt::serde::unsigned_duration::friendly::compact::required as duration;
 
 #[derive(Clone, Debug)]
 pub struct RackConfig {
@@ -111,35 +100,18 @@ impl Default for BmcConfig {
     }
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct KubeletConfig {
     /// Whether the host runs one at all.
     pub enabled: bool,
     /// How often it renews its Lease.
-    #[serde(with = "duration")]
     pub lease_interval: Duration,
-    /// What the Lease says of how long it is good.
-    pub lease_seconds: i32,
     /// How often it posts its Node's status.
-    #[serde(with = "duration")]
     pub status_interval: Duration,
-    /// How long ending a pod's processes takes.
-    #[serde(with = "duration")]
-    pub termination_takes: Duration,
     /// `spec.providerID` of the Node, set when it is registered.
     pub provider_id: Option<String>,
     /// Labels of the Node beside the usual ones.
     pub labels: BTreeMap<String, String>,
-    /// Taints that the Node is registered with.
-    pub taints: Vec<Taint>,
-    /// Internal address of the Node.
-    pub address: IpAddr,
-    pub cpu: String,
-    pub memory: String,
-    pub pods: String,
-    /// The version that it says it has.
-    pub version: String,
 }
 
 impl Default for KubeletConfig {
@@ -147,17 +119,9 @@ impl Default for KubeletConfig {
         Self {
             enabled: true,
             lease_interval: Duration::from_millis(500),
-            lease_seconds: 4,
             status_interval: Duration::from_secs(2),
-            termination_takes: Duration::from_millis(50),
             provider_id: None,
             labels: BTreeMap::new(),
-            taints: Vec::new(),
-            address: Ipv4Addr::LOCALHOST.into(),
-            cpu: "8".to_owned(),
-            memory: "32Gi".to_owned(),
-            pods: "110".to_owned(),
-            version: "v1.36.0".to_owned(),
         }
     }
 }

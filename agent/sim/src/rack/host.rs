@@ -111,16 +111,6 @@ impl SimHost {
         })
     }
 
-    /// How long ago the simulation of this host began.
-    pub fn age(&self) -> Duration {
-        self.with(|now, state, _| {
-            let begun = state.power_history.first();
-            begun.map_or(Duration::ZERO, |(at, _)| {
-                now.at.saturating_duration_since(*at)
-            })
-        })
-    }
-
     /// What was really done to it.
     pub fn counters(&self) -> Counters {
         self.with(|_, state, _| state.counters.clone())

@@ -15,9 +15,7 @@
 mod bmc;
 pub mod clock;
 pub mod config;
-pub mod control;
 pub mod faults;
-pub mod file;
 pub mod host;
 pub mod ipmi;
 #[cfg(feature = "kubelet")]

@@ -4,13 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use super::power::{Answer, Change, OsState, PowerState, ResetType};
 use super::process::{PodIdentity, Stamp, StopReason};
 
 /// What was really done to a host since the simulator started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// How often power was really lost.
     pub offs: u64,
@@ -34,7 +32,7 @@ impl Counters {
 }
 
 /// What made the power change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// The last command that the machine took.
     pub reset: ResetType,
@@ -43,9 +41,8 @@ pub struct Cause {
 }
 
 /// A real change of power, or a real reset.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switched {
-    #[serde(rename = "time")]
     pub stamp: Stamp,
     pub change: Change,
     /// Why; none if nobody asked for it.
@@ -53,26 +50,22 @@ pub struct Switched {
 }
 
 /// A boot of the machine: firmware began to run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boot {
-    #[serde(rename = "time")]
     pub stamp: Stamp,
     /// From where, in Redfish's words; `None` if nothing overrode the usual order.
     pub from: String,
 }
 
 /// One line of a host's log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    #[serde(rename = "time")]
     pub stamp: Stamp,
-    #[serde(flatten)]
     pub event: LogEvent,
 }
 
 /// What a host's log tells.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogEvent {
     /// The power really changed.
     Power(PowerState),
@@ -99,7 +92,7 @@ pub enum LogEvent {
 }
 
 /// How a host is at one moment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostView {
     /// Its name, which is also its Node's.
     pub name: String,

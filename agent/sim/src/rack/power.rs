@@ -7,12 +7,10 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
 pub use super::reset::ResetType;
 
 /// Power states, named as Redfish names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PowerState {
     /// No power: nothing runs.
     Off,
@@ -38,7 +36,7 @@ impl fmt::Display for PowerState {
 }
 
 /// The operating system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OsState {
     /// No power, nothing runs.
     Down,
@@ -52,23 +50,17 @@ pub enum OsState {
 }
 
 /// How long things take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerTimings {
     /// From a hard off until the power is gone.
-    #[serde(with = "super::config::duration")]
     pub off_takes: Duration,
     /// From `On` until the power is on.
-    #[serde(with = "super::config::duration")]
     pub on_takes: Duration,
     /// From power on until the kubelet starts.
-    #[serde(with = "super::config::duration")]
     pub boot_takes: Duration,
     /// From a graceful shutdown until the power is gone.
-    #[serde(with = "super::config::duration")]
     pub shutdown_takes: Duration,
     /// How long a power cycle stays off.
-    #[serde(with = "super::config::duration")]
     pub cycle_pause: Duration,
 }
 
@@ -85,8 +77,7 @@ impl Default for PowerTimings {
 }
 
 /// What the machine says to a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// Taken; not yet done.
     Accepted,
@@ -99,8 +90,7 @@ pub enum Answer {
 }
 
 /// Something that happened to the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The power changed.
     Power(PowerState),

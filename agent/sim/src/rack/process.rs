@@ -8,25 +8,17 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 /// A moment, on the clock that orders and on the clock that people read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(into = "Timestamp")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Monotonic; the same clock for all hosts of a process.
     pub at: Instant,
     pub wall: Timestamp,
 }
 
-impl From<Stamp> for Timestamp {
-    fn from(stamp: Stamp) -> Self {
-        stamp.wall
-    }
-}
-
 /// Which pod a process belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodIdentity {
     /// The pod's UID.
     pub uid: String,
@@ -36,8 +28,7 @@ pub struct PodIdentity {
 }
 
 /// Why a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
     /// The pod was deleted and the kubelet ended it.
     Deleted,
@@ -50,9 +41,8 @@ pub enum StopReason {
 }
 
 /// One pod's processes on one host, from start to end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodProcess {
-    #[serde(flatten)]
     pub pod: PodIdentity,
     /// The boot of the host that it runs in.
     pub boot_id: String,
@@ -137,16 +127,15 @@ impl ProcessTable {
 }
 
 /// A process and the host it ran on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostProcess {
     /// The host's name.
     pub host: String,
-    #[serde(flatten)]
     pub process: PodProcess,
 }
 
 /// One identity that ran twice at the same time: what must never happen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
     /// The one that began first.
     pub first: HostProcess,

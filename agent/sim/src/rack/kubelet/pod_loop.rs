@@ -23,6 +23,9 @@ use super::{backoff, call, is_status};
 use crate::rack::host::SimHost;
 use crate::rack::process::{PodIdentity, StopReason};
 
+/// How long ending the processes of a pod takes.
+const TERMINATION_TAKES: Duration = Duration::from_millis(50);
+
 struct Entry {
     pod: Pod,
     identity: PodIdentity,
@@ -119,7 +122,7 @@ impl Worker<'_> {
             PodAction::Nothing => None,
             // What is being ended already keeps its time.
             PodAction::Terminate => {
-                let takes = self.host.config().kubelet.termination_takes;
+                let takes = TERMINATION_TAKES;
                 Some(entry.due.unwrap_or(now + grace(&entry.pod, takes)))
             }
             _ => Some(now),
@@ -199,7 +202,7 @@ impl Worker<'_> {
         Running {
             since: Timestamp::now(),
             ip: format!("{a}.{b}.{c}.{}", self.next_ip),
-            host_ip: self.host.config().kubelet.address.to_string(),
+            host_ip: super::node::ADDRESS.to_owned(),
             boot_id: self.boot_id.to_owned(),
         }
     }

@@ -15,9 +15,6 @@ use super::service::Call;
 use super::{documents, errors};
 use crate::rack::power::{self, ResetType};
 
-/// How often a client is to look at a task, in seconds.
-pub(super) const TASK_RETRY: &str = "1";
-
 pub(super) fn post(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> Answer {
     let profile = call.profile();
     let is_action = matches!(
@@ -54,7 +51,7 @@ fn reset(call: &Call<'_>, user: &User) -> Answer {
     };
     if call.effects.ignore_commands {
         call.host.swallow(wanted, &user.name);
-        return taken(call, "Reset");
+        return done(profile);
     }
     if wanted == ResetType::On && is_settling(call) {
         call.host.swallow(wanted, &user.name);
@@ -66,7 +63,7 @@ fn reset(call: &Call<'_>, user: &User) -> Answer {
         call.host.bmc().power_off_taken();
     }
     match answer {
-        power::Answer::Accepted => taken(call, "Reset"),
+        power::Answer::Accepted => done(profile),
         power::Answer::Already => already(call, wanted),
         power::Answer::WrongState => {
             let text = format!("{wanted} is not possible in the present state of the system.");
@@ -106,7 +103,7 @@ fn wrong_state(profile: &Profile, text: &str) -> Answer {
 fn already(call: &Call<'_>, wanted: ResetType) -> Answer {
     let profile = call.profile();
     match profile.already {
-        Already::NoContent => taken(call, "Reset"),
+        Already::NoContent => done(profile),
         Already::BadRequest => {
             let text = format!("{wanted} is not possible: the power is so already.");
             wrong_state(profile, &text)
@@ -118,31 +115,10 @@ fn already(call: &Call<'_>, wanted: ResetType) -> Answer {
     }
 }
 
-/// The answer to a command that was taken.
-fn taken(call: &Call<'_>, name: &str) -> Answer {
-    let profile = call.profile();
-    let takes = match (call.effects.as_task, profile.accepted) {
-        (Some(takes), _) => takes,
-        (None, Accepted::Task) => std::time::Duration::ZERO,
-        (None, _) => return done(profile),
-    };
-    let now = call.host.stamp();
-    let task = call
-        .host
-        .bmc()
-        .tasks
-        .lock()
-        .begin(now, takes, name, call.path);
-    call.host.changed();
-    Answer::json(StatusCode::ACCEPTED, documents::task(profile, &task))
-        .with(header::LOCATION, documents::monitor_path(&task.id))
-        .with(header::RETRY_AFTER, TASK_RETRY)
-}
-
 /// The answer to a change that was made.
 pub(super) fn done(profile: &Profile) -> Answer {
     match profile.accepted {
-        Accepted::NoContent | Accepted::Task => Answer::empty(StatusCode::NO_CONTENT),
+        Accepted::NoContent => Answer::empty(StatusCode::NO_CONTENT),
         Accepted::AcceptedBare => Answer::empty(StatusCode::ACCEPTED),
         Accepted::OkMessage => Answer::json(StatusCode::OK, errors::success(profile)),
     }

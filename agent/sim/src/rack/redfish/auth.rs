@@ -30,7 +30,7 @@ pub(super) fn user_of(host: &SimHost, headers: &HeaderMap) -> Option<User> {
     }
     let encoded = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, encoded) = encoded.split_once(' ')?;
-    if !host.config().bmc.profile.basic_auth || !scheme.eq_ignore_ascii_case("basic") {
+    if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
     let decoded = base64::engine::general_purpose::STANDARD

@@ -9,9 +9,12 @@ use super::profile::{Profile, Refusal};
 use super::query::QueryError;
 use super::response::Answer;
 
+/// The registry of common messages.
+const REGISTRY: &str = "Base.1.18";
+
 /// One message. An id without a dot is of the base registry.
-pub(super) fn message(profile: &Profile, id: &str, text: &str, severity: &str) -> Value {
-    let full = full_id(profile, id);
+pub(super) fn message(id: &str, text: &str, severity: &str) -> Value {
+    let full = full_id(id);
     json!({
         "@odata.type": "#Message.v1_1_2.Message",
         "MessageId": full,
@@ -23,21 +26,21 @@ pub(super) fn message(profile: &Profile, id: &str, text: &str, severity: &str) -
     })
 }
 
-fn full_id(profile: &Profile, id: &str) -> String {
+fn full_id(id: &str) -> String {
     if id.contains('.') {
         id.to_owned()
     } else {
-        format!("{}.{id}", profile.registry)
+        format!("{REGISTRY}.{id}")
     }
 }
 
 /// An error object with one message.
-pub(super) fn body(profile: &Profile, id: &str, text: &str, severity: &str) -> Value {
+fn body(profile: &Profile, id: &str, text: &str, severity: &str) -> Value {
     let code = profile.error_code.clone();
     json!({"error": {
-        "code": code.unwrap_or_else(|| full_id(profile, id)),
+        "code": code.unwrap_or_else(|| full_id(id)),
         "message": text,
-        "@Message.ExtendedInfo": [message(profile, id, text, severity)],
+        "@Message.ExtendedInfo": [message(id, text, severity)],
     }})
 }
 
@@ -49,9 +52,13 @@ fn bad(profile: &Profile, id: &str, text: &str) -> Answer {
     error(profile, StatusCode::BAD_REQUEST, id, text)
 }
 
+pub(in crate::rack) fn refusal_body(profile: &Profile, refusal: &Refusal) -> Value {
+    body(profile, &refusal.message_id, &refusal.text, "Critical")
+}
+
 pub(super) fn refused(profile: &Profile, refusal: &Refusal) -> Answer {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-    let answer = error(profile, status, &refusal.message_id, &refusal.text);
+    let answer = Answer::json(status, refusal_body(profile, refusal));
     match refusal.retry_after {
         Some(seconds) => answer.with(header::RETRY_AFTER, seconds.to_string()),
         None => answer,

@@ -19,12 +19,6 @@ pub(super) fn tag(kind: TagKind, content: &[u8]) -> Option<String> {
     }
 }
 
-/// The same tag with something more inside its quotes.
-pub(super) fn with_suffix(tag: &str, suffix: &str) -> String {
-    let bare = tag.strip_suffix('"').unwrap_or(tag);
-    format!("{bare}{suffix}\"")
-}
-
 /// Why a change is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unmet {
@@ -37,7 +31,6 @@ pub(super) enum Unmet {
 /// Whether a resource with this tag may be changed by a request with this `If-Match`.
 pub(super) fn may_change(
     rule: IfMatch,
-    strong: bool,
     sent: Option<&str>,
     current: Option<&str>,
 ) -> Result<(), Unmet> {
@@ -47,7 +40,7 @@ pub(super) fn may_change(
         (IfMatch::StarOnly | IfMatch::Optional, Some("*")) => true,
         (IfMatch::NoStar, Some("*")) | (IfMatch::StarOnly, Some(_)) => false,
         (_, Some(sent)) => match current {
-            Some(current) => any_is(sent, current, strong),
+            Some(current) => any_is(sent, current),
             // Without tags there is nothing to compare with, and such BMCs do not look.
             None => true,
         },
@@ -57,17 +50,16 @@ pub(super) fn may_change(
 
 /// Whether a reader that sent this `If-None-Match` has what is current.
 pub(super) fn is_known(sent: &str, current: &str) -> bool {
-    sent.trim() == "*" || any_is(sent, current, false)
+    sent.trim() == "*" || any_is(sent, current)
 }
 
-/// Whether one of a list of tags is this one. Redfish clients send weak tags in `If-Match` too, so
-/// that the comparison is weak unless a fault makes it strong.
-fn any_is(sent: &str, current: &str, strong: bool) -> bool {
-    let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-    sent.split(',').any(|sent| {
-        let weak = sent.trim().starts_with("W/") || current.starts_with("W/");
-        bare(sent) == bare(current) && !(strong && weak)
-    })
+/// Whether one of a list of tags is this one. The comparison is weak, because Redfish clients send
+/// weak tags in `If-Match` too.
+fn any_is(sent: &str, current: &str) -> bool {
+    fn bare(tag: &str) -> &str {
+        tag.trim().trim_start_matches("W/")
+    }
+    sent.split(',').any(|sent| bare(sent) == bare(current))
 }
 
 #[cfg(test)]
@@ -82,7 +74,6 @@ mod tests {
         assert_eq!(tag(TagKind::Weak, b"a").unwrap(), format!("W/{strong}"));
         assert_ne!(tag(TagKind::Strong, b"b").unwrap(), strong);
         assert_eq!(tag(TagKind::None, b"a"), None);
-        assert_eq!(with_suffix("W/\"1\"", "-gzip"), "W/\"1-gzip\"");
     }
 
     #[test]
@@ -101,20 +92,14 @@ mod tests {
             (IfMatch::StarOnly, Some("\"1\""), Err(Unmet::Failed)),
         ];
         for (rule, sent, expected) in cases {
-            assert_eq!(
-                may_change(rule, false, sent, TAG),
-                expected,
-                "{rule:?} {sent:?}"
-            );
+            assert_eq!(may_change(rule, sent, TAG), expected, "{rule:?} {sent:?}");
         }
     }
 
     #[test]
-    fn a_weak_tag_matches_unless_the_comparison_is_strong() {
+    fn a_weak_tag_matches() {
         let weak = Some("W/\"1\"");
-        assert_eq!(may_change(IfMatch::Optional, false, weak, weak), Ok(()));
-        let strong = may_change(IfMatch::Optional, true, weak, weak);
-        assert_eq!(strong, Err(Unmet::Failed));
+        assert_eq!(may_change(IfMatch::Optional, weak, weak), Ok(()));
         assert!(is_known("W/\"1\"", "\"1\"") && is_known("*", "\"1\""));
         assert!(!is_known("\"2\"", "\"1\""));
     }

@@ -5,6 +5,7 @@
 use std::future::pending;
 
 use axum::body::{Body, to_bytes};
+use axum::http::header::LOCATION;
 use axum::http::{HeaderName, Method, Response, StatusCode};
 use hyper::Request;
 use hyper::body::Incoming;
@@ -14,17 +15,16 @@ use super::actions;
 use super::faulty_stream::{CloseHandle, Cut};
 use super::response::Answer;
 use super::service::{self, Call};
-use crate::rack::faults::{Effects, Instead, Mangle, RequestFacts};
+use crate::rack::faults::{Action, RequestFacts};
 use crate::rack::host::SimHost;
 
 /// What a BMC reads of a request before it stops.
 const BODY_LIMIT: usize = 1 << 20;
 
-/// Answers one request. `reused` says that its connection has carried one before.
+/// Answers one request.
 pub(super) async fn answer(
     host: SimHost,
     tear: CloseHandle,
-    reused: bool,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Cut> {
     host.count_request();
@@ -40,14 +40,10 @@ pub(super) async fn answer(
         method: head.method.as_str(),
         path,
         body: &body,
-        reused,
     });
-    if !effects.delay.is_zero() {
-        tokio::time::sleep(effects.delay).await;
-    }
     let only_head = head.method == Method::HEAD;
     if let Some(instead) = &effects.before {
-        return replace(&host, &tear, instead, only_head, &effects).await;
+        return replace(&host, &tear, instead, only_head, &effects.merge).await;
     }
     let answer = service::answer(&Call {
         host: &host,
@@ -59,40 +55,37 @@ pub(super) async fn answer(
         body: &body,
     });
     match &effects.after {
-        Some(instead) => replace(&host, &tear, instead, only_head, &effects).await,
-        None => {
-            if effects.mangle == Some(Mangle::Cut) {
-                tear.tear();
-            }
-            Ok(answer.into_response(only_head, &effects))
-        }
+        Some(instead) => replace(&host, &tear, instead, only_head, &effects.merge).await,
+        None => Ok(answer.into_response(only_head, &effects.merge)),
     }
 }
 
 async fn replace(
     host: &SimHost,
     tear: &CloseHandle,
-    instead: &Instead,
+    instead: &Action,
     only_head: bool,
-    effects: &Effects,
+    merges: &[Value],
 ) -> Result<Response<Body>, Cut> {
     let profile = &host.config().bmc.profile;
     let answer = match instead {
-        Instead::Drop => return Err(Cut),
-        Instead::Reset => {
+        Action::Reset => {
             tear.tear();
             return Err(Cut);
         }
-        Instead::Hang => pending().await,
-        Instead::Html { status } => {
+        Action::Hang => pending().await,
+        Action::Html { status } => {
             let page = "<html><body><h1>Service temporarily unavailable</h1></body></html>";
-            let code = StatusCode::from_u16(*status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+            let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
             Answer {
-                status: code,
+                status,
                 ..Answer::text("text/html; charset=utf-8", page)
             }
         }
-        Instead::Answer {
+        Action::Redirect { status, to } => {
+            actions::injected(profile, *status, None).with(LOCATION, to.clone())
+        }
+        Action::Status {
             status,
             body,
             headers,
@@ -105,6 +98,7 @@ async fn replace(
             }
             answer
         }
+        _ => return Err(Cut),
     };
-    Ok(answer.into_response(only_head, effects))
+    Ok(answer.into_response(only_head, merges))
 }

@@ -29,7 +29,6 @@ mod response;
 mod server;
 mod service;
 mod session;
-mod tasks;
 mod vendor_profiles;
 
 pub use accounts::{Account, AccountTable, Role};
@@ -38,7 +37,7 @@ pub use profile::{
     Refusal, RestartFacts, TagKind, Telemetry,
 };
 pub use session::{Session, SessionTable};
-pub use tasks::{Task, TaskTable};
 pub use vendor_profiles::Vendor;
 
+pub(super) use errors::refusal_body;
 pub(super) use server::serve;

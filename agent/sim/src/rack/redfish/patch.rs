@@ -89,7 +89,6 @@ fn unknown(profile: &Profile, place: ResourcePath<'_>, name: &str) -> Answer {
 
 /// The changed resource, and what could not be changed.
 fn shown(call: &Call<'_>, place: ResourcePath<'_>, bad: &[&String]) -> Answer {
-    let profile = call.profile();
     let mut answer = match documents::build(call, place) {
         Ok(answer) | Err(answer) => answer,
     };
@@ -98,7 +97,7 @@ fn shown(call: &Call<'_>, place: ResourcePath<'_>, bad: &[&String]) -> Answer {
             .iter()
             .map(|name| {
                 let text = format!("The property {name} is not in the list of valid properties.");
-                errors::message(profile, "PropertyUnknown", &text, "Warning")
+                errors::message("PropertyUnknown", &text, "Warning")
             })
             .collect();
         value["@Message.ExtendedInfo"] = json!(messages);

@@ -52,10 +52,6 @@ pub(super) enum ResourcePath<'a> {
     Account(&'a str),
     Roles,
     Role(&'a str),
-    TaskService,
-    Tasks,
-    Task(&'a str),
-    TaskMonitor(&'a str),
 }
 
 /// The place of a path without a slash at its end.
@@ -75,9 +71,8 @@ pub(super) fn find<'a>(profile: &Profile, path: &'a str) -> Option<ResourcePath<
         ["Chassis", id, rest @ ..] if *id == profile.chassis_id => chassis(profile, rest),
         ["Managers"] => Some(ResourcePath::Managers),
         ["Managers", id, rest @ ..] if *id == profile.manager_id => manager(profile, rest),
-        ["SessionService", rest @ ..] if profile.sessions => sessions(rest),
+        ["SessionService", rest @ ..] => sessions(rest),
         ["AccountService", rest @ ..] => accounts(rest),
-        ["TaskService", rest @ ..] => tasks(rest),
         _ => None,
     }
 }
@@ -166,16 +161,6 @@ fn accounts<'a>(rest: &[&'a str]) -> Option<ResourcePath<'a>> {
         ["Accounts", id] => Some(ResourcePath::Account(id)),
         ["Roles"] => Some(ResourcePath::Roles),
         ["Roles", id] => Some(ResourcePath::Role(id)),
-        _ => None,
-    }
-}
-
-fn tasks<'a>(rest: &[&'a str]) -> Option<ResourcePath<'a>> {
-    match rest {
-        [] => Some(ResourcePath::TaskService),
-        ["Tasks"] => Some(ResourcePath::Tasks),
-        ["Tasks", id] => Some(ResourcePath::Task(id)),
-        ["TaskMonitors", id] => Some(ResourcePath::TaskMonitor(id)),
         _ => None,
     }
 }

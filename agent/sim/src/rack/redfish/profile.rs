@@ -5,15 +5,12 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::rack::config::duration;
 use crate::rack::power::ResetType;
 
 /// Where the list of reset types is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowable {
     /// In the action itself.
     Inline,
@@ -24,8 +21,7 @@ pub enum Allowable {
 }
 
 /// The answer to a command that asks for what is so already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Already {
     /// As if it had been done.
     NoContent,
@@ -36,8 +32,7 @@ pub enum Already {
 }
 
 /// The answer to a command that is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
     /// 204 without a body.
     NoContent,
@@ -45,13 +40,10 @@ pub enum Accepted {
     OkMessage,
     /// 202 without a task to look at.
     AcceptedBare,
-    /// 202 with a task monitor.
-    Task,
 }
 
 /// The ETags that resources have. Accounts always have one: DSP0266 requires it there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagKind {
     None,
     /// `W/"..."`.
@@ -61,8 +53,7 @@ pub enum TagKind {
 }
 
 /// What `If-Match` means when a resource is changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfMatch {
     /// What RFC 9110 says: it need not be there; `*` matches.
     Optional,
@@ -73,8 +64,7 @@ pub enum IfMatch {
 }
 
 /// The light that identifies a system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LightProperty {
     /// `IndicatorLED`, which says `Off` at rest.
     Indicator,
@@ -85,8 +75,7 @@ pub enum LightProperty {
 }
 
 /// How the boot source is overridden.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootFacts {
     /// The settings resource below the System that must be changed instead of the System itself.
     pub settings: Option<String>,
@@ -109,8 +98,7 @@ impl Default for BootFacts {
 }
 
 /// How a System says that it is in POST.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostReport {
     /// It does not.
     Nowhere,
@@ -121,8 +109,7 @@ pub enum PostReport {
 }
 
 /// Which resources tell of power and temperature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Telemetry {
     /// `Power` and `Thermal`, deprecated since 2020.4.
     Old,
@@ -132,8 +119,7 @@ pub enum Telemetry {
 }
 
 /// Where the event log is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogPlace {
     /// Below the Manager, not the System.
     pub of_manager: bool,
@@ -142,8 +128,7 @@ pub struct LogPlace {
 }
 
 /// How a BMC says no to everybody for a while.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// HTTP status.
     pub status: u16,
@@ -156,21 +141,17 @@ pub struct Refusal {
 }
 
 /// What a restart of the BMC looks like from outside.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartFacts {
     /// How long it refuses connections.
-    #[serde(with = "duration")]
     pub refuses: Duration,
     /// How long after that it answers `refusal` to everything but the service root.
-    #[serde(with = "duration")]
     pub not_ready: Duration,
     pub refusal: Refusal,
 }
 
 /// One make of BMC.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// `Vendor` of the service and `Manufacturer` of the System.
     pub manufacturer: String,
@@ -195,7 +176,6 @@ pub struct Profile {
     /// The answer when it is taken.
     pub accepted: Accepted,
     /// How long after the power went off `On` is refused (409 `ActionParameterValueConflict`).
-    #[serde(with = "duration")]
     pub settles_after_off: Duration,
     /// What `Manager.Reset` takes.
     pub manager_reset_types: Vec<ResetType>,
@@ -217,34 +197,19 @@ pub struct Profile {
     pub telemetry: Telemetry,
     /// Where the event log is.
     pub log: LogPlace,
-    /// How many members a page of log entries has.
-    pub page: usize,
-    /// Whether `$top` and `$skip` work on every collection.
-    pub top_skip: bool,
-    /// Whether basic authentication works.
-    pub basic_auth: bool,
-    /// Whether there are sessions.
-    pub sessions: bool,
     /// How many sessions there is room for.
     pub session_limit: usize,
     /// How long an idle session lives.
-    #[serde(with = "duration")]
     pub session_idle: Duration,
     /// What is said when there is no room for another.
     pub session_full: Refusal,
     /// Another member of Systems before the real one, which cannot be reset (a GPU board) and
     /// answers 503 while the host is off.
     pub board_member: Option<String>,
-    /// The registry of its common messages, with its version.
-    pub registry: String,
     /// What `error.code` says whatever the message; none repeats the message's id.
     pub error_code: Option<String>,
-    /// Whether a connection serves more than one request.
-    pub keep_alive: bool,
     /// Merged into the service root (RFC 7386).
     pub root: Value,
-    /// Merged into the System (RFC 7386).
-    pub system: Value,
 }
 
 impl Default for Profile {
@@ -284,10 +249,6 @@ impl Default for Profile {
                 of_manager: false,
                 id: "Log".to_owned(),
             },
-            page: 50,
-            top_skip: true,
-            basic_auth: true,
-            sessions: true,
             session_limit: 8,
             session_idle: Duration::from_secs(300),
             session_full: Refusal {
@@ -299,11 +260,8 @@ impl Default for Profile {
                 retry_after: None,
             },
             board_member: None,
-            registry: "Base.1.18".to_owned(),
             error_code: None,
-            keep_alive: true,
             root: Value::Null,
-            system: Value::Null,
         }
     }
 }

@@ -23,17 +23,16 @@ pub(super) enum QueryError {
     Value(String),
 }
 
-/// Reads a query. `pages` says whether the resource has pages, `offered` whether clients may choose
-/// them.
-pub(super) fn read(query: &str, pages: bool, offered: bool) -> Result<Page, QueryError> {
+/// Reads a query. `pages` tells whether the resource has pages.
+pub(super) fn read(query: &str, pages: bool) -> Result<Page, QueryError> {
     let mut page = Page::default();
     for pair in query.split('&') {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let number = || value.parse().map_err(|_| QueryError::Value(key.to_owned()));
         match key.replace("%24", "$").as_str() {
             "$skip" if pages => page.skip = number()?,
-            "$top" if pages && offered => page.top = Some(number()?),
-            "$top" | "$skip" if offered => return Err(QueryError::NotHere(key.to_owned())),
+            "$top" if pages => page.top = Some(number()?),
+            "$top" | "$skip" => return Err(QueryError::NotHere(key.to_owned())),
             unknown if unknown.starts_with('$') => {
                 return Err(QueryError::Unknown(unknown.to_owned()));
             }
@@ -75,7 +74,7 @@ mod tests {
 
     fn page_of(query: &str, most: usize) -> Value {
         let mut collection = mk_collection();
-        cut(&mut collection, read(query, true, true).unwrap(), most);
+        cut(&mut collection, read(query, true).unwrap(), most);
         collection
     }
 
@@ -103,18 +102,16 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused_or_ignored() {
-        assert_eq!(read("only&x=1", false, true), Ok(Page::default()));
+        assert_eq!(read("only&x=1", false), Ok(Page::default()));
         let unknown = Err(QueryError::Unknown("$expand".to_owned()));
-        assert_eq!(read("$expand=.", true, true), unknown);
+        assert_eq!(read("$expand=.", true), unknown);
         assert_eq!(
-            read("$top=x", true, true),
+            read("$top=x", true),
             Err(QueryError::Value("$top".to_owned()))
         );
         assert_eq!(
-            read("$top=1", false, true),
+            read("$top=1", false),
             Err(QueryError::NotHere("$top".to_owned()))
         );
-        let unknown = Err(QueryError::Unknown("$top".to_owned()));
-        assert_eq!(read("$top=1", true, false), unknown);
     }
 }

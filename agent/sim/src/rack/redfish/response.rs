@@ -2,14 +2,9 @@
 //!
 //! Owns the headers that every answer carries. Must never decide what is said.
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
-
-use super::etag;
-use super::faulty_stream::Cut;
-use crate::rack::faults::{Effects, Mangle};
 
 /// What is said.
 #[derive(Clone, Debug, Default)]
@@ -55,41 +50,21 @@ impl Answer {
         self
     }
 
-    /// The bytes, changed as the faults say; the body is left out for `HEAD`.
-    pub(super) fn into_response(self, head: bool, effects: &Effects) -> Response<Body> {
+    /// The bytes, with these changes of faults; the body is left out for `HEAD`.
+    pub(super) fn into_response(self, head: bool, merges: &[Value]) -> Response<Body> {
         let (kind, bytes) = match self.content {
             Content::Nothing => (None, Vec::new()),
             Content::Text(kind, text) => (Some(kind), text.as_bytes().to_vec()),
             Content::Json(mut value) => {
-                effects
-                    .merge
-                    .iter()
-                    .for_each(|patch| merge(&mut value, patch));
-                if let Some(Mangle::Huge(bytes)) = effects.mangle {
-                    merge(&mut value, &json!({"Padding": "x".repeat(bytes)}));
-                }
+                merges.iter().for_each(|patch| merge(&mut value, patch));
                 (Some("application/json"), value.to_string().into_bytes())
             }
         };
-        let (body, length) = match effects.mangle {
-            _ if head => (Body::empty(), bytes.len()),
-            Some(Mangle::Truncate) => {
-                let half = first_half(&bytes);
-                (Body::from(half.clone()), half.len())
-            }
-            Some(Mangle::Cut) => {
-                let half = stream::iter([Ok(first_half(&bytes))]);
-                // What was written is only sent when the body has nothing ready for a moment.
-                let cut = stream::once(async {
-                    tokio::task::yield_now().await;
-                    Err(Cut)
-                });
-                (Body::from_stream(half.chain(cut)), bytes.len())
-            }
-            _ => {
-                let length = bytes.len();
-                (Body::from(bytes), length)
-            }
+        let length = bytes.len();
+        let body = if head {
+            Body::empty()
+        } else {
+            Body::from(bytes)
         };
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
@@ -107,19 +82,10 @@ impl Answer {
             put(header::CONTENT_LENGTH, &length.to_string());
         }
         for (name, value) in self.headers {
-            match &effects.tag_suffix {
-                Some(suffix) if name == header::ETAG => {
-                    put(name, &etag::with_suffix(&value, suffix));
-                }
-                _ => put(name, &value),
-            }
+            put(name, &value);
         }
         response
     }
-}
-
-fn first_half(bytes: &[u8]) -> Bytes {
-    Bytes::copy_from_slice(bytes.get(..bytes.len() / 2).unwrap_or_default())
 }
 
 /// JSON merge patch (RFC 7386).

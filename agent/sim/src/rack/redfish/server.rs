@@ -5,7 +5,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -128,14 +127,6 @@ async fn connection(host: SimHost, tls: Option<TlsAcceptor>, stream: TcpStream) 
     stream.set_nodelay(true).ok();
     let tear = CloseHandle::default();
     let wire = Wire::new(stream, tear.clone());
-    let faults = host.bmc().decide_on_accept();
-    if !faults.delay.is_zero() {
-        tokio::time::sleep(faults.delay).await;
-    }
-    if faults.reset {
-        tear.tear();
-        return;
-    }
     let Some(tls) = tls else {
         return serve_http(host, tear, wire).await;
     };
@@ -150,16 +141,10 @@ async fn serve_http<S>(host: SimHost, tear: CloseHandle, stream: S)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let keep_alive = host.config().bmc.profile.keep_alive;
     let name = host.name().to_owned();
-    let used = AtomicBool::new(false);
-    let service = service_fn(move |request| {
-        let reused = used.swap(true, Ordering::Relaxed);
-        http::answer(host.clone(), tear.clone(), reused, request)
-    });
+    let service = service_fn(move |request| http::answer(host.clone(), tear.clone(), request));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .keep_alive(keep_alive)
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {

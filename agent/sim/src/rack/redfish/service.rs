@@ -15,6 +15,9 @@ use super::{actions, documents, errors, patch, query};
 use crate::rack::faults::Effects;
 use crate::rack::host::SimHost;
 
+/// How many entries of the log a page has.
+const LOG_PAGE: usize = 50;
+
 /// A request, read to its end.
 pub(super) struct Call<'a> {
     pub(super) host: &'a SimHost,
@@ -134,16 +137,12 @@ fn read(call: &Call<'_>, place: ResourcePath<'_>) -> Answer {
     }
     let pages = value.get("Members").is_some();
     let log = matches!(place, ResourcePath::Entries);
-    let page = match query::read(
-        call.query.unwrap_or_default(),
-        pages && (profile.top_skip || log),
-        profile.top_skip,
-    ) {
+    let page = match query::read(call.query.unwrap_or_default(), pages) {
         Ok(page) => page,
         Err(bad) => return errors::bad_query(profile, &bad),
     };
     if pages {
-        let most = if log { profile.page } else { usize::MAX };
+        let most = if log { LOG_PAGE } else { usize::MAX };
         query::cut(value, page, most);
     }
     let kind = value.get("@odata.type").and_then(Value::as_str);
@@ -188,7 +187,6 @@ pub(super) fn unmet(call: &Call<'_>, place: ResourcePath<'_>) -> Option<Answer> 
     };
     let met = etag::may_change(
         profile.if_match,
-        call.effects.strong_match,
         call.header(header::IF_MATCH),
         current.as_deref(),
     );

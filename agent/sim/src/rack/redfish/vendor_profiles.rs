@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 
 use super::profile::{
@@ -17,31 +17,26 @@ use super::profile::{
 use crate::rack::power::ResetType as R;
 
 /// Makes that have a profile of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Vendor {
     /// No make: what the standard says.
     Generic,
     /// Dell iDRAC9 (PowerEdge R750).
-    #[serde(alias = "dell")]
     Idrac9,
     /// Dell iDRAC10 (PowerEdge R470).
     Idrac10,
     /// HPE iLO5 (ProLiant DL385 Gen10 Plus v2).
-    #[serde(alias = "hpe")]
     Ilo5,
     /// HPE iLO6 (ProLiant Gen11).
     Ilo6,
     /// Lenovo XCC (ThinkSystem SR670 V2).
-    #[serde(alias = "lenovo")]
     Xcc,
     /// Supermicro X12.
     SupermicroX12,
     /// Supermicro X13 (SYS-821GE).
-    #[serde(alias = "supermicro")]
     SupermicroX13,
     /// NVIDIA DGX H100: an AMI BMC with a GPU board beside the host.
-    #[serde(alias = "dgx")]
     DgxH100,
     /// OpenBMC (bmcweb).
     #[serde(rename = "openbmc")]

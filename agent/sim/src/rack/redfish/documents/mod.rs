@@ -9,18 +9,17 @@ mod services;
 mod systems;
 mod telemetry;
 
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::actions::TASK_RETRY;
 use super::errors;
 use super::path::ResourcePath;
 use super::response::Answer;
 use super::service::Call;
 use crate::rack::config::uuid_of;
 
-pub(super) use services::{account, monitor_path, session, task};
+pub(super) use services::{account, session};
 
 const ROOT: &str = "/redfish/v1";
 
@@ -34,7 +33,7 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
             // The service has a UUID of its own, which must not be taken for the machine's.
             services::root(profile, &uuid_of(&format!("{}-bmc", host.name())))
         }
-        ResourcePath::Odata => services::odata(profile),
+        ResourcePath::Odata => services::odata(),
         ResourcePath::Metadata => {
             return Ok(Answer::text("application/xml", services::METADATA));
         }
@@ -80,7 +79,7 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
             let session = sessions.iter().find(|session| session.id == id);
             found(call, session.map(services::session))?
         }
-        ResourcePath::AccountService => services::account_service(profile),
+        ResourcePath::AccountService => services::account_service(),
         ResourcePath::Accounts => {
             let accounts = host.bmc().accounts.lock();
             let ids = accounts
@@ -95,18 +94,6 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
         }
         ResourcePath::Roles => services::roles(),
         ResourcePath::Role(id) => found(call, services::role(id))?,
-        ResourcePath::TaskService => services::task_service(clock(call)),
-        ResourcePath::Tasks => {
-            let tasks = host.settled_tasks();
-            let ids = tasks.iter().map(|task| task.id.as_str());
-            collection("TaskService/Tasks", "Task", ids)
-        }
-        ResourcePath::Task(id) => {
-            let tasks = host.settled_tasks();
-            let task = tasks.iter().find(|task| task.id == id);
-            found(call, task.map(|task| services::task(profile, task)))?
-        }
-        ResourcePath::TaskMonitor(id) => return monitor(call, id),
         ResourcePath::Reset
         | ResourcePath::ManagerReset
         | ResourcePath::ClearLog
@@ -138,23 +125,6 @@ fn off(call: &Call<'_>) -> Answer {
         "ServiceTemporarilyUnavailable",
         text,
     )
-}
-
-/// 202 while the task runs, the answer of the request afterwards.
-fn monitor(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
-    let profile = call.profile();
-    let tasks = call.host.settled_tasks();
-    let task = tasks.iter().find(|task| task.id == id);
-    match task {
-        None => Err(errors::not_found(profile, call.path)),
-        Some(task) if task.ended.is_none() => {
-            let document = services::task(profile, task);
-            Ok(Answer::json(StatusCode::ACCEPTED, document)
-                .with(header::LOCATION, monitor_path(id))
-                .with(header::RETRY_AFTER, TASK_RETRY))
-        }
-        Some(_) => Ok(Answer::empty(StatusCode::NO_CONTENT)),
-    }
 }
 
 fn collection<'a>(path: &str, kind: &str, members: impl IntoIterator<Item = &'a str>) -> Value {

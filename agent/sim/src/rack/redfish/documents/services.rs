@@ -1,16 +1,12 @@
 //! The service root, OData's two documents, and the services for sessions, accounts and tasks.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::managers::seconds;
 use super::{at, collection, link};
 use crate::rack::redfish::accounts::{Account, Role};
-use crate::rack::redfish::errors;
 use crate::rack::redfish::profile::Profile;
 use crate::rack::redfish::response::merge;
 use crate::rack::redfish::session::Session;
-use crate::rack::redfish::tasks::Task;
 
 /// The version of DSP0266 that services say they follow.
 const VERSION: &str = "1.20.0";
@@ -30,36 +26,29 @@ pub(super) fn root(profile: &Profile, uuid: &str) -> Value {
             "FilterQuery": false,
             "OnlyMemberQuery": false,
             "SelectQuery": false,
-            "TopSkipQuery": profile.top_skip,
+            "TopSkipQuery": true,
         },
         "Systems": link("Systems"),
         "Chassis": link("Chassis"),
         "Managers": link("Managers"),
         "AccountService": link("AccountService"),
-        "Tasks": link("TaskService"),
-        "Links": {},
+        "SessionService": link("SessionService"),
+        "Links": {"Sessions": link("SessionService/Sessions")},
     });
-    if profile.sessions {
-        root["SessionService"] = link("SessionService");
-        root["Links"] = json!({"Sessions": link("SessionService/Sessions")});
-    }
     if !profile.root.is_null() {
         merge(&mut root, &profile.root);
     }
     root
 }
 
-pub(super) fn odata(profile: &Profile) -> Value {
-    let mut names = vec![
+pub(super) fn odata() -> Value {
+    let names = [
         "Systems",
         "Chassis",
         "Managers",
         "AccountService",
-        "TaskService",
+        "SessionService",
     ];
-    if profile.sessions {
-        names.push("SessionService");
-    }
     let root = json!({"name": "Service", "kind": "Singleton", "url": "/redfish/v1/"});
     let below = names
         .iter()
@@ -86,7 +75,7 @@ pub(super) fn session_service(profile: &Profile) -> Value {
         "@odata.type": "#SessionService.v1_1_9.SessionService",
         "Id": "SessionService",
         "Name": "Session Service",
-        "ServiceEnabled": profile.sessions,
+        "ServiceEnabled": true,
         "SessionTimeout": profile.session_idle.as_secs(),
         "Status": {"State": "Enabled", "Health": "OK"},
         "Sessions": link("SessionService/Sessions"),
@@ -104,14 +93,14 @@ pub(in crate::rack::redfish) fn session(session: &Session) -> Value {
     })
 }
 
-pub(super) fn account_service(profile: &Profile) -> Value {
+pub(super) fn account_service() -> Value {
     json!({
         "@odata.id": at("AccountService"),
         "@odata.type": "#AccountService.v1_15_0.AccountService",
         "Id": "AccountService",
         "Name": "Account Service",
         "ServiceEnabled": true,
-        "HTTPBasicAuth": if profile.basic_auth { "Enabled" } else { "Disabled" },
+        "HTTPBasicAuth": "Enabled",
         "MinPasswordLength": 1,
         "MaxPasswordLength": 128,
         "Status": {"State": "Enabled", "Health": "OK"},
@@ -153,46 +142,4 @@ pub(super) fn role(id: &str) -> Option<Value> {
         "IsPredefined": true,
         "AssignedPrivileges": role.privileges(),
     }))
-}
-
-pub(super) fn task_service(now: Timestamp) -> Value {
-    json!({
-        "@odata.id": at("TaskService"),
-        "@odata.type": "#TaskService.v1_2_1.TaskService",
-        "Id": "TaskService",
-        "Name": "Task Service",
-        "ServiceEnabled": true,
-        "DateTime": seconds(now),
-        "CompletedTaskOverWritePolicy": "Oldest",
-        "LifeCycleEventOnTaskStateChange": false,
-        "Status": {"State": "Enabled", "Health": "OK"},
-        "Tasks": link("TaskService/Tasks"),
-    })
-}
-
-/// Where a client waits for the end of a task.
-pub(in crate::rack::redfish) fn monitor_path(id: &str) -> String {
-    at(&format!("TaskService/TaskMonitors/{id}"))
-}
-
-pub(in crate::rack::redfish) fn task(profile: &Profile, task: &Task) -> Value {
-    let mut document = json!({
-        "@odata.id": at(&format!("TaskService/Tasks/{}", task.id)),
-        "@odata.type": "#Task.v1_7_3.Task",
-        "Id": task.id,
-        "Name": task.name,
-        "TaskState": "Running",
-        "TaskStatus": "OK",
-        "StartTime": seconds(task.started),
-        "TaskMonitor": monitor_path(&task.id),
-        "Payload": {"HttpOperation": "POST", "TargetUri": task.target},
-        "Messages": [],
-    });
-    if let Some(ended) = task.ended {
-        let text = "The task completed.";
-        document["TaskState"] = json!("Completed");
-        document["EndTime"] = json!(seconds(ended));
-        document["Messages"] = json!([errors::message(profile, "Success", text, "OK")]);
-    }
-    document
 }

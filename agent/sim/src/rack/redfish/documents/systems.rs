@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use super::{at, link};
 use crate::rack::power::{OsState, ResetType};
 use crate::rack::redfish::profile::{Allowable, LightProperty, PostReport, Profile};
-use crate::rack::redfish::response::merge;
 use crate::rack::redfish::service::Call;
 use crate::rack::settings::{BootOverride, BootSource, Holds, Light};
 
@@ -86,9 +85,6 @@ pub(super) fn system(profile: &Profile, shown: &Shown) -> Value {
     }
     if !profile.log.of_manager {
         system["LogServices"] = link(&format!("Systems/{id}/LogServices"));
-    }
-    if !profile.system.is_null() {
-        merge(&mut system, &profile.system);
     }
     system
 }

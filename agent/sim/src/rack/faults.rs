@@ -1,36 +1,29 @@
-//! Faults of a BMC: an ordered store of rules, each a selector (method, path, body), an action and
-//! a count.
+//! Faults of a BMC: an ordered list of rules, each a selector (method, path, reset type), an action
+//! and a count.
 //!
-//! Pure: given a request it says what is to go wrong, and counts down. Must never touch the
-//! machine: a fault changes what the BMC says or takes, not what is so.
+//! Pure: given a request it decides what goes wrong, and counts down. Must never touch the
+//! machine: a fault changes what the BMC reports or accepts, not what is so.
 
-mod effects;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-
-pub use effects::{Effects, Instead, Mangle, OnAccept, Report};
+use serde_json::Value;
 
 use super::power::ResetType;
 
 /// What a rule does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Answer this instead.
     Status {
         /// HTTP status.
         status: u16,
         /// Body; none gives a Redfish error for errors, and an empty body otherwise.
-        #[serde(default)]
         body: Option<Value>,
         /// Headers to add, `Retry-After` for example.
-        #[serde(default)]
         headers: BTreeMap<String, String>,
     },
     /// Answer a page of HTML, as a BMC's web server does when its Redfish service is ill.
@@ -44,32 +37,12 @@ pub enum Action {
         status: u16,
         to: String,
     },
-    /// Wait before anything else; the next rules still count.
-    Latency {
-        #[serde(with = "super::config::duration")]
-        takes: Duration,
-    },
     /// Close the connection without an answer.
     Drop,
     /// Reset the connection without an answer.
     Reset,
-    /// Reset the connection without an answer if it has carried a request before.
-    ResetReused,
-    /// Reset the connection before a byte is read. The selector does not count.
-    ResetOnAccept,
-    /// Wait before the TLS handshake. The selector does not count.
-    SlowHandshake {
-        #[serde(with = "super::config::duration")]
-        takes: Duration,
-    },
     /// Keep the connection, never answer.
     Hang,
-    /// The answer's head and half of its body, then reset the connection.
-    CutBody,
-    /// A whole answer with half of its JSON.
-    Truncate,
-    /// The answer blown up to at least this many bytes, still valid JSON.
-    Huge { bytes: usize },
     /// Merge this into the body of the answer (RFC 7386: null takes away).
     Merge { body: Value },
     /// Report this power state, whatever is so.
@@ -81,20 +54,9 @@ pub enum Action {
     /// a running host with a reset of its own.
     OffUntilCommanded,
     /// Report the power state as it was this long ago.
-    Stale {
-        #[serde(with = "super::config::duration")]
-        age: Duration,
-    },
-    /// Report a power state that is read anew only this often.
-    Cached {
-        #[serde(with = "super::config::duration")]
-        refresh: Duration,
-    },
+    Stale { age: Duration },
     /// Report `PoweringOff` for this long after the power is really off.
-    PoweringOff {
-        #[serde(with = "super::config::duration")]
-        takes: Duration,
-    },
+    PoweringOff { takes: Duration },
     /// Report another machine's identity.
     Identity {
         /// The system UUID; null leaves it out.
@@ -111,51 +73,25 @@ pub enum Action {
     RefuseAuth,
     /// Resets are answered as if accepted, and nothing happens.
     IgnoreCommands,
-    /// Resets are answered with 202 and a task monitor.
-    AsTask {
-        /// How long the task runs at least; it also waits until the power has settled.
-        #[serde(with = "super::config::duration")]
-        takes: Duration,
-    },
-    /// ETag headers get this suffix inside their quotes (`-gzip`, as compressing servers do), which
-    /// no `If-Match` matches.
-    TagSuffix { suffix: String },
-    /// A weak ETag in `If-Match` never matches (the strong comparison of RFC 9110, 8.8.3.2).
-    StrongMatch,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// The HTTP method; none means any.
-    #[serde(default)]
     pub method: Option<String>,
     /// The path: `*` stands for part of one segment, `**` for anything.
-    #[serde(default = "anywhere")]
     pub path: String,
-    /// What the request's body must contain, `{"ResetType": "ForceOff"}` for example; none means
-    /// anything.
-    #[serde(default)]
-    pub body: Option<Value>,
-    /// What to do.
+    /// The `ResetType` of the request's body; none means any body.
+    pub reset: Option<ResetType>,
     pub action: Action,
-    /// How many matching requests it lets pass first.
-    #[serde(default)]
-    pub skip: u32,
     /// How many more requests it applies to; none means for ever.
-    #[serde(default)]
     pub remaining: Option<u32>,
     /// For what takes the place of an answer: only after the request has been carried out, so that
     /// the effect is there and the answer is lost.
-    #[serde(default)]
     pub after: bool,
 }
 
-fn anywhere() -> String {
-    "**".to_owned()
-}
-
-/// A request, as far as rules look at it.
+/// What rules are matched against.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestFacts<'a> {
     /// The HTTP method.
@@ -164,8 +100,6 @@ pub struct RequestFacts<'a> {
     pub path: &'a str,
     /// The body; null if it is not JSON.
     pub body: &'a Value,
-    /// Whether its connection has carried a request before.
-    pub reused: bool,
 }
 
 impl Rule {
@@ -173,10 +107,9 @@ impl Rule {
     pub fn always(action: Action) -> Self {
         Self {
             method: None,
-            path: anywhere(),
-            body: None,
+            path: "**".to_owned(),
+            reset: None,
             action,
-            skip: 0,
             remaining: None,
             after: false,
         }
@@ -190,31 +123,17 @@ impl Rule {
         self
     }
 
-    /// The same, for bodies that contain this.
-    #[must_use]
-    pub fn with(mut self, body: Value) -> Self {
-        self.body = Some(body);
-        self
-    }
-
     /// The same, for resets of the system of this type.
     #[must_use]
-    pub fn on_reset(self, reset: ResetType) -> Self {
+    pub fn on_reset(mut self, reset: ResetType) -> Self {
+        self.reset = Some(reset);
         self.on("POST", "**/Actions/ComputerSystem.Reset")
-            .with(json!({"ResetType": reset}))
     }
 
     /// The same, for so many requests.
     #[must_use]
     pub fn times(mut self, count: u32) -> Self {
         self.remaining = Some(count);
-        self
-    }
-
-    /// The same, after so many requests that match.
-    #[must_use]
-    pub fn skip(mut self, count: u32) -> Self {
-        self.skip = count;
         self
     }
 
@@ -231,24 +150,8 @@ impl Rule {
             && method.is_none_or(|wanted| wanted.eq_ignore_ascii_case(asked.method))
             && glob(self.path.as_bytes(), asked.path.as_bytes())
             && self
-                .body
-                .as_ref()
-                .is_none_or(|part| contains(asked.body, part))
-            && (asked.reused || self.action != Action::ResetReused)
-    }
-
-    fn is_on_accept(&self) -> bool {
-        matches!(
-            self.action,
-            Action::ResetOnAccept | Action::SlowHandshake { .. }
-        )
-    }
-
-    /// Counts a match; false if it is one to let pass.
-    fn is_due(&mut self) -> bool {
-        let due = self.skip == 0;
-        self.skip = self.skip.saturating_sub(1);
-        due
+                .reset
+                .is_none_or(|reset| asked.body["ResetType"] == reset.to_string())
     }
 
     fn used(&mut self) {
@@ -257,15 +160,13 @@ impl Rule {
 }
 
 /// The name of a rule in its store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FaultId(pub u64);
 
 /// A rule with its name.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NamedRule {
     pub id: FaultId,
-    #[serde(flatten)]
     pub rule: Rule,
 }
 
@@ -310,8 +211,8 @@ impl RuleBook {
         &self.rules
     }
 
-    /// What goes wrong with this request. Delays and merges add up; of everything else the first
-    /// rule counts, and a rule that came too late keeps its counts.
+    /// What goes wrong with this request. Merges add up; of everything else the first rule
+    /// counts, and a rule that came too late keeps its count.
     pub fn decide(&mut self, asked: &RequestFacts<'_>) -> Effects {
         let mut effects = Effects::default();
         for named in &mut self.rules {
@@ -319,42 +220,76 @@ impl RuleBook {
             if effects.before.is_some() {
                 break;
             }
-            if !rule.is_on_accept() && rule.matches(asked) && rule.is_due() && effects.add(rule) {
+            if rule.matches(asked) && effects.add(rule) {
                 rule.used();
             }
         }
         effects
     }
+}
 
-    /// What goes wrong with a new connection.
-    pub fn decide_on_accept(&mut self) -> OnAccept {
-        let mut effects = OnAccept::default();
-        for named in &mut self.rules {
-            let rule = &mut named.rule;
-            if effects.reset {
-                break;
+/// All that goes wrong with one request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects {
+    /// Takes the place of an answer: the request is not looked at.
+    pub before: Option<Action>,
+    /// Takes the place of an answer once the request has been carried out.
+    pub after: Option<Action>,
+    /// Merged into the answer's body.
+    pub merge: Vec<Value>,
+    /// How the power is reported.
+    pub report: Option<Action>,
+    /// The reported UUID and serial.
+    pub identity: Option<(Option<String>, Option<String>)>,
+    /// How many seconds the BMC's clock is ahead.
+    pub clock: Option<i64>,
+    /// Every credential is wrong.
+    pub refuse_auth: bool,
+    /// Commands are accepted and do nothing.
+    pub ignore_commands: bool,
+}
+
+impl Effects {
+    /// Adds one rule; false if an earlier one has precedence.
+    fn add(&mut self, rule: &Rule) -> bool {
+        match &rule.action {
+            Action::Merge { body } => {
+                self.merge.push(body.clone());
+                true
             }
-            if !rule.is_on_accept() || rule.remaining == Some(0) || !rule.is_due() {
-                continue;
+            Action::State { .. }
+            | Action::OffUntilCommanded
+            | Action::Stale { .. }
+            | Action::PoweringOff { .. } => fill(&mut self.report, rule.action.clone()),
+            Action::Identity { uuid, serial } => {
+                fill(&mut self.identity, (uuid.clone(), serial.clone()))
             }
-            match &rule.action {
-                Action::SlowHandshake { takes } => effects.delay += *takes,
-                _ => effects.reset = true,
+            Action::Clock { ahead } => fill(&mut self.clock, *ahead),
+            Action::RefuseAuth => !std::mem::replace(&mut self.refuse_auth, true),
+            Action::IgnoreCommands => !std::mem::replace(&mut self.ignore_commands, true),
+            Action::Status { .. }
+            | Action::Html { .. }
+            | Action::Redirect { .. }
+            | Action::Drop
+            | Action::Reset
+            | Action::Hang => {
+                let place = if rule.after {
+                    &mut self.after
+                } else {
+                    &mut self.before
+                };
+                fill(place, rule.action.clone())
             }
-            rule.used();
         }
-        effects
     }
 }
 
-/// Whether all of `part` is in `whole`.
-fn contains(whole: &Value, part: &Value) -> bool {
-    match (whole, part) {
-        (Value::Object(whole), Value::Object(part)) => part
-            .iter()
-            .all(|(key, part)| whole.get(key).is_some_and(|whole| contains(whole, part))),
-        (whole, part) => whole == part,
+fn fill<T>(place: &mut Option<T>, value: T) -> bool {
+    let free = place.is_none();
+    if free {
+        *place = Some(value);
     }
+    free
 }
 
 /// Whether `text` matches `pattern`; `*` does not pass a slash, `**` does.
