@@ -203,6 +203,8 @@ pub const HOLD_ANNOTATION_PREFIX: &str = "reboot.metal3.io/rackhand-";
 pub const CAPM3_HOLD_ANNOTATION_PREFIX: &str = "reboot.metal3.io/metal3-remediation-";
 /// The value of our hold key: off at once, without asking the system.
 pub const HOLD_ANNOTATION_VALUE: &str = r#"{"mode":"hard"}"#;
+/// On a BareMetalHost, for a moment: the UID of the remediation whose hold key is not set any more.
+pub const HOLD_WITHDRAWN_ANNOTATION: &str = "rackhand.dev/hold-withdrawn";
 /// baremetal-operator leaves a host that carries it alone; Ironic does not.
 pub const BMH_PAUSED_ANNOTATION: &str = "baremetalhost.metal3.io/paused";
 /// Ironic lets go of a host that carries it.

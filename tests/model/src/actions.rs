@@ -28,6 +28,9 @@ pub enum Fault {
     /// The BMC is reset and reports off until it takes a command. It is not reset between a power-off
     /// that it took and its effect: nothing that can be read would tell.
     BmcReset,
+    /// The controller is suspended after it has sent a call, and another one takes over. The call arrives
+    /// at any later time.
+    Deposed,
     /// Somebody switches the host on.
     Button,
     /// Somebody removes our hold key.
@@ -49,6 +52,10 @@ pub enum Action {
     Decide,
     /// The controller carries out its decision.
     Carry,
+    /// A controller that took over claims its term at the agent.
+    Claim,
+    /// The call of a deposed controller arrives.
+    Late,
     /// The agent does the next act of its operation.
     Agent,
     /// A change of power takes effect.
@@ -77,7 +84,7 @@ pub enum Action {
 }
 
 /// All faults.
-pub const FAULTS: [Fault; 14] = [
+pub const FAULTS: [Fault; 15] = [
     Fault::Crash,
     Fault::Lost,
     Fault::AnswerLost,
@@ -86,6 +93,7 @@ pub const FAULTS: [Fault; 14] = [
     Fault::JournalWiped,
     Fault::Silent,
     Fault::BmcReset,
+    Fault::Deposed,
     Fault::Button,
     Fault::HoldRemoved,
     Fault::Deleted,
@@ -102,6 +110,9 @@ impl World {
             all.push(Action::Carry);
         } else if self.done.is_none() && self.process.sleep == Sleep::Awake {
             all.push(Action::Decide);
+        }
+        if !self.claimed && self.done.is_none() {
+            all.push(Action::Claim);
         }
         if self.agent.due().is_some_and(|t| until(t).is_zero()) {
             all.push(Action::Agent);
@@ -146,6 +157,7 @@ impl World {
             (Action::Renew, heard && pinned == Some(last.as_str())),
             (Action::Unheard, !self.host.up && self.node.ready),
             (Action::Answers, self.bmc.silent),
+            (Action::Late, self.late.is_some()),
         ];
         all.into_iter()
             .filter(|(_, on)| *on)
@@ -187,6 +199,7 @@ impl World {
             Fault::JournalWiped => self.agent.holds || !self.agent.ops.is_empty(),
             Fault::Silent => !self.bmc.silent,
             Fault::BmcReset => !self.bmc.reset && !self.bmc.silent && self.host.power == Power::On,
+            Fault::Deposed => self.late.is_none() && self.sends(),
             Fault::Button => off,
             Fault::HoldRemoved => self.hold == Some(true),
             Fault::Deleted => !self.object.deleting,
@@ -205,8 +218,9 @@ impl World {
 
     /// Everything that can happen now.
     pub fn enabled(&self, faults: &[Fault]) -> Vec<Action> {
-        // After the end, what an operation still does is all that matters.
-        if self.wrong.is_some() || self.done.is_some() && self.agent.current().is_none() {
+        // After the end, what an operation or a late call still does is all that matters.
+        let ended = self.done.is_some() && self.agent.current().is_none() && self.late.is_none();
+        if self.wrong.is_some() || ended {
             return Vec::new();
         }
         let urgent = self.urgent();
@@ -216,7 +230,10 @@ impl World {
             all.push(Action::Time);
         }
         if self.budget > 0 {
+            // Runs without a takeover are those of the other worlds.
+            let due = faults.contains(&Fault::Deposed) && !self.deposed && self.budget == 1;
             let can = faults.iter().filter(|f| self.can(**f));
+            let can = can.filter(|f| !due || **f == Fault::Deposed);
             all.extend(can.map(|f| Action::Fault(*f)));
         }
         all
@@ -233,6 +250,8 @@ impl World {
                     w.carries(held, breakage, true);
                 }
             }
+            Action::Claim => w.claimed = true,
+            Action::Late => w.late_call_arrives(breakage),
             Action::Agent => w.agent_acts(),
             Action::Power => match w.host.power {
                 Power::GoingOff(_) => w.cut(),
@@ -255,6 +274,9 @@ impl World {
         let ours = matches!(action, Action::Decide | Action::Carry | Action::Time);
         if !ours {
             w.changed();
+        }
+        if !matches!(action, Action::Time | Action::Fault(Fault::Delay)) {
+            w.note_changes(self);
         }
         w
     }
@@ -280,6 +302,7 @@ impl World {
             Fault::JournalWiped => self.agent.wipe(),
             Fault::Silent => (self.bmc.silent, self.was_silent) = (true, true),
             Fault::BmcReset => self.bmc.reset = true,
+            Fault::Deposed => self.deposed(),
             Fault::Button => self.switch(true),
             Fault::HoldRemoved => self.hold = Some(false),
             Fault::Deleted => self.object.deleting = true,

@@ -42,11 +42,16 @@ pub enum Breakage {
     TriesForgotten,
     DrainNeverEnds,
     FinalizerKept,
+    TermIgnored,
+    ObjectVersionIgnored,
+    NodeVersionIgnored,
+    HostVersionIgnored,
+    LateHoldTaken,
 }
 
 impl Breakage {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 25] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -67,6 +72,11 @@ impl Breakage {
         Self::TriesForgotten,
         Self::DrainNeverEnds,
         Self::FinalizerKept,
+        Self::TermIgnored,
+        Self::ObjectVersionIgnored,
+        Self::NodeVersionIgnored,
+        Self::HostVersionIgnored,
+        Self::LateHoldTaken,
     ];
 
     /// What is done wrong.
@@ -92,6 +102,11 @@ impl Breakage {
             Self::TriesForgotten => "a failed operation's id is used again",
             Self::DrainNeverEnds => "the drain never counts as finished",
             Self::FinalizerKept => "the finalizer is not removed",
+            Self::TermIgnored => "the agent takes a command of a former leader",
+            Self::ObjectVersionIgnored => "a former leader's state replaces a newer one",
+            Self::NodeVersionIgnored => "a former leader's taint is set on a changed Node",
+            Self::HostVersionIgnored => "a former leader's hold is set on a changed BareMetalHost",
+            Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
 
@@ -108,10 +123,17 @@ impl Breakage {
             Self::HoldNotSet | Self::HoldRemovedEarly | Self::ReleaseSkipped | Self::HoldLeft => {
                 (true, &[])
             }
+            Self::TermIgnored
+            | Self::ObjectVersionIgnored
+            | Self::NodeVersionIgnored
+            | Self::HostVersionIgnored
+            | Self::LateHoldTaken => (true, &[Fault::Deposed, Fault::Deleted]),
             _ => (false, &[]),
         };
         let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
-        let world = if cooperative {
+        let world = if faults.contains(&Fault::Deposed) {
+            Setting::leaders(budget)
+        } else if cooperative {
             Setting::cooperative(budget)
         } else {
             Setting::direct(budget)

@@ -1,6 +1,9 @@
 //! The model for stateright: worlds, their rules, and what a run of the checker found.
 
-use std::time::{Duration, Instant};
+use std::{
+    hash::Hash,
+    time::{Duration, Instant},
+};
 
 use rackhand_core::remediation::State;
 use stateright::{Checker, HasDiscoveries, Model, Property};
@@ -8,6 +11,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use crate::{
     actions::{Action, FAULTS, Fault},
     breakage::Breakage,
+    election::Election,
     liveness::{self, ends},
     story,
     world::{World, Wrong},
@@ -42,7 +46,7 @@ impl Setting {
     /// Nobody but us switches the host.
     pub fn direct(budget: u8) -> Self {
         let mut faults = FAULTS.to_vec();
-        faults.retain(|f| *f != Fault::HoldRemoved);
+        faults.retain(|f| !matches!(f, Fault::HoldRemoved | Fault::Deposed));
         Self {
             name: "direct",
             cooperative: false,
@@ -55,11 +59,22 @@ impl Setting {
 
     /// baremetal-operator switches the host as well, and is told by the hold.
     pub fn cooperative(budget: u8) -> Self {
+        let mut faults = FAULTS.to_vec();
+        faults.retain(|f| *f != Fault::Deposed);
         Self {
             name: "cooperative",
             cooperative: true,
-            faults: FAULTS.to_vec(),
+            faults,
             ..Self::direct(budget)
+        }
+    }
+
+    /// As `cooperative`, and another controller may take over while a call of the first one is on its way.
+    pub fn leaders(budget: u8) -> Self {
+        Self {
+            name: "leaders",
+            faults: FAULTS.to_vec(),
+            ..Self::cooperative(budget)
         }
     }
 }
@@ -93,7 +108,7 @@ impl Model for Setting {
 
     fn next_state(&self, w: &World, action: Action) -> Option<World> {
         let mut next = w.next(action, self.breakage);
-        let from = matches!(action, Action::Fault(_) | Action::Time);
+        let from = matches!(action, Action::Fault(_) | Action::Late | Action::Time);
         if from && self.checks_ends() && !ends(&next, self.breakage) {
             next.broken(Wrong::NoEnd);
         }
@@ -164,13 +179,49 @@ pub struct Report {
 
 /// Explores a world. With a breakage it ends at the first rule that is broken.
 pub fn explore(setting: Setting, threads: usize) -> Report {
+    let first_only = setting.breakage.is_some();
+    explore_model(setting, first_only, threads, |model, mut path| {
+        if let Some((last, _)) = path.last()
+            && is(last, Wrong::NoEnd)
+        {
+            let rest = liveness::path(last, model.breakage);
+            path.extend(rest.into_iter().take(SHOWN));
+        }
+        story::tell(&path, model)
+    })
+}
+
+/// Explores an election likewise.
+pub fn explore_election(election: Election, threads: usize) -> Report {
+    let first_only = election.broken.is_some();
+    explore_model(election, first_only, threads, |_, path| {
+        let turns = path
+            .iter()
+            .filter_map(|(race, turn)| Some((race, (*turn)?)));
+        turns
+            .map(|(race, turn)| format!("{} s: {turn:?}", race.time))
+            .collect()
+    })
+}
+
+fn explore_model<M>(
+    model: M,
+    first_only: bool,
+    threads: usize,
+    tell: impl Fn(&M, Vec<(M::State, Option<M::Action>)>) -> Vec<String>,
+) -> Report
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Hash + PartialEq + Send + Sync,
+    M::Action: Clone + PartialEq + Send + Sync,
+{
     let started = Instant::now();
-    let when = if setting.breakage.is_some() {
+    let when = if first_only {
         HasDiscoveries::AnyFailures
     } else {
         HasDiscoveries::AllFailures
     };
-    let checker = setting
+    let checker = model
         .checker()
         .threads(threads)
         .finish_when(when)
@@ -187,19 +238,10 @@ pub fn explore(setting: Setting, threads: usize) -> Report {
     for p in model.properties() {
         let path = checker.discovery(p.name);
         match (p.expectation.discovery_is_failure(), path) {
-            (true, Some(path)) => {
-                let mut path = path.into_vec();
-                if let Some((last, _)) = path.last()
-                    && is(last, Wrong::NoEnd)
-                {
-                    let rest = liveness::path(last, model.breakage);
-                    path.extend(rest.into_iter().take(SHOWN));
-                }
-                report.found.push(Found {
-                    property: p.name,
-                    story: story::tell(&path, model),
-                });
-            }
+            (true, Some(path)) => report.found.push(Found {
+                property: p.name,
+                story: tell(model, path.into_vec()),
+            }),
             (false, None) => report.unreached.push(p.name),
             _ => {}
         }

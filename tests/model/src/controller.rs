@@ -10,7 +10,7 @@ use crate::{
     breakage::Breakage,
     observe::{decide, policy},
     time::NOW,
-    world::{Held, Power, Process, Sleep, UID, World, Wrong},
+    world::{Changed, Held, Node, Power, Process, Sleep, UID, World, Wrong},
 };
 
 impl World {
@@ -31,13 +31,7 @@ impl World {
                 self.process.sleep = Sleep::Watching(t);
             }
             Next::Done(outcome) => {
-                if self.object.finalizer
-                    || self.hold == Some(true)
-                    || self.agent.holds
-                    || self.node.taint == Taint::Ours
-                {
-                    self.broken(Wrong::Left);
-                }
+                self.judge_left();
                 let off = matches!(self.host.power, Power::Off | Power::GoingOff(_));
                 let told = matches!(outcome, Outcome::Failed | Outcome::Escalated);
                 if off && !told && self.hold.is_none() && !self.was_silent {
@@ -50,7 +44,7 @@ impl World {
                 self.process.held = Some(Held {
                     state: d.state,
                     next,
-                    node: self.node.uid,
+                    changed: Changed::default(),
                     hold: self.hold,
                 });
             }
@@ -60,6 +54,9 @@ impl World {
     /// Carries out a decision; `noted`: the controller learns that it was.
     pub(crate) fn carries(&mut self, held: Held, breakage: Option<Breakage>, noted: bool) {
         self.process.sleep = Sleep::Awake;
+        if Self::is_refused(&held, breakage) {
+            return self.process.pause();
+        }
         match held.next.clone() {
             Next::Write => {
                 let mut state = held.state;
@@ -71,7 +68,8 @@ impl World {
             }
             Next::Do(command) => {
                 let skipped = breakage.is_some_and(|b| b.skips(&command));
-                let worked = skipped || self.execute(&held, &command, breakage);
+                let state = self.object.state.clone().unwrap_or_else(|| State::new(NOW));
+                let worked = skipped || self.execute(&held, &state, &command, breakage);
                 if !worked {
                     return self.process.pause();
                 }
@@ -87,22 +85,30 @@ impl World {
         }
     }
 
-    /// Carries out a command, and judges it.
-    fn execute(&mut self, held: &Held, command: &Command, breakage: Option<Breakage>) -> bool {
-        let state = self.object.state.clone().unwrap_or_else(|| State::new(NOW));
-        let seen = self.node.uid == held.node;
+    /// Carries out a command of this state, and judges it.
+    fn execute(
+        &mut self,
+        held: &Held,
+        state: &State,
+        command: &Command,
+        breakage: Option<Breakage>,
+    ) -> bool {
         match command {
             Command::AddFinalizer => self.object.finalizer = true,
             Command::RemoveFinalizer(_) => self.object.finalizer = false,
             Command::AddHold => self.hold = self.hold.map(|_| true),
             Command::RemoveHold => {
-                self.judge_power_on(&state);
+                self.judge_power_on(state);
                 self.hold = self.hold.map(|_| false);
+                // Where it is not set, the BareMetalHost gets another version all the same.
+                if let Some(late) = &mut self.late {
+                    late.changed.host |= breakage != Some(Breakage::LateHoldTaken);
+                }
             }
             Command::PowerOff {
                 id, command_after, ..
             } => {
-                let durable = state.agent_holds && operation_id(UID, &state).as_ref() == Some(id);
+                let durable = state.agent_holds && operation_id(UID, state).as_ref() == Some(id);
                 if !durable || held.hold == Some(false) {
                     self.broken(Wrong::Intent);
                 }
@@ -110,7 +116,7 @@ impl World {
                 self.agent.holds = true;
             }
             Command::PowerOn { id } => {
-                self.judge_power_on(&state);
+                self.judge_power_on(state);
                 self.begin(id, true, std::time::Duration::ZERO);
                 self.agent.holds = false;
             }
@@ -135,13 +141,12 @@ impl World {
                 let stands =
                     latest_reading_stands(state.off.as_ref(), self.process.power.as_ref(), NOW);
                 let guarded = !breakage.is_some_and(Breakage::is_unguarded);
-                if !seen || guarded && stands.is_err() {
+                if guarded && stands.is_err() {
                     return false;
                 }
-                self.judge_taint(&state, held.hold);
+                self.judge_taint(state, held.hold);
                 self.node.taint = Taint::Ours;
             }
-            Command::RemoveTaint if !seen => return false,
             Command::RemoveTaint => self.node.taint = Taint::Absent,
             Command::BackUpNode
             | Command::DeleteNode { .. }
@@ -149,6 +154,109 @@ impl World {
             | Command::Escalate { .. } => return false,
         }
         true
+    }
+
+    /// Whether the controller is about to send a call that changes something.
+    pub(crate) fn sends(&self) -> bool {
+        let Some(held) = &self.process.held else {
+            return false;
+        };
+        match &held.next {
+            Next::Write => true,
+            Next::Do(Command::ReadPower) => false,
+            // The age of the reading is checked immediately before the taint is sent.
+            Next::Do(Command::AddTaint) => {
+                let off = self.object.state.as_ref().and_then(|s| s.off.as_ref());
+                latest_reading_stands(off, self.process.power.as_ref(), NOW).is_ok()
+            }
+            Next::Do(_) => true,
+            Next::Wait(_) | Next::Done(_) => false,
+        }
+    }
+
+    /// The call stays on its way, and another controller leads.
+    pub(crate) fn deposed(&mut self) {
+        self.late = self.process.held.take();
+        self.process = Process::new();
+        (self.deposed, self.claimed) = (true, false);
+    }
+
+    /// Notes which objects have other versions than before.
+    pub(crate) fn note_changes(&mut self, before: &Self) {
+        // The Lease is an object of its own.
+        let node = Node {
+            lease: before.node.lease,
+            ..self.node.clone()
+        };
+        let calls = self.process.held.iter_mut().chain(&mut self.late);
+        for Held { changed, .. } in calls {
+            changed.object |= self.object != before.object;
+            changed.node |= node != before.node;
+            changed.host |= self.hold != before.hold;
+        }
+    }
+
+    /// Whether the API server refuses the write of a decision, because it carries the
+    /// `resourceVersion` of its observation (F7).
+    fn is_refused(held: &Held, breakage: Option<Breakage>) -> bool {
+        let (changed, ignored) = match &held.next {
+            Next::Do(Command::AddTaint | Command::RemoveTaint) => {
+                (held.changed.node, Breakage::NodeVersionIgnored)
+            }
+            Next::Do(Command::AddHold | Command::RemoveHold) => {
+                (held.changed.host, Breakage::HostVersionIgnored)
+            }
+            Next::Write | Next::Do(Command::AddFinalizer | Command::RemoveFinalizer(_)) => {
+                (held.changed.object, Breakage::ObjectVersionIgnored)
+            }
+            _ => return false,
+        };
+        changed && breakage != Some(ignored)
+    }
+
+    /// The call of a deposed controller arrives.
+    pub(crate) fn late_call_arrives(&mut self, breakage: Option<Breakage>) {
+        let Some(held) = self.late.take() else {
+            return;
+        };
+        let to_agent = matches!(
+            held.next,
+            Next::Do(
+                Command::PowerOff { .. }
+                    | Command::PowerOn { .. }
+                    | Command::Cancel { .. }
+                    | Command::Release
+            )
+        );
+        let stale_term = to_agent && self.claimed && breakage != Some(Breakage::TermIgnored);
+        if stale_term || Self::is_refused(&held, breakage) {
+            return;
+        }
+        match held.next.clone() {
+            Next::Write => self.object.state = Some(held.state),
+            Next::Do(Command::AddTaint) => {
+                self.judge_taint(&held.state, held.hold);
+                self.node.taint = Taint::Ours;
+            }
+            Next::Do(command) => {
+                self.execute(&held, &held.state, &command, breakage);
+            }
+            Next::Wait(_) | Next::Done(_) => {}
+        }
+        if self.done.is_some() {
+            self.judge_left();
+        }
+    }
+
+    /// F9: nothing of ours is left at the end.
+    fn judge_left(&mut self) {
+        if self.object.finalizer
+            || self.hold == Some(true)
+            || self.agent.holds
+            || self.node.taint == Taint::Ours
+        {
+            self.broken(Wrong::Left);
+        }
     }
 
     fn begin(&mut self, id: &str, on: bool, wait: std::time::Duration) {

@@ -10,6 +10,7 @@ pub mod agent;
 pub mod breakage;
 pub mod check;
 mod controller;
+pub mod election;
 pub mod liveness;
 pub mod observe;
 pub mod story;

@@ -7,8 +7,9 @@ use crate::{actions::Action, breakage::Breakage, world::World};
 pub const BOUND: usize = 600;
 
 /// In which order a world without faults moves: everybody does at once what there is to do.
-const ORDER: [Action; 12] = [
+const ORDER: [Action; 13] = [
     Action::Answers,
+    Action::Claim,
     Action::Carry,
     Action::Decide,
     Action::Agent,

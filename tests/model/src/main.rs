@@ -6,7 +6,8 @@ use clap::Parser;
 use rackhand_model::{
     actions::Fault,
     breakage::Breakage,
-    check::{Report, Setting, explore},
+    check::{Report, Setting, explore, explore_election},
+    election::{Broken, Election},
 };
 
 /// Explores every interleaving of a remediation in small worlds.
@@ -28,6 +29,9 @@ struct Args {
     threads: usize,
 }
 
+/// Long enough for a Lease to expire and for the next leader to lose it again.
+const SECONDS: u64 = 6;
+
 fn tell(report: &Report) {
     for found in &report.found {
         println!("\nBROKEN: {}", found.property);
@@ -47,47 +51,82 @@ fn worlds(args: &Args) -> bool {
         "world", "budget", "states", "depth", "time"
     );
     let budgets = args.budget.map_or(vec![1, 2], |budget| vec![budget]);
-    let both = |b: u8| [Setting::direct(b), Setting::cooperative(b)];
-    for mut setting in budgets.into_iter().flat_map(both) {
+    let all = |b: u8| {
+        [
+            Setting::direct(b),
+            Setting::cooperative(b),
+            Setting::leaders(b),
+        ]
+    };
+    for mut setting in budgets.into_iter().flat_map(all) {
         let chosen = |f: &Fault| args.fault.contains(&format!("{f:?}"));
         setting
             .faults
             .retain(|f| args.fault.is_empty() || chosen(f));
         let (name, budget) = (setting.name, setting.budget);
-        let report = explore(setting, args.threads);
-        println!(
-            "{name:<12} {budget:>6} {:>10} {:>6} {:>6.1} s",
-            report.states,
-            report.depth,
-            report.took.as_secs_f64()
-        );
-        tell(&report);
-        good &= report.found.is_empty() && report.unreached.is_empty();
+        good &= print_world(name, budget, &explore(setting, args.threads));
+    }
+    if args.fault.is_empty() {
+        for budget in args.budget.map_or(vec![0, 1], |budget| vec![budget]) {
+            let election = Election {
+                budget,
+                seconds: SECONDS,
+                broken: None,
+            };
+            good &= print_world(
+                "election",
+                budget,
+                &explore_election(election, args.threads),
+            );
+        }
     }
     good
+}
+
+fn print_world(name: &str, budget: u8, report: &Report) -> bool {
+    println!(
+        "{name:<12} {budget:>6} {:>10} {:>6} {:>6.1} s",
+        report.states,
+        report.depth,
+        report.took.as_secs_f64()
+    );
+    tell(report);
+    report.found.is_empty() && report.unreached.is_empty()
 }
 
 fn breakages(args: &Args) -> bool {
     let mut good = true;
     println!(
-        "{:<55} {:<12} {:>6}  {:<28} {:>7} {:>8}",
+        "{:<57} {:<12} {:>6}  {:<28} {:>7} {:>8}",
         "breakage", "world", "budget", "found by", "states", "time"
     );
     for breakage in Breakage::ALL {
         let setting = breakage.setting();
         let (name, budget) = (setting.name, setting.budget);
         let report = explore(setting, args.threads);
-        let found = report.found.first();
-        println!(
-            "{:<55} {name:<12} {budget:>6}  {:<28} {:>7} {:>6.1} s",
-            breakage.description(),
-            found.map_or("NOT FOUND", |f| f.property),
-            report.states,
-            report.took.as_secs_f64()
-        );
-        good &= found.is_some();
+        good &= print_breakage(breakage.description(), name, budget, &report);
+    }
+    for broken in Broken::ALL {
+        let election = Election {
+            budget: 1,
+            seconds: SECONDS,
+            broken: Some(broken),
+        };
+        let report = explore_election(election, args.threads);
+        good &= print_breakage(broken.description(), "election", 1, &report);
     }
     good
+}
+
+fn print_breakage(description: &str, world: &str, budget: u8, report: &Report) -> bool {
+    let found = report.found.first();
+    println!(
+        "{description:<57} {world:<12} {budget:>6}  {:<28} {:>7} {:>6.1} s",
+        found.map_or("NOT FOUND", |f| f.property),
+        report.states,
+        report.took.as_secs_f64()
+    );
+    found.is_some()
 }
 
 fn main() -> ExitCode {

@@ -127,6 +127,12 @@ pub fn observe(w: &World) -> Observation {
             w.process.completed.clone()
         },
     };
+    if !w.claimed {
+        o.agent = AgentView::Unreachable {
+            why: "its term is not claimed yet".into(),
+        };
+        (o.agent_id, o.answered, o.operation, o.held) = (None, None, None, false);
+    }
     o.silent_since = o.silence(state, w.process.silent, NOW);
     o
 }

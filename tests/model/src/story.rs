@@ -19,6 +19,8 @@ fn line(w: &World, action: Action, setting: &Setting) -> String {
     match action {
         Action::Decide => decision(w, setting),
         Action::Carry => carried(w),
+        Action::Claim => "The new controller claims its term at the agent.".into(),
+        Action::Late => late(w, setting),
         Action::Agent => agent(w),
         Action::Power => match w.host.power {
             Power::GoingOff(_) => "The host goes off.".into(),
@@ -67,6 +69,12 @@ fn fault_line(w: &World, fault: Fault) -> String {
         Fault::JournalWiped => "the agent loses its journal, and its operations with it.",
         Fault::Silent => "the BMC stops answering.",
         Fault::BmcReset => "the BMC is reset and reports off, whatever the host does.",
+        Fault::Deposed => {
+            return format!(
+                "{}; the call is on its way, the controller is suspended, and another one leads.",
+                carried(w).trim_end_matches('.')
+            );
+        }
         Fault::Button => "somebody switches the host on.",
         Fault::HoldRemoved => "somebody removes our hold.",
         Fault::Deleted => "the request is deleted.",
@@ -101,6 +109,27 @@ fn decision(w: &World, setting: &Setting) -> String {
         Next::Done(outcome) => format!("ends: {outcome:?}"),
     };
     format!("[{step}] The controller {what} ({}).", d.reason)
+}
+
+fn late(w: &World, setting: &Setting) -> String {
+    let what = w.late.as_ref().map(|late| match &late.next {
+        Next::Do(command) => command_words(command),
+        _ => "write the state".into(),
+    });
+    let next = w.clone().next(Action::Late, setting.breakage);
+    let (before, after) = (
+        (&w.object, &w.node, w.hold, &w.agent),
+        (&next.object, &next.node, next.hold, &next.agent),
+    );
+    let result = if before == after {
+        "is refused, or changes nothing"
+    } else {
+        "is carried out"
+    };
+    format!(
+        "The late call of the deposed controller, to {}, arrives and {result}.",
+        what.unwrap_or_default()
+    )
 }
 
 fn carried(w: &World) -> String {

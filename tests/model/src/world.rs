@@ -35,6 +35,17 @@ pub struct Object {
     pub confirmed: bool,
 }
 
+/// Objects that have another `resourceVersion` than when they were observed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Changed {
+    /// The remediation object.
+    pub object: bool,
+    /// The Node.
+    pub node: bool,
+    /// The BareMetalHost.
+    pub host: bool,
+}
+
 /// A decision that was made and is not carried out yet; the world may change before it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Held {
@@ -42,8 +53,8 @@ pub struct Held {
     pub state: State,
     /// What to do.
     pub next: Next,
-    /// The Node's UID when it was observed; a patch of another Node is refused by the API.
-    pub node: u8,
+    /// What has changed since it was observed. A write of that is refused by the API.
+    pub changed: Changed,
     /// Whether our hold was on the BareMetalHost when it was observed. Nobody can see what happens
     /// between the decision and the command; F3 covers that.
     pub hold: Option<bool>,
@@ -201,6 +212,12 @@ pub struct World {
     pub object: Object,
     /// The controller's memory.
     pub process: Process,
+    /// A call that the controller before this one had sent. It may arrive at any time.
+    pub late: Option<Held>,
+    /// Another controller has taken over.
+    pub deposed: bool,
+    /// The controller has claimed its term at the agent, which refuses older terms since then.
+    pub claimed: bool,
     /// The remediation has ended.
     pub done: Option<Outcome>,
     /// The host.
@@ -234,6 +251,9 @@ impl World {
                 confirmed: false,
             },
             process: Process::new(),
+            late: None,
+            deposed: false,
+            claimed: true,
             done: None,
             host: Host {
                 power: Power::On,
@@ -332,12 +352,14 @@ impl World {
         let pinned = pinned.and_then(|s| s.lease_at_off.as_deref());
         let held = self.process.held.as_ref();
         let held = held.and_then(|h| h.state.lease_at_off.as_deref());
+        let late = self.late.as_ref();
+        let late = late.and_then(|l| l.state.lease_at_off.as_deref());
         let power = self.process.power.as_ref();
         let power = power.and_then(|p| p.lease.as_deref());
         let used = |n: u8| {
             let name = n.to_string();
             let seen = self.process.lease.is_some_and(|(lease, _)| lease == n);
-            let names = [pinned, held, power];
+            let names = [pinned, held, late, power];
             n == self.node.lease || seen || names.contains(&Some(name.as_str()))
         };
         (0..=u8::MAX).find(|n| !used(*n)).unwrap_or_default()
@@ -351,6 +373,9 @@ impl World {
         let p = &mut self.process;
         if let Some(held) = &mut p.held {
             shift_state(&mut held.state, passed);
+        }
+        if let Some(late) = &mut self.late {
+            shift_state(&mut late.state, passed);
         }
         if let Some(view) = &mut p.power {
             shift_view(view, passed);

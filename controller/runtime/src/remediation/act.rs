@@ -62,8 +62,8 @@ impl Engine {
                 self.release_all_holds(host).await;
                 self.finalizer(false).await
             }
-            Command::AddHold => self.set_hold(&self.bmh_key(host)?, true).await,
-            Command::RemoveHold => self.set_hold(&self.bmh_key(host)?, false).await,
+            Command::AddHold => self.add_hold(&self.bmh_key(host)?).await,
+            Command::RemoveHold => self.remove_hold(&self.bmh_key(host)?).await,
             Command::PowerOff {
                 id,
                 command_after,

@@ -1,6 +1,9 @@
 //! Carries out the commands that change the BareMetalHost.
 
-use kube::api::{Patch, PatchParams};
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+};
 use rackhand_api::names::{self, HOLD_ANNOTATION_VALUE};
 use serde_json::{Value, json};
 
@@ -11,16 +14,33 @@ use crate::store::{
 };
 
 impl Engine {
-    /// Sets or removes our own hold key, and no other (F2, F9).
-    pub(super) async fn set_hold(&self, host: &Key, on: bool) -> Result<(), ReconcileError> {
+    /// Sets our own hold key (F2).
+    pub(super) async fn add_hold(&self, host: &Key) -> Result<(), ReconcileError> {
         let key = names::hold_annotation(&self.uid);
-        let value = if on {
-            Value::from(HOLD_ANNOTATION_VALUE)
-        } else {
-            Value::Null
-        };
-        let body = json!({ "metadata": { "annotations": { key: value } } });
+        let body = annotation(&key, HOLD_ANNOTATION_VALUE.into());
         self.patch_host(host, "hold", body).await
+    }
+
+    /// Removes our own hold key, and no other (F9). Where it is not set, a write of a former leader that
+    /// sets it may still be on its way. Another annotation, set and removed, gives the BareMetalHost
+    /// another resourceVersion, with which that write is refused (F7).
+    pub(super) async fn remove_hold(&self, host: &Key) -> Result<(), ReconcileError> {
+        let key = names::hold_annotation(&self.uid);
+        let Some(seen) = self.snapshot.host(host) else {
+            return Ok(());
+        };
+        let version = seen.resource_version();
+        if seen.annotations().contains_key(&key) {
+            let body = annotation(&key, Value::Null);
+            return self.patch_host(host, "hold", body).await;
+        }
+        let mark = |value| annotation(names::HOLD_WITHDRAWN_ANNOTATION, value);
+        let marked = self
+            .patch_host_version(host, version, "hold", mark(self.uid.clone().into()))
+            .await?;
+        self.patch_host_version(host, marked, "hold", mark(Value::Null))
+            .await?;
+        Ok(())
     }
 
     /// Patches the BareMetalHost if it has not changed since it was observed. A delayed write of a
@@ -30,14 +50,29 @@ impl Engine {
         &self,
         host: &Key,
         operation: &'static str,
-        mut body: Value,
+        body: Value,
     ) -> Result<(), ReconcileError> {
+        let seen = self.snapshot.host(host);
+        let version = seen.and_then(ResourceExt::resource_version);
+        self.patch_host_version(host, version, operation, body)
+            .await?;
+        Ok(())
+    }
+
+    /// Patches the BareMetalHost if it still has this version, and returns the new one. Without a version
+    /// the BareMetalHost is gone, and its annotations with it.
+    async fn patch_host_version(
+        &self,
+        host: &Key,
+        version: Option<String>,
+        operation: &'static str,
+        mut body: Value,
+    ) -> Result<Option<String>, ReconcileError> {
         let what = format!("BareMetalHost {host}");
-        // The BareMetalHost is gone, and its annotations with it.
-        let Some(seen) = self.snapshot.host_version(host) else {
-            return Ok(());
+        let Some(version) = version else {
+            return Ok(None);
         };
-        body["metadata"]["resourceVersion"] = seen.into();
+        body["metadata"]["resourceVersion"] = version.into();
         let resource = self
             .context
             .served
@@ -58,13 +93,13 @@ impl Engine {
             .await;
         match patched {
             Ok(object) => {
+                let version = object.resource_version();
                 self.context.index.apply(Kind::BareMetalHost, object);
-                Ok(())
+                Ok(version)
             }
-            // The BareMetalHost is gone, and its annotations with it.
             Err(error) if error.is_not_found() => {
                 self.context.index.delete(Kind::BareMetalHost, host);
-                Ok(())
+                Ok(None)
             }
             Err(error) if error.is_conflict() => {
                 // The next iteration decides by the current version, even if the watch lags.
@@ -76,4 +111,9 @@ impl Engine {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// A patch of one annotation.
+fn annotation(key: &str, value: Value) -> Value {
+    json!({ "metadata": { "annotations": { key: value } } })
 }

@@ -44,10 +44,10 @@ impl Snapshot {
             .filter(|n| n.uid().as_deref() == Some(uid))
     }
 
-    /// The observed version of this BareMetalHost.
-    pub(super) fn host_version(&self, key: &Key) -> Option<&str> {
+    /// The observed BareMetalHost.
+    pub(super) fn host(&self, key: &Key) -> Option<&DynamicObject> {
         let (_, entry) = self.host.as_ref().filter(|(k, _)| k == key)?;
-        entry.object.metadata.resource_version.as_deref()
+        Some(&entry.object)
     }
 }
 

@@ -54,7 +54,7 @@ impl StepContext<'_> {
         {
             return d.clone();
         }
-        if self.holds() {
+        if self.holds() || self.hold_may_arrive(&s) {
             return self.act(s, reason, Command::RemoveHold);
         }
         // F5: another host was switched off by mistake. This is not the case for a host released by
@@ -78,6 +78,15 @@ impl StepContext<'_> {
                 self.to(s, Step::Blocked, reason)
             }
         }
+    }
+
+    /// Whether our hold key may still appear on a BareMetalHost that does not have it yet (F7): a former
+    /// leader may have been suspended while it sent the write. [`Command::RemoveHold`] makes the API
+    /// server refuse that write.
+    fn hold_may_arrive(&self, s: &State) -> bool {
+        let began = s.mode == Mode::Cooperative && !s.agent_holds && s.off.is_none();
+        let host = self.o.bmh.as_ref().filter(|b| !b.deleting);
+        began && host.is_some() && !self.done(&Command::RemoveHold)
     }
 
     /// Why the host is kept off by others, if it is.

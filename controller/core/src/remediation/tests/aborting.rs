@@ -108,5 +108,6 @@ fn f9_a_detached_host_is_left_as_its_owner_wants_it() {
     // Never switched off for us.
     bmh(&mut o).online = true;
     s.agent_holds = false;
+    o.completed.insert(Command::RemoveHold);
     assert!(matches!(decide(&o, Some(&s), at(1)).next, Next::Write));
 }

@@ -126,6 +126,7 @@ fn capm3s_own_controller_on_the_same_object_is_left_to_it_before_anything_is_swi
     );
     assert_eq!(does(&o, &s, 0), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
+    o.completed.insert(Command::RemoveHold);
     let (s, _) = writes(&o, &s, 0);
     assert_eq!(s.step, Step::Blocked);
 }

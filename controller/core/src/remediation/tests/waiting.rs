@@ -68,9 +68,15 @@ fn l1_without_agent_and_workload_every_step_waits_with_a_reason() {
                 let d = decide(&o, Some(&s), at(1));
                 seen.push((d.state.step, d.next.clone()));
                 match d.next {
-                    Next::Write => s = d.state,
+                    Next::Write => {
+                        s = d.state;
+                        o.completed.clear();
+                    }
                     Next::Do(Command::AddHold) => bmh(&mut o).our_hold = true,
-                    Next::Do(Command::RemoveHold) => bmh(&mut o).our_hold = false,
+                    Next::Do(Command::RemoveHold) => {
+                        bmh(&mut o).our_hold = false;
+                        o.completed.insert(Command::RemoveHold);
+                    }
                     Next::Do(Command::RemoveFinalizer(_)) => o.request.finalizer = false,
                     Next::Do(Command::Escalate { .. }) => {
                         o.machine.as_mut().unwrap().owner_remediated_false = true;

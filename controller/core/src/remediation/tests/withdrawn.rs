@@ -60,10 +60,26 @@ fn f11_withdrawn_while_holding_it_lets_go_without_asking_an_agent() {
     assert_eq!((s.step, reason), (Step::Aborting, Reason::Withdrawn));
     assert_eq!(does(&o, &s, 0), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
+    o.completed.insert(Command::RemoveHold);
     assert_eq!(
         does(&o, &s, 0),
         Command::RemoveFinalizer(Outcome::Withdrawn)
     );
+}
+
+#[test]
+fn f7_withdrawn_before_the_hold_is_seen_it_is_removed_all_the_same() {
+    let mut o = mk_deleted();
+    bmh(&mut o).our_hold = false;
+    let (s, _) = writes(&o, &mk_state(Step::Holding), 0);
+    // A former leader may have sent it.
+    assert_eq!(does(&o, &s, 0), Command::RemoveHold);
+    o.completed.insert(Command::RemoveHold);
+    let end = Command::RemoveFinalizer(Outcome::Withdrawn);
+    assert_eq!(does(&o, &s, 0), end);
+    o.completed.clear();
+    o.bmh = None;
+    assert_eq!(does(&o, &s, 0), end);
 }
 
 #[test]

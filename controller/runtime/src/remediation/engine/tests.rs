@@ -1,3 +1,4 @@
+use rackhand_api::names;
 use rackhand_core::remediation::{Command, HostView, Mode, Observation, WorkloadView};
 use serde_json::{Value, json};
 
@@ -87,6 +88,28 @@ async fn f7_a_patch_carries_the_version_that_the_decision_saw() {
     guards(Step::Escalated, Command::Escalate { retire: true }, HOST).await;
     let outcome = Outcome::Succeeded;
     guards(Step::Succeeded, Command::RemoveFinalizer(outcome), REQUEST).await;
+}
+
+#[tokio::test]
+async fn f7_a_hold_that_a_former_leader_sets_is_refused_after_the_withdrawal() {
+    let fixture = Fixture::new(&state(Step::Holding)).await;
+    let hold = names::hold_annotation("uid-r1");
+    let bare = json!({ "metadata": { "annotations": { hold: null } } });
+    fixture.objects.change(HOST, &bare);
+    fixture.watch(Kind::BareMetalHost, HOST);
+    let annotations = || {
+        let host = fixture.objects.get(HOST).unwrap();
+        host["metadata"]["annotations"].clone()
+    };
+    let before = annotations();
+    let (mut former, mut leader) = (fixture.engine(), fixture.engine());
+    let seen = observed(&mut former).await;
+    let o = observed(&mut leader).await;
+    assert!(leader.act(&Command::RemoveHold, &o).await.is_ok());
+    assert_eq!(annotations(), before, "nothing of ours is left");
+    let late = former.act(&Command::AddHold, &seen).await;
+    assert!(is_conflict(&late));
+    assert_eq!(annotations(), before);
 }
 
 #[tokio::test]

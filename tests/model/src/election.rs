@@ -1,0 +1,359 @@
+//! The election: two candidates with the real [`LeaseView`], one Lease, and calls that are slow or lost.
+//!
+//! Every candidate may be suspended at any time, because nobody is ever obliged to do something before
+//! time passes. Their clocks tick with the true time, except for the ticks that a fault makes one miss,
+//! which is how a clock runs too slowly.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::Timestamp;
+use rackhand_core::lease::{Decision, LeaseConfig, LeaseRecord, LeaseView, LeaseWrite, evaluate};
+use stateright::{Model, Property};
+
+/// What is on its way from a candidate to the API server, or back.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// None.
+    None,
+    /// A write, sent at this time of the candidate's clock.
+    Request(LeaseWrite, Duration),
+    /// Its result: the Lease as written, or as it is after a conflict.
+    Response(LeaseRecord, Duration, bool),
+}
+
+/// A process that leads, or would like to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Candidate {
+    /// Its identity.
+    pub me: String,
+    /// What it knows.
+    pub view: LeaseView,
+    /// Seconds that its clock shows.
+    pub clock: u64,
+    /// Its call.
+    pub call: Call,
+    /// It has sent a write in this second; the next attempt is made a retry period later.
+    pub sent: bool,
+}
+
+/// The candidates, the Lease and the time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Race {
+    /// Seconds since the beginning.
+    pub time: u64,
+    /// The candidates.
+    pub candidates: [Candidate; 2],
+    /// The Lease at the API server.
+    pub lease: Option<LeaseRecord>,
+    /// Faults that may still happen.
+    pub budget: u8,
+    /// Who led in each term.
+    pub terms: BTreeMap<u64, String>,
+    /// A rule that was broken.
+    pub wrong: Option<&'static str>,
+}
+
+/// What can happen in a race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Turn {
+    /// A second passes.
+    Tick,
+    /// A second passes that the clock of this candidate misses.
+    MissedTick(usize),
+    /// A candidate decides and does what follows.
+    Act(usize),
+    /// A candidate reads the Lease.
+    Read(usize),
+    /// A write arrives at the API server.
+    Serve(usize),
+    /// A response arrives.
+    Receive(usize),
+    /// A request or a response is lost.
+    Lose(usize),
+    /// A candidate is started anew and forgets everything.
+    Restart(usize),
+}
+
+/// A fault on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Broken {
+    /// A leader that cannot renew does not stop.
+    DeadlineIgnored,
+    /// The API server takes a write that replaces another version than the one it has.
+    VersionIgnored,
+    /// A renewal counts from its answer, not from when it was sent.
+    CountedFromAnswer,
+    /// A candidate believes that the Lease is free as soon as it reads it.
+    FreeAtOnce,
+}
+
+impl Broken {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::DeadlineIgnored,
+        Self::VersionIgnored,
+        Self::CountedFromAnswer,
+        Self::FreeAtOnce,
+    ];
+
+    /// What is done wrong.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::DeadlineIgnored => "a leader that cannot renew its Lease does not stop",
+            Self::VersionIgnored => "a write of the Lease replaces a newer version",
+            Self::CountedFromAnswer => "a renewal counts from its answer",
+            Self::FreeAtOnce => "a candidate does not wait until the Lease has expired",
+        }
+    }
+}
+
+/// A world with an election.
+#[derive(Debug, Clone)]
+pub struct Election {
+    /// How many faults may happen: restarts, lost calls, missed ticks.
+    pub budget: u8,
+    /// Seconds that are explored.
+    pub seconds: u64,
+    /// What is broken on purpose.
+    pub broken: Option<Broken>,
+}
+
+/// Short times in the order that a valid configuration has. The gap between the deadline and the duration
+/// is the rate by which a clock may be slow.
+fn config() -> LeaseConfig {
+    let s = Duration::from_secs;
+    LeaseConfig::new(s(3), s(2), s(1)).unwrap_or_default()
+}
+
+fn name(candidate: usize, budget: u8) -> String {
+    format!("{}-{budget}", ["a", "b"][candidate])
+}
+
+impl Candidate {
+    fn now(&self) -> Duration {
+        Duration::from_secs(self.clock)
+    }
+}
+
+impl Race {
+    fn new(budget: u8) -> Self {
+        let candidate = |i| Candidate {
+            me: name(i, budget),
+            view: LeaseView::new(name(i, budget), None, Duration::ZERO),
+            clock: 0,
+            call: Call::None,
+            sent: false,
+        };
+        Self {
+            time: 0,
+            candidates: [candidate(0), candidate(1)],
+            lease: None,
+            budget,
+            terms: BTreeMap::new(),
+            wrong: None,
+        }
+    }
+
+    /// The term in which a candidate acts now.
+    fn term(&self, i: usize, broken: Option<Broken>) -> Option<u64> {
+        let c = &self.candidates[i];
+        let now = match broken {
+            Some(Broken::DeadlineIgnored) => Duration::ZERO,
+            _ => c.now(),
+        };
+        c.view.term(&config(), now)
+    }
+
+    fn turn(&mut self, turn: Turn, broken: Option<Broken>) {
+        match turn {
+            Turn::Tick => self.tick([1, 1]),
+            Turn::MissedTick(0) => self.tick([0, 1]),
+            Turn::MissedTick(_) => self.tick([1, 0]),
+            Turn::Act(i) => self.act(i, broken),
+            Turn::Read(i) => {
+                let c = &mut self.candidates[i];
+                c.view.observe(self.lease.clone(), c.now());
+            }
+            Turn::Serve(i) => self.serve(i, broken),
+            Turn::Receive(i) => {
+                let c = &mut self.candidates[i];
+                let now = c.now();
+                match std::mem::replace(&mut c.call, Call::None) {
+                    Call::Response(record, sent, true) => {
+                        let from_answer = broken == Some(Broken::CountedFromAnswer);
+                        let sent = if from_answer { now } else { sent };
+                        c.view.written(record, sent, now);
+                    }
+                    Call::Response(record, _, false) => c.view.observe(Some(record), now),
+                    _ => {}
+                }
+            }
+            Turn::Lose(i) => self.candidates[i].call = Call::None,
+            Turn::Restart(i) => {
+                let (budget, lease) = (self.budget, self.lease.clone());
+                let c = &mut self.candidates[i];
+                c.me = name(i, budget);
+                c.view = LeaseView::new(c.me.clone(), lease, c.now());
+                c.call = Call::None;
+            }
+        }
+        self.judge(broken);
+    }
+
+    fn tick(&mut self, ticks: [u64; 2]) {
+        self.time += 1;
+        for (c, tick) in self.candidates.iter_mut().zip(ticks) {
+            c.clock += tick;
+            c.sent &= tick == 0;
+        }
+    }
+
+    fn act(&mut self, i: usize, broken: Option<Broken>) {
+        let c = &mut self.candidates[i];
+        let (now, mut asked) = (c.now(), c.now());
+        if broken == Some(Broken::FreeAtOnce) && c.view.term(&config(), now).is_none() {
+            asked += config().duration();
+        }
+        match evaluate(&c.view, &config(), asked) {
+            Decision::Acquire { write } | Decision::Renew { write, .. } => {
+                c.call = Call::Request(write, now);
+                c.sent = true;
+            }
+            Decision::StepDown { .. } => {
+                c.view.step_down(now);
+                c.call = Call::None;
+            }
+            Decision::Hold { .. } | Decision::Wait { .. } | Decision::Exhausted => {}
+        }
+    }
+
+    fn serve(&mut self, i: usize, broken: Option<Broken>) {
+        let version = self.lease.as_ref().map(|lease| lease.version.clone());
+        let c = &mut self.candidates[i];
+        let Call::Request(write, sent) = c.call.clone() else {
+            return;
+        };
+        let refused = version != write.replaces && broken != Some(Broken::VersionIgnored);
+        c.call = match &self.lease {
+            Some(lease) if refused => Call::Response(lease.clone(), sent, false),
+            _ => {
+                let version: i64 = version.and_then(|v| v.parse().ok()).unwrap_or_default();
+                let record = LeaseRecord {
+                    holder: write.holder,
+                    transitions: write.transitions,
+                    duration: write.duration,
+                    renewed: Timestamp::from_second(version + 1).ok(),
+                    version: (version + 1).to_string(),
+                };
+                self.lease = Some(record.clone());
+                Call::Response(record, sent, true)
+            }
+        };
+    }
+
+    /// F7: one leader at a time, and one in each term.
+    fn judge(&mut self, broken: Option<Broken>) {
+        let terms = [0, 1].map(|i| self.term(i, broken));
+        if terms.iter().all(Option::is_some) {
+            self.wrong = Some(ONE_LEADER);
+        }
+        for (i, term) in terms.into_iter().enumerate() {
+            let Some(term) = term else { continue };
+            let me = &self.candidates[i].me;
+            let led = self.terms.entry(term).or_insert_with(|| me.clone());
+            if led != me {
+                self.wrong = Some(ONE_TERM);
+            }
+        }
+    }
+
+    /// What can happen within so many seconds.
+    fn turns(&self, seconds: u64) -> Vec<Turn> {
+        let mut all = Vec::new();
+        if self.wrong.is_some() {
+            return all;
+        }
+        let faulty = self.budget > 0;
+        for i in 0..2 {
+            match self.candidates[i].call {
+                Call::None if self.candidates[i].sent => all.push(Turn::Read(i)),
+                Call::None => all.extend([Turn::Act(i), Turn::Read(i)]),
+                Call::Request(..) => all.push(Turn::Serve(i)),
+                Call::Response(..) => all.push(Turn::Receive(i)),
+            }
+            if faulty {
+                all.push(Turn::Restart(i));
+                if self.candidates[i].call != Call::None {
+                    all.push(Turn::Lose(i));
+                }
+            }
+        }
+        if self.time < seconds {
+            all.push(Turn::Tick);
+            if faulty {
+                all.extend([Turn::MissedTick(0), Turn::MissedTick(1)]);
+            }
+        }
+        all
+    }
+
+    /// L1: once nothing fails, somebody leads after the duration of a Lease and a few seconds.
+    fn leads_in_time(&self, broken: Option<Broken>) -> bool {
+        let mut race = self.clone();
+        race.budget = 0;
+        for _ in 0..=config().duration().as_secs() + 2 {
+            for i in 0..2 {
+                for turn in [
+                    Turn::Serve(i),
+                    Turn::Receive(i),
+                    Turn::Read(i),
+                    Turn::Act(i),
+                ] {
+                    race.turn(turn, broken);
+                }
+            }
+            if (0..2).any(|i| race.term(i, broken).is_some()) {
+                return true;
+            }
+            race.turn(Turn::Tick, broken);
+        }
+        false
+    }
+}
+
+const ONE_LEADER: &str = "F7: one leader at a time";
+const ONE_TERM: &str = "F7: one leader in each term";
+const FOLLOWED: &str = "L1: somebody leads";
+
+impl Model for Election {
+    type State = Race;
+    type Action = Turn;
+
+    fn init_states(&self) -> Vec<Race> {
+        vec![Race::new(self.budget)]
+    }
+
+    fn actions(&self, race: &Race, turns: &mut Vec<Turn>) {
+        turns.extend(race.turns(self.seconds));
+    }
+
+    fn next_state(&self, race: &Race, turn: Turn) -> Option<Race> {
+        let mut next = race.clone();
+        let fault = matches!(turn, Turn::MissedTick(_) | Turn::Lose(_) | Turn::Restart(_));
+        next.budget -= u8::from(fault);
+        next.turn(turn, self.broken);
+        if matches!(turn, Turn::Tick) && next.wrong.is_none() && !next.leads_in_time(self.broken) {
+            next.wrong = Some(FOLLOWED);
+        }
+        (next != *race).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(ONE_LEADER, |_, r: &Race| r.wrong != Some(ONE_LEADER)),
+            Property::always(ONE_TERM, |_, r: &Race| r.wrong != Some(ONE_TERM)),
+            Property::always(FOLLOWED, |_, r: &Race| r.wrong != Some(FOLLOWED)),
+            Property::sometimes("another one leads", |_, r: &Race| r.terms.len() > 1),
+        ]
+    }
+}
