@@ -17,7 +17,7 @@ impl Engine {
     /// Sets our own hold key (F2).
     pub(super) async fn add_hold(&self, host: &Key) -> Result<(), ReconcileError> {
         let key = names::hold_annotation(&self.uid);
-        let body = annotation(&key, HOLD_ANNOTATION_VALUE.into());
+        let body = annotation(&key, Some(HOLD_ANNOTATION_VALUE));
         self.patch_host(host, "hold", body).await
     }
 
@@ -31,14 +31,14 @@ impl Engine {
         };
         let version = seen.resource_version();
         if seen.annotations().contains_key(&key) {
-            let body = annotation(&key, Value::Null);
+            let body = annotation(&key, None);
             return self.patch_host(host, "hold", body).await;
         }
         let mark = |value| annotation(names::HOLD_WITHDRAWN_ANNOTATION, value);
         let marked = self
-            .patch_host_version(host, version, "hold", mark(self.uid.clone().into()))
+            .patch_host_version(host, version, "hold", mark(Some(&self.uid)))
             .await?;
-        self.patch_host_version(host, marked, "hold", mark(Value::Null))
+        self.patch_host_version(host, marked, "hold", mark(None))
             .await?;
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Engine {
     }
 }
 
-/// A patch of one annotation.
-fn annotation(key: &str, value: Value) -> Value {
+/// A patch that sets one annotation, or removes it.
+fn annotation(key: &str, value: Option<&str>) -> Value {
     json!({ "metadata": { "annotations": { key: value } } })
 }
