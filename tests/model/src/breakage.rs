@@ -123,9 +123,9 @@ impl Breakage {
             Self::HoldNotSet | Self::HoldRemovedEarly | Self::ReleaseSkipped | Self::HoldLeft => {
                 (true, &[])
             }
+            Self::NodeVersionIgnored => (true, &[Fault::Deposed, Fault::NodeReplaced]),
             Self::TermIgnored
             | Self::ObjectVersionIgnored
-            | Self::NodeVersionIgnored
             | Self::HostVersionIgnored
             | Self::LateHoldTaken => (true, &[Fault::Deposed, Fault::Deleted]),
             _ => (false, &[]),

@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use rackhand_model::{
+    actions::Fault,
     breakage::Breakage,
-    check::{Report, Setting, explore},
+    check::{Report, Setting, explore, explore_election},
+    election::{Broken, Election},
 };
 
 #[track_caller]
-fn holds(setting: Setting) -> Report {
-    let report = explore(setting, 1);
+fn holds(report: Report) -> Report {
     let stories: Vec<String> = report
         .found
         .iter()
@@ -21,14 +22,48 @@ fn holds(setting: Setting) -> Report {
 
 #[test]
 fn every_rule_holds_in_the_direct_world_with_one_fault() {
-    let report = holds(Setting::direct(1));
+    let report = holds(explore(Setting::direct(1), 1));
     // A world in which little can happen proves little.
     assert!(report.states > 10_000, "{} states", report.states);
 }
 
 #[test]
 fn every_rule_holds_in_the_cooperative_world_without_faults() {
-    holds(Setting::cooperative(0));
+    holds(explore(Setting::cooperative(0), 1));
+}
+
+#[test]
+fn every_rule_holds_while_another_leader_takes_over() {
+    let setting = Setting {
+        faults: vec![Fault::Deposed, Fault::Deleted],
+        ..Setting::leaders(1)
+    };
+    holds(explore(setting, 1));
+}
+
+/// Long enough for a Lease to expire and to be taken.
+fn election(broken: Option<Broken>) -> Election {
+    Election {
+        budget: 1,
+        seconds: 4,
+        broken,
+    }
+}
+
+#[test]
+fn f7_there_is_one_leader_at_a_time_and_in_each_term() {
+    let report = holds(explore_election(election(None), 1));
+    assert!(report.states > 10_000, "{} states", report.states);
+}
+
+#[test]
+fn every_breakage_of_the_election_is_found() {
+    for broken in Broken::ALL {
+        let report = explore_election(election(Some(broken)), 1);
+        let found = report.found.first();
+        let found = found.unwrap_or_else(|| panic!("not found: {}", broken.description()));
+        assert!(!found.story.is_empty());
+    }
 }
 
 #[test]
