@@ -8,6 +8,7 @@ use kube::{
     api::DynamicObject,
     core::{ApiResource, GroupVersionKind},
 };
+use nix::sys::signal::Signal;
 use rackhand_proto::v1::{
     ListHostsRequest, ListOperationsRequest, OperationInfo, power_client::PowerClient,
 };
@@ -104,6 +105,21 @@ impl Stage {
     /// It does not run.
     pub fn kill_agent(&self, rack: &str) -> Result<()> {
         self.take_agent(rack)?.kill()
+    }
+
+    /// Whether an agent was started and has not ended.
+    pub fn agent_runs(&self, name: &str) -> bool {
+        let mut agents = self.agents.lock();
+        agents.get_mut(name).is_some_and(|p| p.ended().is_none())
+    }
+
+    /// Stops or continues an agent as a whole.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn signal_agent(&self, name: &str, signal: Signal) -> Result<()> {
+        let agents = self.agents.lock();
+        agents.get(name).context("no such agent")?.signal(signal)
     }
 
     fn take_agent(&self, rack: &str) -> Result<Process> {

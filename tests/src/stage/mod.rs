@@ -290,6 +290,14 @@ impl Stage {
         process.signal(signal)
     }
 
+    /// Whether a controller was started and has not ended.
+    pub fn controller_runs(&self, name: &str) -> bool {
+        let mut controllers = self.controllers.lock();
+        controllers
+            .get_mut(name)
+            .is_some_and(|p| p.ended().is_none())
+    }
+
     /// What a controller has used up so far.
     ///
     /// # Errors

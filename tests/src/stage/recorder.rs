@@ -80,6 +80,14 @@ impl Record {
         self.object["metadata"]["uid"].as_str().unwrap_or_default()
     }
 
+    /// Condition Ready is True.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let conditions = self.object["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|c| c["type"] == "Ready" && c["status"] == "True")
+    }
+
     fn version(&self) -> u64 {
         let version = self.object["metadata"]["resourceVersion"].as_str();
         version.and_then(|v| v.parse().ok()).unwrap_or(0)

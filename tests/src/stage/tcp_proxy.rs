@@ -4,7 +4,7 @@
 //! balancer does. Silent, it takes connections and carries nothing, as a network does that drops
 //! packets; what was sent meanwhile arrives when it is mended, also from whoever has ended since.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
 use tokio::{
@@ -18,6 +18,8 @@ use tokio::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Carries {
     Everything,
+    /// Everything, so much later.
+    Late(Duration),
     /// Nothing, and says so.
     Resets,
     /// Nothing, and says nothing.
@@ -63,6 +65,11 @@ impl TcpProxy {
     /// Carries nothing, and does not say so.
     pub fn silence(&self) {
         self.carries.send_replace(Carries::Nothing);
+    }
+
+    /// Carries everything, each piece so much later.
+    pub fn slow(&self, late: Duration) {
+        self.carries.send_replace(Carries::Late(late));
     }
 
     /// Carries everything again.
@@ -117,6 +124,10 @@ async fn carry(
     loop {
         let read = from.read(&mut buffer).await?;
         spoken(&mut carries).await;
+        let now = *carries.borrow();
+        if let Carries::Late(late) = now {
+            tokio::time::sleep(late).await;
+        }
         if read == 0 {
             return to.shutdown().await;
         }

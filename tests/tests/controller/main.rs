@@ -11,6 +11,7 @@
 
 mod admission;
 mod alerts;
+mod campaign;
 mod capi_manager;
 mod chart;
 mod clusters;

@@ -1,0 +1,135 @@
+//! What must hold in a campaign, judged by what really happened to hosts and pods.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use k8s_openapi::api::core::v1::Pod;
+
+use super::storm::Begun;
+use crate::{
+    campaign::fault::Fault,
+    rack::{LogEvent, ResetType},
+    stage::{Recorder, Stage, is_ready, wait_until},
+};
+
+/// How often the pods are compared during the storm.
+const EVERY: Duration = Duration::from_millis(200);
+/// How long everything may take to be well after the last fault (L1).
+pub(super) const RECOVERY: Duration = Duration::from_secs(240);
+/// By how much the recorder may be late: kube-apiserver and etcd are stopped for at most 3 s.
+const RECORDED: Duration = Duration::from_secs(4);
+
+/// Compares the pods of all hosts until it is dropped.
+///
+/// # Errors
+/// A pod ran on two hosts at one time.
+pub(super) async fn no_pod_runs_twice(stage: &Stage) -> Result<()> {
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let twice = stage.ran_twice();
+        ensure!(twice.is_empty(), "a pod ran on two hosts: {twice:?}");
+    }
+}
+
+/// Waits until nothing is left of any remediation, every Node is Ready and the workload runs.
+///
+/// # Errors
+/// It does not come to that; says what is left on which host.
+pub(super) async fn everything_recovers(
+    stage: &Stage,
+    hosts: &[String],
+    pods: usize,
+) -> Result<()> {
+    wait_until("everything has recovered", RECOVERY, || async {
+        let mut left = Vec::new();
+        for host in hosts {
+            let mut here = stage.asked_for(host).await?;
+            here.extend(stage.left_on(host).await?);
+            if !is_ready(&stage.node(host).await?) {
+                here.push("not Ready".to_owned());
+            }
+            if !here.is_empty() {
+                left.push(format!("{host}: {}", here.join(", ")));
+            }
+        }
+        let listed = stage.pods().await?;
+        let running = listed.iter().filter(|pod| runs(pod)).count();
+        if running < pods {
+            left.push(format!("{running} of {pods} pods run"));
+        }
+        Ok(if left.is_empty() {
+            Ok(())
+        } else {
+            Err(left.join("; "))
+        })
+    })
+    .await
+}
+
+fn runs(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
+    pod.metadata.deletion_timestamp.is_none() && phase == Some("Running")
+}
+
+/// No agent holds a host (F9).
+///
+/// # Errors
+/// Names the host.
+pub(super) async fn no_hold_is_left(stage: &Stage, racks: &[String]) -> Result<()> {
+    for rack in racks {
+        wait_until(&format!("no hold at agent {rack}"), RECOVERY, || async {
+            let held = stage.held_by(rack).await?;
+            let left: Vec<_> = held.into_iter().filter(|(_, by)| !by.is_empty()).collect();
+            Ok(if left.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{left:?}"))
+            })
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Every power-off of a host came while there was a remediation of it.
+///
+/// # Errors
+/// Names the host and the power-off.
+pub(super) fn off_only_on_request(stage: &Stage, recorder: &Recorder, host: &str) -> Result<usize> {
+    let records = recorder.of("Metal3Remediation", host);
+    let exists = |at: Instant| {
+        let from = records.iter().any(|r| !r.gone && r.at <= at + RECORDED);
+        let last = records.iter().rfind(|r| r.at + RECORDED <= at);
+        from && last.is_none_or(|r| !r.gone || records.iter().any(|l| l.at + RECORDED > at))
+    };
+    let mut offs = 0;
+    for entry in stage.host(host)?.log() {
+        let LogEvent::Command { reset, by, .. } = &entry.event else {
+            continue;
+        };
+        if *reset == ResetType::ForceOff {
+            offs += 1;
+            if !exists(entry.stamp.at) {
+                bail!("{host} was switched off by {by} without a remediation");
+            }
+        }
+    }
+    Ok(offs)
+}
+
+/// Seconds from each hang until the Node was Ready again.
+pub(super) fn recoveries(recorder: &Recorder, begun: &[Begun]) -> Vec<Duration> {
+    let hangs = begun.iter().filter(|b| b.fault == Fault::HostHangs);
+    let mut all: Vec<Duration> = hangs
+        .filter_map(|hang| {
+            let records = recorder.of("Node", &hang.target);
+            let mut later = records.iter().filter(|r| r.at > hang.at);
+            later.by_ref().find(|r| !r.is_ready())?;
+            later
+                .find(|r| r.is_ready())
+                .map(|r| r.at.duration_since(hang.at))
+        })
+        .collect();
+    all.sort_unstable();
+    all
+}

@@ -1,0 +1,233 @@
+//! The storm: chooses faults by a seed, begins them, and ends them.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use nix::sys::signal::Signal;
+use parking_lot::Mutex;
+
+use super::{
+    CONTROLLERS,
+    fault::{Fault, Part},
+};
+use crate::{
+    rack::{FaultId, OsState},
+    stage::{Stage, TcpProxy},
+};
+
+/// How many faults that last may be open at one time.
+const OPEN: usize = 4;
+/// How late slow connections are.
+const LATE: Duration = Duration::from_millis(400);
+
+/// A fault that has begun and lasts.
+struct Open {
+    fault: Fault,
+    target: String,
+    until: Instant,
+    rule: Option<FaultId>,
+}
+
+/// Something that was done to the system.
+#[derive(Debug, Clone)]
+pub(super) struct Begun {
+    /// What.
+    pub(super) fault: Fault,
+    /// To what.
+    pub(super) target: String,
+    /// When.
+    pub(super) at: Instant,
+}
+
+/// The storm over one system.
+pub(super) struct Storm<'a> {
+    stage: &'a Stage,
+    api: &'a TcpProxy,
+    agents: &'a BTreeMap<String, TcpProxy>,
+    hosts: Vec<String>,
+    rng: Mutex<fastrand::Rng>,
+    open: Mutex<Vec<Open>>,
+    begun: Mutex<Vec<Begun>>,
+}
+
+impl<'a> Storm<'a> {
+    /// A storm over these hosts.
+    pub(super) fn new(
+        stage: &'a Stage,
+        api: &'a TcpProxy,
+        agents: &'a BTreeMap<String, TcpProxy>,
+        hosts: Vec<String>,
+        seed: u64,
+    ) -> Self {
+        Self {
+            stage,
+            api,
+            agents,
+            hosts,
+            rng: Mutex::new(fastrand::Rng::with_seed(seed)),
+            open: Mutex::default(),
+            begun: Mutex::default(),
+        }
+    }
+
+    /// Everything that was done.
+    pub(super) fn begun(&self) -> Vec<Begun> {
+        self.begun.lock().clone()
+    }
+
+    /// Begins and ends faults for so long, then ends all that are open.
+    ///
+    /// # Errors
+    /// A signal cannot be sent.
+    pub(super) async fn run(&self, duration: Duration, tell: &(dyn Fn(&str) + Sync)) -> Result<()> {
+        let started = Instant::now();
+        while started.elapsed() < duration {
+            let pause = self.rng.lock().u64(200..1_200);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            self.end(|open| open.until <= Instant::now())?;
+            let Some((fault, target)) = self.choose() else {
+                continue;
+            };
+            if self.begin(fault, &target).await? {
+                tell(&format!(
+                    "{:>6.1} s  {fault}: {target}",
+                    started.elapsed().as_secs_f64()
+                ));
+                let at = Instant::now();
+                self.begun.lock().push(Begun { fault, target, at });
+            }
+        }
+        self.end(|_| true)
+    }
+
+    /// A pause before something is started again, as a kubelet or systemd waits.
+    pub(super) fn downtime(&self) -> Duration {
+        Duration::from_millis(self.rng.lock().u64(200..2_500))
+    }
+
+    fn choose(&self) -> Option<(Fault, String)> {
+        let mut rng = self.rng.lock();
+        let all: u32 = Fault::SHARES.iter().map(|(_, share)| share).sum();
+        let mut left = rng.u32(..all);
+        let (fault, _) = Fault::SHARES.into_iter().find(|(_, share)| {
+            let found = left < *share;
+            left = left.saturating_sub(*share);
+            found
+        })?;
+        let targets: Vec<String> = match fault.part() {
+            Part::Host => self.hosts.clone(),
+            Part::Controller => CONTROLLERS.map(str::to_owned).to_vec(),
+            Part::Api => vec!["api".to_owned()],
+            Part::Agent => self.agents.keys().cloned().collect(),
+        };
+        let target = rng.choice(targets)?;
+        drop(rng);
+        let open = self.open.lock();
+        let same_part = |o: &Open| o.fault.part() == fault.part() && o.target == target;
+        let busy = open.iter().any(same_part) && fault != Fault::HostHangs;
+        let full = fault.lasts().is_some() && open.len() >= OPEN;
+        (!busy && !full).then_some((fault, target))
+    }
+
+    /// Begins a fault; false if it makes no sense now.
+    async fn begin(&self, fault: Fault, target: &str) -> Result<bool> {
+        let stage = self.stage;
+        let mut rule = None;
+        match fault {
+            Fault::HostHangs => {
+                let running = |name: &&String| {
+                    let host = stage.host(name);
+                    host.is_ok_and(|host| host.os() == OsState::Running)
+                };
+                // Pods need somewhere to go.
+                let enough = self.hosts.iter().filter(running).count() * 2 > self.hosts.len();
+                return Ok(enough && stage.host(target)?.hang());
+            }
+            Fault::RemediationDeleted => return Ok(stage.withdraw(target).await.is_ok()),
+            Fault::ControllerKilled => return Ok(stage.kill_controller(target).is_ok()),
+            Fault::ControllerStopped => {
+                if stage.signal_controller(target, Signal::SIGSTOP).is_err() {
+                    return Ok(false);
+                }
+            }
+            Fault::ApiCut => self.api.cut(),
+            Fault::ApiSilent => self.api.silence(),
+            Fault::ApiSlow => self.api.slow(LATE),
+            Fault::ApiServerStopped => stage.plane().api_server().signal(Signal::SIGSTOP)?,
+            Fault::EtcdStopped => stage.plane().etcd().signal(Signal::SIGSTOP)?,
+            Fault::AgentKilled => return Ok(stage.kill_agent(target).is_ok()),
+            Fault::JournalLost => {
+                let killed = stage.kill_agent(target).is_ok();
+                return Ok(killed && stage.lose_agent_state(target).is_ok());
+            }
+            Fault::AgentStopped => {
+                if stage.signal_agent(target, Signal::SIGSTOP).is_err() {
+                    return Ok(false);
+                }
+            }
+            Fault::AgentCut => self.agents[target].cut(),
+            Fault::AgentSilent => self.agents[target].silence(),
+            Fault::AgentSlow => self.agents[target].slow(LATE),
+            Fault::BmcSilent => rule = Some(stage.host(target)?.silent()),
+            Fault::BmcReportsOff => rule = Some(stage.host(target)?.off_until_commanded()),
+            Fault::BmcIgnoresCommands => rule = Some(stage.host(target)?.ignore_commands()),
+            Fault::BmcLosesAnswer => {
+                stage.host(target)?.lose_next_answer();
+            }
+            Fault::BmcRestarts => stage.host(target)?.restart_bmc("campaign"),
+        }
+        if let Some(lasts) = fault.lasts() {
+            let lasts = Duration::from_millis(self.rng.lock().u64(lasts));
+            self.open.lock().push(Open {
+                fault,
+                target: target.to_owned(),
+                until: Instant::now() + lasts,
+                rule,
+            });
+        }
+        Ok(true)
+    }
+
+    /// Ends the open faults that are due.
+    fn end(&self, due: impl Fn(&Open) -> bool) -> Result<()> {
+        let ended: Vec<Open> = {
+            let mut open = self.open.lock();
+            let (ended, left) = open.drain(..).partition(|o| due(o));
+            *open = left;
+            ended
+        };
+        for Open {
+            fault,
+            target,
+            rule,
+            ..
+        } in ended
+        {
+            let stage = self.stage;
+            match fault {
+                // It may have been killed meanwhile.
+                Fault::ControllerStopped => {
+                    stage.signal_controller(&target, Signal::SIGCONT).ok();
+                }
+                Fault::AgentStopped => {
+                    stage.signal_agent(&target, Signal::SIGCONT).ok();
+                }
+                Fault::ApiServerStopped => stage.plane().api_server().signal(Signal::SIGCONT)?,
+                Fault::EtcdStopped => stage.plane().etcd().signal(Signal::SIGCONT)?,
+                Fault::ApiCut | Fault::ApiSilent | Fault::ApiSlow => self.api.mend(),
+                Fault::AgentCut | Fault::AgentSilent | Fault::AgentSlow => {
+                    self.agents[&target].mend();
+                }
+                _ => {
+                    if let Some(rule) = rule {
+                        stage.host(&target)?.clear_fault(rule);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
