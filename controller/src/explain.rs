@@ -52,7 +52,7 @@ async fn remediation(asked: &Remediation, line: CommandLine<'_>) -> anyhow::Resu
     };
     let files: Vec<PathBuf> = asked.file.iter().cloned().collect();
     let files = read_all(&files, asked.name.as_deref())?;
-    let how = Asked {
+    let how = ExplainOptions {
         files,
         at: None,
         leader: asked.leader.address(),
@@ -71,25 +71,25 @@ async fn mhc(asked: &Mhc, line: CommandLine<'_>) -> anyhow::Result<()> {
         }),
     };
     let files = read_all(&asked.how.files, asked.name.as_deref())?;
-    explain(&subject, Asked::of(&asked.how, files), line).await
+    explain(&subject, ExplainOptions::of(&asked.how, files), line).await
 }
 
 async fn nhc(asked: &Nhc, line: CommandLine<'_>) -> anyhow::Result<()> {
     let name = asked.name.clone();
     let files = read_all(&asked.how.files, name.as_deref())?;
     let subject = Subject::NodeHealthCheck { name };
-    explain(&subject, Asked::of(&asked.how, files), line).await
+    explain(&subject, ExplainOptions::of(&asked.how, files), line).await
 }
 
 /// From what a view is made, for when, and how it is told.
-struct Asked {
+struct ExplainOptions {
     files: Vec<(String, String)>,
     at: Option<Timestamp>,
     leader: Option<ControllerAddress>,
     output: TableOutput,
 }
 
-impl Asked {
+impl ExplainOptions {
     fn of(how: &How, files: Vec<(String, String)>) -> Self {
         Self {
             files,
@@ -101,7 +101,11 @@ impl Asked {
 }
 
 /// Explains from the files, by the leader, or from the cluster.
-async fn explain(subject: &Subject, asked: Asked, line: CommandLine<'_>) -> anyhow::Result<()> {
+async fn explain(
+    subject: &Subject,
+    asked: ExplainOptions,
+    line: CommandLine<'_>,
+) -> anyhow::Result<()> {
     let view = match (&asked.leader, asked.files.is_empty()) {
         (_, false) => {
             let (config, settings) = line.of_files(&asked.files);

@@ -33,7 +33,7 @@ pub struct Rack {
 
 /// What is known about the machine that has to be switched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct HostQuery {
     /// The Node's name, by nodeRef.
     pub node_name: Option<String>,
     /// providerID of Machine or Node.
@@ -41,12 +41,12 @@ pub struct Wanted {
     /// systemUUID of the Node.
     pub system_uuid: Option<String>,
     /// Its BareMetalHost.
-    pub bmh: Option<WantedBmh>,
+    pub bmh: Option<BareMetalHostRef>,
 }
 
 /// The BareMetalHost of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WantedBmh {
+pub struct BareMetalHostRef {
     /// `namespace/name`.
     pub name: String,
     /// `spec.bmc.address`.
@@ -63,7 +63,7 @@ pub struct WantedBmh {
 ///
 /// # Errors
 /// Says that there is none, or names all that fit and what contradicts what.
-pub fn resolve(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Reason> {
+pub fn resolve(wanted: &HostQuery, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Reason> {
     let mut found: Vec<(&String, &InventoryHost)> = Vec::new();
     for (rack, served) in racks {
         for host in served.hosts.iter().filter(|h| fits(h, wanted)) {
@@ -100,7 +100,7 @@ pub fn resolve(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRe
 
 /// Everything that speaks against this host in this rack.
 fn contradictions(
-    wanted: &Wanted,
+    wanted: &HostQuery,
     racks: &BTreeMap<String, Rack>,
     rack: &str,
     host: Option<&InventoryHost>,
@@ -183,7 +183,7 @@ fn names(racks: &[&str]) -> String {
     racks.join(", ")
 }
 
-fn fits(host: &InventoryHost, wanted: &Wanted) -> bool {
+fn fits(host: &InventoryHost, wanted: &HostQuery) -> bool {
     let said =
         |there: &str, here: &Option<String>| !there.is_empty() && here.as_deref() == Some(there);
     let node = if host.node_name.is_empty() {
@@ -221,7 +221,7 @@ fn same_uuid(a: &str, b: &str) -> bool {
     }
 }
 
-fn by_bmh(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Reason> {
+fn by_bmh(wanted: &HostQuery, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Reason> {
     let Some(bmh) = &wanted.bmh else {
         let node = wanted.node_name.as_deref().unwrap_or("(none)");
         return Err(Reason::HostNotFound(format!(

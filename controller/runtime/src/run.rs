@@ -27,7 +27,7 @@ use crate::{
     serve::{admin, authenticated, explain::Explainer},
     store::{
         api::{call, management_client},
-        index::{Inbox, Index},
+        index::{ChangeQueue, Index},
         object::{Kind, Served},
         watch::watch_kind,
     },
@@ -82,11 +82,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
         &config.settings,
     );
 
-    let (changes_health, changes_remediation) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
-    let (changes_clusters, changes_agents) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
-    let changes_openshift = Arc::new(Inbox::only(checks::concerns_openshift));
-    let changes_nodes = Arc::new(Inbox::only(checks::nodes::concerns));
-    let changes_absence = Arc::new(Inbox::only(node_absence::concerns));
+    let (changes_health, changes_remediation) =
+        (Arc::<ChangeQueue>::default(), Arc::<ChangeQueue>::default());
+    let (changes_clusters, changes_agents) =
+        (Arc::<ChangeQueue>::default(), Arc::<ChangeQueue>::default());
+    let changes_openshift = Arc::new(ChangeQueue::only(checks::concerns_openshift));
+    let changes_nodes = Arc::new(ChangeQueue::only(checks::nodes::concerns));
+    let changes_absence = Arc::new(ChangeQueue::only(node_absence::concerns));
     let index = Arc::new(Index::new(vec![
         changes_openshift.clone(),
         changes_nodes.clone(),
@@ -233,7 +235,7 @@ struct Parts {
     live: Arc<LiveFacts>,
     /// Whether this process leads, for those who ask it.
     leads: watch::Sender<bool>,
-    inboxes: [Arc<Inbox>; 6],
+    inboxes: [Arc<ChangeQueue>; 6],
     stop: CancellationToken,
 }
 
@@ -370,7 +372,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
     let of_openshift = Arc::new(checks::Ownership::of_openshift(config.health_checks));
     let of_nodes = Arc::new(checks::Ownership::of_nodes(config.health_checks));
     for ownership in [&of_cluster_api, &of_openshift, &of_nodes] {
-        ownership.look(client).await;
+        ownership.refresh(client).await;
         let (ownership, client, cancel) = (ownership.clone(), client.clone(), cancel.clone());
         actors.spawn(async move {
             ownership.keep_looking(client, cancel).await;

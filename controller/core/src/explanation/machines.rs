@@ -11,7 +11,8 @@ use super::{
     messages::{counted, limit_result, limit_value, next_change, verdict_changes},
 };
 use crate::health::{
-    Ahead, ClusterFacts, Gate, Judgement, Limit, Onset, Policy, Tally, Target, Verdict, clock_skew,
+    ClusterFacts, FleetCounts, FutureCause, Judgement, Limit, LimitStatus, Onset, Policy, Target,
+    Verdict, clock_skew,
 };
 use target::{judge, target_view};
 
@@ -117,8 +118,8 @@ pub(super) trait Dialect: Policy {
 
 /// One evaluation of the whole fleet.
 struct Evaluation<'a, P: Policy> {
-    tally: Tally,
-    gate: Gate,
+    tally: FleetCounts,
+    gate: LimitStatus,
     judgements: BTreeMap<&'a str, Judgement>,
     actions: Vec<P::Action>,
 }
@@ -147,7 +148,7 @@ pub fn explain_machines<P: Dialect>(facts: &MachineCheckFacts<P>, now: Timestamp
         .map(|entry| target_view(facts, entry, &evaluation, &due, now))
         .collect();
     targets.sort_by_key(|t| (rank(&t.verdict), t.name().to_owned()));
-    let ahead: BTreeMap<&str, &[Ahead]> = evaluation
+    let ahead: BTreeMap<&str, &[FutureCause]> = evaluation
         .judgements
         .iter()
         .filter(|(_, judgement)| !judgement.ahead.is_empty())
@@ -194,7 +195,7 @@ pub fn explain_machines<P: Dialect>(facts: &MachineCheckFacts<P>, now: Timestamp
 /// Evaluates all Machines, and drops the actions that another check takes.
 fn evaluate<P: Dialect>(facts: &MachineCheckFacts<P>, now: Timestamp) -> Evaluation<'_, P> {
     let (rules, cluster) = (&facts.rules, &facts.cluster_facts);
-    let mut tally = Tally::default();
+    let mut tally = FleetCounts::default();
     let mut judgements = BTreeMap::new();
     for MachineEntry { target, .. } in &facts.machines {
         let judgement = rules.judge(cluster, &target.machine, &target.node, now);
@@ -255,7 +256,7 @@ pub(super) fn rank(verdict: &str) -> u8 {
 
 fn limit_message<P: Dialect>(
     facts: &MachineCheckFacts<P>,
-    gate: &Gate,
+    gate: &LimitStatus,
     targets: &[TargetView],
 ) -> String {
     let counted = counted(gate.expected, gate.not_healthy, targets);

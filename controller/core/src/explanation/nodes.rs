@@ -11,8 +11,8 @@ use super::{
     machines::rank,
 };
 use crate::nodes::{
-    Check, Class, Entry, Flag, Memory, NodeFacts, Onset, Outside, Plan, Request, Tried, classify,
-    fewest_healthy, onsets, plan,
+    CauseDeadline, Check, Class, Entry, Flag, NodeCheckStatus, NodeFacts, Outside, Plan, Request,
+    Tried, classify, fewest_healthy, onsets, plan,
 };
 /// Everything that the view of a check of Nodes is computed from.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub struct NodeCheckFacts {
     /// What other controllers do.
     pub outside: Outside,
     /// What the status of the check records.
-    pub memory: Memory,
+    pub memory: NodeCheckStatus,
     /// Phase and reason in the status.
     pub recorded: Option<(String, String)>,
     /// Why Rackhand does not act on the check; empty: it acts.
@@ -89,7 +89,7 @@ pub fn explain_nodes(facts: &NodeCheckFacts, now: Timestamp) -> CheckView {
 // === impl Evaluation ===
 
 impl<'a> Evaluation<'a> {
-    fn new(facts: &'a NodeCheckFacts, memory: &Memory, now: Timestamp) -> Self {
+    fn new(facts: &'a NodeCheckFacts, memory: &NodeCheckStatus, now: Timestamp) -> Self {
         let NodeCheckFacts {
             rules,
             nodes,
@@ -271,7 +271,7 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-fn cause_view(onset: &Onset, now: Timestamp) -> CauseView {
+fn cause_view(onset: &CauseDeadline, now: Timestamp) -> CauseView {
     CauseView {
         cause: onset.cause.to_string(),
         since: Some(onset.cause.since()),

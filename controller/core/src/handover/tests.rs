@@ -7,8 +7,9 @@ use super::*;
 use crate::{
     freshness::{Catchup, Listed, Listing},
     health::{
-        Action, Check, ClusterFacts, Condition, ConditionRule, Counts, Fleet, Gate, IntOrPercent,
-        Limit, MachineFacts, NodeFacts, NodeView, Policy as _, RequestView, Tally, Target, Verdict,
+        Action, Check, ClusterFacts, Condition, ConditionRule, Counts, Fleet, FleetCounts,
+        IntOrPercent, Limit, LimitStatus, MachineFacts, NodeFacts, NodeView, Policy as _,
+        RequestView, Target, Verdict,
     },
 };
 
@@ -207,12 +208,12 @@ fn allows(
             Stand::Failed => Verdict::Unhealthy { causes: vec![] },
             _ => Verdict::Healthy,
         };
-        let mut tally = Tally::default();
+        let mut tally = FleetCounts::default();
         tally.add(Counts::of(&verdict, &request));
         Some(tally)
     };
     let machines: BTreeSet<usize> = writes.iter().map(|w| w.machine).collect();
-    let mut least = Tally::default();
+    let mut least = FleetCounts::default();
     for machine in machines {
         let moments = (from..=to).map(|at| count(machine, stands(writes, at).get(&machine)));
         if let Some(Some(tally)) = moments.min_by_key(|tally| tally.as_ref().map(|t| t.not_healthy))
@@ -221,7 +222,7 @@ fn allows(
             least.not_healthy += tally.not_healthy;
         }
     }
-    Gate::is_open(check, &least)
+    LimitStatus::is_open(check, &least)
 }
 
 /// A read under way: how many writes the list has seen, and what the view lacks.

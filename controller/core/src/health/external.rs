@@ -6,7 +6,7 @@ use super::OpenShiftMachine;
 
 /// How far the request of a Machine under `external-baremetal` is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Carried {
+pub enum ExternalProgress {
     /// There is none.
     None,
     /// It is being carried out.
@@ -55,20 +55,22 @@ pub enum ExternalStep {
 /// own actuator does it: with a controller that replaces it, and never a master.
 pub fn external_step(
     machine: &OpenShiftMachine,
-    carried: &Carried,
+    carried: &ExternalProgress,
     reprovisionable: bool,
 ) -> ExternalStep {
     match (machine.external_remediation, carried) {
-        (false, Carried::None) => ExternalStep::Nothing,
+        (false, ExternalProgress::None) => ExternalStep::Nothing,
         (false, _) => ExternalStep::Withdraw,
         (true, _) if machine.deleting => ExternalStep::Nothing,
-        (true, Carried::None) => ExternalStep::Request,
-        (true, Carried::Running) => ExternalStep::Nothing,
-        (true, Carried::Succeeded) => ExternalStep::Unmark,
-        (true, Carried::Failed) if reprovisionable && machine.controlled && !machine.master => {
+        (true, ExternalProgress::None) => ExternalStep::Request,
+        (true, ExternalProgress::Running) => ExternalStep::Nothing,
+        (true, ExternalProgress::Succeeded) => ExternalStep::Unmark,
+        (true, ExternalProgress::Failed)
+            if reprovisionable && machine.controlled && !machine.master =>
+        {
             ExternalStep::DeleteMachine
         }
-        (true, Carried::Failed | Carried::Aborted) => ExternalStep::Blocked,
+        (true, ExternalProgress::Failed | ExternalProgress::Aborted) => ExternalStep::Blocked,
     }
 }
 

@@ -5,9 +5,9 @@
 //! rules, the Cluster, the workload API) O(n). Must always come to what [`super::plan`] says of the
 //! same facts.
 
+mod changes;
+mod condition_filter;
 mod counters;
-mod kept;
-mod turn;
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -16,12 +16,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{
-    Ahead, Check, CheckStatus, ClusterFacts, Gate, Judgement, NodeView, Policy, RequestView, Tally,
-    Target,
+    Check, CheckStatus, ClusterFacts, FleetCounts, FutureCause, Judgement, LimitStatus, NodeView,
+    Policy, RequestView, Target,
 };
+pub use changes::{FleetChanges, PendingAction};
+use condition_filter::{kinds, trim, trim_node};
 use counters::Counters;
-use kept::{kinds, trim, trim_node};
-pub use turn::{Turn, Wanted};
 
 /// A machine of the fleet.
 struct Member<M> {
@@ -42,7 +42,7 @@ pub struct Fleet<P: Policy = Check> {
     members: BTreeMap<Arc<str>, Member<P::Machine>>,
     counters: Counters,
     open: bool,
-    turn: Turn,
+    turn: FleetChanges,
 }
 
 // === impl Fleet ===
@@ -63,10 +63,10 @@ impl<P: Policy> Fleet<P> {
             members: BTreeMap::new(),
             counters: Counters::default(),
             open: false,
-            turn: Turn {
+            turn: FleetChanges {
                 counts: true,
                 targets: true,
-                ..Turn::default()
+                ..FleetChanges::default()
             },
         };
         fleet.settle();
@@ -193,16 +193,16 @@ impl<P: Policy> Fleet<P> {
     }
 
     /// What has changed since this was asked last.
-    pub fn take(&mut self) -> Turn {
+    pub fn take(&mut self) -> FleetChanges {
         mem::take(&mut self.turn)
     }
 
     /// What a machine wants now; `None`: it is not of this fleet.
-    pub fn wanted(&self, machine: &str) -> Option<Wanted<'_, P::Action>> {
+    pub fn wanted(&self, machine: &str) -> Option<PendingAction<'_, P::Action>> {
         let Member { target, judgement } = self.members.get(machine)?;
         let verdict = &judgement.verdict;
         let acts = !self.paused();
-        Some(Wanted {
+        Some(PendingAction {
             uid: P::uid(&target.machine),
             verdict,
             condition: self
@@ -217,7 +217,7 @@ impl<P: Policy> Fleet<P> {
     }
 
     /// The state of the gate, with the first few names of those that count against it.
-    pub fn gate(&self) -> Gate {
+    pub fn gate(&self) -> LimitStatus {
         self.check.gate(self.tally(), self.counters.counting())
     }
 
@@ -236,7 +236,7 @@ impl<P: Policy> Fleet<P> {
     }
 
     /// The machines, counted.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &FleetCounts {
         self.counters.tally()
     }
 
@@ -247,7 +247,7 @@ impl<P: Policy> Fleet<P> {
 
     /// What is said to hold since a time that lies ahead, of the machines of which there is such a
     /// thing, in the order of their names.
-    pub fn ahead(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &[Ahead])> + '_ {
+    pub fn ahead(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &[FutureCause])> + '_ {
         self.counters.ahead().map(|name| {
             let member = self.members.get(name);
             (

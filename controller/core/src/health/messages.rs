@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::{Ahead, Cause, SkipReason, UnknownReason, Verdict, go_duration};
+use super::{Cause, FutureCause, SkipReason, UnknownReason, Verdict, go_duration};
 
 /// How many machines are named whose times lie ahead; the rest is a number.
 const NAMED: usize = 5;
@@ -78,7 +78,7 @@ impl fmt::Display for Cause {
             } => {
                 let timeout = go_duration(*timeout);
                 write!(f, "Condition {type_} on Machine is {status}")?;
-                write!(f, "{} for {timeout} or longer", Because(reason))
+                write!(f, "{} for {timeout} or longer", ReasonSuffix(reason))
             }
             Self::NodeCondition {
                 type_,
@@ -88,16 +88,16 @@ impl fmt::Display for Cause {
             } => {
                 let timeout = go_duration(*timeout);
                 write!(f, "Condition {type_} on Node is {status}")?;
-                write!(f, "{} for {timeout} or longer", Because(reason))
+                write!(f, "{} for {timeout} or longer", ReasonSuffix(reason))
             }
         }
     }
 }
 
 /// A condition's reason in brackets; nothing where its setter gave none.
-struct Because<'a>(&'a str);
+struct ReasonSuffix<'a>(&'a str);
 
-impl fmt::Display for Because<'_> {
+impl fmt::Display for ReasonSuffix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             "" => Ok(()),
@@ -186,9 +186,9 @@ pub(super) fn joined(causes: &[Cause]) -> String {
         .join("; ")
 }
 
-// === impl Ahead ===
+// === impl FutureCause ===
 
-impl fmt::Display for Ahead {
+impl fmt::Display for FutureCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let since = self.since;
         match &self.cause {
@@ -212,7 +212,7 @@ pub fn clock_skew<'a, N, A>(
 ) -> Option<String>
 where
     N: AsRef<str> + ?Sized + 'a,
-    A: AsRef<[Ahead]> + ?Sized + 'a,
+    A: AsRef<[FutureCause]> + ?Sized + 'a,
 {
     let machines = machines.into_iter();
     let more = match machines.len().saturating_sub(NAMED) {
@@ -234,7 +234,7 @@ where
 }
 
 /// What lies ahead in one line; several rules may look at one condition.
-fn once_each(ahead: &[Ahead]) -> String {
+fn once_each(ahead: &[FutureCause]) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in ahead.iter().map(ToString::to_string) {
         if !words.contains(&word) {

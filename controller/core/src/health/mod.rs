@@ -5,23 +5,23 @@
 //! Must never: act, or count a machine that it could not judge as healthy.
 //!
 //! ```text
-//! facts + rules -> judge -> Judgement -> Tally -> Gate ----+
+//! facts + rules -> judge -> Judgement -> FleetCounts -> LimitStatus ----+
 //!                              |                           v
 //!                              +--> HealthConditionWrite, Action   (all of it: plan)
 //! ```
 //!
 //! [`plan`] looks at a whole fleet. It is made of pieces that each look at one machine
-//! ([`judge`], [`health_condition`], [`action`]) and of counters ([`Tally`]). [`Fleet`] keeps those
+//! ([`judge`], [`health_condition`], [`action`]) and of counters ([`FleetCounts`]). [`Fleet`] keeps those
 //! and redoes only the machine that an event was about: it is what runs. [`plan`] is what it must
 //! come to, for tests and for those who ask why.
 
-mod ahead;
 mod condition;
 mod duration;
 mod external;
 mod facts;
 mod fleet;
-mod gate;
+mod future_cause;
+mod limit_status;
 mod messages;
 mod openshift;
 mod openshift_plan;
@@ -33,13 +33,13 @@ mod rules;
 mod timeline;
 mod verdict;
 
-pub use ahead::{Ahead, CLOCK_TOLERANCE};
 pub use condition::{HealthConditionWrite, health_condition};
 pub use duration::{GoDuration, go_duration};
-pub use external::{Carried, ExternalStep, MarkCarrier, external_step, mark_carrier};
+pub use external::{ExternalProgress, ExternalStep, MarkCarrier, external_step, mark_carrier};
 pub use facts::{ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, RequestView, Target};
-pub use fleet::{Fleet, Turn, Wanted};
-pub use gate::{Counts, Gate, Tally, counts_against_limit};
+pub use fleet::{Fleet, FleetChanges, PendingAction};
+pub use future_cause::{CLOCK_TOLERANCE, FutureCause};
+pub use limit_status::{Counts, FleetCounts, LimitStatus, counts_against_limit};
 pub use messages::clock_skew;
 pub use openshift::{
     OpenShiftAction, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, OpenShiftTarget,

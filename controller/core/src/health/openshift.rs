@@ -10,9 +10,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Check, ClusterFacts, Condition, ConditionRule, Counts, Gate, HealthConditionWrite,
-    IntOrPercent, Judgement, Limit, MachineFacts, NodeView, Onset, Policy, RequestView, Tally,
-    Target, Verdict, judge, onsets,
+    Check, ClusterFacts, Condition, ConditionRule, Counts, FleetCounts, HealthConditionWrite,
+    IntOrPercent, Judgement, Limit, LimitStatus, MachineFacts, NodeView, Onset, Policy,
+    RequestView, Target, Verdict, judge, onsets,
 };
 
 /// One check, read.
@@ -275,15 +275,15 @@ impl Policy for OpenShiftCheck {
         }
     }
 
-    fn gate<'a>(&self, tally: &Tally, _: impl IntoIterator<Item = &'a str>) -> Gate {
-        let Tally {
+    fn gate<'a>(&self, tally: &FleetCounts, _: impl IntoIterator<Item = &'a str>) -> LimitStatus {
+        let FleetCounts {
             expected,
             not_healthy,
             ..
         } = *tally;
         let most = most_unhealthy(self.max_unhealthy, expected);
         let open = self.is_open(tally);
-        Gate {
+        LimitStatus {
             open,
             expected,
             not_healthy,
@@ -301,7 +301,7 @@ impl Policy for OpenShiftCheck {
         }
     }
 
-    fn is_open(&self, tally: &Tally) -> bool {
+    fn is_open(&self, tally: &FleetCounts) -> bool {
         let most = most_unhealthy(self.max_unhealthy, tally.expected);
         most.is_some_and(|most| tally.not_healthy <= most)
     }

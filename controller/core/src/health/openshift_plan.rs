@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{
-    Ahead, OpenShiftAction, OpenShiftCheck, OpenShiftTarget, Policy, Tally, Verdict,
+    FleetCounts, FutureCause, OpenShiftAction, OpenShiftCheck, OpenShiftTarget, Policy, Verdict,
     judge_openshift, openshift_action,
 };
 
@@ -28,7 +28,7 @@ pub struct OpenShiftPlan {
     pub verdicts: BTreeMap<String, Verdict>,
     /// What is said to hold since a time that lies ahead, of the Machines of which there is such a
     /// thing.
-    pub ahead: BTreeMap<String, Vec<Ahead>>,
+    pub ahead: BTreeMap<String, Vec<FutureCause>>,
     /// What to do, in the order of the Machines' names.
     pub actions: Vec<OpenShiftAction>,
     /// When to look again although nothing has changed.
@@ -47,7 +47,7 @@ pub fn plan_openshift(
         .collect();
     let (mut verdicts, mut ahead) = (BTreeMap::new(), BTreeMap::new());
     let mut wake_at: Option<Timestamp> = None;
-    let mut tally = Tally::default();
+    let mut tally = FleetCounts::default();
     for (name, target) in &by_name {
         let judgement = judge_openshift(check, &target.machine, &target.node, now);
         tally.add(check.counts(target, &judgement.verdict));

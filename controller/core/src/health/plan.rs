@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{
-    Ahead, Check, ClusterFacts, Counts, Gate, HealthConditionWrite, RequestView, Tally, Target,
-    Verdict, counts_against_limit, health_condition, judge,
+    Check, ClusterFacts, Counts, FleetCounts, FutureCause, HealthConditionWrite, LimitStatus,
+    RequestView, Target, Verdict, counts_against_limit, health_condition, judge,
 };
 
 /// What goes into the status of the check.
@@ -66,7 +66,7 @@ pub struct Plan {
     /// For the status of the check.
     pub status: CheckStatus,
     /// Whether remediation is allowed.
-    pub gate: Gate,
+    pub gate: LimitStatus,
     /// The verdict per Machine, skipped ones included.
     pub verdicts: BTreeMap<String, Verdict>,
     /// The `HealthCheckSucceeded` of Machines whose condition must be written (differs in status
@@ -74,7 +74,7 @@ pub struct Plan {
     pub conditions: BTreeMap<String, HealthConditionWrite>,
     /// What is said to hold since a time that lies ahead, of the Machines of which there is such a
     /// thing.
-    pub ahead: BTreeMap<String, Vec<Ahead>>,
+    pub ahead: BTreeMap<String, Vec<FutureCause>>,
     /// What to do, in the order of the Machines' names.
     pub actions: Vec<Action>,
     /// When to look again although nothing has changed: never later than the first judgement changes
@@ -95,7 +95,7 @@ pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timest
         .map(|target| (target.machine.name.as_str(), target))
         .collect();
 
-    let mut tally = Tally::default();
+    let mut tally = FleetCounts::default();
     let mut targets = Vec::new();
     let (mut verdicts, mut ahead) = (BTreeMap::new(), BTreeMap::new());
     let mut wake_at: Option<Timestamp> = None;
@@ -116,7 +116,7 @@ pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timest
     let counting = judged()
         .filter(|(target, verdict)| counts_against_limit(verdict, &target.request))
         .map(|(target, _)| target.machine.name.as_str());
-    let gate = Gate::new(check, &tally, counting);
+    let gate = LimitStatus::new(check, &tally, counting);
 
     let (mut conditions, mut actions) = (BTreeMap::new(), Vec::new());
     let paused = check.paused || cluster.paused;

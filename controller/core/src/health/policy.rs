@@ -8,8 +8,9 @@ use std::fmt::Debug;
 use jiff::Timestamp;
 
 use super::{
-    Action, Check, ClusterFacts, Condition, ConditionRule, Counts, Gate, HealthConditionWrite,
-    Judgement, MachineFacts, NodeView, Tally, Target, Verdict, action, health_condition, judge,
+    Action, Check, ClusterFacts, Condition, ConditionRule, Counts, FleetCounts,
+    HealthConditionWrite, Judgement, LimitStatus, MachineFacts, NodeView, Target, Verdict, action,
+    health_condition, judge,
 };
 
 /// The rules of one check.
@@ -50,10 +51,14 @@ pub trait Policy: Clone + PartialEq {
     fn counts(&self, target: &Target<Self::Machine>, verdict: &Verdict) -> Counts;
 
     /// The state of the limit, in words too. `names`: the Machines that count against it, in order.
-    fn gate<'a>(&self, tally: &Tally, names: impl IntoIterator<Item = &'a str>) -> Gate;
+    fn gate<'a>(
+        &self,
+        tally: &FleetCounts,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> LimitStatus;
 
     /// The limit allows remediation.
-    fn is_open(&self, tally: &Tally) -> bool;
+    fn is_open(&self, tally: &FleetCounts) -> bool;
 
     /// Whether the limit forbids remediation once all of `expected` members fail. Where it does not, a
     /// burst need not be waited for (F13).
@@ -116,12 +121,16 @@ impl Policy for Check {
         Counts::of(verdict, &target.request)
     }
 
-    fn gate<'a>(&self, tally: &Tally, names: impl IntoIterator<Item = &'a str>) -> Gate {
-        Gate::new(self, tally, names)
+    fn gate<'a>(
+        &self,
+        tally: &FleetCounts,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> LimitStatus {
+        LimitStatus::new(self, tally, names)
     }
 
-    fn is_open(&self, tally: &Tally) -> bool {
-        Gate::is_open(self, tally)
+    fn is_open(&self, tally: &FleetCounts) -> bool {
+        LimitStatus::is_open(self, tally)
     }
 
     fn can_close(&self, expected: u32) -> bool {

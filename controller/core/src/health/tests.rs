@@ -1,9 +1,9 @@
 //! Tests of health checks, by topic, and their builders.
 
-mod ahead;
 mod conditions;
 mod fleet;
-mod gate;
+mod future_cause;
+mod limit_status;
 mod openshift;
 mod openshift_fleet;
 mod orphan;

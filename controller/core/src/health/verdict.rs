@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Ahead, Check, ClusterFacts, Condition, ConditionRule, MachineFacts, NodeView, deadline,
+    Check, ClusterFacts, Condition, ConditionRule, FutureCause, MachineFacts, NodeView, deadline,
 };
 
 /// Why a machine is unhealthy, or will be. Its Display is the one wording of it: condition, event,
@@ -125,7 +125,7 @@ pub struct Judgement {
     pub changes_at: Option<Timestamp>,
     /// What is said to hold since a time that lies ahead, in the order of the rules. Its timeout begins
     /// only then.
-    pub ahead: Vec<Ahead>,
+    pub ahead: Vec<FutureCause>,
 }
 
 /// The verdict on one machine (docs/reference/cluster-api.md, The verdict). See [`judge`].
@@ -284,7 +284,7 @@ impl Judgement {
 
     /// Until when all of it holds if nothing but time changes: the verdict, and what lies ahead.
     pub fn holds_until(&self) -> Option<Timestamp> {
-        let ends = self.ahead.iter().map(Ahead::ends);
+        let ends = self.ahead.iter().map(FutureCause::ends);
         ends.chain(self.changes_at).min()
     }
 }
@@ -295,7 +295,7 @@ struct Findings {
     failed: Vec<Cause>,
     running: Vec<Cause>,
     next: Option<Timestamp>,
-    ahead: Vec<Ahead>,
+    ahead: Vec<FutureCause>,
 }
 
 // === impl Findings ===
@@ -313,9 +313,9 @@ impl Findings {
 
     /// Takes a cause that counts once it has held for as long as `timeout`.
     fn time(&mut self, cause: Cause, since: Timestamp, timeout: Duration) {
-        if Ahead::is(since, self.now) {
+        if FutureCause::is(since, self.now) {
             let cause = cause.clone();
-            self.ahead.push(Ahead { cause, since });
+            self.ahead.push(FutureCause { cause, since });
         }
         let deadline = deadline(since, timeout);
         if deadline <= self.now {

@@ -18,16 +18,16 @@ fn rack(hosts: &[(&str, &str, &str)]) -> Rack {
     }
 }
 
-fn node(name: &str) -> Wanted {
-    Wanted {
+fn node(name: &str) -> HostQuery {
+    HostQuery {
         node_name: Some(name.into()),
         ..Default::default()
     }
 }
 
-fn bmh(address: &str, rack: Option<&str>) -> Wanted {
-    Wanted {
-        bmh: Some(WantedBmh {
+fn bmh(address: &str, rack: Option<&str>) -> HostQuery {
+    HostQuery {
+        bmh: Some(BareMetalHostRef {
             name: "ns/h".into(),
             address: address.into(),
             rack: rack.map(Into::into),
@@ -58,7 +58,7 @@ fn f5_two_hosts_that_fit_are_named_and_none_is_chosen() {
         ("a".into(), rack(&[("h1", "n1", "")])),
         ("b".into(), rack(&[("h2", "", "0000-1")])),
     ]);
-    let wanted = Wanted {
+    let wanted = HostQuery {
         system_uuid: Some("0000-1".into()),
         ..node("n1")
     };
@@ -73,7 +73,7 @@ fn a_host_is_found_by_its_system_uuid_in_either_byte_order() {
     let uuid = "00112233-4455-6677-8899-aabbccddeeff";
     let racks = BTreeMap::from([("a".into(), rack(&[("h1", "other", uuid)]))]);
     let by_uuid = |uuid: &str| {
-        let wanted = Wanted {
+        let wanted = HostQuery {
             system_uuid: Some(uuid.into()),
             ..node("n1")
         };
@@ -99,7 +99,7 @@ fn a_host_is_found_by_its_provider_id_and_two_of_one_are_named() {
                 ..Default::default()
             });
         }
-        let wanted = Wanted {
+        let wanted = HostQuery {
             provider_id: Some("metal3://ns/h1/m1".into()),
             ..node("n1")
         };
@@ -117,7 +117,7 @@ fn a_host_is_found_by_its_provider_id_and_two_of_one_are_named() {
 #[test]
 fn the_inventory_wins_over_the_bare_metal_host() {
     let racks = BTreeMap::from([("a".into(), rack(&[("h1", "n1", "")]))]);
-    let wanted = Wanted {
+    let wanted = HostQuery {
         node_name: Some("n1".into()),
         ..bmh("ipmi://192.0.2.1", None)
     };
@@ -165,7 +165,7 @@ fn a_bare_metal_host_goes_to_the_agent_whose_network_holds_its_bmc() {
     assert!(resolve(&bmh("redfish://bmc.example", Some("z")), &racks).is_err());
 }
 
-fn ambiguous(wanted: &Wanted, racks: &BTreeMap<String, Rack>) -> String {
+fn ambiguous(wanted: &HostQuery, racks: &BTreeMap<String, Rack>) -> String {
     match resolve(wanted, racks) {
         Err(Reason::HostAmbiguous(why)) => why,
         other => panic!("{other:?}"),
@@ -194,7 +194,7 @@ fn f5_an_inventory_does_not_claim_a_host_that_its_label_or_network_gives_to_anot
             ),
         ),
     ]);
-    let of_node = |address: &str, label: Option<&str>| Wanted {
+    let of_node = |address: &str, label: Option<&str>| HostQuery {
         node_name: Some("n1".into()),
         ..bmh(address, label)
     };
@@ -263,7 +263,7 @@ fn f5_an_inventory_with_another_system_uuid_than_the_nodes_is_not_believed() {
         "00112233-4455-6677-8899-aabbccddeeff",
         "99112233-4455-6677-8899-aabbccddeeff",
     );
-    let wanted = Wanted {
+    let wanted = HostQuery {
         system_uuid: Some(mine.into()),
         ..node("n1")
     };

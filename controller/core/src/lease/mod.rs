@@ -20,25 +20,25 @@
 //! `sent <= applied <= seen` and `renew_deadline < duration`. A write that was sent before the
 //! leader stepped down never makes it leader again, however late its answer comes.
 //!
-//! The term is `leaseTransitions`. Each acquisition raises it, so a term belongs to one reign of
+//! The term is `leaseTransitions`. Each acquisition raises it, so a term belongs to one leadership of
 //! one process; the identity must be unique per process (a name and a random part). Whoever still
 //! acts on an old term, for whatever reason, is refused by the agents.
 //!
 //! Deleting the Lease by hand is outside of this argument: a candidate that has seen a holder waits
 //! for that one's time to pass, one that starts afterwards cannot know. The agents' memory of terms
 //! still holds; [`LeaseView::raise_term`] brings the new Lease above it,
-//! within the bounds of the module `raise`.
+//! within the bounds of the module `term_raises`.
 
 mod config;
-mod raise;
+mod term_raises;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 pub use config::{LeaseConfig, LeaseConfigError};
-use raise::Raises;
-pub use raise::{LONGEST_JUMP, RAISES_PER_AGENT, TermOutlier};
+use term_raises::TermRaises;
+pub use term_raises::{LONGEST_JUMP, RAISES_PER_AGENT, TermOutlier};
 
 /// The highest term: `leaseTransitions` is a signed number of 32 bits.
 pub const MAX_TERM: u64 = i32::MAX as u64;
@@ -76,7 +76,7 @@ pub struct LeaseWrite {
 
 /// Our time as leader.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Reign {
+struct Leadership {
     term: u64,
     /// When the last write that succeeded was sent: the Lease cannot have been renewed before.
     sent: Duration,
@@ -91,20 +91,20 @@ pub struct LeaseView {
     changed: Duration,
     /// A Lease of another that vanished: when it changed last, and its duration.
     vanished: Option<(Duration, Duration)>,
-    /// The highest term that a Lease was seen to have; the next reign goes above it.
+    /// The highest term that a Lease was seen to have; the next leadership goes above it.
     highest_seen: u64,
     /// What agents ask of us: no write may have a lower term.
     lowest_term: u64,
     /// Which answers of agents were followed.
-    raises: Raises,
-    reign: Option<Reign>,
+    raises: TermRaises,
+    leadership: Option<Leadership>,
     /// When we stepped down last; what was sent until then no longer counts.
     stepped_down: Option<Duration>,
 }
 
 /// Why a leader is none any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Lost {
+pub enum LeadershipLost {
     /// It could not renew in time; the Lease may pass to another soon.
     #[error("the Lease could not be renewed in time")]
     Late,
@@ -143,7 +143,7 @@ pub enum Decision {
     /// Stop acting now, then call [`LeaseView::step_down`].
     StepDown {
         /// Why.
-        why: Lost,
+        why: LeadershipLost,
     },
     /// Another leads, or may.
     Wait {
@@ -158,8 +158,8 @@ pub enum Decision {
 
 /// Decides what to do about the Lease now.
 pub fn evaluate(view: &LeaseView, config: &LeaseConfig, now: Duration) -> Decision {
-    match &view.reign {
-        Some(reign) => view.defend(reign, config, now),
+    match &view.leadership {
+        Some(leadership) => view.defend(leadership, config, now),
         None => view.contend(config, now),
     }
 }
@@ -176,8 +176,8 @@ impl LeaseView {
             vanished: None,
             highest_seen: 0,
             lowest_term: 1,
-            raises: Raises::default(),
-            reign: None,
+            raises: TermRaises::default(),
+            leadership: None,
             stepped_down: None,
         };
         view.observe(record, now);
@@ -196,15 +196,15 @@ impl LeaseView {
             return;
         };
         self.highest_seen = self.highest_seen.max(record.transitions);
-        if let Some(reign) = &mut self.reign {
-            if record.transitions < reign.term {
+        if let Some(leadership) = &mut self.leadership {
+            if record.transitions < leadership.term {
                 // From before our acquisition. If it is not (someone has set the Lease back), our
-                // renewals fail and the deadline ends the reign.
+                // renewals fail and the deadline ends the leadership.
                 return;
             }
             if record.holder == self.me {
                 // Our own write, seen before its answer.
-                reign.term = record.transitions;
+                leadership.term = record.transitions;
             }
         }
         self.vanished = None;
@@ -233,18 +233,21 @@ impl LeaseView {
         let ours = record.holder == self.me;
         let term = record.transitions;
         let stale = self.stepped_down.is_some_and(|end| sent <= end)
-            || self.reign.as_ref().is_some_and(|reign| term < reign.term)
+            || self
+                .leadership
+                .as_ref()
+                .is_some_and(|leadership| term < leadership.term)
             || self
                 .record
                 .as_ref()
                 .is_some_and(|known| term < known.transitions);
         if ours && !stale {
             let sent = self
-                .reign
+                .leadership
                 .as_ref()
-                .map_or(sent, |reign| reign.sent.max(sent));
+                .map_or(sent, |leadership| leadership.sent.max(sent));
             self.raises.lead(term);
-            self.reign = Some(Reign { term, sent });
+            self.leadership = Some(Leadership { term, sent });
         }
         self.observe(Some(record), now);
     }
@@ -261,8 +264,8 @@ impl LeaseView {
         claimed: u64,
         highest: u64,
     ) -> Result<(), TermOutlier> {
-        let lowest = match &self.reign {
-            Some(reign) => self.lowest_term.max(reign.term),
+        let lowest = match &self.leadership {
+            Some(leadership) => self.lowest_term.max(leadership.term),
             None => self.lowest_term.max(self.highest_seen),
         };
         self.raises.judge(agent, claimed, highest, lowest)?;
@@ -272,14 +275,14 @@ impl LeaseView {
 
     /// We have stopped acting as leader, and no write sent until now makes us one again.
     pub fn step_down(&mut self, now: Duration) {
-        self.reign = None;
+        self.leadership = None;
         self.stepped_down = Some(now);
     }
 
     /// Steps down, and gives the write that lets another lead at once. To be called once everything
     /// that acts as leader has stopped; `None`: it is not ours to release.
     pub fn release(&mut self, now: Duration) -> Option<LeaseWrite> {
-        self.reign.as_ref()?;
+        self.leadership.as_ref()?;
         self.step_down(now);
         let record = self
             .record
@@ -297,10 +300,10 @@ impl LeaseView {
     /// The term in which we may act now; `None`: we do not lead. To be asked before every write and
     /// every command.
     pub fn term(&self, config: &LeaseConfig, now: Duration) -> Option<u64> {
-        let reign = self.reign.as_ref()?;
-        self.lost(reign, config, now)
+        let leadership = self.leadership.as_ref()?;
+        self.lost(leadership, config, now)
             .is_none()
-            .then_some(reign.term)
+            .then_some(leadership.term)
     }
 
     /// Who holds the Lease as last seen; `None`: nobody.
@@ -311,28 +314,35 @@ impl LeaseView {
             .filter(|name| !name.is_empty())
     }
 
-    fn lost(&self, reign: &Reign, config: &LeaseConfig, now: Duration) -> Option<Lost> {
+    fn lost(
+        &self,
+        leadership: &Leadership,
+        config: &LeaseConfig,
+        now: Duration,
+    ) -> Option<LeadershipLost> {
         match &self.record {
-            None => Some(Lost::Gone),
-            Some(record) if record.holder != self.me => Some(Lost::Taken(record.holder.clone())),
-            Some(_) => (now >= config.renew_by(reign.sent)).then_some(Lost::Late),
+            None => Some(LeadershipLost::Gone),
+            Some(record) if record.holder != self.me => {
+                Some(LeadershipLost::Taken(record.holder.clone()))
+            }
+            Some(_) => (now >= config.renew_by(leadership.sent)).then_some(LeadershipLost::Late),
         }
     }
 
-    fn defend(&self, reign: &Reign, config: &LeaseConfig, now: Duration) -> Decision {
-        if let Some(why) = self.lost(reign, config, now) {
+    fn defend(&self, leadership: &Leadership, config: &LeaseConfig, now: Duration) -> Decision {
+        if let Some(why) = self.lost(leadership, config, now) {
             return Decision::StepDown { why };
         }
-        let renew_by = config.renew_by(reign.sent);
-        let renew_at = reign.sent.saturating_add(config.retry());
-        if now < renew_at && self.lowest_term <= reign.term {
+        let renew_by = config.renew_by(leadership.sent);
+        let renew_at = leadership.sent.saturating_add(config.retry());
+        if now < renew_at && self.lowest_term <= leadership.term {
             return Decision::Hold {
-                term: reign.term,
+                term: leadership.term,
                 renew_at,
                 renew_by,
             };
         }
-        let term = reign.term.max(self.lowest_term);
+        let term = leadership.term.max(self.lowest_term);
         Decision::Renew {
             write: self.claim(term, false, config),
             renew_by,

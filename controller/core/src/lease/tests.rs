@@ -169,7 +169,12 @@ fn f7_a_leader_stops_at_the_deadline_counted_from_when_it_sent() {
     let last = secs(110) - Duration::from_nanos(1);
     assert_eq!(view.term(&config(), last), Some(4));
     assert_eq!(view.term(&config(), secs(110)), None);
-    assert_eq!(at(&view, secs(110)), Decision::StepDown { why: Lost::Late });
+    assert_eq!(
+        at(&view, secs(110)),
+        Decision::StepDown {
+            why: LeadershipLost::Late
+        }
+    );
 }
 
 #[test]
@@ -211,19 +216,24 @@ fn a_leader_steps_down_when_another_holds_the_lease_or_it_is_gone() {
     let mut view = mk_leader();
     view.observe(Some(mk_record("other", 5, 3)), secs(102));
     assert_eq!(view.term(&config(), secs(102)), None);
-    let why = Lost::Taken("other".into());
+    let why = LeadershipLost::Taken("other".into());
     assert_eq!(at(&view, secs(102)), Decision::StepDown { why });
     view.step_down(secs(102));
     assert_eq!(waits_until(at(&view, secs(102))), secs(117));
 
     let mut view = mk_leader();
     view.observe(None, secs(102));
-    assert_eq!(at(&view, secs(102)), Decision::StepDown { why: Lost::Gone });
+    assert_eq!(
+        at(&view, secs(102)),
+        Decision::StepDown {
+            why: LeadershipLost::Gone
+        }
+    );
     view.step_down(secs(102));
     assert_eq!(
         acquires(at(&view, secs(102))).transitions,
         5,
-        "a new reign is a new term"
+        "a new leadership is a new term"
     );
 }
 

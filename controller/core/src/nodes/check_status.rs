@@ -10,7 +10,7 @@ use super::{Template, facts::RequestId, rules::group};
 
 /// The status of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct NodeCheckStatus {
     /// `observedNodes`.
     pub observed: u32,
     /// `healthyNodes`.

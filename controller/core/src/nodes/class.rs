@@ -69,7 +69,7 @@ impl fmt::Display for Cause {
 
 /// What makes, or will make, a Node unhealthy by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Onset {
+pub struct CauseDeadline {
     /// What.
     pub cause: Cause,
     /// After when; strictly.
@@ -77,7 +77,7 @@ pub struct Onset {
 }
 
 /// What a rule finds: what makes the Node unhealthy, and after when; `None`: nobody can say.
-type Finding = Option<Onset>;
+type Finding = Option<CauseDeadline>;
 
 /// All rules that match a Node, in their order.
 fn findings(check: &Check, node: &NodeFacts) -> Vec<Finding> {
@@ -85,7 +85,7 @@ fn findings(check: &Check, node: &NodeFacts) -> Vec<Finding> {
         return Vec::new();
     }
     if let Some(timeout) = check.startup_timeout.filter(|_| !node.has_joined()) {
-        let never_joined = node.created.map(|created| Onset {
+        let never_joined = node.created.map(|created| CauseDeadline {
             cause: Cause::NeverJoined { created },
             until: deadline(created, timeout),
         });
@@ -93,7 +93,7 @@ fn findings(check: &Check, node: &NodeFacts) -> Vec<Finding> {
     }
     let matching = |rule: &ConditionRule| {
         let condition = rule.matching(&node.conditions)?;
-        Some(condition.last_transition.map(|since| Onset {
+        Some(condition.last_transition.map(|since| CauseDeadline {
             cause: Cause::Condition {
                 type_: rule.type_.clone(),
                 status: rule.status.clone(),
@@ -123,6 +123,6 @@ pub fn classify(check: &Check, node: &NodeFacts, now: Timestamp) -> Class {
 
 /// All rules that match a Node, for those who ask why. Where the time of one of them is over,
 /// [`classify`] calls the Node unhealthy.
-pub fn onsets(check: &Check, node: &NodeFacts) -> Vec<Onset> {
+pub fn onsets(check: &Check, node: &NodeFacts) -> Vec<CauseDeadline> {
     findings(check, node).into_iter().flatten().collect()
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::check_status::{Flag, Memory, Phase, Tried};
+use super::check_status::{Flag, NodeCheckStatus, Phase, Tried};
 use super::class::Class;
 use super::facts::{NodeFacts, Request, RequestId};
 use super::lease::HeldLease;
@@ -143,7 +143,7 @@ pub struct Outside {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// What its status shall say.
-    pub memory: Memory,
+    pub memory: NodeCheckStatus,
     /// What to do, each for itself.
     pub actions: Vec<Action>,
     /// What to say.
@@ -234,11 +234,11 @@ impl Event {
 // === impl Decision ===
 
 impl Decision<'_> {
-    pub(super) fn say(&mut self, event: Event) {
+    pub(super) fn emit_event(&mut self, event: Event) {
         self.plan.events.push(event);
     }
 
-    pub(super) fn wake(&mut self, at: Timestamp) {
+    pub(super) fn requeue_at(&mut self, at: Timestamp) {
         let first = self.plan.wake_at.map_or(at, |known| known.min(at));
         self.plan.wake_at = Some(first);
     }
@@ -323,7 +323,7 @@ impl Decision<'_> {
         self.plan.memory.cooldown = storm.cooldown;
         self.plan.events.extend(effect.events);
         if let Some(until) = effect.until {
-            self.wake(until);
+            self.requeue_at(until);
         }
         self.plan.closed = match needed {
             Err(error) => Some(error.to_string()),
@@ -349,13 +349,13 @@ impl Decision<'_> {
             None => ("NodeHealthCheckEnabled", "the check is enabled".to_owned()),
         };
         if on && !was {
-            self.say(Event::warning(
+            self.emit_event(Event::warning(
                 "Disabled",
                 format!("the check is disabled: {message}"),
             ));
         }
         if !on && was {
-            self.say(Event::normal("Enabled", "the check is enabled again"));
+            self.emit_event(Event::normal("Enabled", "the check is enabled again"));
         }
         self.plan.memory.disabled = Some((Flag { on, since }, reason.to_owned(), message));
         on
@@ -408,7 +408,7 @@ fn reconfiguring(view: &FleetView<'_>) -> Option<String> {
 pub(super) fn decide(
     view: &FleetView<'_>,
     outside: &Outside,
-    memory: &Memory,
+    memory: &NodeCheckStatus,
     now: Timestamp,
 ) -> Plan {
     let mut decision = Decision {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::check_status::Memory;
+use super::check_status::NodeCheckStatus;
 use super::class::{Class, classify};
 use super::decide::{FleetView, NodeState, Outside, Plan, decide};
 use super::facts::{NodeFacts, Request, RequestId};
@@ -139,7 +139,7 @@ impl Fleet {
     }
 
     /// What the check does now.
-    pub fn decide(&mut self, outside: &Outside, memory: &Memory, now: Timestamp) -> Plan {
+    pub fn decide(&mut self, outside: &Outside, memory: &NodeCheckStatus, now: Timestamp) -> Plan {
         self.advance(now);
         let mut names: BTreeSet<&str> = self.matching.iter().map(AsRef::as_ref).collect();
         names.extend(self.by_node.keys().map(String::as_str));

@@ -26,7 +26,7 @@ pub struct MachineCheck {
 
 /// What OpenShift's MachineHealthChecks mean for the checks of Nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Beside {
+pub enum MhcConflict {
     /// There is none.
     Nothing,
     /// One, that cares for Nodes that are to end and for no others.
@@ -36,16 +36,16 @@ pub enum Beside {
 }
 
 /// Looks at all of them.
-pub fn beside(checks: &[MachineCheck]) -> Beside {
+pub fn mhc_conflict(checks: &[MachineCheck]) -> MhcConflict {
     let conflict = |message: String| {
-        Beside::Conflict(Disabled {
+        MhcConflict::Conflict(Disabled {
             reason: "ConflictingMachineHealthCheckDetected",
             message,
         })
     };
     match checks {
-        [] => Beside::Nothing,
-        [only] if only.conditions == [TERMINATING] => Beside::Terminating,
+        [] => MhcConflict::Nothing,
+        [only] if only.conditions == [TERMINATING] => MhcConflict::Terminating,
         [only] => conflict(format!(
             "MachineHealthCheck {} may act on the same Nodes; delete it, or this check",
             only.name

@@ -30,13 +30,13 @@ mod storm;
 mod threshold;
 
 pub use crate::health::{ConditionRule, IntOrPercent};
-pub use check_status::{Entry, Flag, Memory, Phase, Tried};
-pub use class::{Cause, Class, Onset, classify, onsets};
+pub use check_status::{Entry, Flag, NodeCheckStatus, Phase, Tried};
+pub use class::{Cause, CauseDeadline, Class, classify, onsets};
 pub use decide::{Action, Disabled, Event, Finished, Outside, Plan};
 pub use facts::{Exclusion, NodeFacts, Request, RequestId};
 pub use fleet::Fleet;
 pub use lease::{HeldLease, LeaseStep, lease_holder, lease_step};
-pub use mhc_conflict::{Beside, MachineCheck, beside, unsupported};
+pub use mhc_conflict::{MachineCheck, MhcConflict, mhc_conflict, unsupported};
 pub use plan::plan;
 pub use rules::{Check, Delay, Limit, Step, Template};
 pub use threshold::{LimitError, can_close, fewest_healthy};

@@ -63,7 +63,7 @@ impl Decision<'_> {
                 });
             }
             if until < Timestamp::MAX {
-                self.wake(until);
+                self.requeue_at(until);
             }
         }
         let entry = self.plan.memory.nodes.entry(node.name.clone()).or_default();
@@ -81,7 +81,7 @@ impl Decision<'_> {
             "Node {} is healthy; its {} {} is deleted",
             node.name, request.id.kind, request.id.name
         );
-        self.say(Event::normal("RemediationRemoved", message));
+        self.emit_event(Event::normal("RemediationRemoved", message));
     }
 
     /// Its Node is gone: so is the need, unless the remediation itself is about that.
@@ -103,7 +103,7 @@ impl Decision<'_> {
                 "Node {name} is gone; its {} {} is deleted",
                 request.id.kind, request.id.name
             );
-            self.say(Event::normal("RemediationRemoved", message));
+            self.emit_event(Event::normal("RemediationRemoved", message));
         }
     }
 
@@ -123,7 +123,7 @@ impl Decision<'_> {
         entry.delayed = false;
         if !known {
             let message = format!("Node {name} is unhealthy: {cause}");
-            self.say(Event::normal("DetectedUnhealthy", message));
+            self.emit_event(Event::normal("DetectedUnhealthy", message));
         }
         let gone = self.drop_gone(name, state);
         for request in state.requests.iter().filter(|r| !r.deleting) {
@@ -147,7 +147,7 @@ impl Decision<'_> {
                 "the label remediation.medik8s.io/exclude-from-remediation of Node {name} is not \
                  \"true\", and so excludes nothing"
             );
-            self.say(Event::warning("InvalidNodeLabel", message));
+            self.emit_event(Event::warning("InvalidNodeLabel", message));
         }
         let skipped = if let Some(why) = &self.upgrading {
             Some((false, format!("the cluster is being upgraded: {why}")))
@@ -184,7 +184,7 @@ impl Decision<'_> {
         } else {
             Event::normal("RemediationSkipped", message)
         };
-        self.say(event);
+        self.emit_event(event);
     }
 
     /// The step whose remediation is there.
@@ -222,7 +222,7 @@ impl Decision<'_> {
             let failed = step.timeout.is_some() && request.succeeded == Some(false);
             if self.now <= until && !failed {
                 // Strictly after it.
-                self.wake(deadline(until, Duration::from_millis(1)));
+                self.requeue_at(deadline(until, Duration::from_millis(1)));
                 self.renew(name, &step);
                 return;
             }
@@ -235,7 +235,7 @@ impl Decision<'_> {
         }
         let why = format!("no template is left for Node {name}");
         self.plan.skipped.insert(name.clone(), why.clone());
-        self.say(Event::warning("NoTemplateLeft", why));
+        self.emit_event(Event::warning("NoTemplateLeft", why));
     }
 
     fn nothing_tried(&self, node: &str) -> bool {
@@ -291,7 +291,7 @@ impl Decision<'_> {
         let me = lease_holder(&self.check.name);
         let held = self.outside.leases.get(node);
         match held.and_then(|held| held.due(&me, lease, self.now)) {
-            Some(due) => self.wake(due),
+            Some(due) => self.requeue_at(due),
             None => self.plan.actions.push(Action::RenewLease {
                 node: node.to_owned(),
                 lease,
@@ -349,7 +349,7 @@ impl Decision<'_> {
         };
         if let Some(why) = refused {
             self.skip(name, true, &why);
-            self.wake(deadline(self.now, REFUSED));
+            self.requeue_at(deadline(self.now, REFUSED));
             return;
         }
         if let Some((until, why)) = self.outside.blocked.get(name)
@@ -357,7 +357,7 @@ impl Decision<'_> {
         {
             let (until, why) = (*until, why.clone());
             self.skip(name, true, &why);
-            self.wake(until);
+            self.requeue_at(until);
             return;
         }
         if node.control_plane {

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 
-use super::check_status::Memory;
+use super::check_status::NodeCheckStatus;
 use super::class::{Class, classify};
 use super::decide::{FleetView, NodeState, Outside, Plan, decide};
 use super::facts::{NodeFacts, Request};
@@ -19,7 +19,7 @@ pub fn plan(
     nodes: &[(NodeFacts, bool)],
     requests: &[Request],
     outside: &Outside,
-    memory: &Memory,
+    memory: &NodeCheckStatus,
     now: Timestamp,
 ) -> Plan {
     let busy = |name: &str| requests.iter().any(|r| r.node == name);

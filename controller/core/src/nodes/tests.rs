@@ -118,22 +118,22 @@ fn request(node: &str, template: &str, created: Timestamp) -> Request {
 }
 
 /// A cluster, and what its check remembers of it.
-struct Scene {
+struct Fixture {
     check: Check,
     nodes: Vec<(NodeFacts, bool)>,
     requests: Vec<Request>,
     outside: Outside,
-    memory: Memory,
+    memory: NodeCheckStatus,
 }
 
-impl Scene {
+impl Fixture {
     fn new(check: Check, nodes: Vec<NodeFacts>) -> Self {
         Self {
             check,
             nodes: nodes.into_iter().map(|node| (node, true)).collect(),
             requests: vec![],
             outside: Outside::default(),
-            memory: Memory::default(),
+            memory: NodeCheckStatus::default(),
         }
     }
 

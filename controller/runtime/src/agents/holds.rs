@@ -7,7 +7,7 @@ use crate::store::object::Key;
 
 /// A host that an agent holds off.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct AgentHold {
     /// The name of the RackAgent.
     pub(crate) agent: String,
     pub(crate) rack: String,
@@ -22,13 +22,13 @@ pub(crate) struct Held {
 
 impl Agents {
     /// The holds of all agents that answer.
-    pub(crate) fn holds(&self) -> Vec<Held> {
+    pub(crate) fn holds(&self) -> Vec<AgentHold> {
         let agents = self.agents.read();
         let answering = agents
             .iter()
             .filter(|(_, agent)| matches!(agent.state, State::Ready { .. }));
         let of_agent = answering.flat_map(|(key, agent)| {
-            agent.holds.iter().map(|hold| Held {
+            agent.holds.iter().map(|hold| AgentHold {
                 agent: key.name.clone(),
                 rack: agent.spec.rack.clone(),
                 host: hold.host.clone(),
@@ -49,7 +49,7 @@ impl Agents {
     }
 
     /// Releases a hold at the agent that has it, and sends an Event about its RackAgent.
-    pub(crate) async fn release_held(&self, held: &Held) -> Result<(), CallFailure> {
+    pub(crate) async fn release_held(&self, held: &AgentHold) -> Result<(), CallFailure> {
         let at = self
             .of_name(&held.agent)
             .ok_or_else(|| CallFailure::Retryable("it is not connected".into()))?;

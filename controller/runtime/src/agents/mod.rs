@@ -34,7 +34,7 @@ use tonic::transport::Channel;
 
 pub(crate) use calls::{CallFailure, OffRequest, OperationRequest};
 pub(crate) use follow::OperationEvent;
-pub(crate) use holds::Held;
+pub(crate) use holds::AgentHold;
 use journals::SeenJournals;
 pub(crate) use metrics::AgentMetrics;
 pub(crate) use status::AgentStatus;
@@ -42,7 +42,7 @@ pub(crate) use status::AgentStatus;
 use crate::{
     leader::{Leader, events::Events},
     store::{
-        index::{Change, Inbox, Index},
+        index::{Change, ChangeQueue, Index},
         object::Key,
     },
 };
@@ -149,7 +149,7 @@ impl Agents {
     }
 
     /// Maintains a connection per RackAgent of the index until `cancel`.
-    pub(crate) async fn run(self: Arc<Self>, inbox: Arc<Inbox>, cancel: CancellationToken) {
+    pub(crate) async fn run(self: Arc<Self>, inbox: Arc<ChangeQueue>, cancel: CancellationToken) {
         let mut tasks = JoinSet::new();
         loop {
             self.reconcile(&mut tasks, &cancel);

@@ -36,7 +36,7 @@ impl Agent {
 
 /// The state of the agent that serves a rack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum ServingState {
     /// It was not probed yet.
     Untried,
     Answers,
@@ -53,11 +53,11 @@ enum Choice {
 }
 
 /// The role of an agent that is probed now.
-fn choose(me: &Key, serving: Option<(&Key, Standing)>) -> Choice {
+fn choose(me: &Key, serving: Option<(&Key, ServingState)>) -> Choice {
     match serving {
         Some((current, _)) if current == me => Choice::Serve,
-        Some((_, Standing::Untried | Standing::Answers)) => Choice::StandBy,
-        Some((_, Standing::Silent)) | None => Choice::TakeOver,
+        Some((_, ServingState::Untried | ServingState::Answers)) => Choice::StandBy,
+        Some((_, ServingState::Silent)) | None => Choice::TakeOver,
     }
 }
 
@@ -68,10 +68,10 @@ impl Agents {
         let agents = self.agents.read();
         let mut serving = self.serving.lock();
         let standing = |current: &Key| match agents.get(current) {
-            Some(agent) if agent.spec.rack != rack => Standing::Silent,
-            Some(agent) if !agent.tried => Standing::Untried,
-            Some(agent) if matches!(agent.state, State::Ready { .. }) => Standing::Answers,
-            _ => Standing::Silent,
+            Some(agent) if agent.spec.rack != rack => ServingState::Silent,
+            Some(agent) if !agent.tried => ServingState::Untried,
+            Some(agent) if matches!(agent.state, State::Ready { .. }) => ServingState::Answers,
+            _ => ServingState::Silent,
         };
         let current = serving.get(rack);
         match choose(key, current.map(|current| (current, standing(current)))) {
@@ -136,10 +136,14 @@ mod tests {
     fn f6_one_agent_of_a_rack_serves_and_is_kept_while_it_answers() {
         let (a, b) = (Key::new("", "a"), Key::new("", "b"));
         assert_eq!(choose(&a, None), Choice::TakeOver);
-        for standing in [Standing::Untried, Standing::Answers, Standing::Silent] {
+        for standing in [
+            ServingState::Untried,
+            ServingState::Answers,
+            ServingState::Silent,
+        ] {
             assert_eq!(choose(&a, Some((&a, standing))), Choice::Serve);
             let other = choose(&b, Some((&a, standing)));
-            let mark_disconnected = standing == Standing::Silent;
+            let mark_disconnected = standing == ServingState::Silent;
             assert_eq!(other == Choice::TakeOver, mark_disconnected, "{standing:?}");
         }
     }

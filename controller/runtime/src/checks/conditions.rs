@@ -51,12 +51,12 @@ pub(super) struct Notices {
 
 impl Notices {
     /// What is said.
-    pub(super) fn said(&self) -> Vec<NewCondition<'_>> {
+    pub(super) fn conditions(&self) -> Vec<NewCondition<'_>> {
         self.each().filter_map(|(_, said)| said).collect()
     }
 
     /// What holds no more, where a check `carries` it.
-    pub(super) fn gone(&self, carries: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    pub(super) fn resolved(&self, carries: impl Fn(&str) -> bool) -> Vec<&'static str> {
         let silent = self.each().filter(|(_, said)| said.is_none());
         silent
             .map(|(type_, _)| type_)
@@ -107,7 +107,7 @@ pub(super) fn pauses(check: &Meta, cluster: &ClusterView) -> String {
 /// The condition `Paused` (docs/reference/cluster-api.md, Conditions and Events). `None` beside Cluster API's own controller,
 /// which is kept off by its own annotation and says of itself that it is paused.
 pub(super) fn paused<'a>(check: &Meta, paused: bool, why: &'a str) -> Option<NewCondition<'a>> {
-    (!Ownership::beside(check)).then_some(NewCondition {
+    (!Ownership::is_shared(check)).then_some(NewCondition {
         type_: PAUSED,
         status: if paused { "True" } else { "False" },
         reason: if paused { "Paused" } else { "NotPaused" },
@@ -207,7 +207,7 @@ mod tests {
             stale: stale.map(str::to_owned),
         };
         let both = asides(Some("who"), Some("when"), Some("why"));
-        let said = both.said();
+        let said = both.conditions();
         let said: Vec<_> = said
             .iter()
             .map(|c| (c.type_, c.status, c.reason, c.message))
@@ -220,11 +220,11 @@ mod tests {
                 ("StaleView", "True", "LiveReadFailed", "why"),
             ]
         );
-        assert!(both.gone(|_| true).is_empty());
+        assert!(both.resolved(|_| true).is_empty());
         let one = asides(Some("who"), None, None);
-        assert_eq!(one.said().len(), 1);
-        assert_eq!(one.gone(|_| true), ["ClockSkew", "StaleView"]);
-        assert!(Notices::default().gone(|_| false).is_empty());
+        assert_eq!(one.conditions().len(), 1);
+        assert_eq!(one.resolved(|_| true), ["ClockSkew", "StaleView"]);
+        assert!(Notices::default().resolved(|_| false).is_empty());
     }
 
     #[test]

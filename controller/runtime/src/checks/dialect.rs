@@ -8,7 +8,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 
-use super::{Context, engine::Engine, live_read::HandoverState, pace::Pace, queue::Item};
+use super::{
+    Context, engine::Engine, live_read::HandoverState, queue::Item, status_schedule::StatusSchedule,
+};
 use crate::{
     clusters::sync::SyncError,
     store::{
@@ -21,7 +23,7 @@ use crate::{
 /// What the engine keeps of each check.
 #[derive(Default)]
 pub(super) struct Progress {
-    pub(super) pace: Pace,
+    pub(super) pace: StatusSchedule,
     /// The members that wait to be handed over.
     pub(super) handover: HandoverState,
     /// It is evaluated, and nothing is done.

@@ -26,7 +26,7 @@ use super::{
     schedule::{Schedule, sleep_until},
     tasks::Tasks,
 };
-use crate::store::{clock::Stopwatch, index::Inbox, object::Key};
+use crate::store::{clock::Stopwatch, index::ChangeQueue, object::Key};
 use results::Done;
 pub(super) use results::panicked;
 
@@ -100,7 +100,7 @@ impl<D: Dialect> Engine<D> {
     }
 
     /// Evaluates every check until `cancel`.
-    pub(super) async fn run(mut self, inbox: &Inbox, cancel: &CancellationToken) {
+    pub(super) async fn run(mut self, inbox: &ChangeQueue, cancel: &CancellationToken) {
         for key in self.context.index.keys(D::CHECK) {
             D::refresh(&mut self, &key);
         }
@@ -118,7 +118,7 @@ impl<D: Dialect> Engine<D> {
     }
 
     /// One round: begins what is due, and takes in what happens next.
-    pub(super) async fn step(&mut self, inbox: &Inbox) {
+    pub(super) async fn step(&mut self, inbox: &ChangeQueue) {
         D::evaluate(self);
         while let Some(item) = self.queue.pop() {
             D::turn(self, item);

@@ -75,7 +75,7 @@ pub(super) enum WatchEvent {
     Changed(ExternalKind, Key),
 }
 
-struct Known<R> {
+struct KindState<R> {
     synced: bool,
     /// With the number of the resourceVersion.
     requests: BTreeMap<Key, (R, Option<u64>)>,
@@ -84,7 +84,7 @@ struct Known<R> {
 
 /// What is known of such requests.
 pub(super) struct ExternalRequests<R> {
-    known: RwLock<BTreeMap<ExternalKind, Known<R>>>,
+    known: RwLock<BTreeMap<ExternalKind, KindState<R>>>,
     moved: Notify,
 }
 
@@ -126,9 +126,9 @@ impl KindWatches {
     }
 }
 
-// === impl Known ===
+// === impl KindState ===
 
-impl<R> Default for Known<R> {
+impl<R> Default for KindState<R> {
     fn default() -> Self {
         Self {
             synced: false,
@@ -164,7 +164,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
     /// All of them.
     pub(super) fn all(&self) -> Vec<(ExternalKind, Key, R)> {
         let known = self.known.read();
-        let of_kind = |(kind, known): (&ExternalKind, &Known<R>)| {
+        let of_kind = |(kind, known): (&ExternalKind, &KindState<R>)| {
             let requests = known.requests.iter();
             let all = requests.map(|(key, (seen, _))| (kind.clone(), key.clone(), seen.clone()));
             all.collect::<Vec<_>>()

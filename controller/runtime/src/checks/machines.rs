@@ -33,7 +33,7 @@ use super::{
     engine::Engine,
     external_requests::{ExternalKind, ExternalRequests, KindWatches, WatchEvent},
     queue::Item,
-    withdrawal::Made,
+    withdrawal::CreatedRemediation,
 };
 use crate::{
     clusters::sync::{Feed, SyncError},
@@ -100,7 +100,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     type Summary = Summary;
     type WatchEvent = WatchEvent;
     /// A request that was not withdrawn is examined again.
-    type Timer = Made;
+    type Timer = CreatedRemediation;
     type Done = Done;
 
     const CHECK: Kind = M::CHECK;
@@ -136,7 +136,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
         engine.settle(check);
     }
 
-    fn fire(engine: &mut Engine<Self>, made: Made) {
+    fn fire(engine: &mut Engine<Self>, made: CreatedRemediation) {
         engine.dialect.withdrawing.remove(&made.uid);
         engine.examine(made);
     }

@@ -11,7 +11,7 @@ use prometheus_client::{
     },
     registry::Registry,
 };
-use rackhand_core::health::{Cause, Tally};
+use rackhand_core::health::{Cause, FleetCounts};
 
 use super::dialects::{node_health_check::NodeMetrics, openshift::OpenShiftMetrics};
 use crate::store::{
@@ -134,7 +134,7 @@ impl CheckMetrics {
     pub(super) fn set_check(
         &self,
         check: &Key,
-        tally: &Tally,
+        tally: &FleetCounts,
         open: bool,
         causes: impl Iterator<Item = (&'static str, u32)>,
     ) {
@@ -187,7 +187,7 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = CheckMetrics::register(&mut registry);
         let check = Key::new("ns", "workers");
-        let tally = Tally {
+        let tally = FleetCounts {
             expected: 3,
             healthy: 1,
             unhealthy: 2,
@@ -213,7 +213,7 @@ mod tests {
     fn what_is_counted_of_health_checks_stands_in_the_documentation() {
         let mut registry = Registry::default();
         let metrics = CheckMetrics::register(&mut registry);
-        let tally = Tally::default();
+        let tally = FleetCounts::default();
         let causes = Cause::LABELS.into_iter().map(|cause| (cause, 0));
         metrics.set_check(&Key::new("ns", "workers"), &tally, false, causes);
         metrics.observe_evaluation(Duration::ZERO, Duration::ZERO);

@@ -23,11 +23,11 @@ mod machines;
 mod metrics;
 pub(crate) mod orphan_scan;
 mod ownership;
-mod pace;
 mod queue;
 mod requests;
 mod schedule;
 mod snapshot;
+mod status_schedule;
 mod status_writer;
 mod tasks;
 mod template;
@@ -48,14 +48,14 @@ pub(crate) use metrics::CheckMetrics;
 pub(crate) use ownership::{
     CLUSTER_API_CRD, NODE_CHECK_CRD, OPENSHIFT_CRD, Ownership, carries_our_label, evaluates, passes,
 };
-pub(crate) use snapshot::{Seen, cluster_facts, rules};
+pub(crate) use snapshot::{FleetObjects, cluster_facts, rules};
 pub(crate) use withdrawal::is_judged;
 
 use crate::{
     clusters::sync::Syncs,
     leader::{events::Events, writer::Writer},
     store::{
-        index::{Inbox, Index},
+        index::{ChangeQueue, Index},
         object::Served,
     },
 };
@@ -80,7 +80,7 @@ pub(crate) struct Context {
 /// Evaluates every check of Cluster API until `cancel`.
 pub(crate) async fn run_cluster_api(
     context: Arc<Context>,
-    inbox: Arc<Inbox>,
+    inbox: Arc<ChangeQueue>,
     cancel: CancellationToken,
 ) {
     let engine = Engine::new(context, Machines::<ClusterApi>::default());
@@ -90,7 +90,7 @@ pub(crate) async fn run_cluster_api(
 /// Evaluates every check of OpenShift until `cancel`.
 pub(crate) async fn run_openshift(
     context: Arc<Context>,
-    inbox: Arc<Inbox>,
+    inbox: Arc<ChangeQueue>,
     cancel: CancellationToken,
 ) {
     let engine = Engine::new(context, Machines::<OpenShift>::default());
@@ -100,7 +100,7 @@ pub(crate) async fn run_openshift(
 /// Evaluates every NodeHealthCheck until `cancel`.
 pub(crate) async fn run_node_health_checks(
     context: Arc<Context>,
-    inbox: Arc<Inbox>,
+    inbox: Arc<ChangeQueue>,
     cancel: CancellationToken,
 ) {
     let engine = Engine::new(context, NodeHealthChecks::default());

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Context,
     requests::is_ours,
-    withdrawal::{Made, Owner},
+    withdrawal::{CreatedRemediation, Owner},
 };
 use crate::store::{
     api::{ApiError, call, words},
@@ -80,10 +80,10 @@ async fn scan(
         for request in &requests {
             let owner = Owner::of(&Meta::of(request));
             // The engine of their dialect withdraws those that it sees.
-            let named = (!ours).then(|| Made::read(request, owner));
+            let named = (!ours).then(|| CreatedRemediation::read(request, owner));
             let made = named
                 .flatten()
-                .or_else(|| Made::read_unmarked(request, owner));
+                .or_else(|| CreatedRemediation::read_unmarked(request, owner));
             let Some(made) = made.filter(|made| made.is_orphan_by_index(&context.index)) else {
                 continue;
             };

@@ -81,7 +81,7 @@ impl Ownership {
     }
 
     /// Looks at the CRD once.
-    pub(crate) async fn look(&self, client: &Client) {
+    pub(crate) async fn refresh(&self, client: &Client) {
         let crd = self.crd;
         match is_our_crd(client, crd).await {
             Ok(ours) => {
@@ -96,7 +96,7 @@ impl Ownership {
     /// Looks again and again until `cancel`.
     pub(crate) async fn keep_looking(&self, client: Client, cancel: CancellationToken) {
         while !pause(&cancel, LOOK).await {
-            self.look(&client).await;
+            self.refresh(&client).await;
         }
     }
 
@@ -114,7 +114,7 @@ impl Ownership {
 
     /// Whether the controller of its project is kept off this check by its pause. It still says so
     /// in the condition `Paused`, which is not ours to write then: neither would ever give way.
-    pub(crate) fn beside(check: &Meta) -> bool {
+    pub(crate) fn is_shared(check: &Meta) -> bool {
         check.has_annotation(CAPI_PAUSED_ANNOTATION) && check.is_annotated_true(EVALUATE_ANNOTATION)
     }
 }
@@ -122,7 +122,7 @@ impl Ownership {
 /// See [`Ownership::paused`].
 pub(super) fn paused(check: &Meta) -> bool {
     check.has_annotation(PAUSED_ANNOTATION)
-        || (check.has_annotation(CAPI_PAUSED_ANNOTATION) && !Ownership::beside(check))
+        || (check.has_annotation(CAPI_PAUSED_ANNOTATION) && !Ownership::is_shared(check))
 }
 
 /// Whether a CRD is the one that we ship.

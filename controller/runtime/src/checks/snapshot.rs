@@ -17,7 +17,7 @@ use crate::store::object::Key;
 
 /// Objects at hand, from files or from a list.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct FleetObjects {
     /// Of the management cluster, of any kind.
     pub(crate) objects: Vec<DynamicObject>,
     /// Of the workload cluster.
@@ -50,7 +50,7 @@ pub(crate) fn is_of(object: &DynamicObject, group: &str, kind: &str) -> bool {
     types.is_some_and(|t| t.kind == kind && group_of(&t.api_version) == group)
 }
 
-impl Seen {
+impl FleetObjects {
     /// The objects of a kind, in whichever version.
     pub(crate) fn of<'a>(
         &'a self,

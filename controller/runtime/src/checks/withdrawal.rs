@@ -6,7 +6,7 @@
 //! first is for the remediator to decide (F11).
 
 mod checks;
-mod maker;
+mod creator;
 
 use std::fmt;
 
@@ -27,8 +27,8 @@ use rackhand_core::health::{CheckState, Orphan, orphaned, unclaimed};
 
 pub(crate) use checks::is_judged;
 use checks::{live_checks, state, state_of_openshift};
-pub(super) use maker::made_by;
-use maker::{Maker, is_created_by_us};
+pub(super) use creator::made_by;
+use creator::{Creator, is_created_by_us};
 
 use super::{Context, dialects::unmark, requests};
 use crate::store::{
@@ -46,14 +46,14 @@ pub(super) enum Owner {
 
 /// A request that a check made.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Made {
+pub(super) struct CreatedRemediation {
     owner: Owner,
     pub(super) api_version: String,
     pub(super) kind: String,
     pub(super) key: Key,
     pub(super) uid: String,
     /// The check that made it; `None`: a version of this program that did not note it.
-    maker: Option<Maker>,
+    maker: Option<Creator>,
     /// The UIDs of its owners.
     owners: Vec<String>,
     /// It carries out the mark of `external-baremetal` on its Machine.
@@ -113,13 +113,13 @@ impl Owner {
     }
 }
 
-// === impl Made ===
+// === impl CreatedRemediation ===
 
-impl Made {
+impl CreatedRemediation {
     /// `None`: no check of this owner made it, or it is being deleted already.
     pub(super) fn read(object: &DynamicObject, owner: Owner) -> Option<Self> {
         let meta = Meta::of(object);
-        let maker = Maker::read(meta.annotations.get(MADE_BY_ANNOTATION)?)?;
+        let maker = Creator::read(meta.annotations.get(MADE_BY_ANNOTATION)?)?;
         Self::by(Some(maker), object, &meta, owner)
     }
 
@@ -138,7 +138,12 @@ impl Made {
         Self::by(None, object, &meta, owner)
     }
 
-    fn by(maker: Option<Maker>, object: &DynamicObject, meta: &Meta, owner: Owner) -> Option<Self> {
+    fn by(
+        maker: Option<Creator>,
+        object: &DynamicObject,
+        meta: &Meta,
+        owner: Owner,
+    ) -> Option<Self> {
         let types = object.types.as_ref()?;
         if meta.is_deleting() || Owner::of(meta) != owner {
             return None;
@@ -174,7 +179,7 @@ impl Made {
             kind: kind.to_owned(),
             key,
             uid: uid.to_owned(),
-            maker: Some(Maker::read(made_by)?),
+            maker: Some(Creator::read(made_by)?),
             owners,
             for_mark: false,
         })
@@ -402,7 +407,7 @@ mod tests {
     fn only_what_a_check_of_cluster_api_made_and_nobody_deletes_yet_can_be_orphaned() {
         let read = |metadata: serde_json::Value| {
             let object = json!({ "apiVersion": "x.y/v1", "kind": "X", "metadata": metadata });
-            Made::read(&serde_json::from_value(object).unwrap(), Owner::ClusterApi)
+            CreatedRemediation::read(&serde_json::from_value(object).unwrap(), Owner::ClusterApi)
         };
         let by = |maker: &str| json!({ "name": "m", "namespace": "ns", "uid": "r", "annotations": { MADE_BY_ANNOTATION: maker } });
         let made = read(by(&made_by("check", "cu"))).unwrap();
@@ -433,7 +438,7 @@ mod tests {
         assert_eq!(read(of_openshift.clone()), None);
         let object = json!({ "apiVersion": "x.y/v1", "kind": "X", "metadata": of_openshift });
         let object = serde_json::from_value(object).unwrap();
-        let made = Made::read(&object, Owner::OpenShift).unwrap();
+        let made = CreatedRemediation::read(&object, Owner::OpenShift).unwrap();
         assert_eq!(made.owners, ["u"]);
     }
 }

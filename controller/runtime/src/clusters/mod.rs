@@ -47,30 +47,30 @@ const RECONNECT: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(crate) struct Workloads {
     clusters: RwLock<BTreeMap<Key, Arc<WorkloadClient>>>,
-    kept: Arc<Kept>,
+    kept: Arc<RetainedClusters>,
 }
 
 /// The clusters that stay connected without a Cluster object.
 #[derive(Default)]
-struct Kept {
+struct RetainedClusters {
     users: Mutex<BTreeMap<Key, usize>>,
     changed: Notify,
 }
 
 /// Keeps a workload cluster connected until it is dropped. A remediation that has begun needs the
 /// Node even if somebody removes the Cluster object.
-pub(crate) struct KeptConnection {
+pub(crate) struct RetainedConnection {
     cluster: Key,
-    kept: Arc<Kept>,
+    kept: Arc<RetainedClusters>,
 }
 
-impl KeptConnection {
+impl RetainedConnection {
     pub(crate) fn cluster(&self) -> &Key {
         &self.cluster
     }
 }
 
-impl Drop for KeptConnection {
+impl Drop for RetainedConnection {
     fn drop(&mut self) {
         let mut users = self.kept.users.lock();
         if let Some(count) = users.get_mut(&self.cluster) {
@@ -95,7 +95,7 @@ impl Workloads {
     }
 
     /// Keeps a cluster connected, with or without its Cluster object, until the result is dropped.
-    pub(crate) fn keep_for(&self, cluster: Key) -> KeptConnection {
+    pub(crate) fn keep_for(&self, cluster: Key) -> RetainedConnection {
         let kept = self.kept.clone();
         let first = {
             let mut users = kept.users.lock();
@@ -106,7 +106,7 @@ impl Workloads {
         if first {
             kept.changed.notify_one();
         }
-        KeptConnection { cluster, kept }
+        RetainedConnection { cluster, kept }
     }
 
     /// A cluster that is connected.
@@ -126,7 +126,7 @@ impl Workloads {
         self: Arc<Self>,
         management: Client,
         index: Arc<Index>,
-        inbox: Arc<crate::store::index::Inbox>,
+        inbox: Arc<crate::store::index::ChangeQueue>,
         cancel: CancellationToken,
     ) {
         let mut tasks = JoinSet::new();
@@ -344,7 +344,7 @@ mod tests {
     use super::*;
     use crate::store::{
         fake_api::{client, failure},
-        index::Inbox,
+        index::ChangeQueue,
     };
 
     /// A cluster that no Cluster object names: connected while somebody keeps it.
@@ -362,7 +362,7 @@ mod tests {
         });
         let index = Arc::new(Index::new(Vec::new()));
         let (workloads, stop) = (Arc::new(Workloads::default()), CancellationToken::new());
-        let inbox = Arc::<Inbox>::default();
+        let inbox = Arc::<ChangeQueue>::default();
         let running = workloads
             .clone()
             .run(management, index.clone(), inbox, stop.clone());

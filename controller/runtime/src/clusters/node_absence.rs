@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::Workloads;
 use crate::store::{
     api::{ApiError, call, optional},
-    index::{Change, Inbox, Index},
+    index::{Change, ChangeQueue, Index},
     object::{Key, Kind},
 };
 
@@ -54,7 +54,7 @@ enum Found {
 pub(crate) async fn run(
     workloads: Arc<Workloads>,
     index: Arc<Index>,
-    inbox: Arc<Inbox>,
+    inbox: Arc<ChangeQueue>,
     cancel: CancellationToken,
 ) {
     let mut waiting: BTreeSet<NodeId> = BTreeSet::new();

@@ -31,7 +31,7 @@ const QUIET: Duration = Duration::from_secs(600);
 const CONCURRENT: usize = 6;
 const CONTROLLER: &str = "rackhand-controller";
 
-struct Told {
+struct PendingEvent {
     about: ObjectReference,
     warning: bool,
     reason: String,
@@ -42,7 +42,7 @@ struct Told {
 /// Takes Events.
 #[derive(Clone)]
 pub(crate) struct Events {
-    told: mpsc::UnboundedSender<Told>,
+    told: mpsc::UnboundedSender<PendingEvent>,
 }
 
 impl Events {
@@ -70,7 +70,7 @@ impl Events {
             resource_version: meta.resource_version.clone(),
             field_path: None,
         };
-        let told = Told {
+        let told = PendingEvent {
             about,
             warning,
             reason: reason.to_owned(),
@@ -85,10 +85,10 @@ async fn run(
     client: Client,
     instance: String,
     writer: Writer,
-    mut waiting: mpsc::UnboundedReceiver<Told>,
+    mut waiting: mpsc::UnboundedReceiver<PendingEvent>,
 ) {
     // kube's own recorder counts Events of one reason together and keeps the words of the first.
-    let mut said = Said::default();
+    let mut said = RecentEvents::default();
     let mut sending = JoinSet::new();
     let senders: Vec<_> = (0..CONCURRENT)
         .map(|_| {
@@ -135,13 +135,13 @@ async fn send_all(client: Client, writer: Writer, mut turn: mpsc::UnboundedRecei
 
 /// What was said of late, as hashes: two that fall together cost one Event.
 #[derive(Default)]
-struct Said {
+struct RecentEvents {
     keys: RandomState,
     at: HashMap<u64, Instant>,
     swept: Option<Instant>,
 }
 
-impl Said {
+impl RecentEvents {
     fn is_new(&mut self, words: (&Option<String>, &String, &String), now: Instant) -> bool {
         let old = |at: &Instant| now.duration_since(*at) >= QUIET;
         if self.swept.as_ref().is_none_or(old) {
@@ -153,7 +153,7 @@ impl Said {
     }
 }
 
-fn event(told: Told, instance: &str) -> Event {
+fn event(told: PendingEvent, instance: &str) -> Event {
     let name = told.about.name.clone().unwrap_or_default();
     // Events about what has no namespace lie in this one, by convention.
     let namespace = told
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_same_words_about_the_same_object_are_new_again_after_a_while() {
-        let mut said = Said::default();
+        let mut said = RecentEvents::default();
         let (uid, other) = (Some("u".to_owned()), Some("v".to_owned()));
         let (reason, note) = ("R".to_owned(), "n".to_owned());
         let start = Instant::now();

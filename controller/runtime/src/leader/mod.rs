@@ -24,7 +24,8 @@ use kube::{
 use parking_lot::Mutex;
 use rackhand_api::names::SETTINGS_ANNOTATION;
 use rackhand_core::lease::{
-    Decision, LeaseConfig, LeaseRecord, LeaseView, LeaseWrite, Lost, TermOutlier, evaluate,
+    Decision, LeadershipLost, LeaseConfig, LeaseRecord, LeaseView, LeaseWrite, TermOutlier,
+    evaluate,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -56,7 +57,7 @@ pub(crate) struct Leader(Arc<Shared>);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ElectionEnd {
     #[error("leadership lost: {0}")]
-    Lost(Lost),
+    Lost(LeadershipLost),
     #[error("the Lease has no higher term left; delete it while no controller runs")]
     Exhausted,
 }
@@ -149,7 +150,7 @@ impl Leader {
     ) -> Result<(), ElectionEnd> {
         let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
         let what = format!("Lease {namespace}/{name}");
-        self.look(&leases, name, &what).await;
+        self.read_lease(&leases, name, &what).await;
         loop {
             let now = self.now();
             let decision = evaluate(&self.0.view.lock(), &self.0.config, now);
@@ -184,7 +185,7 @@ impl Leader {
                     if pause(&cancel, wait).await {
                         return Ok(());
                     }
-                    self.look(&leases, name, &what).await;
+                    self.read_lease(&leases, name, &what).await;
                     continue;
                 }
                 Decision::Exhausted => return Err(ElectionEnd::Exhausted),
@@ -210,7 +211,7 @@ impl Leader {
         }
     }
 
-    async fn look(&self, leases: &Api<Lease>, name: &str, what: &str) {
+    async fn read_lease(&self, leases: &Api<Lease>, name: &str, what: &str) {
         match optional(call(what, leases.get(name)).await) {
             Ok(lease) => {
                 let now = self.now();
@@ -230,7 +231,7 @@ impl Leader {
     ) -> bool {
         let written = self.write(leases, name, what, write).await;
         if !written {
-            self.look(leases, name, what).await;
+            self.read_lease(leases, name, what).await;
         }
         written
     }

@@ -3,11 +3,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::{Method, StatusCode};
 
 use super::*;
-use crate::store::fake_api::{Asked, client, failure};
+use crate::store::fake_api::{FakeRequest, client, failure};
 
 /// An API server that has no Lease yet, and takes any.
 fn no_lease() -> Client {
-    client(|asked: Asked| async move {
+    client(|asked: FakeRequest| async move {
         match asked.method {
             Method::GET => failure(StatusCode::NOT_FOUND),
             _ => (StatusCode::OK, asked.body),
@@ -34,6 +34,9 @@ async fn f7_a_leader_that_was_suspended_no_longer_leads() {
     assert_eq!(leader.term(), None);
     leader.0.bell.notify_one();
     let end = running.await.unwrap();
-    assert!(matches!(end, Err(ElectionEnd::Lost(Lost::Late))), "{end:?}");
+    assert!(
+        matches!(end, Err(ElectionEnd::Lost(LeadershipLost::Late))),
+        "{end:?}"
+    );
     assert!(!*leading.borrow());
 }

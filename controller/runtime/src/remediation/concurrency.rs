@@ -61,7 +61,7 @@ impl Engine {
 
     /// Keeps the precedence of a remediation whose object cannot be parsed now and that may have
     /// begun.
-    pub(super) fn hold_place(&self, object: &DynamicObject) {
+    pub(super) fn register_active(&self, object: &DynamicObject) {
         let begun = begun(&self.context.index, &self.id, object);
         let mut apply_event = self.context.active.lock();
         apply_event.remove(&self.uid);

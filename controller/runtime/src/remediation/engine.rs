@@ -18,14 +18,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Context, WatchInterest,
-    observe::Seen,
+    observe::Observed,
     operation::TrackedOperation,
     outcome_metrics::{CountedOutcome, OutcomeMetrics},
     snapshot::Snapshot,
     stored_state::{DisplayedReason, RecordedState},
 };
 use crate::{
-    clusters::KeptConnection,
+    clusters::RetainedConnection,
     store::{api::ApiError, clock, object::Key, request::RequestId, watch::pause},
 };
 
@@ -60,7 +60,7 @@ pub(super) struct Engine {
     pub(super) held: bool,
     pub(super) outcome_metrics: OutcomeMetrics,
     /// Keeps the connection to the workload cluster.
-    pub(super) connection: Option<KeptConnection>,
+    pub(super) connection: Option<RetainedConnection>,
     /// The Machine of a Node that names none was looked up live before the end.
     pub(super) machine_sought: bool,
     /// When the time of the current step is over.
@@ -238,7 +238,7 @@ impl Engine {
     /// new observation is required.
     async fn decide(
         &mut self,
-        seen: Seen,
+        seen: Observed,
         now: Timestamp,
     ) -> Result<Option<(Observation, Decision)>, ReconcileError> {
         let mut observation = seen.observation;

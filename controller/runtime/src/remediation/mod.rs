@@ -2,7 +2,7 @@
 //!
 //! Manages the tasks and what wakes them.
 
-mod act;
+mod commands;
 mod concurrency;
 mod credentials;
 mod engine;
@@ -11,7 +11,6 @@ mod facts;
 #[cfg(test)]
 mod fixture;
 mod host_commands;
-mod left_holds;
 mod live_facts;
 mod live_reads;
 mod metrics;
@@ -19,6 +18,7 @@ mod node_backup;
 mod node_commands;
 mod observe;
 mod operation;
+mod orphaned_holds;
 mod outcome_metrics;
 mod policy;
 mod quorum;
@@ -62,7 +62,7 @@ use crate::{
     leader::{events::Events, writer::Writer},
     store::{
         api::{ApiError, call},
-        index::{Change, Inbox, Index},
+        index::{Change, ChangeQueue, Index},
         object::{Key, Kind, Served, api},
         request::RequestId,
         watch::pause,
@@ -169,14 +169,14 @@ struct Task {
 }
 
 /// Runs every remediation, and releases holds that earlier ones left at agents, until `cancel`.
-pub(crate) async fn run(context: Arc<Context>, inbox: Arc<Inbox>, cancel: CancellationToken) {
+pub(crate) async fn run(context: Arc<Context>, inbox: Arc<ChangeQueue>, cancel: CancellationToken) {
     tokio::join!(
         run_tasks(context.clone(), inbox, cancel.clone()),
-        left_holds::run(context, cancel),
+        orphaned_holds::run(context, cancel),
     );
 }
 
-async fn run_tasks(context: Arc<Context>, inbox: Arc<Inbox>, cancel: CancellationToken) {
+async fn run_tasks(context: Arc<Context>, inbox: Arc<ChangeQueue>, cancel: CancellationToken) {
     while let Err(error) = relist_requests(&context).await {
         tracing::warn!(%error, "requests cannot be listed; nothing is begun before that");
         if pause(&cancel, LIST_RETRY).await {

@@ -20,12 +20,12 @@ use super::{
 };
 use crate::store::api::{ApiError, optional};
 
-type Words = BTreeMap<String, String>;
+type StringMap = BTreeMap<String, String>;
 
 impl Engine {
     pub(super) async fn back_up_node(&mut self, o: &Observation) -> Result<(), ReconcileError> {
         let TargetNode { node, what, .. } = self.target_node(o)?;
-        let text = |words: &Words| {
+        let text = |words: &StringMap| {
             serde_json::to_string(words).map_err(|e| ApiError::other(what.clone(), e))
         };
         let body = json!({ "metadata": { "annotations": {
@@ -104,8 +104,8 @@ impl Engine {
 
 /// The saved entries that are missing now. A copy that cannot be parsed was made by somebody else
 /// and restores nothing.
-fn missing(kept: Option<&String>, there: &Words) -> Words {
-    let kept: Words = kept
+fn missing(kept: Option<&String>, there: &StringMap) -> StringMap {
+    let kept: StringMap = kept
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
     kept.into_iter()
@@ -119,10 +119,10 @@ mod tests {
 
     #[test]
     fn what_a_new_node_has_already_counts_more_than_what_was_kept() {
-        let there = Words::from([("a".into(), "new".into())]);
+        let there = StringMap::from([("a".into(), "new".into())]);
         let kept = r#"{"a": "old", "b": "kept"}"#.to_owned();
         let back = missing(Some(&kept), &there);
-        assert_eq!(back, Words::from([("b".into(), "kept".into())]));
+        assert_eq!(back, StringMap::from([("b".into(), "kept".into())]));
         for odd in ["", "[]", "{\"a\": 1}"] {
             assert!(missing(Some(&odd.to_owned()), &there).is_empty(), "{odd}");
         }

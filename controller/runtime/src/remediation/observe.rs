@@ -19,7 +19,7 @@ use crate::store::{
 };
 
 /// The result of one observation.
-pub(super) struct Seen {
+pub(super) struct Observed {
     /// Without the result of the concurrency check, which depends on the decision.
     pub(super) observation: Observation,
     /// This remediation as the concurrency check of others needs it.
@@ -34,12 +34,12 @@ impl Engine {
     pub(super) async fn observe(
         &mut self,
         now: Timestamp,
-    ) -> Result<Result<Seen, Reason>, ReconcileError> {
+    ) -> Result<Result<Observed, Reason>, ReconcileError> {
         let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
         let view = match &entry.view {
             Ok(view) => view.clone(),
             Err(error) => {
-                self.hold_place(&entry.object);
+                self.register_active(&entry.object);
                 return Ok(Err(Reason::InvalidSpec(error.to_string())));
             }
         };
@@ -52,7 +52,7 @@ impl Engine {
             .read_openshift(&mut target, &view, state.as_ref())
             .await
         {
-            self.hold_place(&entry.object);
+            self.register_active(&entry.object);
             return Ok(Err(reason));
         }
         {
@@ -181,7 +181,7 @@ impl Engine {
         };
         self.silent_since = observation.silence(state.as_ref(), self.silent_since, now);
         observation.silent_since = self.silent_since;
-        Ok(Ok(Seen {
+        Ok(Ok(Observed {
             observation,
             me,
             target,

@@ -322,21 +322,21 @@ impl Engine {
             .await;
         match written {
             Ok(object) => {
-                self.take_in(object);
+                self.apply_response(object);
                 Ok(())
             }
             Err(error) if error.is_not_found() => Err(ReconcileError::Gone),
             Err(error) => {
                 // Changed by another, or by a write of ours without a response: read it again.
                 let fresh = optional(call(what, objects.get(&self.id.key.name)).await)?;
-                self.take_in(fresh.ok_or(ReconcileError::Gone)?);
+                self.apply_response(fresh.ok_or(ReconcileError::Gone)?);
                 self.recorded.loaded = false;
                 Err(error.into())
             }
         }
     }
 
-    fn take_in(&mut self, mut object: DynamicObject) {
+    fn apply_response(&mut self, mut object: DynamicObject) {
         object.metadata.managed_fields = None;
         self.snapshot.request = Some(Entry {
             view: RequestView::read(self.id.kind, &object).map(Arc::new),

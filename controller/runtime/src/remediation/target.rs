@@ -16,7 +16,7 @@ use rackhand_api::{
     views::{BareMetalHostView, MachineView, ObjectRef},
 };
 use rackhand_core::{
-    hosts::{Rack, Wanted, WantedBmh, resolve},
+    hosts::{BareMetalHostRef, HostQuery, Rack, resolve},
     remediation::{HostView, NodeFacts, Reason, State, Step},
 };
 
@@ -219,7 +219,7 @@ pub(crate) fn host(
         .zip(target.node.as_ref())
         .and_then(|(cluster, name)| index.node(cluster, name));
     let of_node = cached.as_deref().and_then(provider_id).map(str::to_owned);
-    let wanted = Wanted {
+    let wanted = HostQuery {
         node_name: target.node.clone(),
         provider_id: target
             .machine()
@@ -237,7 +237,7 @@ pub(crate) fn host(
     (view, bmh_key)
 }
 
-type Linked = (Option<Key>, Option<WantedBmh>);
+type Linked = (Option<Key>, Option<BareMetalHostRef>);
 
 /// Follows Machine, Metal3Machine and BareMetalHost, which must refer to each other; without a
 /// Machine, follows the references of the Node.
@@ -397,7 +397,7 @@ fn linked(key: &Key, bmh: &BareMetalHostView) -> Linked {
         .labels
         .get(RACK_LABEL)
         .or_else(|| bmh.meta.annotations.get(RACK_LABEL));
-    let wanted = WantedBmh {
+    let wanted = BareMetalHostRef {
         name: key.to_string(),
         address: bmh
             .bmc

@@ -7,7 +7,7 @@ use rackhand_core::remediation::{Progress, State, WorkloadView};
 
 use super::{engine::Engine, target::Target};
 use crate::{
-    clusters::{KeptConnection, node_facts},
+    clusters::{RetainedConnection, node_facts},
     store::{
         api::{ApiError, call, optional},
         index::Connection,
@@ -33,7 +33,7 @@ impl Engine {
     pub(super) fn keep_connected(&mut self, target: &Target, state: Option<&State>) {
         let begun = Progress::of(state) == Progress::Begun;
         let cluster = target.cluster.clone().filter(|_| begun);
-        if self.connection.as_ref().map(KeptConnection::cluster) != cluster.as_ref() {
+        if self.connection.as_ref().map(RetainedConnection::cluster) != cluster.as_ref() {
             self.connection = cluster.map(|cluster| self.context.workloads.keep_for(cluster));
         }
     }

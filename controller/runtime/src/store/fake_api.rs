@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// What is asked of an API server.
-pub(crate) struct Asked {
+pub(crate) struct FakeRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) watches: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Asked {
 /// A client of an API server that answers so.
 pub(crate) fn client<A, F>(answer: A) -> Client
 where
-    A: Fn(Asked) -> F + Clone + Send + Sync + 'static,
+    A: Fn(FakeRequest) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = (StatusCode, Value)> + Send + 'static,
 {
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -32,7 +32,7 @@ where
         async move {
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await?;
-            let asked = Asked {
+            let asked = FakeRequest {
                 path: parts.uri.path().to_owned(),
                 watches: parts.uri.query().is_some_and(|q| q.contains("watch=")),
                 method: parts.method,
@@ -88,7 +88,7 @@ impl Objects {
         })
     }
 
-    fn answer(&self, asked: &Asked) -> (StatusCode, Value) {
+    fn answer(&self, asked: &FakeRequest) -> (StatusCode, Value) {
         let path = asked.path.trim_end_matches("/status");
         let there = self.get(path);
         let wanted = asked.body.pointer(match asked.method {

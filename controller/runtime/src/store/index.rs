@@ -3,7 +3,7 @@
 //! Owns the latest version of each object and who must hear of a change. Synchronous: must never
 //! await, call an API, or judge.
 
-mod inbox;
+mod change_queue;
 mod machines;
 mod node;
 mod openshift;
@@ -26,7 +26,7 @@ use rackhand_api::views::{
 
 use tokio::sync::Notify;
 
-pub(crate) use inbox::{Change, Inbox};
+pub(crate) use change_queue::{Change, ChangeQueue};
 use machines::StoredMachine;
 pub(crate) use node::SeenNode;
 pub(crate) use tombstones::Tombstones;
@@ -89,7 +89,7 @@ struct Inner {
     hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
     requests: BTreeMap<RequestId, Entry<RequestView>>,
     rack_agents: BTreeMap<Key, Arc<DynamicObject>>,
-    openshift: openshift::Kept,
+    openshift: openshift::OpenShiftObjects,
     tombstones: Tombstones,
     workloads: BTreeMap<Key, Workload>,
     /// Machines by their Node's name: Nodes of several clusters may be called the same.
@@ -109,7 +109,7 @@ struct Link {
 /// state finds every change that led there in the inboxes.
 pub(crate) struct Index {
     inner: RwLock<Inner>,
-    inboxes: Vec<Arc<Inbox>>,
+    inboxes: Vec<Arc<ChangeQueue>>,
     /// Wakes those who wait until the index has reached a state.
     moved: Notify,
 }
@@ -149,7 +149,7 @@ fn put<K: Ord + Clone, V>(
 }
 
 impl Index {
-    pub(crate) fn new(inboxes: Vec<Arc<Inbox>>) -> Self {
+    pub(crate) fn new(inboxes: Vec<Arc<ChangeQueue>>) -> Self {
         Self {
             inner: RwLock::default(),
             inboxes,

@@ -8,8 +8,8 @@ use crate::{
     explanation::{TargetView, messages::listed},
     health::go_duration,
     nodes::{
-        Action, Check, ConditionRule, Delay, IntOrPercent, Limit, Onset, Plan, RequestId, Step,
-        fewest_healthy,
+        Action, CauseDeadline, Check, ConditionRule, Delay, IntOrPercent, Limit, Plan, RequestId,
+        Step, fewest_healthy,
     },
 };
 
@@ -61,9 +61,9 @@ pub(super) fn request_name(id: &RequestId) -> String {
 }
 
 /// Why a Node is not healthy: the causes whose time is over, or else all.
-pub(super) fn cause_messages(times: &[Onset], now: Timestamp) -> String {
-    let over = |onset: &&Onset| onset.until < now;
-    let counting: Vec<&Onset> = times.iter().filter(over).collect();
+pub(super) fn cause_messages(times: &[CauseDeadline], now: Timestamp) -> String {
+    let over = |onset: &&CauseDeadline| onset.until < now;
+    let counting: Vec<&CauseDeadline> = times.iter().filter(over).collect();
     let messages = if counting.is_empty() {
         times.iter().collect()
     } else {

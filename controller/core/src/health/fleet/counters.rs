@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::health::{Cause, Counts, Judgement, Tally, Verdict};
+use crate::health::{Cause, Counts, FleetCounts, Judgement, Verdict};
 
 /// Counters, the machines that a closed gate names, those that an opening one acts on, the deadlines,
 /// and the machines of which something is said of a time that lies ahead.
 #[derive(Default)]
 pub(super) struct Counters {
-    tally: Tally,
+    tally: FleetCounts,
     counting: BTreeSet<Arc<str>>,
     unhealthy: BTreeSet<Arc<str>>,
     causes: BTreeMap<&'static str, u32>,
@@ -63,7 +63,7 @@ impl Counters {
         }
     }
 
-    pub(super) fn tally(&self) -> &Tally {
+    pub(super) fn tally(&self) -> &FleetCounts {
         &self.tally
     }
 

@@ -190,14 +190,14 @@ struct Told {
     conditions: BTreeMap<String, HealthConditionWrite>,
     actions: BTreeMap<String, Action>,
     targets: Vec<String>,
-    gate: Option<Gate>,
-    ahead: BTreeMap<String, Vec<Ahead>>,
+    gate: Option<LimitStatus>,
+    ahead: BTreeMap<String, Vec<FutureCause>>,
 }
 
 // === impl Told ===
 
 impl Told {
-    fn hear(&mut self, fleet: &mut Fleet) -> Turn {
+    fn hear(&mut self, fleet: &mut Fleet) -> FleetChanges {
         let turn = fleet.take();
         let gone = |name: &str| !fleet.contains(name);
         self.conditions.retain(|name, _| !gone(name));
@@ -231,7 +231,7 @@ impl Told {
     }
 }
 
-fn ahead(fleet: &Fleet) -> BTreeMap<String, Vec<Ahead>> {
+fn ahead(fleet: &Fleet) -> BTreeMap<String, Vec<FutureCause>> {
     let all = fleet.ahead();
     all.map(|(name, ahead)| (name.to_string(), ahead.to_vec()))
         .collect()
@@ -330,7 +330,7 @@ fn mk_fleet(check: Check, targets: Vec<Target>, now: Timestamp) -> Fleet {
     fleet
 }
 
-fn named(turn: &Turn) -> Vec<&str> {
+fn named(turn: &FleetChanges) -> Vec<&str> {
     turn.machines.iter().map(AsRef::as_ref).collect()
 }
 
@@ -343,7 +343,7 @@ fn what_is_known_already_changes_nothing() {
     fleet.set_unreachable(None, at(20));
     fleet.set_check(mk_check(), at(20), |_| None);
     fleet.advance(at(20));
-    assert_eq!(fleet.take(), Turn::default());
+    assert_eq!(fleet.take(), FleetChanges::default());
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn an_event_about_one_machine_concerns_no_other() {
     assert_eq!(fleet.next_deadline(), Some(at(320)));
 
     fleet.advance(at(319));
-    assert_eq!(fleet.take(), Turn::default());
+    assert_eq!(fleet.take(), FleetChanges::default());
     fleet.advance(at(320));
     assert_eq!(named(&fleet.take()), ["a"]);
     assert_eq!(fleet.wanted("a").unwrap().action, Some(create("a")));
@@ -370,7 +370,7 @@ fn a_condition_that_no_rule_names_is_not_even_kept() {
             .push(mk_condition("DiskPressure", "True", at(5)));
     }
     fleet.set_node("a", node, at(20));
-    assert_eq!(fleet.take(), Turn::default());
+    assert_eq!(fleet.take(), FleetChanges::default());
 }
 
 #[test]

@@ -224,28 +224,31 @@ fn a_recovered_machine_loses_its_request_while_the_limit_is_closed_too() {
 #[test]
 fn the_mark_leads_to_one_power_cycle_and_goes_before_the_request() {
     let mut m = machine("m");
-    let step = |m: &OpenShiftMachine, carried: &Carried| external_step(m, carried, true);
-    assert_eq!(step(&m, &Carried::None), ExternalStep::Nothing);
+    let step = |m: &OpenShiftMachine, carried: &ExternalProgress| external_step(m, carried, true);
+    assert_eq!(step(&m, &ExternalProgress::None), ExternalStep::Nothing);
     m.external_remediation = true;
-    assert_eq!(step(&m, &Carried::None), ExternalStep::Request);
-    assert_eq!(step(&m, &Carried::Running), ExternalStep::Nothing);
-    assert_eq!(step(&m, &Carried::Succeeded), ExternalStep::Unmark);
+    assert_eq!(step(&m, &ExternalProgress::None), ExternalStep::Request);
+    assert_eq!(step(&m, &ExternalProgress::Running), ExternalStep::Nothing);
+    assert_eq!(step(&m, &ExternalProgress::Succeeded), ExternalStep::Unmark);
     m.external_remediation = false;
-    assert_eq!(step(&m, &Carried::Succeeded), ExternalStep::Withdraw);
-    assert_eq!(step(&m, &Carried::Running), ExternalStep::Withdraw);
+    assert_eq!(
+        step(&m, &ExternalProgress::Succeeded),
+        ExternalStep::Withdraw
+    );
+    assert_eq!(step(&m, &ExternalProgress::Running), ExternalStep::Withdraw);
 }
 
 #[test]
 fn a_host_that_does_not_come_back_is_replaced_only_where_that_is_possible() {
     let mut m = machine("m");
     m.external_remediation = true;
-    let failed = Carried::Failed;
+    let failed = ExternalProgress::Failed;
     assert_eq!(
         external_step(&m, &failed, true),
         ExternalStep::DeleteMachine
     );
     assert_eq!(external_step(&m, &failed, false), ExternalStep::Blocked);
-    let aborted = Carried::Aborted;
+    let aborted = ExternalProgress::Aborted;
     assert_eq!(
         external_step(&m, &aborted, true),
         ExternalStep::Blocked,

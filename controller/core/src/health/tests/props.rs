@@ -282,7 +282,7 @@ proptest! {
         check in any_check(any_limit()), cluster in any_cluster(),
         fleet in any_fleet(), gone in any_target(), now in any_time(),
     ) {
-        let mut tally = Tally::default();
+        let mut tally = FleetCounts::default();
         let judged = |target: &Target| verdict(&check, &cluster, &target.machine, &target.node, now);
         tally.add(Counts::of(&judged(&gone), &gone.request));
         for target in &fleet {

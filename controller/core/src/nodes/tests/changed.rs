@@ -5,8 +5,8 @@
 
 use super::*;
 
-fn retemplated() -> Scene {
-    let mut scene = Scene::new(check(), vec![good("a"), bad("b")]);
+fn retemplated() -> Fixture {
+    let mut scene = Fixture::new(check(), vec![good("a"), bad("b")]);
     scene.requests.push(request("b", "t", at(302)));
     scene.look(at(303));
     scene.check.steps[0].template = template("other");
@@ -40,7 +40,7 @@ fn once_it_is_over_the_new_template_is_used() {
 
 #[test]
 fn what_somebody_took_away_is_not_shown_as_if_it_were_there() {
-    let mut scene = Scene::new(check(), vec![good("a"), bad("b")]);
+    let mut scene = Fixture::new(check(), vec![good("a"), bad("b")]);
     scene.requests.push(request("b", "t", at(302)));
     scene.look(at(303));
     scene.check.pauses = vec!["by hand".into()];
@@ -60,7 +60,7 @@ fn what_somebody_took_away_is_not_shown_as_if_it_were_there() {
 
 #[test]
 fn one_that_had_timed_out_is_remembered_though_somebody_took_it_away() {
-    let mut scene = Scene::new(escalating(), vec![good("a"), bad("b")]);
+    let mut scene = Fixture::new(escalating(), vec![good("a"), bad("b")]);
     let mut first = request("b", "a", at(301));
     first.timed_out = Some(at(361));
     scene.requests = vec![first, request("b", "b", at(362))];

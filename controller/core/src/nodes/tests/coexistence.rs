@@ -21,7 +21,7 @@ fn permissive() -> Check {
 
 #[test]
 fn several_checks_of_one_node_and_one_acts() {
-    let mut scene = Scene::new(permissive(), vec![good("a"), bad("n")]);
+    let mut scene = Fixture::new(permissive(), vec![good("a"), bad("n")]);
     let mut others = request("n", "other", at(300));
     others.owners = vec!["another-check".into()];
     scene.requests.push(others);
@@ -46,7 +46,7 @@ fn several_checks_of_one_node_and_one_acts() {
 
 #[test]
 fn another_checks_remediation_is_not_deleted() {
-    let mut scene = Scene::new(check(), vec![good("n")]);
+    let mut scene = Fixture::new(check(), vec![good("n")]);
     let mut others = request("n", "other", at(300));
     others.owners = vec!["another-check".into()];
     scene.requests.push(others);
@@ -57,7 +57,7 @@ fn another_checks_remediation_is_not_deleted() {
 
 #[test]
 fn f6_one_node_of_the_control_plane_at_a_time() {
-    let mut scene = Scene::new(permissive(), masters(4, 2));
+    let mut scene = Fixture::new(permissive(), masters(4, 2));
     let plan = scene.look(at(301));
     assert_eq!(created(&plan), [("b0", "t")], "not even in one round");
     assert!(reasons(&plan).contains(&"RemediationSkipped"));
@@ -69,7 +69,7 @@ fn f6_one_node_of_the_control_plane_at_a_time() {
 
 #[test]
 fn f6_another_checks_control_plane_node_counts_too() {
-    let mut scene = Scene::new(permissive(), masters(4, 1));
+    let mut scene = Fixture::new(permissive(), masters(4, 1));
     let mut others = request("g0", "other", at(300));
     others.owners = vec!["another-check".into()];
     scene.requests.push(others);
@@ -88,7 +88,7 @@ fn f6_the_quorum_is_kept_without_openshift() {
         (3, 2, true),
         (2, 3, false),
     ] {
-        let mut scene = Scene::new(permissive(), masters(good_ones, bad_ones));
+        let mut scene = Fixture::new(permissive(), masters(good_ones, bad_ones));
         let plan = scene.look(at(301));
         assert_eq!(
             !created(&plan).is_empty(),
@@ -97,7 +97,7 @@ fn f6_the_quorum_is_kept_without_openshift() {
         );
     }
     // Workers are nobody's quorum.
-    let mut scene = Scene::new(permissive(), vec![bad("w0"), bad("w1")]);
+    let mut scene = Fixture::new(permissive(), vec![bad("w0"), bad("w1")]);
     assert_eq!(created(&scene.look(at(301))).len(), 2);
 }
 
@@ -107,7 +107,7 @@ fn f6_an_escalation_goes_on_at_the_same_node_of_the_control_plane() {
         limit: Limit::MaxUnhealthy(IntOrPercent::Percent(100)),
         ..escalating()
     };
-    let mut scene = Scene::new(check, masters(2, 1));
+    let mut scene = Fixture::new(check, masters(2, 1));
     scene.look(at(301));
     scene.requests.push(request("b0", "a", at(301)));
     assert_eq!(created(&scene.look(at(362))), [("b0", "b")]);
@@ -115,7 +115,7 @@ fn f6_an_escalation_goes_on_at_the_same_node_of_the_control_plane() {
 
 #[test]
 fn a_lease_that_another_holds_is_waited_for() {
-    let mut scene = Scene::new(permissive(), vec![good("a"), bad("n")]);
+    let mut scene = Fixture::new(permissive(), vec![good("a"), bad("n")]);
     let until = at(361);
     let why = "its Lease is held by SomebodyElse".to_owned();
     scene.outside.blocked.insert("n".into(), (until, why));
@@ -132,7 +132,7 @@ fn a_lease_that_another_holds_is_waited_for() {
 
 #[test]
 fn the_lease_is_renewed_at_half_its_time() {
-    let mut scene = Scene::new(permissive(), vec![good("a"), bad("n")]);
+    let mut scene = Fixture::new(permissive(), vec![good("a"), bad("n")]);
     scene.requests.push(request("n", "t", at(301)));
     let renewal = Action::RenewLease {
         node: "n".into(),

@@ -1,7 +1,7 @@
 use super::*;
 
-fn scene(delay: Delay) -> Scene {
-    let mut scene = Scene::new(Check { delay, ..check() }, vec![good("x"), bad("n")]);
+fn scene(delay: Delay) -> Fixture {
+    let mut scene = Fixture::new(Check { delay, ..check() }, vec![good("x"), bad("n")]);
     scene.look(at(301));
     scene.requests.push(request("n", "t", at(301)));
     scene.outside.leases.insert("n".into(), renewed(at(301)));

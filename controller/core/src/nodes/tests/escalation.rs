@@ -1,7 +1,7 @@
 use super::*;
 
-fn scene() -> Scene {
-    let mut scene = Scene::new(escalating(), vec![good("x"), bad("n")]);
+fn scene() -> Fixture {
+    let mut scene = Fixture::new(escalating(), vec![good("x"), bad("n")]);
     assert_eq!(
         created(&scene.look(at(301))),
         [("n", "a")],
@@ -64,7 +64,7 @@ fn a_crash_between_the_status_and_the_word_loses_neither() {
     // The status says that it timed out, the remediation was not told.
     assert_eq!(told_to_stop(&scene.look(at(363))), ["n-a"]);
     // The other way round: the remediation was told, and the status does not say it.
-    scene.memory = Memory::default();
+    scene.memory = NodeCheckStatus::default();
     scene.requests[0].timed_out = Some(at(362));
     let plan = scene.look(at(364));
     assert_eq!(plan.memory.nodes["n"].tried[0].timed_out, Some(at(362)));
@@ -73,7 +73,7 @@ fn a_crash_between_the_status_and_the_word_loses_neither() {
 
 #[test]
 fn a_single_template_is_given_half_an_hour_and_is_not_tried_again() {
-    let mut scene = Scene::new(check(), vec![good("x"), bad("n")]);
+    let mut scene = Fixture::new(check(), vec![good("x"), bad("n")]);
     scene.requests.push(request("n", "t", at(301)));
     assert!(told_to_stop(&scene.look(at(301 + 1800))).is_empty());
     let plan = scene.look(at(301 + 1801));
@@ -100,7 +100,7 @@ fn of_two_of_the_control_plane_only_one_gets_its_next_step_f6() {
         control_plane: true,
         ..bad(name)
     };
-    let mut scene = Scene::new(
+    let mut scene = Fixture::new(
         escalating(),
         vec![good("x"), good("y"), master("m"), master("n")],
     );

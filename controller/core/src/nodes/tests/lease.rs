@@ -59,8 +59,8 @@ fn renews(plan: &Plan) -> bool {
 }
 
 /// A remediation that was begun at 301.
-fn begun() -> Scene {
-    let mut scene = Scene::new(check(), vec![good("x"), bad("n")]);
+fn begun() -> Fixture {
+    let mut scene = Fixture::new(check(), vec![good("x"), bad("n")]);
     let plan = scene.look(at(301));
     let anew = |a: &Action| matches!(a, Action::Create { anew: true, .. });
     assert!(plan.actions.iter().any(anew));
@@ -125,7 +125,7 @@ fn a_remediation_times_out_by_when_its_lease_says_it_was_acquired() {
 
 #[test]
 fn a_step_of_several_times_out_by_its_lease_too_and_the_steps_before_it_count() {
-    let mut scene = Scene::new(escalating(), vec![good("x"), bad("n")]);
+    let mut scene = Fixture::new(escalating(), vec![good("x"), bad("n")]);
     scene.requests.push(request("n", "a", at(301)));
     scene.outside.leases.insert("n".into(), ours(121, 301));
     assert!(told_to_stop(&scene.look(at(301))).is_empty());

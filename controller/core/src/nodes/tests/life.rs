@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn unhealthy_a_remediation_is_made_healthy_it_goes() {
-    let mut scene = Scene::new(check(), vec![good("a"), bad("b")]);
+    let mut scene = Fixture::new(check(), vec![good("a"), bad("b")]);
     let soon = scene.look(at(300));
     assert!(soon.actions.is_empty() && soon.memory.nodes.is_empty());
     assert_eq!((soon.memory.observed, soon.memory.healthy), (2, 1));
@@ -54,7 +54,7 @@ fn unhealthy_a_remediation_is_made_healthy_it_goes() {
 
 #[test]
 fn a_recovered_node_is_cleaned_up_while_the_check_is_paused() {
-    let mut scene = Scene::new(check(), vec![good("a"), good("b"), bad("c")]);
+    let mut scene = Fixture::new(check(), vec![good("a"), good("b"), bad("c")]);
     scene.check.pauses = vec!["upgrade".into()];
     scene.requests.push(request("b", "t", at(0)));
     let plan = scene.look(at(301));
@@ -71,7 +71,7 @@ fn a_recovered_node_is_cleaned_up_while_the_check_is_paused() {
 
 #[test]
 fn while_disabled_nothing_is_touched() {
-    let mut scene = Scene::new(check(), vec![good("a"), good("b"), bad("c")]);
+    let mut scene = Fixture::new(check(), vec![good("a"), good("b"), bad("c")]);
     scene.requests.push(request("b", "t", at(0)));
     scene.outside.disabled = Some(Disabled {
         reason: "RemediationTemplateNotFound",
@@ -93,7 +93,7 @@ fn while_disabled_nothing_is_touched() {
 
 #[test]
 fn an_excluded_node_is_left_alone_and_a_label_without_a_meaning_is_said() {
-    let mut scene = Scene::new(check(), vec![good("a"), good("x"), bad("b"), bad("c")]);
+    let mut scene = Fixture::new(check(), vec![good("a"), good("x"), bad("b"), bad("c")]);
     scene.node("b").exclusion = Exclusion::Excluded;
     scene.node("c").exclusion = Exclusion::Unclear;
     let plan = scene.look(at(301));
@@ -104,7 +104,7 @@ fn an_excluded_node_is_left_alone_and_a_label_without_a_meaning_is_said() {
 
 #[test]
 fn a_node_that_is_gone_takes_its_remediation_along() {
-    let mut scene = Scene::new(check(), vec![good("a")]);
+    let mut scene = Fixture::new(check(), vec![good("a")]);
     scene.requests.push(request("gone", "t", at(0)));
     let plan = scene.look(at(10));
     assert_eq!(deleted(&plan), ["gone-t"]);
@@ -121,7 +121,7 @@ fn a_node_that_is_gone_takes_its_remediation_along() {
 
 #[test]
 fn a_node_that_only_lost_its_label_keeps_its_remediation_until_it_is_healthy() {
-    let mut scene = Scene::new(check(), vec![good("a"), bad("b")]);
+    let mut scene = Fixture::new(check(), vec![good("a"), bad("b")]);
     scene.requests.push(request("b", "t", at(302)));
     scene.nodes[1].1 = false;
     let plan = scene.look(at(303));
@@ -133,7 +133,7 @@ fn a_node_that_only_lost_its_label_keeps_its_remediation_until_it_is_healthy() {
 
 #[test]
 fn a_remediation_that_somebody_deleted_is_made_anew() {
-    let mut scene = Scene::new(check(), vec![good("a"), bad("b")]);
+    let mut scene = Fixture::new(check(), vec![good("a"), bad("b")]);
     scene.requests.push(request("b", "t", at(302)));
     scene.look(at(303));
     scene.requests.clear();
@@ -144,7 +144,7 @@ fn a_remediation_that_somebody_deleted_is_made_anew() {
 
 #[test]
 fn one_that_is_very_old_is_told_of_once() {
-    let mut scene = Scene::new(escalating(), vec![good("a"), bad("b")]);
+    let mut scene = Fixture::new(escalating(), vec![good("a"), bad("b")]);
     scene.check.steps[0].timeout = Some(MINUTE * 60 * 100);
     scene.requests.push(request("b", "a", at(302)));
     let after = at(302 + 48 * 3600 + 1);

@@ -61,7 +61,7 @@ proptest! {
         nodes.extend((0..soon).map(|i| node(&format!("s{i}"), "False", at(300))));
         nodes.extend((0..unhealthy).map(|i| bad(&format!("u{i}"))));
         let selected = u32::try_from(nodes.len()).unwrap();
-        let mut scene = Scene::new(Check { limit, ..check() }, nodes);
+        let mut scene = Fixture::new(Check { limit, ..check() }, nodes);
         let plan = scene.look(at(301));
         let allowed = reference(limit, selected).is_some_and(|needed| healthy as u64 >= needed);
         prop_assert_eq!(created(&plan).len(), if allowed { unhealthy } else { 0 });
@@ -97,7 +97,7 @@ fn the_examples_of_the_table() {
 #[test]
 fn a_limit_that_cannot_be_kept_allows_nothing_and_says_so() {
     let limit = Limit::MaxUnhealthy(IntOrPercent::Int(4));
-    let mut scene = Scene::new(Check { limit, ..check() }, vec![good("a"), bad("b")]);
+    let mut scene = Fixture::new(Check { limit, ..check() }, vec![good("a"), bad("b")]);
     let plan = scene.look(at(301));
     assert!(created(&plan).is_empty());
     let said = &plan.events.last().unwrap().message;

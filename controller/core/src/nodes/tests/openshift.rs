@@ -10,8 +10,8 @@ fn of(conditions: &[&str]) -> MachineCheck {
 }
 
 fn conflict(checks: &[MachineCheck]) -> String {
-    match beside(checks) {
-        Beside::Conflict(disabled) => {
+    match mhc_conflict(checks) {
+        MhcConflict::Conflict(disabled) => {
             assert_eq!(disabled.reason, "ConflictingMachineHealthCheckDetected");
             disabled.message
         }
@@ -21,8 +21,11 @@ fn conflict(checks: &[MachineCheck]) -> String {
 
 #[test]
 fn only_one_machine_health_check_and_only_for_nodes_that_are_to_end_is_no_conflict() {
-    assert_eq!(beside(&[]), Beside::Nothing);
-    assert_eq!(beside(&[of(&["Terminating"])]), Beside::Terminating);
+    assert_eq!(mhc_conflict(&[]), MhcConflict::Nothing);
+    assert_eq!(
+        mhc_conflict(&[of(&["Terminating"])]),
+        MhcConflict::Terminating
+    );
     for checks in [
         vec![of(&["Ready"])],
         vec![of(&["Terminating", "Ready"])],
@@ -76,7 +79,7 @@ fn control_planes_that_fence_themselves_are_not_checked() {
 
 #[test]
 fn while_the_cluster_is_upgraded_nothing_is_begun_and_what_is_over_is_cleaned_up() {
-    let mut scene = Scene::new(check(), vec![good("a"), good("b"), bad("c")]);
+    let mut scene = Fixture::new(check(), vec![good("a"), good("b"), bad("c")]);
     scene.requests.push(request("b", "t", at(0)));
     scene.outside.upgrading = Some("ClusterVersion version is Progressing".into());
     let plan = scene.look(at(301));
@@ -97,7 +100,7 @@ fn while_the_cluster_is_upgraded_nothing_is_begun_and_what_is_over_is_cleaned_up
 
 #[test]
 fn a_running_remediation_keeps_its_lease_during_an_upgrade_and_does_not_escalate() {
-    let mut scene = Scene::new(escalating(), vec![good("a"), bad("b")]);
+    let mut scene = Fixture::new(escalating(), vec![good("a"), bad("b")]);
     scene.requests.push(request("b", "a", at(301)));
     scene.outside.upgrading = Some("it is".into());
     let plan = scene.look(at(3000));
@@ -116,7 +119,7 @@ fn a_running_remediation_keeps_its_lease_during_an_upgrade_and_does_not_escalate
 #[test]
 fn an_unhealthy_node_that_gets_another_configuration_stops_the_whole_check() {
     let nodes = vec![good("a"), good("d"), bad("b"), bad("c")];
-    let mut scene = Scene::new(check(), nodes);
+    let mut scene = Fixture::new(check(), nodes);
     scene.node("a").reconfiguring = true;
     assert_eq!(
         created(&scene.look(at(301))).len(),

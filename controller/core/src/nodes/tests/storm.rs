@@ -1,12 +1,12 @@
 use super::*;
 
-fn stormy(nodes: Vec<NodeFacts>) -> Scene {
+fn stormy(nodes: Vec<NodeFacts>) -> Fixture {
     let check = Check {
         storm_cooldown: Some(MINUTE),
         limit: Limit::MinHealthy(IntOrPercent::Int(2)),
         ..check()
     };
-    Scene::new(check, nodes)
+    Fixture::new(check, nodes)
 }
 
 fn on(flag: Option<&Flag>) -> Option<bool> {

@@ -19,7 +19,9 @@ use crate::{
     checks::{
         Context,
         machines::{
-            dialect::{Effect, Job, MachineDialect, MachineStatus, Spec, Summary, Unread, Wants},
+            dialect::{
+                Effect, Job, MachineDialect, MachineStatus, PendingActionOf, Spec, Summary, Unread,
+            },
             request_source::RequestSource,
         },
         requests::Outcome,
@@ -119,7 +121,7 @@ impl MachineDialect for ClusterApi {
         _: &Context,
         _: &Spec<Self>,
         _: &Key,
-        wanted: &Wants<'_, Self>,
+        wanted: &PendingActionOf<'_, Self>,
     ) -> Option<Effect<Self::Extra>> {
         Some(match wanted.action.clone()? {
             Action::CreateRequest { uid, .. } => Effect::CreateRequest { uid },

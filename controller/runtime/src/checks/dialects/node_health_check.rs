@@ -26,7 +26,9 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use rackhand_api::views::{LabelSelector, NodeTemplateRef};
-use rackhand_core::nodes::{Action, Check, Disabled, Fleet, HeldLease, Memory, Request, can_close};
+use rackhand_core::nodes::{
+    Action, Check, Disabled, Fleet, HeldLease, NodeCheckStatus, Request, can_close,
+};
 
 pub(crate) use facts::{node as node_facts, request as request_of};
 pub(crate) use leases::{held, lease_name};
@@ -63,7 +65,7 @@ pub(in crate::checks) struct NodeCheck {
     check: Arc<Check>,
     references: Arc<[NodeTemplateRef]>,
     fleet: Fleet,
-    memory: Memory,
+    memory: NodeCheckStatus,
     /// Whether its templates can be used; `None`: they have not been read yet.
     disabled: Option<Option<Disabled>>,
     reading_templates: bool,
@@ -124,7 +126,7 @@ impl Evaluated for NodeCheck {
 
 impl Dialect for NodeHealthChecks {
     type Check = NodeCheck;
-    type Summary = (Arc<DynamicObject>, Memory);
+    type Summary = (Arc<DynamicObject>, NodeCheckStatus);
     type WatchEvent = WatchEvent;
     type Timer = Timer;
     type Done = Done;

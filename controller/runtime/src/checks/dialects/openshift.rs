@@ -15,8 +15,8 @@ use rackhand_api::{
     views::{MachineView, Meta, OpenShiftHealthCheckView, TemplateRef},
 };
 use rackhand_core::health::{
-    ExternalStep, OpenShiftAction, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, Tally,
-    Verdict, no_cluster,
+    ExternalStep, FleetCounts, OpenShiftAction, OpenShiftCheck, OpenShiftMachine,
+    OpenShiftStrategy, Verdict, no_cluster,
 };
 
 pub(in crate::checks) use actions::unmark;
@@ -28,7 +28,7 @@ use crate::{
     checks::{
         Context,
         machines::{
-            dialect::{Effect, Job, MachineDialect, Spec, Summary, Unread, Wants},
+            dialect::{Effect, Job, MachineDialect, PendingActionOf, Spec, Summary, Unread},
             request_source::RequestSource,
         },
         metrics::CheckMetrics,
@@ -152,7 +152,7 @@ impl MachineDialect for OpenShift {
         context: &Context,
         spec: &Spec<Self>,
         machine: &Key,
-        wanted: &Wants<'_, Self>,
+        wanted: &PendingActionOf<'_, Self>,
     ) -> Option<Effect<Extra>> {
         let Some(action) = wanted.action.clone() else {
             let (step, view, mark) = next_step(context, spec, machine, wanted.verdict)?;
@@ -225,7 +225,7 @@ impl MachineDialect for OpenShift {
         check: &Key,
         spec: &Spec<Self>,
         machine: &Key,
-        wanted: &Wants<'_, Self>,
+        wanted: &PendingActionOf<'_, Self>,
         acts: bool,
     ) {
         let send = |warning: bool, reason: &str, message: &str| {
@@ -264,7 +264,7 @@ impl MachineDialect for OpenShift {
         }
     }
 
-    fn count(metrics: &CheckMetrics, check: &Key, tally: &Tally, open: bool) {
+    fn count(metrics: &CheckMetrics, check: &Key, tally: &FleetCounts, open: bool) {
         metrics.openshift.set_check(check, tally.expected, open);
     }
 

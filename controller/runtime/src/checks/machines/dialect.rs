@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use kube::api::DynamicObject;
 use rackhand_api::views::{MachineView, Meta, TemplateRef};
-use rackhand_core::health::{ClusterFacts, Gate, Policy, Tally, Wanted};
+use rackhand_core::health::{ClusterFacts, FleetCounts, LimitStatus, PendingAction, Policy};
 
 use super::request_source::RequestSource;
 use crate::{
@@ -61,10 +61,10 @@ pub(in crate::checks) enum Effect<X> {
 
 /// What the status of a check shows.
 pub(in crate::checks) struct Summary {
-    pub(in crate::checks) tally: Tally,
+    pub(in crate::checks) tally: FleetCounts,
     /// The names of the targets, if they may have changed.
     pub(in crate::checks) targets: Option<Vec<String>>,
-    pub(in crate::checks) gate: Gate,
+    pub(in crate::checks) gate: LimitStatus,
     pub(in crate::checks) paused: bool,
     /// Why a request that is due was not created.
     pub(in crate::checks) failed: Option<Unusable>,
@@ -82,8 +82,8 @@ pub(in crate::checks) struct Job<M: MachineDialect> {
 }
 
 /// What a Machine wants in a dialect.
-pub(in crate::checks) type Wants<'a, M> =
-    Wanted<'a, <<M as MachineDialect>::Policy as Policy>::Action>;
+pub(in crate::checks) type PendingActionOf<'a, M> =
+    PendingAction<'a, <<M as MachineDialect>::Policy as Policy>::Action>;
 
 /// A dialect of MachineHealthCheck.
 pub(in crate::checks) trait MachineDialect: Sized + 'static {
@@ -144,7 +144,7 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
         context: &Context,
         spec: &Spec<Self>,
         machine: &Key,
-        wanted: &Wants<'_, Self>,
+        wanted: &PendingActionOf<'_, Self>,
     ) -> Option<Effect<Self::Extra>>;
 
     /// Whether an effect hands an unhealthy Machine over to remediation (F13).
@@ -202,13 +202,13 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
         _check: &Key,
         _spec: &Spec<Self>,
         _machine: &Key,
-        _wanted: &Wants<'_, Self>,
+        _wanted: &PendingActionOf<'_, Self>,
         _acts: bool,
     ) {
     }
 
     /// Sets the metrics of this dialect.
-    fn count(_metrics: &CheckMetrics, _check: &Key, _tally: &Tally, _open: bool) {}
+    fn count(_metrics: &CheckMetrics, _check: &Key, _tally: &FleetCounts, _open: bool) {}
 
     /// Ends the metrics of a check.
     fn forget(_metrics: &CheckMetrics, _check: &Key) {}

@@ -6,7 +6,7 @@ use rackhand_api::names::MADE_BY_ANNOTATION;
 use crate::{
     checks::{
         external_requests::{ExternalKind, ExternalRequest, ExternalRequests},
-        withdrawal::{Made, Owner},
+        withdrawal::{CreatedRemediation, Owner},
     },
     store::object::Key,
 };
@@ -32,11 +32,11 @@ impl RequestOwners {
         owner: Owner,
         kind: &ExternalKind,
         key: &Key,
-    ) -> Option<Made> {
+    ) -> Option<CreatedRemediation> {
         let made_by = self.made_by.as_ref().filter(|_| !self.deleting)?;
         let kind = (kind.api_version.as_str(), kind.kind.as_str());
         let owners = self.owners.iter().map(|(_, _, uid)| uid.clone()).collect();
-        Made::of(owner, kind, key.clone(), &self.uid, owners, made_by)
+        CreatedRemediation::of(owner, kind, key.clone(), &self.uid, owners, made_by)
     }
 }
 
@@ -65,7 +65,7 @@ impl ExternalRequest for RequestOwners {
 
 impl ExternalRequests<RequestOwners> {
     /// Those that a check made and nobody deletes yet.
-    pub(in crate::checks) fn made(&self, owner: Owner) -> Vec<Made> {
+    pub(in crate::checks) fn made(&self, owner: Owner) -> Vec<CreatedRemediation> {
         let all = self.all().into_iter();
         all.filter_map(|(kind, key, seen)| seen.made(owner, &kind, &key))
             .collect()

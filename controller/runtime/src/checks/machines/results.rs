@@ -6,7 +6,7 @@ use super::{Engine, Machines, dialect::MachineDialect, dispatch::SEE_AGAIN};
 use crate::{
     checks::{
         engine::Timer, item_state::Phase, queue::Item, requests::Outcome, template::Read,
-        withdrawal::Made,
+        withdrawal::CreatedRemediation,
     },
     store::{api::ApiError, object::Key},
 };
@@ -26,7 +26,7 @@ pub(in crate::checks) enum Done {
     Shown(Item, Option<Outcome>, Result<(), ApiError>),
     Template(Key, Result<Read, ApiError>),
     Report(Key, Result<(), ApiError>),
-    Withdrawn(Made, Result<bool, ApiError>),
+    Withdrawn(CreatedRemediation, Result<bool, ApiError>),
 }
 
 impl<M: MachineDialect> Engine<Machines<M>> {
@@ -154,7 +154,12 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
     }
 
-    fn withdrawn(&mut self, made: Made, result: &Result<bool, ApiError>, now: Instant) {
+    fn withdrawn(
+        &mut self,
+        made: CreatedRemediation,
+        result: &Result<bool, ApiError>,
+        now: Instant,
+    ) {
         if let Err(error) = result {
             let (kind, request) = (&made.kind, &made.key);
             tracing::warn!(%kind, %request, %error, "cannot withdraw an orphaned request; trying again");

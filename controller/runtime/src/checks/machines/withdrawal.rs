@@ -2,7 +2,7 @@
 
 use super::{Engine, Machines, dialect::MachineDialect, results::Done};
 use crate::{
-    checks::{engine::panicked, withdrawal::Made},
+    checks::{engine::panicked, withdrawal::CreatedRemediation},
     store::{
         object::{Key, Kind},
         request::RequestId,
@@ -11,11 +11,12 @@ use crate::{
 
 impl<M: MachineDialect> Engine<Machines<M>> {
     /// Examines the known requests that fit.
-    pub(super) fn examine_requests(&mut self, fits: impl Fn(&Made) -> bool) {
+    pub(super) fn examine_requests(&mut self, fits: impl Fn(&CreatedRemediation) -> bool) {
         let indexed = self.context.index.requests().into_iter();
-        let indexed = indexed.filter_map(|(_, entry)| Made::read(&entry.object, M::OWNER));
+        let indexed =
+            indexed.filter_map(|(_, entry)| CreatedRemediation::read(&entry.object, M::OWNER));
         let external = self.dialect.external.made(M::OWNER);
-        let all: Vec<Made> = indexed.chain(external).filter(fits).collect();
+        let all: Vec<CreatedRemediation> = indexed.chain(external).filter(fits).collect();
         for made in all {
             self.examine(made);
         }
@@ -26,14 +27,16 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         for kind in Kind::REQUESTS {
             let id = RequestId::new(kind, machine.clone());
             let entry = self.context.index.request(&id);
-            if let Some(made) = entry.and_then(|entry| Made::read(&entry.object, M::OWNER)) {
+            if let Some(made) =
+                entry.and_then(|entry| CreatedRemediation::read(&entry.object, M::OWNER))
+            {
                 self.examine(made);
             }
         }
     }
 
     /// Has a request withdrawn if it is orphaned.
-    pub(super) fn examine(&mut self, made: Made) {
+    pub(super) fn examine(&mut self, made: CreatedRemediation) {
         let index = &self.context.index;
         if self.dialect.withdrawing.contains(&made.uid) || !made.is_orphan_by_index(index) {
             return;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::store::{
-    fake_api::{self, Asked, failure},
+    fake_api::{self, FakeRequest, failure},
     index::{Connection, Index},
 };
 
@@ -17,7 +17,7 @@ struct Server {
     asked: Vec<String>,
 }
 
-struct Scene {
+struct Fixture {
     server: Arc<Mutex<Server>>,
     index: Arc<Index>,
     cluster: Key,
@@ -38,16 +38,16 @@ fn node(name: &str, version: u64) -> Node {
     serde_json::from_value(json!({ "metadata": metadata })).unwrap()
 }
 
-// === impl Scene ===
+// === impl Fixture ===
 
-impl Scene {
+impl Fixture {
     fn start(nodes: Option<&[&str]>) -> Self {
         let server = Arc::new(Mutex::new(Server {
             nodes: nodes.map(|nodes| nodes.iter().map(|n| (*n).to_owned()).collect()),
             asked: vec![],
         }));
         let of_client = server.clone();
-        let client = fake_api::client(move |asked: Asked| {
+        let client = fake_api::client(move |asked: FakeRequest| {
             let server = of_client.clone();
             async move {
                 let mut server = server.lock();
@@ -66,7 +66,7 @@ impl Scene {
                 }
             }
         });
-        let inbox = Arc::new(Inbox::only(concerns));
+        let inbox = Arc::new(ChangeQueue::only(concerns));
         let index = Arc::new(Index::new(vec![inbox.clone()]));
         let (workloads, cluster) = (Arc::new(Workloads::default()), Key::new("ns", "c"));
         workloads.connect(&cluster, client);
@@ -95,7 +95,7 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.cancel.cancel();
     }
@@ -103,7 +103,7 @@ impl Drop for Scene {
 
 #[tokio::test(start_paused = true)]
 async fn f12_a_node_that_the_watch_does_not_show_is_gone_only_once_a_live_read_says_so() {
-    let scene = Scene::start(Some(&[]));
+    let scene = Fixture::start(Some(&[]));
     scene.index.set_connection(&scene.cluster, Connection::Up);
     scene.put_machine("m", "n");
     assert!(!scene.index.is_absent(&scene.cluster, "n"));
@@ -116,7 +116,7 @@ async fn f12_a_node_that_the_watch_does_not_show_is_gone_only_once_a_live_read_s
 
 #[tokio::test(start_paused = true)]
 async fn f12_a_node_that_exists_is_waited_for_although_the_watch_lags() {
-    let scene = Scene::start(Some(&["n"]));
+    let scene = Fixture::start(Some(&["n"]));
     scene.index.set_connection(&scene.cluster, Connection::Up);
     scene.put_machine("m", "n");
     for _ in 0..3 {
@@ -133,7 +133,7 @@ async fn f12_a_node_that_exists_is_waited_for_although_the_watch_lags() {
 
 #[tokio::test(start_paused = true)]
 async fn f12_no_answer_is_no_absence() {
-    let scene = Scene::start(None);
+    let scene = Fixture::start(None);
     scene.index.set_connection(&scene.cluster, Connection::Up);
     scene.put_machine("m", "n");
     scene.wait().await;
@@ -146,7 +146,7 @@ async fn f12_no_answer_is_no_absence() {
 
 #[tokio::test(start_paused = true)]
 async fn f12_a_list_that_lacks_a_node_after_an_interruption_is_no_absence() {
-    let scene = Scene::start(Some(&["n"]));
+    let scene = Fixture::start(Some(&["n"]));
     scene.index.set_connection(&scene.cluster, Connection::Up);
     scene.index.apply_node(&scene.cluster, node("n", 3));
     scene.put_machine("m", "n");

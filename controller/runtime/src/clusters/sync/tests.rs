@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::store::{
-    fake_api::{self, Asked, failure},
+    fake_api::{self, FakeRequest, failure},
     index::Index,
     object::{Key, Kind},
 };
@@ -40,7 +40,7 @@ fn feeds(index: &Arc<Index>, client: &Client) -> Feeds {
 
 /// An API server that answers every list so.
 fn lists(version: u64, items: Value) -> Client {
-    fake_api::client(move |asked: Asked| {
+    fake_api::client(move |asked: FakeRequest| {
         assert!(!asked.watches);
         let items = items.clone();
         async move {

@@ -11,7 +11,7 @@ use rackhand_api::names::NODE_LEASE_NAMESPACE;
 use rackhand_core::remediation::EtcdGuard;
 use serde::de::DeserializeOwned;
 
-use crate::{checks::Seen, clusters::OPENSHIFT_ETCD};
+use crate::{checks::FleetObjects, clusters::OPENSHIFT_ETCD};
 
 /// Objects of one moment, from a cluster or from files.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct Snapshot {
     /// The objects come from files, where any of them may be missing.
     pub(super) from_files: bool,
     /// Objects of any kind, and the Nodes.
-    pub(super) seen: Seen,
+    pub(super) seen: FleetObjects,
     /// Kinds of the workload cluster that could not be listed.
     pub(super) unread: BTreeSet<String>,
     /// Kinds of remediations that the cluster does not serve, as `Kind of group/version`.

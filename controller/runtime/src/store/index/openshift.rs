@@ -13,16 +13,16 @@ use crate::store::object::{Key, Kind};
 
 /// What is known of OpenShift's kinds.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct OpenShiftObjects {
     machines: BTreeMap<Key, Entry<MachineView>>,
     checks: BTreeMap<Key, Entry<OpenShiftHealthCheckView>>,
     /// Machines by the Node that they name.
     by_node: BTreeMap<String, BTreeSet<Key>>,
 }
 
-// === impl Kept ===
+// === impl OpenShiftObjects ===
 
-impl Kept {
+impl OpenShiftObjects {
     pub(super) fn put(&mut self, kind: Kind, key: &Key, object: Arc<DynamicObject>) -> bool {
         if kind == Kind::OpenShiftCheck {
             let read = OpenShiftHealthCheckView::from_dynamic;

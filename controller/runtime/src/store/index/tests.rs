@@ -17,12 +17,12 @@ fn machine(version: u64, node: &str) -> DynamicObject {
     serde_json::from_value(object).unwrap()
 }
 
-fn index() -> (Index, Arc<Inbox>) {
-    let inbox = Arc::<Inbox>::default();
+fn index() -> (Index, Arc<ChangeQueue>) {
+    let inbox = Arc::<ChangeQueue>::default();
     (Index::new(vec![inbox.clone()]), inbox)
 }
 
-fn waiting(inbox: &Inbox) -> Vec<Change> {
+fn waiting(inbox: &ChangeQueue) -> Vec<Change> {
     inbox.waiting()
 }
 

@@ -8,7 +8,7 @@ use rackhand_api::{
     names::{CLUSTER_NAME_LABEL, conditions::REMEDIATION_ALLOWED, kinds},
     views::{ClusterView, MachineHealthCheckView, Meta, Shape},
 };
-use rackhand_core::health::Tally;
+use rackhand_core::health::FleetCounts;
 use serde_json::{Value, json};
 
 use crate::{
@@ -61,8 +61,8 @@ pub(super) async fn check_status(
     let mut news = Vec::new();
     if !paused {
         let carried = |type_: &str| view.condition(type_).and_then(|c| c.message.as_deref());
-        gone.extend(summary.notices.gone(|t| view.condition(t).is_some()));
-        for said in summary.notices.said() {
+        gone.extend(summary.notices.resolved(|t| view.condition(t).is_some()));
+        for said in summary.notices.conditions() {
             if carried(said.type_) != Some(said.message) {
                 news.push((said.reason, said.message));
             }
@@ -126,7 +126,7 @@ fn counts(view: &MachineHealthCheckView, summary: &Summary) -> Option<Value> {
         gate,
         ..
     } = summary;
-    let Tally {
+    let FleetCounts {
         expected, healthy, ..
     } = tally;
     let targets = targets

@@ -28,8 +28,8 @@ use crate::{
     config::HealthChecks,
     leader::fixture::Leading,
     store::{
-        fake_api::{self, Asked, failure},
-        index::{Connection, Inbox, Index},
+        fake_api::{self, FakeRequest, failure},
+        index::{ChangeQueue, Connection, Index},
         metrics::render,
         object::{Key, Kind, Served},
     },
@@ -41,7 +41,7 @@ const ENOUGH: Duration = Duration::from_secs(30);
 
 /// What was asked, and how it is answered.
 #[derive(Default)]
-struct Told {
+struct RecordedEvent {
     /// Requests that were made, and how often each was tried.
     made: Vec<String>,
     tried: BTreeMap<String, u32>,
@@ -76,14 +76,14 @@ struct Told {
 }
 
 #[derive(Clone, Default)]
-struct Server(Arc<Mutex<Told>>);
+struct Server(Arc<Mutex<RecordedEvent>>);
 
 // === impl Server ===
 
 impl Server {
     fn client(&self) -> Client {
         let server = self.clone();
-        fake_api::client(move |asked: Asked| {
+        fake_api::client(move |asked: FakeRequest| {
             let server = server.clone();
             async move {
                 while asked.method == Method::POST
@@ -281,7 +281,7 @@ impl World {
         let server = Server::default();
         server.0.lock().limit = limit.to_owned();
         let client = server.client();
-        let inbox = Arc::<Inbox>::default();
+        let inbox = Arc::<ChangeQueue>::default();
         let index = Arc::new(Index::new(vec![inbox.clone()]));
         let cluster = Key::new("ns", "c");
         let ready = |kind: &str| json!({ "type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" });
@@ -354,7 +354,7 @@ impl World {
         self.index.apply_seen_node(&Key::new("ns", "c"), node);
     }
 
-    async fn until(&self, what: &str, holds: impl Fn(&Told) -> bool) {
+    async fn until(&self, what: &str, holds: impl Fn(&RecordedEvent) -> bool) {
         let start = Instant::now();
         while !holds(&self.server.0.lock()) {
             assert!(

@@ -51,7 +51,8 @@ impl Engine<NodeHealthChecks> {
         let (context, key) = (self.context.clone(), key.clone());
         let lost = Done::Templates(key.clone(), check.clone(), Err(panicked()));
         self.spawn(lost, async move {
-            let found = templates::look(&context, &check, &references, openshift).await;
+            let found =
+                templates::evaluate_templates(&context, &check, &references, openshift).await;
             Done::Templates(key, check, found)
         });
     }

@@ -12,7 +12,7 @@ use rackhand_api::{
     names::{DRY_RUN_ANNOTATION, MEDIK8S_LEASE_NAMESPACE},
     views::{NodeHealthCheckView, NodeTemplateRef},
 };
-use rackhand_core::nodes::{Check, Fleet, Memory};
+use rackhand_core::nodes::{Check, Fleet, NodeCheckStatus};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -116,9 +116,15 @@ impl Engine<NodeHealthChecks> {
                 }
             }
             WatchEvent::Template(of) => self.template_changed(&of),
-            WatchEvent::Fact(fact, object) => self.learn(|known| known.put(fact, *object)),
-            WatchEvent::FactGone(fact, key) => self.learn(|known| known.remove(fact, key)),
-            WatchEvent::Facts(fact, keys) => self.learn(|known| known.listed(fact, &keys)),
+            WatchEvent::Fact(fact, object) => {
+                self.update_openshift_facts(|known| known.put(fact, *object))
+            }
+            WatchEvent::FactGone(fact, key) => {
+                self.update_openshift_facts(|known| known.remove(fact, key))
+            }
+            WatchEvent::Facts(fact, keys) => {
+                self.update_openshift_facts(|known| known.listed(fact, &keys))
+            }
         }
     }
 
@@ -146,7 +152,7 @@ impl Engine<NodeHealthChecks> {
     }
 
     /// Takes in what is said of the whole cluster.
-    fn learn(&mut self, change: impl FnOnce(&mut OpenShift)) {
+    fn update_openshift_facts(&mut self, change: impl FnOnce(&mut OpenShift)) {
         let spared = self.dialect.openshift.spares_terminating();
         change(&mut self.dialect.openshift);
         self.evaluate_all();
@@ -246,7 +252,7 @@ impl Engine<NodeHealthChecks> {
         object: Arc<DynamicObject>,
         view: &NodeHealthCheckView,
         check: Arc<Check>,
-        memory: Memory,
+        memory: NodeCheckStatus,
         dry_run: bool,
     ) {
         let now = Timestamp::now();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::DynamicObject;
 use rackhand_api::names::{groups, kinds};
-use rackhand_core::nodes::{Beside, Disabled, MachineCheck, beside, unsupported};
+use rackhand_core::nodes::{Disabled, MachineCheck, MhcConflict, mhc_conflict, unsupported};
 use serde_json::Value;
 
 use crate::store::object::Key;
@@ -96,7 +96,7 @@ impl OpenShift {
         objects.filter_map(move |((of, key), object)| (*of == fact).then_some((key, object)))
     }
 
-    fn beside(&self) -> Beside {
+    fn mhc_conflict(&self) -> MhcConflict {
         let checks = self.of(Fact::MachineChecks).map(|(key, object)| {
             let rules = object.data.pointer("/spec/unhealthyConditions");
             let rules = rules.and_then(Value::as_array).into_iter().flatten();
@@ -106,7 +106,7 @@ impl OpenShift {
                 conditions: types.map(str::to_owned).collect(),
             }
         });
-        beside(&checks.collect::<Vec<_>>())
+        mhc_conflict(&checks.collect::<Vec<_>>())
     }
 
     /// Why no check of Nodes acts here.
@@ -120,7 +120,7 @@ impl OpenShift {
                         .to_owned(),
             });
         }
-        if let Beside::Conflict(disabled) = self.beside() {
+        if let MhcConflict::Conflict(disabled) = self.mhc_conflict() {
             return Some(disabled);
         }
         self.of(Fact::Infrastructure).find_map(|(_, object)| {
@@ -131,7 +131,7 @@ impl OpenShift {
 
     /// Nodes that are to end are cared for by a MachineHealthCheck.
     pub(crate) fn spares_terminating(&self) -> bool {
-        self.beside() == Beside::Terminating
+        self.mhc_conflict() == MhcConflict::Terminating
     }
 
     /// It is being upgraded: in words. What cannot be read says nothing.

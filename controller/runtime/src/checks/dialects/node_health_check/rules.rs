@@ -7,7 +7,7 @@ use rackhand_api::{
     views::{HealthyDelay, NodeHealthCheckView, NodeTemplateRef},
 };
 use rackhand_core::nodes::{
-    Check, Delay, Entry, Flag, Limit, Memory, RequestId, Step, Template, Tried,
+    Check, Delay, Entry, Flag, Limit, NodeCheckStatus, RequestId, Step, Template, Tried,
 };
 
 use crate::checks::facts::{self, int_or_percent};
@@ -71,7 +71,7 @@ pub(crate) fn templates(view: &NodeHealthCheckView) -> Vec<NodeTemplateRef> {
 }
 
 /// What the status of a check remembers.
-pub(crate) fn memory(view: &NodeHealthCheckView) -> Memory {
+pub(crate) fn memory(view: &NodeHealthCheckView) -> NodeCheckStatus {
     let flag = |type_: &str| {
         let found = view.conditions.iter().find(|c| c.condition_type == type_)?;
         let since = found.last_transition?;
@@ -101,7 +101,7 @@ pub(crate) fn memory(view: &NodeHealthCheckView) -> Memory {
         };
         (entry.name.clone(), known)
     });
-    Memory {
+    NodeCheckStatus {
         nodes: nodes.collect::<BTreeMap<_, _>>(),
         disabled: flag("Disabled").map(|(flag, c)| {
             let words = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -109,7 +109,7 @@ pub(crate) fn memory(view: &NodeHealthCheckView) -> Memory {
         }),
         storm: flag("StormActive").map(|(flag, _)| flag),
         cooldown: flag("StormCooldownActive").map(|(flag, _)| flag),
-        ..Memory::default()
+        ..NodeCheckStatus::default()
     }
 }
 

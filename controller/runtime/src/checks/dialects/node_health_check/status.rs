@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
-use rackhand_core::nodes::{Flag, Memory, Tried};
+use rackhand_core::nodes::{Flag, NodeCheckStatus, Tried};
 use serde_json::{Value, json};
 
 use crate::store::clock::whole_seconds;
@@ -45,7 +45,7 @@ fn tried(tried: &Tried) -> Value {
 }
 
 /// The status that says what is remembered; conditions of others stay.
-pub(super) fn body(object: &DynamicObject, memory: &Memory, now: Timestamp) -> Value {
+pub(super) fn body(object: &DynamicObject, memory: &NodeCheckStatus, now: Timestamp) -> Value {
     let others = object.data.pointer("/status/conditions");
     let others = others.and_then(Value::as_array).into_iter().flatten();
     let is_ours = |c: &&Value| {
@@ -102,7 +102,7 @@ pub(super) fn body(object: &DynamicObject, memory: &Memory, now: Timestamp) -> V
 }
 
 /// Whether the status does not say yet what is remembered.
-pub(super) fn differs(object: &DynamicObject, memory: &Memory) -> bool {
+pub(super) fn differs(object: &DynamicObject, memory: &NodeCheckStatus) -> bool {
     let mut new = body(object, memory, Timestamp::UNIX_EPOCH);
     let mut new = new["status"].take();
     let mut old = object.data.get("status").cloned().unwrap_or_default();
@@ -143,7 +143,7 @@ mod tests {
             started: at(5),
             timed_out,
         };
-        let memory = Memory {
+        let memory = NodeCheckStatus {
             observed: 3,
             healthy: 2,
             nodes: BTreeMap::from([(
@@ -181,7 +181,7 @@ mod tests {
         assert!(!differs(&object, &memory), "and is not written again");
         let view = NodeHealthCheckView::from_dynamic(&object).unwrap();
         let read = rules::memory(&view);
-        let kept = Memory {
+        let kept = NodeCheckStatus {
             observed: 0,
             healthy: 0,
             phase: None,

@@ -38,7 +38,7 @@ pub(super) struct NodeTemplate {
 ///
 /// # Errors
 /// The API server did not answer; anything else is an answer.
-pub(super) async fn look(
+pub(super) async fn evaluate_templates(
     context: &Context,
     check: &Check,
     references: &[NodeTemplateRef],

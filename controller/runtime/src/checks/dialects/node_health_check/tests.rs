@@ -1,17 +1,17 @@
 //! The engine against an API server of a few lines: what is requested of it, how often, and in what order.
 
-mod rig;
+mod fixture;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::*;
 use crate::checks::external_requests::ExternalKind;
-use rig::*;
+use fixture::*;
 
 #[tokio::test]
 async fn a_node_is_leased_first_and_remediated_once_and_both_end_with_it() {
-    let mut rig = Rig::with_check(&[("a", "True"), ("b", "False")]).await;
+    let mut rig = Fixture::with_check(&[("a", "True"), ("b", "False")]).await;
     rig.settle().await;
     let first: Vec<String> = rig.server.0.lock().writes.iter().take(2).cloned().collect();
     assert_eq!(
@@ -45,7 +45,7 @@ async fn a_node_is_leased_first_and_remediated_once_and_both_end_with_it() {
 
 #[tokio::test]
 async fn while_one_is_being_made_no_event_makes_a_second() {
-    let mut rig = Rig::with_check(&[("b", "False")]).await;
+    let mut rig = Fixture::with_check(&[("b", "False")]).await;
     rig.server.0.lock().closed = true;
     rig.until("the Lease", |s| s.count(&format!("POST {LEASES}")) == 1)
         .await;
@@ -65,7 +65,7 @@ async fn while_one_is_being_made_no_event_makes_a_second() {
 
 #[tokio::test]
 async fn nothing_is_done_before_everything_is_known() {
-    let mut rig = Rig::unconnected().await;
+    let mut rig = Fixture::unconnected().await;
     rig.put_node("b", "False");
     rig.put_check("c", &json!({}));
     rig.settle().await;
@@ -80,7 +80,7 @@ async fn nothing_is_done_before_everything_is_known() {
 
 #[tokio::test]
 async fn one_that_fails_is_tried_again_and_one_that_is_there_is_taken() {
-    let mut rig = Rig::with_check(&[("b", "False")]).await;
+    let mut rig = Fixture::with_check(&[("b", "False")]).await;
     rig.server.0.lock().refusing = (1, 500);
     rig.until("it is tried again", |s| s.created() == 2).await;
     rig.settle().await;
@@ -94,7 +94,7 @@ async fn one_that_fails_is_tried_again_and_one_that_is_there_is_taken() {
     );
 
     // Made by a call whose answer was lost: it is there, and its check owns it.
-    let mut rig = Rig::new(&[("b", "False")]).await;
+    let mut rig = Fixture::new(&[("b", "False")]).await;
     rig.server.0.lock().refusing = (1, 409);
     rig.put_check("c", &json!({}));
     rig.server.0.lock().closed = true;
@@ -125,7 +125,7 @@ async fn one_that_fails_is_tried_again_and_one_that_is_there_is_taken() {
 
 #[tokio::test]
 async fn one_node_that_fails_stops_no_other() {
-    let mut rig = Rig::new(&[("b", "False"), ("d", "False")]).await;
+    let mut rig = Fixture::new(&[("b", "False"), ("d", "False")]).await;
     rig.server.0.lock().refusing = (1, 500);
     rig.put_check("c", &json!({}));
     rig.until("both were tried", |s| s.created() == 2).await;
@@ -154,7 +154,7 @@ async fn one_node_that_fails_stops_no_other() {
 
 #[tokio::test]
 async fn a_lease_of_somebody_else_is_waited_for_and_left_alone() {
-    let mut rig = Rig::new(&[("b", "False")]).await;
+    let mut rig = Fixture::new(&[("b", "False")]).await;
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": { "name": "node-b", "namespace": "medik8s-leases" },
@@ -183,11 +183,11 @@ async fn a_lease_of_somebody_else_is_waited_for_and_left_alone() {
 
 #[tokio::test]
 async fn templates_and_openshift_disable_and_enable_again() {
-    let mut rig = Rig::new(&[("b", "False")]).await;
+    let mut rig = Fixture::new(&[("b", "False")]).await;
     let template = rig.server.0.lock().objects.remove(&format!("{TEMPLATES}t"));
     rig.put_check("c", &json!({}));
     rig.settle().await;
-    let disabled = |rig: &Rig| {
+    let disabled = |rig: &Fixture| {
         let status = rig.server.0.lock().statuses.last().cloned().unwrap();
         let mut conditions = status["conditions"].as_array().into_iter().flatten();
         let found = conditions
@@ -230,7 +230,7 @@ async fn templates_and_openshift_disable_and_enable_again() {
 }
 
 /// The status of `Disabled`, and its reason.
-fn disabled(rig: &Rig) -> (Value, Value) {
+fn disabled(rig: &Fixture) -> (Value, Value) {
     let status = rig.server.0.lock().statuses.last().cloned().unwrap();
     let mut conditions = status["conditions"].as_array().into_iter().flatten();
     let found = conditions.find(|c| c["type"] == "Disabled");
@@ -240,7 +240,7 @@ fn disabled(rig: &Rig) -> (Value, Value) {
 
 #[tokio::test]
 async fn a_template_that_goes_bad_while_remediating_disables_and_touches_nothing() {
-    let mut rig = Rig::with_check(&[("b", "False")]).await;
+    let mut rig = Fixture::with_check(&[("b", "False")]).await;
     rig.settle().await;
     assert_eq!(rig.server.created(), 1);
     let at = format!("{TEMPLATES}t");
@@ -285,7 +285,7 @@ async fn a_template_that_goes_bad_while_remediating_disables_and_touches_nothing
 
 #[tokio::test]
 async fn a_lease_that_somebody_changed_is_renewed_by_what_it_says() {
-    let mut rig = Rig::with_check(&[("b", "False")]).await;
+    let mut rig = Fixture::with_check(&[("b", "False")]).await;
     rig.settle().await;
     let put = format!("PUT {LEASES}/node-b");
     assert_eq!(rig.server.count(&put), 0);
@@ -314,7 +314,7 @@ async fn lagging(ready: &str) -> usize {
     let names: Vec<String> = (0..100).map(|i| format!("n-{i:03}")).collect();
     let is = |i: usize| if i < 45 { "False" } else { "True" };
     let known: Vec<(&str, &str)> = (0..95).map(|i| (names[i].as_str(), is(i))).collect();
-    let mut rig = Rig::new(&known).await;
+    let mut rig = Fixture::new(&known).await;
     rig.put_check("c", &json!({ "minHealthy": null, "maxUnhealthy": "49%" }));
     for name in &names[95..] {
         let mut told = rig.server.0.lock();
@@ -342,7 +342,8 @@ async fn f13_nothing_is_begun_while_the_watch_of_nodes_is_behind() {
 
 #[tokio::test]
 async fn f13_a_burst_that_closes_the_limit_is_let_arrive() {
-    let mut rig = Rig::new(&[("a", "False"), ("b", "True"), ("c", "True"), ("d", "True")]).await;
+    let mut rig =
+        Fixture::new(&[("a", "False"), ("b", "True"), ("c", "True"), ("d", "True")]).await;
     rig.put_check("c", &json!({ "minHealthy": 2 }));
     rig.settle().await;
     assert_eq!(rig.server.created(), 0, "the rest of the burst may follow");
@@ -361,7 +362,7 @@ async fn f13_a_burst_that_closes_the_limit_is_let_arrive() {
 
 #[tokio::test]
 async fn a_new_engine_goes_on_from_what_the_status_and_the_objects_say() {
-    let mut rig = Rig::new(&[("b", "False")]).await;
+    let mut rig = Fixture::new(&[("b", "False")]).await;
     let request = |template: &str, uid: &str| {
         json!({
             "apiVersion": "x.y/v1", "kind": "XRemediation",

@@ -17,7 +17,7 @@ use rackhand_api::{
     },
     views::{MachineView, Meta},
 };
-use rackhand_core::health::{Carried, MarkCarrier, mark_carrier};
+use rackhand_core::health::{ExternalProgress, MarkCarrier, mark_carrier};
 use serde_json::{Value, json};
 
 use crate::{
@@ -39,13 +39,13 @@ const BOOT_SECONDS: (u64, u64) = (1, 86_400);
 /// How far the request of a mark is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mark {
-    stands: Stands,
+    stands: MarkState,
     /// The UID of the request, where it is the mark's.
     pub(super) request: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stands {
+enum MarkState {
     Nowhere,
     /// Also a request of that name which is somebody else's: it is over some day.
     Running,
@@ -61,20 +61,20 @@ enum Stands {
 impl Mark {
     /// The same for the step of the mark. Where nothing was done and the Machine is `healthy`,
     /// there is nothing left to do.
-    pub(super) fn carried(&self, healthy: bool) -> Carried {
+    pub(super) fn carried(&self, healthy: bool) -> ExternalProgress {
         match self.stands {
-            Stands::Nowhere => Carried::None,
-            Stands::Going | Stands::Running => Carried::Running,
-            Stands::Succeeded => Carried::Succeeded,
-            Stands::Aborted if healthy => Carried::Succeeded,
-            Stands::Aborted => Carried::Aborted,
-            Stands::Failed => Carried::Failed,
+            MarkState::Nowhere => ExternalProgress::None,
+            MarkState::Going | MarkState::Running => ExternalProgress::Running,
+            MarkState::Succeeded => ExternalProgress::Succeeded,
+            MarkState::Aborted if healthy => ExternalProgress::Succeeded,
+            MarkState::Aborted => ExternalProgress::Aborted,
+            MarkState::Failed => ExternalProgress::Failed,
         }
     }
 
     /// It is the mark's, and is there to be withdrawn.
     pub(super) fn is_withdrawable(&self) -> bool {
-        self.request.is_some() && self.stands != Stands::Going
+        self.request.is_some() && self.stands != MarkState::Going
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn mark(index: &Index, machine: &Key, uid: &str) -> Mark {
 pub(super) fn read(request: Option<&DynamicObject>, uid: &str) -> Mark {
     let Some(request) = request else {
         return Mark {
-            stands: Stands::Nowhere,
+            stands: MarkState::Nowhere,
             request: None,
         };
     };
@@ -100,17 +100,17 @@ pub(super) fn read(request: Option<&DynamicObject>, uid: &str) -> Mark {
         .is_some_and(|s| s == OPENSHIFT_EXTERNAL_BAREMETAL);
     if !for_mark || !meta.owners.iter().any(|owner| owner.uid == uid) {
         return Mark {
-            stands: Stands::Running,
+            stands: MarkState::Running,
             request: None,
         };
     }
     let phase = request.data.pointer("/status/phase");
     let stands = match phase.and_then(Value::as_str) {
-        _ if meta.is_deleting() => Stands::Going,
-        Some("Succeeded") => Stands::Succeeded,
-        Some("Failed") => Stands::Failed,
-        Some("Aborted") => Stands::Aborted,
-        _ => Stands::Running,
+        _ if meta.is_deleting() => MarkState::Going,
+        Some("Succeeded") => MarkState::Succeeded,
+        Some("Failed") => MarkState::Failed,
+        Some("Aborted") => MarkState::Aborted,
+        _ => MarkState::Running,
     };
     Mark {
         stands,
@@ -246,14 +246,14 @@ mod tests {
         let phase = |phase: &str, healthy: bool| {
             stands(|o| o["status"] = json!({ "phase": phase })).carried(healthy)
         };
-        assert_eq!(stands(|_| {}).carried(false), Carried::Running);
-        assert_eq!(phase("Waiting", true), Carried::Running);
-        assert_eq!(phase("Succeeded", false), Carried::Succeeded);
-        assert_eq!(phase("Failed", true), Carried::Failed);
-        assert_eq!(phase("Aborted", false), Carried::Aborted);
-        assert_eq!(phase("Aborted", true), Carried::Succeeded);
+        assert_eq!(stands(|_| {}).carried(false), ExternalProgress::Running);
+        assert_eq!(phase("Waiting", true), ExternalProgress::Running);
+        assert_eq!(phase("Succeeded", false), ExternalProgress::Succeeded);
+        assert_eq!(phase("Failed", true), ExternalProgress::Failed);
+        assert_eq!(phase("Aborted", false), ExternalProgress::Aborted);
+        assert_eq!(phase("Aborted", true), ExternalProgress::Succeeded);
         let going = stands(|o| o["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into());
-        assert_eq!(going.carried(false), Carried::Running);
+        assert_eq!(going.carried(false), ExternalProgress::Running);
         assert!(!going.is_withdrawable());
     }
 
@@ -264,7 +264,7 @@ mod tests {
             |o| o["metadata"]["ownerReferences"][0]["uid"] = "older".into(),
         ] {
             let mark = stands(change);
-            assert_eq!(mark.carried(false), Carried::Running);
+            assert_eq!(mark.carried(false), ExternalProgress::Running);
             assert!(!mark.is_withdrawable());
         }
     }

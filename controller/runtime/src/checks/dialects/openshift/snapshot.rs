@@ -12,7 +12,7 @@ use rackhand_core::health::{
 };
 
 use super::{external_remediation, facts};
-use crate::{checks::Seen, store::object::Key};
+use crate::{checks::FleetObjects, store::object::Key};
 
 /// One selected Machine.
 pub(crate) struct MachineSeen {
@@ -37,9 +37,9 @@ pub(crate) fn openshift_rules(view: &OpenShiftHealthCheckView) -> OpenShiftCheck
     facts::rules(view)
 }
 
-// === impl Seen ===
+// === impl FleetObjects ===
 
-impl Seen {
+impl FleetObjects {
     /// The Machines that a check of OpenShift selects, with Node and request.
     pub(crate) fn select_openshift(
         &self,

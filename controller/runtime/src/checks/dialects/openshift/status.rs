@@ -31,8 +31,8 @@ pub(super) fn patch(
     let failed = summary.failed.as_ref().map(|f| (f.reason, f.why.as_str()));
     let (complaint, mut gone) = conditions::external(|t| view.condition(t).is_some(), failed);
     let mut new: Vec<NewCondition<'_>> = complaint.into_iter().collect();
-    gone.extend(summary.notices.gone(|t| view.condition(t).is_some()));
-    new.extend(summary.notices.said());
+    gone.extend(summary.notices.resolved(|t| view.condition(t).is_some()));
+    new.extend(summary.notices.conditions());
     new.push(NewCondition {
         type_: REMEDIATION_ALLOWED,
         status: if gate.open { "True" } else { "False" },
@@ -109,7 +109,7 @@ pub(super) async fn write(context: &Context, key: &Key, summary: &Summary) -> Re
         return Ok(());
     };
     let events = &context.events;
-    for notice in summary.notices.said() {
+    for notice in summary.notices.conditions() {
         events.send(&entry.object, true, notice.reason, notice.message);
     }
     if !summary.gate.open {
@@ -141,7 +141,7 @@ pub(super) async fn report_invalid(
 
 #[cfg(test)]
 mod tests {
-    use rackhand_core::health::{Gate, Tally};
+    use rackhand_core::health::{FleetCounts, LimitStatus};
 
     use super::*;
     use crate::checks::{conditions::Notices, template::Unusable};
@@ -163,10 +163,10 @@ mod tests {
 
     fn open() -> Summary {
         Summary {
-            tally: Tally {
+            tally: FleetCounts {
                 expected: 2,
                 healthy: 2,
-                ..Tally::default()
+                ..FleetCounts::default()
             },
             targets: None,
             gate: gate(true, 1, ""),
@@ -176,8 +176,8 @@ mod tests {
         }
     }
 
-    fn gate(open: bool, remediations_allowed: u32, message: &str) -> Gate {
-        Gate {
+    fn gate(open: bool, remediations_allowed: u32, message: &str) -> LimitStatus {
+        LimitStatus {
             open,
             expected: 2,
             not_healthy: 0,

@@ -155,7 +155,7 @@ async fn a_mark_is_set_and_its_host_is_asked_for_only_where_nobody_else_does() {
     let marked = world.server.0.lock().objects[&at].clone();
     assert_eq!(marked["metadata"]["annotations"][MARK], "");
     // Whether OpenShift's own controllers run is not known: nobody is asked.
-    let made = |told: &Told| told.writes.iter().filter(|w| w.starts_with("POST")).count();
+    let made = |told: &RecordedEvent| told.writes.iter().filter(|w| w.starts_with("POST")).count();
     assert_eq!(made(&world.server.0.lock()), 0);
     world.server.0.lock().controllers = Some(StatusCode::NOT_FOUND);
     world.until("it is asked for", |told| made(told) == 1).await;
@@ -251,7 +251,7 @@ async fn a_condition_from_the_future_is_said_on_its_check_until_it_is_mended() {
     .await;
     world.node("b", "True", LONG_AGO);
     world.node("a", "Unknown", "2120-01-01T00:00:00Z");
-    let skew = |told: &Told| told.condition("check", "ClockSkew");
+    let skew = |told: &RecordedEvent| told.condition("check", "ClockSkew");
     world
         .until("it is said", |told| {
             let said = skew(told);

@@ -3,13 +3,13 @@
 use super::*;
 
 /// The condition of a Machine or check as it was written last.
-fn said(told: &Told, object: &str, type_: &str) -> Option<Value> {
+fn said(told: &RecordedEvent, object: &str, type_: &str) -> Option<Value> {
     let status = told.said.get(object)?;
     let list = status["conditions"].as_array()?;
     list.iter().find(|c| c["type"] == type_).cloned()
 }
 
-fn is(told: &Told, object: &str, type_: &str, status: &str) -> bool {
+fn is(told: &RecordedEvent, object: &str, type_: &str, status: &str) -> bool {
     said(told, object, type_).is_some_and(|c| c["status"] == status)
 }
 

@@ -5,10 +5,10 @@ use super::*;
 /// A world in which one machine has failed and has its request.
 async fn requested() -> World {
     let world = World::start(2, "100%").await;
-    let all = |told: &Told| told.written.len() == 3;
+    let all = |told: &RecordedEvent| told.written.len() == 3;
     world.until("all are told healthy", all).await;
     world.fail(0);
-    let made = |told: &Told| told.made == [name(0)];
+    let made = |told: &RecordedEvent| told.made == [name(0)];
     world.until("its request", made).await;
     world
 }
@@ -26,9 +26,9 @@ fn change(world: &World, change: impl FnOnce(&mut Value)) {
 }
 
 async fn withdrawn(world: &World, why: &str) {
-    let deleted = |told: &Told| told.deleted == [name(0)];
+    let deleted = |told: &RecordedEvent| told.deleted == [name(0)];
     world.until(why, deleted).await;
-    let said = |told: &Told| told.events.iter().any(|e| e == "RemediationWithdrawn");
+    let said = |told: &RecordedEvent| told.events.iter().any(|e| e == "RemediationWithdrawn");
     world.until("the Event", said).await;
 }
 
@@ -47,11 +47,11 @@ async fn f12_a_check_that_only_the_index_lacks_keeps_its_requests() {
     let key = Key::new("ns", "check");
     world.index.delete(Kind::MachineHealthCheck, &key);
     let object = serde_json::from_value(check("100%", 1_000_000)).unwrap();
-    let reads = |told: &Told| told.read.iter().any(|path| path.ends_with("/check"));
+    let reads = |told: &RecordedEvent| told.read.iter().any(|path| path.ends_with("/check"));
     world.until("the check is read", reads).await;
     world.index.apply(Kind::MachineHealthCheck, object);
     world.fail(1);
-    let both = |told: &Told| told.made.len() == 2;
+    let both = |told: &RecordedEvent| told.made.len() == 2;
     world.until("it goes on", both).await;
     assert_eq!(world.server.0.lock().deleted, Vec::<String>::new());
 }

@@ -3,9 +3,9 @@
 use super::*;
 
 /// An older check, with a template of its own; later versions of it as they are told.
-struct Older(u64);
+struct OlderCheck(u64);
 
-impl Older {
+impl OlderCheck {
     fn tell(&mut self, world: &World, change: impl FnOnce(&mut Value)) {
         self.0 += 1;
         let mut object = check("100%", 1_000_000 * self.0);
@@ -51,7 +51,7 @@ async fn q12_the_older_check_acts_until_it_cannot_and_the_other_one_says_so() {
     world
         .until("all are told healthy", |told| told.written.len() == 6)
         .await;
-    let mut older = Older(0);
+    let mut older = OlderCheck(0);
     older.tell(&world, |_| {});
     let all = "MachineHealthCheck older acts for m-000, m-001, m-002, m-003, m-004, which this check \
                selects too and only counts";
@@ -89,7 +89,7 @@ async fn q12_the_older_check_acts_until_it_cannot_and_the_other_one_says_so() {
 #[tokio::test]
 async fn both_count_the_machines_of_both() {
     let world = World::start(4, "100%").await;
-    let mut older = Older(0);
+    let mut older = OlderCheck(0);
     older.tell(&world, |_| {});
     world.fail(0);
     for name in ["check", "older"] {

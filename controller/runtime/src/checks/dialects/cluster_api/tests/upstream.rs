@@ -19,11 +19,11 @@ fn tell(world: &World, name: &str, change: impl FnOnce(&mut Value)) {
 }
 
 async fn healthy(world: &World, machines: usize) {
-    let all = |told: &Told| told.written.len() == machines + 1;
+    let all = |told: &RecordedEvent| told.written.len() == machines + 1;
     world.until("all are told healthy", all).await;
 }
 
-fn said(told: &Told, check: &str, type_: &str) -> Value {
+fn said(told: &RecordedEvent, check: &str, type_: &str) -> Value {
     let status = told.said.get(check).cloned().unwrap_or_default();
     let list = status["conditions"].as_array().cloned();
     let mut list = list.into_iter().flatten();
@@ -48,7 +48,7 @@ async fn q2_nodes_of_one_name_in_two_clusters_are_told_apart() {
     twin["spec"]["clusterName"] = "d".into();
     twin["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] = "d".into();
     twin["status"]["nodeRef"]["name"] = format!("node-{}", name(0)).into();
-    let others = |told: &mut Told| told.others.insert("twin".into(), twin.clone());
+    let others = |told: &mut RecordedEvent| told.others.insert("twin".into(), twin.clone());
     others(&mut world.server.0.lock());
     world
         .index
@@ -63,17 +63,17 @@ async fn q2_nodes_of_one_name_in_two_clusters_are_told_apart() {
         object["spec"]["clusterName"] = "d".into();
         object["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] = "d".into();
     });
-    let counted = |told: &Told| {
+    let counted = |told: &RecordedEvent| {
         told.said
             .get("of-d")
             .is_some_and(|s| s["currentHealthy"] == 1)
     };
     world.until("the twin is healthy", counted).await;
     world.fail(0);
-    let one = |told: &Told| told.made == [name(0)];
+    let one = |told: &RecordedEvent| told.made == [name(0)];
     world.until("the request of the first", one).await;
     set(&other, "Unknown");
-    let both = |told: &Told| told.made == [name(0), "twin".to_owned()];
+    let both = |told: &RecordedEvent| told.made == [name(0), "twin".to_owned()];
     world.until("the request of the twin", both).await;
 }
 
@@ -85,7 +85,7 @@ async fn q3_a_new_check_is_evaluated_at_once() {
     tell(&world, "new", |object| {
         object["metadata"]["creationTimestamp"] = "2026-02-01T00:00:00Z".into();
     });
-    let counted = |told: &Told| {
+    let counted = |told: &RecordedEvent| {
         told.said
             .get("new")
             .is_some_and(|s| s["expectedMachines"] == 1)
@@ -99,9 +99,9 @@ async fn q7_a_request_that_somebody_deletes_is_made_again() {
     let world = World::start(1, "100%").await;
     healthy(&world, 1).await;
     world.fail(0);
-    let made = |n: usize| move |told: &Told| told.made.len() == n;
+    let made = |n: usize| move |told: &RecordedEvent| told.made.len() == n;
     world.until("its request", made(1)).await;
-    let conditions = |told: &Told| told.written.get(&name(0)).is_some_and(|n| *n >= 2);
+    let conditions = |told: &RecordedEvent| told.written.get(&name(0)).is_some_and(|n| *n >= 2);
     world.until("its condition", conditions).await;
     let key = Key::new("ns", name(0));
     world.index.delete(Kind::Metal3Remediation, &key);
@@ -125,7 +125,7 @@ async fn bad_objects_are_told_of_and_hold_up_nobody() {
         object["spec"]["remediation"]["triggerIf"] = json!({ "unhealthyInRange": "[3-1]" });
     });
     for (check, word) in [("near", "Near"), ("backwards", "[3-1]")] {
-        let told = |told: &Told| {
+        let told = |told: &RecordedEvent| {
             let said = said(told, check, "RemediationAllowed");
             let words = said["message"].as_str().unwrap_or_default();
             said["status"] == "False" && said["reason"] == "InvalidSpec" && words.contains(word)
@@ -135,9 +135,9 @@ async fn bad_objects_are_told_of_and_hold_up_nobody() {
     // A condition from the future is believed: its time has not begun.
     world.fail_since(0, "2120-01-01T00:00:00Z");
     world.fail(1);
-    let one = |told: &Told| told.made == [name(1)];
+    let one = |told: &RecordedEvent| told.made == [name(1)];
     world.until("the request of the other", one).await;
-    let conditions = |told: &Told| told.written.get(&name(1)).is_some_and(|n| *n >= 2);
+    let conditions = |told: &RecordedEvent| told.written.get(&name(1)).is_some_and(|n| *n >= 2);
     world.until("its condition", conditions).await;
     assert_eq!(world.server.0.lock().made, [name(1)]);
 }
@@ -151,7 +151,7 @@ async fn a_check_whose_limit_does_not_read_belongs_to_its_cluster_all_the_same()
         object["metadata"]["ownerReferences"] = json!([]);
         object["spec"]["remediation"]["triggerIf"] = json!({ "unhealthyInRange": "[3-1]" });
     });
-    let owned = |told: &Told| {
+    let owned = |told: &RecordedEvent| {
         let owner = &told.metadata.get("backwards")?["ownerReferences"][0];
         (owner["kind"] == "Cluster" && owner["uid"] == "cluster").then_some(())
     };
@@ -169,14 +169,14 @@ async fn a_check_whose_limit_does_not_read_belongs_to_its_cluster_all_the_same()
 async fn a_condition_from_the_future_is_said_on_its_check_until_it_is_mended() {
     let world = World::start(3, "100%").await;
     healthy(&world, 3).await;
-    let skew = |told: &Told| said(told, "check", "ClockSkew");
+    let skew = |told: &RecordedEvent| said(told, "check", "ClockSkew");
     assert!(skew(&world.server.0.lock()).is_null());
-    let warnings = |told: &Told| {
+    let warnings = |told: &RecordedEvent| {
         let skew = told.events.iter().filter(|e| *e == "ConditionInFuture");
         skew.count()
     };
     let until_named = async |words: &[&str]| {
-        let named = |told: &Told| {
+        let named = |told: &RecordedEvent| {
             let said = skew(told);
             let message = said["message"].as_str().unwrap_or_default();
             said["status"] == "True"
@@ -194,13 +194,13 @@ async fn a_condition_from_the_future_is_said_on_its_check_until_it_is_mended() {
     world.until("Events", |told| warnings(told) == 2).await;
     // Others go on, and what is said is not said again.
     world.fail(2);
-    let another = |told: &Told| told.made.contains(&name(2));
+    let another = |told: &RecordedEvent| told.made.contains(&name(2));
     world.until("the request of another", another).await;
     for i in 0..2 {
         let mended = serde_json::from_value(node(&name(i), "True")).unwrap();
         world.index.apply_seen_node(&Key::new("ns", "c"), mended);
     }
-    let quiet = |told: &Told| {
+    let quiet = |told: &RecordedEvent| {
         let status = &told.said["check"];
         status["currentHealthy"] == 2 && status["conditions"].is_array() && skew(told).is_null()
     };
@@ -224,7 +224,7 @@ async fn a_paused_check_says_nothing_of_clocks() {
         object["metadata"]["annotations"] = json!({ "rackhand.dev/paused": "" });
     });
     world.fail_since(0, "2120-01-01T00:00:00Z");
-    let both = |told: &Told| {
+    let both = |told: &RecordedEvent| {
         let paused = said(told, "paused", "Paused");
         !said(told, "check", "ClockSkew").is_null() && paused["status"] == "True"
     };

@@ -22,8 +22,8 @@ use crate::{
     config::HealthChecks,
     leader::fixture::Leading,
     store::{
-        fake_api::{self, Asked, failure},
-        index::{Connection, Inbox, Index},
+        fake_api::{self, FakeRequest, failure},
+        index::{ChangeQueue, Connection, Index},
         object::{Key, Kind, Served},
     },
 };
@@ -35,7 +35,7 @@ pub(super) const ENOUGH: Duration = Duration::from_secs(30);
 
 /// What was asked, and how it is answered.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct RecordedEvent {
     pub(super) objects: BTreeMap<String, Value>,
     /// Method and path of every write but of the Lease and Events.
     pub(super) writes: Vec<String>,
@@ -51,7 +51,7 @@ pub(super) struct Told {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Server(pub(super) Arc<Mutex<Told>>);
+pub(super) struct Server(pub(super) Arc<Mutex<RecordedEvent>>);
 
 /// As the API server merges a patch.
 pub(super) fn merge(into: &mut Value, patch: &Value) {
@@ -76,7 +76,7 @@ pub(super) fn merge(into: &mut Value, patch: &Value) {
 impl Server {
     fn client(&self) -> Client {
         let server = self.clone();
-        fake_api::client(move |asked: Asked| {
+        fake_api::client(move |asked: FakeRequest| {
             let server = server.clone();
             async move { server.answer(&asked.method, &asked.path, asked.body) }
         })
@@ -162,7 +162,7 @@ impl World {
     pub(super) async fn start(objects: Vec<(Kind, Value)>) -> Self {
         let server = Server::default();
         let client = server.client();
-        let inbox = Arc::new(Inbox::only(checks::concerns_openshift));
+        let inbox = Arc::new(ChangeQueue::only(checks::concerns_openshift));
         let index = Arc::new(Index::new(vec![inbox.clone()]));
         let served = Arc::new(Served::default());
         for (kind, version) in [
@@ -238,7 +238,7 @@ impl World {
         self.index.apply_seen_node(&Key::local(), node);
     }
 
-    pub(super) async fn until(&self, what: &str, holds: impl Fn(&Told) -> bool) {
+    pub(super) async fn until(&self, what: &str, holds: impl Fn(&RecordedEvent) -> bool) {
         let start = Instant::now();
         while !holds(&self.server.0.lock()) {
             let told = self.server.0.lock();
@@ -270,9 +270,9 @@ impl Drop for World {
     }
 }
 
-// === impl Told ===
+// === impl RecordedEvent ===
 
-impl Told {
+impl RecordedEvent {
     pub(super) fn check(&self, name: &str) -> Value {
         let at = format!("/apis/{GROUP}/namespaces/ns/machinehealthchecks/{name}");
         self.objects.get(&at).cloned().unwrap_or_default()

@@ -8,7 +8,7 @@ use crate::store::api::FIELD_MANAGER;
 
 /// The check that made a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Maker {
+pub(super) struct Creator {
     /// Its name.
     pub(super) check: String,
     pub(super) uid: String,
@@ -19,9 +19,9 @@ pub(in crate::checks) fn made_by(check: &str, uid: &str) -> String {
     format!("{}/{check}/{uid}", kinds::MACHINE_HEALTH_CHECK)
 }
 
-// === impl Maker ===
+// === impl Creator ===
 
-impl Maker {
+impl Creator {
     /// From the value of [`MADE_BY_ANNOTATION`].
     pub(super) fn read(made_by: &str) -> Option<Self> {
         let mut parts = made_by.splitn(3, '/');

@@ -7,7 +7,7 @@ use crate::health::{Action, HealthConditionWrite, Verdict};
 
 /// What has changed since the last [`super::Fleet::take`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct FleetChanges {
     /// Machines that may want something now, see [`super::Fleet::wanted`]; in the order of their names.
     pub machines: BTreeSet<Arc<str>>,
     /// The gate or a counter may read otherwise than before.
@@ -18,7 +18,7 @@ pub struct Turn {
 
 /// What a machine wants now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted<'a, A = Action> {
+pub struct PendingAction<'a, A = Action> {
     /// The UID of the Machine that it is about.
     pub uid: &'a str,
     /// The verdict that it follows from.

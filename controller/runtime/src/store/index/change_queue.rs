@@ -30,14 +30,14 @@ struct Waiting {
 
 /// Changes that a consumer has not looked at yet, each once.
 #[derive(Default)]
-pub(crate) struct Inbox {
+pub(crate) struct ChangeQueue {
     waiting: Mutex<Waiting>,
     bell: Notify,
     /// Takes only these.
     only: Option<fn(&Change) -> bool>,
 }
 
-impl Inbox {
+impl ChangeQueue {
     /// One for a consumer that few changes concern.
     pub(crate) fn only(wanted: fn(&Change) -> bool) -> Self {
         Self {

@@ -58,13 +58,13 @@ pub enum TermOutlier {
 
 /// Refusals that this process has followed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(super) struct Raises {
+pub(super) struct TermRaises {
     /// The term from which jumps are measured.
     base: Option<u64>,
     by_agent: BTreeMap<String, u32>,
 }
 
-impl Raises {
+impl TermRaises {
     /// The first term in which this process leads.
     pub(super) fn lead(&mut self, term: u64) {
         self.base.get_or_insert(term);

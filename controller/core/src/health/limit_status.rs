@@ -10,7 +10,7 @@ const NAMED: usize = 10;
 
 /// Whether remediation is allowed, and the arithmetic behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Gate {
+pub struct LimitStatus {
     /// Remediation is allowed.
     pub open: bool,
     /// Targets.
@@ -26,7 +26,7 @@ pub struct Gate {
 /// The machines of one check, counted. Additions and removals commute, so that an index can keep it
 /// up to date machine by machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Tally {
+pub struct FleetCounts {
     /// Targets: machines that are not skipped.
     pub expected: u32,
     /// Those judged healthy now, or counted as healthy ([`Verdict::NotEvaluated`]).
@@ -81,15 +81,15 @@ impl Counts {
     }
 }
 
-// === impl Tally ===
+// === impl FleetCounts ===
 
-impl Tally {
+impl FleetCounts {
     /// Counts one more machine.
     pub fn add(&mut self, counts: Counts) {
         self.each(counts, |counter| *counter = counter.saturating_add(1));
     }
 
-    /// Takes back what [`Tally::add`] did with the same argument.
+    /// Takes back what [`FleetCounts::add`] did with the same argument.
     pub fn remove(&mut self, counts: Counts) {
         self.each(counts, |counter| *counter = counter.saturating_sub(1));
     }
@@ -109,17 +109,21 @@ impl Tally {
     }
 }
 
-// === impl Gate ===
+// === impl LimitStatus ===
 
-impl Gate {
+impl LimitStatus {
     /// Compares the counts with the check's limit (docs/reference/cluster-api.md, The limit). It is a gate, not a
     /// budget: while it is open, every unhealthy machine may be acted on in one pass.
     ///
     /// Unhealthy machines always count, so with a limit of 0 or less it is closed whenever there is
     /// one: such a check only observes. `names` are those that count, in order; the first few are read
     /// when it is closed.
-    pub fn new<'a>(check: &Check, tally: &Tally, names: impl IntoIterator<Item = &'a str>) -> Self {
-        let Tally {
+    pub fn new<'a>(
+        check: &Check,
+        tally: &FleetCounts,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let FleetCounts {
             expected,
             unhealthy,
             not_healthy,
@@ -145,12 +149,12 @@ impl Gate {
     }
 
     /// The same, for those who need no words.
-    pub fn is_open(check: &Check, tally: &Tally) -> bool {
+    pub fn is_open(check: &Check, tally: &FleetCounts) -> bool {
         allowance(check, tally).is_some()
     }
 }
 
-fn allowance(check: &Check, tally: &Tally) -> Option<u32> {
+fn allowance(check: &Check, tally: &FleetCounts) -> Option<u32> {
     match tally.expected {
         0 => Some(0),
         expected => check.limit.allowance(expected, tally.not_healthy),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const STATUS_PACE: Duration = Duration::from_millis(300);
 
 /// The status of one check.
-pub(super) struct Pace {
+pub(super) struct StatusSchedule {
     /// It may have changed since it was written.
     due: bool,
     writing: bool,
@@ -14,7 +14,7 @@ pub(super) struct Pace {
     failures: u32,
 }
 
-impl Default for Pace {
+impl Default for StatusSchedule {
     fn default() -> Self {
         Self {
             due: false,
@@ -25,9 +25,9 @@ impl Default for Pace {
     }
 }
 
-// === impl Pace ===
+// === impl StatusSchedule ===
 
-impl Pace {
+impl StatusSchedule {
     /// The status may have changed. Returns when it may be written, unless that is known already.
     pub(super) fn request(&mut self) -> Option<Instant> {
         let known = std::mem::replace(&mut self.due, true) || self.writing;
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn one_write_at_a_time_and_what_changes_meanwhile_is_written_after_it() {
-        let mut pace = Pace::default();
+        let mut pace = StatusSchedule::default();
         assert!(!pace.begin(), "nothing is due");
         assert!(pace.request().is_some());
         assert_eq!(pace.request(), None, "it is known already");
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_write_that_fails_is_tried_again_later_each_time() {
-        let mut pace = Pace::default();
+        let mut pace = StatusSchedule::default();
         let now = Instant::now();
         pace.request();
         let mut waits = Vec::new();

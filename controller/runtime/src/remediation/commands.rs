@@ -136,7 +136,7 @@ impl Engine {
     }
 
     /// Releases holds at all agents of the rack that answer (F9). A hold at another agent is
-    /// released when that agent answers again, see [`super::left_holds`].
+    /// released when that agent answers again, see [`super::orphaned_holds`].
     async fn release_all_holds(&self, host: Option<HostRef>) {
         let Some(host) = host else {
             return;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn gate_of(limit: Limit, fleet: &[Target]) -> Gate {
+fn gate_of(limit: Limit, fleet: &[Target]) -> LimitStatus {
     let check = Check {
         limit,
         ..mk_check()
@@ -325,14 +325,14 @@ fn a_gate_closed_from_below_names_nobody_where_nobody_is_ill() {
 
 #[test]
 fn a_tally_takes_back_what_it_added() {
-    let mut tally = Tally::default();
+    let mut tally = FleetCounts::default();
     let verdicts = [Verdict::Healthy, Verdict::Unhealthy { causes: vec![] }];
     for verdict in &verdicts {
         tally.add(Counts::of(verdict, &RequestView::Open));
     }
     assert_eq!(
         tally,
-        Tally {
+        FleetCounts {
             expected: 2,
             healthy: 1,
             unhealthy: 1,
@@ -342,5 +342,5 @@ fn a_tally_takes_back_what_it_added() {
     for verdict in &verdicts {
         tally.remove(Counts::of(verdict, &RequestView::Open));
     }
-    assert_eq!(tally, Tally::default());
+    assert_eq!(tally, FleetCounts::default());
 }

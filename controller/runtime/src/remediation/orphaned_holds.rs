@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Context, policy::finalizer};
 use crate::{
-    agents::{CallFailure, Held},
+    agents::{AgentHold, CallFailure},
     store::{
         api::{ApiError, call},
         object::{Kind, api},
@@ -39,7 +39,7 @@ pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
             }
         };
         for held in left {
-            let Held {
+            let AgentHold {
                 agent, host, owner, ..
             } = &held;
             match context.agents.release_held(&held).await {
@@ -59,7 +59,7 @@ pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
 }
 
 /// The holds that no remediation needs, by a live read (F12).
-async fn left(context: &Context) -> Result<Vec<Held>, ApiError> {
+async fn left(context: &Context) -> Result<Vec<AgentHold>, ApiError> {
     let mut holds = context.agents.holds();
     let requests = context.index.requests().into_iter();
     let needed: BTreeSet<String> = requests
@@ -103,7 +103,7 @@ fn has_finalizer(kind: Kind, finalizers: &[String]) -> bool {
 /// The finalizer is on a remediation from before its first power-off until its end. A hold of an unknown
 /// owner is left alone unless the agent says that it belongs to this election: one agent may serve several
 /// management clusters.
-fn is_left(held: &Held, existing: &BTreeMap<String, bool>) -> bool {
+fn is_left(held: &AgentHold, existing: &BTreeMap<String, bool>) -> bool {
     match existing.get(&held.owner) {
         Some(has_finalizer) => !has_finalizer,
         None => held.is_ours == Some(true),
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn f9_a_hold_is_left_once_its_remediation_has_ended_and_another_clusters_never_is() {
-        let held = |owner: &str, is_ours| Held {
+        let held = |owner: &str, is_ours| AgentHold {
             agent: "a".into(),
             rack: "r".into(),
             host: "h".into(),

@@ -14,16 +14,16 @@ pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
 
 /// A cause that is said to hold since a time that lies ahead by more than [`CLOCK_TOLERANCE`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Ahead {
+pub struct FutureCause {
     /// What it will be called once its timeout is over.
     pub cause: Cause,
     /// Since when it is said to hold.
     pub since: Timestamp,
 }
 
-// === impl Ahead ===
+// === impl FutureCause ===
 
-impl Ahead {
+impl FutureCause {
     /// Whether a time lies too far ahead.
     pub(super) fn is(since: Timestamp, now: Timestamp) -> bool {
         ends(since) > now

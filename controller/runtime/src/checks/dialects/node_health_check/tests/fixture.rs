@@ -23,8 +23,8 @@ use crate::{
     config::HealthChecks,
     leader::fixture::Leading,
     store::{
-        fake_api::{self, Asked, failure},
-        index::{Connection, Inbox, Index},
+        fake_api::{self, FakeRequest, failure},
+        index::{ChangeQueue, Connection, Index},
         object::{Key, Kind, Served},
     },
 };
@@ -38,7 +38,7 @@ pub(super) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/medik8s
 
 /// What was asked, and how it is answered.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct RecordedEvent {
     /// Method and path of every write, in their order; without Events and status.
     pub(super) writes: Vec<String>,
     pub(super) statuses: Vec<Value>,
@@ -56,7 +56,7 @@ pub(super) struct Told {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Server(pub(super) Arc<Mutex<Told>>);
+pub(super) struct Server(pub(super) Arc<Mutex<RecordedEvent>>);
 
 pub(super) fn resources(version: &str, kinds: &[(&str, &str, bool)]) -> Value {
     let resource = |(kind, name, namespaced): &(&str, &str, bool)| {
@@ -74,14 +74,14 @@ pub(super) fn resources(version: &str, kinds: &[(&str, &str, bool)]) -> Value {
 impl Server {
     fn client(&self) -> Client {
         let server = self.clone();
-        fake_api::client(move |asked: Asked| {
+        fake_api::client(move |asked: FakeRequest| {
             let server = server.clone();
             async move {
                 if asked.watches {
                     // The test tells by itself what has changed.
                     std::future::pending::<()>().await;
                 }
-                let held = |told: &Told| {
+                let held = |told: &RecordedEvent| {
                     told.closed && asked.method == Method::POST && asked.path == REQUESTS
                 };
                 while held(&server.0.lock()) {
@@ -235,15 +235,15 @@ pub(super) fn node(name: &str, ready: &str) -> Value {
 }
 
 /// An engine, and the server that it works on.
-pub(super) struct Rig {
+pub(super) struct Fixture {
     pub(super) server: Server,
     pub(super) engine: Engine<NodeHealthChecks>,
     index: Arc<Index>,
-    inbox: Arc<Inbox>,
+    inbox: Arc<ChangeQueue>,
     cancel: CancellationToken,
 }
 
-impl Rig {
+impl Fixture {
     /// Without a check, on a cluster of these Nodes.
     pub(super) async fn new(nodes: &[(&str, &str)]) -> Self {
         let rig = Self::unconnected().await;
@@ -271,7 +271,7 @@ impl Rig {
             mut registry,
             cancel,
         } = Leading::start(&client).await;
-        let inbox = Arc::new(Inbox::only(concerns));
+        let inbox = Arc::new(ChangeQueue::only(concerns));
         let index = Arc::new(Index::new(vec![inbox.clone()]));
         let served = Arc::new(Served::default());
         let kind = Kind::NodeHealthCheck;
@@ -361,7 +361,7 @@ impl Rig {
     }
 }
 
-impl Drop for Rig {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.cancel.cancel();
     }
