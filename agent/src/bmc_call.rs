@@ -15,7 +15,7 @@ use crate::{
     exit_code::{ExitStatus, Fault},
     fan_out::{self, HostResult},
     host_selection::is_called,
-    output::{Shown, brief, print},
+    output::{TableRow, brief, print},
 };
 
 /// What the agent may take beyond the time of the BMC.
@@ -82,7 +82,7 @@ impl ChangeRow {
     }
 }
 
-impl Shown for ChangeRow {
+impl TableRow for ChangeRow {
     const HEAD: &'static [&'static str] = &["HOST", "RESULT", "MESSAGE"];
     const SHORT: usize = 3;
 

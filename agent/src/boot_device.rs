@@ -12,7 +12,7 @@ use crate::{
     cli::{BootAction, BootArgs, BootDevice, BootSetArgs, ReadArgs},
     exit_code::{ExitStatus, Fault},
     fan_out::{self, HostResult, confirm},
-    output::{Shown, brief, print},
+    output::{TableRow, brief, print},
     power::{connect, known, meant},
 };
 
@@ -73,7 +73,7 @@ impl Row {
     }
 }
 
-impl Shown for Row {
+impl TableRow for Row {
     const HEAD: &'static [&'static str] = &["HOST", "BOOTS FROM", "LASTS", "MODE", "NOTE"];
     const SHORT: usize = 5;
 

@@ -15,7 +15,7 @@ use crate::{
     cli::{EventsAction, EventsArgs, EventsClearArgs, EventsListArgs, LongReadArgs, Output},
     exit_code::{ExitStatus, Fault},
     fan_out::{self, HostResult, confirm},
-    output::{Shown, brief, print, table},
+    output::{TableRow, brief, print, table},
     power::{connect, known, meant},
 };
 
@@ -84,7 +84,7 @@ impl Row {
     }
 }
 
-impl Shown for Row {
+impl TableRow for Row {
     const HEAD: &'static [&'static str] = &["HOST", "EVENTS", "NOTE"];
     const SHORT: usize = 3;
 

@@ -14,7 +14,7 @@ use crate::{
     cli::{Common, Hosts, Output},
     connect_error::unreachable,
     exit_code::{ExitStatus, Usage},
-    output::{Shown, summary},
+    output::{TableRow, summary},
     power::{chosen, connect, known},
     progress::Progress,
 };
@@ -25,7 +25,7 @@ const READ_AT_ONCE: usize = 4096;
 const CHANGED_AT_ONCE: usize = 256;
 
 /// The result for one host.
-pub(crate) trait HostResult: Shown {
+pub(crate) trait HostResult: TableRow {
     /// In one word.
     fn result(&self) -> &str;
     /// For the exit code.

@@ -9,7 +9,7 @@ use crate::{
     cli::{HostAction, HostArgs},
     exit_code::{ExitStatus, Usage},
     host_check,
-    output::{Shown, print},
+    output::{TableRow, print},
     power::{connect, known, meant},
 };
 
@@ -64,7 +64,7 @@ impl Row {
     }
 }
 
-impl Shown for Row {
+impl TableRow for Row {
     const HEAD: &'static [&'static str] = &[
         "HOST",
         "NODE",

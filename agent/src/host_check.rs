@@ -14,7 +14,7 @@ use crate::{
     cli::{HostCheckArgs, Output},
     exit_code::{ExitStatus, Fault},
     fan_out::{self, HostResult},
-    output::{Shown, print, table},
+    output::{TableRow, print, table},
 };
 
 /// One thing that was looked at.
@@ -91,7 +91,7 @@ fn word(verdict: v1::Verdict) -> &'static str {
     }
 }
 
-impl Shown for Row {
+impl TableRow for Row {
     const HEAD: &'static [&'static str] = &["HOST", "RESULT"];
     const SHORT: usize = 2;
 

@@ -12,7 +12,7 @@ const MOST: usize = 100_000;
 
 /// What one word means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum HostSelector {
     Name(String),
     /// A label, or name, node, rack, position or pdu.
     Labelled {
@@ -25,18 +25,18 @@ pub(crate) enum Wanted {
 ///
 /// # Errors
 /// A range that makes no sense; the message repeats the word.
-pub(crate) fn wanted(words: &[String]) -> Result<Vec<Wanted>, String> {
+pub(crate) fn wanted(words: &[String]) -> Result<Vec<HostSelector>, String> {
     let mut found = Vec::new();
     for word in words.iter().flat_map(|word| parts(word)) {
         if let Some((key, value)) = word.split_once('=') {
             for value in expanded(value)? {
-                found.push(Wanted::Labelled {
+                found.push(HostSelector::Labelled {
                     key: key.to_owned(),
                     value,
                 });
             }
         } else {
-            found.extend(expanded(&word)?.into_iter().map(Wanted::Name));
+            found.extend(expanded(&word)?.into_iter().map(HostSelector::Name));
         }
         if found.len() > MOST {
             return Err(format!(
@@ -63,15 +63,15 @@ pub(crate) fn words_of(text: &str) -> Vec<String> {
 /// # Errors
 /// Labels that no host has.
 pub(crate) fn hosts(
-    wanted: &[Wanted],
+    wanted: &[HostSelector],
     rack: &str,
     known: &[v1::Host],
 ) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for one in wanted {
         match one {
-            Wanted::Name(name) => names.push(called(known, name).unwrap_or(name).to_owned()),
-            Wanted::Labelled { key, value } => {
+            HostSelector::Name(name) => names.push(called(known, name).unwrap_or(name).to_owned()),
+            HostSelector::Labelled { key, value } => {
                 let before = names.len();
                 let of = known.iter().filter(|host| has(host, rack, key, value));
                 names.extend(of.map(|host| host.name.clone()));

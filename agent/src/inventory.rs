@@ -131,7 +131,7 @@ async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
 /// The files as the agent would take them.
 fn judged(files: &[PathBuf]) -> anyhow::Result<Config> {
     #[derive(Serialize)]
-    struct Around {
+    struct CheckedConfig {
         rack: &'static str,
         socket: PathBuf,
         state: PathBuf,
@@ -140,7 +140,7 @@ fn judged(files: &[PathBuf]) -> anyhow::Result<Config> {
     }
     let dir = tempfile::tempdir().context("cannot make a temporary directory")?;
     let files = files.iter().map(std::path::absolute);
-    let around = Around {
+    let around = CheckedConfig {
         rack: "import",
         socket: dir.path().join("agent.sock"),
         state: dir.path().join("state"),

@@ -11,7 +11,7 @@ use tonic::Request;
 use crate::{
     cli::{OperationsAction, OperationsArgs, Output},
     connect_error,
-    output::{Shown, outcome_word, print, state_word},
+    output::{TableRow, outcome_word, print, state_word},
     power::{PATIENT, connect},
 };
 
@@ -92,7 +92,7 @@ impl Row {
     }
 }
 
-impl Shown for Row {
+impl TableRow for Row {
     const HEAD: &'static [&'static str] = &[
         "OPERATION",
         "HOST",

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::cli::Output;
 
 /// One thing that is shown.
-pub(crate) trait Shown: Serialize {
+pub(crate) trait TableRow: Serialize {
     /// The titles of the columns; the first so many are the short table.
     const HEAD: &'static [&'static str];
     /// How many of them a table has that is not wide.
@@ -23,7 +23,7 @@ pub(crate) trait Shown: Serialize {
 ///
 /// # Errors
 /// They cannot be written in it.
-pub(crate) fn print<T: Shown>(rows: &[T], output: Output) -> anyhow::Result<()> {
+pub(crate) fn print<T: TableRow>(rows: &[T], output: Output) -> anyhow::Result<()> {
     match output {
         Output::Json => outln!("{}", serde_json::to_string_pretty(rows)?),
         Output::Yaml => out!("{}", serde_saphyr::to_string(&rows)?),

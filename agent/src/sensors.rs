@@ -10,7 +10,7 @@ use crate::{
     cli::{LongReadArgs, Output, SensorsArgs},
     exit_code::{ExitStatus, Fault},
     fan_out::{self, HostResult},
-    output::{Shown, brief, print, table},
+    output::{TableRow, brief, print, table},
 };
 
 #[derive(Debug, Serialize)]
@@ -117,7 +117,7 @@ impl Row {
     }
 }
 
-impl Shown for Row {
+impl TableRow for Row {
     const HEAD: &'static [&'static str] =
         &["HOST", "POWER DRAW", "INLET", "HEALTH", "SENSORS", "NOTE"];
     const SHORT: usize = 6;

@@ -38,8 +38,8 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let code = loop {
         tokio::select! {
             told = signals.next() => match told {
-                Told::Stop => break ExitCode::SUCCESS,
-                Told::Reload => {
+                SignalAction::Stop => break ExitCode::SUCCESS,
+                SignalAction::Reload => {
                     reloading();
                     // A refusal has been told; the old configuration is in force then.
                     if let Ok(changes) = agent.reload().await {
@@ -62,7 +62,7 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What a signal means.
-enum Told {
+enum SignalAction {
     Stop,
     Reload,
 }
@@ -82,11 +82,11 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Told {
+    async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.terminate.recv() => Told::Stop,
-            _ = self.interrupt.recv() => Told::Stop,
-            _ = self.hangup.recv() => Told::Reload,
+            _ = self.terminate.recv() => SignalAction::Stop,
+            _ = self.interrupt.recv() => SignalAction::Stop,
+            _ = self.hangup.recv() => SignalAction::Reload,
         }
     }
 }

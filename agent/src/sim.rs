@@ -29,7 +29,7 @@ use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
-    cli::{SimArgs, Speaks},
+    cli::{SimArgs, SimulatedProtocol},
     exit_code::Usage,
     private_files,
 };
@@ -150,11 +150,11 @@ fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn speaks_ipmi(speaks: Speaks, index: usize) -> bool {
+fn speaks_ipmi(speaks: SimulatedProtocol, index: usize) -> bool {
     match speaks {
-        Speaks::Both => index % 3 == 2,
-        Speaks::Redfish => false,
-        Speaks::Ipmi => true,
+        SimulatedProtocol::Both => index % 3 == 2,
+        SimulatedProtocol::Redfish => false,
+        SimulatedProtocol::Ipmi => true,
     }
 }
 

@@ -10,7 +10,7 @@ use tonic::Request;
 use crate::{
     cli::{Output, TermAction, TermArgs},
     connect_error,
-    output::{Shown, print},
+    output::{TableRow, print},
     power::{PATIENT, connect},
 };
 
@@ -54,7 +54,7 @@ impl Row {
     }
 }
 
-impl Shown for Row {
+impl TableRow for Row {
     const HEAD: &'static [&'static str] = &["ELECTION", "TERM", "HOLDER", "SET BACK"];
     const SHORT: usize = 4;
 

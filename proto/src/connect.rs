@@ -220,7 +220,7 @@ fn authority(endpoint: &str) -> Result<String, ConnectError> {
 }
 
 type Io<IO> = TokioIo<TlsStream<IO>>;
-type Dialled<IO> =
+type DialFuture<IO> =
     std::pin::Pin<Box<dyn Future<Output = Result<Io<IO>, ConnectError>> + Send + 'static>>;
 
 fn connector<D, F, IO>(
@@ -228,7 +228,7 @@ fn connector<D, F, IO>(
     rack: &str,
     tls: &ClientTls,
     dial: D,
-) -> impl tower::Service<Uri, Response = Io<IO>, Error = ConnectError, Future = Dialled<IO>>
+) -> impl tower::Service<Uri, Response = Io<IO>, Error = ConnectError, Future = DialFuture<IO>>
 + Send
 + 'static
 where
@@ -237,7 +237,7 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (endpoint, rack, tls) = (authority.to_owned(), rack.to_owned(), tls.clone());
-    service_fn(move |_: Uri| -> Dialled<IO> {
+    service_fn(move |_: Uri| -> DialFuture<IO> {
         let (endpoint, rack, tls) = (endpoint.clone(), rack.clone(), tls.clone());
         let dialling = dial(endpoint.clone());
         Box::pin(async move {

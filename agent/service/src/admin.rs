@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What it tells.
-pub(crate) trait Told: Send + Sync + 'static {
+pub(crate) trait AdminState: Send + Sync + 'static {
     /// Why the agent takes no commands; `None`: it does.
     fn not_ready(&self) -> Option<String>;
 
@@ -20,7 +20,11 @@ pub(crate) trait Told: Send + Sync + 'static {
 }
 
 /// Serves until `stop`.
-pub(crate) async fn serve(listener: TcpListener, told: Arc<dyn Told>, stop: CancellationToken) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    told: Arc<dyn AdminState>,
+    stop: CancellationToken,
+) {
     let (ready, metrics) = (told.clone(), told);
     let app = Router::new()
         .route("/livez", get(|| async { "ok\n" }))

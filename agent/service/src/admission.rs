@@ -139,19 +139,19 @@ where
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await?;
-            Ok(answer.map(|body| Body::new(Counted { body, _call: call })))
+            Ok(answer.map(|body| Body::new(CountedBody { body, _call: call })))
         })
     }
 }
 
 /// The body of an answer, which counts until it has been sent.
 #[derive(Debug)]
-struct Counted {
+struct CountedBody {
     body: Body,
     _call: Call,
 }
 
-impl HttpBody for Counted {
+impl HttpBody for CountedBody {
     type Data = <Body as HttpBody>::Data;
     type Error = <Body as HttpBody>::Error;
 

@@ -9,7 +9,7 @@ use rackhand_proto::{ServerTls, TlsError};
 use tracing::{error, info, warn};
 
 use crate::{
-    admin::Told,
+    admin::AdminState,
     config::{Config, ConfigError, Fingerprint},
     engine::{Changes, Engine, NotTaken},
     metrics::{Metrics, Sampled},
@@ -133,7 +133,7 @@ impl Reloader {
     }
 }
 
-impl Told for Reloader {
+impl AdminState for Reloader {
     fn not_ready(&self) -> Option<String> {
         self.engine.not_ready()
     }

@@ -82,15 +82,15 @@ pub(crate) struct SimArgs {
     #[arg(long, default_value = "2s", value_parser = duration)]
     pub(crate) patience: Duration,
     /// Protocol of the other BMCs.
-    #[arg(long, value_enum, default_value_t = Speaks::Both)]
-    pub(crate) speaks: Speaks,
+    #[arg(long, value_enum, default_value_t = SimulatedProtocol::Both)]
+    pub(crate) speaks: SimulatedProtocol,
     /// Directory for configuration, inventory and journal; the default is a temporary directory.
     #[arg(long)]
     pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Speaks {
+pub(crate) enum SimulatedProtocol {
     /// Every third host IPMI, the others Redfish.
     Both,
     Redfish,

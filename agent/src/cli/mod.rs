@@ -23,7 +23,7 @@ use clap::{
 pub(crate) use boot_device::{BootAction, BootArgs, BootDevice, BootSetArgs};
 pub(crate) use daemon::{
     CheckArgs, CompletionsArgs, EnrollArgs, Enrolled, LogFormat, ManArgs, ServeArgs, SimArgs,
-    Speaks,
+    SimulatedProtocol,
 };
 pub(crate) use event_log::{EventsAction, EventsArgs, EventsClearArgs, EventsListArgs};
 pub(crate) use host::{HostAction, HostArgs, HostCheckArgs};

@@ -18,12 +18,12 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// How long an outcome is waited for. The agent keeps the deadline of the operation; this is for an
 /// agent that is gone. What it waits for before a power-on is none of that time.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct OutcomeTimeout {
     each: Duration,
     until: tokio::time::Instant,
 }
 
-impl Patience {
+impl OutcomeTimeout {
     pub(super) fn new(each: Duration) -> Self {
         Self {
             each,
@@ -59,7 +59,7 @@ pub(super) async fn follow(
     client: &mut PowerClient<Channel>,
     operation: &str,
     host: &str,
-    mut patience: Patience,
+    mut patience: OutcomeTimeout,
     live: bool,
 ) -> Result<v1::Outcome, String> {
     let mut shown = if live { Some(0) } else { None };
@@ -90,7 +90,7 @@ pub(super) async fn follow(
 async fn listen(
     mut events: Streaming<v1::AwaitResponse>,
     host: &str,
-    patience: &mut Patience,
+    patience: &mut OutcomeTimeout,
     shown: &mut Option<usize>,
 ) -> Result<Result<v1::Outcome, Status>, String> {
     let mut number = 0;
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(rest(&waiting(1 << 35), now), LONGEST_WAIT);
 
         let minute = Duration::from_secs(60);
-        let mut patience = Patience::new(minute);
+        let mut patience = OutcomeTimeout::new(minute);
         patience.extend(minute * 10);
         let slow = tokio::time::sleep(minute * 10);
         assert_eq!(patience.keep(slow).await, Ok(()));

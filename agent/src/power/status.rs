@@ -14,7 +14,7 @@ use crate::{
     exit_code::{ExitStatus, Fault},
     fan_out::{self, HostResult},
     host_selection::is_called,
-    output::{Shown, brief, print, state_word},
+    output::{TableRow, brief, print, state_word},
 };
 
 /// One host, as it is shown.
@@ -44,7 +44,7 @@ pub(crate) struct Row {
     end: ExitStatus,
 }
 
-impl Shown for Row {
+impl TableRow for Row {
     const HEAD: &'static [&'static str] = &[
         "HOST",
         "POWER",

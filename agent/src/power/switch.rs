@@ -15,7 +15,7 @@ use tonic::{Request, transport::Channel};
 
 use super::{
     AT_ONCE, connect,
-    follow::{Patience, follow},
+    follow::{OutcomeTimeout, follow},
     known, meant,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     exit_code::{ExitStatus, Fault},
     fan_out::{self, HostResult, confirm},
     host_selection::is_called,
-    output::{Shown, outcome_word, print},
+    output::{TableRow, outcome_word, print},
     progress::Progress,
 };
 
@@ -108,7 +108,7 @@ pub(crate) struct Row {
     pub(crate) end: ExitStatus,
 }
 
-impl Shown for Row {
+impl TableRow for Row {
     const HEAD: &'static [&'static str] =
         &["HOST", "RESULT", "TIME", "MESSAGE", "COMMANDS", "OPERATION"];
     const SHORT: usize = 4;
@@ -246,7 +246,7 @@ pub(crate) async fn one(
             row.end = ExitStatus::Done;
         }
         Ok(_) => {
-            let patience = Patience::new(timeout.saturating_add(LATE));
+            let patience = OutcomeTimeout::new(timeout.saturating_add(LATE));
             match follow(&mut client, &operation, &host, patience, live).await {
                 Ok(outcome) => settle(&mut row, to, outcome),
                 Err(error) => {

@@ -19,7 +19,7 @@ use rustls::{
 };
 
 use super::{
-    Store, TlsError, TlsFiles, Want, provider,
+    ExpectedRole, Store, TlsError, TlsFiles, provider,
     revocation::{Revocations, Side},
 };
 use crate::identity::{Identity, SpiffeId};
@@ -31,12 +31,15 @@ pub struct ClientTls(Arc<Store>);
 impl ClientTls {
     /// For the controller: its certificate must be a controller's.
     pub fn controller(files: TlsFiles) -> Result<Self, TlsError> {
-        Ok(Self(Arc::new(Store::load(files, Want::Controller)?)))
+        Ok(Self(Arc::new(Store::load(
+            files,
+            ExpectedRole::Controller,
+        )?)))
     }
 
     /// For a person at the command line: an operator's certificate.
     pub fn operator(files: TlsFiles) -> Result<Self, TlsError> {
-        Ok(Self(Arc::new(Store::load(files, Want::Operator)?)))
+        Ok(Self(Arc::new(Store::load(files, ExpectedRole::Operator)?)))
     }
 
     /// Looks at the files now. True: they had changed, and the next connection uses them.

@@ -70,7 +70,7 @@ impl ServerCertVerifier for Believer {
 }
 
 /// An agent that only does handshakes.
-struct Door {
+struct Acceptor {
     dir: TempDir,
     ca: Ca,
     tls: Arc<ServerTls>,
@@ -78,7 +78,7 @@ struct Door {
     incoming: Incoming<TcpStream>,
 }
 
-impl Door {
+impl Acceptor {
     async fn open(limits: AcceptLimits) -> Self {
         Self::open_with(limits, |_| {}, |_| {}).await
     }
@@ -160,7 +160,7 @@ async fn end(stream: &mut PeerStream<TcpStream>) -> String {
 
 #[tokio::test]
 async fn a_certificate_of_the_wrong_role_or_trust_domain_is_refused_in_the_handshake() {
-    let mut door = Door::open(AcceptLimits::default()).await;
+    let mut door = Acceptor::open(AcceptLimits::default()).await;
     for (uri, reason) in [
         ("spiffe://dc1/rack/r2", "wrong-role"),
         (RACK, "wrong-role"),
@@ -182,7 +182,7 @@ async fn a_certificate_of_the_wrong_role_or_trust_domain_is_refused_in_the_hands
 
 #[tokio::test]
 async fn one_identity_has_its_places_and_no_more() {
-    let mut door = Door::open(AcceptLimits {
+    let mut door = Acceptor::open(AcceptLimits {
         per_identity: 2,
         ..AcceptLimits::default()
     })
@@ -221,7 +221,7 @@ fn until_2900(params: &mut CertificateParams) {
 #[tokio::test]
 async fn what_was_authorised_ends_when_the_certificate_does() {
     let set = |tls: &mut ServerTls| tls.clock = in_the_year_2950;
-    let mut door = Door::open_with(quick(), |_| {}, set).await;
+    let mut door = Acceptor::open_with(quick(), |_| {}, set).await;
     let mut client = door.dial_with(ANN, until_2900).await;
     let mut stream = door.accepted().await;
     assert_eq!(end(&mut stream).await, "the client certificate has expired");
@@ -234,7 +234,7 @@ async fn what_was_authorised_ends_when_the_certificate_does() {
     assert_eq!(stream.read_u8().await.unwrap(), 7);
 
     // The same for the certificate by which the caller knows the agent.
-    let mut door = Door::open_with(quick(), until_2900, set).await;
+    let mut door = Acceptor::open_with(quick(), until_2900, set).await;
     let _client = door.dial(ANN).await;
     let mut stream = door.accepted().await;
     assert_eq!(
@@ -245,7 +245,7 @@ async fn what_was_authorised_ends_when_the_certificate_does() {
 
 #[tokio::test]
 async fn a_connection_does_not_outlive_its_greatest_age() {
-    let mut door = Door::open(AcceptLimits {
+    let mut door = Acceptor::open(AcceptLimits {
         max_age: Duration::from_millis(10),
         ..quick()
     })
@@ -282,7 +282,7 @@ fn write_crl(ca: &Ca, dir: &Path, serials: &[u64]) {
 
 #[tokio::test]
 async fn a_revoked_certificate_is_refused_and_what_it_had_opened_is_closed() {
-    let mut door = Door::open(quick()).await;
+    let mut door = Acceptor::open(quick()).await;
     let serial = |n: u64| {
         move |params: &mut CertificateParams| {
             params.serial_number = Some(SerialNumber::from(n));
@@ -317,7 +317,7 @@ async fn an_agent_whose_certificate_was_revoked_is_not_trusted() {
     let serial = |params: &mut CertificateParams| {
         params.serial_number = Some(SerialNumber::from(9_u64));
     };
-    let mut door = Door::open_with(AcceptLimits::default(), serial, |_| {}).await;
+    let mut door = Acceptor::open_with(AcceptLimits::default(), serial, |_| {}).await;
     let dir = TempDir::new().unwrap();
     let files = door.ca.write(dir.path(), CONTROLLER);
     let tls = ClientTls::controller(files).unwrap();
@@ -350,7 +350,7 @@ fn an_empty_revocation_list_is_none_and_a_broken_one_is_named() {
 
 #[tokio::test]
 async fn a_probe_of_the_port_is_no_refused_handshake() {
-    let mut door = Door::open(AcceptLimits::default()).await;
+    let mut door = Acceptor::open(AcceptLimits::default()).await;
     for resets in [false, true].repeat(10) {
         let probe = TcpStream::connect(&door.address).await.unwrap();
         if resets {

@@ -6,9 +6,9 @@
 
 mod caller;
 mod client;
+mod connection_slots;
 mod counts;
 mod files;
-mod places;
 mod queue;
 mod refusals;
 mod revocation;
@@ -43,13 +43,13 @@ pub const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What a process must be by its own certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Want {
+enum ExpectedRole {
     Rack(String),
     Controller,
     Operator,
 }
 
-impl Want {
+impl ExpectedRole {
     fn check(&self, files: &TlsFiles, id: &SpiffeId) -> Result<(), TlsError> {
         let ok = match (self, &id.identity) {
             (Self::Rack(want), Identity::Rack(name)) => want == name,
@@ -77,19 +77,19 @@ impl Want {
 #[derive(Debug)]
 struct Store {
     files: TlsFiles,
-    want: Want,
+    want: ExpectedRole,
     current: ArcSwap<Material>,
 }
 
 impl Store {
-    fn load(files: TlsFiles, want: Want) -> Result<Self, TlsError> {
+    fn load(files: TlsFiles, want: ExpectedRole) -> Result<Self, TlsError> {
         let store = Self::load_any_validity(files, want)?;
         store.check_validity(SystemTime::now())?;
         Ok(store)
     }
 
     /// The same, also where the certificate is not valid now.
-    fn load_any_validity(files: TlsFiles, want: Want) -> Result<Self, TlsError> {
+    fn load_any_validity(files: TlsFiles, want: ExpectedRole) -> Result<Self, TlsError> {
         let material = Material::new(&files, files.read()?)?;
         want.check(&files, &material.id)?;
         Ok(Self {

@@ -13,11 +13,11 @@ const PEERS: usize = 1024;
 /// Refused handshakes by peer.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    peers: HashMap<Option<IpAddr>, Told>,
+    peers: HashMap<Option<IpAddr>, PeerRefusals>,
 }
 
 #[derive(Debug)]
-struct Told {
+struct PeerRefusals {
     at: Duration,
     since: u64,
 }
@@ -25,7 +25,7 @@ struct Told {
 impl Refusals {
     /// One more. `Some(n)`: worth a line, and `n` others of this peer have come since its last.
     pub(super) fn note(&mut self, now: Duration, peer: Option<IpAddr>) -> Option<u64> {
-        let is_old = |told: &Told| now >= told.at.saturating_add(EVERY);
+        let is_old = |told: &PeerRefusals| now >= told.at.saturating_add(EVERY);
         if !self.peers.contains_key(&peer) && self.peers.len() >= PEERS {
             self.peers.retain(|_, told| !is_old(told));
         }
@@ -38,7 +38,7 @@ impl Refusals {
             }
             told => {
                 let since = told.map_or(0, |told| told.since);
-                self.peers.insert(peer, Told { at: now, since: 0 });
+                self.peers.insert(peer, PeerRefusals { at: now, since: 0 });
                 Some(since)
             }
         }

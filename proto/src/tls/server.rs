@@ -22,10 +22,10 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
 use super::{
-    Counts, Material, Refused, Store, TlsError, TlsFiles, Want,
+    Counts, ExpectedRole, Material, Refused, Store, TlsError, TlsFiles,
     caller::{self, CallerVerifier},
+    connection_slots::ConnectionSlots,
     files::not_after,
-    places::Places,
     provider,
     queue::Queue,
     refusals::Refusals,
@@ -55,7 +55,7 @@ impl ServerTls {
     /// # Errors
     /// A file cannot be read, or the files do not fit together.
     pub fn load(files: TlsFiles, rack: &str) -> Result<Self, TlsError> {
-        let store = Store::load_any_validity(files, Want::Rack(rack.to_owned()))?;
+        let store = Store::load_any_validity(files, ExpectedRole::Rack(rack.to_owned()))?;
         Ok(Self {
             store: Arc::new(store),
             counts: Counts::default(),
@@ -207,13 +207,13 @@ async fn accept_all<IO>(
 {
     // One that is displaced takes a moment to go.
     let slots = Arc::new(Semaphore::new(limits.handshakes.max(1).saturating_mul(2)));
-    let door = Arc::new(Door {
+    let door = Arc::new(Acceptor {
         tls,
         limits,
         ready,
         begun: Instant::now(),
         refusals: Mutex::default(),
-        places: Places::new(limits.connections, limits.per_identity),
+        places: ConnectionSlots::new(limits.connections, limits.per_identity),
         queue: Mutex::new(Queue::new(limits.handshakes)),
     });
     let mut handshakes = JoinSet::new();
@@ -251,17 +251,17 @@ async fn accept_all<IO>(
 }
 
 /// What all handshakes of a listener share.
-struct Door<IO> {
+struct Acceptor<IO> {
     tls: Arc<ServerTls>,
     limits: AcceptLimits,
     ready: mpsc::Sender<PeerStream<IO>>,
     begun: Instant,
     refusals: Mutex<Refusals>,
-    places: Arc<Places>,
+    places: Arc<ConnectionSlots>,
     queue: Mutex<Queue<Arc<Notify>>>,
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> Door<IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> Acceptor<IO> {
     fn queue(&self) -> MutexGuard<'_, Queue<Arc<Notify>>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

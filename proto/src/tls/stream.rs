@@ -23,7 +23,7 @@ use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 use tracing::info;
 
-use super::{Material, ServerTls, places::Place, provider, revocation::Side};
+use super::{Material, ServerTls, connection_slots::ConnectionSlot, provider, revocation::Side};
 use crate::identity::Identity;
 
 /// Who is at the other end; found in the extensions of each request.
@@ -160,7 +160,7 @@ pub struct PeerStream<IO> {
     pub(super) peer: PeerInfo,
     authorisation: Authorisation,
     /// Among the connections that there may be.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<ConnectionSlot>,
 }
 
 impl<IO> PeerStream<IO> {

@@ -18,7 +18,7 @@ use std::{
 
 use crate::Protocol;
 pub(crate) use scheme::Carrier;
-use scheme::{Scheme, Standing};
+use scheme::{Scheme, SchemeStatus};
 
 /// The privilege level that an IPMI session asks for (IPMI 2.0, table 22-29).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -282,11 +282,11 @@ impl Scheme {
     fn warning(self) -> Option<AddressWarning> {
         let scheme = self.name().to_owned();
         match self.standing() {
-            Standing::Current => None,
-            Standing::Deprecated(instead) => {
+            SchemeStatus::Current => None,
+            SchemeStatus::Deprecated(instead) => {
                 Some(AddressWarning::DeprecatedScheme { scheme, instead })
             }
-            Standing::Removed => {
+            SchemeStatus::Removed => {
                 let protocol = self.protocol();
                 Some(AddressWarning::RemovedScheme { scheme, protocol })
             }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{
     AddressError, AddressWarning, BmcAddress, Host, Privilege,
-    scheme::{self, Carrier, Scheme, Standing},
+    scheme::{self, Carrier, Scheme, SchemeStatus},
 };
 use crate::Protocol;
 
@@ -30,7 +30,7 @@ pub(super) fn parse(text: &str) -> Result<BmcAddress, AddressError> {
         None => (rest, ""),
     };
     let (host, port) = split_authority(authority)?;
-    let native = scheme.standing() == Standing::Removed && scheme.protocol() == Protocol::Ipmi;
+    let native = scheme.standing() == SchemeStatus::Removed && scheme.protocol() == Protocol::Ipmi;
     let port = match port {
         Some(port) if native => {
             if port != carrier.default_port() {
@@ -207,7 +207,7 @@ fn parse_system(
         return Ok(None);
     }
     // The path of a removed scheme is one of its native protocol, such as /wsman.
-    let foreign = scheme.standing() == Standing::Removed && !path.starts_with("/redfish/");
+    let foreign = scheme.standing() == SchemeStatus::Removed && !path.starts_with("/redfish/");
     if scheme.protocol() == Protocol::Ipmi || foreign {
         warnings.push(AddressWarning::PathIgnored);
         return Ok(None);

@@ -27,7 +27,7 @@ impl Carrier {
 
 /// How baremetal-operator stands to a scheme today.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum SchemeStatus {
     Current,
     /// Still read; the name to write instead.
     Deprecated(&'static str),
@@ -42,10 +42,10 @@ pub(super) struct Scheme(usize);
 struct Row {
     name: &'static str,
     protocol: Protocol,
-    standing: Standing,
+    standing: SchemeStatus,
 }
 
-const fn row(name: &'static str, protocol: Protocol, standing: Standing) -> Row {
+const fn row(name: &'static str, protocol: Protocol, standing: SchemeStatus) -> Row {
     Row {
         name,
         protocol,
@@ -56,29 +56,37 @@ const fn row(name: &'static str, protocol: Protocol, standing: Standing) -> Row 
 // iLO 4 and iRMC: their native protocols are gone, and their Redfish is partial, so IPMI. iLO 5,
 // iBMC and every iDRAC still in service speak Redfish.
 const SCHEMES: &[Row] = &[
-    row("ipmi", Protocol::Ipmi, Standing::Current),
-    row("libvirt", Protocol::Ipmi, Standing::Current),
-    row("redfish", Protocol::Redfish, Standing::Current),
-    row("redfish-virtualmedia", Protocol::Redfish, Standing::Current),
-    row("redfish-uefihttp", Protocol::Redfish, Standing::Current),
-    row("idrac-redfish", Protocol::Redfish, Standing::Current),
-    row("idrac-virtualmedia", Protocol::Redfish, Standing::Current),
+    row("ipmi", Protocol::Ipmi, SchemeStatus::Current),
+    row("libvirt", Protocol::Ipmi, SchemeStatus::Current),
+    row("redfish", Protocol::Redfish, SchemeStatus::Current),
+    row(
+        "redfish-virtualmedia",
+        Protocol::Redfish,
+        SchemeStatus::Current,
+    ),
+    row("redfish-uefihttp", Protocol::Redfish, SchemeStatus::Current),
+    row("idrac-redfish", Protocol::Redfish, SchemeStatus::Current),
+    row(
+        "idrac-virtualmedia",
+        Protocol::Redfish,
+        SchemeStatus::Current,
+    ),
     row(
         "ilo5-redfish",
         Protocol::Redfish,
-        Standing::Deprecated("redfish"),
+        SchemeStatus::Deprecated("redfish"),
     ),
     row(
         "ilo5-virtualmedia",
         Protocol::Redfish,
-        Standing::Deprecated("redfish-virtualmedia"),
+        SchemeStatus::Deprecated("redfish-virtualmedia"),
     ),
-    row("irmc", Protocol::Ipmi, Standing::Removed),
-    row("ilo4", Protocol::Ipmi, Standing::Removed),
-    row("ilo4-virtualmedia", Protocol::Ipmi, Standing::Removed),
-    row("ilo5", Protocol::Redfish, Standing::Removed),
-    row("ibmc", Protocol::Redfish, Standing::Removed),
-    row("idrac", Protocol::Redfish, Standing::Removed),
+    row("irmc", Protocol::Ipmi, SchemeStatus::Removed),
+    row("ilo4", Protocol::Ipmi, SchemeStatus::Removed),
+    row("ilo4-virtualmedia", Protocol::Ipmi, SchemeStatus::Removed),
+    row("ilo5", Protocol::Redfish, SchemeStatus::Removed),
+    row("ibmc", Protocol::Redfish, SchemeStatus::Removed),
+    row("idrac", Protocol::Redfish, SchemeStatus::Removed),
 ];
 
 pub(super) const IPMI: Scheme = Scheme(0);
@@ -97,7 +105,7 @@ pub(super) fn lookup(text: &str) -> Option<(Scheme, Carrier)> {
     match (scheme.protocol(), scheme.standing(), carrier) {
         (Protocol::Redfish, _, carrier) => Some((scheme, carrier.unwrap_or(Carrier::Https))),
         // The carrier of a removed scheme was its native protocol's.
-        (Protocol::Ipmi, Standing::Removed, _) | (Protocol::Ipmi, _, None) => {
+        (Protocol::Ipmi, SchemeStatus::Removed, _) | (Protocol::Ipmi, _, None) => {
             Some((scheme, Carrier::Udp))
         }
         (Protocol::Ipmi, _, Some(_)) => None,
@@ -115,9 +123,9 @@ impl Scheme {
             .map_or(Protocol::Ipmi, |row| row.protocol)
     }
 
-    pub(super) fn standing(self) -> Standing {
+    pub(super) fn standing(self) -> SchemeStatus {
         SCHEMES
             .get(self.0)
-            .map_or(Standing::Current, |row| row.standing)
+            .map_or(SchemeStatus::Current, |row| row.standing)
     }
 }

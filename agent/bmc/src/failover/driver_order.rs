@@ -9,7 +9,7 @@ use crate::{BmcError, ErrorKind, PowerCommand};
 
 /// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum CallSafety {
     /// A read.
     Read,
     /// An idempotent command.
@@ -18,7 +18,7 @@ pub(super) enum Ask {
     Once,
 }
 
-impl Ask {
+impl CallSafety {
     pub(super) fn of(command: PowerCommand) -> Self {
         if command.is_idempotent() {
             Self::Idempotent
@@ -33,8 +33,8 @@ impl Ask {
 /// A rejected password is not tried by another driver: it is usually the same account, and each
 /// attempt counts towards locking it. A missing system and a wrong configuration must be corrected;
 /// a second driver that works would hide them.
-pub(super) fn may_ask_next(ask: Ask, kind: ErrorKind, maybe_sent: bool) -> bool {
-    if ask == Ask::Once && maybe_sent {
+pub(super) fn may_ask_next(ask: CallSafety, kind: ErrorKind, maybe_sent: bool) -> bool {
+    if ask == CallSafety::Once && maybe_sent {
         return false;
     }
     match kind {
@@ -47,7 +47,7 @@ pub(super) fn may_ask_next(ask: Ask, kind: ErrorKind, maybe_sent: bool) -> bool 
         | ErrorKind::Unsupported => true,
         // The BMC rejected the command itself, or its response is unknown: a command that must not
         // be repeated ends here.
-        ErrorKind::Protocol | ErrorKind::Refused => ask != Ask::Once,
+        ErrorKind::Protocol | ErrorKind::Refused => ask != CallSafety::Once,
     }
 }
 
@@ -158,10 +158,14 @@ mod tests {
             (Configuration, false, false, false),
         ] {
             for maybe_sent in [false, true] {
-                assert_eq!(may_ask_next(Ask::Read, kind, maybe_sent), read, "{kind:?}");
-                let asked = may_ask_next(Ask::Idempotent, kind, maybe_sent);
+                assert_eq!(
+                    may_ask_next(CallSafety::Read, kind, maybe_sent),
+                    read,
+                    "{kind:?}"
+                );
+                let asked = may_ask_next(CallSafety::Idempotent, kind, maybe_sent);
                 assert_eq!(asked, idempotent, "{kind:?}");
-                let asked = may_ask_next(Ask::Once, kind, maybe_sent);
+                let asked = may_ask_next(CallSafety::Once, kind, maybe_sent);
                 assert_eq!(asked, once && !maybe_sent, "{kind:?}");
             }
         }
@@ -170,7 +174,7 @@ mod tests {
     #[test]
     fn commands_are_what_they_say_of_themselves() {
         for command in PowerCommand::ALL {
-            let once = Ask::of(command) == Ask::Once;
+            let once = CallSafety::of(command) == CallSafety::Once;
             assert_eq!(once, !command.is_idempotent(), "{command:?}");
         }
     }

@@ -17,7 +17,7 @@ use crate::{
 };
 pub use breaker::BreakerSettings;
 use breaker::{Breaker, CallVerdict};
-use driver_order::{Ask, Preference, may_ask_next, one_error};
+use driver_order::{CallSafety, Preference, may_ask_next, one_error};
 
 /// Settings of a [`Failover`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Failover {
 
     async fn ask<T>(
         &self,
-        ask: Ask,
+        ask: CallSafety,
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync,
     ) -> Result<T, BmcError> {
         let order = locked(&self.preference).order(self.drivers.len(), self.now());
@@ -180,57 +180,57 @@ impl Bmc for Failover {
     }
 
     fn power(&self) -> BmcFuture<'_, PowerReading> {
-        Box::pin(self.ask(Ask::Read, |bmc| bmc.power()))
+        Box::pin(self.ask(CallSafety::Read, |bmc| bmc.power()))
     }
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
-        let ask = Ask::of(command);
+        let ask = CallSafety::of(command);
         Box::pin(self.ask(ask, move |bmc| bmc.command(command)))
     }
 
     fn off(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.ask(Ask::of(PowerCommand::Off), |bmc| bmc.off()))
+        Box::pin(self.ask(CallSafety::of(PowerCommand::Off), |bmc| bmc.off()))
     }
 
     fn on(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.ask(Ask::of(PowerCommand::On), |bmc| bmc.on()))
+        Box::pin(self.ask(CallSafety::of(PowerCommand::On), |bmc| bmc.on()))
     }
 
     fn identity(&self) -> BmcFuture<'_, SystemIdentity> {
-        Box::pin(self.ask(Ask::Read, |bmc| bmc.identity()))
+        Box::pin(self.ask(CallSafety::Read, |bmc| bmc.identity()))
     }
 
     fn boot(&self) -> BmcFuture<'_, BootOverride> {
-        Box::pin(self.ask(Ask::Read, |bmc| bmc.boot()))
+        Box::pin(self.ask(CallSafety::Read, |bmc| bmc.boot()))
     }
 
     fn set_boot(&self, wanted: BootOverride) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.ask(Ask::Idempotent, move |bmc| bmc.set_boot(wanted)))
+        Box::pin(self.ask(CallSafety::Idempotent, move |bmc| bmc.set_boot(wanted)))
     }
 
     fn identify(&self, wanted: Identify) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.ask(Ask::Idempotent, move |bmc| bmc.identify(wanted)))
+        Box::pin(self.ask(CallSafety::Idempotent, move |bmc| bmc.identify(wanted)))
     }
 
     fn sensors(&self) -> BmcFuture<'_, Vec<Sensor>> {
-        Box::pin(self.ask(Ask::Read, |bmc| bmc.sensors()))
+        Box::pin(self.ask(CallSafety::Read, |bmc| bmc.sensors()))
     }
 
     fn event_log(&self, limit: usize) -> BmcFuture<'_, EventLog> {
-        Box::pin(self.ask(Ask::Read, move |bmc| bmc.event_log(limit)))
+        Box::pin(self.ask(CallSafety::Read, move |bmc| bmc.event_log(limit)))
     }
 
     /// The second time would throw away what has been written since the first.
     fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.ask(Ask::Once, |bmc| bmc.clear_event_log()))
+        Box::pin(self.ask(CallSafety::Once, |bmc| bmc.clear_event_log()))
     }
 
     fn facts(&self) -> BmcFuture<'_, Facts> {
-        Box::pin(self.ask(Ask::Read, |bmc| bmc.facts()))
+        Box::pin(self.ask(CallSafety::Read, |bmc| bmc.facts()))
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.ask(Ask::Once, |bmc| bmc.reset_bmc()))
+        Box::pin(self.ask(CallSafety::Once, |bmc| bmc.reset_bmc()))
     }
 
     /// Closes every driver, all at the same time, so that a dead one keeps nobody's session open.

@@ -138,7 +138,7 @@ impl Client {
 
     /// Ends the session, and waits a moment for the BMC to agree.
     pub(super) async fn close(&self) {
-        let mut turn = Turn::new(&self.inner, self.inner.turn.lock().await);
+        let mut turn = RequestGuard::new(&self.inner, self.inner.turn.lock().await);
         if turn.line.machine.has_session() {
             turn.line.machine.begin_farewell(now(), &mut Os);
             // Nothing depends on the answer.
@@ -168,7 +168,9 @@ impl Call<'_> {
         let inner = &self.client.inner;
         let line = timeout_at(self.deadline, inner.turn.lock()).await;
         let mut turn = match line {
-            Ok(line) if tokio::time::Instant::now() < self.deadline => Turn::new(inner, line),
+            Ok(line) if tokio::time::Instant::now() < self.deadline => {
+                RequestGuard::new(inner, line)
+            }
             _ => return Err(inner.error(no_turn())),
         };
         turn.begin(exchange, self.deadline)
@@ -198,12 +200,12 @@ impl Drop for Call<'_> {
 }
 
 /// The right to speak to the BMC. Dropped in the middle, it takes back what was begun.
-struct Turn<'a> {
+struct RequestGuard<'a> {
     inner: &'a Arc<Inner>,
     line: MutexGuard<'a, Line>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> RequestGuard<'a> {
     fn new(inner: &'a Arc<Inner>, line: MutexGuard<'a, Line>) -> Self {
         Self { inner, line }
     }
@@ -270,7 +272,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         let line = &mut *self.line;
         line.machine.abandon(now(), &mut Os);

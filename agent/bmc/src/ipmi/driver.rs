@@ -14,7 +14,7 @@ use super::{
     chassis::{self, ChassisStatus, GetChassisStatus},
     client::{Call, Client},
     command,
-    requester::{Ask, AskError},
+    requester::{RequestError, Requester},
     session::{Answer, Exchange, Level, Repeat, name},
     wire::CompletionCode,
 };
@@ -150,14 +150,14 @@ impl Ipmi {
         };
         // What surrounds the flags is a help that many BMCs do not have.
         for option in [SetBootOption::keep(), SetBootOption::begin()] {
-            if let Err(AskError::Bmc(error)) = call.ask(option).await {
+            if let Err(RequestError::Bmc(error)) = call.ask(option).await {
                 return Err(error);
             }
         }
         let set = call.ask(SetBootOption::flags(flags)).await;
         let complete = call.ask(SetBootOption::complete()).await;
         set.map_err(|error| call.because("Set System Boot Options", error))?;
-        if let Err(AskError::Bmc(error)) = complete {
+        if let Err(RequestError::Bmc(error)) = complete {
             return Err(error);
         }
         Ok(Accepted {
@@ -176,27 +176,27 @@ fn exchange(request: &Message, repeat: Repeat) -> Exchange {
     }
 }
 
-fn read_answer<C: IpmiCommand>(answer: &Answer) -> Result<C::Output, AskError> {
+fn read_answer<C: IpmiCommand>(answer: &Answer) -> Result<C::Output, RequestError> {
     match CompletionCode::of(answer.completion) {
-        Some(code) => Err(AskError::Code(code)),
+        Some(code) => Err(RequestError::Code(code)),
         None => C::parse_success_response(&answer.data)
-            .map_err(|_| AskError::Data("the data of the answer make no sense")),
+            .map_err(|_| RequestError::Data("the data of the answer make no sense")),
     }
 }
 
 impl Call<'_> {
     /// The error of a call that cannot go on without this answer.
-    fn because(&self, what: &str, error: AskError) -> BmcError {
+    fn because(&self, what: &str, error: RequestError) -> BmcError {
         match error {
-            AskError::Bmc(error) => error,
-            AskError::Code(code) => self.error(code.kind(), format!("{what} refused: {code}")),
-            AskError::Data(why) => self.error(ErrorKind::Protocol, format!("{what}: {why}")),
+            RequestError::Bmc(error) => error,
+            RequestError::Code(code) => self.error(code.kind(), format!("{what} refused: {code}")),
+            RequestError::Data(why) => self.error(ErrorKind::Protocol, format!("{what}: {why}")),
         }
     }
 }
 
-impl Ask for Call<'_> {
-    async fn ask<C>(&self, command: C) -> Result<C::Output, AskError>
+impl Requester for Call<'_> {
+    async fn ask<C>(&self, command: C) -> Result<C::Output, RequestError>
     where
         C: IpmiCommand + Send,
         C::Output: Send,
@@ -205,7 +205,7 @@ impl Ask for Call<'_> {
             .target()
             .is_some_and(|target| target != (Address(0x20), Channel::Primary))
         {
-            return Err(AskError::Data("behind the BMC, which is not spoken to"));
+            return Err(RequestError::Data("behind the BMC, which is not spoken to"));
         }
         let request: Message = command.into();
         // What needs more than USER changes something.
@@ -216,7 +216,7 @@ impl Ask for Call<'_> {
         let answer = self
             .exchange(exchange(&request, repeat))
             .await
-            .map_err(AskError::Bmc)?;
+            .map_err(RequestError::Bmc)?;
         read_answer::<C>(&answer)
     }
 }

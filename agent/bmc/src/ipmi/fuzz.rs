@@ -11,7 +11,7 @@ use ipmi_rs_core::connection::IpmiCommand;
 
 use super::{
     command,
-    requester::{Ask, AskError},
+    requester::{RequestError, Requester},
     wire::CompletionCode,
 };
 
@@ -21,22 +21,22 @@ struct Noise<'a>(Vec<(u8, &'a [u8])>, Mutex<usize>);
 /// More than any reading of a log, which has 65,536 entries at most, may ask.
 const MOST_REQUESTS: usize = 200_000;
 
-impl Ask for Noise<'_> {
-    async fn ask<C>(&self, _: C) -> Result<C::Output, AskError>
+impl Requester for Noise<'_> {
+    async fn ask<C>(&self, _: C) -> Result<C::Output, RequestError>
     where
         C: IpmiCommand + Send,
         C::Output: Send,
     {
         let at = {
-            let mut asked = self.1.lock().map_err(|_| AskError::Data("poisoned"))?;
+            let mut asked = self.1.lock().map_err(|_| RequestError::Data("poisoned"))?;
             *asked += 1;
             assert!(*asked < MOST_REQUESTS, "asks without an end");
             *asked % self.0.len().max(1)
         };
         let (code, data) = self.0.get(at).copied().unwrap_or_default();
         match CompletionCode::of(code) {
-            Some(code) => Err(AskError::Code(code)),
-            None => C::parse_success_response(data).map_err(|_| AskError::Data("garbled")),
+            Some(code) => Err(RequestError::Code(code)),
+            None => C::parse_success_response(data).map_err(|_| RequestError::Data("garbled")),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::BmcError;
 
 /// Why a request has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum AskError {
+pub(super) enum RequestError {
     /// No usable answer: session, network, time.
     Bmc(BmcError),
     /// The BMC answered with this completion code.
@@ -19,9 +19,9 @@ pub(super) enum AskError {
 }
 
 /// Something that carries one request and its answer. Only for requests that may be repeated.
-pub(super) trait Ask: Sync {
+pub(super) trait Requester: Sync {
     /// Asks, and reads the answer to exactly this request.
-    fn ask<C>(&self, command: C) -> impl Future<Output = Result<C::Output, AskError>> + Send
+    fn ask<C>(&self, command: C) -> impl Future<Output = Result<C::Output, RequestError>> + Send
     where
         C: IpmiCommand + Send,
         C::Output: Send;

@@ -20,12 +20,12 @@ enum Phase {
     /// On, until it is read.
     On,
     /// A command that is sent once and leads to no state of its own.
-    Once(PowerCommand),
+    OneTimeCommand(PowerCommand),
 }
 
 /// What became of the one command that is not idempotent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Once {
+enum OneTimeCommand {
     NotSent,
     /// Sent, and nobody knows whether it arrived.
     Unanswered,
@@ -65,7 +65,7 @@ pub struct Operation {
     next_read: Duration,
     poll: Duration,
     sends: u32,
-    once: Once,
+    once: OneTimeCommand,
     /// Since when the host has time to shut down.
     patient_since: Option<Duration>,
     /// Whether a cycle found the host on.
@@ -87,8 +87,8 @@ impl Operation {
             Goal::Off { .. } | Goal::Cycle { .. } => Phase::Off,
             Goal::On => Phase::On,
             Goal::SoftOff { .. } => Phase::Soft,
-            Goal::Reset => Phase::Once(PowerCommand::Reset),
-            Goal::Nmi => Phase::Once(PowerCommand::Nmi),
+            Goal::Reset => Phase::OneTimeCommand(PowerCommand::Reset),
+            Goal::Nmi => Phase::OneTimeCommand(PowerCommand::Nmi),
         };
         Self {
             request,
@@ -102,7 +102,7 @@ impl Operation {
             next_read: Duration::ZERO,
             poll,
             sends: 0,
-            once: Once::NotSent,
+            once: OneTimeCommand::NotSent,
             patient_since: None,
             was_on: false,
             off_taken: false,
@@ -222,8 +222,8 @@ impl Operation {
         self.fresh = false;
         self.confirmed = None;
         self.sent_at = Some(now);
-        if matches!(self.phase, Phase::Soft | Phase::Once(_)) {
-            self.once = Once::Unanswered;
+        if matches!(self.phase, Phase::Soft | Phase::OneTimeCommand(_)) {
+            self.once = OneTimeCommand::Unanswered;
             self.patient_since = Some(now);
         }
     }
@@ -237,11 +237,13 @@ impl Operation {
         self.next_read = now.saturating_add(self.poll);
         self.off_taken |= result.is_ok() && matches!(self.phase, Phase::Soft | Phase::Off);
         match (self.phase, result) {
-            (Phase::Soft | Phase::Once(_), Ok(())) => self.once = Once::Taken,
+            (Phase::Soft | Phase::OneTimeCommand(_), Ok(())) => self.once = OneTimeCommand::Taken,
             (_, Ok(())) => self.next_send = now.saturating_add(self.request.timing.resend_after),
-            (Phase::Soft | Phase::Once(_), Err(failed)) if failed.maybe_sent => {}
+            (Phase::Soft | Phase::OneTimeCommand(_), Err(failed)) if failed.maybe_sent => {}
             (Phase::Soft, Err(failed)) => self.not_taken_softly(now, &failed),
-            (Phase::Once(_), Err(failed)) => self.ended = Some(Outcome::Failed(failed.kind)),
+            (Phase::OneTimeCommand(_), Err(failed)) => {
+                self.ended = Some(Outcome::Failed(failed.kind))
+            }
             (_, Err(failed)) => {
                 let patience = self.patience(now, failed.retry_after);
                 let wait = self.request.timing.retry_after.max(patience);
@@ -263,7 +265,7 @@ impl Operation {
         self.sent(now, Ok(()));
         self.off_taken = off_taken;
         if self.phase == Phase::Soft {
-            self.once = Once::NotTaken;
+            self.once = OneTimeCommand::NotTaken;
         }
     }
 
@@ -274,7 +276,7 @@ impl Operation {
 
     /// Handles a shutdown request that failed; it is not repeated.
     fn not_taken_softly(&mut self, now: Duration, failed: &CallFailure) {
-        self.once = Once::NotTaken;
+        self.once = OneTimeCommand::NotTaken;
         let Goal::SoftOff {
             then_force: true, ..
         } = self.request.goal

@@ -17,7 +17,7 @@ use super::{
     errors,
     http::{Change, Http},
     response::Answer,
-    session::{self, Opened},
+    session::{self, SessionAttempt},
     vendor,
 };
 use crate::{BmcError, ErrorKind};
@@ -200,20 +200,20 @@ impl Access {
                 let url = self.http.resolve(link)?;
                 session::open(&self.http, &url, &self.account, refuses_all).await?
             }
-            None => Opened::Never(
+            None => SessionAttempt::Never(
                 self.http
                     .reporter
                     .error(ErrorKind::Unsupported, "the BMC has no sessions"),
             ),
         };
         let (error, until) = match opened {
-            Opened::Session(session) => {
+            SessionAttempt::Session(session) => {
                 let session = Arc::new(session);
                 *state = State::Session(Arc::clone(&session));
                 return Ok(Credentials::Session(session));
             }
-            Opened::Never(error) => (error, None),
-            Opened::Full(error) => (error, Some(Instant::now() + FULL_FOR)),
+            SessionAttempt::Never(error) => (error, None),
+            SessionAttempt::Full(error) => (error, Some(Instant::now() + FULL_FOR)),
         };
         if self.policy == AuthPolicy::Session {
             return Err(error);

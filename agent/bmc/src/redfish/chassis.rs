@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     call_budget::Call,
     client::Redfish,
-    discovery::Found,
+    discovery::SystemResource,
     document::{self, last_part, links, text},
     errors, vendor,
 };
@@ -51,7 +51,7 @@ impl Redfish {
     pub(super) async fn host_power(
         &self,
         call: &Call,
-        found: &Found,
+        found: &SystemResource,
     ) -> Result<(PowerState, String), BmcError> {
         let system = &found.system;
         let own = (system.state, system.raw.clone());

@@ -28,7 +28,7 @@ pub(super) struct Locator {
 
 /// The system, as it was just read.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct SystemResource {
     pub(super) url: Url,
     pub(super) system: System,
     /// The whole document, for what power does not need.
@@ -39,7 +39,7 @@ pub(super) struct Found {
 
 /// Outcome of reading what should be a system.
 enum Read {
-    System(Box<Found>),
+    System(Box<SystemResource>),
     Other(Value),
     Refused(StatusCode, BmcError),
 }
@@ -53,7 +53,11 @@ impl Locator {
     }
 
     /// Reads the system afresh, and finds it before if need be.
-    pub(super) async fn read(&self, access: &Access, call: &Call) -> Result<Found, BmcError> {
+    pub(super) async fn read(
+        &self,
+        access: &Access,
+        call: &Call,
+    ) -> Result<SystemResource, BmcError> {
         if let Some(path) = &self.explicit {
             return self.read_explicit(access, call, path).await;
         }
@@ -78,7 +82,7 @@ impl Locator {
         access: &Access,
         call: &Call,
         path: &str,
-    ) -> Result<Found, BmcError> {
+    ) -> Result<SystemResource, BmcError> {
         let error = |message| Err(access.http.reporter.error(ErrorKind::System, message));
         match read(access, call, &access.http.resolve(path)?).await? {
             Read::System(found) => Ok(*found),
@@ -109,7 +113,7 @@ async fn read(access: &Access, call: &Call, url: &Url) -> Result<Read, BmcError>
     let Some(system) = System::of(&body) else {
         return Ok(Read::Other(body));
     };
-    Ok(Read::System(Box::new(Found {
+    Ok(Read::System(Box::new(SystemResource {
         url: url.clone(),
         system,
         etag: in_header.or_else(|| document::text(&body, "@odata.etag")),
@@ -117,7 +121,7 @@ async fn read(access: &Access, call: &Call, url: &Url) -> Result<Read, BmcError>
     })))
 }
 
-async fn discover(access: &Access, call: &Call) -> Result<Found, BmcError> {
+async fn discover(access: &Access, call: &Call) -> Result<SystemResource, BmcError> {
     let members = members(access, call).await?;
     let wrong = |message: String| access.http.reporter.error(ErrorKind::System, message);
     if let [only] = members.as_slice() {

@@ -13,7 +13,7 @@ use super::{
     errors,
     http::Change,
     response::{Answer, Body},
-    task::{self, Ended},
+    task::{self, TaskOutcome},
     vendor,
 };
 use crate::{BmcError, ErrorKind};
@@ -142,9 +142,9 @@ impl Redfish {
         let code = status.as_u16();
         if status == StatusCode::ACCEPTED {
             return match task::follow(&self.access, call, answer, self.timeouts.task).await {
-                Ended::Done => Outcome::Yes(format!("{code}: task completed")),
-                Ended::Unknown(why) => Outcome::Yes(format!("{code}: {why}")),
-                Ended::Failed(why) => Outcome::No(format!(": {why}")),
+                TaskOutcome::Done => Outcome::Yes(format!("{code}: task completed")),
+                TaskOutcome::Unknown(why) => Outcome::Yes(format!("{code}: {why}")),
+                TaskOutcome::Failed(why) => Outcome::No(format!(": {why}")),
             };
         }
         if !status.is_success() {

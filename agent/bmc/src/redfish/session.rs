@@ -18,7 +18,7 @@ use super::{
 use crate::{BmcError, ErrorKind};
 
 /// Outcome of asking for a session, other than a failure that stands for all ways in.
-pub(super) enum Opened {
+pub(super) enum SessionAttempt {
     Session(Session),
     /// Not on this BMC: it has no sessions, or none for this user.
     Never(BmcError),
@@ -37,7 +37,7 @@ pub(super) async fn open(
     url: &Url,
     account: &Account,
     refuses_all: bool,
-) -> Result<Opened, BmcError> {
+) -> Result<SessionAttempt, BmcError> {
     let body = json!({
         "UserName": account.username,
         "Password": account.password.expose_secret(),
@@ -48,8 +48,8 @@ pub(super) async fn open(
     let refusal = || errors::of_status(&http.reporter, DOING, &answer);
     if answer.status.is_success() {
         return Ok(match session(http, &answer) {
-            Some(session) => Opened::Session(session),
-            None => Opened::Never(
+            Some(session) => SessionAttempt::Session(session),
+            None => SessionAttempt::Never(
                 http.reporter
                     .error(ErrorKind::Protocol, "logging in: the BMC gave no token"),
             ),
@@ -57,15 +57,15 @@ pub(super) async fn open(
     }
     let messages = answer.messages();
     if messages.has(Cause::SessionLimit) {
-        return Ok(Opened::Full(refusal()));
+        return Ok(SessionAttempt::Full(refusal()));
     }
     if messages.has(Cause::PasswordChange) || messages.has(Cause::NotReady) {
         return Err(refusal());
     }
     match answer.status {
-        StatusCode::UNAUTHORIZED if refuses_all => Ok(Opened::Never(refusal())),
+        StatusCode::UNAUTHORIZED if refuses_all => Ok(SessionAttempt::Never(refusal())),
         StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-            Ok(Opened::Never(refusal()))
+            Ok(SessionAttempt::Never(refusal()))
         }
         _ => Err(refusal()),
     }

@@ -21,7 +21,7 @@ const SLOWEST_POLL: Duration = Duration::from_secs(2);
 
 /// How a task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum TaskOutcome {
     /// The task ended successfully.
     Done,
     /// Not yet, or nobody knows; the action stands as accepted.
@@ -36,15 +36,15 @@ pub(super) async fn follow(
     call: &Call,
     accepted: &Answer,
     limit: Duration,
-) -> Ended {
+) -> TaskOutcome {
     if let Some(ended) = ended_by(access, accepted) {
         return ended;
     }
     let Some(location) = accepted.location() else {
-        return Ended::Unknown("no task named");
+        return TaskOutcome::Unknown("no task named");
     };
     let Ok(url) = access.http.resolve(location) else {
-        return Ended::Unknown("its task is elsewhere");
+        return TaskOutcome::Unknown("its task is elsewhere");
     };
     let deadline = Instant::now() + limit;
     let mut pace = FIRST_POLL;
@@ -52,17 +52,17 @@ pub(super) async fn follow(
     loop {
         let wait = asked.unwrap_or(pace).max(FIRST_POLL.min(limit / 4));
         if Instant::now() + wait >= deadline {
-            return Ended::Unknown("its task is still running");
+            return TaskOutcome::Unknown("its task is still running");
         }
         sleep(wait).await;
         pace = (pace * 2).min(SLOWEST_POLL);
         let Ok(answer) = access.get(call, &url).await else {
-            return Ended::Unknown("its task could not be read");
+            return TaskOutcome::Unknown("its task could not be read");
         };
         match answer.status {
             // The monitor is gone when its answer was fetched or has expired.
             StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::UNAUTHORIZED => {
-                return Ended::Unknown("its task is gone");
+                return TaskOutcome::Unknown("its task is gone");
             }
             StatusCode::ACCEPTED
             | StatusCode::TOO_MANY_REQUESTS
@@ -71,11 +71,11 @@ pub(super) async fn follow(
                 Some(ended) => return ended,
                 None if is_task(&answer) => {}
                 // The monitor answers as the action itself would have.
-                None => return Ended::Done,
+                None => return TaskOutcome::Done,
             },
             status => {
                 let says = access.http.reporter.says(&answer.messages());
-                return Ended::Failed(format!("its task failed ({}){says}", status.as_u16()));
+                return TaskOutcome::Failed(format!("its task failed ({}){says}", status.as_u16()));
             }
         }
         asked = answer.retry_after();
@@ -86,17 +86,19 @@ fn is_task(answer: &Answer) -> bool {
     matches!(&answer.body, Body::Json(body) if document::task(body).is_some())
 }
 
-fn ended_by(access: &Access, answer: &Answer) -> Option<Ended> {
+fn ended_by(access: &Access, answer: &Answer) -> Option<TaskOutcome> {
     let Body::Json(body) = &answer.body else {
         return None;
     };
     match document::task(body)? {
         TaskState::Running => None,
-        TaskState::Done => Some(Ended::Done),
+        TaskState::Done => Some(TaskOutcome::Done),
         TaskState::Failed(state, messages) => {
             let state = access.http.reporter.quote(&state);
             let says = access.http.reporter.says(&messages);
-            Some(Ended::Failed(format!("its task ended as {state}{says}")))
+            Some(TaskOutcome::Failed(format!(
+                "its task ended as {state}{says}"
+            )))
         }
     }
 }

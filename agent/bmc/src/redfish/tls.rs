@@ -37,7 +37,7 @@ pub(super) fn client_config(trust: &Trust) -> Result<ClientConfig, TrustError> {
             .with_no_client_auth(),
         Trust::Insecure => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anything { provider }))
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate { provider }))
             .with_no_client_auth(),
     })
 }
@@ -134,11 +134,11 @@ impl ServerCertVerifier for Pinned {
 
 /// Believes everything, keys too short to verify included; old BMCs have them.
 #[derive(Debug)]
-struct Anything {
+struct AcceptAnyCertificate {
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Anything {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -3,9 +3,9 @@
 use rackhand_bmc::ErrorKind;
 use rackhand_proto::v1::{Check, Verdict};
 
-use super::{Seen, check, facts, is_silence, skipped};
+use super::{Observations, check, facts, is_silence, skipped};
 
-pub(super) fn credentials(seen: &Seen) -> Check {
+pub(super) fn credentials(seen: &Observations) -> Check {
     const NAME: &str = "credentials";
     let user = &seen.username;
     match &seen.power {
@@ -37,7 +37,7 @@ pub(super) fn credentials(seen: &Seen) -> Check {
     }
 }
 
-pub(super) fn privilege(seen: &Seen) -> Check {
+pub(super) fn privilege(seen: &Observations) -> Check {
     const NAME: &str = "privilege";
     if let Some(Err(error)) = &seen.power
         && error.kind == ErrorKind::Privilege
@@ -67,7 +67,7 @@ pub(super) fn privilege(seen: &Seen) -> Check {
     }
 }
 
-pub(super) fn cipher_suite(seen: &Seen) -> Check {
+pub(super) fn cipher_suite(seen: &Observations) -> Check {
     const NAME: &str = "cipher-suite";
     let facts = match facts(seen, NAME) {
         Ok(facts) => facts,

@@ -3,9 +3,9 @@
 use rackhand_bmc::{ErrorKind, Protocol, Trust};
 use rackhand_proto::v1::{Check, Verdict};
 
-use super::{Seen, check, is_silence, skipped};
+use super::{Observations, check, is_silence, skipped};
 
-pub(super) fn name(seen: &Seen) -> Check {
+pub(super) fn name(seen: &Observations) -> Check {
     const NAME: &str = "name";
     let host = &seen.host;
     match (&seen.name, &seen.forbidden) {
@@ -36,7 +36,7 @@ pub(super) fn name(seen: &Seen) -> Check {
     }
 }
 
-pub(super) fn route(seen: &Seen) -> Check {
+pub(super) fn route(seen: &Observations) -> Check {
     const NAME: &str = "route";
     let port = seen.port;
     let silent = |kind| matches!(kind, ErrorKind::Unreachable | ErrorKind::Timeout);
@@ -70,7 +70,7 @@ pub(super) fn route(seen: &Seen) -> Check {
     }
 }
 
-pub(super) fn tls(seen: &Seen) -> Check {
+pub(super) fn tls(seen: &Observations) -> Check {
     const NAME: &str = "tls";
     if !seen.is_tls {
         return check(

@@ -23,7 +23,7 @@ use system::{actions, clock, identity, redfish};
 
 /// The observations of one BMC; `None` where an earlier step failed.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct Observations {
     /// The BMC's address without credentials.
     pub(crate) bmc: String,
     pub(crate) protocol: Protocol,
@@ -49,7 +49,7 @@ pub(crate) struct Seen {
 }
 
 /// Every verdict, in the order of looking.
-pub(crate) fn judge(seen: &Seen) -> Vec<Check> {
+pub(crate) fn judge(seen: &Observations) -> Vec<Check> {
     let mut checks = vec![name(seen), route(seen)];
     if seen.protocol == Protocol::Redfish {
         checks.push(tls(seen));
@@ -98,7 +98,7 @@ fn is_silence(kind: ErrorKind) -> bool {
 }
 
 /// The facts, or why there are none.
-fn facts<'a>(seen: &'a Seen, name: &str) -> Result<&'a Facts, Check> {
+fn facts<'a>(seen: &'a Observations, name: &str) -> Result<&'a Facts, Check> {
     match (&seen.power, &seen.facts) {
         (_, Some(Ok(facts))) => Ok(facts),
         (_, Some(Err(error))) => Err(check(

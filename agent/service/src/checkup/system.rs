@@ -5,12 +5,12 @@ use std::time::Duration;
 use rackhand_bmc::ErrorKind;
 use rackhand_proto::v1::{Check, Verdict};
 
-use super::{Seen, check, facts, skipped};
+use super::{Observations, check, facts, skipped};
 
 /// A BMC's clock that is off by more than this makes its event log misleading.
 const CLOCK: Duration = Duration::from_secs(60);
 
-pub(super) fn redfish(seen: &Seen) -> Check {
+pub(super) fn redfish(seen: &Observations) -> Check {
     const NAME: &str = "redfish";
     match (&seen.power, facts(seen, NAME)) {
         (Some(Err(error)), _)
@@ -37,7 +37,7 @@ pub(super) fn redfish(seen: &Seen) -> Check {
     }
 }
 
-pub(super) fn actions(seen: &Seen) -> Check {
+pub(super) fn actions(seen: &Observations) -> Check {
     const NAME: &str = "actions";
     let facts = match facts(seen, NAME) {
         Ok(facts) => facts,
@@ -79,7 +79,7 @@ pub(super) fn actions(seen: &Seen) -> Check {
     check(NAME, Verdict::Ok, list, advice)
 }
 
-pub(super) fn identity(seen: &Seen) -> Check {
+pub(super) fn identity(seen: &Observations) -> Check {
     const NAME: &str = "identity";
     let found = match (&seen.identity, &seen.power) {
         (Some(Ok(found)), _) => found,
@@ -132,7 +132,7 @@ pub(super) fn identity(seen: &Seen) -> Check {
     )
 }
 
-pub(super) fn clock(seen: &Seen) -> Check {
+pub(super) fn clock(seen: &Observations) -> Check {
     const NAME: &str = "clock";
     let facts = match facts(seen, NAME) {
         Ok(facts) => facts,

@@ -23,10 +23,10 @@ fn reading(protocol: Protocol) -> PowerReading {
     }
 }
 
-fn good(protocol: Protocol) -> Seen {
+fn good(protocol: Protocol) -> Observations {
     let is_redfish = protocol == Protocol::Redfish;
     let words = ["On", "ForceOff", "GracefulShutdown", "ForceRestart", "Nmi"];
-    Seen {
+    Observations {
         bmc: "redfish://b1".to_owned(),
         protocol,
         host: "b1".to_owned(),
@@ -68,7 +68,7 @@ fn error(kind: ErrorKind) -> BmcError {
 }
 
 /// As `name verdict`.
-fn words(seen: &Seen) -> Vec<String> {
+fn words(seen: &Observations) -> Vec<String> {
     let checks = judge(seen);
     let words = checks.iter().map(|check| {
         let verdict = check.verdict().as_str_name().replace("VERDICT_", "");
@@ -77,7 +77,7 @@ fn words(seen: &Seen) -> Vec<String> {
     words.collect()
 }
 
-fn the(seen: &Seen, name: &str) -> Check {
+fn the(seen: &Observations, name: &str) -> Check {
     let mut checks = judge(seen).into_iter();
     checks.find(|check| check.check == name).unwrap()
 }

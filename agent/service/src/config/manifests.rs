@@ -48,9 +48,9 @@ struct Document {
     #[serde(default)]
     status: Option<Status>,
     #[serde(default)]
-    data: Hidden,
+    data: SecretValue,
     #[serde(default)]
-    string_data: Hidden,
+    string_data: SecretValue,
     /// The objects of a List, as `kubectl get -o yaml` prints it.
     #[serde(default)]
     items: Vec<Document>,
@@ -105,69 +105,69 @@ struct SystemVendor {
 
 /// Values that may be secret. Decoding them never fails, so that no error message repeats them.
 #[derive(Default)]
-enum Hidden {
+enum SecretValue {
     Text(SecretString),
-    Map(BTreeMap<String, Hidden>),
+    Map(BTreeMap<String, SecretValue>),
     #[default]
     Other,
 }
 
-impl<'de> Deserialize<'de> for Hidden {
+impl<'de> Deserialize<'de> for SecretValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl<'de> de::Visitor<'de> for Visitor {
-            type Value = Hidden;
+            type Value = SecretValue;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("anything")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Hidden, E> {
-                Ok(Hidden::Text(text.into()))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<SecretValue, E> {
+                Ok(SecretValue::Text(text.into()))
             }
 
-            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Hidden, E> {
-                Ok(Hidden::Text(value.to_string().into()))
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<SecretValue, E> {
+                Ok(SecretValue::Text(value.to_string().into()))
             }
 
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Hidden, E> {
-                Ok(Hidden::Text(value.to_string().into()))
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<SecretValue, E> {
+                Ok(SecretValue::Text(value.to_string().into()))
             }
 
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Hidden, E> {
-                Ok(Hidden::Text(value.to_string().into()))
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<SecretValue, E> {
+                Ok(SecretValue::Text(value.to_string().into()))
             }
 
-            fn visit_f64<E: de::Error>(self, _: f64) -> Result<Hidden, E> {
-                Ok(Hidden::Other)
+            fn visit_f64<E: de::Error>(self, _: f64) -> Result<SecretValue, E> {
+                Ok(SecretValue::Other)
             }
 
-            fn visit_unit<E: de::Error>(self) -> Result<Hidden, E> {
-                Ok(Hidden::Other)
+            fn visit_unit<E: de::Error>(self) -> Result<SecretValue, E> {
+                Ok(SecretValue::Other)
             }
 
-            fn visit_none<E: de::Error>(self) -> Result<Hidden, E> {
-                Ok(Hidden::Other)
+            fn visit_none<E: de::Error>(self) -> Result<SecretValue, E> {
+                Ok(SecretValue::Other)
             }
 
-            fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Hidden, A::Error> {
+            fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<SecretValue, A::Error> {
                 let mut found = BTreeMap::new();
                 while let Some((key, value)) = map.next_entry()? {
                     found.insert(key, value);
                 }
-                Ok(Hidden::Map(found))
+                Ok(SecretValue::Map(found))
             }
 
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Hidden, A::Error> {
-                while seq.next_element::<Hidden>()?.is_some() {}
-                Ok(Hidden::Other)
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<SecretValue, A::Error> {
+                while seq.next_element::<SecretValue>()?.is_some() {}
+                Ok(SecretValue::Other)
             }
         }
         deserializer.deserialize_any(Visitor)
     }
 }
 
-impl Hidden {
+impl SecretValue {
     fn get(&self, key: &str) -> Option<&SecretString> {
         match self {
             Self::Map(map) => match map.get(key) {

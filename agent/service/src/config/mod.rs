@@ -52,21 +52,21 @@ pub struct Config {
     /// Timeouts, intervals and deadlines.
     pub times: Times,
     /// Staggered power-on.
-    pub staging: Staging,
+    pub staging: StaggerSettings,
     /// The hosts and networks.
     pub inventory: Inventory,
 }
 
 /// Minimum time between two power-ons on the same PDU.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Staging {
+pub struct StaggerSettings {
     /// Default interval.
     pub interval: Duration,
     /// Power-on interval of each PDU.
     pub pdus: BTreeMap<String, Duration>,
 }
 
-impl Default for Staging {
+impl Default for StaggerSettings {
     fn default() -> Self {
         Self {
             interval: Duration::from_secs(1),
@@ -75,7 +75,7 @@ impl Default for Staging {
     }
 }
 
-impl Staging {
+impl StaggerSettings {
     /// The interval of one PDU.
     pub fn of(&self, pdu: &str) -> Duration {
         self.pdus.get(pdu).copied().unwrap_or(self.interval)

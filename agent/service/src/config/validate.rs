@@ -13,7 +13,7 @@ use rackhand_bmc::{Trust, UuidMatch, same_system_uuid};
 use rackhand_proto::identity::is_name;
 
 use super::{
-    Config, Fingerprint, HostEntry, Inventory, Networks, Remote, Staging, Times,
+    Config, Fingerprint, HostEntry, Inventory, Networks, Remote, StaggerSettings, Times,
     location::{Diagnostics, KeyPath},
     schema,
 };
@@ -180,8 +180,12 @@ impl Validator<'_> {
         times
     }
 
-    fn staging(&mut self, file: &schema::File, hosts: &[(KeyPath, schema::Host)]) -> Staging {
-        let mut staging = Staging::default();
+    fn staging(
+        &mut self,
+        file: &schema::File,
+        hosts: &[(KeyPath, schema::Host)],
+    ) -> StaggerSettings {
+        let mut staging = StaggerSettings::default();
         if let Some(interval) = file.defaults.power_on_interval {
             staging.interval = interval;
             self.interval(&self.root.key("defaults"), interval);

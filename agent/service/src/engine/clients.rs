@@ -66,7 +66,7 @@ impl CallKind {
 }
 
 /// One driver of a BMC with its own client, which must be closed.
-pub(crate) struct Way {
+pub(crate) struct DriverClient {
     pub(crate) spec: BmcSpec,
     /// The addresses that the client connects to, or why there are none. The caller must check that
     /// they lie in the allowed networks.
@@ -74,7 +74,7 @@ pub(crate) struct Way {
     pub(crate) bmc: Result<Arc<dyn Bmc>, BmcError>,
 }
 
-impl Way {
+impl DriverClient {
     pub(crate) async fn close(self) {
         if let Ok(bmc) = self.bmc {
             close(bmc).await;
@@ -308,7 +308,7 @@ impl Clients {
 
     /// A client for each driver of the BMC, for a diagnosis. A password that was rejected recently
     /// is not tried again.
-    pub(crate) async fn ways(&self, target: &Target) -> Result<Vec<Way>, BmcError> {
+    pub(crate) async fn ways(&self, target: &Target) -> Result<Vec<DriverClient>, BmcError> {
         let specs = specs(target).await?;
         let refused = self.check_rejected(target, &specs).err();
         let mut ways = Vec::with_capacity(specs.len());
@@ -328,7 +328,7 @@ impl Clients {
                         .map_err(|error| fault(&spec.address, error.to_string()))?
                 }
             };
-            ways.push(Way { spec, found, bmc });
+            ways.push(DriverClient { spec, found, bmc });
         }
         Ok(ways)
     }

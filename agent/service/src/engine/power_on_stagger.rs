@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use schedule::{Schedule, Turn};
+use schedule::{Schedule, StaggerDecision};
 
 /// The power-ons that wait for their PDUs.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl PowerOnStagger {
             let interval = interval();
             let now = self.begun.elapsed();
             let turn = self.schedule.lock().ask(pdu, ticket.number, interval, now);
-            let Turn::Wait { until, ahead } = turn else {
+            let StaggerDecision::Wait { until, ahead } = turn else {
                 return;
             };
             // Every power-on ahead shifts the estimate by a little; that is not worth a report.

@@ -17,10 +17,10 @@ use tonic::Status;
 use super::{
     Engine, Target,
     bmc_queue::{BmcQueue, CallClass},
-    clients::Way,
+    clients::DriverClient,
 };
 use crate::{
-    checkup::{Seen, judge},
+    checkup::{Observations, judge},
     config::Config,
 };
 
@@ -53,7 +53,7 @@ impl Engine {
 }
 
 /// Checks name, networks and route, for which the BMC need not be acquired.
-async fn first_look(way: &Way, config: &Config, expected: &Expected) -> Seen {
+async fn first_look(way: &DriverClient, config: &Config, expected: &Expected) -> Observations {
     let (address, limit) = (&way.spec.address, way.spec.connect_timeout);
     let (host, port) = (address.host(), address.port());
     let name = way.found.clone();
@@ -75,7 +75,7 @@ async fn first_look(way: &Way, config: &Config, expected: &Expected) -> Seen {
             Err(_) => Err(format!("no answer within {limit:?}")),
         });
     }
-    Seen {
+    Observations {
         bmc: address.to_string(),
         protocol: address.protocol(),
         host,
@@ -95,7 +95,7 @@ async fn first_look(way: &Way, config: &Config, expected: &Expected) -> Seen {
 }
 
 /// Reads power, identity and facts, as far as each step succeeds.
-async fn look(way: &Way, queue: &BmcQueue, until: Instant, seen: &mut Seen) {
+async fn look(way: &DriverClient, queue: &BmcQueue, until: Instant, seen: &mut Observations) {
     let bmc = match &way.bmc {
         Ok(bmc) => bmc,
         Err(error) => {
@@ -117,7 +117,7 @@ async fn look(way: &Way, queue: &BmcQueue, until: Instant, seen: &mut Seen) {
 
 /// One reading between the calls of operations.
 async fn in_between<T: Send>(
-    way: &Way,
+    way: &DriverClient,
     queue: &BmcQueue,
     until: Instant,
     bmc: &Arc<dyn Bmc>,

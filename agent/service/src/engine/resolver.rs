@@ -15,7 +15,7 @@ use tokio::{
 /// a thread until it has an answer, even if the caller has given up.
 const AT_ONCE: usize = 16;
 
-type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
 /// Looks up names, a bounded number at a time.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub(crate) struct Resolver {
     places: Arc<Semaphore>,
     /// The last answer for each name.
     known: Arc<Mutex<HashMap<String, Vec<IpAddr>>>>,
-    lookup: Arc<dyn Fn(String) -> Found + Send + Sync>,
+    lookup: Arc<dyn Fn(String) -> LookupFuture + Send + Sync>,
 }
 
 impl Resolver {
@@ -37,7 +37,7 @@ impl Resolver {
         })
     }
 
-    pub(crate) fn new(lookup: impl Fn(String) -> Found + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(lookup: impl Fn(String) -> LookupFuture + Send + Sync + 'static) -> Self {
         Self {
             places: Arc::new(Semaphore::new(AT_ONCE)),
             known: Arc::default(),

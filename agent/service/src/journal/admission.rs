@@ -11,7 +11,7 @@ use rackhand_proto::Refusal;
 use super::{
     HoldRecord, JournalError, OperationRecord, SequenceRecord, TermRecord,
     changes::begin,
-    holds::{self, Found, Host},
+    holds::{self, Host, HostHolds},
     tables::{Lookup, OPERATIONS, SEQUENCES, TERMS, get, put},
     writer::Tx,
 };
@@ -268,7 +268,7 @@ impl Admission {
 
     /// Refuses to switch on what somebody may hold off. Whoever holds the host himself has told it
     /// from all others when he was given the hold.
-    fn check_doubt(&self, holds: &Found) -> Option<Refused> {
+    fn check_doubt(&self, holds: &HostHolds) -> Option<Refused> {
         if !self.action.may_power_on() || !holds.on_host.is_empty() {
             return None;
         }

@@ -26,14 +26,14 @@ pub(crate) struct Host {
 
 /// The holds that concern a host, by their keys.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct HostHolds {
     /// On this host.
     pub(super) on_host: Vec<(String, HoldRecord)>,
     /// On this host or on another one: it cannot be told.
     pub(super) doubtful: Vec<(String, HoldRecord)>,
 }
 
-impl Found {
+impl HostHolds {
     pub(super) fn new(holds: Vec<(String, HoldRecord)>, host: &Host) -> Self {
         let mut found = Self::default();
         for (key, hold) in holds {
@@ -61,8 +61,8 @@ pub(super) fn all(
     Ok(holds)
 }
 
-pub(super) fn find(tx: &Tx, host: &Host) -> Result<Found, JournalError> {
-    Ok(Found::new(all(&tx.open(HOLDS)?)?, host))
+pub(super) fn find(tx: &Tx, host: &Host) -> Result<HostHolds, JournalError> {
+    Ok(HostHolds::new(all(&tx.open(HOLDS)?)?, host))
 }
 
 /// The hold on a host, of somebody else before one of the owner.
@@ -71,7 +71,7 @@ pub(super) fn of(
     host: &Host,
     owner: &str,
 ) -> Result<Option<HoldRecord>, JournalError> {
-    let found = Found::new(all(&tx.open(HOLDS)?)?, host);
+    let found = HostHolds::new(all(&tx.open(HOLDS)?)?, host);
     let mut holds: Vec<HoldRecord> = found.on_host.into_iter().map(|(_, hold)| hold).collect();
     holds.sort_by_key(|hold| hold.owner == owner);
     Ok(holds.into_iter().next())

@@ -39,7 +39,7 @@ pub(crate) use query::OperationFilter;
 pub(crate) use records::{
     HoldRecord, IdentityRecord, OperationRecord, SequenceRecord, TermRecord, TermSetBackRecord,
 };
-use store::{OnDisk, Opened, ReadTx, Source, Store};
+use store::{OnDisk, OpenedJournal, ReadTx, Source, Store};
 use tables::{HOLDS, OPERATIONS, TERMS, get, put};
 pub(crate) use terms::{KnownTerm, SetBack};
 use writer::{Tx, Writer};
@@ -169,7 +169,7 @@ impl Journal {
             reason: format!("cannot note its instance beside it: {error}"),
         })?;
         let running = RunningOperations::default();
-        let file = Opened {
+        let file = OpenedJournal {
             path: path.to_owned(),
             identity,
             generation,

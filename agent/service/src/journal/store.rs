@@ -45,7 +45,7 @@ impl Source for OnDisk {
 }
 
 /// A file that was opened.
-pub(super) struct Opened {
+pub(super) struct OpenedJournal {
     pub(super) path: PathBuf,
     pub(super) identity: IdentityRecord,
     pub(super) generation: u64,
@@ -84,7 +84,11 @@ impl ReadTx {
 }
 
 impl Store {
-    pub(super) fn new(source: Box<dyn Source>, file: Opened, running: RunningOperations) -> Self {
+    pub(super) fn new(
+        source: Box<dyn Source>,
+        file: OpenedJournal,
+        running: RunningOperations,
+    ) -> Self {
         Self {
             source,
             shown: file.path.display().to_string(),

@@ -3,7 +3,7 @@
 use ipmi_rs_core::connection::NetFn;
 
 use super::Raw;
-use crate::ipmi::requester::{Ask, AskError};
+use crate::ipmi::requester::{RequestError, Requester};
 
 /// Group extension; its number is the first byte of request and answer.
 const GROUP: NetFn = NetFn::Reserved(0x2c);
@@ -15,12 +15,12 @@ const GET_POWER_READING: u8 = 0x02;
 /// # Errors
 ///
 /// The BMC could not be asked.
-pub(super) async fn power<A: Ask>(ask: &A) -> Result<Option<f64>, AskError> {
+pub(super) async fn power<A: Requester>(ask: &A) -> Result<Option<f64>, RequestError> {
     // Mode 1: system power statistics.
     let request = Raw::new(GROUP, GET_POWER_READING, [DCMI, 0x01, 0, 0]);
     match ask.ask(request).await {
         Ok(data) => Ok(parse(&data)),
-        Err(AskError::Code(_) | AskError::Data(_)) => Ok(None),
+        Err(RequestError::Code(_) | RequestError::Data(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }

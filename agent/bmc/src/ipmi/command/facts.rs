@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::Raw;
 use crate::{
     Facts,
-    ipmi::requester::{Ask, AskError},
+    ipmi::requester::{RequestError, Requester},
 };
 
 const GET_DEVICE_ID: u8 = 0x01;
@@ -25,7 +25,7 @@ const FIRST_TIME: u32 = 0x2000_0000;
 /// # Errors
 ///
 /// The BMC could not be asked.
-pub(in crate::ipmi) async fn facts<A: Ask>(ask: &A) -> Result<Facts, AskError> {
+pub(in crate::ipmi) async fn facts<A: Requester>(ask: &A) -> Result<Facts, RequestError> {
     let device = optional(ask.ask(Raw::new(NetFn::App, GET_DEVICE_ID, [])).await)?;
     let mut suites = Vec::new();
     for list in 0..MAX_LISTS {
@@ -83,10 +83,10 @@ fn time(data: &[u8]) -> Option<Timestamp> {
     at.and_then(Result::ok)
 }
 
-fn optional<T>(result: Result<T, AskError>) -> Result<Option<T>, AskError> {
+fn optional<T>(result: Result<T, RequestError>) -> Result<Option<T>, RequestError> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(AskError::Code(_) | AskError::Data(_)) => Ok(None),
+        Err(RequestError::Code(_) | RequestError::Data(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }

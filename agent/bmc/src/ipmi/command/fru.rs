@@ -8,7 +8,7 @@ use ipmi_rs_core::connection::NetFn;
 
 use super::{Raw, text};
 use crate::ipmi::{
-    requester::{Ask, AskError},
+    requester::{RequestError, Requester},
     wire::CompletionCode,
 };
 
@@ -48,7 +48,7 @@ pub(super) struct Inventory {
 /// # Errors
 ///
 /// The BMC could not be asked.
-pub(super) async fn inventory<A: Ask>(ask: &A) -> Result<Inventory, AskError> {
+pub(super) async fn inventory<A: Requester>(ask: &A) -> Result<Inventory, RequestError> {
     let mut inventory = Inventory::default();
     let Some(mut device) = optional(Device::open(ask).await)?.flatten() else {
         return Ok(inventory);
@@ -71,10 +71,10 @@ pub(super) async fn inventory<A: Ask>(ask: &A) -> Result<Inventory, AskError> {
 }
 
 /// What the BMC refuses or garbles is missing; what could not be asked is an error.
-fn optional<T>(result: Result<T, AskError>) -> Result<Option<T>, AskError> {
+fn optional<T>(result: Result<T, RequestError>) -> Result<Option<T>, RequestError> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(AskError::Code(_) | AskError::Data(_)) => Ok(None),
+        Err(RequestError::Code(_) | RequestError::Data(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -89,9 +89,9 @@ struct Device<'a, A> {
     most: u8,
 }
 
-impl<'a, A: Ask> Device<'a, A> {
+impl<'a, A: Requester> Device<'a, A> {
     /// `None`: no inventory.
-    async fn open(ask: &'a A) -> Result<Option<Self>, AskError> {
+    async fn open(ask: &'a A) -> Result<Option<Self>, RequestError> {
         let info = ask.ask(Raw::new(NetFn::Storage, 0x10, [SERVER])).await?;
         let [low, high, access, ..] = *info else {
             return Ok(None);
@@ -107,19 +107,19 @@ impl<'a, A: Ask> Device<'a, A> {
     }
 
     /// An area with its header, which tells its length.
-    async fn area(&mut self, at: usize) -> Result<Vec<u8>, AskError> {
+    async fn area(&mut self, at: usize) -> Result<Vec<u8>, RequestError> {
         let start = self.read(at, BLOCK).await?;
         let [_, blocks, ..] = *start else {
-            return Err(AskError::Data("an inventory area that is cut short"));
+            return Err(RequestError::Data("an inventory area that is cut short"));
         };
         self.read(at, usize::from(blocks) * BLOCK).await
     }
 
     /// Reads so many bytes, in parts: shorter ones after a refusal, longer ones while it goes
     /// well.
-    async fn read(&mut self, at: usize, length: usize) -> Result<Vec<u8>, AskError> {
+    async fn read(&mut self, at: usize, length: usize) -> Result<Vec<u8>, RequestError> {
         if at.saturating_add(length) > self.size {
-            return Err(AskError::Data("an inventory area beyond the inventory"));
+            return Err(RequestError::Data("an inventory area beyond the inventory"));
         }
         let mut bytes = Vec::with_capacity(length);
         while bytes.len() < length {
@@ -130,7 +130,9 @@ impl<'a, A: Ask> Device<'a, A> {
                     bytes.extend(part);
                     self.chunk = self.chunk.saturating_mul(2).min(self.most);
                 }
-                Err(AskError::Code(code)) if is_about_length(code) && self.chunk > MIN_CHUNK => {
+                Err(RequestError::Code(code))
+                    if is_about_length(code) && self.chunk > MIN_CHUNK =>
+                {
                     let tried = count.try_into().unwrap_or(self.chunk);
                     // Whole blocks, and so whole words.
                     self.chunk = ((tried / 2) & !7).max(MIN_CHUNK);
@@ -143,8 +145,8 @@ impl<'a, A: Ask> Device<'a, A> {
     }
 
     /// One part: at least one byte, at most `count`.
-    async fn part(&self, offset: usize, count: usize) -> Result<Vec<u8>, AskError> {
-        const OUT: AskError = AskError::Data("an inventory that is too long");
+    async fn part(&self, offset: usize, count: usize) -> Result<Vec<u8>, RequestError> {
+        const OUT: RequestError = RequestError::Data("an inventory that is too long");
         let unit = if self.is_words { 2 } else { 1 };
         let [low, high] = u16::try_from(offset / unit).map_err(|_| OUT)?.to_le_bytes();
         let units = u8::try_from(count.div_ceil(unit)).map_err(|_| OUT)?;
@@ -158,7 +160,7 @@ impl<'a, A: Ask> Device<'a, A> {
         let whole = part.len().min(count) / unit * unit;
         match part.get(..whole) {
             Some(part) if !part.is_empty() => Ok(part.to_vec()),
-            _ => Err(AskError::Data("an inventory that is cut short")),
+            _ => Err(RequestError::Data("an inventory that is cut short")),
         }
     }
 }
@@ -331,7 +333,7 @@ mod tests {
             let bmc = FakeBmc::with_inventory();
             bmc.die_after(after);
             assert!(
-                matches!(inventory(&bmc).await, Err(AskError::Bmc(_))),
+                matches!(inventory(&bmc).await, Err(RequestError::Bmc(_))),
                 "{after}"
             );
         }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     SystemIdentity,
-    ipmi::requester::{Ask, AskError},
+    ipmi::requester::{RequestError, Requester},
 };
 
 /// Texts that makers leave in place of a serial number, a name or a model, in lower case.
@@ -55,10 +55,10 @@ const UNSET: &[&str] = &[
 /// # Errors
 ///
 /// The BMC could not be asked.
-pub(in crate::ipmi) async fn identity<A: Ask>(
+pub(in crate::ipmi) async fn identity<A: Requester>(
     ask: &A,
     guid: Option<[u8; 16]>,
-) -> Result<SystemIdentity, AskError> {
+) -> Result<SystemIdentity, RequestError> {
     let guid = match guid {
         Some(guid) => Some(guid),
         None => optional(ask.ask(Raw::new(NetFn::App, 0x37, [])).await)?
@@ -124,10 +124,10 @@ fn known(text: Option<String>) -> Option<String> {
     (!is_filler && !UNSET.contains(&lower.as_str())).then_some(text)
 }
 
-fn optional<T>(result: Result<T, AskError>) -> Result<Option<T>, AskError> {
+fn optional<T>(result: Result<T, RequestError>) -> Result<Option<T>, RequestError> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(AskError::Code(_) | AskError::Data(_)) => Ok(None),
+        Err(RequestError::Code(_) | RequestError::Data(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -204,7 +204,10 @@ mod tests {
         for after in 0..3 {
             let bmc = FakeBmc::default();
             bmc.die_after(after);
-            assert!(matches!(identity(&bmc, None).await, Err(AskError::Bmc(_))));
+            assert!(matches!(
+                identity(&bmc, None).await,
+                Err(RequestError::Bmc(_))
+            ));
         }
     }
 

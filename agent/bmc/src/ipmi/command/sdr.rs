@@ -11,7 +11,7 @@ use super::{
 use crate::{
     ErrorKind,
     ipmi::{
-        requester::{Ask, AskError},
+        requester::{RequestError, Requester},
         wire::CompletionCode,
     },
 };
@@ -71,9 +71,9 @@ impl Source {
 /// # Errors
 ///
 /// The BMC has no records at all ([`ErrorKind::Unsupported`]), or could not be asked.
-pub(super) async fn sensors<A: Ask>(ask: &A) -> Result<Vec<SensorRecord>, AskError> {
+pub(super) async fn sensors<A: Requester>(ask: &A) -> Result<Vec<SensorRecord>, RequestError> {
     let source = source(ask).await?;
-    let mut walk = Walk {
+    let mut walk = RepositoryReader {
         ask,
         source,
         reservation: 0,
@@ -90,27 +90,27 @@ pub(super) async fn sensors<A: Ask>(ask: &A) -> Result<Vec<SensorRecord>, AskErr
                 sensors.extend(sensor_record::parse(&record));
                 id = next;
             }
-            Err(AskError::Code(CompletionCode::NOT_PRESENT)) => break,
+            Err(RequestError::Code(CompletionCode::NOT_PRESENT)) => break,
             Err(error) => return Err(error),
         }
     }
     Ok(sensors)
 }
 
-async fn source<A: Ask>(ask: &A) -> Result<Source, AskError> {
+async fn source<A: Requester>(ask: &A) -> Result<Source, RequestError> {
     let none = match ask.ask(Source::Repository.info()).await {
         Ok(_) => return Ok(Source::Repository),
-        Err(AskError::Code(code)) if code.kind() == ErrorKind::Unsupported => code,
+        Err(RequestError::Code(code)) if code.kind() == ErrorKind::Unsupported => code,
         Err(error) => return Err(error),
     };
     match ask.ask(Source::Device.info()).await {
         Ok(_) => Ok(Source::Device),
-        Err(AskError::Code(_)) => Err(AskError::Code(none)),
+        Err(RequestError::Code(_)) => Err(RequestError::Code(none)),
         Err(error) => Err(error),
     }
 }
 
-struct Walk<'a, A> {
+struct RepositoryReader<'a, A> {
     ask: &'a A,
     source: Source,
     reservation: u16,
@@ -119,16 +119,16 @@ struct Walk<'a, A> {
     chunks: &'static [u8],
 }
 
-impl<A: Ask> Walk<'_, A> {
+impl<A: Requester> RepositoryReader<'_, A> {
     /// Takes a reservation. A BMC without them is asked with 0 (IPMI 2.0, 33.12).
-    async fn reserve(&mut self) -> Result<(), AskError> {
+    async fn reserve(&mut self) -> Result<(), RequestError> {
         self.reservations = self.reservations.saturating_add(1);
         self.reservation = match self.ask.ask(self.source.reserve()).await {
             Ok(data) => match data.first_chunk() {
                 Some(bytes) => u16::from_le_bytes(*bytes),
-                None => return Err(AskError::Data("a reservation that is cut short")),
+                None => return Err(RequestError::Data("a reservation that is cut short")),
             },
-            Err(AskError::Code(code)) if code.kind() == ErrorKind::Unsupported => 0,
+            Err(RequestError::Code(code)) if code.kind() == ErrorKind::Unsupported => 0,
             Err(error) => return Err(error),
         };
         Ok(())
@@ -136,10 +136,10 @@ impl<A: Ask> Walk<'_, A> {
 
     /// One record with its header, and the id of the next one. Takes a lost reservation anew and
     /// shorter parts where the BMC refuses longer ones, and remembers that.
-    async fn record(&mut self, id: u16) -> Result<(u16, Vec<u8>), AskError> {
+    async fn record(&mut self, id: u16) -> Result<(u16, Vec<u8>), RequestError> {
         loop {
             let refused = match self.read(id).await {
-                Err(AskError::Code(code)) => code,
+                Err(RequestError::Code(code)) => code,
                 result => return result,
             };
             match (refused, self.chunks) {
@@ -149,13 +149,13 @@ impl<A: Ask> Walk<'_, A> {
                 (code, [_, shorter @ ..]) if is_about_length(code) && !shorter.is_empty() => {
                     self.chunks = shorter;
                 }
-                (code, _) => return Err(AskError::Code(code)),
+                (code, _) => return Err(RequestError::Code(code)),
             }
         }
     }
 
     /// Reads one record in parts. Of records that describe no sensor the header is enough.
-    async fn read(&self, id: u16) -> Result<(u16, Vec<u8>), AskError> {
+    async fn read(&self, id: u16) -> Result<(u16, Vec<u8>), RequestError> {
         let chunk = self.chunks.first().copied().unwrap_or(WHOLE);
         let mut record = Vec::new();
         loop {
@@ -170,15 +170,15 @@ impl<A: Ask> Walk<'_, A> {
                 Some(missing) => chunk.min(missing.try_into().unwrap_or(WHOLE)),
             };
             let Ok(offset) = u8::try_from(record.len()) else {
-                return Err(AskError::Data("a sensor record without an end"));
+                return Err(RequestError::Data("a sensor record without an end"));
             };
             let request = self.source.get(self.reservation, id, offset, count);
             let data = self.ask.ask(request).await?;
             let Some((next, part)) = data.split_first_chunk() else {
-                return Err(AskError::Data("a sensor record that is cut short"));
+                return Err(RequestError::Data("a sensor record that is cut short"));
             };
             if part.is_empty() {
-                return Err(AskError::Data("a sensor record that is cut short"));
+                return Err(RequestError::Data("a sensor record that is cut short"));
             }
             let asked = if count == WHOLE {
                 part.len()
@@ -293,7 +293,7 @@ mod tests {
     async fn a_reservation_that_is_always_lost_is_given_up() {
         let bmc = bmc();
         bmc.fail(Fault::always(0x0a, 0x23, 0xc5));
-        let lost = AskError::Code(CompletionCode::RESERVATION);
+        let lost = RequestError::Code(CompletionCode::RESERVATION);
         assert_eq!(sensors(&bmc).await, Err(lost));
         assert_eq!(bmc.asked(0x0a, 0x22), MAX_RESERVATIONS);
     }
@@ -339,7 +339,7 @@ mod tests {
         let bmc = bmc();
         bmc.fail(Fault::always(0x0a, 0x20, 0xc1));
         bmc.fail(Fault::always(0x04, 0x20, 0xc1));
-        let none = AskError::Code(CompletionCode::INVALID_COMMAND);
+        let none = RequestError::Code(CompletionCode::INVALID_COMMAND);
         assert_eq!(sensors(&bmc).await, Err(none));
     }
 
@@ -347,6 +347,6 @@ mod tests {
     async fn a_bmc_that_does_not_answer_is_an_error() {
         let bmc = bmc();
         bmc.die_after(3);
-        assert!(matches!(sensors(&bmc).await, Err(AskError::Bmc(_))));
+        assert!(matches!(sensors(&bmc).await, Err(RequestError::Bmc(_))));
     }
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     EventLog,
     ipmi::{
-        requester::{Ask, AskError},
+        requester::{RequestError, Requester},
         wire::CompletionCode,
     },
 };
@@ -36,10 +36,10 @@ const LAST: u16 = 0xffff;
 /// # Errors
 ///
 /// The BMC has no log, or could not be asked.
-pub(in crate::ipmi) async fn event_log<A: Ask>(
+pub(in crate::ipmi) async fn event_log<A: Requester>(
     ask: &A,
     limit: usize,
-) -> Result<EventLog, AskError> {
+) -> Result<EventLog, RequestError> {
     let total = usize::from(ask.ask(GetSelInfo).await?.entries);
     let mut log = Log {
         ask,
@@ -68,13 +68,13 @@ struct Log<'a, A> {
     reservations: usize,
 }
 
-impl<A: Ask> Log<'_, A> {
+impl<A: Requester> Log<'_, A> {
     /// The last entries, without those before; `None`: where they begin cannot be told.
     async fn tail(
         &mut self,
         total: usize,
         limit: usize,
-    ) -> Result<Option<VecDeque<Entry>>, AskError> {
+    ) -> Result<Option<VecDeque<Entry>>, RequestError> {
         if total <= limit {
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl<A: Ask> Log<'_, A> {
         };
         let last = match self.entry(LAST).await {
             Ok(Some((_, last))) => last,
-            Ok(None) | Err(AskError::Code(_)) => return Ok(None),
+            Ok(None) | Err(RequestError::Code(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
         let Some(start) = start(id(&first), id(&last), total, limit) else {
@@ -91,7 +91,7 @@ impl<A: Ask> Log<'_, A> {
         };
         let newest = match self.walk(start, limit).await {
             Ok(newest) => newest,
-            Err(AskError::Code(_)) => return Ok(None),
+            Err(RequestError::Code(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
         let begins = newest.front().map(id) >= Some(start);
@@ -101,7 +101,7 @@ impl<A: Ask> Log<'_, A> {
 
     /// Follows the links from this entry on and keeps the last `limit`. An entry that was there
     /// already, or is not there, is the end.
-    async fn walk(&mut self, start: u16, limit: usize) -> Result<VecDeque<Entry>, AskError> {
+    async fn walk(&mut self, start: u16, limit: usize) -> Result<VecDeque<Entry>, RequestError> {
         let mut newest = VecDeque::new();
         let mut seen = BTreeSet::new();
         let mut next = start;
@@ -125,15 +125,15 @@ impl<A: Ask> Log<'_, A> {
     }
 
     /// One entry, and the id of the next one; `None`: it is not there.
-    async fn entry(&mut self, id: u16) -> Result<Option<(u16, Entry)>, AskError> {
+    async fn entry(&mut self, id: u16) -> Result<Option<(u16, Entry)>, RequestError> {
         loop {
             let [r, r_high] = self.reservation.to_le_bytes();
             let [low, high] = id.to_le_bytes();
             let whole = [r, r_high, low, high, 0, 0xff];
             match self.ask.ask(Raw::new(NetFn::Storage, 0x43, whole)).await {
                 Ok(data) => return parse(&data).map(Some),
-                Err(AskError::Code(CompletionCode::NOT_PRESENT)) => return Ok(None),
-                Err(AskError::Code(CompletionCode::RESERVATION))
+                Err(RequestError::Code(CompletionCode::NOT_PRESENT)) => return Ok(None),
+                Err(RequestError::Code(CompletionCode::RESERVATION))
                     if self.reservations < MAX_RESERVATIONS =>
                 {
                     self.reservations += 1;
@@ -147,12 +147,12 @@ impl<A: Ask> Log<'_, A> {
 
 /// By hand: `ipmi-rs-core` hides time stamps and refuses record types and channels that it does
 /// not know.
-fn parse(data: &[u8]) -> Result<(u16, Entry), AskError> {
+fn parse(data: &[u8]) -> Result<(u16, Entry), RequestError> {
     let entry = data.split_first_chunk().and_then(|(next, rest)| {
         let entry = rest.first_chunk::<ENTRY_SIZE>()?;
         Some((u16::from_le_bytes(*next), *entry))
     });
-    entry.ok_or(AskError::Data("an event log entry that is cut short"))
+    entry.ok_or(RequestError::Data("an event log entry that is cut short"))
 }
 
 fn id(entry: &Entry) -> u16 {
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(bmc.asked(0x0a, 0x42), 1);
         let bmc = self::bmc([1, 2]);
         bmc.fail(Fault::always(0x0a, 0x43, 0xc5));
-        let lost = AskError::Code(CompletionCode::RESERVATION);
+        let lost = RequestError::Code(CompletionCode::RESERVATION);
         assert_eq!(event_log(&bmc, 10).await, Err(lost));
         assert_eq!(bmc.asked(0x0a, 0x42), MAX_RESERVATIONS);
     }
@@ -269,12 +269,15 @@ mod tests {
     async fn a_bmc_without_a_log_or_without_an_answer_is_an_error() {
         let bmc = bmc([1, 2]);
         bmc.fail(Fault::always(0x0a, 0x40, 0xc1));
-        let none = AskError::Code(CompletionCode::INVALID_COMMAND);
+        let none = RequestError::Code(CompletionCode::INVALID_COMMAND);
         assert_eq!(event_log(&bmc, 10).await, Err(none));
         for after in 0..3 {
             let bmc = self::bmc([1, 2]);
             bmc.die_after(after);
-            assert!(matches!(event_log(&bmc, 10).await, Err(AskError::Bmc(_))));
+            assert!(matches!(
+                event_log(&bmc, 10).await,
+                Err(RequestError::Bmc(_))
+            ));
         }
     }
 

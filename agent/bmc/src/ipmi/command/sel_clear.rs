@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use crate::{
     ErrorKind,
     ipmi::{
-        requester::{Ask, AskError},
+        requester::{RequestError, Requester},
         wire::CompletionCode,
     },
 };
@@ -32,7 +32,7 @@ const MAX_LEFT: u16 = 2;
 /// # Errors
 ///
 /// The BMC refuses, could not be asked, or is not done after half a minute.
-pub(in crate::ipmi) async fn clear_event_log<A: Ask>(ask: &A) -> Result<(), AskError> {
+pub(in crate::ipmi) async fn clear_event_log<A: Requester>(ask: &A) -> Result<(), RequestError> {
     let (mut reservation, mut progress) = initiate(ask).await?;
     let mut reservations = 1_usize;
     for _ in 0..MAX_LOOKS {
@@ -43,33 +43,37 @@ pub(in crate::ipmi) async fn clear_event_log<A: Ask>(ask: &A) -> Result<(), AskE
         progress = match ask.ask(ClearSel::get_status(reservation)).await {
             Ok(progress) => progress,
             // Erasing cancels the reservation on some BMCs.
-            Err(AskError::Code(CompletionCode::RESERVATION)) if reservations < MAX_RESERVATIONS => {
+            Err(RequestError::Code(CompletionCode::RESERVATION))
+                if reservations < MAX_RESERVATIONS =>
+            {
                 reservations = reservations.saturating_add(1);
                 reservation = reserve(ask).await?;
                 ErasureProgress::InProgress
             }
-            Err(AskError::Code(code)) if code.is_not_now() => ErasureProgress::InProgress,
-            Err(AskError::Code(code)) => {
+            Err(RequestError::Code(code)) if code.is_not_now() => ErasureProgress::InProgress,
+            Err(RequestError::Code(code)) => {
                 return match ask.ask(GetSelInfo).await {
                     Ok(info) if info.entries <= MAX_LEFT => Ok(()),
-                    Ok(_) | Err(AskError::Code(_)) => Err(AskError::Code(code)),
+                    Ok(_) | Err(RequestError::Code(_)) => Err(RequestError::Code(code)),
                     Err(error) => Err(error),
                 };
             }
             Err(error) => return Err(error),
         };
     }
-    Err(AskError::Data("the event log is still being erased"))
+    Err(RequestError::Data("the event log is still being erased"))
 }
 
 /// Begins; anew where another client takes the reservation in between.
-async fn initiate<A: Ask>(ask: &A) -> Result<(Option<NonZeroU16>, ErasureProgress), AskError> {
+async fn initiate<A: Requester>(
+    ask: &A,
+) -> Result<(Option<NonZeroU16>, ErasureProgress), RequestError> {
     let mut attempt = 1;
     loop {
         let reservation = reserve(ask).await?;
         match ask.ask(ClearSel::initiate(reservation)).await {
             Ok(progress) => return Ok((reservation, progress)),
-            Err(AskError::Code(CompletionCode::RESERVATION)) if attempt < MAX_RESERVATIONS => {
+            Err(RequestError::Code(CompletionCode::RESERVATION)) if attempt < MAX_RESERVATIONS => {
                 attempt += 1;
             }
             Err(error) => return Err(error),
@@ -78,10 +82,10 @@ async fn initiate<A: Ask>(ask: &A) -> Result<(Option<NonZeroU16>, ErasureProgres
 }
 
 /// `None`: the BMC knows no reservations.
-async fn reserve<A: Ask>(ask: &A) -> Result<Option<NonZeroU16>, AskError> {
+async fn reserve<A: Requester>(ask: &A) -> Result<Option<NonZeroU16>, RequestError> {
     match ask.ask(ReserveSel).await {
         Ok(reservation) => Ok(Some(reservation)),
-        Err(AskError::Code(code)) if code.kind() == ErrorKind::Unsupported => Ok(None),
+        Err(RequestError::Code(code)) if code.kind() == ErrorKind::Unsupported => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -121,7 +125,7 @@ mod tests {
         let begun = tokio::time::Instant::now();
         assert!(matches!(
             clear_event_log(&bmc).await,
-            Err(AskError::Data(_))
+            Err(RequestError::Data(_))
         ));
         assert!(begun.elapsed() <= Duration::from_secs(31));
     }
@@ -134,7 +138,7 @@ mod tests {
         assert_eq!(bmc.asked(0x0a, 0x42), 2);
         let bmc = self::bmc(0);
         bmc.fail(Fault::always(0x0a, 0x47, 0xc5));
-        let lost = AskError::Code(CompletionCode::RESERVATION);
+        let lost = RequestError::Code(CompletionCode::RESERVATION);
         assert_eq!(clear_event_log(&bmc).await, Err(lost));
         assert_eq!(bmc.asked(0x0a, 0x42), MAX_RESERVATIONS);
         assert_eq!(bmc.left_in_sel(), 9);
@@ -165,7 +169,7 @@ mod tests {
             ..self::bmc(usize::MAX)
         };
         full.fail(Fault::nth(0x0a, 0x47, 1, 0xcc));
-        let refused = AskError::Code(CompletionCode::INVALID_FIELD);
+        let refused = RequestError::Code(CompletionCode::INVALID_FIELD);
         assert_eq!(clear_event_log(&full).await, Err(refused));
     }
 
@@ -173,7 +177,7 @@ mod tests {
     async fn a_refusal_erases_nothing() {
         let bmc = bmc(0);
         bmc.fail(Fault::always(0x0a, 0x47, 0xd4));
-        let refused = AskError::Code(CompletionCode::PRIVILEGE);
+        let refused = RequestError::Code(CompletionCode::PRIVILEGE);
         assert_eq!(clear_event_log(&bmc).await, Err(refused));
         assert_eq!(bmc.left_in_sel(), 9);
     }

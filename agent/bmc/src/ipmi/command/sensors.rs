@@ -11,7 +11,7 @@ use super::{
 use crate::{
     ErrorKind, Sensor, SensorHealth, SensorKind,
     ipmi::{
-        requester::{Ask, AskError},
+        requester::{RequestError, Requester},
         wire::CompletionCode,
     },
 };
@@ -26,10 +26,12 @@ use crate::{
 ///
 /// The BMC could not be asked, may not be asked with this privilege, or knows neither sensors nor
 /// DCMI.
-pub(in crate::ipmi) async fn sensors<A: Ask>(ask: &A) -> Result<Vec<Sensor>, AskError> {
+pub(in crate::ipmi) async fn sensors<A: Requester>(ask: &A) -> Result<Vec<Sensor>, RequestError> {
     let draw = dcmi::power(ask).await?;
     let records = match sdr::sensors(ask).await {
-        Err(AskError::Code(code)) if draw.is_some() && code.kind() == ErrorKind::Unsupported => {
+        Err(RequestError::Code(code))
+            if draw.is_some() && code.kind() == ErrorKind::Unsupported =>
+        {
             Vec::new()
         }
         records => records?,
@@ -46,14 +48,14 @@ pub(in crate::ipmi) async fn sensors<A: Ask>(ask: &A) -> Result<Vec<Sensor>, Ask
 }
 
 /// Asks for one reading. By hand: with `ipmi-rs-core` the discrete states cannot be seen.
-async fn reading<A: Ask>(ask: &A, number: u8) -> Result<Option<Reading>, AskError> {
+async fn reading<A: Requester>(ask: &A, number: u8) -> Result<Option<Reading>, RequestError> {
     match ask.ask(Raw::new(NetFn::SensorEvent, 0x2d, [number])).await {
         Ok(data) => Ok(Reading::parse(&data)),
         // Every sensor would be refused: say so, and do not list them as not measured.
-        Err(AskError::Code(CompletionCode::PRIVILEGE)) => {
-            Err(AskError::Code(CompletionCode::PRIVILEGE))
+        Err(RequestError::Code(CompletionCode::PRIVILEGE)) => {
+            Err(RequestError::Code(CompletionCode::PRIVILEGE))
         }
-        Err(AskError::Code(_) | AskError::Data(_)) => Ok(None),
+        Err(RequestError::Code(_) | RequestError::Data(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -222,7 +224,7 @@ mod tests {
     async fn a_user_who_may_not_read_is_told_so() {
         let mut bmc = bmc();
         bmc.readings.insert(0x32, Err(0xd4));
-        let refused = AskError::Code(CompletionCode::PRIVILEGE);
+        let refused = RequestError::Code(CompletionCode::PRIVILEGE);
         assert_eq!(sensors(&bmc).await, Err(refused));
     }
 
@@ -232,7 +234,7 @@ mod tests {
             let bmc = bmc();
             bmc.die_after(after);
             let result = sensors(&bmc).await;
-            assert!(matches!(result, Err(AskError::Bmc(_))), "{after}");
+            assert!(matches!(result, Err(RequestError::Bmc(_))), "{after}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Failure, Level, Pace, negotiation::Terms};
+use super::{Failure, Level, RetransmissionTimer, negotiation::Terms};
 use crate::ipmi::wire::Response;
 
 /// Whether a request may go out again.
@@ -40,7 +40,7 @@ pub(super) enum Purpose {
     /// Set Session Privilege Level, also to learn whether the BMC still knows the session.
     Raise(Level),
     /// What was asked for.
-    Ask,
+    Requester,
     /// Close Session.
     Close,
 }
@@ -53,7 +53,7 @@ pub(super) struct Pending {
     pub(super) command: u8,
     /// The numbers of all tries. An answer to any is an answer: each was sent in this call.
     pub(super) numbers: Vec<u8>,
-    pub(super) pace: Pace,
+    pub(super) pace: RetransmissionTimer,
 }
 
 impl Pending {

@@ -5,7 +5,8 @@ use std::time::Instant;
 use secrecy::ExposeSecret;
 
 use super::{
-    Level, Pace, Settings, negotiation::Terms, open_session::Numbers, open_session::Session,
+    Level, RetransmissionTimer, Settings, negotiation::Terms, open_session::Session,
+    open_session::SessionCounters,
 };
 use crate::ipmi::wire::{
     Handshake, OpenRequest, OpenResponse, PayloadType, Rakp1, Rakp2, Rakp3, Rakp4, RakpStatus,
@@ -49,7 +50,7 @@ pub(super) enum Refusal {
 
 /// What a packet meant to the handshake.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum HandshakeEvent {
     /// Nothing: it is no answer to what was sent last.
     Nothing,
     /// The next message is due.
@@ -76,7 +77,7 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) terms: Terms,
-    pub(super) pace: Pace,
+    pub(super) pace: RetransmissionTimer,
     pub(super) deadline: Instant,
     console: u32,
     random: [u8; 16],
@@ -92,7 +93,7 @@ impl Opening {
         terms: Terms,
         seed: [u8; 16],
         random: [u8; 16],
-        pace: Pace,
+        pace: RetransmissionTimer,
         deadline: Instant,
     ) -> Self {
         let [a, b, c, d, tag, ..] = seed;
@@ -135,32 +136,34 @@ impl Opening {
         payload: &[u8],
         settings: &Settings,
         now: Instant,
-    ) -> Heard {
+    ) -> HandshakeEvent {
         match (&self.phase, payload_type) {
             (Phase::Open, PayloadType::OpenResponse) => match OpenResponse::decode(payload) {
                 Ok(open) if self.is_ours(open.tag, open.console, open.result.is_err()) => {
                     self.opened(open, settings)
                 }
-                _ => Heard::Nothing,
+                _ => HandshakeEvent::Nothing,
             },
             (Phase::Rakp1 { managed }, PayloadType::Rakp2) => match Rakp2::decode(payload) {
                 Ok(two) if self.is_ours(two.tag, two.console, two.result.is_err()) => {
                     let managed = *managed;
                     self.known(managed, two, settings)
                 }
-                _ => Heard::Nothing,
+                _ => HandshakeEvent::Nothing,
             },
             (Phase::Rakp3 { hand, key }, PayloadType::Rakp4) => match Rakp4::decode(payload) {
                 Ok(four) if self.is_ours(four.tag, four.console, four.result.is_err()) => {
                     match four.result {
-                        Err(status) => Heard::No(Refusal::Status(Stage::Rakp3, status)),
-                        Ok(code) if !hand.is_rakp4_code(key, &code) => Heard::No(Refusal::Key),
-                        Ok(_) => Heard::Done(Box::new(self.session(hand, key, now))),
+                        Err(status) => HandshakeEvent::No(Refusal::Status(Stage::Rakp3, status)),
+                        Ok(code) if !hand.is_rakp4_code(key, &code) => {
+                            HandshakeEvent::No(Refusal::Key)
+                        }
+                        Ok(_) => HandshakeEvent::Done(Box::new(self.session(hand, key, now))),
                     }
                 }
-                _ => Heard::Nothing,
+                _ => HandshakeEvent::Nothing,
             },
-            _ => Heard::Nothing,
+            _ => HandshakeEvent::Nothing,
         }
     }
 
@@ -174,24 +177,24 @@ impl Opening {
         phase: Phase,
         payload_type: PayloadType,
         encode: impl Fn(u8) -> Vec<u8>,
-    ) -> Heard {
+    ) -> HandshakeEvent {
         self.tag = self.tag.wrapping_add(1);
         self.phase = phase;
         self.packet = plain(payload_type, &encode(self.tag));
-        Heard::Next
+        HandshakeEvent::Next
     }
 
     fn role(&self) -> u8 {
         self.terms.1.number() | NAME_ONLY
     }
 
-    fn opened(&mut self, open: OpenResponse, settings: &Settings) -> Heard {
+    fn opened(&mut self, open: OpenResponse, settings: &Settings) -> HandshakeEvent {
         let opened = match open.result {
-            Err(status) => return Heard::No(Refusal::Status(Stage::Open, status)),
+            Err(status) => return HandshakeEvent::No(Refusal::Status(Stage::Open, status)),
             Ok(opened) => opened,
         };
         if Suite::of_algorithms(opened.algorithms) != Some(self.terms.0) {
-            return Heard::No(Refusal::OtherSuite);
+            return HandshakeEvent::No(Refusal::OtherSuite);
         }
         // The privilege that some BMCs repeat here is 0 (ipmi_sim): it tells nothing.
         let managed = opened.managed;
@@ -209,9 +212,9 @@ impl Opening {
         })
     }
 
-    fn known(&mut self, managed: u32, two: Rakp2, settings: &Settings) -> Heard {
+    fn known(&mut self, managed: u32, two: Rakp2, settings: &Settings) -> HandshakeEvent {
         let body = match two.result {
-            Err(status) => return Heard::No(Refusal::Status(Stage::Rakp1, status)),
+            Err(status) => return HandshakeEvent::No(Refusal::Status(Stage::Rakp1, status)),
             Ok(body) => body,
         };
         let hand = Handshake {
@@ -226,7 +229,7 @@ impl Opening {
         };
         let password = settings.password.expose_secret().as_bytes();
         if !hand.is_rakp2_code(password, &body.code) {
-            return Heard::No(Refusal::Password);
+            return HandshakeEvent::No(Refusal::Password);
         }
         let kg = match settings.kg.as_slice() {
             [] => password,
@@ -257,7 +260,7 @@ impl Opening {
             level: Level::User,
             guid: hand.guid,
             heard: now,
-            numbers: Numbers::default(),
+            numbers: SessionCounters::default(),
         }
     }
 

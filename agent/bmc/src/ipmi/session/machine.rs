@@ -8,7 +8,7 @@ use std::{
 use super::{
     Answer, Exchange, Failure, Level, Random, Settings,
     exchange::Job,
-    handshake::{Heard, Opening},
+    handshake::{HandshakeEvent, Opening},
     name,
     negotiation::Terms,
     open_session::Session,
@@ -262,7 +262,7 @@ impl Machine {
             return false;
         };
         let heard = opening.receive(payload_type, payload, &self.settings, now);
-        if matches!(heard, Heard::Nothing) {
+        if matches!(heard, HandshakeEvent::Nothing) {
             self.opening = Some(opening);
             return false;
         }
@@ -272,14 +272,14 @@ impl Machine {
             Some(now.saturating_duration_since(opening.pace.began)),
         ];
         match heard {
-            Heard::Nothing => {}
-            Heard::Next => {
+            HandshakeEvent::Nothing => {}
+            HandshakeEvent::Next => {
                 opening.pace = self.pace(now, 1);
                 self.emit(job, opening.packet());
                 self.opening = Some(opening);
             }
-            Heard::Done(session) => self.opened(job, *session, random),
-            Heard::No(refusal) => self.refused(job, opening, refusal, now, random),
+            HandshakeEvent::Done(session) => self.opened(job, *session, random),
+            HandshakeEvent::No(refusal) => self.refused(job, opening, refusal, now, random),
         }
         true
     }

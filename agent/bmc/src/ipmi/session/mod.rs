@@ -52,7 +52,7 @@ pub(super) struct Settings {
 
 /// When a packet without an answer goes out again.
 #[derive(Debug, Clone, Copy)]
-struct Pace {
+struct RetransmissionTimer {
     /// Of the first try.
     began: Instant,
     due: Instant,
@@ -61,7 +61,7 @@ struct Pace {
     tries: u32,
 }
 
-impl Pace {
+impl RetransmissionTimer {
     /// Of a packet that goes out now.
     fn new(now: Instant, first: Duration, most: Duration) -> Self {
         let wait = first.max(Duration::from_millis(1));

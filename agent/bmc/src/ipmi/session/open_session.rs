@@ -8,7 +8,7 @@ use crate::ipmi::wire::{PayloadType, Request, Response, SessionKeys, Suite};
 const APP: u8 = 0x06;
 const CLOSE_SESSION: u8 = 0x3c;
 
-/// Numbers and keys of an open session.
+/// SessionCounters and keys of an open session.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) keys: SessionKeys,
@@ -25,12 +25,12 @@ pub(super) struct Session {
     pub(super) guid: [u8; 16],
     /// When it last answered.
     pub(super) heard: Instant,
-    pub(super) numbers: Numbers,
+    pub(super) numbers: SessionCounters,
 }
 
 /// Where a session is in its numbers.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct SessionCounters {
     session: u32,
     request: u8,
     inbound: Window,

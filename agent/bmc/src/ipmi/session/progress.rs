@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    Answer, Failure, Level, Machine, Pace, Random, Repeat,
+    Answer, Failure, Level, Machine, Random, Repeat, RetransmissionTimer,
     exchange::{Job, Pending, Purpose},
     machine::SECOND_LOOK,
     name,
@@ -43,12 +43,12 @@ impl Machine {
     /// When a packet that goes out now goes out again: after `1 / part` of the first wait, but
     /// not before the BMC had twice the time that it took lately. A slow one would only get more
     /// to do, and some take a repeated handshake message for another handshake.
-    pub(super) fn pace(&self, now: Instant, part: u32) -> Pace {
+    pub(super) fn pace(&self, now: Instant, part: u32) -> RetransmissionTimer {
         let policy = self.settings.retransmission;
         let first = policy.first / part.max(1);
         // A lost datagram makes one of the two long; a slow BMC both.
         let took = self.took.into_iter().flatten().min().unwrap_or_default();
-        Pace::new(now, first.max(took * 2), policy.most)
+        RetransmissionTimer::new(now, first.max(took * 2), policy.most)
     }
 
     fn send_next(&mut self, job: &mut Job, need: Level, now: Instant, random: &mut dyn Random) {
@@ -62,15 +62,15 @@ impl Machine {
         } else if is_once && !is_sure {
             Purpose::Raise(session.level)
         } else {
-            Purpose::Ask
+            Purpose::Requester
         };
         let (net_fn, command) = match purpose {
-            Purpose::Ask => (job.exchange.net_fn, job.exchange.command),
+            Purpose::Requester => (job.exchange.net_fn, job.exchange.command),
             Purpose::Raise(_) => (0x06, 0x3b),
             Purpose::Close => (0x06, 0x3c),
         };
         let mut pace = self.pace(now, if job.is_heard { 1 } else { 2 });
-        if is_once && purpose == Purpose::Ask {
+        if is_once && purpose == Purpose::Requester {
             pace.due = job.deadline;
         }
         job.pending = Some(Pending {
@@ -96,14 +96,14 @@ impl Machine {
             Purpose::Raise(level) => {
                 session.request(pending.net_fn, pending.command, vec![level.number()], iv)
             }
-            Purpose::Ask => {
+            Purpose::Requester => {
                 job.asked += 1;
                 let data = job.exchange.data.clone();
                 session.request(pending.net_fn, pending.command, data, iv)
             }
         };
         pending.numbers.push(number);
-        if pending.purpose == Purpose::Ask && pending.numbers.len() > 1 {
+        if pending.purpose == Purpose::Requester && pending.numbers.len() > 1 {
             job.is_trailing = true;
         }
         self.emit(job, packet);
@@ -119,7 +119,7 @@ impl Machine {
                 self.session = None;
                 return self.finish(job, Ok(nothing()), now, random);
             }
-            Purpose::Ask if job.exchange.repeat == Repeat::Once => {
+            Purpose::Requester if job.exchange.repeat == Repeat::Once => {
                 return self.out_of_time(job, now, random);
             }
             _ => {}
@@ -192,7 +192,7 @@ impl Machine {
                     None => self.fail(job, failure, now, random),
                 }
             }
-            Purpose::Ask => {
+            Purpose::Requester => {
                 let may_repeat = job.exchange.repeat != Repeat::Once;
                 let is_not_now = code.is_some_and(CompletionCode::is_not_now);
                 if is_not_now && may_repeat && job.back_off(now) {
@@ -222,7 +222,9 @@ impl Machine {
         let message = format!("unreachable: {why}");
         let failure = Failure::new(ErrorKind::Unreachable, message);
         let is_alone = match &job.pending {
-            Some(pending) => pending.purpose == Purpose::Ask && job.exchange.repeat == Repeat::Once,
+            Some(pending) => {
+                pending.purpose == Purpose::Requester && job.exchange.repeat == Repeat::Once
+            }
             None => false,
         };
         match job.unreachable_at {

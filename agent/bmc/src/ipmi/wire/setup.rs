@@ -322,9 +322,9 @@ fn coded(tag: u8, session: u32, result: &Result<Vec<u8>, RakpStatus>) -> Vec<u8>
     bytes
 }
 
-type Coded = (u8, u32, Result<Vec<u8>, RakpStatus>);
+type StatusResponse = (u8, u32, Result<Vec<u8>, RakpStatus>);
 
-fn read_coded(bytes: &[u8]) -> Result<Coded, WireError> {
+fn read_coded(bytes: &[u8]) -> Result<StatusResponse, WireError> {
     let mut reader = Reader(bytes);
     let [tag, status] = reader.array()?;
     if let Some(status) = RakpStatus::of(status) {

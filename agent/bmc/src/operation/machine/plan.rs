@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Once, Operation, Phase};
+use super::{OneTimeCommand, Operation, Phase};
 use crate::{PowerCommand, PowerState, operation::Goal};
 
 impl Operation {
@@ -56,13 +56,15 @@ impl Operation {
         match self.phase {
             Phase::Hold(_) => None,
             // Another press of a button would call off the first, or force.
-            Phase::Soft | Phase::Once(_) if self.once != Once::NotSent => None,
+            Phase::Soft | Phase::OneTimeCommand(_) if self.once != OneTimeCommand::NotSent => None,
             // A button switches a host on that is off, and forces one that starts.
             Phase::Soft => {
                 (state == PowerState::On).then_some((self.next_send, PowerCommand::SoftOff))
             }
-            Phase::Once(command) => matches!(state, PowerState::On | PowerState::PoweringOn)
-                .then_some((self.next_send, command)),
+            Phase::OneTimeCommand(command) => {
+                matches!(state, PowerState::On | PowerState::PoweringOn)
+                    .then_some((self.next_send, command))
+            }
             Phase::Off => {
                 // Some BMCs report off for a host that runs, after a reset of their own.
                 if state == PowerState::Off {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Once, Operation, Phase};
+use super::{OneTimeCommand, Operation, Phase};
 use crate::{
     PowerCommand, PowerState,
     operation::{Goal, Observation, Outcome},
@@ -37,7 +37,7 @@ impl Operation {
                     });
                 }
             }
-            Phase::Once(command) => self.after_once(command, begun, now, seen),
+            Phase::OneTimeCommand(command) => self.after_once(command, begun, now, seen),
             Phase::Hold(_) => {}
         }
     }
@@ -79,17 +79,17 @@ impl Operation {
     ) {
         let state = seen.state;
         match self.once {
-            Once::NotSent if state == PowerState::Off => {
+            OneTimeCommand::NotSent if state == PowerState::Off => {
                 self.ended = Some(Outcome::NeedsPower { command });
             }
-            Once::NotSent | Once::NotTaken => {}
-            Once::Unanswered => {
+            OneTimeCommand::NotSent | OneTimeCommand::NotTaken => {}
+            OneTimeCommand::Unanswered => {
                 self.ended = Some(Outcome::Unknown {
                     command,
                     state: Some(state),
                 });
             }
-            Once::Taken => {
+            OneTimeCommand::Taken => {
                 let is_it = command != PowerCommand::Reset
                     || self.count(begun, now, seen, PowerState::On, Duration::ZERO) >= 1;
                 if is_it {
@@ -136,20 +136,23 @@ impl Operation {
         let last = self.seen.map(|(state, _)| state);
         let after = self.request.deadline;
         let wanted = match (self.phase, self.once) {
-            (Phase::Once(command), Once::NotSent | Once::NotTaken) => {
+            (
+                Phase::OneTimeCommand(command),
+                OneTimeCommand::NotSent | OneTimeCommand::NotTaken,
+            ) => {
                 return Outcome::NotSent {
                     command,
                     last,
                     after,
                 };
             }
-            (Phase::Once(command), Once::Unanswered) => {
+            (Phase::OneTimeCommand(command), OneTimeCommand::Unanswered) => {
                 return Outcome::Unknown {
                     command,
                     state: None,
                 };
             }
-            (Phase::Once(PowerCommand::Nmi), Once::Taken) => {
+            (Phase::OneTimeCommand(PowerCommand::Nmi), OneTimeCommand::Taken) => {
                 return Outcome::Taken {
                     command: PowerCommand::Nmi,
                     state: None,
@@ -159,7 +162,7 @@ impl Operation {
                 return Outcome::NotTaken;
             }
             (Phase::Soft | Phase::Off, _) => PowerState::Off,
-            (Phase::Hold(_) | Phase::On | Phase::Once(_), _) => PowerState::On,
+            (Phase::Hold(_) | Phase::On | Phase::OneTimeCommand(_), _) => PowerState::On,
         };
         Outcome::Unconfirmed {
             wanted,

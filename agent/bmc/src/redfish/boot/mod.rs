@@ -13,7 +13,7 @@ use self::document::{Boot, Refusal};
 use super::{
     call_budget::Call,
     client::Redfish,
-    discovery::Found,
+    discovery::SystemResource,
     document::{link, text},
     response::{Answer, Body},
 };
@@ -22,7 +22,7 @@ use crate::{Accepted, BmcError, BootDevice, BootOverride, ErrorKind};
 const DOING: &str = "setting the boot override";
 
 /// A document that holds the override.
-struct Place {
+struct BootDocument {
     url: Url,
     etag: Option<String>,
     boot: Boot,
@@ -56,12 +56,12 @@ impl Redfish {
         let found = self.locator.read(&self.access, call).await?;
         let identity = found.system.identity.clone();
         let settings = self.settings(call, &found).await?;
-        let now = Boot::of(&found.body).map(|boot| Place {
+        let now = Boot::of(&found.body).map(|boot| BootDocument {
             url: found.url.clone(),
             etag: found.etag.clone(),
             boot,
         });
-        let settings = settings.map(|place| Place {
+        let settings = settings.map(|place| BootDocument {
             boot: place.boot.with_lists_of(now.as_ref().map(|now| &now.boot)),
             ..place
         });
@@ -96,7 +96,11 @@ impl Redfish {
     }
 
     /// The settings object, where there is one with an override in it.
-    async fn settings(&self, call: &Call, found: &Found) -> Result<Option<Place>, BmcError> {
+    async fn settings(
+        &self,
+        call: &Call,
+        found: &SystemResource,
+    ) -> Result<Option<BootDocument>, BmcError> {
         let Some(link) = settings_link(&found.body) else {
             return Ok(None);
         };
@@ -104,11 +108,13 @@ impl Redfish {
         let answer = self.access.get(call, &url).await?;
         let in_header = answer.etag();
         Ok(match &answer.body {
-            Body::Json(body) if answer.status.is_success() => Boot::of(body).map(|boot| Place {
-                url,
-                etag: in_header.or_else(|| text(body, "@odata.etag")),
-                boot,
-            }),
+            Body::Json(body) if answer.status.is_success() => {
+                Boot::of(body).map(|boot| BootDocument {
+                    url,
+                    etag: in_header.or_else(|| text(body, "@odata.etag")),
+                    boot,
+                })
+            }
             _ => None,
         })
     }
@@ -118,8 +124,8 @@ impl Redfish {
         &self,
         call: &Call,
         wanted: BootOverride,
-        found: &Found,
-        place: &Place,
+        found: &SystemResource,
+        place: &BootDocument,
     ) -> String {
         let read = async |url: &Url| {
             let body = self.fetch(call, url, "reading the boot override").await;

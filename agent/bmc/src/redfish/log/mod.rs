@@ -16,7 +16,7 @@ use self::{
 use super::{
     call_budget::Call,
     client::Redfish,
-    discovery::Found,
+    discovery::SystemResource,
     document::{Action, Collection, Features, link},
     manager::managed_by,
 };
@@ -62,7 +62,7 @@ impl Page {
 
 /// Where to go on from a page that is not the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Onward {
+enum NextPage {
     /// This page has them all.
     Enough,
     /// Straight to the end of the log, this many entries from its start.
@@ -72,24 +72,24 @@ enum Onward {
 }
 
 /// How to get from the first page to the newest `limit` entries.
-fn onward(first: &Page, limit: usize, features: Features) -> Onward {
+fn onward(first: &Page, limit: usize, features: Features) -> NextPage {
     let Some(next) = &first.next else {
-        return Onward::Enough;
+        return NextPage::Enough;
     };
     if entry::order(&first.members) == Order::NewestFirst {
         return if first.members.len() >= limit {
-            Onward::Enough
+            NextPage::Enough
         } else {
-            Onward::Follow
+            NextPage::Follow
         };
     }
     // Who skips in a link of its own can skip.
     let skips = features.top_skip || next.contains("$skip=") || next.contains("%24skip=");
     match first.total {
         Some(total) if skips && total > first.members.len() => {
-            Onward::Skip(total.saturating_sub(limit))
+            NextPage::Skip(total.saturating_sub(limit))
         }
-        _ => Onward::Follow,
+        _ => NextPage::Follow,
     }
 }
 
@@ -133,9 +133,9 @@ impl Redfish {
         features: Features,
     ) -> Result<Vec<Value>, BmcError> {
         let (mut members, mut next) = match onward(&first, limit, features) {
-            Onward::Enough => return Ok(first.members),
-            Onward::Follow => (first.members, first.next),
-            Onward::Skip(skip) => {
+            NextPage::Enough => return Ok(first.members),
+            NextPage::Follow => (first.members, first.next),
+            NextPage::Skip(skip) => {
                 let query = match (features.expand, first.members.first()) {
                     (Some(expand), Some(member)) if !entry::is_bare(member) => {
                         format!("{expand}&$skip={skip}")
@@ -218,7 +218,11 @@ impl Redfish {
         self.fetch(call, &url, READING).await
     }
 
-    async fn manager_logs(&self, call: &Call, found: &Found) -> Result<Vec<Candidate>, BmcError> {
+    async fn manager_logs(
+        &self,
+        call: &Call,
+        found: &SystemResource,
+    ) -> Result<Vec<Candidate>, BmcError> {
         let mut logs = Vec::new();
         for manager in managed_by(&found.body).iter().take(MAX_MANAGERS) {
             let url = self.access.http.resolve(manager)?;
@@ -306,17 +310,17 @@ mod tests {
         let ahead = [1, 2, 3];
         let back = [9, 8, 7];
         for (first, features, expected) in [
-            (page(&ahead, None, Some(3)), none, Onward::Enough),
-            (page(&back, Some("/2"), Some(9)), none, Onward::Enough),
-            (page(&[9, 8], Some("/2"), Some(9)), none, Onward::Follow),
-            (page(&ahead, Some("/2"), Some(9)), none, Onward::Follow),
-            (page(&ahead, Some("/2"), Some(9)), skips, Onward::Skip(6)),
+            (page(&ahead, None, Some(3)), none, NextPage::Enough),
+            (page(&back, Some("/2"), Some(9)), none, NextPage::Enough),
+            (page(&[9, 8], Some("/2"), Some(9)), none, NextPage::Follow),
+            (page(&ahead, Some("/2"), Some(9)), none, NextPage::Follow),
+            (page(&ahead, Some("/2"), Some(9)), skips, NextPage::Skip(6)),
             (
                 page(&ahead, Some("/2?$skip=3"), Some(9)),
                 none,
-                Onward::Skip(6),
+                NextPage::Skip(6),
             ),
-            (page(&ahead, Some("/2"), None), skips, Onward::Follow),
+            (page(&ahead, Some("/2"), None), skips, NextPage::Follow),
         ] {
             assert_eq!(onward(&first, 3, features), expected);
         }
@@ -333,7 +337,7 @@ mod tests {
         ) {
             let page = Page::of(body);
             if page.next.is_none() {
-                prop_assert_eq!(onward(&page, limit, Features::default()), Onward::Enough);
+                prop_assert_eq!(onward(&page, limit, Features::default()), NextPage::Enough);
             }
         }
     }

@@ -14,7 +14,7 @@ pub(in crate::redfish) enum Source {
     Other,
 }
 
-enum Sign {
+enum RoleHint {
     From(Source),
     /// `PhysicalContext`.
     Context(&'static str),
@@ -23,25 +23,25 @@ enum Sign {
 }
 
 /// Who may have a role, strongest claim first.
-const CLAIMS: &[(SensorRole, SensorKind, Sign)] = {
+const CLAIMS: &[(SensorRole, SensorKind, RoleHint)] = {
     use SensorKind::{Power, Temperature};
     use SensorRole::{InletTemperature, PowerDraw};
     &[
-        (PowerDraw, Power, Sign::From(Source::ChassisPower)),
-        (PowerDraw, Power, Sign::From(Source::PowerControl)),
+        (PowerDraw, Power, RoleHint::From(Source::ChassisPower)),
+        (PowerDraw, Power, RoleHint::From(Source::PowerControl)),
         // OpenBMC, Dell, Supermicro, in this order.
-        (PowerDraw, Power, Sign::Name("total power")),
-        (PowerDraw, Power, Sign::Name("total_power")),
-        (PowerDraw, Power, Sign::Name("pwr consumption")),
-        (PowerDraw, Power, Sign::Name("system power")),
+        (PowerDraw, Power, RoleHint::Name("total power")),
+        (PowerDraw, Power, RoleHint::Name("total_power")),
+        (PowerDraw, Power, RoleHint::Name("pwr consumption")),
+        (PowerDraw, Power, RoleHint::Name("system power")),
         (
             InletTemperature,
             Temperature,
-            Sign::From(Source::IntakeSummary),
+            RoleHint::From(Source::IntakeSummary),
         ),
-        (InletTemperature, Temperature, Sign::Context("Intake")),
-        (InletTemperature, Temperature, Sign::Name("inlet")),
-        (InletTemperature, Temperature, Sign::Name("ambient")),
+        (InletTemperature, Temperature, RoleHint::Context("Intake")),
+        (InletTemperature, Temperature, RoleHint::Name("inlet")),
+        (InletTemperature, Temperature, RoleHint::Name("ambient")),
     ]
 };
 
@@ -59,9 +59,9 @@ pub(in crate::redfish) fn role(
         .find(|(_, (_, wanted, sign))| {
             *wanted == kind
                 && match sign {
-                    Sign::From(place) => *place == source,
-                    Sign::Context(word) => context == *word,
-                    Sign::Name(part) => name.contains(part),
+                    RoleHint::From(place) => *place == source,
+                    RoleHint::Context(word) => context == *word,
+                    RoleHint::Name(part) => name.contains(part),
                 }
         })
         .map(|(rank, (role, _, _))| (*role, rank))

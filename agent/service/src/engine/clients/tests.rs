@@ -125,9 +125,9 @@ async fn a_refused_password_is_tried_rarely_until_it_is_changed() {
 
 /// Keeps what it is told to connect to.
 #[derive(Debug, Clone, Default)]
-struct Told(Arc<Mutex<Vec<BmcSpec>>>);
+struct RecordingDriver(Arc<Mutex<Vec<BmcSpec>>>);
 
-impl Driver for Told {
+impl Driver for RecordingDriver {
     fn connect(&self, specs: Vec<BmcSpec>) -> Result<Arc<dyn Bmc>, BmcError> {
         *self.0.lock() = specs;
         Strict::default().connect(self.0.lock().clone())
@@ -144,7 +144,7 @@ async fn the_address_that_was_checked_is_the_one_that_is_connected_to() {
     let config = Config::parse(&dir.path().join("agent.toml"), text, None).unwrap();
     let config = Arc::new(config);
     let target = Target::of(&config, &config.inventory.hosts[0]);
-    let told = Told::default();
+    let told = RecordingDriver::default();
     let lookups = Arc::new(AtomicU32::new(0));
     let counted = lookups.clone();
     let mut clients = clients(Arc::new(told.clone()), &config.inventory);

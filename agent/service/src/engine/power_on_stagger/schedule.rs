@@ -10,7 +10,7 @@ use std::{
 
 /// The answer to a waiting power-on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum StaggerDecision {
     Now,
     /// Number of power-ons ahead, and the expected start if none of them leaves.
     Wait {
@@ -25,13 +25,13 @@ pub(super) fn turn(
     last: Option<Duration>,
     ahead: usize,
     now: Duration,
-) -> Turn {
+) -> StaggerDecision {
     let first = last.map_or(now, |last| last.saturating_add(interval).max(now));
     if ahead == 0 && first <= now {
-        return Turn::Now;
+        return StaggerDecision::Now;
     }
     let before = u32::try_from(ahead).unwrap_or(u32::MAX);
-    Turn::Wait {
+    StaggerDecision::Wait {
         until: first.saturating_add(interval.saturating_mul(before)),
         ahead,
     }
@@ -68,15 +68,15 @@ impl Schedule {
         number: u64,
         interval: Duration,
         now: Duration,
-    ) -> Turn {
+    ) -> StaggerDecision {
         let Some(queue) = self.pdus.get_mut(pdu) else {
-            return Turn::Now;
+            return StaggerDecision::Now;
         };
         let Some(ahead) = queue.waiting.iter().position(|one| *one == number) else {
-            return Turn::Now;
+            return StaggerDecision::Now;
         };
         let turn = turn(interval, queue.last, ahead, now);
-        if turn == Turn::Now {
+        if turn == StaggerDecision::Now {
             queue.waiting.remove(ahead);
             queue.last = Some(now);
         }
@@ -106,8 +106,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn wait(until: u64, ahead: usize) -> Turn {
-        Turn::Wait {
+    fn wait(until: u64, ahead: usize) -> StaggerDecision {
+        StaggerDecision::Wait {
             until: s(until),
             ahead,
         }
@@ -116,10 +116,10 @@ mod tests {
     #[test]
     fn the_first_goes_at_once_and_each_next_one_interval_later() {
         for (last, ahead, now, wanted) in [
-            (None, 0, 7, Turn::Now),
+            (None, 0, 7, StaggerDecision::Now),
             (None, 1, 7, wait(9, 1)),
             (Some(6), 0, 7, wait(8, 0)),
-            (Some(5), 0, 7, Turn::Now),
+            (Some(5), 0, 7, StaggerDecision::Now),
             (Some(5), 2, 7, wait(11, 2)),
             (Some(6), 3, 7, wait(14, 3)),
         ] {
@@ -128,7 +128,7 @@ mod tests {
         }
         assert_eq!(
             turn(s(0), Some(s(7)), 0, s(7)),
-            Turn::Now,
+            StaggerDecision::Now,
             "0 is no staging"
         );
     }
@@ -139,17 +139,17 @@ mod tests {
         let [a, b, c] = [(); 3].map(|()| schedule.join("p1"));
         let other = schedule.join("p2");
         assert_eq!(schedule.ask("p1", c, s(2), s(10)), wait(14, 2));
-        assert_eq!(schedule.ask("p1", a, s(2), s(10)), Turn::Now);
-        assert_eq!(schedule.ask("p2", other, s(2), s(10)), Turn::Now);
+        assert_eq!(schedule.ask("p1", a, s(2), s(10)), StaggerDecision::Now);
+        assert_eq!(schedule.ask("p2", other, s(2), s(10)), StaggerDecision::Now);
         assert_eq!(schedule.ask("p1", c, s(2), s(10)), wait(14, 1));
         schedule.leave("p1", b);
         assert_eq!(schedule.ask("p1", c, s(2), s(10)), wait(12, 0));
         assert_eq!(schedule.waiting(), 1);
-        assert_eq!(schedule.ask("p1", c, s(2), s(12)), Turn::Now);
+        assert_eq!(schedule.ask("p1", c, s(2), s(12)), StaggerDecision::Now);
         assert_eq!(schedule.waiting(), 0);
         assert_eq!(
             schedule.ask("p1", c, s(2), s(12)),
-            Turn::Now,
+            StaggerDecision::Now,
             "it was its turn"
         );
     }
@@ -173,16 +173,16 @@ mod tests {
                 }
                 waiting.retain(|one| {
                     let turn = schedule.ask("p", *one, s(interval), s(now));
-                    if turn == Turn::Now {
+                    if turn == StaggerDecision::Now {
                         went.push(now);
                     }
-                    turn != Turn::Now
+                    turn != StaggerDecision::Now
                 });
             }
             while !waiting.is_empty() {
                 now += 1;
                 let before = waiting.len();
-                waiting.retain(|one| schedule.ask("p", *one, s(interval), s(now)) != Turn::Now);
+                waiting.retain(|one| schedule.ask("p", *one, s(interval), s(now)) != StaggerDecision::Now);
                 if waiting.len() < before {
                     went.push(now);
                 }

@@ -11,7 +11,7 @@ use ipmi_rs_core::connection::{IpmiCommand, Message};
 use crate::{
     BmcError, ErrorKind,
     ipmi::{
-        requester::{Ask, AskError},
+        requester::{RequestError, Requester},
         wire::CompletionCode,
     },
 };
@@ -151,12 +151,12 @@ impl FakeBmc {
         if is_erased { 0 } else { self.sel.len() }
     }
 
-    fn answer(&self, net_fn: u8, command: u8, data: &[u8]) -> Result<Vec<u8>, AskError> {
+    fn answer(&self, net_fn: u8, command: u8, data: &[u8]) -> Result<Vec<u8>, RequestError> {
         let nth = self.asked(net_fn, command);
         {
             let mut state = self.state.lock().unwrap();
             if state.dies_after == Some(state.asked.len()) {
-                return Err(AskError::Bmc(silence()));
+                return Err(RequestError::Bmc(silence()));
             }
             state.asked.push((net_fn, command, data.to_vec()));
             let fault = state.faults.iter().find(|fault| {
@@ -265,15 +265,15 @@ impl FakeBmc {
     }
 }
 
-impl Ask for FakeBmc {
-    async fn ask<C>(&self, command: C) -> Result<C::Output, AskError>
+impl Requester for FakeBmc {
+    async fn ask<C>(&self, command: C) -> Result<C::Output, RequestError>
     where
         C: IpmiCommand + Send,
         C::Output: Send,
     {
         let message: Message = command.into();
         let answer = self.answer(message.netfn_raw(), message.cmd(), message.data())?;
-        C::parse_success_response(&answer).map_err(|_| AskError::Data("garbled"))
+        C::parse_success_response(&answer).map_err(|_| RequestError::Data("garbled"))
     }
 }
 
@@ -283,8 +283,8 @@ pub(super) struct Noise(pub(super) Vec<Answer>, pub(super) Mutex<usize>);
 /// More than any reading of a log, which has 65,536 entries at most, may ask.
 const MOST_REQUESTS: usize = 200_000;
 
-impl Ask for Noise {
-    async fn ask<C>(&self, _: C) -> Result<C::Output, AskError>
+impl Requester for Noise {
+    async fn ask<C>(&self, _: C) -> Result<C::Output, RequestError>
     where
         C: IpmiCommand + Send,
         C::Output: Send,
@@ -294,12 +294,12 @@ impl Ask for Noise {
         *asked += 1;
         assert!(*asked < MOST_REQUESTS, "asks without an end");
         let data = answer.map_err(code)?;
-        C::parse_success_response(&data).map_err(|_| AskError::Data("garbled"))
+        C::parse_success_response(&data).map_err(|_| RequestError::Data("garbled"))
     }
 }
 
-fn code(number: u8) -> AskError {
-    CompletionCode::of(number).map_or(AskError::Data("no code"), AskError::Code)
+fn code(number: u8) -> RequestError {
+    CompletionCode::of(number).map_or(RequestError::Data("no code"), RequestError::Code)
 }
 
 fn silence() -> BmcError {

@@ -11,7 +11,7 @@ use crate::identity::Identity;
 
 /// Connections that are open.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     /// Of all operators together.
     total: usize,
     /// Of one identity.
@@ -19,7 +19,7 @@ pub(super) struct Places {
     taken: Mutex<HashMap<Identity, usize>>,
 }
 
-impl Places {
+impl ConnectionSlots {
     pub(super) fn new(total: usize, each: usize) -> Arc<Self> {
         Arc::new(Self {
             total,
@@ -30,7 +30,7 @@ impl Places {
 
     /// A place for one more connection; none where this identity, or all operators, have as many
     /// as they may.
-    pub(super) fn take(self: &Arc<Self>, identity: &Identity) -> Option<Place> {
+    pub(super) fn take(self: &Arc<Self>, identity: &Identity) -> Option<ConnectionSlot> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let own = taken.get(identity).copied().unwrap_or(0);
         let counts = taken
@@ -42,7 +42,7 @@ impl Places {
             return None;
         }
         taken.insert(identity.clone(), own + 1);
-        Some(Place {
+        Some(ConnectionSlot {
             places: self.clone(),
             identity: identity.clone(),
         })
@@ -51,12 +51,12 @@ impl Places {
 
 /// A place that is taken; dropping it frees it.
 #[derive(Debug)]
-pub(super) struct Place {
-    places: Arc<Places>,
+pub(super) struct ConnectionSlot {
+    places: Arc<ConnectionSlots>,
     identity: Identity,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut taken = self
             .places
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn one_identity_cannot_take_the_places_of_the_others() {
-        let places = Places::new(5, 2);
+        let places = ConnectionSlots::new(5, 2);
         let ann: Vec<_> = (0..9)
             .filter_map(|_| places.take(&operator("ann")))
             .collect();
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn operators_together_cannot_keep_a_controller_out() {
-        let places = Places::new(3, 2);
+        let places = ConnectionSlots::new(3, 2);
         let crowd: Vec<_> = ["a", "a", "b", "b", "c"]
             .iter()
             .filter_map(|name| places.take(&operator(name)))
