@@ -242,7 +242,7 @@ impl Operation {
             (Phase::Soft | Phase::OneTimeCommand(_), Err(failed)) if failed.maybe_sent => {}
             (Phase::Soft, Err(failed)) => self.not_taken_softly(now, &failed),
             (Phase::OneTimeCommand(_), Err(failed)) => {
-                self.ended = Some(Outcome::Failed(failed.kind))
+                self.ended = Some(Outcome::Failed(failed.kind));
             }
             (_, Err(failed)) => {
                 let patience = self.patience(now, failed.retry_after);
