@@ -117,13 +117,13 @@ impl Engine<NodeHealthChecks> {
             }
             WatchEvent::Template(of) => self.template_changed(&of),
             WatchEvent::Fact(fact, object) => {
-                self.update_openshift_facts(|known| known.put(fact, *object))
+                self.update_openshift_facts(|known| known.put(fact, *object));
             }
             WatchEvent::FactGone(fact, key) => {
-                self.update_openshift_facts(|known| known.remove(fact, key))
+                self.update_openshift_facts(|known| known.remove(fact, key));
             }
             WatchEvent::Facts(fact, keys) => {
-                self.update_openshift_facts(|known| known.listed(fact, &keys))
+                self.update_openshift_facts(|known| known.listed(fact, &keys));
             }
         }
     }
