@@ -30,7 +30,7 @@ pub enum ConnectError {
     /// The address cannot be one.
     #[error("agent address {endpoint:?}: {reason}; expected host:port")]
     Endpoint {
-        /// As given.
+        /// The endpoint as it was configured.
         endpoint: String,
         /// What is wrong with it.
         reason: String,
@@ -38,15 +38,15 @@ pub enum ConnectError {
     /// No TCP connection, or no socket.
     #[error("cannot reach the agent at {endpoint}: {source}")]
     Unreachable {
-        /// Where.
+        /// The endpoint of the agent.
         endpoint: String,
-        /// Why.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
     /// Nobody answered in time.
     #[error("the agent at {endpoint} did not answer within {after:?}")]
     Timeout {
-        /// Where.
+        /// The endpoint of the agent.
         endpoint: String,
         /// How long it was tried.
         after: Duration,
@@ -54,7 +54,7 @@ pub enum ConnectError {
     /// The peer's certificate is not one of a trusted agent of this rack.
     #[error("the agent at {endpoint} is not trusted as rack {rack}: {reason}")]
     Untrusted {
-        /// Where.
+        /// The endpoint of the agent.
         endpoint: String,
         /// Whom we wanted.
         rack: String,
@@ -64,9 +64,9 @@ pub enum ConnectError {
     /// The handshake failed otherwise.
     #[error("TLS with the agent at {endpoint}: {reason}")]
     Tls {
-        /// Where.
+        /// The endpoint of the agent.
         endpoint: String,
-        /// Why.
+        /// The reason, as a clause for messages.
         reason: String,
     },
 }

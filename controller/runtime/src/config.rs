@@ -31,7 +31,7 @@ pub struct MetricsConfig {
     pub tls_dir: Option<PathBuf>,
 }
 
-/// The settings.
+/// Settings of the controller.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Kubeconfig of the management cluster; `None`: in-cluster, else the usual places.

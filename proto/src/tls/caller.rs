@@ -29,9 +29,9 @@ pub(super) enum WrongCaller {
     /// Another site's.
     #[error("the client certificate is of trust domain {found}, this agent's is {expected}")]
     TrustDomain {
-        /// Its own.
+        /// The rack in the certificate.
         found: String,
-        /// Ours.
+        /// The rack that was expected.
         expected: String,
     },
 }

@@ -97,7 +97,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Good handshakes.
+    /// Number of handshakes that succeeded.
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }

@@ -62,15 +62,15 @@ pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {path}: {why}")]
     Read {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason, as a clause for messages.
         why: io::Error,
     },
     /// Not PEM, or no item of the right kind in it.
     #[error("{path}: holds no {expected} in PEM")]
     Pem {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// What was looked for.
         expected: &'static str,
@@ -78,7 +78,7 @@ pub enum TlsError {
     /// Our own certificate is over.
     #[error("certificate {path}: expired on {at}; renew it")]
     Expired {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// End of validity.
         at: Timestamp,
@@ -86,7 +86,7 @@ pub enum TlsError {
     /// Our own certificate has not begun.
     #[error("certificate {path}: valid only from {at}; check the clock of this machine")]
     NotYetValid {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// Begin of validity.
         at: Timestamp,
@@ -102,7 +102,7 @@ pub enum TlsError {
     /// Key of a kind that cannot be used.
     #[error("key {path}: {reason}")]
     Key {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong with it; never the key.
         reason: String,
@@ -110,7 +110,7 @@ pub enum TlsError {
     /// A CA certificate that cannot be used.
     #[error("CA {path}: {reason}")]
     Ca {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
@@ -118,7 +118,7 @@ pub enum TlsError {
     /// A revocation list that cannot be used.
     #[error("revocation list {path}: {reason}")]
     Crl {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
@@ -128,13 +128,13 @@ pub enum TlsError {
         "revocation list {path}: it is gone or empty; write a list that names nobody to revoke nobody"
     )]
     CrlGone {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// Certificate without a role.
     #[error("certificate {path}: {why}")]
     Identity {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong with it.
         why: IdentityError,
@@ -142,7 +142,7 @@ pub enum TlsError {
     /// Certificate of another role than this process has.
     #[error("certificate {path} is for {found}: expected a URI SAN {expected}")]
     WrongRole {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// Whom it names.
         found: String,

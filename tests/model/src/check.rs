@@ -28,7 +28,7 @@ const SHOWN: usize = 120;
 /// A world to explore.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// Its name.
+    /// Name of the object.
     pub name: &'static str,
     /// baremetal-operator switches the host as well.
     pub cooperative: bool,

@@ -45,7 +45,7 @@ pub struct Status {
 }
 
 impl Host {
-    /// Reads one.
+    /// Reads an object of this kind.
     pub fn of(object: &DynamicObject) -> Self {
         let (spec, status) = (&object.data["spec"], &object.data["status"]);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

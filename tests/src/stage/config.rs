@@ -38,7 +38,7 @@ pub enum KnownBy {
 /// One rack.
 #[derive(Debug, Clone)]
 pub struct RackSpec {
-    /// Its name.
+    /// Name of the object.
     pub name: String,
     /// Its hosts, each with a Node and a Machine of the same name.
     pub hosts: Vec<String>,

@@ -411,7 +411,7 @@ impl Stage {
         &self.plane
     }
 
-    /// The settings.
+    /// Settings of the controller.
     #[must_use]
     pub fn config(&self) -> &StageConfig {
         &self.config

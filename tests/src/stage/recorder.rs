@@ -57,9 +57,9 @@ const ARRIVAL: Duration = Duration::from_secs(20);
 pub struct Record {
     /// When it came here: no earlier than it was written.
     pub at: Instant,
-    /// Its kind.
+    /// Kind of the object.
     pub kind: &'static str,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
     /// It was deleted.
     pub gone: bool,

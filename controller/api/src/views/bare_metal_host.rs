@@ -14,7 +14,7 @@ use crate::names;
 /// What we read of a BareMetalHost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BareMetalHostView {
-    /// Its metadata.
+    /// Metadata of the object.
     pub meta: Meta,
     /// Whether its user wants it on.
     pub online: Option<bool>,

@@ -12,13 +12,13 @@ use crate::names;
 /// What we read of a Cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterView {
-    /// Its metadata.
+    /// Metadata of the object.
     pub meta: Meta,
     /// Whether everything about it is paused.
     pub paused: bool,
     /// Who manages its control plane.
     pub control_plane_ref: Option<ObjectRef>,
-    /// Its infrastructure.
+    /// Reference to the infrastructure object.
     pub infrastructure_ref: Option<ObjectRef>,
     /// Whether its infrastructure exists, where it says so outside conditions.
     pub infrastructure_provisioned: Option<bool>,

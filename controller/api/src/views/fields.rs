@@ -21,7 +21,7 @@ pub struct ViewError {
     pub kind: &'static str,
     /// Its namespace, when it has one.
     pub namespace: Option<String>,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
     /// The path of the field, such as `spec.unhealthyConditions[0].timeout`.
     pub field: String,

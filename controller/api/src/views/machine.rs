@@ -13,7 +13,7 @@ use crate::names;
 /// What we read of a Machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineView {
-    /// Its metadata.
+    /// Metadata of the object.
     pub meta: Meta,
     /// The cluster that it is part of; OpenShift's Machines name none.
     pub cluster_name: Option<String>,

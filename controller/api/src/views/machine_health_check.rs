@@ -19,7 +19,7 @@ use crate::names;
 /// What we read of a MachineHealthCheck.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineHealthCheckView {
-    /// Its metadata.
+    /// Metadata of the object.
     pub meta: Meta,
     /// The cluster whose Machines it checks.
     pub cluster_name: Option<String>,
@@ -70,9 +70,9 @@ pub struct ConditionCheck {
 /// The numbers of unhealthy Machines at which a check acts, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnhealthyRange {
-    /// The fewest.
+    /// Lower bound of the range.
     pub min: u32,
-    /// The most.
+    /// Upper bound of the range.
     pub max: u32,
 }
 

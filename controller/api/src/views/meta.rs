@@ -120,7 +120,7 @@ impl Meta {
 pub struct OwnerRef {
     /// Group and version of the owner.
     pub api_version: String,
-    /// Its kind.
+    /// Kind of the object.
     pub kind: String,
     /// Its name, in the same namespace.
     pub name: String,
@@ -146,11 +146,11 @@ pub struct ObjectRef {
     pub group: Option<String>,
     /// Group and version, where it says the version.
     pub api_version: Option<String>,
-    /// The kind.
+    /// Kind of the object.
     pub kind: Option<String>,
     /// The namespace, where it says one.
     pub namespace: Option<String>,
-    /// The name.
+    /// Name of the object.
     pub name: Option<String>,
 }
 

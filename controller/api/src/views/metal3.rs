@@ -15,7 +15,7 @@ use crate::names;
 /// What we read of a Metal3Machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metal3MachineView {
-    /// Its metadata.
+    /// Metadata of the object.
     pub meta: Meta,
     /// How it names its host to Kubernetes.
     pub provider_id: Option<String>,
@@ -77,7 +77,7 @@ impl Metal3MachineView {
 /// What we read of a Metal3Remediation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metal3RemediationView {
-    /// Its metadata.
+    /// Metadata of the object.
     pub meta: Meta,
     /// How to remediate; CAPM3 leaves objects without one alone.
     pub strategy: Option<Strategy>,

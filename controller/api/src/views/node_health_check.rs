@@ -19,7 +19,7 @@ use crate::names;
 /// What we read of a NodeHealthCheck.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeHealthCheckView {
-    /// Its metadata.
+    /// Metadata of the object.
     pub meta: Meta,
     /// Which Nodes it checks; empty is all of them.
     pub selector: LabelSelector,
@@ -60,7 +60,7 @@ pub struct NodeTemplateRef {
     pub kind: String,
     /// Its namespace; empty for kinds without.
     pub namespace: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
 }
 
@@ -69,7 +69,7 @@ pub struct NodeTemplateRef {
 pub struct EscalationStep {
     /// The template.
     pub template: NodeTemplateRef,
-    /// Its place.
+    /// Position in the order of escalation.
     pub order: i64,
     /// How long it is given.
     pub timeout: Duration,
@@ -81,7 +81,7 @@ pub enum HealthyDelay {
     /// Not at all.
     #[default]
     None,
-    /// So long.
+    /// The storm ends this long after the limit opened.
     For(Duration),
     /// Until a person says so.
     UntilConfirmed,
@@ -90,9 +90,9 @@ pub enum HealthyDelay {
 /// A Node of the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnhealthyEntry {
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its remediations.
+    /// Remediations of this Node.
     pub remediations: Vec<UnhealthyRemediation>,
     /// Since when its conditions are healthy again.
     pub healthy_since: Option<Timestamp>,

@@ -18,7 +18,7 @@ use crate::names;
 /// What we read of OpenShift's MachineHealthCheck.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenShiftHealthCheckView {
-    /// Its metadata.
+    /// Metadata of the object.
     pub meta: Meta,
     /// Which Machines of its namespace it checks; empty is all of them.
     pub selector: LabelSelector,

@@ -13,7 +13,7 @@ use crate::names;
 /// What we read of a PowerRemediation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerRemediationView {
-    /// Its metadata.
+    /// Metadata of the object.
     pub meta: Meta,
     /// What is asked for; absent fields have their defaults.
     pub spec: PowerRemediationSpec,

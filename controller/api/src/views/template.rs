@@ -18,7 +18,7 @@ pub struct TemplateRef {
     pub api_version: String,
     /// The kind of the template.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
 }
 
@@ -45,7 +45,7 @@ impl TemplateRef {
 /// What we read of a remediation template, whatever its kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RemediationTemplateView {
-    /// Its metadata.
+    /// Metadata of the object.
     pub meta: Meta,
     /// Its `spec.template`: what a request is a copy of. Absent is empty.
     pub template: Map<String, Value>,

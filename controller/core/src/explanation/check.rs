@@ -165,7 +165,7 @@ pub struct RequestView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NextChangeView {
-    /// When.
+    /// When it changes.
     pub at: Timestamp,
     /// Names of the targets whose verdict changes then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -69,9 +69,9 @@ pub struct MachineEntry<M> {
 /// A condition in the status of the check.
 #[derive(Debug, Clone)]
 pub struct RecordedCondition {
-    /// Its type.
+    /// Type of the condition.
     pub type_: String,
-    /// Its status.
+    /// Status of the condition.
     pub status: String,
     /// Its reason; empty if there is none.
     pub reason: String,

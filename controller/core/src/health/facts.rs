@@ -122,6 +122,6 @@ pub struct Target<M = MachineFacts> {
     pub machine: M,
     /// Its Node.
     pub node: NodeView,
-    /// Its request.
+    /// The remediation of this Machine.
     pub request: RequestView,
 }

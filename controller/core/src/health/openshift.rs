@@ -71,38 +71,38 @@ pub type OpenShiftTarget = Target<OpenShiftMachine>;
 pub enum OpenShiftAction {
     /// Create the request of this Machine.
     CreateRequest {
-        /// Its name.
+        /// Name of the Machine.
         machine: String,
         /// Its UID, for the ownerReference.
         uid: String,
     },
     /// Delete the request: the Machine is healthy again.
     DeleteRequest {
-        /// Its name.
+        /// Name of the Machine.
         machine: String,
     },
     /// A request of that name belongs to another Machine: say so.
     ReportForeignRequest {
-        /// Its name.
+        /// Name of the Machine.
         machine: String,
         /// Whose it is.
         owner: String,
     },
     /// Put `host.metal3.io/external-remediation` on the Machine.
     MarkExternal {
-        /// Its name.
+        /// Name of the Machine.
         machine: String,
     },
     /// Delete the Machine.
     DeleteMachine {
-        /// Its name.
+        /// Name of the Machine.
         machine: String,
         /// The one that was judged.
         uid: String,
     },
     /// Nobody would replace the Machine: say so (Event `SkippedNoController`).
     SkipNoController {
-        /// Its name.
+        /// Name of the Machine.
         machine: String,
     },
 }

@@ -30,7 +30,7 @@ pub struct CheckStatus {
 pub enum Action {
     /// Create the remediation request of this Machine.
     CreateRequest {
-        /// Its name.
+        /// Name of the Machine.
         machine: String,
         /// Its UID, for the ownerReference.
         uid: String,
@@ -38,22 +38,22 @@ pub enum Action {
     /// Delete the request: the Machine is healthy again. Only the signal: whether the remediation
     /// is aborted or finished first is for the remediator to decide (F11).
     DeleteRequest {
-        /// Its name.
+        /// Name of the Machine.
         machine: String,
     },
     /// Set `OwnerRemediated=False/WaitingForRemediation`: its owner shall replace it.
     MarkOwnerRemediated {
-        /// Its name.
+        /// Name of the Machine.
         machine: String,
     },
     /// Take `OwnerRemediated=False/WaitingForRemediation` back: the Machine is healthy again.
     UnmarkOwnerRemediated {
-        /// Its name.
+        /// Name of the Machine.
         machine: String,
     },
     /// A request of that name belongs to another Machine: say so on this one.
     ReportForeignRequest {
-        /// Its name.
+        /// Name of the Machine.
         machine: String,
         /// Whose it is.
         owner: String,

@@ -23,7 +23,7 @@ pub enum Cause {
     },
     /// The Node of the nodeRef is gone.
     NodeDeleted {
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
     /// No Node within the startup timeout.
@@ -69,7 +69,7 @@ pub enum SkipReason {
 pub enum UnknownReason {
     /// The workload cluster cannot be asked.
     WorkloadUnreachable {
-        /// Why.
+        /// The reason, as a clause for messages.
         why: String,
     },
     /// The watch does not show the Node, and no live read has confirmed that it is gone (F12).

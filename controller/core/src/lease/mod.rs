@@ -121,7 +121,7 @@ pub enum LeadershipLost {
 pub enum Decision {
     /// We lead; nothing to do before `renew_at`.
     Hold {
-        /// Our term.
+        /// The term in which we lead.
         term: u64,
         /// When to renew.
         renew_at: Duration,
@@ -130,7 +130,7 @@ pub enum Decision {
     },
     /// We lead: send this. Where it fails, look at the Lease and ask again after a retry period.
     Renew {
-        /// The write.
+        /// The write to send.
         write: LeaseWrite,
         /// When to stop at the latest, unless it is renewed.
         renew_by: Duration,
@@ -142,7 +142,7 @@ pub enum Decision {
     },
     /// Stop acting now, then call [`LeaseView::step_down`].
     StepDown {
-        /// Why.
+        /// The reason, as a clause for messages.
         why: LeadershipLost,
     },
     /// Another leads, or may.

@@ -34,7 +34,7 @@ pub struct NodeCheckStatus {
 pub struct Flag {
     /// It is True.
     pub on: bool,
-    /// Since when.
+    /// When it began to hold.
     pub since: Timestamp,
 }
 
@@ -52,7 +52,7 @@ pub struct Entry {
 /// A remediation that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
-    /// Its name.
+    /// Identifies the remediation.
     pub id: RequestId,
     /// Its UID.
     pub uid: String,
@@ -73,7 +73,7 @@ pub enum Phase {
     Paused,
     /// A remediation is there.
     Remediating,
-    /// It looks.
+    /// The check is evaluated, and remediates.
     Enabled,
 }
 

@@ -28,9 +28,9 @@ pub enum Cause {
     Condition {
         /// Condition type.
         type_: String,
-        /// Its status.
+        /// Status of the condition.
         status: String,
-        /// Since when.
+        /// When it began to hold.
         since: Timestamp,
     },
     /// Its kubelet has said nothing since the Node was made.
@@ -70,7 +70,7 @@ impl fmt::Display for Cause {
 /// What makes, or will make, a Node unhealthy by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CauseDeadline {
-    /// What.
+    /// What makes the Node unhealthy.
     pub cause: Cause,
     /// After when; strictly.
     pub until: Timestamp,

@@ -25,7 +25,7 @@ pub enum Action {
     Create {
         /// The Node.
         node: String,
-        /// From what.
+        /// The step that it leaves.
         step: Step,
         /// It is of the control plane.
         control_plane: bool,
@@ -40,7 +40,7 @@ pub enum Action {
     Delete {
         /// The Node.
         node: String,
-        /// Which.
+        /// The remediation that it is about.
         request: RequestId,
         /// Its UID.
         uid: String,
@@ -49,25 +49,25 @@ pub enum Action {
     Delay {
         /// The Node.
         node: String,
-        /// Which.
+        /// The remediation that it is about.
         request: RequestId,
-        /// Since when.
+        /// When it began to hold.
         since: Option<Timestamp>,
     },
     /// Tell a remediation to stop.
     TimeOut {
         /// The Node.
         node: String,
-        /// Which.
+        /// The remediation that it is about.
         request: RequestId,
-        /// Since when.
+        /// When it began to hold.
         at: Timestamp,
     },
     /// Say once that a remediation is very old.
     TellOld {
         /// The Node.
         node: String,
-        /// Which.
+        /// The remediation that it is about.
         request: RequestId,
     },
     /// Renew the Lease of the Node.
@@ -94,7 +94,7 @@ pub enum Action {
 pub struct Event {
     /// It is a warning.
     pub warning: bool,
-    /// One word.
+    /// Reason of the Event, in CamelCase.
     pub reason: &'static str,
     /// In words, without medik8s' prefix.
     pub message: String,
@@ -117,7 +117,7 @@ pub struct Disabled {
     /// `RemediationTemplateNotFound`, `RemediationTemplateInvalid`,
     /// `ConflictingMachineHealthCheckDetected` or `UnsupportedControlPlaneTopology`.
     pub reason: &'static str,
-    /// In words.
+    /// Message for people.
     pub message: String,
 }
 
@@ -404,7 +404,7 @@ fn reconfiguring(view: &FleetView<'_>) -> Option<String> {
         .map(|node| format!("the configuration of Node {} is being changed", node.name))
 }
 
-/// Decides.
+/// Decides what a check does next.
 pub(super) fn decide(
     view: &FleetView<'_>,
     outside: &Outside,

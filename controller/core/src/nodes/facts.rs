@@ -22,7 +22,7 @@ pub struct NodeFacts {
     pub confirmed: bool,
     /// OpenShift gives it another configuration just now.
     pub reconfiguring: bool,
-    /// Its conditions.
+    /// Conditions of the Node, as reported.
     pub conditions: Vec<Condition>,
 }
 
@@ -43,18 +43,18 @@ pub enum Exclusion {
 pub struct RequestId {
     /// Group and version.
     pub api_version: String,
-    /// The kind.
+    /// Kind of the object.
     pub kind: String,
     /// The namespace; empty for kinds without.
     pub namespace: String,
-    /// The name.
+    /// Name of the object.
     pub name: String,
 }
 
 /// One remediation, of whichever kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Its name.
+    /// Identifies the remediation.
     pub id: RequestId,
     /// Its UID.
     pub uid: String,

@@ -26,7 +26,7 @@ pub struct HeldLease {
 /// What to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseStep {
-    /// Make it.
+    /// Create the Lease.
     Create,
     /// It is ours: renew it.
     Renew,
@@ -37,7 +37,7 @@ pub enum LeaseStep {
     },
     /// Somebody else works on the Node.
     Taken {
-        /// Who.
+        /// Identity of the holder.
         holder: String,
     },
 }

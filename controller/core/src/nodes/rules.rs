@@ -61,7 +61,7 @@ pub struct Template {
     pub request_kind: String,
     /// Its namespace, and theirs; empty for kinds without.
     pub namespace: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
 }
 
@@ -70,7 +70,7 @@ pub struct Template {
 pub enum Delay {
     /// Not at all.
     None,
-    /// So long.
+    /// The storm ends this long after the limit opened.
     For(Duration),
     /// Until a person confirms that it is healthy.
     UntilConfirmed,

@@ -11,7 +11,7 @@ pub enum LimitError {
     /// More may be unhealthy than there are.
     #[error("maxUnhealthy is {most}, and only {selected} Nodes are selected")]
     MoreThanAll {
-        /// The limit.
+        /// The largest number that is allowed.
         most: u64,
         /// The Nodes.
         selected: u32,

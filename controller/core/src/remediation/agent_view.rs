@@ -13,7 +13,7 @@ pub enum AgentView {
     Ready,
     /// It cannot be used now.
     Unreachable {
-        /// Why.
+        /// The reason, as a clause for messages.
         why: String,
     },
 }
@@ -52,12 +52,12 @@ pub enum OperationOutcome {
     },
     /// It cannot succeed without a change.
     Failed {
-        /// Why.
+        /// The reason, as a clause for messages.
         why: String,
     },
     /// The BMC manages another system (F5).
     IdentityMismatch {
-        /// Which.
+        /// The identity that was found, for messages.
         why: String,
     },
     /// It was cancelled.
@@ -79,7 +79,7 @@ pub enum OperationView {
         /// When its turn is due, by the agent's clock.
         due: Timestamp,
     },
-    /// Ended.
+    /// It has ended.
     Finished {
         /// The reason of its end.
         outcome: OperationOutcome,
@@ -88,7 +88,7 @@ pub enum OperationView {
     },
     /// The agent refused to begin it.
     Rejected {
-        /// Why.
+        /// The reason, as a clause for messages.
         why: String,
     },
 }

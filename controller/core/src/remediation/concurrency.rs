@@ -39,7 +39,7 @@ pub struct ActiveRemediation {
     pub uid: String,
     /// Creation time; the older one goes first.
     pub created: Timestamp,
-    /// Its progress.
+    /// How far it is.
     pub progress: Progress,
     /// Its Machine, `namespace/name`.
     pub machine: Option<String>,

@@ -217,7 +217,7 @@ pub enum PolicyError {
     /// A field cannot be parsed.
     #[error("{field}: {message}")]
     Field {
-        /// Its path.
+        /// Path of the field.
         field: String,
         /// What is wrong with it.
         message: String,

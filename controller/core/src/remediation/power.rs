@@ -14,7 +14,7 @@ pub enum PowerState {
     PoweringOn,
     /// Powering off, which is not off.
     PoweringOff,
-    /// Anything else.
+    /// Every other answer, or none.
     Unknown,
 }
 

@@ -192,7 +192,7 @@ pub enum Phase {
     Waiting,
     /// No attempt is left.
     DeletingMachine,
-    /// Given up.
+    /// The remediation was given up.
     Failed,
 }
 

@@ -60,7 +60,7 @@ pub enum Command {
     },
     /// Cancels an operation before its next command.
     Cancel {
-        /// Which.
+        /// The id of the operation.
         id: String,
     },
     /// Reads the power state from the BMC now.

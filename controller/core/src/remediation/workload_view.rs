@@ -53,7 +53,7 @@ pub struct NodeFacts {
 pub enum WorkloadView {
     /// The workload cluster cannot be reached.
     Unreachable {
-        /// Why.
+        /// The reason, as a clause for messages.
         why: String,
     },
     /// The Machine has never had a Node.
@@ -65,7 +65,7 @@ pub enum WorkloadView {
     },
     /// The Node is gone.
     Missing {
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
     /// The Node.

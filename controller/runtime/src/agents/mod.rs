@@ -104,7 +104,7 @@ struct Agent {
     stop: CancellationToken,
 }
 
-/// All agents.
+/// The connections to all rack agents.
 pub(crate) struct Agents {
     agents: RwLock<BTreeMap<Key, Agent>>,
     /// The agent that serves each rack, which is kept while it answers. Locked after `agents`.

@@ -19,7 +19,7 @@ pub(super) enum Phase {
     Backoff { may_exist: bool },
 }
 
-/// One member.
+/// State of one member of a check.
 #[derive(Debug, Default)]
 pub(super) struct ItemState {
     pub(super) phase: Phase,

@@ -36,7 +36,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 /// Consecutive failures after which an Event is sent.
 const FAILURES_TOLD: u32 = 3;
 
-/// One remediation.
+/// Carries out one remediation, until it has ended.
 pub(super) struct Engine {
     pub(super) context: Arc<Context>,
     pub(super) id: RequestId,

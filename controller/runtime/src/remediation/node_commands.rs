@@ -23,7 +23,7 @@ pub(super) struct TargetNode<'a> {
     pub(super) facts: &'a NodeFacts,
     pub(super) cluster: Key,
     pub(super) nodes: Api<Node>,
-    /// For messages.
+    /// Name of the Node and its cluster, for messages.
     pub(super) what: String,
     /// The Node as observed, without its status.
     pub(super) node: Node,

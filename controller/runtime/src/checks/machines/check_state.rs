@@ -91,7 +91,7 @@ impl<M: MachineDialect> CheckState<M> {
         }
     }
 
-    /// Its members.
+    /// The members of a check.
     pub(super) fn items(&self, key: &Key) -> Vec<Item> {
         let members = self.fleet.machines();
         members.map(|member| Item::new(key, member)).collect()

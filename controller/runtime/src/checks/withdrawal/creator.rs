@@ -9,7 +9,7 @@ use crate::store::api::FIELD_MANAGER;
 /// The check that made a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Creator {
-    /// Its name.
+    /// Name of the object.
     pub(super) check: String,
     pub(super) uid: String,
 }

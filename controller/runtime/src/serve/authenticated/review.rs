@@ -30,7 +30,7 @@ pub(super) enum Access {
     Forbidden(String),
 }
 
-/// Checks tokens.
+/// Checks bearer tokens by TokenReview and SubjectAccessReview.
 pub(super) struct Reviewer {
     client: Client,
     remembered: Mutex<Remembered>,

@@ -52,7 +52,7 @@ pub enum Subject {
     Remediation {
         /// Its namespace; by default that of the kubeconfig, or any in files.
         namespace: Option<String>,
-        /// Its name.
+        /// Name of the object.
         name: Option<String>,
         /// Its kind, if both kinds have an object of this name.
         kind: Option<RequestKind>,
@@ -61,14 +61,14 @@ pub enum Subject {
     MachineHealthCheck {
         /// Its namespace; by default that of the kubeconfig, or any in files.
         namespace: Option<String>,
-        /// Its name.
+        /// Name of the object.
         name: Option<String>,
         /// Its API group, if both groups have a check of this name.
         group: Option<CheckGroup>,
     },
     /// A NodeHealthCheck.
     NodeHealthCheck {
-        /// Its name.
+        /// Name of the object.
         name: Option<String>,
     },
 }

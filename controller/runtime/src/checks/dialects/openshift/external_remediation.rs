@@ -49,7 +49,7 @@ enum MarkState {
     Nowhere,
     /// Also a request of that name which is somebody else's: it is over some day.
     Running,
-    /// It ends.
+    /// It is being deleted.
     Going,
     Succeeded,
     Failed,
