@@ -81,7 +81,7 @@ pub enum HealthyDelay {
     /// Not at all.
     #[default]
     None,
-    /// The storm ends this long after the limit opened.
+    /// For this long after the Node became healthy.
     For(Duration),
     /// Until a person says so.
     UntilConfirmed,

@@ -23,7 +23,7 @@ pub enum Cause {
     },
     /// The Node of the nodeRef is gone.
     NodeDeleted {
-        /// Name of the object.
+        /// Name of the Node.
         name: String,
     },
     /// No Node within the startup timeout.

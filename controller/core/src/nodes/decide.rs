@@ -25,7 +25,7 @@ pub enum Action {
     Create {
         /// The Node.
         node: String,
-        /// The step that it leaves.
+        /// The step of the escalation.
         step: Step,
         /// It is of the control plane.
         control_plane: bool,
@@ -51,7 +51,7 @@ pub enum Action {
         node: String,
         /// The remediation that it is about.
         request: RequestId,
-        /// When it began to hold.
+        /// Since when the Node is healthy.
         since: Option<Timestamp>,
     },
     /// Tell a remediation to stop.
@@ -60,7 +60,7 @@ pub enum Action {
         node: String,
         /// The remediation that it is about.
         request: RequestId,
-        /// When it began to hold.
+        /// The time that is written.
         at: Timestamp,
     },
     /// Say once that a remediation is very old.

@@ -70,7 +70,7 @@ pub struct Template {
 pub enum Delay {
     /// Not at all.
     None,
-    /// The storm ends this long after the limit opened.
+    /// For this long after the Node became healthy.
     For(Duration),
     /// Until a person confirms that it is healthy.
     UntilConfirmed,

@@ -65,7 +65,7 @@ pub enum WorkloadView {
     },
     /// The Node is gone.
     Missing {
-        /// Name of the object.
+        /// Name of the Node.
         name: String,
     },
     /// The Node.

@@ -212,7 +212,7 @@ impl Served {
         Ok(lacks)
     }
 
-    /// Creates a registry of served kinds without discovery.
+    /// Adds a served kind without discovery.
     #[cfg(test)]
     pub(crate) fn put(&self, kind: Kind, resource: ApiResource) {
         let name = (kind.group().to_owned(), kind.kind().to_owned());

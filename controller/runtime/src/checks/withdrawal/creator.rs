@@ -9,7 +9,7 @@ use crate::store::api::FIELD_MANAGER;
 /// The check that made a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Creator {
-    /// Name of the object.
+    /// Name of the check.
     pub(super) check: String,
     pub(super) uid: String,
 }
