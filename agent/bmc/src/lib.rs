@@ -32,7 +32,8 @@ pub use redfish::{AuthPolicy, Trust, TrustError};
 pub use sensor::{Sensor, SensorHealth, SensorKind, SensorRole};
 
 /// Ways in for the fuzz targets, which see nothing else of what is private here.
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
 pub mod fuzzing {
     /// The body of any Redfish document.
     pub fn redfish(bytes: &[u8]) {

@@ -10,7 +10,7 @@ mod client;
 mod command;
 mod config;
 mod driver;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzz;
 mod requester;
 mod session;

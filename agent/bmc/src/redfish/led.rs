@@ -131,7 +131,7 @@ impl Redfish {
 }
 
 /// Reads a document as if it were any that has a light.
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(super) fn fuzz(body: &Value) {
     if let Some(led) = led(body) {
         requests(&led, true, &SystemIdentity::default());

@@ -52,7 +52,7 @@ pub fn connect(config: RedfishConfig) -> Result<Box<dyn Bmc>, BmcError> {
 }
 
 /// Reads bytes as if they were the body of every document there is.
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz(bytes: &[u8]) {
     use document::{Action, Collection, Root, System, action_info, links, task};
     let response::Body::Json(body) = response::Body::of(bytes) else {

@@ -187,7 +187,7 @@ fn boot_command(body: &Value) -> String {
 }
 
 /// Reads a document as if it held a boot override.
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(super) fn fuzz(body: &Value) {
     let boot = Boot::of(body).unwrap_or_default();
     let _ = (boot.shown(), boot.words(), boot.is_active());

@@ -276,7 +276,7 @@ impl Redfish {
 }
 
 /// Reads a document as if it were any of a log.
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(super) fn fuzz(body: &Value) {
     let page = Page::of(body.clone());
     onward(&page, 10, Features::default());

@@ -267,7 +267,7 @@ impl Redfish {
 }
 
 /// Reads a document as if it were any that has sensors.
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub(super) fn fuzz(body: &Value) {
     use document::{environment, power, sensor, supply_metrics, thermal, thermal_metrics};
     let all = [

@@ -1,13 +1,25 @@
-//! Packets of RMCP+, before anything in them is believed.
-#![no_main]
+//! What BMCs send, and addresses as people and BareMetalHosts write them.
 
-use libfuzzer_sys::fuzz_target;
-use rackhand_bmc::ipmi::wire::{
-    Frame, Handshake, OpenRequest, OpenResponse, Rakp1, Rakp2, Rakp3, Rakp4, Request, Response,
-    Suite,
+use rackhand_bmc::{
+    BmcAddress,
+    ipmi::wire::{
+        Frame, Handshake, OpenRequest, OpenResponse, Rakp1, Rakp2, Rakp3, Rakp4, Request, Response,
+        Suite,
+    },
 };
 
-fuzz_target!(|bytes: &[u8]| {
+/// An address that can be parsed is the same after it was printed.
+pub(crate) fn address(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(address) = text.parse::<BmcAddress>() {
+        assert_eq!(address.to_string().parse(), Ok(address));
+    }
+}
+
+/// Packets of RMCP+, before they are authenticated.
+pub(crate) fn ipmi_wire(bytes: &[u8]) {
     let _ = Frame::decode(bytes);
     for suite in Suite::ALL {
         let keys = Handshake {
@@ -36,4 +48,4 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = Rakp2::decode(bytes);
     let _ = Rakp3::decode(bytes);
     let _ = Rakp4::decode(bytes);
-});
+}

@@ -1,0 +1,217 @@
+//! Every target on its corpus, and on mutations of it. The mutations are chosen by proptest, which makes
+//! an input that fails smaller and prints it.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::path::Path;
+
+use proptest::{
+    prelude::*,
+    sample::Index,
+    test_runner::{Config, TestRunner},
+};
+use rackhand_fuzz::TARGETS;
+
+/// Mutated inputs for each target.
+const CASES: u32 = 3_000;
+/// Longer inputs are cut.
+const LONGEST: usize = 16 * 1024;
+
+/// Bytes and words that parsers of many formats treat specially.
+const TOKENS: [&[u8]; 22] = [
+    b"\0",
+    b"\xff",
+    b"\x7f\xff\xff\xff",
+    b"\x80\0\0\0",
+    b"\n---\n",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"\"",
+    b"null",
+    b"-1",
+    b"1e999",
+    b"99999999999999999999",
+    b"true",
+    b": ",
+    b"- ",
+    b"%",
+    b"//",
+    b"@",
+    b"\xc3\x28",
+    b"*&a",
+];
+
+/// One change of an input.
+#[derive(Debug, Clone)]
+enum Mutation {
+    Flip(Index, u8),
+    Set(Index, u8),
+    Insert(Index, usize),
+    Remove(Index, Index),
+    Repeat(Index, Index),
+    Cut(Index),
+    /// Continues with another input from there.
+    Splice(Index, Index),
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    prop_oneof![
+        (any::<Index>(), 0..8u8).prop_map(|(at, bit)| Mutation::Flip(at, bit)),
+        (any::<Index>(), any::<u8>()).prop_map(|(at, byte)| Mutation::Set(at, byte)),
+        (any::<Index>(), 0..TOKENS.len()).prop_map(|(at, token)| Mutation::Insert(at, token)),
+        any::<(Index, Index)>().prop_map(|(from, to)| Mutation::Remove(from, to)),
+        any::<(Index, Index)>().prop_map(|(from, to)| Mutation::Repeat(from, to)),
+        any::<Index>().prop_map(Mutation::Cut),
+        any::<(Index, Index)>().prop_map(|(at, other)| Mutation::Splice(at, other)),
+    ]
+}
+
+fn range(from: &Index, to: &Index, length: usize) -> std::ops::Range<usize> {
+    let (a, b) = (from.index(length + 1), to.index(length + 1));
+    a.min(b)..a.max(b)
+}
+
+fn apply(input: &mut Vec<u8>, mutation: &Mutation, corpus: &[Vec<u8>]) {
+    let at = |index: &Index| index.index(input.len().max(1));
+    match mutation {
+        Mutation::Flip(index, bit) => {
+            let at = at(index);
+            if let Some(byte) = input.get_mut(at) {
+                *byte ^= 1 << bit;
+            }
+        }
+        Mutation::Set(index, value) => {
+            let at = at(index);
+            if let Some(byte) = input.get_mut(at) {
+                *byte = *value;
+            }
+        }
+        Mutation::Insert(index, token) => {
+            let at = index.index(input.len() + 1);
+            input.splice(at..at, TOKENS[*token].iter().copied());
+        }
+        Mutation::Remove(from, to) => drop(input.drain(range(from, to, input.len()))),
+        Mutation::Repeat(from, to) => {
+            let range = range(from, to, input.len());
+            let (end, piece) = (range.end, input[range].to_vec());
+            input.splice(end..end, piece);
+        }
+        Mutation::Cut(index) => input.truncate(index.index(input.len() + 1)),
+        Mutation::Splice(index, other) => {
+            input.truncate(index.index(input.len() + 1));
+            let other = &corpus[other.index(corpus.len())];
+            let tail = index.index(other.len() + 1);
+            input.extend_from_slice(&other[tail..]);
+        }
+    }
+    input.truncate(LONGEST);
+}
+
+fn corpus(name: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(name);
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    files
+        .iter()
+        .map(|file| std::fs::read(file).unwrap())
+        .collect()
+}
+
+fn mutate(name: &str) {
+    let (_, target) = TARGETS
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .unwrap();
+    let corpus = corpus(name);
+    assert!(!corpus.is_empty(), "{name} has no corpus");
+    for input in &corpus {
+        target(input);
+    }
+    let config = Config {
+        cases: CASES,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let strategy = (any::<Index>(), prop::collection::vec(mutation(), 1..8));
+    let mutated = |(base, mutations): &(Index, Vec<Mutation>)| {
+        let mut input = base.get(&corpus).clone();
+        for mutation in mutations {
+            apply(&mut input, mutation, &corpus);
+        }
+        input
+    };
+    TestRunner::new(config)
+        .run(&strategy, |choice| {
+            let input = mutated(&choice);
+            let caught = std::panic::catch_unwind(|| target(&input));
+            let shown = String::from_utf8_lossy(&input).into_owned();
+            prop_assert!(caught.is_ok(), "{name} panics on {shown:?}");
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn every_target_has_a_test_and_a_corpus() {
+    let names = TARGETS.map(|(name, _)| name);
+    let tests = include_str!("corpus.rs");
+    for name in names {
+        assert!(tests.contains(&format!("mutate({name:?})")), "{name}");
+        assert!(!corpus(name).is_empty(), "{name}");
+    }
+}
+
+/// Inputs that are refused at once would show nothing.
+#[test]
+fn the_objects_of_the_corpus_are_explained() {
+    for input in corpus("objects") {
+        let text = String::from_utf8(input).unwrap();
+        assert_eq!(rackhand_fuzz::explains(&text), Ok(()), "{text}");
+    }
+}
+
+#[test]
+fn addresses() {
+    mutate("address");
+}
+
+#[test]
+fn configurations_of_agents() {
+    mutate("agent_configuration");
+}
+
+#[test]
+fn certificates() {
+    mutate("certificates");
+}
+
+#[test]
+fn grpc_messages() {
+    mutate("grpc");
+}
+
+#[test]
+fn answers_of_ipmi_bmcs() {
+    mutate("ipmi_answers");
+}
+
+#[test]
+fn ipmi_packets() {
+    mutate("ipmi_wire");
+}
+
+#[test]
+fn objects_of_clusters() {
+    mutate("objects");
+}
+
+#[test]
+fn redfish_documents() {
+    mutate("redfish");
+}
