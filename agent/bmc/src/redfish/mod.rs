@@ -58,7 +58,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     let response::Body::Json(body) = response::Body::of(bytes) else {
         return;
     };
-    (
+    let _ = (
         Root::of(&body),
         Collection::of(&body),
         action_info(&body),

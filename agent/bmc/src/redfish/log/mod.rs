@@ -281,7 +281,7 @@ pub(super) fn fuzz(body: &Value) {
     let page = Page::of(body.clone());
     onward(&page, 10, Features::default());
     for body in entry::newest(vec![body.clone()], 10) {
-        (entry::is_bare(&body), entry::entry(&body));
+        let _ = (entry::is_bare(&body), entry::entry(&body));
     }
 }
 
