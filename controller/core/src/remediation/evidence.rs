@@ -56,7 +56,7 @@ impl OffEvidence {
 /// Maximum age of the latest reading at the moment in which the Node is changed. The decision
 /// requires a younger one; this bounds the time between decision and write, however long the
 /// process or the API is stalled. No server that is switched on runs its kubelet earlier.
-const LAST_WORD_AT_WRITE: Duration = Duration::from_secs(15);
+const READING_AGE_AT_WRITE: Duration = Duration::from_secs(15);
 
 /// F1: checks that the latest reading still proves off when a taint is about to be written. `now`
 /// is by the monotonic clock that the reading was stamped with.
@@ -77,10 +77,10 @@ pub fn latest_reading_stands(
     if !matches!(&power.result, Ok(r) if r.state == PowerState::Off) {
         return Err("the last word of the BMC is not off".into());
     }
-    let until = power.answered.checked_add(LAST_WORD_AT_WRITE);
+    let until = power.answered.checked_add(READING_AGE_AT_WRITE);
     if power.answered > now || until.is_ok_and(|until| until < now) {
         return Err(format!(
-            "the last word of the BMC is older than {LAST_WORD_AT_WRITE:?}; it is read again"
+            "the last word of the BMC is older than {READING_AGE_AT_WRITE:?}; it is read again"
         ));
     }
     Ok(())

@@ -40,7 +40,9 @@ pub use reason::Reason;
 pub use state::{
     AgentId, AgentPin, AttemptRecord, HostRef, Mode, Phase, PinnedNode, State, Step, TaintOwner,
 };
-pub use step::{Command, Decision, Next, Note, Outcome, operation_id, outcome, step};
+pub use step::{
+    Command, Decision, LATEST_READING_AGE, Next, Note, Outcome, operation_id, outcome, step,
+};
 pub use version::node_action;
 pub use workload_view::{Drain, LeaseFacts, NodeFacts, Taint, WorkloadView};
 

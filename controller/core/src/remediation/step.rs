@@ -19,6 +19,7 @@ mod power_off;
 mod power_on;
 
 pub use abort::outcome;
+pub use evidence::LATEST_READING_AGE;
 
 use std::time::Duration;
 

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use rackhand_core::{
     explanation::{RemediationFacts, observed},
     remediation::{
-        BmcAccess, Command, Decision, Next, Observation, Outcome, PowerView, Reason, State, Step,
-        step,
+        BmcAccess, Command, Decision, LATEST_READING_AGE, Next, Observation, Outcome, PowerView,
+        Reason, State, Step, step,
     },
 };
 use tokio::sync::Notify;
@@ -33,6 +33,10 @@ use crate::{
 const RESYNC: Duration = Duration::from_secs(10);
 /// Backoff after a failure: first and longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// Pause before the same command is repeated, for its effect to become visible.
+const REPEAT_PAUSE: Duration = Duration::from_secs(1);
+// After a longer one no reading would be fresh enough for the taint: the power would be read for ever (L1).
+const _: () = assert!(REPEAT_PAUSE.as_millis() < LATEST_READING_AGE.as_millis());
 /// Consecutive failures after which an Event is sent.
 const FAILURES_TOLD: u32 = 3;
 
@@ -124,9 +128,7 @@ impl Engine {
                 Ok(Iteration::Again) => failures = 0,
                 Ok(Iteration::Did(command)) => {
                     failures = 0;
-                    // The same command twice without progress: wait for its effect to become
-                    // visible.
-                    if last.as_ref() == Some(&command) && pause(&stop, BACKOFF.0 * 5).await {
+                    if last.as_ref() == Some(&command) && pause(&stop, REPEAT_PAUSE).await {
                         break;
                     }
                     last = Some(command);

@@ -18,7 +18,7 @@ use super::{
 const LEASE_SLACK: Duration = Duration::from_secs(2);
 
 /// Maximum age of the reading before a taint or a power-on.
-pub(super) const LATEST_READING_AGE: Duration = Duration::from_secs(2);
+pub const LATEST_READING_AGE: Duration = Duration::from_secs(2);
 
 /// The latest reading of the BMC, as far as it is valid now.
 pub(super) enum LatestReading {
