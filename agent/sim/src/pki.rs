@@ -27,18 +27,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// When a certificate is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Validity {
-    /// From an hour ago, for this long from now.
-    For(Duration),
-    /// It ended an hour ago.
-    Expired,
-    /// It begins tomorrow.
-    NotYet,
-}
-
-/// What a certificate is to say.
+/// The contents of a certificate.
 #[derive(Clone, Debug)]
 pub struct CertSpec {
     /// Common name, and stem of the file names.
@@ -53,8 +42,8 @@ pub struct CertSpec {
     pub server: bool,
     /// Allowed as a client's certificate.
     pub client: bool,
-    /// When it is good.
-    pub validity: Validity,
+    /// Whether it has expired already.
+    pub expired: bool,
 }
 
 impl CertSpec {
@@ -70,20 +59,7 @@ impl CertSpec {
             uris: Vec::new(),
             server: true,
             client: false,
-            validity: Validity::For(30 * DAY),
-        }
-    }
-
-    /// A client known by a URI such as `spiffe://rackhand/controller`.
-    pub fn client(name: impl Into<String>, uri: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            dns: Vec::new(),
-            ips: Vec::new(),
-            uris: vec![uri.into()],
-            server: false,
-            client: true,
-            validity: Validity::For(30 * DAY),
+            expired: false,
         }
     }
 
@@ -96,23 +72,10 @@ impl CertSpec {
         }
     }
 
-    /// The same, good at another time.
-    #[must_use]
-    pub fn valid(mut self, validity: Validity) -> Self {
-        self.validity = validity;
-        self
-    }
-
     /// The same, already expired.
     #[must_use]
-    pub fn expired(self) -> Self {
-        self.valid(Validity::Expired)
-    }
-
-    /// The same with another DNS name.
-    #[must_use]
-    pub fn dns(mut self, name: impl Into<String>) -> Self {
-        self.dns.push(name.into());
+    pub fn expired(mut self) -> Self {
+        self.expired = true;
         self
     }
 }
@@ -177,7 +140,7 @@ impl Pki {
         params.distinguished_name = named(&format!("Rackhand test CA {id}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        date(&mut params, Validity::For(3650 * DAY));
+        date(&mut params, 3650 * DAY);
         let ca = CertifiedIssuer::self_signed(params, key)?;
         if fresh {
             write(&key_file, &ca.key().serialize_pem(), 0o600)?;
@@ -191,7 +154,6 @@ impl Pki {
         Self::new(self.dir.join(name))
     }
 
-    /// Directory for the pages; it is created if missing.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -232,7 +194,11 @@ impl Pki {
                 .extended_key_usages
                 .push(ExtendedKeyUsagePurpose::ClientAuth);
         }
-        date(&mut params, spec.validity);
+        date(&mut params, 30 * DAY);
+        if spec.expired {
+            params.not_before -= 31 * DAY;
+            params.not_after -= 31 * DAY;
+        }
         let cert = params.signed_by(&key, &self.ca)?;
         let files = CertFiles {
             cert: self.dir.join(format!("{}.pem", spec.name)),
@@ -252,16 +218,11 @@ fn named(common_name: &str) -> DistinguishedName {
     name
 }
 
-/// Sets the dates of a certificate (rcgen does not export the type of its dates, so no pair is
-/// returned).
-fn date(params: &mut CertificateParams, validity: Validity) {
+/// Makes a certificate valid from an hour ago, for this long from now.
+fn date(params: &mut CertificateParams, lifetime: Duration) {
     let now = Duration::from_secs(u64::try_from(Timestamp::now().as_second()).unwrap_or(0));
     let now = date_time_ymd(1970, 1, 1) + now;
-    (params.not_before, params.not_after) = match validity {
-        Validity::For(long) => (now - HOUR, now + long),
-        Validity::Expired => (now - 2 * DAY, now - HOUR),
-        Validity::NotYet => (now + DAY, now + 30 * DAY),
-    };
+    (params.not_before, params.not_after) = (now - HOUR, now + lifetime);
 }
 
 /// Writes through a new file and a rename: a reader that watches for a new certificate never sees

@@ -23,7 +23,7 @@ const SWITCH_DEADLINE: Duration = Duration::from_secs(10);
 struct Restart {
     /// When it listens again.
     back: Instant,
-    /// When it is of use again.
+    /// When it is ready again.
     ready: Instant,
 }
 
@@ -32,14 +32,14 @@ pub(super) struct Bmc {
     faults: Mutex<RuleBook>,
     pub(super) accounts: Mutex<AccountTable>,
     pub(super) sessions: Mutex<SessionTable>,
-    /// Held by whoever changes something.
-    pub(super) turn: Mutex<()>,
+    /// Held while a resource is changed.
+    pub(super) changing: Mutex<()>,
     restart: Mutex<Option<Restart>>,
     /// Whether it is to listen.
     pub(super) wanted: watch::Sender<bool>,
     /// Where it listens now.
     pub(super) listening: watch::Sender<Option<SocketAddr>>,
-    /// Where it listened first: kept when it is dead, so that it comes back in its place.
+    /// Where it listened first: a dead BMC comes back at the same address.
     pub(super) address: watch::Sender<Option<SocketAddr>>,
 }
 
@@ -54,7 +54,7 @@ impl Bmc {
                 profile.session_limit,
                 profile.session_idle,
             )),
-            turn: Mutex::default(),
+            changing: Mutex::default(),
             restart: Mutex::default(),
             wanted: watch::Sender::new(true),
             listening: watch::Sender::new(None),
@@ -152,7 +152,7 @@ impl SimHost {
         self.inject(Rule::always(Action::RefuseAuth))
     }
 
-    /// Has no room for another session, and says so as its make does.
+    /// Refuses another session, with the message of its make.
     pub fn session_table_full(&self) -> FaultId {
         let profile = &self.config().bmc.profile;
         let refusal = &profile.session_full;
@@ -165,7 +165,7 @@ impl SimHost {
         self.inject(Rule::always(action).on("POST", "/redfish/v1/SessionService/Sessions"))
     }
 
-    /// Says that it is another machine, as a wrong cable or a wrong address does.
+    /// Reports the identity of another machine, as after a mistake in cabling or addresses.
     pub fn foreign_uuid(&self) -> FaultId {
         let uuid = Some("deadbeef-0000-4000-8000-00000000f00d".to_owned());
         self.inject(Rule::always(Action::Identity {
@@ -174,7 +174,7 @@ impl SimHost {
         }))
     }
 
-    /// Says neither UUID nor serial.
+    /// Reports neither UUID nor serial.
     pub fn anonymous(&self) -> FaultId {
         self.inject(Rule::always(Action::Identity {
             uuid: None,
@@ -182,7 +182,7 @@ impl SimHost {
         }))
     }
 
-    /// Takes commands with the usual answer, and does nothing.
+    /// Accepts commands with the usual response, and does nothing.
     pub fn ignore_commands(&self) -> FaultId {
         self.inject(Rule::always(Action::IgnoreCommands))
     }

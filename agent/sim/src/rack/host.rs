@@ -1,9 +1,8 @@
 //! A simulated host: the machine, its processes, its log and its counters behind one handle.
 //!
-//! Owns the clock of the machine (one task lets it advance, or a test does: `step.rs`) and the order
-//! of things: a power change and the end of the processes it kills happen under one lock. Must never
-//! ask the BMC or the kubelet how the machine is: both are told, through [`SimHost::subscribe`] and
-//! [`SimHost::view`].
+//! Owns the clock of the machine (a task advances it, or a test: `single_step.rs`). A power change and
+//! the end of the processes that it kills happen under one lock. BMC and kubelet observe the machine
+//! through [`SimHost::subscribe`] and [`SimHost::view`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::bmc::Bmc;
 use super::clock::Clock;
 use super::config::HostConfig;
-use super::observation::{Boot, Counters, HostView, LogEntry, LogEvent, Switched};
+use super::observation::{Counters, HostView, LogEntry, LogEvent, Switched};
 use super::power::{Answer, Machine, OsState, PowerState, PowerTimings, ResetType, Transition};
 use super::process::{HostProcess, PodIdentity, PodProcess, Stamp, StopReason};
 use super::settings::Panel;
@@ -39,7 +38,7 @@ pub struct SimHost {
 }
 
 impl SimHost {
-    /// A host at rest. Its time passes only while [`SimHost::drive`] runs or somebody looks.
+    /// A host at rest. Its time advances while [`SimHost::drive`] runs and whenever it is read.
     pub fn new(config: HostConfig) -> Self {
         let world = world();
         let machine = Machine::new(config.timings, config.starts_on);
@@ -121,8 +120,8 @@ impl SimHost {
         self.with(|_, state, _| state.switched.clone())
     }
 
-    /// Every boot, and from where.
-    pub fn boots(&self) -> Vec<Boot> {
+    /// The boot source of every boot, in Redfish's words; `None` is the usual order.
+    pub fn boots(&self) -> Vec<String> {
         self.with(|_, state, _| state.boots.clone())
     }
 
@@ -235,7 +234,7 @@ impl SimHost {
         self.with(|_, state, _| state.counters.requests += 1);
     }
 
-    /// Tells of every change; the value only counts.
+    /// Notifies of every change; the value is a counter.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.inner.changes.subscribe()
     }
@@ -299,7 +298,7 @@ impl SimHost {
         act(world(), &mut self.inner.clock.lock())
     }
 
-    /// Tells everybody to look again.
+    /// Notifies all subscribers.
     pub(super) fn changed(&self) {
         self.inner.changes.send_modify(|count| *count += 1);
     }

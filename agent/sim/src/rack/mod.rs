@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 pub use config::{BmcConfig, HostConfig, KubeletConfig, RackConfig};
 pub use faults::{Action, FaultId, Rule};
 pub use host::SimHost;
-pub use observation::{Boot, Cause, Counters, HostView, LogEntry, LogEvent, Switched};
+pub use observation::{Cause, Counters, HostView, LogEntry, LogEvent, Switched};
 pub use power::{OsState, PowerState, PowerTimings, ResetType};
 pub use process::{HostProcess, Overlap, PodProcess, StopReason, overlaps};
 pub use settings::{BootOverride, BootSource, Event, Holds, Light, Severity};

@@ -49,14 +49,6 @@ pub struct Switched {
     pub cause: Option<Cause>,
 }
 
-/// A boot of the machine: firmware began to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Boot {
-    pub stamp: Stamp,
-    /// From where, in Redfish's words; `None` if nothing overrode the usual order.
-    pub from: String,
-}
-
 /// One line of a host's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {

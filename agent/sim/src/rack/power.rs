@@ -1,8 +1,7 @@
 //! Power and operating system of one simulated machine, as a pure state machine.
 //!
-//! Owns the *real* state: what a wattmeter and a look at the console would show. It takes `now` and
-//! gives back what happened and when. It must never read a clock, and never know what a BMC
-//! reports: a lying BMC is made elsewhere.
+//! Owns the *real* state: what a wattmeter and the console would show. It takes `now` and returns
+//! what happened and when. Must never read a clock or know what a BMC reports.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -44,8 +43,7 @@ pub enum OsState {
     Booting,
     /// Up: the kubelet runs.
     Running,
-    /// Hung: processes are still there, the kubelet says nothing. Only a power cycle or a reset
-    /// helps.
+    /// Hung: processes still exist, the kubelet is silent. Only a power cycle or a reset helps.
     Hung,
 }
 
@@ -76,10 +74,10 @@ impl Default for PowerTimings {
     }
 }
 
-/// What the machine says to a command.
+/// The result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// Taken; not yet done.
+    /// Accepted; not yet done.
     Accepted,
     /// The machine already is as asked.
     Already,
@@ -276,7 +274,7 @@ impl Machine {
                 self.begin_off(now, self.timings.shutdown_takes, out);
                 Answer::Accepted
             }
-            // Nobody listens to the button: taken, and nothing happens.
+            // No operating system reacts to the button: accepted without effect.
             (PowerState::On | PowerState::PoweringOff, _) => Answer::Accepted,
         }
     }

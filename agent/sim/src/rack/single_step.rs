@@ -1,7 +1,4 @@
-//! Single steps: time stands still for a host, and its power changes when the test says so.
-//!
-//! Owns nothing: the clock is the host's. What is timed by the world stays so: the wire, and the
-//! kubelet.
+//! Single steps: the clock of a host stops, and the test advances it. Network and kubelet run on.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use super::observation::{Boot, Cause, Counters, LogEntry, LogEvent, Switched};
+use super::observation::{Cause, Counters, LogEntry, LogEvent, Switched};
 use super::power::{Answer, Change, Machine, OsState, PowerState, ResetType, Transition};
 use super::process::{ProcessTable, Stamp, StopReason};
 use super::settings::{Panel, Severity};
@@ -18,7 +18,7 @@ pub(super) struct State {
     pub(super) log: Vec<LogEntry>,
     pub(super) power_history: Vec<(Instant, PowerState)>,
     pub(super) switched: Vec<Switched>,
-    pub(super) boots: Vec<Boot>,
+    pub(super) boots: Vec<String>,
     pub(super) panel: Panel,
     cause: Option<Cause>,
 }
@@ -65,7 +65,7 @@ impl State {
                         self.kill_all(stamp, StopReason::PowerOff);
                     }
                     if power == PowerState::On {
-                        self.boots(stamp);
+                        self.boots();
                     }
                 }
                 Change::Reset => {
@@ -73,7 +73,7 @@ impl State {
                     self.log(stamp, LogEvent::Reset);
                     self.switched(stamp, change, "The system was reset.".to_owned());
                     self.kill_all(stamp, StopReason::Reset);
-                    self.boots(stamp);
+                    self.boots();
                 }
                 Change::Os(os) => {
                     self.log(stamp, LogEvent::Os(os));
@@ -97,9 +97,8 @@ impl State {
         });
     }
 
-    fn boots(&mut self, stamp: Stamp) {
-        let from = self.panel.boot.boots();
-        self.boots.push(Boot { stamp, from });
+    fn boots(&mut self) {
+        self.boots.push(self.panel.boot.boots());
     }
 
     fn kill_all(&mut self, stamp: Stamp, why: StopReason) {

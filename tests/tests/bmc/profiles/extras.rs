@@ -6,7 +6,7 @@ use rackhand_bmc::{
 };
 use rackhand_tests::rack::redfish::Vendor;
 use rackhand_tests::rack::settings;
-use rackhand_tests::rack::{Counters, Light, PowerState as Real, ResetType, SimHost};
+use rackhand_tests::rack::{Counters, Light, PowerState as Real, ResetType};
 
 use super::client::{SETTLED, client, done, received, stepped};
 
@@ -16,11 +16,6 @@ fn over(device: BootDevice, persistence: BootPersistence) -> BootOverride {
         persistence,
         mode: Some(BootMode::Uefi),
     }
-}
-
-/// From where it booted so far, the boots of the last reset last.
-fn booted(host: &SimHost) -> Vec<String> {
-    host.boots().into_iter().map(|boot| boot.from).collect()
 }
 
 #[tokio::test]
@@ -55,7 +50,7 @@ async fn the_boot_source_is_set_shown_and_booted_from() {
                 assert_eq!(error.kind, ErrorKind::Busy, "{vendor:?}: {error}");
             }
             host.advance(SETTLED);
-            assert_eq!(booted(host).last().unwrap(), word, "{vendor:?}");
+            assert_eq!(host.boots().last().unwrap(), word, "{vendor:?}");
             let after = bmc.boot().await.unwrap().device;
             assert_eq!(after, BootDevice::Normal, "{vendor:?}: only once");
 
@@ -66,12 +61,12 @@ async fn the_boot_source_is_set_shown_and_booted_from() {
                 host.advance(SETTLED);
                 assert_eq!(bmc.boot().await.unwrap(), always, "{vendor:?}");
             }
-            assert_eq!(booted(host).split_last_chunk::<2>().unwrap().1, &[word; 2]);
+            assert_eq!(host.boots().split_last_chunk::<2>().unwrap().1, &[word; 2]);
             let normal = over(BootDevice::Normal, BootPersistence::Once);
             bmc.set_boot(normal).await.unwrap();
             reset().await;
             host.advance(SETTLED);
-            assert_eq!(booted(host).last().unwrap(), "None", "{vendor:?}");
+            assert_eq!(host.boots().last().unwrap(), "None", "{vendor:?}");
         }
         let error = bmc
             .set_boot(over(BootDevice::UefiHttp, BootPersistence::Once))

@@ -38,8 +38,8 @@ pub(super) async fn run(host: SimHost, client: kube::Client, stop: CancellationT
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = gone(&host, &boot_id) => {}
-                () = one_boot(&host, &client, &boot_id) => {}
+                () = wait_until_down(&host, &boot_id) => {}
+                () = run_boot(&host, &client, &boot_id) => {}
             }
         } else {
             tokio::select! {
@@ -51,7 +51,7 @@ pub(super) async fn run(host: SimHost, client: kube::Client, stop: CancellationT
 }
 
 /// Everything that one boot's kubelet does. Dropping it is the end of that kubelet.
-async fn one_boot(host: &SimHost, client: &kube::Client, boot_id: &str) {
+async fn run_boot(host: &SimHost, client: &kube::Client, boot_id: &str) {
     tokio::join!(
         node_loop::post_status(host, client, boot_id),
         node_loop::renew_lease(host, client),
@@ -60,7 +60,7 @@ async fn one_boot(host: &SimHost, client: &kube::Client, boot_id: &str) {
 }
 
 /// Ends when the operating system of this boot is no longer up.
-async fn gone(host: &SimHost, boot_id: &str) {
+async fn wait_until_down(host: &SimHost, boot_id: &str) {
     let mut changes = host.subscribe();
     let up =
         |view: &HostView| view.os == OsState::Running && view.boot_id.as_deref() == Some(boot_id);

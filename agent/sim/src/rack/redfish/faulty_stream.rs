@@ -1,7 +1,4 @@
-//! A connection that can be torn.
-//!
-//! Owns the end of a TCP connection: a FIN, or a RST if a fault asks for one. Lies below TLS and
-//! HTTP, which both drop it without being asked.
+//! A TCP connection that ends with a FIN, or with a RST if a fault requires it.
 
 use std::io;
 use std::pin::Pin;
@@ -24,11 +21,11 @@ impl std::fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// Says of one connection that it is to end with a RST.
+/// Marks one connection to end with a RST.
 #[derive(Clone, Debug, Default)]
-pub(super) struct CloseHandle(Arc<AtomicBool>);
+pub(super) struct ResetHandle(Arc<AtomicBool>);
 
-impl CloseHandle {
+impl ResetHandle {
     pub(super) fn tear(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -36,18 +33,18 @@ impl CloseHandle {
 
 /// A TCP connection.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct FaultyStream {
     tcp: TcpStream,
-    tear: CloseHandle,
+    tear: ResetHandle,
 }
 
-impl Wire {
-    pub(super) fn new(tcp: TcpStream, tear: CloseHandle) -> Self {
+impl FaultyStream {
+    pub(super) fn new(tcp: TcpStream, tear: ResetHandle) -> Self {
         Self { tcp, tear }
     }
 }
 
-impl Drop for Wire {
+impl Drop for FaultyStream {
     fn drop(&mut self) {
         if self.tear.0.load(Ordering::Acquire) {
             // It may be gone already.
@@ -56,7 +53,7 @@ impl Drop for Wire {
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for FaultyStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -66,7 +63,7 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for FaultyStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

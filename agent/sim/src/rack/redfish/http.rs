@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 
 use super::actions;
-use super::faulty_stream::{CloseHandle, Cut};
+use super::faulty_stream::{Cut, ResetHandle};
 use super::response::Answer;
 use super::service::{self, Call};
 use crate::rack::faults::{Action, RequestFacts};
@@ -24,7 +24,7 @@ const BODY_LIMIT: usize = 1 << 20;
 /// Answers one request.
 pub(super) async fn answer(
     host: SimHost,
-    tear: CloseHandle,
+    tear: ResetHandle,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Cut> {
     host.count_request();
@@ -62,7 +62,7 @@ pub(super) async fn answer(
 
 async fn replace(
     host: &SimHost,
-    tear: &CloseHandle,
+    tear: &ResetHandle,
     instead: &Action,
     only_head: bool,
     merges: &[Value],

@@ -1,17 +1,17 @@
 //! The Redfish service of a simulated BMC: HTTP/1.1, over TLS or plain, on a port of its own.
 //!
 //! ```text
-//! server.rs   listener, TLS, restarts      makes.rs     how makes differ (the table)
-//! wire.rs     connections that tear        profile.rs   in what they can differ
-//! http.rs     one request, with faults     etag.rs, query.rs   rules of HTTP
-//! service.rs  the order of checks          auth.rs, accounts.rs, session.rs   who may
-//! place.rs    which paths there are        tasks.rs     202 and after
-//! documents/  what a GET shows             actions.rs   what a POST does
-//! errors.rs   how it refuses               changes.rs   what a PATCH or DELETE does
+//! server.rs         listener, TLS, restarts   vendor_profiles.rs  differences of makes (the table)
+//! faulty_stream.rs  connections with faults   profile.rs          what can differ
+//! http.rs           one request, with faults  etag.rs, query.rs   rules of HTTP
+//! service.rs        the order of checks       auth.rs, accounts.rs, session.rs  authorisation
+//! path.rs           the known paths           errors.rs           refusals
+//! documents/        responses to GET          actions.rs          effects of POST
+//!                                             patch.rs            effects of PATCH and DELETE
 //! ```
 //!
-//! Owns the protocol. Must never hold power state: the host does. Judged by DMTF's validators
-//! (`tests/tests/rack/redfish_validators.rs`), not by the client that Rackhand has.
+//! Owns the protocol. Must never hold power state: the host does. Checked by DMTF's validators
+//! (`tests/tests/rack/redfish_validators.rs`), not by Rackhand's client.
 
 mod accounts;
 mod actions;

@@ -22,7 +22,7 @@ pub(super) fn change(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> A
     if let ResourcePath::Session(id) = place {
         return end_session(call, id, user);
     }
-    if let Some(refused) = service::unmet(call, place) {
+    if let Some(refused) = service::check_precondition(call, place) {
         return refused;
     }
     if *call.method == Method::DELETE {

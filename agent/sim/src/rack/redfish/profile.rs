@@ -1,7 +1,6 @@
-//! What makes of BMC differ in, as far as power control sees it.
+//! In what makes of BMC differ, as far as power control is concerned.
 //!
-//! Owns the words for facts, not the facts (`makes.rs`) and not code: what a profile says, the
-//! service does.
+//! Owns the vocabulary; the facts are in `vendor_profiles.rs`.
 
 use std::time::Duration;
 
@@ -36,9 +35,9 @@ pub enum Already {
 pub enum Accepted {
     /// 204 without a body.
     NoContent,
-    /// 200 with a message that says success in the shape of an error.
+    /// 200 with an error object whose message is `Success`.
     OkMessage,
-    /// 202 without a task to look at.
+    /// 202 without a task.
     AcceptedBare,
 }
 
@@ -63,12 +62,12 @@ pub enum IfMatch {
     StarOnly,
 }
 
-/// The light that identifies a system.
+/// The property of the identify LED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LightProperty {
-    /// `IndicatorLED`, which says `Off` at rest.
+    /// `IndicatorLED`, `Off` at rest.
     Indicator,
-    /// `IndicatorLED`, which says `Lit` at rest and `Blinking` to identify.
+    /// `IndicatorLED`, `Lit` at rest and `Blinking` to identify.
     IndicatorLitAtRest,
     /// `LocationIndicatorActive`.
     Location,
@@ -97,7 +96,7 @@ impl Default for BootFacts {
     }
 }
 
-/// How a System says that it is in POST.
+/// How a System reports POST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostReport {
     /// It does not.
@@ -113,7 +112,7 @@ pub enum PostReport {
 pub enum Telemetry {
     /// `Power` and `Thermal`, deprecated since 2020.4.
     Old,
-    /// `PowerSubsystem`, `ThermalSubsystem`, `EnvironmentMetrics` and `Sensors`.
+    /// `EnvironmentMetrics` and `Sensors`.
     New,
     Both,
 }
@@ -127,14 +126,14 @@ pub struct LogPlace {
     pub id: String,
 }
 
-/// How a BMC says no to everybody for a while.
+/// A temporary refusal of all requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// HTTP status.
     pub status: u16,
     /// Message id; one without a dot is of the base registry.
     pub message_id: String,
-    /// What it says.
+    /// Text of the message.
     pub text: String,
     /// Seconds of `Retry-After`.
     pub retry_after: Option<u32>,
@@ -169,7 +168,7 @@ pub struct Profile {
     pub chassis_power: bool,
     /// What `ComputerSystem.Reset` takes.
     pub reset_types: Vec<ResetType>,
-    /// Where that is said.
+    /// Where they are listed.
     pub allowable: Allowable,
     /// The answer when it is so already.
     pub already: Already,
@@ -191,7 +190,7 @@ pub struct Profile {
     pub light: LightProperty,
     /// How the boot source is overridden.
     pub boot: BootFacts,
-    /// How POST is told.
+    /// How POST is reported.
     pub post: PostReport,
     /// Which resources tell of power and temperature.
     pub telemetry: Telemetry,
@@ -201,12 +200,12 @@ pub struct Profile {
     pub session_limit: usize,
     /// How long an idle session lives.
     pub session_idle: Duration,
-    /// What is said when there is no room for another.
+    /// The refusal of another session.
     pub session_full: Refusal,
     /// Another member of Systems before the real one, which cannot be reset (a GPU board) and
     /// answers 503 while the host is off.
     pub board_member: Option<String>,
-    /// What `error.code` says whatever the message; none repeats the message's id.
+    /// `error.code` of every error; none repeats the id of the message.
     pub error_code: Option<String>,
     /// Merged into the service root (RFC 7386).
     pub root: Value,

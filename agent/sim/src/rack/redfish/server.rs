@@ -17,15 +17,15 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::faulty_stream::{CloseHandle, Wire};
+use super::faulty_stream::{FaultyStream, ResetHandle};
 use super::http;
 use crate::rack::host::SimHost;
 
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 const REBIND_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long the answer to the command that restarts a BMC has to leave it.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+/// How long the answer to the command that wait_for_restart a BMC has to leave it.
+const RESPONSE_DELAY: Duration = Duration::from_millis(100);
 
 /// Binds the BMC's port and gives the task that serves it until cancelled.
 pub(in crate::rack) async fn serve(
@@ -44,12 +44,12 @@ pub(in crate::rack) async fn serve(
     Ok(async move {
         tokio::select! {
             () = stop.cancelled() => {}
-            () = live(host, tls, listener, address) => {}
+            () = run(host, tls, listener, address) => {}
         }
     })
 }
 
-async fn live(host: SimHost, tls: Option<TlsAcceptor>, listener: TcpListener, address: SocketAddr) {
+async fn run(host: SimHost, tls: Option<TlsAcceptor>, listener: TcpListener, address: SocketAddr) {
     let mut wanted = host.bmc().wanted.subscribe();
     let mut listener = Some(listener);
     loop {
@@ -61,30 +61,30 @@ async fn live(host: SimHost, tls: Option<TlsAcceptor>, listener: TcpListener, ad
         tokio::select! {
             () = accept(&host, tls.as_ref(), &open) => {}
             gone = wanted.wait_for(|wanted| !wanted) => if gone.is_err() { return },
-            () = restarts(&host) => {}
+            () = wait_for_restart(&host) => {}
         }
         drop(open);
         host.bmc().listening.send_replace(None);
         if wanted.wait_for(|wanted| *wanted).await.is_err() {
             return;
         }
-        is_back(&host).await;
+        wait_until_back(&host).await;
     }
 }
 
-/// Until somebody restarts the BMC, and the answer to that is out.
-async fn restarts(host: &SimHost) {
+/// Until somebody wait_for_restart the BMC, and the answer to that is out.
+async fn wait_for_restart(host: &SimHost) {
     let mut changes = host.subscribe();
     while host.bmc().back_at(host.now()).is_none() {
         if changes.changed().await.is_err() {
             return;
         }
     }
-    tokio::time::sleep(LAST_WORDS).await;
+    tokio::time::sleep(RESPONSE_DELAY).await;
 }
 
 /// Until the BMC listens again after a restart.
-async fn is_back(host: &SimHost) {
+async fn wait_until_back(host: &SimHost) {
     let mut changes = host.subscribe();
     while let Some(back) = host.bmc().back_at(host.now()) {
         tokio::select! {
@@ -125,8 +125,8 @@ async fn accept(host: &SimHost, tls: Option<&TlsAcceptor>, listener: &TcpListene
 
 async fn connection(host: SimHost, tls: Option<TlsAcceptor>, stream: TcpStream) {
     stream.set_nodelay(true).ok();
-    let tear = CloseHandle::default();
-    let wire = Wire::new(stream, tear.clone());
+    let tear = ResetHandle::default();
+    let wire = FaultyStream::new(stream, tear.clone());
     let Some(tls) = tls else {
         return serve_http(host, tear, wire).await;
     };
@@ -137,7 +137,7 @@ async fn connection(host: SimHost, tls: Option<TlsAcceptor>, stream: TcpStream) 
     }
 }
 
-async fn serve_http<S>(host: SimHost, tear: CloseHandle, stream: S)
+async fn serve_http<S>(host: SimHost, tear: ResetHandle, stream: S)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -112,7 +112,7 @@ fn by_method(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> Answer {
         return read(call, place);
     }
     // One change at a time, so that nothing happens between a precondition and its change.
-    let _turn = call.host.bmc().turn.lock();
+    let _changing = call.host.bmc().changing.lock();
     if *method == Method::POST {
         actions::post(call, place, user)
     } else {
@@ -175,7 +175,7 @@ fn tag_of(profile: &Profile, place: ResourcePath<'_>, value: &Value) -> Option<S
 }
 
 /// The answer to a change whose precondition is not met; none if it is met.
-pub(super) fn unmet(call: &Call<'_>, place: ResourcePath<'_>) -> Option<Answer> {
+pub(super) fn check_precondition(call: &Call<'_>, place: ResourcePath<'_>) -> Option<Answer> {
     let profile = call.profile();
     let current = match documents::build(call, place) {
         Ok(Answer {

@@ -1,9 +1,8 @@
 //! The makes of BMC, one row each.
 //!
-//! Owns facts: what captured trees and bug reports say of these makes (who reported it is named
-//! where a fact surprises). What nobody has reported is left at the default, which is what DSP0266 asks
-//! for. Which telemetry a make has is a choice that gives each kind its turn. Must never hold text
-//! copied from a capture.
+//! Owns facts from captured trees and bug reports (with their source where a fact surprises).
+//! Everything else is left at the default, which follows DSP0266. The telemetry of a make is chosen
+//! so that each kind occurs. Must never hold text copied from a capture.
 
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::rack::power::ResetType as R;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Vendor {
-    /// No make: what the standard says.
+    /// No make: as the standard requires.
     Generic,
     /// Dell iDRAC9 (PowerEdge R750).
     Idrac9,

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::systems::Shown;
+use super::systems::SystemView;
 use super::{at, link};
 use crate::rack::redfish::profile::{Profile, Telemetry};
 
-pub(super) fn chassis(profile: &Profile, shown: &Shown) -> Value {
+pub(super) fn chassis(profile: &Profile, shown: &SystemView) -> Value {
     let id = &profile.chassis_id;
     // A Chassis has fewer power states than a fault may report.
     let known = ["On", "Off", "PoweringOn", "PoweringOff", "Paused"];
@@ -33,15 +33,7 @@ pub(super) fn chassis(profile: &Profile, shown: &Shown) -> Value {
     {
         chassis.remove("PowerState");
     }
-    let (old, new) = (
-        ["Power", "Thermal"],
-        [
-            "PowerSubsystem",
-            "ThermalSubsystem",
-            "EnvironmentMetrics",
-            "Sensors",
-        ],
-    );
+    let (old, new) = (["Power", "Thermal"], ["EnvironmentMetrics", "Sensors"]);
     let old = old.iter().filter(|_| profile.telemetry != Telemetry::New);
     let new = new.iter().filter(|_| profile.telemetry != Telemetry::Old);
     for name in old.chain(new) {

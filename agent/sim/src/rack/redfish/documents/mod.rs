@@ -42,7 +42,7 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
             let members = board.chain([profile.system_id.as_str()]);
             collection("Systems", "ComputerSystem", members)
         }
-        ResourcePath::System => systems::system(profile, &systems::Shown::of(call)),
+        ResourcePath::System => systems::system(profile, &systems::SystemView::of(call)),
         ResourcePath::Board => match &profile.board_member {
             Some(id) if host.real_power().is_powered() => systems::board(id),
             _ => return Err(off(call)),
@@ -52,7 +52,7 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
         }
         ResourcePath::ResetInfo => systems::reset_info(profile),
         ResourcePath::AllChassis => collection("Chassis", "Chassis", [profile.chassis_id.as_str()]),
-        ResourcePath::Chassis => chassis::chassis(profile, &systems::Shown::of(call)),
+        ResourcePath::Chassis => chassis::chassis(profile, &systems::SystemView::of(call)),
         ResourcePath::Managers => collection("Managers", "Manager", [profile.manager_id.as_str()]),
         ResourcePath::Manager => managers::manager(profile, clock(call)),
         ResourcePath::LogServices => managers::log_services(profile),

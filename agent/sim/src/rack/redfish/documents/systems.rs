@@ -12,7 +12,7 @@ const KIND: &str = "#ComputerSystem.v1_20_0.ComputerSystem";
 
 /// What is shown of the machine; not always what is so.
 #[derive(Clone, Debug)]
-pub(super) struct Shown {
+pub(super) struct SystemView {
     pub(super) name: String,
     pub(super) uuid: Option<String>,
     pub(super) serial: Option<String>,
@@ -22,7 +22,7 @@ pub(super) struct Shown {
     pub(super) boot: BootOverride,
 }
 
-impl Shown {
+impl SystemView {
     pub(super) fn of(call: &Call<'_>) -> Self {
         let config = call.host.config();
         let (uuid, serial) = match &call.effects.identity {
@@ -44,7 +44,7 @@ impl Shown {
     }
 }
 
-pub(super) fn system(profile: &Profile, shown: &Shown) -> Value {
+pub(super) fn system(profile: &Profile, shown: &SystemView) -> Value {
     let id = &profile.system_id;
     let mut system = json!({
         "@odata.id": at(&format!("Systems/{id}")),

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{at, collection, link};
+use super::{at, collection};
 use crate::rack::redfish::path::ResourcePath;
 use crate::rack::redfish::profile::Profile;
 use crate::rack::redfish::service::Call;
@@ -30,62 +30,6 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Option<Value> {
     Some(match place {
         ResourcePath::Power => power(&base, powered),
         ResourcePath::Thermal => thermal(&base, powered),
-        ResourcePath::PowerSubsystem => json!({
-            "@odata.id": at(&format!("{base}/PowerSubsystem")),
-            "@odata.type": "#PowerSubsystem.v1_1_1.PowerSubsystem",
-            "Id": "PowerSubsystem",
-            "Name": "Power Subsystem",
-            "CapacityWatts": 1600,
-            "Status": {"State": "Enabled", "Health": "OK"},
-            "PowerSupplies": link(&format!("{base}/PowerSubsystem/PowerSupplies")),
-        }),
-        ResourcePath::PowerSupplies => {
-            let path = format!("{base}/PowerSubsystem/PowerSupplies");
-            collection(&path, "PowerSupply", ["PSU1"])
-        }
-        ResourcePath::PowerSupply => json!({
-            "@odata.id": at(&format!("{base}/PowerSubsystem/PowerSupplies/PSU1")),
-            "@odata.type": "#PowerSupply.v1_5_3.PowerSupply",
-            "Id": "PSU1",
-            "Name": "Power Supply 1",
-            "PowerSupplyType": "AC",
-            "PowerCapacityWatts": 1600,
-            "Status": {"State": "Enabled", "Health": "OK"},
-        }),
-        ResourcePath::ThermalSubsystem => json!({
-            "@odata.id": at(&format!("{base}/ThermalSubsystem")),
-            "@odata.type": "#ThermalSubsystem.v1_3_2.ThermalSubsystem",
-            "Id": "ThermalSubsystem",
-            "Name": "Thermal Subsystem",
-            "Status": {"State": "Enabled", "Health": "OK"},
-            "Fans": link(&format!("{base}/ThermalSubsystem/Fans")),
-            "ThermalMetrics": link(&format!("{base}/ThermalSubsystem/ThermalMetrics")),
-        }),
-        ResourcePath::ThermalMetrics => json!({
-            "@odata.id": at(&format!("{base}/ThermalSubsystem/ThermalMetrics")),
-            "@odata.type": "#ThermalMetrics.v1_3_1.ThermalMetrics",
-            "Id": "ThermalMetrics",
-            "Name": "Thermal Metrics",
-            "TemperatureReadingsCelsius": [
-                {"DeviceName": "CPU", "Reading": reading("CPUTemp", powered),
-                 "DataSourceUri": at(&format!("{base}/Sensors/CPUTemp"))},
-                {"DeviceName": "Inlet", "Reading": reading("InletTemp", powered),
-                 "DataSourceUri": at(&format!("{base}/Sensors/InletTemp"))},
-            ],
-        }),
-        ResourcePath::Fans => collection(&format!("{base}/ThermalSubsystem/Fans"), "Fan", ["Fan1"]),
-        ResourcePath::Fan => json!({
-            "@odata.id": at(&format!("{base}/ThermalSubsystem/Fans/Fan1")),
-            "@odata.type": "#Fan.v1_5_0.Fan",
-            "Id": "Fan1",
-            "Name": "Fan 1",
-            "Status": {"State": "Enabled", "Health": "OK"},
-            "SpeedPercent": {
-                "Reading": if powered { 45 } else { 0 },
-                "SpeedRPM": reading("Fan1", powered),
-                "DataSourceUri": at(&format!("{base}/Sensors/Fan1")),
-            },
-        }),
         ResourcePath::EnvironmentMetrics => json!({
             "@odata.id": at(&format!("{base}/EnvironmentMetrics")),
             "@odata.type": "#EnvironmentMetrics.v1_3_1.EnvironmentMetrics",
