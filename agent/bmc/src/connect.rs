@@ -108,6 +108,7 @@ impl Default for Options {
     not(any(feature = "redfish", feature = "ipmi")),
     expect(
         unused_variables,
+        clippy::needless_pass_by_value,
         reason = "without a protocol every address is refused"
     )
 )]
