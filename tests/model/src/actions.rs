@@ -1,6 +1,6 @@
 //! What can happen next, and what it does to the world.
 
-use rackhand_core::remediation::{Next, Step, Taint};
+use rackhand_core::remediation::{Next, OperationEvent, Step, Taint};
 
 use crate::{
     breakage::Breakage,
@@ -290,16 +290,25 @@ impl World {
     fn fails(&mut self, fault: Fault, breakage: Option<Breakage>) {
         match fault {
             Fault::Crash => self.process = Process::new(),
-            Fault::Lost => self.process.pause(),
+            Fault::Lost => {
+                if let Some(held) = self.process.held.take() {
+                    self.call_failed(&held.next);
+                }
+            }
             Fault::AnswerLost => {
                 if let Some(held) = self.process.held.take() {
                     self.carries(held, breakage, false);
-                    self.process.pause();
                 }
             }
             Fault::Delay => self.passes(),
-            Fault::AgentRestart => self.agent.restart(),
-            Fault::JournalWiped => self.agent.wipe(),
+            Fault::AgentRestart => {
+                self.agent.restart();
+                self.process.shell.operation_event(OperationEvent::Lost);
+            }
+            Fault::JournalWiped => {
+                self.agent.wipe();
+                self.process.shell.operation_event(OperationEvent::Lost);
+            }
             Fault::Silent => (self.bmc.silent, self.was_silent) = (true, true),
             Fault::BmcReset => self.bmc.reset = true,
             Fault::Deposed => self.deposed(),

@@ -1,8 +1,11 @@
 //! The controller in the model: it observes, decides, carries out; and what it does is judged.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use rackhand_core::remediation::{
-    Command, Mode, Next, OffEvidence, Outcome, PowerView, State, Step, Taint,
-    latest_reading_stands, operation_id,
+    Begun, Command, Mode, Next, OffEvidence, Outcome, Pace, PowerState, PowerView, State, Step,
+    Taint, Turn, operation_id,
 };
 
 use crate::{
@@ -16,20 +19,10 @@ use crate::{
 impl World {
     /// Observes and decides.
     pub(crate) fn decides(&mut self, breakage: Option<Breakage>) {
-        if self
-            .process
-            .lease
-            .is_none_or(|(seen, _)| seen != self.node.lease)
-        {
-            self.process.lease = Some((self.node.lease, NOW));
-        }
-        let (o, d) = decide(self, breakage);
-        self.process.silent = o.silent_since;
+        let (process, _, d) = decide(self, breakage);
+        self.process = process;
         match d.next {
-            Next::Wait(t) => {
-                self.process.last = None;
-                self.process.sleep = Sleep::Watching(t);
-            }
+            Next::Wait(t) => self.turned(Turn::Wait(Some(t))),
             Next::Done(outcome) => {
                 self.judge_left();
                 let off = matches!(self.host.power, Power::Off | Power::GoingOff(_));
@@ -55,34 +48,94 @@ impl World {
     pub(crate) fn carries(&mut self, held: Held, breakage: Option<Breakage>, noted: bool) {
         self.process.sleep = Sleep::Awake;
         if Self::is_refused(&held, breakage) {
-            return self.process.pause();
+            return self.call_failed(&held.next);
         }
-        match held.next.clone() {
+        let next = held.next.clone();
+        let turn = match &next {
             Next::Write => {
                 let mut state = held.state;
                 if let Some(b) = breakage {
                     b.write(&mut state);
                 }
                 self.object.state = Some(state);
-                self.process.completed.clear();
+                if noted {
+                    self.process.shell.written(self.object.state.as_ref());
+                }
+                Turn::Again
             }
             Next::Do(command) => {
-                let skipped = breakage.is_some_and(|b| b.skips(&command));
+                let skipped = breakage.is_some_and(|b| b.skips(command));
                 let state = self.object.state.clone().unwrap_or_else(|| State::new(NOW));
-                let worked = skipped || self.execute(&held, &state, &command, breakage);
+                let worked = skipped || self.execute(&held, &state, command, breakage);
                 if !worked {
-                    return self.process.pause();
+                    return self.turned(Turn::Failed);
                 }
-                if !noted {
-                    return;
+                let begins = matches!(command, Command::PowerOff { .. } | Command::PowerOn { .. });
+                if noted {
+                    if begins {
+                        self.process.shell.began(Begun::Accepted);
+                        self.process.shell.follow();
+                    }
+                    self.process.shell.done(command);
                 }
-                self.process.completed.insert(command.clone());
-                if self.process.last.replace(command.clone()) == Some(command) {
-                    self.process.pause();
-                }
+                Turn::Did(command.clone())
             }
-            Next::Wait(_) | Next::Done(_) => {}
+            Next::Wait(_) | Next::Done(_) => return,
+        };
+        if noted {
+            self.turned(turn);
+        } else {
+            self.call_failed(&next);
         }
+    }
+
+    /// A call failed, or its answer was lost.
+    pub(crate) fn call_failed(&mut self, next: &Next) {
+        self.process.sleep = Sleep::Awake;
+        let shell = &mut self.process.shell;
+        match next {
+            Next::Write | Next::Do(Command::AddFinalizer | Command::RemoveFinalizer(_)) => {
+                shell.write_failed();
+            }
+            Next::Do(Command::PowerOff { .. } | Command::PowerOn { .. }) => {
+                shell.began(Begun::Unclear);
+            }
+            // A reading that fails is a reading.
+            Next::Do(Command::ReadPower) => {
+                self.read_power(None);
+                self.process.shell.done(&Command::ReadPower);
+                return self.turned(Turn::Did(Command::ReadPower));
+            }
+            _ => {}
+        }
+        self.turned(Turn::Failed);
+    }
+
+    /// When the next turn is taken. A pause is rounded up to seconds, so that fewer states differ only in
+    /// their times.
+    fn turned(&mut self, turn: Turn) {
+        let after = |d: Duration| NOW.checked_add(d).unwrap_or(Timestamp::MAX);
+        self.process.sleep = match self.process.shell.turned(turn, NOW) {
+            Pace::Now => Sleep::Awake,
+            Pace::Pause(pause) => {
+                let rounded = u64::from(pause.subsec_nanos() > 0);
+                Sleep::Paused(after(Duration::from_secs(pause.as_secs() + rounded)))
+            }
+            Pace::Sleep(longest) if longest.is_zero() => Sleep::Awake,
+            Pace::Sleep(longest) => Sleep::Watching(after(longest)),
+        };
+    }
+
+    /// The controller reads the power; `None`: the answer is lost, or the BMC is silent.
+    fn read_power(&mut self, state: Option<PowerState>) {
+        self.process.shell.power = Some(PowerView {
+            asked: NOW,
+            answered: NOW,
+            lease: Some(self.node.lease.to_string()),
+            result: state
+                .map(|state| reading(state, 0))
+                .ok_or_else(|| "the BMC does not answer".into()),
+        });
     }
 
     /// Carries out a command of this state, and judges it.
@@ -126,22 +179,13 @@ impl World {
                 }
             }
             Command::ReadPower => {
-                let word = self.read_bmc();
-                self.process.power = Some(PowerView {
-                    asked: NOW,
-                    answered: NOW,
-                    lease: Some(self.node.lease.to_string()),
-                    result: word
-                        .map(|state| reading(state, 0))
-                        .ok_or_else(|| "the BMC does not answer".into()),
-                });
+                let state = self.read_bmc();
+                self.read_power(state);
             }
             Command::Release => self.agent.holds = false,
             Command::AddTaint => {
-                let stands =
-                    latest_reading_stands(state.off.as_ref(), self.process.power.as_ref(), NOW);
                 let guarded = !breakage.is_some_and(Breakage::is_unguarded);
-                if guarded && stands.is_err() {
+                if guarded && self.process.shell.reading_stands(NOW).is_err() {
                     return false;
                 }
                 self.judge_taint(state, held.hold);
@@ -165,10 +209,7 @@ impl World {
             Next::Write => true,
             Next::Do(Command::ReadPower) => false,
             // The age of the reading is checked immediately before the taint is sent.
-            Next::Do(Command::AddTaint) => {
-                let off = self.object.state.as_ref().and_then(|s| s.off.as_ref());
-                latest_reading_stands(off, self.process.power.as_ref(), NOW).is_ok()
-            }
+            Next::Do(Command::AddTaint) => self.process.shell.reading_stands(NOW).is_ok(),
             Next::Do(_) => true,
             Next::Wait(_) | Next::Done(_) => false,
         }

@@ -1,7 +1,7 @@
 //! A model checker of remediation.
 //!
 //! Explores every interleaving of a small world around the real, unmodified
-//! [`rackhand_core::remediation::step`]: one controller, one host with its BMC, one agent, one Node and one
+//! [`rackhand_core::remediation::step`] and [`Shell`](rackhand_core::remediation::Shell): one controller, one host with its BMC, one agent, one Node and one
 //! pod with a volume; with a budget of faults. Nothing of the decisions is copied here: the model only
 //! observes, carries out, and lets things fail.
 

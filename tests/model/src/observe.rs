@@ -3,16 +3,19 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use rackhand_core::remediation::{
-    AgentId, AgentView, BareMetalHostFacts, BmcAccess, Decision, Drain, HostRef, HostView,
-    LeaseFacts, MachineView, NodeAction, NodeFacts, Observation, OnExhausted, PinnedOperation,
-    Policy, RequestFacts, Step, WorkloadView, operation_id, step,
+    AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, Decision, Drain, HostRef,
+    HostView, LeaseMemory, MachineView, NodeAction, NodeFacts, Observation, OnExhausted,
+    OperationEvent, PinnedOperation, Policy, RequestFacts, Shell, Step, WorkloadView, step,
 };
 
 use crate::{
     breakage::Breakage,
     time::NOW,
-    world::{UID, World},
+    world::{Process, UID, World},
 };
+
+/// Name of the Node.
+const NODE: &str = "node-7";
 
 /// The policy of the request. Its intervals are short and have few distinct lengths, so that fewer
 /// states differ only in their times.
@@ -39,21 +42,18 @@ fn name(what: &str, n: u8) -> String {
     format!("{what}-{n}")
 }
 
-fn node(w: &World) -> NodeFacts {
-    let since = w.process.lease.map_or(NOW, |(_, since)| since);
+fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
+    let renewed = w.node.lease.to_string();
+    let lease = leases.observe(NODE, renewed, Duration::from_secs(40), NOW);
     NodeFacts {
-        name: "node-7".into(),
+        name: NODE.into(),
         uid: name("uid", w.node.uid),
         boot_id: name("boot", w.node.boot),
         system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
         ready: w.node.ready,
         ready_unknown: !w.node.ready,
         taint: w.node.taint,
-        lease: Some(LeaseFacts {
-            renewed: w.node.lease.to_string(),
-            duration: Duration::from_secs(40),
-            unchanged_since: since,
-        }),
+        lease: Some(lease),
     }
 }
 
@@ -67,15 +67,58 @@ fn bare_metal_host(hold: bool) -> BareMetalHostFacts {
     }
 }
 
-/// What the controller sees now.
-pub fn observe(w: &World) -> Observation {
-    let state = w.object.state.as_ref();
-    let id = state.and_then(|s| operation_id(UID, s));
-    let agent = AgentId {
+/// The agent and the journal that it has.
+fn agent_id(w: &World) -> AgentId {
+    AgentId {
         agent: "agent-1".into(),
         journal: name("journal", w.agent.journal),
+    }
+}
+
+/// The agent sends the events of the operation that the engine follows.
+pub(crate) fn send_events(w: &World, shell: &mut Shell) {
+    let Some(id) = shell.operation.as_ref().filter(|t| t.following) else {
+        return;
     };
-    let draining = state.is_some_and(|s| s.step == Step::Draining);
+    match w.agent.op(&id.id) {
+        None => shell.operation_event(OperationEvent::Unknown { by: agent_id(w) }),
+        Some(op) => {
+            shell.operation_event(OperationEvent::View(op.view()));
+            if op.end.is_some() {
+                shell.operation_event(OperationEvent::Ended);
+            }
+        }
+    }
+}
+
+/// The agent and its operation, as the engine learns of them.
+fn agent(w: &World, shell: &mut Shell, host: &HostRef) -> AgentFacts {
+    send_events(w, shell);
+    let serving = if w.claimed {
+        Ok(agent_id(w))
+    } else {
+        Err("its term is not claimed yet".into())
+    };
+    let known = shell.agent(Some(host), serving.clone(), false);
+    known.unwrap_or_else(|| {
+        shell.follow();
+        send_events(w, shell);
+        let queried = shell.agent(Some(host), serving, true);
+        queried.unwrap_or_else(|| AgentFacts {
+            agent: AgentView::Unreachable { why: String::new() },
+            agent_id: None,
+            operation: None,
+        })
+    })
+}
+
+/// What the controller sees now.
+pub fn observe(w: &World, process: &mut Process) -> Observation {
+    let Process { shell, leases, .. } = process;
+    // A stored state that cannot be parsed is not part of the model.
+    shell.read_state(Ok(w.object.state.clone())).ok();
+    let state = shell.state.clone();
+    let draining = state.as_ref().is_some_and(|s| s.step == Step::Draining);
     let drain = || Drain {
         pods: w
             .pod
@@ -86,7 +129,19 @@ pub fn observe(w: &World) -> Observation {
         volumes: w.pod.volume.then(|| "csi-1".into()).into_iter().collect(),
     };
     let bmh = w.hold.map(bare_metal_host);
-    let mut o = Observation {
+    let host = HostRef {
+        rack: "r1".into(),
+        host: "host-7".into(),
+        bmh: bmh.as_ref().map(|b| b.name.clone()),
+        bmc: "10.0.0.7".into(),
+    };
+    let AgentFacts {
+        agent,
+        agent_id,
+        operation,
+    } = agent(w, shell, &host);
+    shell.needs_access(Some(&host), false);
+    let o = Observation {
         request: RequestFacts {
             uid: UID.into(),
             deleting: w.object.deleting,
@@ -101,51 +156,38 @@ pub fn observe(w: &World) -> Observation {
         machine: Some(MachineView::not_asked()),
         cluster: None,
         cluster_removed: false,
-        host: HostView::Found(HostRef {
-            rack: "r1".into(),
-            host: "host-7".into(),
-            bmh: bmh.as_ref().map(|b| b.name.clone()),
-            bmc: "10.0.0.7".into(),
-        }),
+        host: HostView::Found(host),
         bmh,
-        workload: WorkloadView::Present(node(w)),
-        agent: AgentView::Ready,
+        workload: WorkloadView::Present(node(w, leases)),
+        agent,
         access: BmcAccess::Known,
-        agent_id: Some(agent.clone()),
-        answered: id.as_ref().map(|_| agent),
+        agent_id,
+        answered: None,
         pinned: PinnedOperation::Unknown,
-        held: w.agent.holds,
-        operation: id.and_then(|id| w.agent.op(&id)).map(|op| op.view()),
-        power: w.process.power.clone(),
+        // Known from the last probe, which claims the term.
+        held: w.claimed && w.agent.holds,
+        operation,
+        power: None,
         silent_since: None,
         drain: draining.then(drain),
         node_action: NodeAction::Taint,
         conflict: None,
-        completed: if w.process.completed.is_empty() {
-            BTreeSet::new()
-        } else {
-            w.process.completed.clone()
-        },
+        completed: BTreeSet::new(),
     };
-    if !w.claimed {
-        o.agent = AgentView::Unreachable {
-            why: "its term is not claimed yet".into(),
-        };
-        (o.agent_id, o.answered, o.operation, o.held) = (None, None, None, false);
-    }
-    o.silent_since = o.silence(state, w.process.silent, NOW);
-    o
+    shell.observed(o, NOW)
 }
 
-/// Observes and decides, with a breakage around the real function where one is chosen.
-pub fn decide(w: &World, breakage: Option<Breakage>) -> (Observation, Decision) {
-    let mut o = observe(w);
+/// Observes and decides, with a breakage around the real function where one is chosen. Returns what the
+/// process remembers after that.
+pub fn decide(w: &World, breakage: Option<Breakage>) -> (Process, Observation, Decision) {
+    let mut process = w.process.clone();
+    let mut o = observe(w, &mut process);
     if let Some(b) = breakage {
         b.observation(&mut o, w);
     }
-    let mut d = step(&o, w.object.state.as_ref(), NOW);
+    let mut d = step(&o, process.shell.state.as_ref(), NOW);
     if let Some(b) = breakage {
         b.decision(&mut d, &o, w);
     }
-    (o, d)
+    (process, o, d)
 }

@@ -88,7 +88,7 @@ fn fault_line(w: &World, fault: Fault) -> String {
 }
 
 fn decision(w: &World, setting: &Setting) -> String {
-    let (_, d) = decide(w, setting.breakage);
+    let (_, _, d) = decide(w, setting.breakage);
     let step = w
         .object
         .state

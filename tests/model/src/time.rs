@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rackhand_core::remediation::{OffEvidence, PowerView, State};
+use rackhand_core::remediation::{LeaseMemory, OffEvidence, Shell, State};
 
 /// The present.
 pub const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
@@ -60,8 +60,21 @@ pub fn shift_state(s: &mut State, passed: Duration) {
     }
 }
 
-/// Shifts the times of a reading that the controller requested.
-pub fn shift_view(view: &mut PowerView, passed: Duration) {
-    shift(&mut view.asked, passed);
-    shift(&mut view.answered, passed);
+/// Shifts the times that an engine remembers.
+pub fn shift_shell(shell: &mut Shell, passed: Duration) {
+    if let Some(state) = &mut shell.state {
+        shift_state(state, passed);
+    }
+    if let Some(view) = &mut shell.power {
+        shift(&mut view.asked, passed);
+        shift(&mut view.answered, passed);
+    }
+    shift_some(&mut shell.silent_since, passed);
+}
+
+/// Shifts the times since when Leases have been seen.
+pub fn shift_leases(leases: &mut LeaseMemory, passed: Duration) {
+    for (_, since) in leases.seen.values_mut() {
+        shift(since, passed);
+    }
 }

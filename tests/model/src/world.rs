@@ -4,11 +4,11 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
-use rackhand_core::remediation::{Command, Next, Outcome, PowerView, State, Taint};
+use rackhand_core::remediation::{LeaseMemory, Next, Outcome, Shell, State, Taint};
 
 use crate::{
     agent::Agent,
-    time::{NOW, shift, shift_some, shift_state, shift_view},
+    time::{NOW, shift, shift_leases, shift_shell, shift_some, shift_state},
 };
 
 /// UID of the remediation object.
@@ -16,9 +16,6 @@ pub const UID: &str = "r1";
 
 /// Seconds from a command until the power has changed.
 pub const SWITCH_TAKES: u64 = 2;
-/// Seconds for which the controller pauses after a failure or a repeated command. Longer than the maximum
-/// age of a reading, it would never find one that is fresh.
-pub const PAUSE: u64 = 1;
 /// Seconds from power until the kubelet runs.
 pub const BOOT_TAKES: u64 = 20;
 
@@ -76,16 +73,10 @@ pub enum Sleep {
 pub struct Process {
     /// The decision that is being carried out.
     pub held: Option<Held>,
-    /// Commands carried out since the last write.
-    pub completed: BTreeSet<Command>,
-    /// The last command, so that a repetition is paused.
-    pub last: Option<Command>,
-    /// The latest reading.
-    pub power: Option<PowerView>,
-    /// The Lease as it was first seen, and since when.
-    pub lease: Option<(u8, Timestamp)>,
-    /// Since when the BMC has been silent.
-    pub silent: Option<Timestamp>,
+    /// What its engine remembers.
+    pub shell: Shell,
+    /// Since when it has seen the Lease of the Node.
+    pub leases: LeaseMemory,
     /// When it looks again.
     pub sleep: Sleep,
 }
@@ -95,19 +86,10 @@ impl Process {
     pub fn new() -> Self {
         Self {
             held: None,
-            completed: BTreeSet::new(),
-            last: None,
-            power: None,
-            lease: None,
-            silent: None,
+            shell: Shell::new(UID),
+            leases: LeaseMemory::default(),
             sleep: Sleep::Awake,
         }
-    }
-
-    /// Drops the decision and looks again a while later, as after a failed call.
-    pub fn pause(&mut self) {
-        self.held = None;
-        self.sleep = Sleep::Paused(crate::time::after(PAUSE));
     }
 }
 
@@ -348,20 +330,19 @@ impl World {
 
     /// A renewTime that differs from every one that is remembered anywhere.
     fn new_lease(&self) -> u8 {
-        let pinned = self.object.state.as_ref();
-        let pinned = pinned.and_then(|s| s.lease_at_off.as_deref());
-        let held = self.process.held.as_ref();
-        let held = held.and_then(|h| h.state.lease_at_off.as_deref());
-        let late = self.late.as_ref();
-        let late = late.and_then(|l| l.state.lease_at_off.as_deref());
-        let power = self.process.power.as_ref();
-        let power = power.and_then(|p| p.lease.as_deref());
-        let used = |n: u8| {
-            let name = n.to_string();
-            let seen = self.process.lease.is_some_and(|(lease, _)| lease == n);
-            let names = [pinned, held, late, power];
-            n == self.node.lease || seen || names.contains(&Some(name.as_str()))
-        };
+        let Process {
+            held,
+            shell,
+            leases,
+            ..
+        } = &self.process;
+        let calls = held.iter().chain(&self.late).map(|call| &call.state);
+        let states = calls.chain(&self.object.state).chain(&shell.state);
+        let pinned = states.filter_map(|s| s.lease_at_off.as_ref());
+        let read = shell.power.iter().filter_map(|p| p.lease.as_ref());
+        let seen = leases.seen.values().map(|(renewed, _)| renewed);
+        let names: BTreeSet<&String> = pinned.chain(read).chain(seen).collect();
+        let used = |n: u8| n == self.node.lease || names.contains(&n.to_string());
         (0..=u8::MAX).find(|n| !used(*n)).unwrap_or_default()
     }
 
@@ -377,13 +358,8 @@ impl World {
         if let Some(late) = &mut self.late {
             shift_state(&mut late.state, passed);
         }
-        if let Some(view) = &mut p.power {
-            shift_view(view, passed);
-        }
-        if let Some((_, since)) = &mut p.lease {
-            shift(since, passed);
-        }
-        shift_some(&mut p.silent, passed);
+        shift_shell(&mut p.shell, passed);
+        shift_leases(&mut p.leases, passed);
         if let Sleep::Watching(t) | Sleep::Paused(t) = &mut p.sleep {
             shift(t, passed);
             if *t <= NOW {

@@ -20,6 +20,7 @@ mod observation;
 mod policy;
 mod power;
 mod reason;
+mod shell;
 mod state;
 mod step;
 mod version;
@@ -37,6 +38,10 @@ pub use policy::{
 };
 pub use power::{PowerReading, PowerState, PowerView};
 pub use reason::Reason;
+pub use shell::{
+    AgentFacts, Begun, FAILURES_TOLD, Follow, LeaseMemory, OperationEvent, Pace, REPEAT_PAUSE,
+    ServingChoice, ServingState, Shell, TrackedOperation, Turn, choose_serving,
+};
 pub use state::{
     AgentId, AgentPin, AttemptRecord, HostRef, Mode, Phase, PinnedNode, State, Step, TaintOwner,
 };

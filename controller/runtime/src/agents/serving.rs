@@ -3,7 +3,7 @@
 //! One agent is selected and kept while it answers (F6). Nothing is commanded through an agent that
 //! stands by.
 
-use rackhand_core::remediation::AgentId;
+use rackhand_core::remediation::{AgentId, ServingChoice, ServingState, choose_serving};
 
 use super::{Agent, Agents, Client, State};
 use crate::store::object::Key;
@@ -34,33 +34,6 @@ impl Agent {
     }
 }
 
-/// The state of the agent that serves a rack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ServingState {
-    /// It was not probed yet.
-    Untried,
-    Answers,
-    /// It does not answer, or belongs to another rack now.
-    Silent,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Choice {
-    /// It serves the rack already.
-    Serve,
-    StandBy,
-    TakeOver,
-}
-
-/// The role of an agent that is probed now.
-fn choose(me: &Key, serving: Option<(&Key, ServingState)>) -> Choice {
-    match serving {
-        Some((current, _)) if current == me => Choice::Serve,
-        Some((_, ServingState::Untried | ServingState::Answers)) => Choice::StandBy,
-        Some((_, ServingState::Silent)) | None => Choice::TakeOver,
-    }
-}
-
 impl Agents {
     /// Whether this agent serves its rack. The agent that served it before is kept while it
     /// answers.
@@ -74,10 +47,10 @@ impl Agents {
             _ => ServingState::Silent,
         };
         let current = serving.get(rack);
-        match choose(key, current.map(|current| (current, standing(current)))) {
-            Choice::Serve => true,
-            Choice::StandBy => false,
-            Choice::TakeOver => {
+        match choose_serving(key, current.map(|current| (current, standing(current)))) {
+            ServingChoice::Serve => true,
+            ServingChoice::StandBy => false,
+            ServingChoice::TakeOver => {
                 if let Some(before) = current {
                     tracing::warn!(rack, %before, now = %key, "another agent takes over the rack");
                 }
@@ -125,26 +98,5 @@ impl Agents {
             .filter(|(_, agent)| agent.holds.iter().any(|hold| hold.owner == owner))
             .filter_map(|(key, agent)| agent.connected(key))
             .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn f6_one_agent_of_a_rack_serves_and_is_kept_while_it_answers() {
-        let (a, b) = (Key::new("", "a"), Key::new("", "b"));
-        assert_eq!(choose(&a, None), Choice::TakeOver);
-        for standing in [
-            ServingState::Untried,
-            ServingState::Answers,
-            ServingState::Silent,
-        ] {
-            assert_eq!(choose(&a, Some((&a, standing))), Choice::Serve);
-            let other = choose(&b, Some((&a, standing)));
-            let mark_disconnected = standing == ServingState::Silent;
-            assert_eq!(other == Choice::TakeOver, mark_disconnected, "{standing:?}");
-        }
     }
 }

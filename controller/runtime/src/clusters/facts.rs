@@ -1,6 +1,6 @@
 //! Converts Nodes and Leases into the facts of the core.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -13,7 +13,7 @@ use rackhand_api::names::{
     NODE_LEASE_NAMESPACE, OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY,
     OUT_OF_SERVICE_TAINT_VALUE,
 };
-use rackhand_core::remediation::{LeaseFacts, NodeFacts, Taint};
+use rackhand_core::remediation::{LeaseFacts, LeaseMemory, NodeFacts, Taint};
 
 use crate::store::api::{ApiError, call, optional};
 
@@ -72,15 +72,11 @@ fn duration(spec: &LeaseSpec) -> Duration {
     Duration::from_secs(seconds.unwrap_or(40))
 }
 
-/// Since when each renewTime has been observed unchanged, by our own clock.
-pub(crate) type LeaseMemory = Mutex<BTreeMap<String, (String, Timestamp)>>;
-
-/// Reads the kubelet's Lease. A new renewTime is as old as the response, because the Lease may have
-/// been renewed while the request was in flight.
+/// Reads the kubelet's Lease.
 pub(super) async fn node_lease(
     client: &Client,
     node: &str,
-    memory: &LeaseMemory,
+    memory: &Mutex<LeaseMemory>,
     clock: impl Fn() -> Timestamp,
 ) -> Result<Option<LeaseFacts>, ApiError> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASE_NAMESPACE);
@@ -95,16 +91,5 @@ pub(super) async fn node_lease(
     let duration = duration(&spec);
     let renewed = spec.renew_time.map(|t| t.0.to_string()).unwrap_or_default();
     let now = clock();
-    let mut memory = memory.lock();
-    let seen = memory
-        .entry(node.to_owned())
-        .or_insert_with(|| (renewed.clone(), now));
-    if seen.0 != renewed {
-        *seen = (renewed.clone(), now);
-    }
-    Ok(Some(LeaseFacts {
-        renewed,
-        duration,
-        unchanged_since: seen.1,
-    }))
+    Ok(Some(memory.lock().observe(node, renewed, duration, now)))
 }

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use drain::remaining_on;
 pub(crate) use etcd_guard::{OPENSHIFT_ETCD, OPENSHIFT_NODE_LABEL, ask_guard, guard};
-pub(crate) use facts::{LeaseMemory, lease_facts, node_facts, ready};
+pub(crate) use facts::{lease_facts, node_facts, ready};
 pub(crate) use workload_client::{AttachedVolume, WorkloadClient};
 
 use crate::store::{

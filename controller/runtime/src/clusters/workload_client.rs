@@ -22,10 +22,10 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use parking_lot::Mutex;
-use rackhand_core::remediation::{Drain, LeaseFacts};
+use rackhand_core::remediation::{Drain, LeaseFacts, LeaseMemory};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{LeaseMemory, drain::remaining_on, facts::node_lease};
+use super::{drain::remaining_on, facts::node_lease};
 use crate::store::{
     api::{ApiError, CALL_TIMEOUT, call, optional},
     clock,
@@ -113,7 +113,7 @@ impl WorkloadClient {
         &self,
         what: String,
         name: &str,
-        memory: &LeaseMemory,
+        memory: &Mutex<LeaseMemory>,
     ) -> Result<Option<(Node, Option<LeaseFacts>)>, ApiError> {
         let _permit = self.acquire().await?;
         let nodes: Api<Node> = Api::all(self.client.clone());

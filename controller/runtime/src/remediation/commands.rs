@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use rackhand_core::remediation::{
-    Command, HostRef, HostView, Observation, Policy, PowerView, WorkloadView,
-};
+use rackhand_core::remediation::{Begun, Command, HostRef, HostView, Observation, Policy};
 use rackhand_proto::limits::LONGEST_OPERATION;
 use serde_json::json;
 
@@ -48,8 +46,10 @@ impl Engine {
         command: &Command,
         o: &Observation,
     ) -> Result<(), ReconcileError> {
-        let state = self.recorded.state.as_ref();
-        let host = state
+        let host = self
+            .shell
+            .state
+            .as_ref()
             .and_then(|s| s.host.clone())
             .or_else(|| match &o.host {
                 HostView::Found(host) => Some(host.clone()),
@@ -84,10 +84,7 @@ impl Engine {
             Command::PowerOn { id } => self.power_on(&self.host_of(host)?, id, &policy).await,
             Command::Cancel { id } => {
                 let host = self.host_of(host)?;
-                let pinned = state.and_then(|s| s.pinned.as_ref());
-                let at = pinned
-                    .filter(|p| p.operation == *id)
-                    .map(|p| p.agent.agent.clone());
+                let at = self.shell.pinned_agent(id);
                 let agents = &self.context.agents;
                 let cancelled = agents.cancel(&host, at.as_deref(), id).await;
                 self.ignore_rejection("cancel", cancelled)
@@ -113,14 +110,7 @@ impl Engine {
                     .agents
                     .read_power(&host, endpoint, READ_TIMEOUT)
                     .await;
-                let lease = match &o.workload {
-                    WorkloadView::Present(node) => node.lease.as_ref(),
-                    _ => None,
-                };
-                self.power = Some(PowerView {
-                    lease: lease.map(|l| l.renewed.clone()),
-                    ..view
-                });
+                self.shell.reading(view, o);
                 Ok(())
             }
             Command::AddTaint => self.taint(o, true).await,
@@ -143,7 +133,7 @@ impl Engine {
         };
         let silent = self.context.agents.silent_of_rack(&host.rack);
         let began = self
-            .recorded
+            .shell
             .state
             .as_ref()
             .is_some_and(|s| s.pinned.is_some());
@@ -173,12 +163,6 @@ impl Engine {
         if let Err(error) = released {
             tracing::warn!(remediation = %self.id, ?error, "a hold is left at an agent that stands by");
         }
-    }
-
-    /// The agent that the operation of the state is pinned to.
-    fn pinned_agent(&self) -> Option<String> {
-        let state = self.recorded.state.as_ref()?;
-        state.pinned.as_ref().map(|pin| pin.agent.agent.clone())
     }
 
     fn host_of(&self, host: Option<HostRef>) -> Result<HostRef, ReconcileError> {
@@ -211,7 +195,7 @@ impl Engine {
         off: OffRequest,
         deadline: Duration,
     ) -> Result<(), ReconcileError> {
-        let at = self.pinned_agent();
+        let at = self.shell.pinned_agent(id);
         let Some(endpoint) = self.needed_endpoint(host).await? else {
             return Ok(());
         };
@@ -234,7 +218,7 @@ impl Engine {
         id: &str,
         policy: &Policy,
     ) -> Result<(), ReconcileError> {
-        let at = self.pinned_agent();
+        let at = self.shell.pinned_agent(id);
         let Some(endpoint) = self.needed_endpoint(host).await? else {
             return Ok(());
         };
@@ -259,17 +243,16 @@ impl Engine {
     ) -> Result<(), ReconcileError> {
         match begun {
             Ok(()) => {
-                self.query_again();
+                self.shell.began(Begun::Accepted);
                 self.follow(host);
                 Ok(())
             }
             Err(CallFailure::Rejected(why)) => {
-                self.rejected(why);
+                self.shell.began(Begun::Rejected { why });
                 Ok(())
             }
             Err(CallFailure::Retryable(why)) => {
-                // It may have begun nevertheless; the agent is queried before it is begun again.
-                self.query_again();
+                self.shell.began(Begun::Unclear);
                 Err(ApiError::other(format!("agent of rack {}", host.rack), why).into())
             }
         }

@@ -84,33 +84,29 @@ impl Engine {
     ) -> Result<Option<Option<v1::BmcEndpoint>>, ReconcileError> {
         match self.endpoint(host).await? {
             Ok(endpoint) => {
-                self.access = BmcAccess::Known;
+                self.shell.access = BmcAccess::Known;
                 Ok(Some(endpoint))
             }
             Err(access) => {
-                self.access = access;
+                self.shell.access = access;
                 Ok(None)
             }
         }
     }
 
-    /// Whether address and credentials of the BMC are known. They are read again if they were
-    /// missing before or if the BareMetalHost is not in the index; otherwise with the next command.
-    pub(super) async fn bmc_access(
+    /// Reads address and credentials of the BMC again, if that is due before the next command.
+    pub(super) async fn read_access(
         &mut self,
         host: Option<&HostRef>,
-    ) -> Result<BmcAccess, ReconcileError> {
-        let Some(host) = host else {
-            self.access = BmcAccess::Known;
-            return Ok(BmcAccess::Known);
-        };
-        let unseen = self
-            .bmh_of(host)
-            .is_some_and(|key| self.context.index.host(&key).is_none());
-        if unseen || self.access != BmcAccess::Known {
+    ) -> Result<(), ReconcileError> {
+        let bmh = host.and_then(|host| self.bmh_of(host));
+        let unseen = bmh.is_some_and(|key| self.context.index.host(&key).is_none());
+        if self.shell.needs_access(host, unseen)
+            && let Some(host) = host
+        {
             self.needed_endpoint(host).await?;
         }
-        Ok(self.access.clone())
+        Ok(())
     }
 
     /// The BareMetalHost that names the BMC; `None` if an inventory does.

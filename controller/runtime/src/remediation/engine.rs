@@ -2,15 +2,15 @@
 //!
 //! Invariant: no command is carried out before the state that justifies it is written.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rackhand_core::{
     explanation::{RemediationFacts, observed},
     remediation::{
-        BmcAccess, Command, Decision, LATEST_READING_AGE, Next, Observation, Outcome, PowerView,
-        Reason, State, Step, step,
+        Command, Decision, FAILURES_TOLD, Next, Observation, Outcome, Pace, Reason, Shell, State,
+        Step, Turn, step,
     },
 };
 use tokio::sync::Notify;
@@ -19,26 +19,15 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Context, WatchInterest,
     observe::Observed,
-    operation::TrackedOperation,
+    operation::OperationStream,
     outcome_metrics::{CountedOutcome, OutcomeMetrics},
     snapshot::Snapshot,
-    stored_state::{DisplayedReason, RecordedState},
+    stored_state::{DisplayedReason, RecordedStatus},
 };
 use crate::{
     clusters::RetainedConnection,
     store::{api::ApiError, clock, object::Key, request::RequestId, watch::pause},
 };
-
-/// Longest time without an observation.
-const RESYNC: Duration = Duration::from_secs(10);
-/// Backoff after a failure: first and longest.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// Pause before the same command is repeated, for its effect to become visible.
-const REPEAT_PAUSE: Duration = Duration::from_secs(1);
-// After a longer one no reading would be fresh enough for the taint: the power would be read for ever (L1).
-const _: () = assert!(REPEAT_PAUSE.as_millis() < LATEST_READING_AGE.as_millis());
-/// Consecutive failures after which an Event is sent.
-const FAILURES_TOLD: u32 = 3;
 
 /// Carries out one remediation, until it has ended.
 pub(super) struct Engine {
@@ -47,17 +36,14 @@ pub(super) struct Engine {
     pub(super) uid: String,
     pub(super) wake: Arc<Notify>,
     pub(super) interest: Arc<Mutex<WatchInterest>>,
-    /// The state and reason in the object.
-    pub(super) recorded: RecordedState,
+    /// What is remembered between observations.
+    pub(super) shell: Shell,
+    /// Reason and status in the object.
+    pub(super) recorded: RecordedStatus,
     /// The objects that the current decision is based on.
     pub(super) snapshot: Snapshot,
-    pub(super) operation: Option<TrackedOperation>,
-    pub(super) power: Option<PowerView>,
-    /// What was missing when the BMC was last to be reached.
-    pub(super) access: BmcAccess,
-    /// Since when the BMC has been silent for this process.
-    pub(super) silent_since: Option<Timestamp>,
-    pub(super) completed: BTreeSet<Command>,
+    /// The events of the operation that the shell follows.
+    pub(super) events: Option<OperationStream>,
     /// Machine, Node and hold key as last observed, for the status and the escalation.
     pub(super) machine: Option<Key>,
     pub(super) node: Option<String>,
@@ -65,8 +51,6 @@ pub(super) struct Engine {
     pub(super) outcome_metrics: OutcomeMetrics,
     /// Keeps the connection to the workload cluster.
     pub(super) connection: Option<RetainedConnection>,
-    /// The Machine of a Node that names none was looked up live before the end.
-    pub(super) machine_sought: bool,
     /// When the time of the current step is over.
     until: Option<Timestamp>,
 }
@@ -96,19 +80,15 @@ impl Engine {
         Self {
             context,
             id,
+            shell: Shell::new(uid.clone()),
             uid,
             wake,
             interest,
-            recorded: RecordedState::default(),
+            recorded: RecordedStatus::default(),
             snapshot: Snapshot::default(),
-            operation: None,
-            power: None,
-            access: BmcAccess::Known,
-            silent_since: None,
-            completed: BTreeSet::new(),
+            events: None,
             outcome_metrics: OutcomeMetrics::default(),
             connection: None,
-            machine_sought: false,
             until: None,
             machine: None,
             node: None,
@@ -117,50 +97,36 @@ impl Engine {
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        let mut failures = 0_u32;
-        let mut last: Option<Command> = None;
         loop {
             let run_once = tokio::select! {
                 () = stop.cancelled() => break,
                 run_once = self.run_once() => run_once,
             };
-            match run_once {
-                Ok(Iteration::Again) => failures = 0,
-                Ok(Iteration::Did(command)) => {
-                    failures = 0;
-                    if last.as_ref() == Some(&command) && pause(&stop, REPEAT_PAUSE).await {
-                        break;
-                    }
-                    last = Some(command);
-                    continue;
-                }
-                Ok(Iteration::Wait(until)) => {
-                    failures = 0;
-                    if self.sleep(until, &stop).await {
-                        break;
-                    }
-                }
+            let (turn, error) = match run_once {
+                Ok(Iteration::Turn(turn)) => (turn, None),
                 Ok(Iteration::Done) | Err(ReconcileError::Gone) => break,
-                Err(ReconcileError::Failed(error)) => {
-                    failures = failures.saturating_add(1);
-                    tracing::warn!(remediation = %self.id, %error, failures, "not carried out; trying again");
-                    if failures == FAILURES_TOLD {
-                        self.report_failure(&error).await;
-                    }
-                    let wait = BACKOFF
-                        .0
-                        .saturating_mul(1 << failures.min(6))
-                        .min(BACKOFF.1);
-                    if pause(&stop, wait).await {
-                        break;
-                    }
+                Err(ReconcileError::Failed(error)) => (Turn::Failed, Some(error)),
+            };
+            let pace = self.shell.turned(turn, clock::monotonic_now());
+            if let Some(error) = error {
+                let failures = self.shell.failures;
+                tracing::warn!(remediation = %self.id, %error, failures, "not carried out; trying again");
+                if failures == FAILURES_TOLD {
+                    self.report_failure(&error).await;
                 }
             }
-            last = None;
+            let stopped = match pace {
+                Pace::Now => false,
+                Pace::Pause(wait) => pause(&stop, wait).await,
+                Pace::Sleep(longest) => self.sleep(longest, &stop).await,
+            };
+            if stopped {
+                break;
+            }
         }
         // The deletion may be observed before the response to the patch that caused it.
         if matches!(self.load(), Err(ReconcileError::Gone)) {
-            let ended = self.outcome_metrics.gone(self.recorded.state.as_ref());
+            let ended = self.outcome_metrics.gone(self.shell.state.as_ref());
             self.count(ended);
         }
         self.context.live.remove(&self.id);
@@ -178,14 +144,14 @@ impl Engine {
             Ok(seen) => seen,
             Err(reason) => {
                 self.report_reason(&reason, self.until, now).await?;
-                return Ok(Iteration::Wait(None));
+                return Ok(Iteration::Turn(Turn::Wait(None)));
             }
         };
         let Some((observation, decision)) = self.decide(seen, now).await? else {
-            return Ok(Iteration::Again);
+            return Ok(Iteration::Turn(Turn::Again));
         };
         self.until = self
-            .recorded
+            .shell
             .state
             .as_ref()
             .and_then(|s| observation.step_until(s));
@@ -201,7 +167,7 @@ impl Engine {
             Next::Write => {
                 let until = observation.step_until(&decision.state);
                 self.write(&decision, until, now).await?;
-                Ok(Iteration::Again)
+                Ok(Iteration::Turn(Turn::Again))
             }
             Next::Do(command) => {
                 for note in &decision.notes {
@@ -215,19 +181,19 @@ impl Engine {
                     let ended = self.outcome_metrics.left();
                     self.count(ended);
                 }
-                self.completed.insert(command.clone());
-                Ok(Iteration::Did(command))
+                self.shell.done(&command);
+                Ok(Iteration::Turn(Turn::Did(command)))
             }
             Next::Wait(until) => {
                 self.report_reason(&decision.reason, self.until, now)
                     .await?;
-                Ok(Iteration::Wait(Some(until)))
+                Ok(Iteration::Turn(Turn::Wait(Some(until))))
             }
             Next::Done(outcome) => {
                 if !observation.request.deleting {
                     self.report_reason(&decision.reason, None, now).await?;
                 }
-                let state = self.recorded.state.as_ref();
+                let state = self.shell.state.as_ref();
                 let ended = self.outcome_metrics.over(state, outcome, &decision.reason);
                 self.count(ended);
                 Ok(Iteration::Done)
@@ -244,11 +210,11 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Option<(Observation, Decision)>, ReconcileError> {
         let mut observation = seen.observation;
-        let decision = step(&observation, self.recorded.state.as_ref(), now);
+        let decision = step(&observation, self.shell.state.as_ref(), now);
         if self.find_unnamed_machine(&seen.target, &decision).await? {
             return Ok(None);
         }
-        let state = self.recorded.state.as_ref();
+        let state = self.shell.state.as_ref();
         let quorum = self
             .quorum(&seen.target, seen.guard, decision.begins, state)
             .await;
@@ -267,7 +233,7 @@ impl Engine {
         RemediationFacts {
             request: self.id.to_string(),
             observation: observation.clone(),
-            state: self.recorded.state.clone(),
+            state: self.shell.state.clone(),
             recorded: self
                 .recorded
                 .shown
@@ -285,10 +251,9 @@ impl Engine {
         until: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(), ReconcileError> {
-        let before = self.recorded.state.clone();
+        let before = self.shell.state.clone();
         self.record(Some(&decision.state), &decision.reason, until, now)
             .await?;
-        self.completed.clear();
         let mut took = String::new();
         if let Some(before) = before.filter(|b| b.step != decision.state.step) {
             let time = Duration::try_from(now.duration_since(before.since)).unwrap_or_default();
@@ -341,7 +306,7 @@ impl Engine {
         until: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(), ReconcileError> {
-        let state = self.recorded.state.clone();
+        let state = self.shell.state.clone();
         if let Some(state) = &state {
             self.blocked(state, reason);
         }
@@ -412,23 +377,12 @@ impl Engine {
         self.context.metrics.count_outcome(label, reason);
     }
 
-    /// Waits until `until`, a change, or an event of the operation. Returns whether to stop.
-    async fn sleep(&mut self, until: Option<Timestamp>, stop: &CancellationToken) -> bool {
-        let left = until.map_or(RESYNC, |t| {
-            Duration::try_from(
-                clock::monotonic_now()
-                    .until(t)
-                    .map(jiff::SignedDuration::try_from)
-                    .ok()
-                    .and_then(Result::ok)
-                    .unwrap_or_default(),
-            )
-            .unwrap_or_default()
-        });
+    /// Waits for a change or an event of the operation. Returns whether to stop.
+    async fn sleep(&mut self, longest: Duration, stop: &CancellationToken) -> bool {
         let wake = self.wake.clone();
         tokio::select! {
             () = stop.cancelled() => true,
-            () = tokio::time::sleep(left.min(RESYNC)) => false,
+            () = tokio::time::sleep(longest) => false,
             () = wake.notified() => false,
             () = self.next_operation_event() => false,
         }
@@ -437,9 +391,7 @@ impl Engine {
 
 /// The result of an iteration.
 enum Iteration {
-    Again,
-    Did(Command),
-    Wait(Option<Timestamp>),
+    Turn(Turn),
     Done,
 }
 

@@ -32,7 +32,7 @@ impl Engine {
         if let Some((entry, view)) =
             machine.and_then(|entry| entry.view.clone().ok().map(|view| (entry, view)))
         {
-            let state = self.recorded.state.as_ref();
+            let state = self.shell.state.as_ref();
             let message = match state.and_then(|s| s.failed()) {
                 Some(reason) => reason.to_string(),
                 None => Reason::Exhausted(state.map_or(0, |s| s.attempt)).to_string(),

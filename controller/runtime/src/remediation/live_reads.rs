@@ -8,7 +8,7 @@ use rackhand_api::names::{
     CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, METAL3_UUID_LABEL,
     OPENSHIFT_MACHINE_ANNOTATION, conditions::HEALTH_CHECK_SUCCEEDED,
 };
-use rackhand_core::remediation::{Decision, Progress, State, Step};
+use rackhand_core::remediation::{Decision, Progress, State};
 
 use super::{
     engine::Engine,
@@ -106,8 +106,8 @@ impl Engine {
         target: &Target,
         decision: &Decision,
     ) -> Result<bool, ApiError> {
-        let ends = decision.state.step == Step::Escalated && !self.machine_sought;
-        if !target.by_node || target.machine.is_some() || !(decision.begins || ends) {
+        let sought = self.shell.seeks_machine(decision);
+        if !target.by_node || target.machine.is_some() || !sought {
             return Ok(false);
         }
         let Some(name) = &target.node else {
@@ -124,7 +124,7 @@ impl Engine {
         }
         let namespace = self.context.config.namespace.clone().unwrap_or_default();
         self.list_live(Kind::Machine, &namespace).await?;
-        self.machine_sought |= ends;
+        self.shell.sought_machine(decision);
         let mut again = Target {
             machine: None,
             cluster: target.cluster.clone(),

@@ -37,7 +37,7 @@ use std::{
 
 use kube::{Client, api::ListParams, core::TypeMeta};
 use parking_lot::Mutex;
-use rackhand_core::remediation::ActiveRemediation;
+use rackhand_core::remediation::{ActiveRemediation, LeaseMemory};
 use tokio::{
     sync::Notify,
     task::JoinSet,
@@ -57,7 +57,7 @@ pub(crate) use target::{Target, find_machine, host, of_openshift, target};
 
 use crate::{
     agents::Agents,
-    clusters::{LeaseMemory, Workloads},
+    clusters::Workloads,
     config::Config,
     leader::{events::Events, writer::Writer},
     store::{
@@ -85,11 +85,11 @@ pub(crate) struct Context {
     /// What each was last decided from.
     pub(crate) live: Arc<LiveFacts>,
     /// Since when the Lease of each Node has been observed unchanged, by cluster.
-    pub(crate) leases: Mutex<BTreeMap<Key, Arc<LeaseMemory>>>,
+    pub(crate) leases: Mutex<BTreeMap<Key, Arc<Mutex<LeaseMemory>>>>,
 }
 
 impl Context {
-    pub(crate) fn lease_memory(&self, cluster: &Key) -> Arc<LeaseMemory> {
+    pub(crate) fn lease_memory(&self, cluster: &Key) -> Arc<Mutex<LeaseMemory>> {
         self.leases
             .lock()
             .entry(cluster.clone())

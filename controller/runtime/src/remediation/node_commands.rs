@@ -12,7 +12,7 @@ use kube::{
 use rackhand_api::names::{
     OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY, OUT_OF_SERVICE_TAINT_VALUE,
 };
-use rackhand_core::remediation::{NodeFacts, Observation, WorkloadView, latest_reading_stands};
+use rackhand_core::remediation::{NodeFacts, Observation, WorkloadView};
 use serde_json::json;
 
 use super::engine::{Engine, ReconcileError};
@@ -63,11 +63,9 @@ impl Engine {
     pub(super) fn check_latest_reading(
         &self,
     ) -> impl FnOnce() -> Result<(), kube::Error> + Send + use<> {
-        let off = self.recorded.state.as_ref().and_then(|s| s.off.clone());
-        let power = self.power.clone();
+        let shell = self.shell.clone();
         move || {
-            let stands =
-                latest_reading_stands(off.as_ref(), power.as_ref(), clock::monotonic_now());
+            let stands = shell.reading_stands(clock::monotonic_now());
             stands.map_err(|why| kube::Error::Service(why.into()))
         }
     }

@@ -1,9 +1,11 @@
 //! Collects the observation that a step is decided on.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use rackhand_core::remediation::{
-    ActiveRemediation, AgentView, BareMetalHostFacts, EtcdGuard, HostView, Observation, Progress,
-    Reason, State, Step, WorkloadView,
+    ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, EtcdGuard, HostView, Observation,
+    Progress, Reason, State, Step, WorkloadView,
 };
 
 use super::{
@@ -43,7 +45,7 @@ impl Engine {
                 return Ok(Err(Reason::InvalidSpec(error.to_string())));
             }
         };
-        let state = self.recorded.state.clone();
+        let state = self.shell.state.clone();
         self.read_absent(&view, state.as_ref()).await?;
         let context = self.context.clone();
         let index = &context.index;
@@ -102,30 +104,11 @@ impl Engine {
         self.snapshot.host = None;
         let bmh = bmh_key.as_ref().and_then(|key| self.bare_metal_host(key));
         self.held = bmh.as_ref().is_some_and(|b| b.our_hold);
-        let mut agent_id = None;
-        let mut agent = match &found {
-            None => AgentView::Unreachable {
-                why: "the host is not known".into(),
-            },
-            Some(host) => match self.context.agents.of_rack(&host.rack) {
-                Ok(at) => {
-                    agent_id = Some(at.id);
-                    AgentView::Ready
-                }
-                Err(why) => AgentView::Unreachable { why },
-            },
-        };
-        let operation = if agent == AgentView::Ready {
-            match self.operation_view(found.as_ref()).await {
-                Ok(operation) => operation,
-                Err(why) => {
-                    agent = AgentView::Unreachable { why };
-                    None
-                }
-            }
-        } else {
-            self.operation_finished()
-        };
+        let AgentFacts {
+            agent,
+            agent_id,
+            operation,
+        } = self.agent_facts(found.as_ref()).await;
         let draining = state.as_ref().is_some_and(|s| s.step == Step::Draining);
         let (workload, drain) = match (draining, &target.cluster, &target.node) {
             (true, Some(cluster), Some(node)) => match self.context.workloads.get(cluster) {
@@ -140,10 +123,8 @@ impl Engine {
             },
             _ => (workload, None),
         };
-        let access = self.bmc_access(found.as_ref()).await?;
-        let pinned = self
-            .pinned_operation(agent_id.as_ref(), state.as_ref(), now)
-            .await;
+        self.read_access(found.as_ref()).await?;
+        let pinned = self.pinned_operation(agent_id.as_ref(), now).await;
         let guard = self.etcd_guard(&target, state.as_ref()).await;
         let config = &self.context.config;
         let me = active(
@@ -154,7 +135,7 @@ impl Engine {
             found.as_ref(),
             state.as_ref(),
         );
-        let mut observation = Observation {
+        let observation = Observation {
             request: request_facts(&self.context.index, config, &self.id, &view, &target),
             machine: machine_facts(&self.context.index, &target),
             cluster: target.cluster_of_machine(),
@@ -164,23 +145,22 @@ impl Engine {
             bmh,
             workload,
             agent,
-            access,
+            access: BmcAccess::Known,
             agent_id,
-            answered: self.unknown_to(),
+            answered: None,
             pinned,
             held: found.as_ref().is_some_and(|host| {
                 let agents = &self.context.agents;
                 !agents.holding(&host.rack, &self.uid).is_empty()
             }),
             operation,
-            power: self.power.clone(),
+            power: None,
             silent_since: None,
             drain,
             node_action: wanted_node_action(&self.context.index, config, &view, &target),
-            completed: self.completed.clone(),
+            completed: BTreeSet::new(),
         };
-        self.silent_since = observation.silence(state.as_ref(), self.silent_since, now);
-        observation.silent_since = self.silent_since;
+        let observation = self.shell.observed(observation, now);
         Ok(Ok(Observed {
             observation,
             me,

@@ -33,11 +33,9 @@ use crate::store::{
     request::RequestView,
 };
 
-/// The state and reason in the object, as far as this process knows.
+/// Reason and status in the object, as far as this process knows.
 #[derive(Default)]
-pub(super) struct RecordedState {
-    pub(super) loaded: bool,
-    pub(super) state: Option<State>,
+pub(super) struct RecordedStatus {
     /// The reason that was reported last.
     pub(super) shown: Option<DisplayedReason>,
     status: Option<Value>,
@@ -115,30 +113,25 @@ impl Engine {
             return Err(ReconcileError::Gone);
         }
         self.snapshot.request = Some(entry.clone());
-        if self.recorded.loaded {
+        if self.shell.loaded {
             return Ok(());
         }
-        match stored_state(self.id.kind, &entry.object) {
-            Ok(Some(state)) => self.recorded.state = Some(state),
-            // A state that this process wrote is written again, see `restore`.
-            _ if self.recorded.state.is_some() => {}
-            Ok(None) => {}
-            Err(why) => return Err(ApiError::other(self.id.to_string(), why).into()),
-        }
-        self.recorded.loaded = true;
-        Ok(())
+        let stored = stored_state(self.id.kind, &entry.object);
+        let read = self.shell.read_state(stored);
+        read.map_err(|why| ApiError::other(self.id.to_string(), why).into())
     }
 
     /// Writes the state again if somebody removed or damaged it, because this process leads and
     /// knows what it wrote.
     pub(super) async fn restore(&mut self, now: Timestamp) -> Result<(), ReconcileError> {
-        let Some(state) = self.recorded.state.clone() else {
-            return Ok(());
-        };
-        let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
-        if matches!(stored_state(self.id.kind, &entry.object), Ok(Some(_))) {
+        if self.shell.state.is_none() {
             return Ok(());
         }
+        let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
+        let stored = stored_state(self.id.kind, &entry.object);
+        let Some(state) = self.shell.state_to_restore(&stored).cloned() else {
+            return Ok(());
+        };
         self.recorded.status = None;
         self.record(Some(&state), &Reason::Working, None, now)
             .await?;
@@ -166,7 +159,7 @@ impl Engine {
         });
         let ended = self.outcome_metrics.wrote(state, reason, finalizer);
         self.count(ended);
-        self.recorded.state = state.cloned();
+        self.shell.written(state);
         self.recorded.shown = Some(DisplayedReason {
             label: reason.label(),
             message: reason.to_string(),
@@ -330,7 +323,7 @@ impl Engine {
                 // Changed by another, or by a write of ours without a response: read it again.
                 let fresh = optional(call(what, objects.get(&self.id.key.name)).await)?;
                 self.apply_response(fresh.ok_or(ReconcileError::Gone)?);
-                self.recorded.loaded = false;
+                self.shell.write_failed();
                 Err(error.into())
             }
         }

@@ -90,7 +90,7 @@ async fn who_waits_for_an_api_that_is_silent_gives_up_with_the_first_of_them() {
     let calls: Vec<_> = (0..MAX_CALLS * 40)
         .map(|_| {
             let client = client.clone();
-            tokio::spawn(async move { client.node("n".into(), "n", &LeaseMemory::default()).await })
+            tokio::spawn(async move { client.node("n".into(), "n", &Mutex::default()).await })
         })
         .collect();
     for look in calls {

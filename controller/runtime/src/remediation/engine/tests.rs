@@ -1,5 +1,5 @@
 use rackhand_api::names;
-use rackhand_core::remediation::{Command, HostView, Mode, Observation, WorkloadView};
+use rackhand_core::remediation::{Command, HostView, Mode, Observation, PowerView, WorkloadView};
 use serde_json::{Value, json};
 
 use super::{
@@ -51,13 +51,13 @@ async fn is_guarded(step: Step, command: Command, path: &str) {
     let o = Box::pin(observed(&mut engine)).await;
     fixture.touch(path);
     let there = fixture.objects.get(path);
-    engine.power = Some(off_now());
+    engine.shell.power = Some(off_now());
     let acted = Box::pin(engine.act(&command, &o)).await;
     assert!(is_conflict(&acted), "{command:?} did not notice the change");
     assert_eq!(fixture.objects.get(path), there, "{command:?}");
     // Observed anew, it is carried out.
     let o = Box::pin(observed(&mut engine)).await;
-    engine.power = Some(off_now());
+    engine.shell.power = Some(off_now());
     let acted = Box::pin(engine.act(&command, &o)).await;
     assert!(acted.is_ok(), "{command:?} is never carried out");
     assert_ne!(fixture.objects.get(path), there, "{command:?}");
@@ -71,7 +71,7 @@ async fn f7_a_leader_that_was_paused_does_not_taint_a_node_that_came_back() {
     // Another leader finishes meanwhile, and this one wakes up.
     let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
     fixture.objects.change(NODE, &ready);
-    engine.power = Some(off_now());
+    engine.shell.power = Some(off_now());
     let acted = engine.act(&Command::AddTaint, &o).await;
     assert!(is_conflict(&acted));
     let node = fixture.objects.get(NODE).unwrap();
@@ -315,7 +315,10 @@ async fn l1_the_cluster_of_a_deleted_machine_is_the_one_that_was_pinned() {
 async fn l1_the_cluster_is_pinned_before_the_machine_can_go() {
     let fixture = Fixture::new(&state(Step::Draining)).await;
     let mut engine = fixture.engine();
-    assert!(matches!(engine.run_once().await, Ok(Iteration::Again)));
+    assert!(matches!(
+        engine.run_once().await,
+        Ok(Iteration::Turn(Turn::Again))
+    ));
     let there = fixture.objects.get(REQUEST).unwrap();
     assert_eq!(there["status"]["cursor"]["cluster"], "ns/c", "{there}");
     assert_eq!(there["status"]["cursor"]["step"], "Draining");
@@ -354,16 +357,16 @@ async fn removed_cluster(remains: &[&str]) -> Fixture {
 async fn settled(fixture: &Fixture) -> (Step, String) {
     let mut engine = fixture.engine();
     for _ in 0..20 {
-        engine.power = Some(off_now());
+        engine.shell.power = Some(off_now());
         match engine.run_once().await {
-            Ok(Iteration::Again | Iteration::Did(_)) => {}
-            Ok(Iteration::Wait(_) | Iteration::Done) => break,
+            Ok(Iteration::Turn(Turn::Wait(_)) | Iteration::Done) => break,
+            Ok(Iteration::Turn(_)) => {}
             Err(ReconcileError::Gone) => panic!("the object is gone"),
             Err(ReconcileError::Failed(error)) => panic!("{error}"),
         }
     }
     let shown = engine.recorded.shown.as_ref().map(|s| s.message.clone());
-    let step = engine.recorded.state.as_ref().unwrap().step;
+    let step = engine.shell.state.as_ref().unwrap().step;
     (step, shown.unwrap_or_default())
 }
 

@@ -1,0 +1,250 @@
+//! What the engine of one remediation remembers between two observations, and how it uses it.
+//!
+//! [`step`](super::step) decides on one observation; this is the bookkeeping around it. It takes what was read,
+//! sent and answered as plain events and returns data, so that the process and the model checker run the same
+//! code. All of it is lost in a crash, and rebuilt from the object, the agent and the BMC.
+
+mod lease_memory;
+mod operation;
+mod pace;
+mod serving;
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::{
+    AgentId, AgentPin, AgentView, BmcAccess, Command, Decision, HostRef, Observation,
+    OperationView, PowerView, State, Step, WorkloadView, latest_reading_stands, operation_id,
+};
+
+pub use lease_memory::LeaseMemory;
+pub use operation::{Begun, Follow, OperationEvent, TrackedOperation};
+pub use pace::{FAILURES_TOLD, Pace, REPEAT_PAUSE, Turn};
+pub use serving::{ServingChoice, ServingState, choose_serving};
+
+/// The memory of one remediation's engine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Shell {
+    /// UID of the remediation object.
+    pub uid: String,
+    /// Whether `state` was read, or written, since the last write that failed.
+    pub loaded: bool,
+    /// The state in the object, as far as this process knows.
+    pub state: Option<State>,
+    /// The operation at the agent that belongs to the state.
+    pub operation: Option<TrackedOperation>,
+    /// The latest reading.
+    pub power: Option<PowerView>,
+    /// What was missing when the BMC was last to be reached.
+    pub access: BmcAccess,
+    /// Since when the BMC has been silent for this process.
+    pub silent_since: Option<Timestamp>,
+    /// Commands carried out since the state was last written.
+    pub completed: BTreeSet<Command>,
+    /// The Machine of a Node that names none was looked up live before the end.
+    pub machine_sought: bool,
+    /// The command of the previous turn, so that a repetition is paused.
+    pub last: Option<Command>,
+    /// Consecutive failed turns.
+    pub failures: u32,
+}
+
+/// The agent as far as it is known, and its operation of the current state.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AgentFacts {
+    /// Whether it can be used.
+    pub agent: AgentView,
+    /// The agent that serves the rack now, if that is known.
+    pub agent_id: Option<AgentId>,
+    /// Its operation with the id of the stored state.
+    pub operation: Option<OperationView>,
+}
+
+impl AgentFacts {
+    fn unreachable(why: impl Into<String>) -> Self {
+        Self {
+            agent: AgentView::Unreachable { why: why.into() },
+            agent_id: None,
+            operation: None,
+        }
+    }
+}
+
+impl Shell {
+    /// The memory of a process that has just started.
+    pub fn new(uid: impl Into<String>) -> Self {
+        Self {
+            uid: uid.into(),
+            loaded: false,
+            state: None,
+            operation: None,
+            power: None,
+            access: BmcAccess::Known,
+            silent_since: None,
+            completed: BTreeSet::new(),
+            machine_sought: false,
+            last: None,
+            failures: 0,
+        }
+    }
+
+    /// Takes the state that was read from the object, if it has to be read.
+    ///
+    /// # Errors
+    /// The stored state cannot be parsed, and this process has not written one: what was done is
+    /// unknown.
+    pub fn read_state(&mut self, stored: Result<Option<State>, String>) -> Result<(), String> {
+        match stored {
+            _ if self.loaded => {}
+            Ok(Some(state)) => self.set_state(Some(state)),
+            // A state that this process wrote is written again, see `state_to_restore`.
+            _ if self.state.is_some() => {}
+            Ok(None) => {}
+            Err(why) => return Err(why),
+        }
+        self.loaded = true;
+        Ok(())
+    }
+
+    /// The state to write again, because somebody removed or damaged the stored one and this
+    /// process knows what it wrote.
+    pub fn state_to_restore(&self, stored: &Result<Option<State>, String>) -> Option<&State> {
+        let there = matches!(stored, Ok(Some(_)));
+        self.state.as_ref().filter(|_| !there)
+    }
+
+    /// The state was written.
+    pub fn written(&mut self, state: Option<&State>) {
+        self.set_state(state.cloned());
+    }
+
+    /// A write of the object failed, or its answer was lost: the state is read again.
+    pub fn write_failed(&mut self) {
+        self.loaded = false;
+    }
+
+    fn set_state(&mut self, state: Option<State>) {
+        if self.state != state {
+            // Commands of another state are not done in this one.
+            self.completed.clear();
+        }
+        self.state = state;
+    }
+
+    /// The agent of the host and its operation; `None` if the agent has to be queried first, see
+    /// [`Self::follow`]. `queried` is set after that. `serving` is the agent that serves the rack
+    /// of the host.
+    pub fn agent(
+        &mut self,
+        host: Option<&HostRef>,
+        serving: Result<AgentId, String>,
+        queried: bool,
+    ) -> Option<AgentFacts> {
+        if host.is_none() {
+            return Some(AgentFacts {
+                operation: self.finished_operation(),
+                ..AgentFacts::unreachable("the host is not known")
+            });
+        }
+        let id = match serving {
+            Ok(id) => id,
+            Err(why) => {
+                return Some(AgentFacts {
+                    operation: self.finished_operation(),
+                    ..AgentFacts::unreachable(why)
+                });
+            }
+        };
+        let facts = match self.track() {
+            Some(operation) => AgentFacts {
+                agent: AgentView::Ready,
+                agent_id: Some(id),
+                operation,
+            },
+            None if queried => AgentFacts {
+                agent_id: Some(id),
+                ..AgentFacts::unreachable("the agent did not say where the operation stands")
+            },
+            None => return None,
+        };
+        Some(facts)
+    }
+
+    /// The pinned operation that its agent is queried about, because it prevents the agent that
+    /// serves the rack now from beginning anything.
+    pub fn pinned_query(&self, serving: Option<&AgentId>, now: Timestamp) -> Option<&AgentPin> {
+        let state = self.state.as_ref()?;
+        let pin = state.pinned.as_ref()?;
+        let may_run = pin.until.is_some_and(|until| until > now);
+        let taken_over = serving.is_some_and(|id| id.agent != pin.agent.agent);
+        let present = operation_id(&self.uid, state);
+        (may_run && taken_over && present.as_ref() != Some(&pin.operation)).then_some(pin)
+    }
+
+    /// Whether address and credentials of the BMC are read again: they were missing before, or
+    /// their BareMetalHost is not in the index (`unseen`). Otherwise that is done with the next
+    /// command.
+    pub fn needs_access(&mut self, host: Option<&HostRef>, unseen: bool) -> bool {
+        if host.is_none() {
+            self.access = BmcAccess::Known;
+            return false;
+        }
+        unseen || self.access != BmcAccess::Known
+    }
+
+    /// Adds what this process remembers to what was read now.
+    pub fn observed(&mut self, mut o: Observation, now: Timestamp) -> Observation {
+        o.access.clone_from(&self.access);
+        o.answered = self.unknown_to();
+        o.power.clone_from(&self.power);
+        o.completed.clone_from(&self.completed);
+        self.silent_since = o.silence(self.state.as_ref(), self.silent_since, now);
+        o.silent_since = self.silent_since;
+        o
+    }
+
+    /// Whether the Machine of a Node that names none is looked up live before this decision counts
+    /// (F12): the remediation is about to begin, or has ended.
+    pub fn seeks_machine(&self, decision: &Decision) -> bool {
+        decision.begins || self.ends_unsought(decision)
+    }
+
+    /// The Machine was looked up for this decision.
+    pub fn sought_machine(&mut self, decision: &Decision) {
+        self.machine_sought |= self.ends_unsought(decision);
+    }
+
+    fn ends_unsought(&self, decision: &Decision) -> bool {
+        decision.state.step == Step::Escalated && !self.machine_sought
+    }
+
+    /// The BMC was read, on the observation `o`.
+    pub fn reading(&mut self, view: PowerView, o: &Observation) {
+        let lease = match &o.workload {
+            WorkloadView::Present(node) => node.lease.as_ref(),
+            _ => None,
+        };
+        self.power = Some(PowerView {
+            lease: lease.map(|lease| lease.renewed.clone()),
+            ..view
+        });
+    }
+
+    /// F1: checks immediately before the taint is set that the latest reading still proves off.
+    ///
+    /// # Errors
+    /// The reading does not prove it; a new decision is required.
+    pub fn reading_stands(&self, now: Timestamp) -> Result<(), String> {
+        let off = self.state.as_ref().and_then(|s| s.off.as_ref());
+        latest_reading_stands(off, self.power.as_ref(), now)
+    }
+
+    /// The command was carried out.
+    pub fn done(&mut self, command: &Command) {
+        self.completed.insert(command.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+use std::time::Duration;
+
+use super::*;
+use crate::remediation::{OperationOutcome, PowerReading, PowerState};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn mk_state(step: Step) -> State {
+    let mut state = State::new(NOW);
+    state.step = step;
+    state
+}
+
+fn mk_shell(step: Step) -> Shell {
+    let mut shell = Shell::new("r1");
+    assert_eq!(shell.read_state(Ok(Some(mk_state(step)))), Ok(()));
+    shell
+}
+
+fn mk_host() -> HostRef {
+    HostRef {
+        rack: "r".into(),
+        host: "h".into(),
+        bmh: None,
+        bmc: String::new(),
+    }
+}
+
+fn mk_agent() -> AgentId {
+    AgentId {
+        agent: "a".into(),
+        journal: "j".into(),
+    }
+}
+
+/// What is known of the agent, without a query.
+fn known(shell: &mut Shell) -> Option<AgentFacts> {
+    shell.agent(Some(&mk_host()), Ok(mk_agent()), false)
+}
+
+fn finished(outcome: OperationOutcome) -> OperationView {
+    OperationView::Finished {
+        outcome,
+        commands_sent: 1,
+    }
+}
+
+#[test]
+fn f12_an_operation_is_unknown_until_its_agent_has_answered() {
+    let mut shell = mk_shell(Step::PoweringOff);
+    assert_eq!(known(&mut shell), None);
+    assert!(shell.follow().is_some());
+    assert_eq!(shell.follow(), None, "its events are received already");
+    let silent = shell.agent(Some(&mk_host()), Ok(mk_agent()), true).unwrap();
+    assert!(matches!(silent.agent, AgentView::Unreachable { .. }));
+    assert_eq!(silent.agent_id, Some(mk_agent()));
+
+    shell.operation_event(OperationEvent::Unknown { by: mk_agent() });
+    let answered = known(&mut shell).unwrap();
+    assert_eq!(
+        (answered.agent, answered.operation),
+        (AgentView::Ready, None)
+    );
+    assert_eq!(shell.unknown_to(), Some(mk_agent()));
+    // Once it was, or may have been, begun, that answer counts no more.
+    for begun in [Begun::Accepted, Begun::Unclear] {
+        shell.operation_event(OperationEvent::Unknown { by: mk_agent() });
+        shell.began(begun);
+        assert_eq!(known(&mut shell), None);
+        assert_eq!(shell.unknown_to(), None);
+    }
+}
+
+#[test]
+fn silence_is_not_an_outcome_and_an_outcome_outlasts_silence() {
+    for (view, remains) in [
+        (OperationView::Running, false),
+        (finished(OperationOutcome::Interrupted), true),
+    ] {
+        for event in [OperationEvent::Lost, OperationEvent::Ended] {
+            let mut shell = mk_shell(Step::PoweringOff);
+            known(&mut shell);
+            shell.follow();
+            shell.operation_event(OperationEvent::View(view.clone()));
+            shell.operation_event(event);
+            assert!(!shell.is_following());
+            assert_eq!(known(&mut shell).is_some(), remains, "{view:?}");
+            let host = mk_host();
+            let down = shell.agent(Some(&host), Err("silent".into()), false);
+            assert_eq!(down.unwrap().operation.is_some(), remains);
+        }
+    }
+}
+
+#[test]
+fn an_operation_of_another_step_is_another_one() {
+    let mut shell = mk_shell(Step::PoweringOff);
+    known(&mut shell);
+    shell.operation_event(OperationEvent::View(finished(OperationOutcome::Cancelled)));
+    assert!(known(&mut shell).is_some());
+    shell.written(Some(&mk_state(Step::PoweringOn)));
+    let down = shell.agent(Some(&mk_host()), Err("silent".into()), false);
+    assert_eq!(down.unwrap().operation, None);
+    assert_eq!(known(&mut shell), None, "it has not been queried about");
+}
+
+#[test]
+fn what_was_carried_out_in_one_state_is_not_done_in_the_next() {
+    let done = |shell: &mut Shell| {
+        shell.done(&Command::Release);
+        assert!(!shell.completed.is_empty());
+    };
+    let mut shell = mk_shell(Step::PoweringOn);
+    done(&mut shell);
+    shell.written(Some(&mk_state(Step::PoweringOn)));
+    assert!(!shell.completed.is_empty(), "the same state");
+    shell.written(Some(&mk_state(Step::Aborting)));
+    assert!(shell.completed.is_empty());
+    // The write took effect, and its answer was lost.
+    done(&mut shell);
+    shell.write_failed();
+    assert_eq!(shell.read_state(Ok(Some(mk_state(Step::Booting)))), Ok(()));
+    assert!(shell.completed.is_empty());
+}
+
+#[test]
+fn f8_a_state_that_cannot_be_parsed_is_replaced_only_by_the_process_that_wrote_it() {
+    let damaged = || Err("damaged".to_owned());
+    let mut new = Shell::new("r1");
+    assert_eq!(new.read_state(damaged()), damaged().map(drop));
+    assert!(!new.loaded);
+    let mut writer = mk_shell(Step::Draining);
+    writer.write_failed();
+    assert_eq!(writer.read_state(damaged()), Ok(()));
+    let step = |state: &State| state.step;
+    let restored = writer.state_to_restore(&damaged()).map(step);
+    assert_eq!(restored, Some(Step::Draining));
+    let restored = writer.state_to_restore(&Ok(None)).map(step);
+    assert_eq!(restored, Some(Step::Draining));
+    let stored = Ok(writer.state.clone());
+    assert_eq!(writer.state_to_restore(&stored), None);
+}
+
+#[test]
+fn a_repeated_command_and_a_failure_are_paused() {
+    let mut shell = mk_shell(Step::Tainting);
+    let did = || Turn::Did(Command::ReadPower);
+    assert_eq!(shell.turned(did(), NOW), Pace::Now);
+    assert_eq!(shell.turned(did(), NOW), Pace::Pause(REPEAT_PAUSE));
+    assert_eq!(shell.turned(Turn::Again, NOW), Pace::Now);
+    assert_eq!(shell.turned(did(), NOW), Pace::Now);
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        match shell.turned(Turn::Failed, NOW) {
+            Pace::Pause(pause) => pauses.push(pause.as_millis()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(pauses, [400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000]);
+    assert_eq!(
+        shell.turned(did(), NOW),
+        Pace::Now,
+        "a failure is no command"
+    );
+    assert_eq!(shell.failures, 0);
+}
+
+#[test]
+fn l1_no_wait_is_longer_than_the_resync() {
+    let s = Duration::from_secs;
+    let mut shell = mk_shell(Step::Draining);
+    for (until, slept) in [
+        (None, s(10)),
+        (Some(NOW + s(3)), s(3)),
+        (Some(NOW + s(60)), s(10)),
+        (Some(NOW - s(1)), s(0)),
+    ] {
+        assert_eq!(shell.turned(Turn::Wait(until), NOW), Pace::Sleep(slept));
+    }
+}
+
+#[test]
+fn f1_the_taint_needs_a_reading_of_this_process() {
+    let mut shell = mk_shell(Step::Tainting);
+    assert!(shell.reading_stands(NOW).is_err());
+    let mut state = mk_state(Step::Tainting);
+    state.off = Some(crate::remediation::OffEvidence::Bmc {
+        at: NOW,
+        readings: Vec::new(),
+        taken: None,
+    });
+    shell.written(Some(&state));
+    assert!(shell.reading_stands(NOW).is_err(), "the BMC was not read");
+    let reading = PowerReading {
+        state: PowerState::Off,
+        raw: "Off".into(),
+        protocol: "Redfish".into(),
+        identity: String::new(),
+        at: NOW,
+        since_start_ms: 0,
+        bmc: "b".into(),
+    };
+    shell.power = Some(PowerView {
+        asked: NOW,
+        answered: NOW,
+        lease: None,
+        result: Ok(reading),
+    });
+    assert_eq!(shell.reading_stands(NOW), Ok(()));
+    assert!(shell.reading_stands(NOW + Duration::from_secs(60)).is_err());
+}
+
+#[test]
+fn f12_a_machine_that_nothing_names_is_sought_before_the_beginning_and_once_before_the_end() {
+    let mut shell = mk_shell(Step::Escalated);
+    let mut decision = Decision {
+        state: mk_state(Step::Escalated),
+        next: super::super::Next::Write,
+        reason: super::super::Reason::Working,
+        notes: Vec::new(),
+        begins: false,
+    };
+    assert!(shell.seeks_machine(&decision));
+    shell.sought_machine(&decision);
+    assert!(!shell.seeks_machine(&decision));
+    decision.begins = true;
+    shell.sought_machine(&decision);
+    assert!(shell.seeks_machine(&decision));
+}
