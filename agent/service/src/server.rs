@@ -7,6 +7,7 @@ use std::{
     io, net::SocketAddr, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration,
 };
 
+use rackhand_agent_core::ledger::Retention;
 use rackhand_proto::{
     FILE_DESCRIPTOR_SET, ServerTls, TlsError, TlsFiles,
     tls::{AcceptLimits, CONNECTION_AGE, RELOAD_INTERVAL, incoming},
@@ -30,7 +31,7 @@ use crate::{
     driver::Driver,
     engine::{Changes, Engine},
     grpc::PowerService,
-    journal::{IfDamaged, Journal, JournalError, Retention, wall_clock},
+    journal::{IfDamaged, Journal, JournalError, wall_clock},
     metrics::Metrics,
     rejections::Refused,
     reload::{ReloadError, Reloader},

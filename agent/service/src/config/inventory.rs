@@ -8,7 +8,7 @@ use std::{
 use rackhand_bmc::{AuthPolicy, BmcAddress, Trust, UuidMatch, ipmi::SuiteChoice, same_system_uuid};
 
 use super::{Networks, Password};
-use crate::host_key::HostKey;
+use crate::host_key::host_key;
 
 /// The hosts of the agent, and the networks that it may connect to.
 #[derive(Debug, Clone)]
@@ -130,11 +130,11 @@ impl Inventory {
 
     /// The host of this BMC address, if it is unambiguous.
     pub fn find_bmc(&self, address: &BmcAddress) -> Option<&HostEntry> {
-        let asked = HostKey::of(address);
+        let asked = host_key(address);
         let mut found = self.hosts.iter().filter(|host| {
             let mut known = host.bmcs().map(|bmc| &bmc.address);
             known.any(|known| {
-                known.endpoint() == address.endpoint() && HostKey::of(known).matches(&asked)
+                known.endpoint() == address.endpoint() && host_key(known).matches(&asked)
             })
         });
         let host = found.next()?;
@@ -146,9 +146,9 @@ impl Inventory {
     pub fn queue_endpoints(&self) -> HashMap<String, String> {
         let mut stands_for: BTreeMap<String, String> = BTreeMap::new();
         for host in &self.hosts {
-            let first = root(&stands_for, HostKey::of(&host.bmc.address).endpoint());
+            let first = root(&stands_for, host_key(&host.bmc.address).endpoint());
             for bmc in host.bmcs() {
-                let other = root(&stands_for, HostKey::of(&bmc.address).endpoint());
+                let other = root(&stands_for, host_key(&bmc.address).endpoint());
                 stands_for.insert(other, first.clone());
             }
         }

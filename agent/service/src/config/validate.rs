@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use rackhand_agent_core::host_key::HostKey;
 use rackhand_bmc::{Trust, UuidMatch, same_system_uuid};
 use rackhand_proto::identity::is_name;
 
@@ -17,7 +18,7 @@ use super::{
     location::{Diagnostics, KeyPath},
     schema,
 };
-use crate::host_key::HostKey;
+use crate::host_key::host_key;
 use bmc::BmcContext;
 
 /// The longest plausible interval of a PDU.
@@ -329,7 +330,7 @@ impl Validator<'_> {
             let bmcs = entry.iter().flat_map(HostEntry::bmcs);
             for (index, bmc) in bmcs.enumerate() {
                 let endpoint = bmc.address.endpoint();
-                let key = HostKey::of(&bmc.address);
+                let key = host_key(&bmc.address);
                 let others = by_endpoint.entry(endpoint.clone()).or_default();
                 let clash = others.iter().find(|(_, other)| other.matches(&key));
                 if let Some((first, _)) = clash {

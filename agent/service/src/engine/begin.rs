@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
+use rackhand_agent_core::{
+    bmc_queue::OperationRank,
+    host_key::HostKeys,
+    ledger::{Admission, Admitted, Hold},
+};
 use rackhand_proto::v1;
 use tokio::sync::oneshot;
 use tonic::Status;
 use tracing::{info, warn};
 
 use super::{
-    Engine, REMEMBERED, ValidatedRequest,
-    bmc_queue::{OperationRank, QueuePosition},
-    handle::Handle,
-    journal_status, record_status,
-    runner::Run,
+    Engine, REMEMBERED, ValidatedRequest, bmc_queue::QueuePosition, handle::Handle, journal_status,
+    record_status, runner::Run,
 };
-use crate::{
-    host_key::HostKeys,
-    journal::{Admission, Admitted, HoldRecord, wall_clock},
-};
+use crate::journal::{refused_status, wall_clock};
 
 impl Engine {
     /// Starts an operation, or returns the status of the one with this id.
@@ -104,10 +103,10 @@ impl Engine {
                 self.launch(request, handle.clone(), keys, overridden);
                 return Ok((true, handle.status()));
             }
-            Ok(Admitted::Known(record)) => Ok((false, record_status(&record))),
+            Ok(Admitted::Known(record)) => Ok((false, record_status(&(*record).into()))),
             Ok(Admitted::Refused(refused)) => {
                 info!(operation = %request.id, host = %request.target.host, by = %request.authority, "refused: {refused}");
-                Err(refused.status())
+                Err(refused_status(&refused))
             }
             Err(error) => Err(journal_status(&error)),
         };
@@ -121,7 +120,7 @@ impl Engine {
         request: ValidatedRequest,
         handle: Arc<Handle>,
         keys: HostKeys,
-        overridden: Option<HoldRecord>,
+        overridden: Option<Hold>,
     ) {
         if overridden.is_some() {
             self.shared.metrics.overridden();

@@ -6,6 +6,10 @@
 
 use std::time::Duration;
 
+use rackhand_agent_core::{
+    bmc_queue::{CallClass, OperationRank},
+    ledger::{Hold, Host, Refused},
+};
 use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind};
 use rackhand_proto::v1;
 use tokio::{sync::oneshot, time::timeout};
@@ -13,15 +17,10 @@ use tonic::Status;
 use tracing::{info, warn};
 
 use super::{
-    Engine, Shared, Target,
-    bmc_queue::{CallClass, OperationRank, QueuePosition},
-    clients::CallKind,
-    convert::failure_to_proto,
-    handle::Handle,
-    journal_status,
-    reads::fault,
+    Engine, Shared, Target, bmc_queue::QueuePosition, clients::CallKind, convert::failure_to_proto,
+    handle::Handle, journal_status, reads::fault,
 };
-use crate::journal::{HoldRecord, Host, OperationRecord, Refused, wall_clock};
+use crate::journal::{OperationRecord, refused_status, wall_clock};
 
 /// Time for a change whose turn came late.
 pub(super) const MIN_CALL_TIME: Duration = Duration::from_secs(2);
@@ -147,7 +146,7 @@ impl Shared {
             && hold.owner != change.owner
         {
             if !change.force {
-                return Err(Refused::Held(hold).status());
+                return Err(refused_status(&Refused::Held(hold)));
             }
             overrode = Some(hold.owner);
         }
@@ -212,7 +211,7 @@ impl Shared {
         Ok(result)
     }
 
-    async fn held(&self, at: Host, owner: &str) -> Result<Option<HoldRecord>, Status> {
+    async fn held(&self, at: Host, owner: &str) -> Result<Option<Hold>, Status> {
         let hold = self.journal.hold(at, owner.to_owned()).await;
         hold.map_err(|error| journal_status(&error))
     }

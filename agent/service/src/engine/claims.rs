@@ -2,26 +2,28 @@
 
 use std::collections::HashMap;
 
+use rackhand_agent_core::ledger::{
+    Authority, Hold, Host, KnownTerm, Release, SetBack, Term, newer_copy,
+};
 use rackhand_proto::{Refusal, v1};
 use tonic::Status;
 use tracing::{info, warn};
 
 use super::{Engine, Target, journal_status};
-use crate::journal::{
-    Authority, HoldRecord, Host, JournalError, KnownTerm, Release, SetBack, TermRecord, wall_clock,
-};
+use crate::journal::{JournalError, refused_status, wall_clock};
 
 impl Engine {
     /// Refuses where somebody has seen this very journal with more in it: it is an older copy, from a
     /// backup or a snapshot, and what it does not know proves nothing (F12).
     pub(crate) async fn check_journal(&self, known: &[v1::Journal]) -> Result<(), Status> {
         let journal = &self.shared.journal;
-        let instance = &journal.identity().instance;
-        let seen = known.iter().find(|known| known.instance == *instance);
-        let Some(seen) = seen.filter(|seen| seen.generation > journal.generation()) else {
+        let seen = known
+            .iter()
+            .map(|known| (known.instance.as_str(), known.generation));
+        let Some(newer) = newer_copy(&journal.version(), seen) else {
             return Ok(());
         };
-        journal.seen_newer(seen.generation).await;
+        journal.seen_newer(newer).await;
         Err(Status::unavailable(
             "the journal of this agent is an older copy of one that was seen before; the agent starts \
              anew with another instance",
@@ -31,8 +33,8 @@ impl Engine {
     pub(crate) async fn claim(
         &self,
         election: String,
-        asked: TermRecord,
-    ) -> Result<Result<u64, TermRecord>, Status> {
+        asked: Term,
+    ) -> Result<Result<u64, Term>, Status> {
         let (number, holder) = (asked.number, asked.holder.clone());
         // Also for a known term: a leader must learn that this agent cannot take commands.
         if let Some(trouble) = self.shared.journal.trouble() {
@@ -138,7 +140,7 @@ impl Engine {
         let result = self.shared.journal.release(release).await;
         let lifted = result
             .map_err(|error| journal_status(&error))?
-            .map_err(|refused| refused.status())?;
+            .map_err(|refused| refused_status(&refused))?;
         if let Some(hold) = &lifted {
             info!(host = %hold.host, owner = %hold.owner, by = %authority, force, "hold released");
         }
@@ -146,7 +148,7 @@ impl Engine {
     }
 
     /// The owners of all holds, by host key.
-    pub(crate) async fn holds(&self) -> Result<HashMap<String, HoldRecord>, Status> {
+    pub(crate) async fn holds(&self) -> Result<HashMap<String, Hold>, Status> {
         let holds = self.shared.journal.holds().await;
         Ok(holds
             .map_err(|error| journal_status(&error))?

@@ -8,12 +8,13 @@ mod tests;
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
+use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading};
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::{
-    bmc_queue::{BmcQueue, BmcQueues, CallClass},
+    bmc_queue::{BmcQueue, BmcQueues},
     resolver::Resolver,
     target::{Access, Target},
 };

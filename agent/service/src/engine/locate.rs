@@ -1,13 +1,11 @@
 //! Identifies the host of a target among the held hosts.
 
 use futures::future::join_all;
+use rackhand_agent_core::{host_key::HostKeys, ledger::Host};
 use tonic::Status;
 
 use super::{Shared, Target, clients::Located, journal_status};
-use crate::{
-    host_key::{HostKey, HostKeys},
-    journal::Host,
-};
+use crate::host_key::host_key;
 
 impl Shared {
     /// The host by the addresses known already, with a lookup only for names that were never looked
@@ -49,7 +47,7 @@ impl Shared {
         if target.is_of_inventory() {
             let mut hosts = target.config.inventory.hosts.iter();
             let is_known = hosts.any(|other| {
-                let mut other = other.bmcs().map(|bmc| HostKey::of(&bmc.address));
+                let mut other = other.bmcs().map(|bmc| host_key(&bmc.address));
                 other.any(|other| keys.iter().any(|key| *key == other))
             });
             if is_known {

@@ -34,6 +34,7 @@ use std::{
 use arc_swap::ArcSwap;
 use futures::{Stream, StreamExt, future::Either};
 use parking_lot::Mutex;
+use rackhand_agent_core::ledger::{Action, Authority, Term};
 use rackhand_bmc::{BmcError, PowerReading, operation::OperationRequest};
 use rackhand_proto::{Refusal, v1};
 use tokio::{task::JoinSet, time::Instant};
@@ -44,7 +45,7 @@ use tracing::{info, warn};
 use crate::{
     config::Config,
     driver::Driver,
-    journal::{self, Action, Authority, Journal, JournalError, OperationRecord, TermRecord},
+    journal::{self, Journal, JournalError, OperationRecord, refused_status},
     metrics::{JournalState, Metrics},
 };
 pub(crate) use changes::Change;
@@ -71,7 +72,7 @@ pub(super) struct Shared {
     start: Instant,
     /// The terms in force, by election. A leader repeats its claim as a liveness check, which must
     /// neither write to the disk nor fill the log.
-    terms: Mutex<HashMap<String, TermRecord>>,
+    terms: Mutex<HashMap<String, Term>>,
 }
 
 impl Shared {
@@ -266,7 +267,7 @@ impl Engine {
                 let checked = self.shared.journal.check_term(authority.clone()).await;
                 checked
                     .map_err(|error| journal_status(&error))?
-                    .map_err(|refused| refused.status())?;
+                    .map_err(|refused| refused_status(&refused))?;
             }
             Authority::Operator { .. } if !is_over && !force && !record.election.is_empty() => {
                 return Err(Refusal::Held.status(format!(

@@ -1,18 +1,15 @@
 //! Staggered power-on: waiting for the PDU of a host before it is switched on.
 //!
-//! The rule is in `schedule`. A power-off never waits here.
-
-mod schedule;
+//! The rule is `rackhand_agent_core::power_on_stagger`. A power-off never waits here.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rackhand_agent_core::power_on_stagger::{Schedule, StaggerDecision};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
 };
-
-use schedule::{Schedule, StaggerDecision};
 
 /// The power-ons that wait for their PDUs.
 #[derive(Debug)]

@@ -7,6 +7,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{
     Bmc, BmcError, BmcFuture, ErrorKind, Protocol, SystemIdentity, operation::Expected,
 };
@@ -14,11 +15,7 @@ use rackhand_proto::v1::Check;
 use tokio::{net::TcpStream, time::Instant, time::timeout};
 use tonic::Status;
 
-use super::{
-    Engine, Target,
-    bmc_queue::{BmcQueue, CallClass},
-    clients::DriverClient,
-};
+use super::{Engine, Target, bmc_queue::BmcQueue, clients::DriverClient};
 use crate::{
     checkup::{Observations, judge},
     config::Config,

@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
+use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{Bmc, BmcError, BmcFuture, ErrorKind};
 use tokio::time::timeout;
 
-use super::{Engine, Target, bmc_queue::CallClass, clients::CallKind};
+use super::{Engine, Target, clients::CallKind};
 
 impl Engine {
     /// Reads something other than power, and lets each operation that comes go first.

@@ -6,6 +6,7 @@ mod outcome;
 use std::{fmt, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, PowerCommand, PowerReading,
     operation::{self, Evidence, Goal, Hooks, Operation, OperationRequest, Proof, Signal, Stopped},
@@ -19,7 +20,7 @@ use tracing::{info, warn};
 
 use super::{
     Shared,
-    bmc_queue::{Call, CallClass, QueuePosition},
+    bmc_queue::{Call, QueuePosition},
     convert::{failure_to_proto, reading_to_proto, taken_to_proto},
     handle::Handle,
     target::Target,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rackhand_agent_core::host_key::HostKeys;
 use rackhand_bmc::{BmcAddress, Protocol, UuidMatch, operation::Expected, same_system_uuid};
 use rackhand_proto::{Refusal, v1};
 use secrecy::SecretString;
@@ -9,7 +10,7 @@ use tonic::Status;
 
 use crate::{
     config::{Config, HostEntry},
-    host_key::{HostKey, HostKeys, key_text},
+    host_key::{host_key, key_text},
 };
 
 /// A host with the connection settings of its BMC.
@@ -46,7 +47,7 @@ impl Target {
         Self {
             host: host.name.clone(),
             key: key_text(&host.bmc.address),
-            keys: HostKeys::new(host.bmcs().map(|bmc| HostKey::of(&bmc.address))),
+            keys: HostKeys::new(host.bmcs().map(|bmc| host_key(&bmc.address))),
             address: host.bmc.address.clone(),
             access: Access::Inventory(Box::new(host.clone())),
             config: config.clone(),
@@ -192,7 +193,7 @@ pub(crate) fn resolve(
             name.to_owned()
         },
         key,
-        keys: HostKeys::new([HostKey::of(&address)]),
+        keys: HostKeys::new([host_key(&address)]),
         address,
         access: Access::Sent {
             username: endpoint.username,

@@ -2,12 +2,12 @@
 
 use std::{path::Path, sync::Arc};
 
+use rackhand_agent_core::ledger::Term;
 use rackhand_bmc::{Bmc, BmcError, ErrorKind};
 use tempfile::TempDir;
 use tonic::Code;
 
 use super::Engine;
-use crate::journal::TermRecord;
 use crate::{
     config::Config,
     driver::{BmcSpec, Driver},
@@ -43,7 +43,7 @@ async fn an_agent_whose_journal_fails_is_not_ready_and_takes_commands_again_by_i
         Arc::new(Metrics::new()),
     );
     let claim = async |number| {
-        let asked = TermRecord {
+        let asked = Term {
             number,
             holder: "pod".into(),
             standby: false,

@@ -1,9 +1,8 @@
 //! The caller of a request, and its authority.
 
+use rackhand_agent_core::ledger::Authority;
 use rackhand_proto::{Identity, tls::PeerInfo, v1};
 use tonic::{Request, Status, transport::server::UdsConnectInfo};
-
-use crate::journal::Authority;
 
 /// A caller that may use the service.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,6 +18,7 @@ mod watch;
 use std::{pin::Pin, time::Duration};
 
 use futures::{Stream, StreamExt};
+use rackhand_agent_core::ledger::Term;
 use rackhand_proto::v1::{self, power_server::Power, read_power_response::Result as Read};
 use tonic::{Request, Response, Status};
 
@@ -28,7 +29,7 @@ use crate::{
         convert::{failure_to_proto, reading_to_proto},
         resolve,
     },
-    journal::{OperationFilter, TermRecord},
+    journal::OperationFilter,
 };
 use caller::{Caller, check_term, owner};
 use operation_request::{operation_id, time, validate};
@@ -151,7 +152,7 @@ impl Power for PowerService {
         } = request.into_inner();
         let term = check_term(term)?;
         self.engine.check_journal(&known_journals).await?;
-        let asked = TermRecord {
+        let asked = Term {
             number: term.number,
             holder: term.holder,
             standby,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rackhand_agent_core::ledger::{Action, Authority};
 use rackhand_bmc::operation::{self, Goal, Timing};
 use rackhand_proto::{
     convert::{TimeError, duration_if_set},
@@ -11,10 +12,7 @@ use rackhand_proto::{
 use tonic::Status;
 
 use super::caller::{Caller, owner};
-use crate::{
-    engine::{Engine, ValidatedRequest, resolve},
-    journal::{Action, Authority},
-};
+use crate::engine::{Engine, ValidatedRequest, resolve};
 
 /// Time for the BMC and the host beyond the requested waits.
 const AMPLE: Duration = Duration::from_secs(60);

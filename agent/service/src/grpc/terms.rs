@@ -1,11 +1,12 @@
 //! Terms of leaders, and setting one back by hand.
 
 use jiff::Timestamp;
+use rackhand_agent_core::ledger::{KnownTerm, SetBack};
 use rackhand_proto::{convert::timestamp_to_proto, v1};
 use tonic::{Request, Response, Status};
 
 use super::{PowerService, caller::Caller};
-use crate::journal::{KnownTerm, SetBack, wall_clock};
+use crate::journal::wall_clock;
 
 /// Maximum length of a reason, in bytes.
 const LONGEST: usize = 512;

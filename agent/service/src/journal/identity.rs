@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rackhand_agent_core::ledger::{Version, starts_anew};
 use rackhand_proto::v1::JournalOrigin;
 use redb::ReadableTable;
 
@@ -21,14 +22,6 @@ use super::{
 
 const KEY: &str = "journal";
 const GENERATION: &str = "generation";
-
-/// The journal that was last opened here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Note {
-    pub(super) instance: String,
-    /// The file had at least this one; 0 in a note of an earlier version.
-    pub(super) generation: u64,
-}
 
 /// Reads the identity, and gives one to a file that has none: a new one, or one of a version that
 /// wrote none.
@@ -53,14 +46,14 @@ pub(super) fn ensure(
 pub(super) fn renew_if_older(
     tx: &Tx,
     known: IdentityRecord,
-    noted: Option<&Note>,
+    noted: Option<&Version>,
     now: i64,
 ) -> Result<IdentityRecord, JournalError> {
-    let generation = generation(tx)?;
-    let is_last = noted
-        .is_none_or(|noted| noted.instance == known.instance && noted.generation <= generation);
-    // A file that was made just now is no copy.
-    if is_last || generation == 0 {
+    let found = Version {
+        instance: known.instance.clone(),
+        generation: generation(tx)?,
+    };
+    if !starts_anew(&found, noted) {
         return Ok(known);
     }
     let identity = IdentityRecord {
@@ -93,12 +86,13 @@ fn note(path: &Path) -> PathBuf {
     path.with_extension("instance")
 }
 
-/// The journal that was last opened here. `None`: none was.
-pub(super) fn noted(path: &Path) -> io::Result<Option<Note>> {
+/// The journal that was last opened here: it had at least that generation, 0 in a note of an earlier
+/// version. `None`: none was.
+pub(super) fn noted(path: &Path) -> io::Result<Option<Version>> {
     match std::fs::read_to_string(note(path)) {
         Ok(text) => {
             let mut words = text.split_whitespace();
-            Ok(Some(Note {
+            Ok(Some(Version {
                 instance: words.next().unwrap_or_default().to_owned(),
                 generation: words.next().and_then(|word| word.parse().ok()).unwrap_or(0),
             }))
@@ -109,7 +103,7 @@ pub(super) fn noted(path: &Path) -> io::Result<Option<Note>> {
 }
 
 /// Writes the note, whole or not at all.
-pub(super) fn write_note(path: &Path, noted: &Note) -> io::Result<()> {
+pub(super) fn write_note(path: &Path, noted: &Version) -> io::Result<()> {
     let (note, fresh) = (note(path), path.with_extension("instance.new"));
     std::fs::write(&fresh, format!("{} {}\n", noted.instance, noted.generation))?;
     std::fs::File::open(&fresh)?.sync_all()?;

@@ -1,21 +1,20 @@
 //! What the agent must still know after a crash.
 //!
 //! Owns: terms, sequences, holds and operations on disk, and the one thread that writes them.
-//! Must never: say "done" before the disk has it, keep a secret, or decide who may do what.
+//! Must never: say "done" before the disk has it, keep a secret, or decide who may do what: that is
+//! `rackhand_agent_core::ledger`.
 
-mod admission;
-mod changes;
 mod file;
-mod holds;
 mod identity;
-mod outcomes;
+mod ledger;
+mod messages;
 mod query;
 mod records;
+mod running;
 #[cfg(test)]
 pub(crate) mod storage_faults;
 mod store;
 mod tables;
-mod terms;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -27,21 +26,20 @@ use rackhand_proto::v1;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub(crate) use admission::{Action, Admission, Admitted, Authority, Refused};
-pub(crate) use changes::Release;
+use rackhand_agent_core::ledger::{
+    self as rules, Admission, Admitted, Authority, Hold, Host, KnownTerm, NotSetBack, Outcome,
+    Records, Refused, Release, Retention, SetBack, Term, Version,
+};
+
 pub(crate) use file::IfDamaged;
 use file::{SCHEMA, open_or_create, prepare};
-pub(crate) use holds::Host;
-use identity::Note;
-pub(crate) use outcomes::{Retention, interrupted};
-use outcomes::{RunningOperations, finish, interrupt_running, prune};
+use ledger::{View, decide, write, write_operation};
+pub(crate) use messages::{interrupted, refused_status};
 pub(crate) use query::OperationFilter;
-pub(crate) use records::{
-    HoldRecord, IdentityRecord, OperationRecord, SequenceRecord, TermRecord, TermSetBackRecord,
-};
+pub(crate) use records::{IdentityRecord, OperationRecord};
+use running::RunningOperations;
 use store::{OnDisk, OpenedJournal, ReadTx, Source, Store};
-use tables::{HOLDS, OPERATIONS, TERMS, get, put};
-pub(crate) use terms::{KnownTerm, SetBack};
+use tables::{OPERATIONS, get, put};
 use writer::{Tx, Writer};
 
 /// Why the journal does not work.
@@ -151,7 +149,8 @@ impl Journal {
         let tx = Tx::begin(&db)?;
         let identity = prepare(&tx, &shown, v1::JournalOrigin::First, now)?;
         let identity = identity::renew_if_older(&tx, identity, before.as_ref(), now)?;
-        let interrupted = interrupt_running(&tx, now)?;
+        let (interrupted, changes) = rules::interrupt_running(&View(&tx), now)?;
+        write(&tx, changes)?;
         let generation = identity::count_write(&tx)?;
         tx.commit()?;
         report_identity(
@@ -160,7 +159,7 @@ impl Journal {
             before.map(|note| note.instance).as_deref(),
         );
         // Without the note a later loss of the file would look like a first start.
-        let note = Note {
+        let note = Version {
             instance: identity.instance.clone(),
             generation,
         };
@@ -188,6 +187,11 @@ impl Journal {
     /// Which journal it is.
     pub(crate) fn identity(&self) -> &IdentityRecord {
         self.store.identity()
+    }
+
+    /// The journal as far as the disk has it.
+    pub(crate) fn version(&self) -> Version {
+        self.store.version()
     }
 
     /// How often it was written.
@@ -255,27 +259,38 @@ impl Journal {
     pub(crate) async fn claim(
         &self,
         election: String,
-        asked: TermRecord,
-    ) -> Result<Result<u64, TermRecord>, JournalError> {
-        let claim = move |tx: &Tx| {
-            let known: Option<TermRecord> = get(tx, TERMS, &election)?;
-            let number = asked.number;
-            if let Some(known) = known
-                && (known.number > number
-                    || (known.number == number && known.holder != asked.holder))
-            {
-                return Ok(Err(known));
-            }
-            put(tx, TERMS, &election, &asked)?;
-            Ok(Ok(number))
-        };
-        self.writer.write(claim).await
+        asked: Term,
+    ) -> Result<Result<u64, Term>, JournalError> {
+        self.writer
+            .write(move |tx| decide(tx, |view| rules::claim(view, &election, asked)))
+            .await
+    }
+
+    /// All elections, with how their terms were set back.
+    pub(crate) async fn terms(&self) -> Result<Vec<KnownTerm>, JournalError> {
+        self.read(|tx| rules::known_terms(&View(tx))).await
+    }
+
+    /// Sets a term back and writes down who asked and why, in one step.
+    pub(crate) async fn set_back_term(
+        &self,
+        asked: SetBack,
+    ) -> Result<Result<KnownTerm, NotSetBack>, JournalError> {
+        self.writer
+            .write(move |tx| decide(tx, |view| asked.decide(view)))
+            .await
     }
 
     /// Decides about a new operation and writes it down, in one step.
-    pub(crate) async fn admit(&self, admission: Admission) -> Result<Admitted, JournalError> {
+    pub(crate) async fn admit(
+        &self,
+        admission: Admission,
+    ) -> Result<Admitted<v1::Outcome>, JournalError> {
         let id = admission.id.clone();
-        let admitted = self.writer.write(move |tx| admission.run(tx)).await?;
+        let admitted = self
+            .writer
+            .write(move |tx| decide(tx, |view| admission.decide(view)))
+            .await?;
         if matches!(admitted, Admitted::Started { .. }) {
             self.running.begun(&id);
         }
@@ -286,15 +301,17 @@ impl Journal {
     pub(crate) async fn release(
         &self,
         release: Release,
-    ) -> Result<Result<Option<HoldRecord>, Refused>, JournalError> {
-        self.writer.write(move |tx| release.run(tx)).await
+    ) -> Result<Result<Option<Hold>, Refused>, JournalError> {
+        self.writer
+            .write(move |tx| decide(tx, |view| release.decide(view)))
+            .await
     }
 
     /// A change beside power is about to be made; `finish` ends it.
     pub(crate) async fn begin_change(&self, record: OperationRecord) -> Result<(), JournalError> {
         let id = record.id.clone();
         self.writer
-            .write(move |tx| changes::begin(tx, &record))
+            .write(move |tx| write_operation(tx, &record))
             .await?;
         self.running.begun(&id);
         Ok(())
@@ -303,7 +320,7 @@ impl Journal {
     /// An operation is about to be cancelled.
     pub(crate) async fn cancelled(&self, id: String, by: String) -> Result<(), JournalError> {
         self.writer
-            .write(move |tx| changes::cancelled(tx, &id, &by))
+            .write(move |tx| write(tx, rules::cancelled(&View(tx), &id, &by)?))
             .await
     }
 
@@ -312,20 +329,15 @@ impl Journal {
         &self,
         authority: Authority,
     ) -> Result<Result<(), Refused>, JournalError> {
-        self.read(move |tx| admission::check_term(tx, &authority))
+        self.read(move |tx| rules::check_term(&View(tx), &authority))
             .await
     }
 
     /// A command is about to leave.
     pub(crate) async fn sending(&self, id: String, at: i64) -> Result<(), JournalError> {
-        let mark = move |tx: &Tx| {
-            if let Some(mut record) = get::<OperationRecord>(tx, OPERATIONS, &id)? {
-                record.sending.push(at);
-                put(tx, OPERATIONS, &id, &record)?;
-            }
-            Ok(())
-        };
-        self.writer.write(mark).await
+        self.writer
+            .write(move |tx| write(tx, rules::sending(&View(tx), &id, at)?))
+            .await
     }
 
     /// An operation is over. Where that cannot be written now, it is as soon as the file can be
@@ -340,8 +352,9 @@ impl Journal {
         self.running.over(&id, at, outcome.clone());
         let over = id.clone();
         let finish = move |tx: &Tx| {
-            finish(tx, &over, at, outcome)?;
-            prune(tx, at, keep)
+            let outcome = Outcome::Reported(outcome);
+            write(tx, rules::finish(&View(tx), &over, at, outcome)?)?;
+            write(tx, rules::prune(&View(tx), at, keep)?)
         };
         let written = self.writer.write(finish).await;
         if written.is_ok() {
@@ -386,9 +399,8 @@ impl Journal {
     }
 
     /// All holds, by host key.
-    pub(crate) async fn holds(&self) -> Result<Vec<(String, HoldRecord)>, JournalError> {
-        let read = |tx: &ReadTx| holds::all(&tx.open(HOLDS)?);
-        self.read(read).await
+    pub(crate) async fn holds(&self) -> Result<Vec<(String, Hold)>, JournalError> {
+        self.read(|tx| View(tx).holds()).await
     }
 
     /// The hold on one host, of somebody else before one of the owner.
@@ -396,8 +408,9 @@ impl Journal {
         &self,
         host: Host,
         owner: String,
-    ) -> Result<Option<HoldRecord>, JournalError> {
-        self.read(move |tx| holds::of(tx, &host, &owner)).await
+    ) -> Result<Option<Hold>, JournalError> {
+        self.read(move |tx| rules::hold_on(&View(tx), &host, &owner))
+            .await
     }
 }
 

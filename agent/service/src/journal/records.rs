@@ -1,8 +1,9 @@
-//! What stands in the journal, in protobuf so that it can grow.
+//! What stands in the journal, in protobuf so that it can grow, and how the ledger's types map to it.
 
+use rackhand_agent_core::ledger::{Hold, Operation, Outcome, Sequence, Term, TermSetBack};
 use rackhand_proto::v1;
 
-use crate::host_key::{HostKey, HostKeys};
+use super::messages::outcome_to_proto;
 
 /// Which journal this is.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -67,18 +68,10 @@ pub(crate) struct HoldRecord {
     pub(crate) election: String,
 }
 
-impl HoldRecord {
-    /// The host that is held; `key` is that of the record.
-    pub(crate) fn keys(&self, key: &str) -> HostKeys {
-        let addresses = self.addresses.iter().map(String::as_str);
-        HostKeys::new(addresses.chain([key]).map(HostKey::parse))
-    }
-}
-
 /// An operation. No secret is in it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct OperationRecord {
-    /// The number of the cipher suite.
+    /// Its id.
     #[prost(string, tag = "1")]
     pub(crate) id: String,
     /// The host's key: its BMC and system.
@@ -146,4 +139,210 @@ pub(crate) struct TermSetBackRecord {
     /// The reason that was given.
     #[prost(string, tag = "6")]
     pub(crate) reason: String,
+}
+
+impl From<TermRecord> for Term {
+    fn from(record: TermRecord) -> Self {
+        let TermRecord {
+            number,
+            holder,
+            standby,
+        } = record;
+        Self {
+            number,
+            holder,
+            standby,
+        }
+    }
+}
+
+impl From<Term> for TermRecord {
+    fn from(record: Term) -> Self {
+        let Term {
+            number,
+            holder,
+            standby,
+        } = record;
+        Self {
+            number,
+            holder,
+            standby,
+        }
+    }
+}
+
+impl From<SequenceRecord> for Sequence {
+    fn from(record: SequenceRecord) -> Self {
+        let SequenceRecord { term, sequence } = record;
+        Self { term, sequence }
+    }
+}
+
+impl From<Sequence> for SequenceRecord {
+    fn from(record: Sequence) -> Self {
+        let Sequence { term, sequence } = record;
+        Self { term, sequence }
+    }
+}
+
+impl From<HoldRecord> for Hold {
+    fn from(record: HoldRecord) -> Self {
+        let HoldRecord {
+            host,
+            owner,
+            by,
+            since,
+            addresses,
+            election,
+        } = record;
+        Self {
+            host,
+            owner,
+            by,
+            since,
+            addresses,
+            election,
+        }
+    }
+}
+
+impl From<Hold> for HoldRecord {
+    fn from(record: Hold) -> Self {
+        let Hold {
+            host,
+            owner,
+            by,
+            since,
+            addresses,
+            election,
+        } = record;
+        Self {
+            host,
+            owner,
+            by,
+            since,
+            addresses,
+            election,
+        }
+    }
+}
+
+impl From<TermSetBackRecord> for TermSetBack {
+    fn from(record: TermSetBackRecord) -> Self {
+        let TermSetBackRecord {
+            election,
+            at,
+            from,
+            to,
+            by,
+            reason,
+        } = record;
+        Self {
+            election,
+            at,
+            from,
+            to,
+            by,
+            reason,
+        }
+    }
+}
+
+impl From<TermSetBack> for TermSetBackRecord {
+    fn from(record: TermSetBack) -> Self {
+        let TermSetBack {
+            election,
+            at,
+            from,
+            to,
+            by,
+            reason,
+        } = record;
+        Self {
+            election,
+            at,
+            from,
+            to,
+            by,
+            reason,
+        }
+    }
+}
+
+impl From<OperationRecord> for Operation<v1::Outcome> {
+    fn from(record: OperationRecord) -> Self {
+        let OperationRecord {
+            id,
+            key,
+            host,
+            action,
+            owner,
+            by,
+            election,
+            begun,
+            sending,
+            outcome,
+            ended,
+            detail,
+            force,
+            overrode,
+            cancelled_by,
+        } = record;
+        Self {
+            id,
+            key,
+            host,
+            action,
+            owner,
+            by,
+            election,
+            begun,
+            sending,
+            outcome: outcome.map(Outcome::Reported),
+            ended,
+            detail,
+            force,
+            overrode,
+            cancelled_by,
+        }
+    }
+}
+
+impl From<Operation<v1::Outcome>> for OperationRecord {
+    fn from(record: Operation<v1::Outcome>) -> Self {
+        let Operation {
+            id,
+            key,
+            host,
+            action,
+            owner,
+            by,
+            election,
+            begun,
+            sending,
+            outcome,
+            ended,
+            detail,
+            force,
+            overrode,
+            cancelled_by,
+        } = record;
+        Self {
+            id,
+            key,
+            host,
+            action,
+            owner,
+            by,
+            election,
+            begun,
+            sending,
+            outcome: outcome.map(outcome_to_proto),
+            ended,
+            detail,
+            force,
+            overrode,
+            cancelled_by,
+        }
+    }
 }

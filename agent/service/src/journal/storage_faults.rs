@@ -7,6 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use rackhand_agent_core::ledger::Action;
 use redb::{StorageBackend, backends::FileBackend};
 use tempfile::TempDir;
 
@@ -140,8 +141,8 @@ pub(crate) fn journal_on_a_disk(dir: &TempDir) -> (Journal, Disk) {
     (journal, disk)
 }
 
-async fn claim(journal: &Journal, term: u64) -> Result<Result<u64, TermRecord>, JournalError> {
-    let asked = TermRecord {
+async fn claim(journal: &Journal, term: u64) -> Result<Result<u64, Term>, JournalError> {
+    let asked = Term {
         number: term,
         holder: "pod".into(),
         standby: false,

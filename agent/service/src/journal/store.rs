@@ -11,6 +11,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock};
+use rackhand_agent_core::ledger::{Replaced, Version, replaced, settle};
 use redb::{Database, Key, ReadTransaction, ReadableDatabase, TableDefinition, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -18,9 +19,10 @@ use tracing::{error, info, warn};
 use super::{
     JournalError,
     file::{self, prepare},
-    identity::{self, Note},
-    outcomes::{RunningOperations, settle},
+    identity,
+    ledger::{View, write},
     records::IdentityRecord,
+    running::RunningOperations,
     tables::PROBE,
     writer::Tx,
 };
@@ -107,13 +109,21 @@ impl Store {
         &self.identity
     }
 
+    /// The journal as far as the disk has it.
+    pub(super) fn version(&self) -> Version {
+        Version {
+            instance: self.identity.instance.clone(),
+            generation: self.generation(),
+        }
+    }
+
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
     /// Somebody has seen this instance with a higher generation. Blocks on the disk.
     pub(super) fn seen_newer(&self, generation: u64) {
-        let note = Note {
+        let note = Version {
             instance: self.identity.instance.clone(),
             generation,
         };
@@ -227,17 +237,23 @@ impl Store {
     fn check_and_settle(&self, db: &Database, now: i64) -> Result<usize, JournalError> {
         let tx = Tx::begin(db)?;
         let found = prepare(&tx, &self.shown, self.identity.origin(), now)?;
-        if found.instance != self.identity.instance {
-            return Err(JournalError::Other {
-                path: self.shown.clone(),
-                instance: found.instance,
-            });
-        }
-        if identity::generation(&tx)? < self.generation() {
-            return Err(JournalError::Older(self.shown.clone()));
+        let found = Version {
+            instance: found.instance,
+            generation: identity::generation(&tx)?,
+        };
+        match replaced(&self.version(), &found) {
+            Some(Replaced::Other) => {
+                return Err(JournalError::Other {
+                    path: self.shown.clone(),
+                    instance: found.instance,
+                });
+            }
+            Some(Replaced::Older) => return Err(JournalError::Older(self.shown.clone())),
+            None => {}
         }
         let outcomes = self.running.unwritten();
-        settle(&tx, &self.running, &outcomes, now)?;
+        let is_live = |id: &str| self.running.is_live(id);
+        write(&tx, settle(&View(&tx), is_live, &outcomes, now)?)?;
         tx.commit()?;
         self.running.written(outcomes.keys());
         Ok(outcomes.len())

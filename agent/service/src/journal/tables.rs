@@ -1,7 +1,7 @@
 //! Tables of the journal, and records in them.
 
 use prost::Message;
-use redb::{ReadableTable, TableDefinition};
+use redb::{Key, ReadableTable, TableDefinition, Value};
 
 use super::{JournalError, store::ReadTx, writer::Tx};
 
@@ -28,23 +28,36 @@ pub(super) const ENDED: TableDefinition<'static, (i64, &'static str), ()> =
 
 /// A transaction that can be read from.
 pub(super) trait Lookup {
-    /// The bytes under a key.
-    fn bytes(&self, table: Table, key: &str) -> Result<Option<Vec<u8>>, JournalError>;
+    /// A table of it.
+    type Table<'a, K: Key + 'static, V: Value + 'static>: ReadableTable<K, V>
+    where
+        Self: 'a;
+
+    fn open<K: Key + 'static, V: Value + 'static>(
+        &self,
+        table: TableDefinition<'static, K, V>,
+    ) -> Result<Self::Table<'_, K, V>, JournalError>;
 }
 
 impl Lookup for Tx {
-    fn bytes(&self, table: Table, key: &str) -> Result<Option<Vec<u8>>, JournalError> {
-        let table = self.open(table)?;
-        let found = table.get(key).map_err(JournalError::storage)?;
-        Ok(found.map(|value| value.value().to_vec()))
+    type Table<'a, K: Key + 'static, V: Value + 'static> = redb::Table<'a, K, V>;
+
+    fn open<K: Key + 'static, V: Value + 'static>(
+        &self,
+        table: TableDefinition<'static, K, V>,
+    ) -> Result<redb::Table<'_, K, V>, JournalError> {
+        Tx::open(self, table)
     }
 }
 
 impl Lookup for ReadTx {
-    fn bytes(&self, table: Table, key: &str) -> Result<Option<Vec<u8>>, JournalError> {
-        let table = self.open(table)?;
-        let found = table.get(key).map_err(JournalError::storage)?;
-        Ok(found.map(|value| value.value().to_vec()))
+    type Table<'a, K: Key + 'static, V: Value + 'static> = redb::ReadOnlyTable<K, V>;
+
+    fn open<K: Key + 'static, V: Value + 'static>(
+        &self,
+        table: TableDefinition<'static, K, V>,
+    ) -> Result<redb::ReadOnlyTable<K, V>, JournalError> {
+        ReadTx::open(self, table)
     }
 }
 
@@ -57,8 +70,9 @@ pub(super) fn get<T: Message + Default>(
     table: Table,
     key: &str,
 ) -> Result<Option<T>, JournalError> {
-    let found = tx.bytes(table, key)?;
-    found.map(|bytes| decode(&bytes)).transpose()
+    let table = tx.open(table)?;
+    let found = table.get(key).map_err(JournalError::storage)?;
+    found.map(|value| decode(value.value())).transpose()
 }
 
 pub(super) fn put(

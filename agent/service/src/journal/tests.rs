@@ -4,10 +4,15 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{tables::META, terms::NotSetBack, *};
-use crate::host_key::{HostKey, HostKeys};
+use rackhand_agent_core::{
+    host_key::{HostKey, HostKeys},
+    ledger::{Action, TermSetBack},
+};
+
+use super::{records::HoldRecord, tables::META, *};
 
 mod holds;
+mod ledger;
 mod terms;
 
 struct Fixture {
@@ -78,15 +83,15 @@ fn on(id: &str, authority: Authority, owner: &str) -> Admission {
     }
 }
 
-fn claimed(term: u64, standby: bool) -> TermRecord {
-    TermRecord {
+fn claimed(term: u64, standby: bool) -> Term {
+    Term {
         number: term,
         holder: format!("pod-{term}"),
         standby,
     }
 }
 
-async fn claim(journal: &Journal, term: u64) -> Result<u64, TermRecord> {
+async fn claim(journal: &Journal, term: u64) -> Result<u64, Term> {
     journal
         .claim("prod/rackhand".into(), claimed(term, false))
         .await

@@ -1,32 +1,21 @@
 //! The queue of one BMC: one call at a time, one operation at a time per host (F6).
 //!
-//! Owns: waiting for the turn at a host, and for the BMC itself; `state` decides on the order. Must
+//! Owns: waiting for the turn at a host, and for the BMC itself; `rackhand_agent_core::bmc_queue` decides on the order. Must
 //! never: send two calls to one BMC at once, or delay fencing by more than the call in flight.
 
 mod registry;
-mod state;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
+use rackhand_agent_core::{
+    bmc_queue::{CallClass, OperationRank, State},
+    host_key::HostKeys,
+};
 use tokio::sync::watch;
 
 use super::handle::Handle;
-use crate::{host_key::HostKeys, journal::Action};
 pub(crate) use registry::BmcQueues;
-use state::State;
-pub(crate) use state::{CallClass, OperationRank};
-
-impl OperationRank {
-    pub(crate) fn of(action: Action) -> Self {
-        match action {
-            Action::Off { .. } => Self::HardOff,
-            Action::SoftOff | Action::On | Action::Cycle | Action::Reset | Action::Nmi => {
-                Self::Other
-            }
-        }
-    }
-}
 
 /// The queue of one BMC.
 #[derive(Debug)]

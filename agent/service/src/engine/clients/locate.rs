@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use rackhand_agent_core::host_key::HostKeys;
 
 use super::{super::target::Target, Clients};
-use crate::{config::Config, host_key::HostKeys};
+use crate::config::Config;
 
 /// Time limit of a lookup. Starting an operation takes at most two, within its own limit of 3 s.
 const LONGEST: Duration = Duration::from_secs(1);

@@ -228,7 +228,7 @@ async fn a_host_whose_name_does_not_resolve_is_switched_off_but_not_on() {
         let Admitted::Refused(refused) = journal.admit(wish(false)).await.unwrap() else {
             panic!("{action:?} was admitted")
         };
-        assert_eq!(refused.status().code(), tonic::Code::Unavailable);
+        assert_eq!(refused_status(&refused).code(), tonic::Code::Unavailable);
         assert!(refused.to_string().contains("bmc-7.example: no answer"));
         started(&journal, wish(true)).await;
     }

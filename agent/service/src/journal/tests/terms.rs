@@ -53,7 +53,7 @@ async fn f7_one_term_has_one_holder() {
     let other = journal
         .claim(
             "prod/rackhand".into(),
-            TermRecord {
+            Term {
                 holder: "impostor".into(),
                 ..claimed(4, false)
             },
@@ -116,7 +116,7 @@ async fn f7_a_term_set_back_by_hand_is_written_down_and_needs_a_new_claim() {
     let [known] = &journal.terms().await.unwrap()[..] else {
         panic!()
     };
-    let TermSetBackRecord {
+    let TermSetBack {
         at, from, to, by, ..
     } = &known.set_back[0];
     assert_eq!((*at, *from, *to), (7, 2_000_000_000, 7));

@@ -6,18 +6,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::ledger::Action;
+
 /// Precedence among the operations of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum OperationRank {
+pub enum OperationRank {
     /// A hard power-off: precedes and replaces all others.
     HardOff,
     /// In the order of the requests.
     Other,
 }
 
+impl OperationRank {
+    /// The rank of an operation.
+    pub fn of(action: Action) -> Self {
+        match action {
+            Action::Off { .. } => Self::HardOff,
+            Action::SoftOff | Action::On | Action::Cycle | Action::Reset | Action::Nmi => {
+                Self::Other
+            }
+        }
+    }
+}
+
 /// Precedence of a call at the BMC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum CallClass {
+pub enum CallClass {
     /// Of an operation that forces a host off.
     Fence,
     /// Of any other operation.
@@ -35,7 +49,7 @@ struct Entry {
 
 /// The state of the queue of one BMC.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(super) struct State {
+pub struct State {
     next: u64,
     /// Operations by host, each in their order; the first has the turn.
     hosts: BTreeMap<String, Vec<Entry>>,
@@ -55,7 +69,7 @@ impl State {
     /// Adds an operation, and returns those that it replaces. They end before their next command:
     /// a waiting `on` would otherwise switch on a host that was just fenced. The operation whose
     /// turn it is keeps the turn until it leaves, because its command may be in flight.
-    pub(super) fn join(&mut self, host: &str, rank: OperationRank) -> (u64, Vec<u64>) {
+    pub fn join(&mut self, host: &str, rank: OperationRank) -> (u64, Vec<u64>) {
         let number = self.number();
         let entries = self.hosts.entry(host.to_owned()).or_default();
         let mut overtaken = Vec::new();
@@ -78,7 +92,7 @@ impl State {
     }
 
     /// Whether it is the turn of this operation; never for one that was replaced.
-    pub(super) fn has_turn(&self, host: &str, number: u64) -> bool {
+    pub fn has_turn(&self, host: &str, number: u64) -> bool {
         let entries = self.hosts.get(host);
         entries
             .and_then(|entries| entries.first())
@@ -86,7 +100,7 @@ impl State {
     }
 
     /// From now on the operation cannot be replaced.
-    pub(super) fn hold_turn(&mut self, host: &str, number: u64) {
+    pub fn hold_turn(&mut self, host: &str, number: u64) {
         let entries = self.hosts.get_mut(host).into_iter().flatten();
         for entry in entries.filter(|entry| entry.number == number) {
             entry.gives_way = false;
@@ -94,7 +108,7 @@ impl State {
     }
 
     /// Removes an operation from the queue.
-    pub(super) fn leave(&mut self, host: &str, number: u64) {
+    pub fn leave(&mut self, host: &str, number: u64) {
         if let Some(entries) = self.hosts.get_mut(host) {
             entries.retain(|entry| entry.number != number);
             if entries.is_empty() {
@@ -104,7 +118,7 @@ impl State {
     }
 
     /// Requests the BMC for one call.
-    pub(super) fn request_call(&mut self, class: CallClass) -> u64 {
+    pub fn request_call(&mut self, class: CallClass) -> u64 {
         let number = self.number();
         self.waiting.insert((class, number));
         number
@@ -112,7 +126,7 @@ impl State {
 
     /// Takes the BMC if it is the turn of this call: no other is in flight, and of the waiting ones
     /// it has the highest class, and is the oldest of that.
-    pub(super) fn take_call(&mut self, number: u64) -> bool {
+    pub fn take_call(&mut self, number: u64) -> bool {
         if self.calling.is_none()
             && self
                 .waiting
@@ -125,7 +139,7 @@ impl State {
     }
 
     /// Whether a call of a higher class waits for the one in flight.
-    pub(super) fn must_yield(&self, number: u64) -> bool {
+    pub fn must_yield(&self, number: u64) -> bool {
         match (self.calling, self.waiting.first()) {
             (Some((class, calling)), Some((first, _))) if calling == number => *first < class,
             _ => false,
@@ -133,7 +147,7 @@ impl State {
     }
 
     /// Removes a call that was answered or dropped.
-    pub(super) fn end_call(&mut self, number: u64) {
+    pub fn end_call(&mut self, number: u64) {
         self.calling = self.calling.filter(|(_, calling)| *calling != number);
         self.waiting.retain(|(_, waiting)| *waiting != number);
     }

@@ -9,18 +9,21 @@ use std::{
 };
 
 /// The answer to a waiting power-on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StaggerDecision {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StaggerDecision {
+    /// It may go.
     Now,
-    /// Number of power-ons ahead, and the expected start if none of them leaves.
+    /// It must wait.
     Wait {
+        /// The expected start if none of those ahead leaves.
         until: Duration,
+        /// Number of power-ons ahead.
         ahead: usize,
     },
 }
 
 /// The rule: on one PDU, a power-on follows the last one after `interval`, in order of arrival.
-pub(super) fn turn(
+pub fn turn(
     interval: Duration,
     last: Option<Duration>,
     ahead: usize,
@@ -38,13 +41,13 @@ pub(super) fn turn(
 }
 
 /// Every PDU that has waiting power-ons, or had one.
-#[derive(Debug, Default)]
-pub(super) struct Schedule {
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Schedule {
     next: u64,
     pdus: BTreeMap<String, PduQueue>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct PduQueue {
     last: Option<Duration>,
     waiting: VecDeque<u64>,
@@ -52,7 +55,7 @@ struct PduQueue {
 
 impl Schedule {
     /// Joins the queue of a PDU.
-    pub(super) fn join(&mut self, pdu: &str) -> u64 {
+    pub fn join(&mut self, pdu: &str) -> u64 {
         let number = self.next;
         self.next += 1;
         let queue = self.pdus.entry(pdu.to_owned()).or_default();
@@ -62,7 +65,7 @@ impl Schedule {
 
     /// Whether it is the turn of this number. If so, the number is used up and the interval of the
     /// next one begins.
-    pub(super) fn ask(
+    pub fn ask(
         &mut self,
         pdu: &str,
         number: u64,
@@ -84,14 +87,14 @@ impl Schedule {
     }
 
     /// Leaves the queue.
-    pub(super) fn leave(&mut self, pdu: &str, number: u64) {
+    pub fn leave(&mut self, pdu: &str, number: u64) {
         if let Some(queue) = self.pdus.get_mut(pdu) {
             queue.waiting.retain(|one| *one != number);
         }
     }
 
     /// Number of waiting power-ons.
-    pub(super) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.pdus.values().map(|queue| queue.waiting.len()).sum()
     }
 }

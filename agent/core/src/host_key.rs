@@ -1,0 +1,187 @@
+//! Which host a BMC address means, however it is written.
+//!
+//! Owns: the normal form of a host's address, and when two addresses may mean one host. Must never:
+//! resolve a name, or call two addresses different only because one of them says less.
+
+use std::{collections::BTreeSet, fmt, net::IpAddr};
+
+/// The host in an address.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Machine {
+    Ip(IpAddr),
+    Name(String),
+}
+
+/// How a BMC is spoken to. A BMC has one address and serves Redfish and IPMI there at their usual
+/// ports; at another port stands a service of its own, such as one of many simulated BMCs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Service {
+    Usual,
+    At { protocol: String, port: String },
+}
+
+/// One address of a host's BMC, in normal form, with the system behind it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostKey {
+    machine: Machine,
+    service: Service,
+    /// `None`: the BMC has one system, or the protocol names none.
+    system: Option<String>,
+}
+
+impl HostKey {
+    /// Reads an address as it is written in a configuration, or by `Display`, also of an earlier version.
+    pub fn parse(text: &str) -> Self {
+        let (protocol, rest) = text.split_once("://").unwrap_or(("", text));
+        let (authority, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        // The colons of an IPv6 address stand in brackets.
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port),
+            _ => (authority, ""),
+        };
+        let protocol = protocol.to_ascii_lowercase();
+        let is_usual = matches!(
+            (protocol.as_str(), port),
+            ("redfish", "443" | "80") | ("ipmi", "623") | (_, "")
+        );
+        let system = path.trim_matches('/').to_ascii_lowercase();
+        Self {
+            machine: Machine::parse(host),
+            service: match is_usual {
+                true => Service::Usual,
+                false => Service::At {
+                    protocol,
+                    port: port.to_owned(),
+                },
+            },
+            system: (!system.is_empty()).then_some(system),
+        }
+    }
+
+    /// Whether both may mean one host: the same service of the same machine, and no two systems.
+    pub fn matches(&self, other: &Self) -> bool {
+        let same_system = match (&self.system, &other.system) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        same_system && self.machine == other.machine && self.service == other.service
+    }
+
+    /// The BMC alone, for all of its systems.
+    pub fn endpoint(&self) -> String {
+        let alone = Self {
+            system: None,
+            ..self.clone()
+        };
+        alone.to_string()
+    }
+
+    /// The name to look up; `None`: it is an IP address.
+    pub fn name(&self) -> Option<&str> {
+        match &self.machine {
+            Machine::Ip(_) => None,
+            Machine::Name(name) => Some(name),
+        }
+    }
+
+    fn at(&self, ip: IpAddr) -> Self {
+        Self {
+            machine: Machine::Ip(ip.to_canonical()),
+            ..self.clone()
+        }
+    }
+}
+
+impl Machine {
+    fn parse(host: &str) -> Self {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        if let Ok(ip) = bare.parse::<IpAddr>() {
+            return Self::Ip(ip.to_canonical());
+        }
+        Self::Name(bare.trim_end_matches('.').to_ascii_lowercase())
+    }
+}
+
+impl fmt::Display for HostKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = match &self.service {
+            Service::Usual => "bmc",
+            Service::At { protocol, .. } => protocol,
+        };
+        write!(f, "{protocol}://")?;
+        match &self.machine {
+            Machine::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]")?,
+            Machine::Ip(ip) => write!(f, "{ip}")?,
+            Machine::Name(name) => f.write_str(name)?,
+        }
+        if let Service::At { port, .. } = &self.service {
+            write!(f, ":{port}")?;
+        }
+        match &self.system {
+            Some(system) => write!(f, "/{system}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Every address under which a host is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct HostKeys(BTreeSet<HostKey>);
+
+impl HostKeys {
+    /// These addresses.
+    pub fn new(keys: impl IntoIterator<Item = HostKey>) -> Self {
+        Self(keys.into_iter().collect())
+    }
+
+    /// Whether one of them may mean the host that one of the others means.
+    pub fn matches(&self, other: &Self) -> bool {
+        self.0
+            .iter()
+            .any(|one| other.0.iter().any(|other| one.matches(other)))
+    }
+
+    /// Whether the key of a record means this host.
+    pub fn mean(&self, key: &str) -> bool {
+        let key = HostKey::parse(key);
+        self.0.iter().any(|one| one.matches(&key))
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &HostKey> {
+        self.0.iter()
+    }
+
+    /// Adds the addresses of another one.
+    pub fn extend(&mut self, other: &Self) {
+        self.0.extend(other.0.iter().cloned());
+    }
+
+    /// The BMCs alone.
+    pub fn endpoints(&self) -> BTreeSet<String> {
+        self.0.iter().map(HostKey::endpoint).collect()
+    }
+
+    /// The names to look up.
+    pub fn names(&self) -> BTreeSet<String> {
+        let names = self.0.iter().filter_map(HostKey::name);
+        names.map(str::to_owned).collect()
+    }
+
+    /// Adds the addresses of a name.
+    pub fn resolve(&mut self, name: &str, ips: &[IpAddr]) {
+        let of_name = self.0.iter().filter(|key| key.name() == Some(name));
+        let found: Vec<HostKey> = of_name
+            .flat_map(|key| ips.iter().map(|ip| key.at(*ip)))
+            .collect();
+        self.0.extend(found);
+    }
+
+    /// Whether it is known by an IP address.
+    pub fn has_ip(&self) -> bool {
+        self.0.iter().any(|key| key.name().is_none())
+    }
+}

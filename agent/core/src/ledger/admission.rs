@@ -1,0 +1,146 @@
+//! Whether a power operation may begin.
+
+use super::{
+    Action, Authority, Change, Hold, Host, HostHolds, Operation, Records, Refused,
+    holds::{lift, replace},
+    terms::{check_sequence, check_serves, take_sequence},
+};
+
+/// A request to begin an operation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Admission {
+    /// Names the operation.
+    pub id: String,
+    /// The host's key.
+    pub key: String,
+    /// The host's name.
+    pub host: String,
+    /// The same host by its addresses.
+    pub at: Host,
+    /// What shall happen.
+    pub action: Action,
+    /// In whose name.
+    pub owner: String,
+    /// By what right.
+    pub authority: Authority,
+    /// Although somebody else holds the host.
+    pub force: bool,
+    /// Nanoseconds of the Unix epoch.
+    pub now: i64,
+}
+
+/// The decision about a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admitted<R> {
+    /// This id was admitted before; nothing is started.
+    Known(Box<Operation<R>>),
+    /// It shall start. A hold of somebody else was overridden by force.
+    Started {
+        /// That hold.
+        overridden: Option<Hold>,
+    },
+    /// It is refused.
+    Refused(Refused),
+}
+
+/// The decision about a request, with the changes.
+pub type AdmissionDecision<R> = (Admitted<R>, Vec<Change<R>>);
+
+impl Admission {
+    /// Decides about the operation.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub fn decide<V: Records>(self, records: &V) -> Result<AdmissionDecision<V::Report>, V::Error> {
+        let unchanged = |admitted| Ok((admitted, Vec::new()));
+        if let Some(known) = records.operation(&self.id)? {
+            let same = self.at.keys.mean(&known.key) && known.action == self.action.word();
+            return unchanged(if same {
+                Admitted::Known(Box::new(known))
+            } else {
+                Admitted::Refused(Refused::OtherOperation {
+                    id: known.id,
+                    action: known.action,
+                    host: known.host,
+                })
+            });
+        }
+        if let Err(refused) = check_serves(records, &self.authority)? {
+            return unchanged(Admitted::Refused(refused));
+        }
+        if let Err(refused) = check_sequence(records, &self.authority, &self.key, &self.host)? {
+            return unchanged(Admitted::Refused(refused));
+        }
+        let holds = HostHolds::new(records.holds()?, &self.at);
+        let others = self.foreign(&holds.on_host).cloned();
+        let others = others.filter(|_| !self.action.suits_a_hold());
+        if !self.force {
+            let refused = match &others {
+                Some(hold) => Some(Refused::Held(hold.clone())),
+                None => self.check_doubt(&holds),
+            };
+            if let Some(refused) = refused {
+                return unchanged(Admitted::Refused(refused));
+            }
+        }
+        let changes = self.changes(&holds.on_host, others.as_ref());
+        Ok((Admitted::Started { overridden: others }, changes))
+    }
+
+    /// A hold of somebody else.
+    fn foreign<'a>(&self, holds: &'a [(String, Hold)]) -> Option<&'a Hold> {
+        let mut holds = holds.iter().map(|(_, hold)| hold);
+        holds.find(|hold| hold.owner != self.owner)
+    }
+
+    /// Refuses to switch on what somebody may hold off. Whoever holds the host himself has told it
+    /// from all others when he was given the hold.
+    fn check_doubt(&self, holds: &HostHolds) -> Option<Refused> {
+        if !self.action.may_power_on() || !holds.on_host.is_empty() {
+            return None;
+        }
+        let host = self.host.clone();
+        if let Some(why) = self.at.unresolved.clone() {
+            return Some(Refused::Unresolved { host, why });
+        }
+        let hold = self.foreign(&holds.doubtful)?.clone();
+        Some(Refused::MaybeHeld { host, hold })
+    }
+
+    fn changes<R>(&self, holds: &[(String, Hold)], overridden: Option<&Hold>) -> Vec<Change<R>> {
+        let mut changes: Vec<_> = take_sequence(&self.authority, &self.key)
+            .into_iter()
+            .collect();
+        let election = match &self.authority {
+            Authority::Controller { election, .. } => election.clone(),
+            Authority::Operator { .. } => String::new(),
+        };
+        match self.action {
+            Action::Off { hold: true } => {
+                let hold = Hold {
+                    host: self.host.clone(),
+                    owner: self.owner.clone(),
+                    by: self.authority.to_string(),
+                    since: self.now,
+                    addresses: Vec::new(),
+                    election: election.clone(),
+                };
+                changes.extend(replace(holds, &self.key, &self.at, hold));
+            }
+            Action::On | Action::Cycle => changes.extend(lift(holds)),
+            Action::Off { hold: false } | Action::SoftOff | Action::Reset | Action::Nmi => {}
+        }
+        changes.push(Change::Operation(Box::new(Operation {
+            owner: self.owner.clone(),
+            by: self.authority.to_string(),
+            election,
+            begun: self.now,
+            force: self.force,
+            overrode: overridden
+                .map(|hold| hold.owner.clone())
+                .unwrap_or_default(),
+            ..Operation::new(&self.id, &self.key, &self.host, self.action.word())
+        })));
+        changes
+    }
+}

@@ -1,0 +1,83 @@
+//! By what right somebody commands, and what.
+
+use std::fmt;
+
+/// By what right somebody commands.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Authority {
+    /// A leader's term, and the sequence of this command.
+    Controller {
+        /// The name of the election.
+        election: String,
+        /// The number of the term.
+        term: u64,
+        /// Who holds the term.
+        holder: String,
+        /// The number of this command.
+        sequence: u64,
+    },
+    /// An operator, by certificate or local socket.
+    Operator {
+        /// The operator's name.
+        name: String,
+    },
+}
+
+impl fmt::Display for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Controller {
+                election,
+                term,
+                holder,
+                ..
+            } => write!(f, "controller {holder} (term {term} of {election})"),
+            Self::Operator { name } => write!(f, "operator {name}"),
+        }
+    }
+}
+
+/// What shall happen to the power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A hard power-off.
+    Off {
+        /// Whether the host is held off from then on.
+        hold: bool,
+    },
+    /// A power-on.
+    On,
+    /// A power-off by the operating system.
+    SoftOff,
+    /// Off, confirmed, and on.
+    Cycle,
+    /// A reset without power-off.
+    Reset,
+    /// A non-maskable interrupt.
+    Nmi,
+}
+
+impl Action {
+    /// The word for it in the list of operations.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Off { .. } => "off",
+            Self::On => "on",
+            Self::SoftOff => "soft-off",
+            Self::Cycle => "cycle",
+            Self::Reset => "reset",
+            Self::Nmi => "nmi",
+        }
+    }
+
+    /// Whether it can switch on a host that is off.
+    pub fn may_power_on(self) -> bool {
+        matches!(self, Self::On | Self::Cycle | Self::Reset)
+    }
+
+    /// Whether anybody may do so to a host that somebody holds off: it only ends where the hold
+    /// wants it, and leaves the hold as it is.
+    pub fn suits_a_hold(self) -> bool {
+        matches!(self, Self::Off { hold: false } | Self::SoftOff)
+    }
+}

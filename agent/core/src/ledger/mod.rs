@@ -1,0 +1,148 @@
+//! Who may start what: terms, sequences, holds and operations, and every decision about them.
+//!
+//! A decision reads [`Records`] and returns its verdict with the [`Change`]s to persist. The agent's
+//! journal implements [`Records`] by a transaction and writes the changes in the same one; [`Ledger`]
+//! implements it in memory, for tests and for the model checker. Must never: answer before the caller
+//! has persisted the changes, or keep a secret.
+
+mod admission;
+mod authority;
+mod holds;
+mod memory;
+mod operations;
+mod records;
+mod refusal;
+mod release;
+mod terms;
+mod version;
+
+pub use admission::{Admission, AdmissionDecision, Admitted};
+pub use authority::{Action, Authority};
+pub use holds::{Host, HostHolds, hold_on};
+pub use memory::Ledger;
+pub use operations::{Retention, cancelled, finish, interrupt_running, prune, sending, settle};
+pub use records::{Hold, Operation, Outcome, Sequence, Term, TermSetBack};
+pub use refusal::Refused;
+pub use release::{Release, ReleaseDecision};
+pub use terms::{
+    Claimed, KnownTerm, NotSetBack, SetBack, SetBackDecision, check_term, claim, known_terms,
+};
+pub use version::{Replaced, Version, newer_copy, replaced, starts_anew};
+
+/// What a decision reads. Every method reads the same snapshot, with the changes of the decisions
+/// before it in the same transaction.
+pub trait Records {
+    /// How an operation ended, as its runner reports it. No decision depends on it.
+    type Report: Clone;
+    /// Why something cannot be read.
+    type Error;
+
+    /// The highest term of an election.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn term(&self, election: &str) -> Result<Option<Term>, Self::Error>;
+
+    /// All elections, with their highest terms.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn terms(&self) -> Result<Vec<(String, Term)>, Self::Error>;
+
+    /// The last command that an election had for a host.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn sequence(&self, election: &str, host: &str) -> Result<Option<Sequence>, Self::Error>;
+
+    /// The last commands of an election, by host.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn sequences(&self, election: &str) -> Result<Vec<(String, Sequence)>, Self::Error>;
+
+    /// All holds, by host.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn holds(&self) -> Result<Vec<(String, Hold)>, Self::Error>;
+
+    /// An operation.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn operation(&self, id: &str) -> Result<Option<Operation<Self::Report>>, Self::Error>;
+
+    /// The ids of the operations without an outcome.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn running(&self) -> Result<Vec<String>, Self::Error>;
+
+    /// The number of operations that have ended.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn ended(&self) -> Result<u64, Self::Error>;
+
+    /// The operations that ended first, with the time of their end; at most `most`.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn first_ended(&self, most: usize) -> Result<Vec<(i64, String)>, Self::Error>;
+
+    /// The terms that were set back by hand, the oldest first.
+    ///
+    /// # Errors
+    /// The storage fails.
+    fn set_back(&self) -> Result<Vec<TermSetBack>, Self::Error>;
+}
+
+/// What a decision changes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Change<R> {
+    /// The highest term of an election.
+    Term {
+        /// The election.
+        election: String,
+        /// Its highest term from now on.
+        term: Term,
+    },
+    /// The last command of an election for a host.
+    Sequence {
+        /// The election.
+        election: String,
+        /// The key of the host.
+        host: String,
+        /// Its last command from now on; `None`: there was none.
+        sequence: Option<Sequence>,
+    },
+    /// The hold under a key.
+    Hold {
+        /// The key of the host.
+        key: String,
+        /// The hold from now on; `None`: it is lifted.
+        hold: Option<Hold>,
+    },
+    /// An operation. It runs while it has no outcome.
+    Operation(Box<Operation<R>>),
+    /// An operation is forgotten.
+    Forget {
+        /// When it ended.
+        ended: i64,
+        /// Its id.
+        id: String,
+    },
+    /// A term was set back by hand.
+    SetBack(TermSetBack),
+    /// A set-back term is forgotten.
+    ForgetSetBack {
+        /// When it was set back.
+        at: i64,
+        /// The election.
+        election: String,
+    },
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Why a request is refused.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use super::{Hold, Sequence, Term};
+
+/// The reason of a refusal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Refused {
+    /// The term is over.
+    StaleTerm {
+        /// The election.
+        election: String,
+        /// The term that was sent.
+        term: u64,
+        /// The highest one.
+        known: Term,
+    },
+    /// The term was not claimed here.
+    Unclaimed {
+        /// The election.
+        election: String,
+        /// The term that was sent.
+        term: u64,
+        /// The highest one that was claimed.
+        highest: Option<u64>,
+    },
+    /// A command of this number or a later one was taken already.
+    StaleSequence {
+        /// The host.
+        host: String,
+        /// The number that was sent.
+        sent: Sequence,
+        /// The last one that was taken.
+        known: Sequence,
+    },
+    /// Another agent of the rack serves the term.
+    Standby {
+        /// The election.
+        election: String,
+        /// The term that was sent.
+        term: u64,
+    },
+    /// Somebody else holds the host off.
+    Held(Hold),
+    /// Whether the host is held is not known, because a name does not resolve.
+    Unresolved {
+        /// The host.
+        host: String,
+        /// Why it does not.
+        why: String,
+    },
+    /// The name of a host that is held does not resolve: it may be this host.
+    MaybeHeld {
+        /// The host.
+        host: String,
+        /// The hold.
+        hold: Hold,
+    },
+    /// The id is that of another operation.
+    OtherOperation {
+        /// The id.
+        id: String,
+        /// What that operation does.
+        action: String,
+        /// Its host.
+        host: String,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StaleTerm {
+                election,
+                term,
+                known,
+            } => write!(
+                f,
+                "term {term} of election {election} is over: term {} was claimed by {}",
+                known.number, known.holder
+            ),
+            Self::Unclaimed {
+                election,
+                term,
+                highest,
+            } => {
+                write!(
+                    f,
+                    "term {term} of election {election} has not been claimed at this agent "
+                )?;
+                match highest {
+                    Some(highest) => write!(f, "(highest: {highest}); claim it first"),
+                    None => f.write_str("(none has); claim it first"),
+                }
+            }
+            Self::StaleSequence { host, sent, known } => write!(
+                f,
+                "host {host}: sequence {} of term {} is not newer than {} of term {}, which was \
+                 taken already",
+                sent.sequence, sent.term, known.sequence, known.term
+            ),
+            Self::Standby { election, term } => write!(
+                f,
+                "another agent of this rack serves term {term} of election {election}, and this one \
+                 stands by; claim the term here without standby before beginning anything"
+            ),
+            Self::Held(hold) => {
+                let since = Timestamp::from_nanosecond(hold.since.into()).unwrap_or_default();
+                write!(
+                    f,
+                    "host {} is held off by {} (asked by {}, since {since:.0}); wait for it, or \
+                     use force (--force) to act all the same",
+                    hold.host, hold.owner, hold.by
+                )
+            }
+            Self::Unresolved { host, why } => write!(
+                f,
+                "host {host}: it is not switched on while its BMC's name cannot be resolved, \
+                 because somebody may hold it off by its IP address ({why}); try again, name the BMC \
+                 by its IP address, or use force (--force) to act all the same"
+            ),
+            Self::MaybeHeld { host, hold } => write!(
+                f,
+                "host {host}: it is not switched on, because host {} is held off by {} (asked by {}) \
+                 and the name of its BMC cannot be resolved: it may be this host; try again, or use \
+                 force (--force) to act all the same",
+                hold.host, hold.owner, hold.by
+            ),
+            Self::OtherOperation { id, action, host } => write!(
+                f,
+                "operation {id} is already a power {action} of host {host}; choose a new operation id"
+            ),
+        }
+    }
+}

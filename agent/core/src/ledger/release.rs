@@ -1,0 +1,85 @@
+//! Whether a hold is lifted.
+
+use super::{
+    Authority, Change, Hold, Host, HostHolds, Operation, Outcome, Records, Refused,
+    holds::lift,
+    terms::{check_sequence, check_term, take_sequence},
+};
+
+/// A request to lift a hold.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Release {
+    /// Names the record of it.
+    pub id: String,
+    /// The host's key.
+    pub key: String,
+    /// The same host by its addresses.
+    pub at: Host,
+    /// By what right.
+    pub authority: Authority,
+    /// In whose name.
+    pub owner: String,
+    /// Although somebody else holds the host.
+    pub force: bool,
+    /// Nanoseconds of the Unix epoch.
+    pub now: i64,
+}
+
+/// The hold that is lifted (`None`: there was none) or why it is not, with the changes.
+pub type ReleaseDecision<R> = (Result<Option<Hold>, Refused>, Vec<Change<R>>);
+
+impl Release {
+    /// Lifts the hold and records who did.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub fn decide<V: Records>(&self, records: &V) -> Result<ReleaseDecision<V::Report>, V::Error> {
+        let refuse = |refused| Ok((Err(refused), Vec::new()));
+        if let Err(refused) = check_term(records, &self.authority)? {
+            return refuse(refused);
+        }
+        let holds = HostHolds::new(records.holds()?, &self.at).on_host;
+        let first = holds.iter().map(|(_, hold)| hold);
+        let hold = first.min_by_key(|hold| hold.owner == self.owner).cloned();
+        let host = hold
+            .as_ref()
+            .map_or(self.key.as_str(), |hold| hold.host.as_str());
+        if let Err(refused) = check_sequence(records, &self.authority, &self.key, host)? {
+            return refuse(refused);
+        }
+        if let Some(hold) = &hold
+            && hold.owner != self.owner
+            && !self.force
+        {
+            return refuse(Refused::Held(hold.clone()));
+        }
+        let mut changes: Vec<_> = take_sequence(&self.authority, &self.key)
+            .into_iter()
+            .collect();
+        changes.extend(lift(&holds));
+        changes.extend(hold.as_ref().map(|hold| self.record(hold)));
+        Ok((Ok(hold), changes))
+    }
+
+    fn record<R>(&self, hold: &Hold) -> Change<R> {
+        let is_other = hold.owner != self.owner;
+        Change::Operation(Box::new(Operation {
+            owner: self.owner.clone(),
+            by: self.authority.to_string(),
+            begun: self.now,
+            ended: self.now,
+            force: self.force,
+            overrode: if is_other {
+                hold.owner.clone()
+            } else {
+                String::new()
+            },
+            detail: format!("hold of {}", hold.owner),
+            outcome: Some(Outcome::Released {
+                host: hold.host.clone(),
+                owner: hold.owner.clone(),
+            }),
+            ..Operation::new(&self.id, &self.key, &hold.host, "release")
+        }))
+    }
+}
