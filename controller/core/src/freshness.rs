@@ -69,6 +69,20 @@ impl Catchup {
         self.behind() == 0
     }
 
+    /// Adds the versions that are compared, as where versions are numbered anew.
+    pub fn versions(&self, used: &mut BTreeSet<u64>) {
+        used.insert(self.version);
+        used.extend(self.missing.values().map(|listed| listed.version));
+    }
+
+    /// Replaces every version; `map` must keep their order.
+    pub fn map_versions(&mut self, map: impl Fn(u64) -> u64) {
+        self.version = map(self.version);
+        for listed in self.missing.values_mut() {
+            listed.version = map(listed.version);
+        }
+    }
+
     /// The number of objects by which the view is behind.
     pub fn behind(&self) -> usize {
         self.missing.len() + self.surplus.len()

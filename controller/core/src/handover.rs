@@ -117,6 +117,22 @@ impl Handover {
         }
     }
 
+    /// Replaces every time that is kept, as where time is shifted.
+    #[must_use]
+    pub fn map_times(self, map: impl Fn(Duration) -> Duration) -> Self {
+        let mapped = |times: BTreeMap<Arc<str>, Duration>| {
+            let times = times.into_iter();
+            times.map(|(member, at)| (member, map(at))).collect()
+        };
+        Self {
+            waiting: mapped(self.waiting),
+            reading: self.reading.map(mapped),
+            cleared: mapped(self.cleared),
+            retry_at: self.retry_at.map(&map),
+            failure: self.failure,
+        }
+    }
+
     /// Why members that are due are not handed over, where the live read failed.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()

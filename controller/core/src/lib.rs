@@ -4,9 +4,10 @@
 //! [`nodes`]), the next step of a
 //! remediation ([`remediation`]), the explanation of both ([`explanation`]), which host a machine is ([`hosts`]), whether two names are one machine
 //! ([`identity`]), who leads ([`lease`]), whether a watch is behind ([`freshness`]) and when unhealthy
-//! machines are handed over ([`handover`]). Must never: read a clock, do I/O, or know
+//! machines are handed over ([`handover`]), whose turn it is and what is under way ([`dispatch`]). Must never: read a clock, do I/O, or know
 //! a client; no function here is `async`.
 
+pub mod dispatch;
 pub mod explanation;
 pub mod freshness;
 pub mod handover;

@@ -24,6 +24,7 @@ use condition_filter::{kinds, trim, trim_node};
 use counters::Counters;
 
 /// A machine of the fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Member<M> {
     target: Target<M>,
     judgement: Judgement,
@@ -33,6 +34,7 @@ struct Member<M> {
 ///
 /// Only conditions that a rule of the check names are kept, so that a fleet of 100,000 machines
 /// stays small.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Fleet<P: Policy = Check> {
     check: P,
     cluster: ClusterFacts,

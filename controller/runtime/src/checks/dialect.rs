@@ -7,10 +7,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use rackhand_core::dispatch::HandoverState;
 
-use super::{
-    Context, engine::Engine, live_read::HandoverState, queue::Item, status_schedule::StatusSchedule,
-};
+use super::{Context, engine::Engine, queue::Item, status_schedule::StatusSchedule};
 use crate::{
     clusters::sync::SyncError,
     store::{

@@ -15,13 +15,13 @@ use std::{
 };
 
 use jiff::Timestamp;
+use rackhand_core::dispatch;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Context,
     dialect::Dialect,
-    item_state::{Items, Phase},
     queue::Queue,
     schedule::{Schedule, sleep_until},
     tasks::Tasks,
@@ -56,7 +56,7 @@ pub(super) struct Engine<D: Dialect> {
     /// When each check is read again.
     resync_at: BTreeMap<Key, Instant>,
     pub(super) queue: Queue,
-    pub(super) items: Items,
+    pub(super) items: dispatch::Items<Key>,
     /// Checks with members that wait to be handed over (F13).
     settling: BTreeSet<Key>,
     /// When one of them is due.
@@ -86,7 +86,7 @@ impl<D: Dialect> Engine<D> {
             schedule: Schedule::default(),
             resync_at: BTreeMap::new(),
             queue: Queue::default(),
-            items: Items::default(),
+            items: dispatch::Items::default(),
             settling: BTreeSet::new(),
             settled_at: None,
             reads: 0,
@@ -181,9 +181,7 @@ impl<D: Dialect> Engine<D> {
             if self.queue.is_running(&item) {
                 continue;
             }
-            if self.items.phase(&item) != Phase::AwaitingTemplate {
-                self.items.set_phase(&item, Phase::Ready);
-            }
+            self.items.retry_due(&item);
             D::retry(self, &item);
         }
     }

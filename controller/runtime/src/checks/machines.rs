@@ -24,7 +24,10 @@ use std::{
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use rackhand_core::health::{Policy, Verdict};
+use rackhand_core::{
+    dispatch::Wanted,
+    health::{Policy, Verdict},
+};
 
 use super::{
     Context,
@@ -32,7 +35,7 @@ use super::{
     dialect::{Dialect, Evaluated, Progress},
     engine::Engine,
     external_requests::{ExternalKind, ExternalRequests, KindWatches, WatchEvent},
-    queue::Item,
+    queue::{Item, MemberKey},
     withdrawal::CreatedRemediation,
 };
 use crate::{
@@ -201,7 +204,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
 
     fn summary(engine: &mut Engine<Self>, check: &Key) -> Option<Summary> {
         let failed = engine.items.not_created(check);
-        let overlapping = engine.dialect.overlaps.message(check);
+        let overlapping = overlaps::message(&engine.dialect.overlaps, check);
         let state = engine.checks.get_mut(check)?;
         let mut summary = state.summary();
         summary.failed = failed;
@@ -265,13 +268,10 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         if !effect.as_ref().is_some_and(Effect::hands_over::<M>) {
             check.progress.handover.withdraw(&item.member);
         }
-        let (mut held, mut unreported, mut complains) = (false, false, false);
-        if let Some(state) = self.items.get(item) {
-            (held, unreported) = (state.is_held(), state.unreported.is_some());
-            complains = state.not_created.is_some();
-        }
+        let state = self.items.get(item);
+        let complains = state.is_some_and(|state| state.not_created.is_some());
         if !check.progress.dry_run {
-            let acts = !self.dialect.overlaps.yields(item);
+            let acts = !self.dialect.overlaps.yields(&item.check, &key);
             M::announce(context, &item.check, &check.spec, &key, &wanted, acts);
         }
         // A recovered Machine waits for nobody any more.
@@ -280,11 +280,17 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                 && !check.fleet.paused()
                 && M::shows_stale(context, &key)
         };
-        let acts = effect.is_some() && !held;
-        if acts || wanted.condition.is_some() || unreported || stale() {
+        let shows = wanted.condition.is_some() || stale();
+        let is_request = effect.as_ref().is_some_and(Effect::is_request);
+        let member = Wanted {
+            hands_over: false,
+            effect,
+            state,
+        };
+        if let Some(acts) = member.queued(shows) {
             self.queue.push(item.clone(), acts);
         }
-        if complains && !effect.as_ref().is_some_and(Effect::is_request) {
+        if complains && !is_request {
             self.complain(item, None);
         }
     }

@@ -17,8 +17,6 @@ mod dialects;
 mod engine;
 mod external_requests;
 mod facts;
-mod item_state;
-mod live_read;
 mod machines;
 mod metrics;
 pub(crate) mod orphan_scan;

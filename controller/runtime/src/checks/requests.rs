@@ -14,6 +14,7 @@ use rackhand_api::{
     },
     views::{MachineView, RemediationTemplateView, TemplateRef, group_of},
 };
+pub(super) use rackhand_core::dispatch::Outcome;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -26,22 +27,6 @@ use crate::store::{
     index::Entry,
     object::{Key, Kind, api},
 };
-
-/// What an effect came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
-    RequestCreated,
-    RequestNotCreated(Unusable),
-    RequestDeleted,
-    /// The owner of the Machine shall remediate it.
-    OwnerMarked,
-    /// The owner need not remediate it any more.
-    OwnerUnmarked,
-    /// An effect that only one dialect has.
-    Done,
-    /// Another controller carries it out.
-    LeftToOthers,
-}
 
 /// The kind of requests that are carried out here, and so are watched.
 pub(super) fn is_ours(kind: &str, api_version: &str) -> Option<Kind> {

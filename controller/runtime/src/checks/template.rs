@@ -9,6 +9,7 @@ use std::{
 
 use kube::core::{ApiResource, DynamicObject};
 use rackhand_api::views::{RemediationTemplateView, TemplateRef};
+pub(super) use rackhand_core::dispatch::Unusable;
 use serde_json::{Map, Value};
 
 use super::Context;
@@ -31,13 +32,6 @@ pub(super) struct RequestTemplate {
     pub(super) resource: ApiResource,
 }
 
-/// Why none can be made: the reason of `ExternallyRemediated`, and in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unusable {
-    pub(super) reason: &'static str,
-    pub(super) why: String,
-}
-
 /// A template, or why it cannot be used.
 pub(super) type Read = Result<Arc<RequestTemplate>, Unusable>;
 
@@ -47,18 +41,6 @@ pub(super) struct TemplateCache {
     read: Option<(Instant, Read)>,
     /// It is being read.
     pub(super) reading: bool,
-}
-
-// === impl Unusable ===
-
-impl Unusable {
-    /// A request of the same name belongs to somebody else.
-    pub(super) fn foreign(owner: &str) -> Self {
-        Self {
-            reason: "RemediationRequestCreationFailed",
-            why: format!("a request of this name exists and belongs to {owner}; delete it"),
-        }
-    }
 }
 
 // === impl TemplateCache ===

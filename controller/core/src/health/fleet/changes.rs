@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::health::{Action, HealthConditionWrite, Verdict};
 
 /// What has changed since the last [`super::Fleet::take`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct FleetChanges {
     /// Machines that may want something now, see [`super::Fleet::wanted`]; in the order of their names.
     pub machines: BTreeSet<Arc<str>>,

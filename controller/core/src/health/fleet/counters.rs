@@ -11,7 +11,7 @@ use crate::health::{Cause, Counts, FleetCounts, Judgement, Verdict};
 
 /// Counters, the machines that a closed gate names, those that an opening one acts on, the deadlines,
 /// and the machines of which something is said of a time that lies ahead.
-#[derive(Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Counters {
     tally: FleetCounts,
     counting: BTreeSet<Arc<str>>,

@@ -64,10 +64,18 @@ impl<D: Dialect> Engine<D> {
         };
         let handover = &mut check.progress().handover;
         let before = handover.failure().map(str::to_owned);
-        let Some(cleared) = handover.finish(&key.to_string(), read, result, now) else {
+        let result = result.map_err(|error| error.to_string());
+        let Some(cleared) = handover.finish(read, result, now) else {
             return;
         };
         let changed = handover.failure() != before.as_deref();
+        if let Some(error) = handover.failure().filter(|_| changed) {
+            tracing::warn!(
+                check = %key,
+                error,
+                "cannot read the fleet live; unhealthy members are not handed over; trying again"
+            );
+        }
         self.settling.insert(key.clone());
         D::cleared(self, key, cleared, changed);
     }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::Engine;
 use crate::{
-    checks::{dialect::Dialect, item_state::Phase, queue::Item},
+    checks::{dialect::Dialect, queue::Item},
     clusters::sync::SyncError,
     store::{api::ApiError, object::Key},
 };
@@ -52,8 +52,7 @@ impl<D: Dialect> Engine<D> {
 
     /// Holds a member until its retry.
     pub(in crate::checks) fn back_off(&mut self, item: &Item) {
-        let may_exist = self.items.phase(item).request_may_exist();
-        self.items.set_phase(item, Phase::Backoff { may_exist });
+        self.items.effect_failed(item);
         self.queue.failed(item, Instant::now());
     }
 }

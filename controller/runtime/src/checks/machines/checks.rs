@@ -3,15 +3,15 @@
 use std::time::Instant;
 
 use jiff::Timestamp;
+use rackhand_core::dispatch::{Phase, SEE_AGAIN};
 
 use super::{
     CheckState, Engine, Machines,
     dialect::{MachineDialect, Spec, Unread},
-    dispatch::SEE_AGAIN,
     request_source::RequestSource,
 };
 use crate::{
-    checks::{engine::RESYNC, item_state::Phase, queue::Item},
+    checks::{engine::RESYNC, queue::Item},
     store::object::Key,
 };
 

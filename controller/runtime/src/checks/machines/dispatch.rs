@@ -1,9 +1,12 @@
 //! Gives members their turn, and begins what they want.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use jiff::Timestamp;
-use rackhand_core::health::{RequestView, Verdict};
+use rackhand_core::{
+    dispatch::{Phase, Turn, Wanted},
+    health::{RequestView, Verdict},
+};
 
 use super::{
     Engine, Machines,
@@ -13,16 +16,13 @@ use super::{
 use crate::{
     checks::{
         engine::panicked,
-        item_state::Phase,
         queue::Item,
+        queue::MemberKey,
         requests::{self, Outcome},
         template::{self, Unusable},
     },
     store::object::Key,
 };
-
-/// When a request that was created by somebody else and is not seen yet is looked for again.
-pub(super) const SEE_AGAIN: Duration = Duration::from_secs(1);
 
 impl<M: MachineDialect> Engine<Machines<M>> {
     /// Queries the fleet now, and not when the member was put into the queue (F10).
@@ -33,30 +33,40 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         let Some(wanted) = check.fleet.wanted(&item.member) else {
             return;
         };
-        if self.dialect.overlaps.yields(&item) {
-            // Another check acts for it, and shows that on the Machine.
-            self.items.change(&item, |state| state.unreported = None);
-            self.complain(&item, None);
-            return;
-        }
         let effect = M::effect(&self.context, &check.spec, &item.key(), &wanted);
-        let state = self.items.get(&item);
-        let idle = state.is_some_and(|state| state.is_held() || state.unreported.is_some());
-        let effect = effect.filter(|_| !idle);
-        if check.progress.dry_run {
-            if let Some(effect) = effect {
-                tracing::info!(check = %item.check, machine = &*item.member, ?effect, "dry run: not done");
-            }
-            return;
-        }
         let status = MachineStatus {
             uid: wanted.uid.to_owned(),
             health: wanted.condition,
             outcome: None,
             healthy: *wanted.verdict == Verdict::Healthy && !check.fleet.paused(),
         };
-        let waits = effect.as_ref().is_some_and(Effect::hands_over::<M>) && !self.is_cleared(&item);
-        match effect.filter(|_| !waits) {
+        let (yields, dry_run) = (
+            self.dialect.overlaps.yields(&item.check, &item.key()),
+            check.progress.dry_run,
+        );
+        let state = self.items.get(&item).cloned();
+        let wanted = Wanted {
+            hands_over: effect.as_ref().is_some_and(Effect::hands_over::<M>),
+            effect,
+            state: state.as_ref(),
+        };
+        let effect = match wanted.turn(yields, dry_run, || self.is_cleared(&item)) {
+            Turn::Yield => {
+                // Another check acts for it, and shows that on the Machine.
+                self.items.change(&item, |state| state.unreported = None);
+                self.complain(&item, None);
+                return;
+            }
+            Turn::DryRun(effect) => {
+                if let Some(effect) = effect {
+                    tracing::info!(check = %item.check, machine = &*item.member, ?effect, "dry run: not done");
+                }
+                return;
+            }
+            Turn::Show => None,
+            Turn::Begin(effect) => Some(effect),
+        };
+        match effect {
             None => self.show(item, status),
             Some(Effect::CreateRequest { uid }) => self.create(item, uid),
             Some(Effect::DeleteRequest) => self.delete(item),

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use rackhand_core::health::RequestView;
 
 use super::{CheckState, Engine, Machines, dialect::MachineDialect, request_source::RequestSource};
 use crate::{
-    checks::{external_requests::WatchEvent, facts, queue::Item},
+    checks::{
+        external_requests::WatchEvent,
+        facts,
+        queue::{Item, MemberKey},
+    },
     store::{
         index::Change,
         object::{Key, Kind},
@@ -115,11 +118,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                     check.fleet.set_unreachable(why, now);
                     let mut target = check.target(&context, &self.dialect.external, key, machine);
                     let item = Item::new(&key_of_check, &machine.meta.name.as_str().into());
-                    if target.request == RequestView::None
-                        && self.items.phase(&item).request_may_exist()
-                    {
-                        target.request = RequestView::Open;
-                    }
+                    target.request = self.items.phase(&item).counted(target.request);
                     check.fleet.put(target, now);
                 }
                 None if check.fleet.contains(&key.name) => check.fleet.remove(&key.name, now),
@@ -162,12 +161,10 @@ impl<M: MachineDialect> Engine<Machines<M>> {
             return;
         };
         let (machine, uid) = (item.key(), wanted.uid.to_owned());
-        let mut request = check
+        let request = check
             .spec
             .request(&self.context, &self.dialect.external, &machine, &uid);
-        if request == RequestView::None && self.items.phase(item).request_may_exist() {
-            request = RequestView::Open;
-        }
+        let request = self.items.phase(item).counted(request);
         check
             .fleet
             .set_request(&item.member, request, Timestamp::now());

@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Engine, Machines, dialect::MachineDialect, dispatch::SEE_AGAIN};
+use rackhand_core::dispatch::{Phase, TRY_AGAIN};
+
+use super::{Engine, Machines, dialect::MachineDialect};
 use crate::{
     checks::{
-        engine::Timer, item_state::Phase, queue::Item, requests::Outcome, template::Read,
+        engine::Timer,
+        queue::{Item, MemberKey},
+        requests::Outcome,
+        template::Read,
         withdrawal::CreatedRemediation,
     },
     store::{api::ApiError, object::Key},
 };
 
-/// When something that could not be requested is tried again: a missing template sends no event when it
-/// is created.
-const TRY_AGAIN: Duration = Duration::from_secs(10);
-/// When something that is left to another controller is looked at again.
-const LEFT_FOR: Duration = Duration::from_secs(60);
 /// Pause before a request is examined again that was not withdrawn: the API server did not answer, or
 /// knows more than the index.
 const WITHDRAW_AGAIN: Duration = Duration::from_secs(5);
@@ -68,20 +68,10 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                     _ => None,
                 };
                 self.complain(item, why);
-                let held = Phase::Backoff { may_exist: false };
-                let (phase, again) = match &outcome {
-                    Outcome::RequestCreated if !is_seen => (Phase::Creating, Some(SEE_AGAIN)),
-                    Outcome::RequestNotCreated(_) => (held, Some(TRY_AGAIN)),
-                    Outcome::LeftToOthers => (held, Some(LEFT_FOR)),
-                    _ => (Phase::Ready, None),
-                };
-                if let Some(again) = again {
+                let shown = M::WRITES_MACHINES;
+                if let Some(again) = self.items.effect_ended(item, outcome, is_seen, shown) {
                     self.queue.later(item, now + again);
                 }
-                self.items.change(item, |state| {
-                    state.phase = phase;
-                    state.unreported = Some(outcome).filter(|_| M::WRITES_MACHINES);
-                });
             }
             Err(error) => {
                 // After a conflict the watch brings the object back.

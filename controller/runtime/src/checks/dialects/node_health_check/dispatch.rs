@@ -6,7 +6,10 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use rackhand_core::nodes::{Action, Check, Disabled};
+use rackhand_core::{
+    dispatch::Phase,
+    nodes::{Action, Check, Disabled},
+};
 
 use super::{
     NodeHealthChecks, Timer,
@@ -19,7 +22,6 @@ use super::{
 use crate::{
     checks::{
         engine::{self, Engine, panicked},
-        item_state::Phase,
         queue::Item,
     },
     store::{api::ApiError, object::Key},

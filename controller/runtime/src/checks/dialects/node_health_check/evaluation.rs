@@ -6,11 +6,14 @@ use std::{
 };
 
 use jiff::Timestamp;
-use rackhand_core::nodes::{Action, HeldLease, Outside};
+use rackhand_core::{
+    dispatch::ItemState,
+    nodes::{Action, HeldLease, Outside},
+};
 
 use super::{NodeCheck, NodeHealthChecks, events::kinds_of, leases::lease_name, status};
 use crate::{
-    checks::{engine::Engine, item_state::ItemState, queue::Item},
+    checks::{engine::Engine, queue::Item},
     store::object::Key,
 };
 
