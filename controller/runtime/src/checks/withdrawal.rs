@@ -338,12 +338,11 @@ impl CreatedRemediation {
     /// Deletes it if it is orphaned by what the API server says now. Returns whether it was. The mark
     /// that it carries out goes first: while the mark stands, the request would be made anew.
     pub(super) async fn withdraw(&self, context: &Context) -> Result<bool, ApiError> {
+        // Another check that would make it may not be in the index yet.
+        read_checks(context, self.owner.check(), &self.key.namespace).await?;
         let check = match self.check() {
             Some(check) => live(context, self.owner.check(), &check).await?,
-            None => {
-                read_checks(context, self.owner.check(), &self.key.namespace).await?;
-                None
-            }
+            None => None,
         };
         let machine = live(context, self.owner.machine(), &self.key).await?;
         let Some(why) = self.reason(&context.index, check.as_ref(), machine.as_ref()) else {

@@ -189,6 +189,18 @@ impl Server {
         if *method == Method::GET && told.gone.contains(&last) {
             return failure(StatusCode::NOT_FOUND);
         }
+        if *method == Method::GET && path.ends_with("/machinehealthchecks") {
+            let mut checks = BTreeMap::from([("check".to_owned(), check(&told.limit, 1))]);
+            let is_check = |object: &Value| object["kind"] == "MachineHealthCheck";
+            let others = told.others.iter().filter(|(_, object)| is_check(object));
+            checks.extend(others.map(|(name, object)| (name.clone(), object.clone())));
+            checks.retain(|name, _| !told.gone.contains(name));
+            let items: Vec<Value> = checks.into_values().collect();
+            return (
+                StatusCode::OK,
+                json!({ "metadata": { "resourceVersion": version }, "items": items }),
+            );
+        }
         for (resource, object) in [
             ("/machinehealthchecks/", check(&told.limit, 1)),
             ("/machines/", machine(&last, 1)),

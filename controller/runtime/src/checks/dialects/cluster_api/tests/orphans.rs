@@ -57,6 +57,31 @@ async fn f12_a_check_that_only_the_index_lacks_keeps_its_requests() {
 }
 
 #[tokio::test]
+async fn f12_another_check_that_only_the_index_lacks_covers_its_requests() {
+    let world = requested().await;
+    let mut other = check("100%", 1_000_000);
+    other["metadata"]["name"] = "other".into();
+    other["metadata"]["uid"] = "other".into();
+    {
+        let mut told = world.server.0.lock();
+        told.others.insert("other".into(), other);
+        told.gone.push("check".into());
+    }
+    let key = Key::new("ns", "check");
+    world.index.delete(Kind::MachineHealthCheck, &key);
+    // It is seen by the live read, makes the same requests, and goes on.
+    let seen = || {
+        let other = Key::new("ns", "other");
+        world.index.check(&other).is_some()
+    };
+    world.until("the other is read", |_| seen()).await;
+    world.fail(1);
+    let both = |told: &RecordedEvent| told.made.len() == 2;
+    world.until("it goes on", both).await;
+    assert_eq!(world.server.0.lock().deleted, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn f11_the_requests_of_a_check_that_is_paused_away_are_withdrawn() {
     let world = requested().await;
     change(&world, |check| {

@@ -116,6 +116,17 @@ impl Server {
         match *method {
             Method::GET => match told.objects.get(path) {
                 Some(object) => (StatusCode::OK, object.clone()),
+                None if path.ends_with("/machinehealthchecks") => {
+                    let within = format!("{path}/");
+                    let listed = told.objects.iter();
+                    let listed = listed.filter(|(at, _)| at.starts_with(&within));
+                    let items: Vec<&Value> = listed.map(|(_, object)| object).collect();
+                    let metadata = json!({ "resourceVersion": version });
+                    (
+                        StatusCode::OK,
+                        json!({ "metadata": metadata, "items": items }),
+                    )
+                }
                 None => failure(StatusCode::NOT_FOUND),
             },
             Method::DELETE if told.failing > 0 => {
