@@ -1,6 +1,7 @@
 //! The model for stateright: worlds, their rules, and what a run of the checker found.
 
 use std::{
+    fmt::Debug,
     hash::Hash,
     time::{Duration, Instant},
 };
@@ -11,8 +12,10 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use crate::{
     actions::{Action, FAULTS, Fault},
     breakage::Breakage,
+    checks,
     election::Election,
     liveness::{self, ends},
+    replay::steps,
     story,
     world::{World, Wrong},
 };
@@ -160,6 +163,8 @@ pub struct Found {
     pub property: &'static str,
     /// How it came to that, one line for each action.
     pub story: Vec<String>,
+    /// The same for [`replay`].
+    pub steps: Vec<usize>,
 }
 
 /// The result of exploring a world.
@@ -175,12 +180,53 @@ pub struct Report {
     pub found: Vec<Found>,
     /// What should be possible and was never reached.
     pub unreached: Vec<&'static str>,
+    /// It was given up, because the process needed more memory than it may.
+    pub cut: bool,
+}
+
+/// How far a world is explored.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Threads of the checker.
+    pub threads: usize,
+    /// Bytes of memory that the process may use.
+    pub memory: u64,
+}
+
+impl Bounds {
+    /// With this many threads and any amount of memory.
+    pub fn threads(threads: usize) -> Self {
+        Self {
+            threads,
+            memory: u64::MAX,
+        }
+    }
+}
+
+/// Shortest and longest time between two looks at the memory.
+const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+/// Bytes of a page of memory on the platforms that are supported.
+const PAGE: u64 = 4096;
+
+/// Waits until the checker has ended; false: the process uses more memory than it may before that.
+fn within_memory<M: Model>(checker: &impl Checker<M>, memory: u64) -> bool {
+    let mut pause = LOOK_EVERY.0;
+    while !checker.is_done() {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let resident = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+        if resident.unwrap_or(0_u64).saturating_mul(PAGE) > memory {
+            return false;
+        }
+        std::thread::sleep(pause);
+        pause = pause.saturating_mul(2).min(LOOK_EVERY.1);
+    }
+    true
 }
 
 /// Explores a world. With a breakage it ends at the first rule that is broken.
-pub fn explore(setting: Setting, threads: usize) -> Report {
+pub fn explore(setting: Setting, bounds: Bounds) -> Report {
     let first_only = setting.breakage.is_some();
-    explore_model(setting, first_only, threads, |model, mut path| {
+    explore_model(setting, first_only, bounds, |model, mut path| {
         if let Some((last, _)) = path.last()
             && is(last, Wrong::NoEnd)
         {
@@ -192,9 +238,9 @@ pub fn explore(setting: Setting, threads: usize) -> Report {
 }
 
 /// Explores an election likewise.
-pub fn explore_election(election: Election, threads: usize) -> Report {
+pub fn explore_election(election: Election, bounds: Bounds) -> Report {
     let first_only = election.broken.is_some();
-    explore_model(election, first_only, threads, |_, path| {
+    explore_model(election, first_only, bounds, |_, path| {
         let turns = path
             .iter()
             .filter_map(|(race, turn)| Some((race, (*turn)?)));
@@ -204,16 +250,24 @@ pub fn explore_election(election: Election, threads: usize) -> Report {
     })
 }
 
+/// Explores a world of health checks likewise.
+pub fn explore_checks(setting: checks::Setting, bounds: Bounds) -> Report {
+    let first_only = setting.breakage.is_some();
+    explore_model(setting, first_only, bounds, |model, path| {
+        checks::story::tell(&path, model)
+    })
+}
+
 fn explore_model<M>(
     model: M,
     first_only: bool,
-    threads: usize,
+    bounds: Bounds,
     tell: impl Fn(&M, Vec<(M::State, Option<M::Action>)>) -> Vec<String>,
 ) -> Report
 where
     M: Model + Send + Sync + 'static,
-    M::State: Clone + Hash + PartialEq + Send + Sync,
-    M::Action: Clone + PartialEq + Send + Sync,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
+    M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
     let started = Instant::now();
     let when = if first_only {
@@ -223,10 +277,11 @@ where
     };
     let checker = model
         .checker()
-        .threads(threads)
+        .threads(bounds.threads)
         .finish_when(when)
-        .spawn_bfs()
-        .join();
+        .spawn_bfs();
+    let cut = !within_memory(&checker, bounds.memory);
+    let checker = if cut { checker } else { checker.join() };
     let model = checker.model();
     let mut report = Report {
         states: checker.unique_state_count(),
@@ -234,15 +289,20 @@ where
         took: started.elapsed(),
         found: Vec::new(),
         unreached: Vec::new(),
+        cut,
     };
     for p in model.properties() {
         let path = checker.discovery(p.name);
         match (p.expectation.discovery_is_failure(), path) {
-            (true, Some(path)) => report.found.push(Found {
-                property: p.name,
-                story: tell(model, path.into_vec()),
-            }),
-            (false, None) => report.unreached.push(p.name),
+            (true, Some(path)) => {
+                let path = path.into_vec();
+                report.found.push(Found {
+                    property: p.name,
+                    steps: steps(model, &path),
+                    story: tell(model, path),
+                });
+            }
+            (false, None) if !report.cut => report.unreached.push(p.name),
             _ => {}
         }
     }

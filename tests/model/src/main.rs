@@ -6,7 +6,8 @@ use clap::Parser;
 use rackhand_model::{
     actions::Fault,
     breakage::Breakage,
-    check::{Report, Setting, explore, explore_election},
+    check::{Bounds, Report, Setting, explore, explore_checks, explore_election},
+    checks,
     election::{Broken, Election},
 };
 
@@ -24,9 +25,24 @@ struct Args {
     /// Only this fault may happen, for example Crash; may be given again.
     #[arg(long)]
     fault: Vec<String>,
+    /// Only this world; may be given again.
+    #[arg(long)]
+    world: Vec<String>,
     /// Threads of the checker.
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// Gibibytes of memory after which a world is given up.
+    #[arg(long, default_value_t = 20)]
+    memory: u64,
+}
+
+impl Args {
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            threads: self.threads,
+            memory: self.memory << 30,
+        }
+    }
 }
 
 /// Long enough for a Lease to expire and for the next leader to lose it again.
@@ -38,6 +54,7 @@ fn tell(report: &Report) {
         for (i, line) in found.story.iter().enumerate() {
             println!("{:>4}. {line}", i + 1);
         }
+        println!("As a test: replay(&setting, &{:?})", found.steps);
     }
     for name in &report.unreached {
         println!("\nNEVER REACHED: {name}");
@@ -58,16 +75,33 @@ fn worlds(args: &Args) -> bool {
             Setting::leaders(b),
         ]
     };
-    for mut setting in budgets.into_iter().flat_map(all) {
-        let chosen = |f: &Fault| args.fault.contains(&format!("{f:?}"));
+    let chosen = |name: &str| args.world.is_empty() || args.world.iter().any(|w| w == name);
+    for mut setting in budgets.iter().copied().flat_map(all) {
+        if !chosen(setting.name) {
+            continue;
+        }
+        let happens = |f: &Fault| args.fault.contains(&format!("{f:?}"));
         setting
             .faults
-            .retain(|f| args.fault.is_empty() || chosen(f));
+            .retain(|f| args.fault.is_empty() || happens(f));
         let (name, budget) = (setting.name, setting.budget);
-        good &= print_world(name, budget, &explore(setting, args.threads));
+        good &= print_world(name, budget, &explore(setting, args.bounds()));
     }
     if args.fault.is_empty() {
-        for budget in args.budget.map_or(vec![0, 1], |budget| vec![budget]) {
+        for budget in &budgets {
+            for setting in [
+                checks::Setting::checks(*budget),
+                checks::Setting::overlap(*budget),
+                checks::Setting::covered(*budget),
+            ] {
+                let (name, budget) = (setting.name, setting.budget);
+                if chosen(name) {
+                    good &= print_world(name, budget, &explore_checks(setting, args.bounds()));
+                }
+            }
+        }
+        let budgets = args.budget.map_or(vec![0, 1], |budget| vec![budget]);
+        for budget in budgets.into_iter().filter(|_| chosen("election")) {
             let election = Election {
                 budget,
                 seconds: SECONDS,
@@ -76,21 +110,31 @@ fn worlds(args: &Args) -> bool {
             good &= print_world(
                 "election",
                 budget,
-                &explore_election(election, args.threads),
+                &explore_election(election, args.bounds()),
             );
         }
     }
     good
 }
 
+/// Prints what was found, and returns whether all rules hold as far as the world was explored.
 fn print_world(name: &str, budget: u8, report: &Report) -> bool {
     println!(
-        "{name:<12} {budget:>6} {:>10} {:>6} {:>6.1} s",
+        "{name:<12} {budget:>6} {:>10} {:>6} {:>6.1} s{}",
         report.states,
         report.depth,
-        report.took.as_secs_f64()
+        report.took.as_secs_f64(),
+        if report.cut {
+            "  did not end within the memory"
+        } else {
+            ""
+        }
     );
     tell(report);
+    if report.cut {
+        // The threads of the checker go on.
+        std::process::exit(i32::from(!report.found.is_empty()));
+    }
     report.found.is_empty() && report.unreached.is_empty()
 }
 
@@ -103,7 +147,13 @@ fn breakages(args: &Args) -> bool {
     for breakage in Breakage::ALL {
         let setting = breakage.setting();
         let (name, budget) = (setting.name, setting.budget);
-        let report = explore(setting, args.threads);
+        let report = explore(setting, args.bounds());
+        good &= print_breakage(breakage.description(), name, budget, &report);
+    }
+    for breakage in checks::breakage::Breakage::ALL {
+        let setting = breakage.setting();
+        let (name, budget) = (setting.name, setting.budget);
+        let report = explore_checks(setting, args.bounds());
         good &= print_breakage(breakage.description(), name, budget, &report);
     }
     for broken in Broken::ALL {
@@ -112,7 +162,7 @@ fn breakages(args: &Args) -> bool {
             seconds: SECONDS,
             broken: Some(broken),
         };
-        let report = explore_election(election, args.threads);
+        let report = explore_election(election, args.bounds());
         good &= print_breakage(broken.description(), "election", 1, &report);
     }
     good

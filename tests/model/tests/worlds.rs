@@ -4,8 +4,10 @@
 use rackhand_model::{
     actions::Fault,
     breakage::Breakage,
-    check::{Report, Setting, explore, explore_election},
+    check::{Bounds, Report, Setting, explore, explore_checks, explore_election},
+    checks,
     election::{Broken, Election},
+    replay::replay,
 };
 
 #[track_caller]
@@ -22,14 +24,14 @@ fn holds(report: Report) -> Report {
 
 #[test]
 fn every_rule_holds_in_the_direct_world_with_one_fault() {
-    let report = holds(explore(Setting::direct(1), 1));
+    let report = holds(explore(Setting::direct(1), Bounds::threads(1)));
     // A world in which little can happen proves little.
     assert!(report.states > 10_000, "{} states", report.states);
 }
 
 #[test]
 fn every_rule_holds_in_the_cooperative_world_without_faults() {
-    holds(explore(Setting::cooperative(0), 1));
+    holds(explore(Setting::cooperative(0), Bounds::threads(1)));
 }
 
 #[test]
@@ -38,7 +40,7 @@ fn every_rule_holds_while_another_leader_takes_over() {
         faults: vec![Fault::Deposed, Fault::Deleted],
         ..Setting::leaders(1)
     };
-    holds(explore(setting, 1));
+    holds(explore(setting, Bounds::threads(1)));
 }
 
 /// Long enough for a Lease to expire and to be taken.
@@ -52,14 +54,14 @@ fn election(broken: Option<Broken>) -> Election {
 
 #[test]
 fn f7_there_is_one_leader_at_a_time_and_in_each_term() {
-    let report = holds(explore_election(election(None), 1));
+    let report = holds(explore_election(election(None), Bounds::threads(1)));
     assert!(report.states > 10_000, "{} states", report.states);
 }
 
 #[test]
 fn every_breakage_of_the_election_is_found() {
     for broken in Broken::ALL {
-        let report = explore_election(election(Some(broken)), 1);
+        let report = explore_election(election(Some(broken)), Bounds::threads(1));
         let found = report.found.first();
         let found = found.unwrap_or_else(|| panic!("not found: {}", broken.description()));
         assert!(!found.story.is_empty());
@@ -67,10 +69,48 @@ fn every_breakage_of_the_election_is_found() {
 }
 
 #[test]
+fn every_rule_holds_for_health_checks() {
+    let report = holds(explore_checks(
+        checks::Setting::checks(0),
+        Bounds::threads(1),
+    ));
+    assert!(report.states > 500, "{} states", report.states);
+    for setting in [checks::Setting::overlap(1), checks::Setting::covered(1)] {
+        let report = holds(explore_checks(setting, Bounds::threads(1)));
+        assert!(report.states > 5000, "{} states", report.states);
+    }
+}
+
+#[test]
+fn every_breakage_of_health_checks_is_found_and_its_story_can_be_repeated() {
+    for breakage in checks::breakage::Breakage::ALL {
+        let setting = breakage.setting();
+        let report = explore_checks(setting.clone(), Bounds::threads(1));
+        let found = report.found.first();
+        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
+        assert!(!found.story.is_empty());
+        assert_eq!(replay(&setting, &found.steps), Some(vec![found.property]));
+    }
+}
+
+/// Another check has come that makes the same requests, and the one that made a request is deleted.
+#[test]
+fn f12_a_request_stays_while_another_check_covers_it_that_no_watch_has_shown() {
+    let broken = checks::breakage::Breakage::OtherChecksByView.setting();
+    let report = explore_checks(broken.clone(), Bounds::threads(1));
+    let steps = &report.found.first().unwrap().steps;
+    let mended = checks::Setting {
+        breakage: None,
+        ..broken
+    };
+    assert_eq!(replay(&mended, steps), Some(Vec::new()));
+}
+
+#[test]
 fn every_breakage_is_found() {
     for breakage in Breakage::ALL {
         let setting = breakage.setting();
-        let report = explore(setting, 1);
+        let report = explore(setting, Bounds::threads(1));
         let found = report.found.first();
         let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
         assert!(!found.story.is_empty());
@@ -83,6 +123,6 @@ fn a_bmc_that_always_lies_breaks_the_assumptions_and_f1() {
         lying: true,
         ..Setting::direct(0)
     };
-    let report = explore(setting, 1);
+    let report = explore(setting, Bounds::threads(1));
     assert!(report.found.iter().any(|f| f.property.starts_with("F1")));
 }

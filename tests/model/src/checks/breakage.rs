@@ -1,0 +1,83 @@
+//! Breakages of the health-check engine: faults that are put around its cores on purpose.
+
+use super::{Fault, Setting};
+
+/// A fault on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the description says it")]
+pub enum Breakage {
+    LimitOfOwnHandovers,
+    ViewNotRead,
+    ListsNotAwaited,
+    RequestsNotRead,
+    SettlingSkipped,
+    OverlapIgnored,
+    OrphansKept,
+    RecoveredKeepsRequest,
+    AbsentCheckTrusted,
+    OtherChecksByView,
+}
+
+impl Breakage {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::LimitOfOwnHandovers,
+        Self::ViewNotRead,
+        Self::ListsNotAwaited,
+        Self::RequestsNotRead,
+        Self::SettlingSkipped,
+        Self::OverlapIgnored,
+        Self::OrphansKept,
+        Self::RecoveredKeepsRequest,
+        Self::AbsentCheckTrusted,
+        Self::OtherChecksByView,
+    ];
+
+    /// What is done wrong.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::LimitOfOwnHandovers => "the limit counts what this process handed over",
+            Self::ViewNotRead => "a machine is handed over without a live read",
+            Self::ListsNotAwaited => "a view that is behind its live read is acted on",
+            Self::RequestsNotRead => "a new leader forgets the requests of the former one",
+            Self::SettlingSkipped => "the rest of a burst is not waited for",
+            Self::OverlapIgnored => "two checks that overlap act both",
+            Self::OrphansKept => "the requests of a deleted check are kept",
+            Self::RecoveredKeepsRequest => "a recovered machine keeps its request",
+            Self::AbsentCheckTrusted => "a check that the view lacks counts as deleted",
+            Self::OtherChecksByView => "another check that the view lacks covers nothing",
+        }
+    }
+
+    /// The smallest world in which it can be found.
+    pub fn setting(self) -> Setting {
+        let setting = match self {
+            Self::LimitOfOwnHandovers
+            | Self::SettlingSkipped
+            | Self::RecoveredKeepsRequest
+            | Self::ViewNotRead => Setting::checks(0),
+            Self::ListsNotAwaited | Self::RequestsNotRead => Setting {
+                faults: vec![Fault::TakeoverBehind],
+                ..Setting::checks(1)
+            },
+            Self::OverlapIgnored => Setting::overlap(0),
+            Self::OrphansKept => Setting {
+                faults: vec![Fault::CheckDeleted(0)],
+                ..Setting::checks(1)
+            },
+            Self::AbsentCheckTrusted => Setting {
+                checks: Vec::new(),
+                faults: vec![Fault::CheckCreated, Fault::TakeoverBehind],
+                ..Setting::covered(2)
+            },
+            Self::OtherChecksByView => Setting {
+                faults: vec![Fault::CheckCreated, Fault::CheckDeleted(0)],
+                ..Setting::covered(2)
+            },
+        };
+        Setting {
+            breakage: Some(self),
+            ..setting
+        }
+    }
+}
