@@ -106,8 +106,14 @@ impl StepContext<'_> {
             return self.act(s, Reason::WaitingForHealth, Command::RemoveHold);
         }
         if self.o.request.deleting {
+            // A health check deletes the request as soon as the Node is back.
+            let back = self.has_booted(&s) && self.node().is_some_and(|n| n.ready);
+            let outcome = match back && s.end_reason.is_none() {
+                true => Outcome::Succeeded,
+                false => Outcome::Withdrawn,
+            };
             let reason = s.end_reason.clone().unwrap_or(Reason::Recovered);
-            return self.finish(s, reason, Outcome::Withdrawn);
+            return self.finish(s, reason, outcome);
         }
         let mut s = s;
         // After a withdrawal the Node may still look as it did before the power-off.

@@ -15,6 +15,28 @@ fn mk_offline() -> Observation {
 }
 
 #[test]
+fn a_request_that_is_deleted_once_its_node_is_back_has_succeeded() {
+    let mut o = mk_observation();
+    o.request.deleting = true;
+    let s = mk_state(Step::Restoring);
+    // Still as before the power-off.
+    let withdrawn = Command::RemoveFinalizer(Outcome::Withdrawn);
+    assert_eq!(does(&o, &s, 5), withdrawn);
+    node(&mut o).ready = true;
+    assert_eq!(does(&o, &s, 5), withdrawn);
+    node(&mut o).boot_id = "another".into();
+    assert_eq!(
+        does(&o, &s, 5),
+        Command::RemoveFinalizer(Outcome::Succeeded)
+    );
+    let given_up = State {
+        end_reason: Some(Reason::BootTimeout),
+        ..s
+    };
+    assert_eq!(does(&o, &given_up, 5), withdrawn);
+}
+
+#[test]
 fn f9_withdrawn_while_booting_the_taint_goes_before_the_finalizer() {
     let mut o = mk_observation();
     o.request.deleting = true;
