@@ -5,6 +5,7 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use axum::{Router, http::StatusCode, routing::get};
+use futures::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,7 @@ pub(crate) trait AdminState: Send + Sync + 'static {
     fn not_ready(&self) -> Option<String>;
 
     /// All metrics as text.
-    fn metrics(&self) -> String;
+    fn metrics(&self) -> BoxFuture<'_, String>;
 }
 
 /// Serves until `stop`.
@@ -43,8 +44,8 @@ pub(crate) async fn serve(
         .route(
             "/metrics",
             get(move || {
-                let text = metrics.metrics();
-                async move { ([("content-type", OPEN_METRICS)], text) }
+                let metrics = metrics.clone();
+                async move { ([("content-type", OPEN_METRICS)], metrics.metrics().await) }
             }),
         );
     let stopped = stop.clone();

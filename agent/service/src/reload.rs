@@ -4,6 +4,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use rackhand_proto::{ServerTls, TlsError};
 use tracing::{error, info, warn};
@@ -18,6 +19,9 @@ use crate::{
 /// How often the files are looked at. A change counts when it has stood still as long: an editor
 /// or a configuration manager writes a file in several steps.
 const LOOK: Duration = Duration::from_secs(2);
+
+/// Longest time in which the holds are read for the metrics: a disk that hangs must not hide the others.
+const READ_HOLDS: Duration = Duration::from_secs(1);
 
 /// Why a reload was refused; the old configuration is in force.
 #[derive(Debug, thiserror::Error)]
@@ -138,12 +142,23 @@ impl AdminState for Reloader {
         self.engine.not_ready()
     }
 
-    fn metrics(&self) -> String {
+    fn metrics(&self) -> BoxFuture<'_, String> {
+        Box::pin(async {
+            let holds = tokio::time::timeout(READ_HOLDS, self.engine.holds()).await;
+            let holds = holds.ok().and_then(Result::ok).map(|holds| holds.len());
+            self.metrics.render(&self.sample(holds))
+        })
+    }
+}
+
+impl Reloader {
+    fn sample(&self, holds: Option<usize>) -> Sampled {
         let (running, waiting) = self.engine.load();
         let mut sampled = Sampled {
             hosts: self.engine.config().inventory.hosts.len(),
             running,
             waiting,
+            holds,
             journal: self.engine.journal_state(),
             ..Sampled::default()
         };
@@ -153,6 +168,6 @@ impl AdminState for Reloader {
             let refused = tls.counts().refused();
             sampled.connections_refused = refused.map(|(why, count)| (why.label(), count)).into();
         }
-        self.metrics.render(&sampled)
+        sampled
     }
 }

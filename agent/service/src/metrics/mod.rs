@@ -86,6 +86,8 @@ pub(crate) struct Sampled {
     pub(crate) hosts: usize,
     pub(crate) running: usize,
     pub(crate) waiting: usize,
+    /// `None`: the journal could not be read.
+    pub(crate) holds: Option<usize>,
     pub(crate) journal: JournalState,
     /// Seconds of the Unix epoch; 0: there is no certificate.
     pub(crate) certificate_until: i64,
@@ -114,6 +116,7 @@ pub(crate) struct Metrics {
     hosts: Gauge,
     running: Gauge,
     waiting: Gauge,
+    holds: Gauge,
     certificate: Gauge,
     accepted: Counter,
     handshakes: Family<ReasonLabels, Counter>,
@@ -157,6 +160,7 @@ impl Metrics {
             hosts: Gauge::default(),
             running: Gauge::default(),
             waiting: Gauge::default(),
+            holds: Gauge::default(),
             certificate: Gauge::default(),
             accepted: Counter::default(),
             handshakes: Family::default(),
@@ -228,6 +232,9 @@ impl Metrics {
         self.hosts.set(count(now.hosts));
         self.running.set(count(now.running));
         self.waiting.set(count(now.waiting));
+        if let Some(holds) = now.holds {
+            self.holds.set(count(holds));
+        }
         self.certificate.set(now.certificate_until);
         self.journal_writable.set(i64::from(now.journal.writable));
         let reopened = now.journal.reopened;
@@ -296,12 +303,17 @@ mod tests {
         metrics.reload(false);
         let sampled = Sampled {
             hosts: 7,
+            holds: Some(2),
             connections_accepted: 3,
             connections_refused: vec![("no-certificate", 2), ("expired", 0)],
             ..Sampled::default()
         };
         metrics.render(&sampled);
-        let text = metrics.render(&sampled);
+        // The last number stands while the journal cannot be read.
+        let text = metrics.render(&Sampled {
+            holds: None,
+            ..sampled
+        });
         for line in [
             "rackhand_agent_operations_total{action=\"off\",outcome=\"confirmed\"} 1",
             "rackhand_agent_bmc_calls_total{call=\"read\",result=\"timeout\"} 1",
@@ -309,6 +321,7 @@ mod tests {
             "rackhand_agent_reloads_total{result=\"refused\"} 1",
             "rackhand_agent_configuration_current 0",
             "rackhand_agent_hosts 7",
+            "rackhand_agent_holds 2",
             "rackhand_agent_connections_total 3",
             "rackhand_agent_refused_connections_total{reason=\"no-certificate\"} 2",
         ] {

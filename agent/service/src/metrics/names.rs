@@ -96,6 +96,7 @@ impl Metrics {
             "Operations that wait for their PDU's turn",
             m.waiting.clone(),
         );
+        r.register("holds", "Hosts that are held off", m.holds.clone());
         r.register_with_unit(
             "certificate_until_timestamp",
             "Until when the certificate of the remote listener is valid",

@@ -152,6 +152,8 @@ pub struct Plan {
     pub finished: Vec<Finished>,
     /// Why nothing new may be done for any Node: the limit, or a storm.
     pub closed: Option<String>,
+    /// How many more Nodes may fail before the limit closes; 0 while it is closed.
+    pub allowed: u32,
     /// Why nothing is begun for a Node that is unhealthy.
     pub skipped: BTreeMap<String, String>,
     /// When to look again although nothing happens.
@@ -325,6 +327,9 @@ impl Decision<'_> {
         if let Some(until) = effect.until {
             self.requeue_at(until);
         }
+        let spare = needed
+            .as_ref()
+            .map_or(0, |needed| u64::from(view.clean).saturating_sub(*needed));
         self.plan.closed = match needed {
             Err(error) => Some(error.to_string()),
             Ok(needed) if breached => Some(format!(
@@ -333,6 +338,9 @@ impl Decision<'_> {
             )),
             Ok(_) => effect.closed,
         };
+        if self.plan.closed.is_none() {
+            self.plan.allowed = u32::try_from(spare).unwrap_or(u32::MAX);
+        }
     }
 
     /// The condition Disabled; returns whether it is True.

@@ -7,6 +7,7 @@ use crate::store::metrics::{own_metrics, register};
 /// Counts the agents by connection.
 #[derive(Clone)]
 pub(crate) struct AgentMetrics {
+    known: Gauge,
     connected: Gauge,
     term_outliers: Gauge,
 }
@@ -17,6 +18,12 @@ impl AgentMetrics {
         let help =
             "Rack agents that are not used because their term of this election is not followed";
         Self {
+            known: register(
+                r,
+                "agents",
+                "Rack agents that a RackAgent names",
+                Gauge::default(),
+            ),
             connected: register(
                 r,
                 "agents_connected",
@@ -27,7 +34,8 @@ impl AgentMetrics {
         }
     }
 
-    pub(super) fn set(&self, connected: i64, term_outliers: i64) {
+    pub(super) fn set(&self, known: usize, connected: i64, term_outliers: i64) {
+        self.known.set(i64::try_from(known).unwrap_or(i64::MAX));
         self.connected.set(connected);
         self.term_outliers.set(term_outliers);
     }
@@ -42,6 +50,6 @@ mod tests {
     fn what_is_counted_of_agents_stands_in_the_documentation() {
         let mut registry = Registry::default();
         AgentMetrics::register(&mut registry);
-        assert_documented(&registry, 2);
+        assert_documented(&registry, 3);
     }
 }

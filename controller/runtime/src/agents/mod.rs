@@ -222,6 +222,7 @@ impl Agents {
             let this = self.clone();
             tasks.spawn(async move { this.maintain(&key, &spec, &stop).await });
         }
+        self.count();
     }
 
     fn remove(&self, key: &Key) {
@@ -245,8 +246,7 @@ impl Agents {
                 State::Silent { .. } => {}
             }
         }
-        drop(agents);
-        self.metrics.set(connected, outliers);
+        self.metrics.set(agents.len(), connected, outliers);
     }
 
     fn term(&self, number: u64) -> v1::Term {

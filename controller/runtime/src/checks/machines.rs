@@ -35,6 +35,7 @@ use super::{
     dialect::{Dialect, Evaluated, Progress},
     engine::Engine,
     external_requests::{ExternalKind, ExternalRequests, KindWatches, WatchEvent},
+    metrics::CheckCounts,
     queue::{Item, MemberKey},
     withdrawal::CreatedRemediation,
 };
@@ -249,7 +250,14 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         if let Some(check) = self.checks.get(key) {
             let fleet = &check.fleet;
             let metrics = &self.context.metrics;
-            metrics.set_check(key, fleet.tally(), fleet.is_open(), fleet.causes());
+            let counts = CheckCounts {
+                targets: fleet.tally().expected,
+                healthy: fleet.tally().healthy,
+                counted: fleet.tally().not_healthy,
+                allowed: fleet.gate().remediations_allowed,
+                open: fleet.is_open(),
+            };
+            metrics.set_check(key, counts, fleet.causes());
             M::count(metrics, key, fleet.tally(), fleet.is_open());
         }
     }

@@ -11,7 +11,7 @@ use prometheus_client::{
     },
     registry::Registry,
 };
-use rackhand_core::health::{Cause, FleetCounts};
+use rackhand_core::health::Cause;
 
 use super::dialects::{node_health_check::NodeMetrics, openshift::OpenShiftMetrics};
 use crate::store::{
@@ -55,13 +55,27 @@ impl CauseLabels {
     }
 }
 
-/// Counts the Machines of each check and times its evaluations.
+/// What a check counts, and what its limit makes of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CheckCounts {
+    pub(super) targets: u32,
+    pub(super) healthy: u32,
+    /// Those that count against the limit.
+    pub(super) counted: u32,
+    /// How many more may count before the limit forbids remediation.
+    pub(super) allowed: u32,
+    /// The limit allows remediation.
+    pub(super) open: bool,
+}
+
+/// Counts the targets of each check and times its evaluations.
 pub(crate) struct CheckMetrics {
     targets: Family<CheckLabels, Gauge>,
     healthy: Family<CheckLabels, Gauge>,
     counted: Family<CheckLabels, Gauge>,
     unhealthy: Family<CauseLabels, Gauge>,
     closed: Family<CheckLabels, Gauge>,
+    allowed: Family<CheckLabels, Gauge>,
     evaluation: Histogram,
     latency: Histogram,
     lateness: Histogram,
@@ -78,31 +92,37 @@ impl CheckMetrics {
             targets: register(
                 r,
                 "check_targets",
-                "Machines that a health check selects",
+                "Machines or Nodes that a health check selects",
                 Family::default(),
             ),
             healthy: register(
                 r,
                 "check_healthy",
-                "Machines that a health check finds healthy",
+                "Targets that a health check finds healthy",
                 Family::default(),
             ),
             counted: register(
                 r,
                 "check_counted",
-                "Machines that count against the limit of a health check",
+                "Targets that count against the limit of a health check",
                 Family::default(),
             ),
             unhealthy: register(
                 r,
                 "check_unhealthy",
-                "Machines that a health check finds unhealthy, by first cause",
+                "Targets that a health check finds unhealthy, by first cause",
                 Family::default(),
             ),
             closed: register(
                 r,
                 "check_limit_reached",
                 "1 while the limit of a health check forbids remediation",
+                Family::default(),
+            ),
+            allowed: register(
+                r,
+                "check_remediations_allowed",
+                "How many more targets may fail before the limit forbids remediation",
                 Family::default(),
             ),
             evaluation: register(
@@ -134,16 +154,16 @@ impl CheckMetrics {
     pub(super) fn set_check(
         &self,
         check: &Key,
-        tally: &FleetCounts,
-        open: bool,
+        counts: CheckCounts,
         causes: impl Iterator<Item = (&'static str, u32)>,
     ) {
         let labels = CheckLabels::of(check);
         let numbers = [
-            (&self.targets, i64::from(tally.expected)),
-            (&self.healthy, i64::from(tally.healthy)),
-            (&self.counted, i64::from(tally.not_healthy)),
-            (&self.closed, i64::from(!open)),
+            (&self.targets, counts.targets.into()),
+            (&self.healthy, counts.healthy.into()),
+            (&self.counted, counts.counted.into()),
+            (&self.allowed, counts.allowed.into()),
+            (&self.closed, i64::from(!counts.open)),
         ];
         for (family, number) in numbers {
             family.get_or_create(&labels).set(number);
@@ -157,7 +177,13 @@ impl CheckMetrics {
     /// Removes the series of a health check that is deleted, or not ours any more.
     pub(super) fn remove_check(&self, check: &Key) {
         let labels = CheckLabels::of(check);
-        for family in [&self.targets, &self.healthy, &self.counted, &self.closed] {
+        for family in [
+            &self.targets,
+            &self.healthy,
+            &self.counted,
+            &self.allowed,
+            &self.closed,
+        ] {
             family.remove(&labels);
         }
         for cause in Cause::LABELS {
@@ -187,19 +213,21 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = CheckMetrics::register(&mut registry);
         let check = Key::new("ns", "workers");
-        let tally = FleetCounts {
-            expected: 3,
+        let counts = CheckCounts {
+            targets: 3,
             healthy: 1,
-            unhealthy: 2,
-            not_healthy: 2,
+            counted: 2,
+            allowed: 0,
+            open: false,
         };
         let causes = [("node_condition", 2), ("node_deleted", 0)];
-        metrics.set_check(&check, &tally, false, causes.into_iter());
+        metrics.set_check(&check, counts, causes.into_iter());
         let text = render(&registry);
         for line in [
             "rackhand_check_targets{namespace=\"ns\",check=\"workers\"} 3",
             "rackhand_check_healthy{namespace=\"ns\",check=\"workers\"} 1",
             "rackhand_check_counted{namespace=\"ns\",check=\"workers\"} 2",
+            "rackhand_check_remediations_allowed{namespace=\"ns\",check=\"workers\"} 0",
             "rackhand_check_limit_reached{namespace=\"ns\",check=\"workers\"} 1",
             "rackhand_check_unhealthy{namespace=\"ns\",check=\"workers\",cause=\"node_condition\"} 2",
         ] {
@@ -213,12 +241,12 @@ mod tests {
     fn what_is_counted_of_health_checks_stands_in_the_documentation() {
         let mut registry = Registry::default();
         let metrics = CheckMetrics::register(&mut registry);
-        let tally = FleetCounts::default();
+        let counts = CheckCounts::default();
         let causes = Cause::LABELS.into_iter().map(|cause| (cause, 0));
-        metrics.set_check(&Key::new("ns", "workers"), &tally, false, causes);
+        metrics.set_check(&Key::new("ns", "workers"), counts, causes);
         metrics.observe_evaluation(Duration::ZERO, Duration::ZERO);
         metrics.observe_lateness(Duration::ZERO);
-        assert_documented(&registry, 8);
+        assert_documented(&registry, 9);
         let page = include_str!("../../../../docs/metrics.md");
         for cause in Cause::LABELS {
             assert!(

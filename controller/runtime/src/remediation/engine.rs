@@ -131,7 +131,7 @@ impl Engine {
         }
         self.context.live.remove(&self.id);
         self.context.active.lock().remove(&self.uid);
-        self.context.metrics.set_blocked(&self.uid, None);
+        self.context.metrics.forget(&self.uid);
     }
 
     async fn run_once(&mut self) -> Result<Iteration, ReconcileError> {
@@ -281,7 +281,7 @@ impl Engine {
             }
             _ => {}
         }
-        self.blocked(&decision.state, &decision.reason);
+        self.show(&decision.state, &decision.reason);
         for note in &decision.notes {
             self.emit_event(
                 note.warning,
@@ -292,11 +292,20 @@ impl Engine {
         Ok(())
     }
 
-    fn blocked(&self, state: &State, reason: &Reason) {
-        let blocked = reason.is_blocked() && !state.step.is_terminal();
-        self.context
-            .metrics
-            .set_blocked(&self.uid, blocked.then(|| reason.label()));
+    /// Shows step and block in the metrics.
+    fn show(&self, state: &State, reason: &Reason) {
+        let unfinished = !state.step.is_terminal();
+        let blocked = unfinished && reason.is_blocked();
+        let metrics = &self.context.metrics;
+        metrics.set_blocked(&self.uid, blocked.then(|| reason.label()));
+        let created = self.created().filter(|_| unfinished);
+        metrics.set_step(&self.uid, created.map(|at| (state.step.label(), at)));
+    }
+
+    /// When the object was created.
+    fn created(&self) -> Option<Timestamp> {
+        let entry = self.snapshot.request.as_ref()?;
+        Some(entry.object.metadata.creation_timestamp.as_ref()?.0)
     }
 
     /// Reports the reason of a wait, once per reason.
@@ -308,7 +317,7 @@ impl Engine {
     ) -> Result<(), ReconcileError> {
         let state = self.shell.state.clone();
         if let Some(state) = &state {
-            self.blocked(state, reason);
+            self.show(state, reason);
         }
         let new = DisplayedReason {
             label: reason.label(),
@@ -374,7 +383,12 @@ impl Engine {
             Outcome::Withdrawn => "withdrawn",
         };
         tracing::info!(remediation = %self.id, outcome = label, "remediation finished");
-        self.context.metrics.count_outcome(label, reason);
+        let metrics = &self.context.metrics;
+        metrics.count_outcome(label, reason);
+        if let Some(created) = self.created() {
+            let took = clock::monotonic_now().duration_since(created);
+            metrics.observe_end(label, Duration::try_from(took).unwrap_or_default());
+        }
     }
 
     /// Waits for a change or an event of the operation. Returns whether to stop.

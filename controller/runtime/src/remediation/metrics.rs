@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -37,10 +38,32 @@ fn step_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.05, 2.0, 15))
 }
 
+/// From 1 s to about 2 hours.
+fn remediation_histogram() -> Histogram {
+    Histogram::new(exponential_buckets(1.0, 2.0, 14))
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EndLabels {
+    outcome: &'static str,
+}
+
+/// The outcomes of a remediation, as labels.
+const OUTCOMES: [&str; 4] = ["succeeded", "escalated", "failed", "withdrawn"];
+
+/// The reasons of a violation, as labels.
+const VIOLATIONS: [&str; 2] = ["FenceViolated", "HoldLost"];
+
+/// The step of an unfinished remediation, and when the remediation was created.
+type Unfinished = (&'static str, Timestamp);
+
 /// Counts what remediations do and what blocks them.
 pub(crate) struct RemediationMetrics {
     steps: Family<StepLabels, Histogram, fn() -> Histogram>,
     outcomes: Family<OutcomeLabels, Counter>,
+    durations: Family<EndLabels, Histogram, fn() -> Histogram>,
+    unfinished: Family<StepLabels, Gauge>,
+    oldest: Family<StepLabels, Gauge>,
     events: Family<ReasonLabels, Counter>,
     violations: Family<ReasonLabels, Counter>,
     unconfirmed: Counter,
@@ -48,10 +71,25 @@ pub(crate) struct RemediationMetrics {
     blocked: Family<ReasonLabels, Gauge>,
     /// Why each remediation is blocked now, by UID: never a label.
     blocked_now: Mutex<BTreeMap<String, &'static str>>,
+    /// The unfinished remediations, by UID.
+    unfinished_now: Mutex<BTreeMap<String, Unfinished>>,
 }
 
 impl RemediationMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::registered(registry);
+        // An increase needs a first value.
+        for reason in VIOLATIONS {
+            let labels = ReasonLabels { reason };
+            metrics.violations.get_or_create(&labels).inc_by(0);
+        }
+        for outcome in OUTCOMES {
+            drop(metrics.durations.get_or_create(&EndLabels { outcome }));
+        }
+        metrics
+    }
+
+    fn registered(registry: &mut Registry) -> Self {
         let r = own_metrics(registry);
         Self {
             steps: register(
@@ -64,6 +102,24 @@ impl RemediationMetrics {
                 r,
                 "remediations",
                 "Finished remediations by outcome and cause",
+                Family::default(),
+            ),
+            durations: register(
+                r,
+                "remediation_seconds",
+                "Time from the creation of a remediation to its end, by outcome",
+                Family::new_with_constructor(remediation_histogram as fn() -> Histogram),
+            ),
+            unfinished: register(
+                r,
+                "remediations_unfinished",
+                "Unfinished remediations by step",
+                Family::default(),
+            ),
+            oldest: register(
+                r,
+                "remediations_oldest_created_timestamp_seconds",
+                "When the oldest of the unfinished remediations in a step was created",
                 Family::default(),
             ),
             events: register(
@@ -97,6 +153,7 @@ impl RemediationMetrics {
                 Family::default(),
             ),
             blocked_now: Mutex::default(),
+            unfinished_now: Mutex::default(),
         }
     }
 
@@ -110,6 +167,12 @@ impl RemediationMetrics {
     pub(super) fn count_outcome(&self, outcome: &'static str, cause: &'static str) {
         let labels = OutcomeLabels { outcome, cause };
         self.outcomes.get_or_create(&labels).inc();
+    }
+
+    pub(super) fn observe_end(&self, outcome: &'static str, took: Duration) {
+        self.durations
+            .get_or_create(&EndLabels { outcome })
+            .observe(took.as_secs_f64());
     }
 
     pub(super) fn count_event(&self, reason: &'static str) {
@@ -128,6 +191,38 @@ impl RemediationMetrics {
 
     pub(super) fn count_panic(&self) {
         self.panics.inc();
+    }
+
+    /// Records the step of a remediation; `None`: it has ended.
+    pub(super) fn set_step(&self, uid: &str, now: Option<Unfinished>) {
+        let mut all = self.unfinished_now.lock();
+        let before = match now {
+            Some(now) => all.insert(uid.to_owned(), now),
+            None => all.remove(uid),
+        };
+        if before == now {
+            return;
+        }
+        for (step, _) in [before, now].into_iter().flatten() {
+            let labels = StepLabels { step };
+            let created = all.values().filter(|u| u.0 == step).map(|u| u.1);
+            let count = i64::try_from(created.clone().count()).unwrap_or(i64::MAX);
+            self.unfinished.get_or_create(&labels).set(count);
+            match created.min() {
+                Some(oldest) => {
+                    self.oldest.get_or_create(&labels).set(oldest.as_second());
+                }
+                None => {
+                    self.oldest.remove(&labels);
+                }
+            }
+        }
+    }
+
+    /// Forgets a remediation that has ended or is gone.
+    pub(super) fn forget(&self, uid: &str) {
+        self.set_blocked(uid, None);
+        self.set_step(uid, None);
     }
 
     /// Records why a remediation is blocked now; `None`: it is not, or has ended.
@@ -173,6 +268,28 @@ mod tests {
     }
 
     #[test]
+    fn unfinished_remediations_are_counted_by_step_with_the_creation_of_the_oldest() {
+        let mut registry = Registry::default();
+        let metrics = RemediationMetrics::register(&mut registry);
+        let at = |second| Timestamp::from_second(second).unwrap();
+        metrics.set_step("a", Some(("Draining", at(20))));
+        metrics.set_step("b", Some(("Draining", at(10))));
+        let has = |line: &str| render(&registry).lines().any(|l| l == line);
+        let oldest = "rackhand_remediations_oldest_created_timestamp_seconds";
+        assert!(has("rackhand_remediations_unfinished{step=\"Draining\"} 2"));
+        assert!(has(&format!("{oldest}{{step=\"Draining\"}} 10")));
+        metrics.set_step("b", Some(("Booting", at(10))));
+        assert!(has(&format!("{oldest}{{step=\"Draining\"}} 20")));
+        assert!(has(&format!("{oldest}{{step=\"Booting\"}} 10")));
+        metrics.set_blocked("b", Some("Paused"));
+        metrics.forget("b");
+        assert!(has("rackhand_remediations_unfinished{step=\"Booting\"} 0"));
+        assert!(has("rackhand_remediations_blocked{reason=\"Paused\"} 0"));
+        // An age that grows for ever would be worse than none.
+        assert!(!render(&registry).contains(&format!("{oldest}{{step=\"Booting\"}}")));
+    }
+
+    #[test]
     fn what_is_counted_of_remediations_stands_in_the_documentation() {
         let mut registry = Registry::default();
         let metrics = RemediationMetrics::register(&mut registry);
@@ -183,6 +300,8 @@ mod tests {
         metrics.count_unconfirmed();
         metrics.count_panic();
         metrics.set_blocked("a", Some("Paused"));
-        assert_documented(&registry, 7);
+        metrics.observe_end("succeeded", Duration::from_secs(60));
+        metrics.set_step("a", Some(("Draining", Timestamp::UNIX_EPOCH)));
+        assert_documented(&registry, 10);
     }
 }

@@ -13,7 +13,7 @@ use rackhand_core::{
 
 use super::{NodeCheck, NodeHealthChecks, events::kinds_of, leases::lease_name, status};
 use crate::{
-    checks::{engine::Engine, queue::Item},
+    checks::{engine::Engine, metrics::CheckCounts, queue::Item},
     store::object::Key,
 };
 
@@ -82,6 +82,16 @@ impl Engine<NodeHealthChecks> {
         check.blocked.retain(|_, (until, _)| now < *until);
         let plan = check.fleet.decide(&outside, &check.memory, now);
         self.schedule.arm(key, plan.wake_at);
+        let counts = CheckCounts {
+            targets: plan.memory.observed,
+            healthy: plan.memory.healthy,
+            counted: plan.memory.observed.saturating_sub(plan.memory.healthy),
+            allowed: plan.allowed,
+            open: plan.closed.is_none(),
+        };
+        self.context
+            .metrics
+            .set_check(key, counts, std::iter::empty());
         if check.progress.dry_run {
             for action in &plan.actions {
                 tracing::info!(check = %key, ?action, "dry run: not done");

@@ -298,6 +298,7 @@ impl Engine<NodeHealthChecks> {
     }
 
     fn drop_check(&mut self, key: &Key) {
+        self.context.metrics.remove_check(key);
         if self.forget_check(key).is_none() {
             return;
         }
