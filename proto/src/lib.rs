@@ -9,6 +9,7 @@ pub mod convert;
 pub mod identity;
 pub mod limits;
 pub mod tls;
+mod trace;
 
 pub use call::{CallError, CallErrorKind, Refusal, classify, journal_of};
 pub use connect::{
@@ -16,6 +17,7 @@ pub use connect::{
 };
 pub use identity::{Identity, SpiffeId};
 pub use tls::{ClientTls, ServerTls, TlsError, TlsFiles, WebTls};
+pub use trace::{TraceContext, TraceError};
 
 /// `rackhand.power.v1`, generated from `proto/rackhand/power/v1/power.proto`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]

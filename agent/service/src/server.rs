@@ -9,7 +9,7 @@ use std::{
 
 use rackhand_agent_core::ledger::Retention;
 use rackhand_proto::{
-    FILE_DESCRIPTOR_SET, ServerTls, TlsError, TlsFiles,
+    FILE_DESCRIPTOR_SET, ServerTls, TlsError, TlsFiles, TraceContext,
     tls::{AcceptLimits, CONNECTION_AGE, RELOAD_INTERVAL, incoming},
     v1::power_server::PowerServer,
 };
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Server, server::TcpIncoming};
 use tonic_health::server::HealthReporter;
 use tower::layer::util::{Identity, Stack};
-use tracing::{error, info, warn};
+use tracing::{Span, error, error_span, info, warn};
 
 use crate::{
     admin,
@@ -255,6 +255,7 @@ fn server(
     admission: &Admission,
 ) -> Server<Stack<Admission, Stack<Refused, Identity>>> {
     Server::builder()
+        .trace_fn(|request| trace_span(TraceContext::of_headers(request.headers())))
         // Above the longest that a reading may take; streams are not cut by it.
         .timeout(Duration::from_secs(75))
         // A person asks for all hosts of a rack at once, dead ones too. One connection may use all
@@ -264,6 +265,14 @@ fn server(
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .layer(Refused(metrics.clone()))
         .layer(admission.clone())
+}
+
+/// What the log lines about a call share with those of its caller, at every level.
+fn trace_span(trace: Option<TraceContext>) -> Span {
+    match trace {
+        Some(trace) => error_span!("call", trace_id = trace.trace_id()),
+        None => Span::none(),
+    }
 }
 
 fn report(what: &str, result: Result<(), tonic::transport::Error>) {

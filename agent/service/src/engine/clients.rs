@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading};
 use tokio::time::{Instant, timeout};
-use tracing::debug;
+use tracing::{debug, info};
 
 use super::{
     bmc_queue::{BmcQueue, BmcQueues},
@@ -209,6 +209,7 @@ impl Clients {
         };
         let kind = result.as_ref().err().map(|error| error.kind);
         self.metrics.call(asked.label(), kind, begun.elapsed());
+        log_call(target, asked, result.as_ref().err(), begun.elapsed());
         self.settle(target, result)
     }
 
@@ -356,6 +357,17 @@ impl Clients {
 /// driver that does not come back.
 fn wall(config: &Config) -> Duration {
     config.times.call + Duration::from_secs(1)
+}
+
+/// Logs a call to a BMC. Readings are repeated every few seconds, so they are details.
+fn log_call(target: &Target, asked: CallKind, error: Option<&BmcError>, elapsed: Duration) {
+    let (host, bmc, call) = (&target.host, &target.address, asked.label());
+    let error = error.map(tracing::field::display);
+    if asked.changes() {
+        info!(%host, %bmc, call, error, ?elapsed, "BMC call");
+    } else {
+        debug!(%host, %bmc, call, error, ?elapsed, "BMC call");
+    }
 }
 
 async fn close(bmc: Arc<dyn Bmc>) {

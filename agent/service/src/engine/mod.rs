@@ -40,7 +40,7 @@ use rackhand_proto::{Refusal, v1};
 use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
-use tracing::{info, warn};
+use tracing::{Instrument, info, warn};
 
 use crate::{
     config::Config,
@@ -202,7 +202,8 @@ impl Engine {
                 warn!(%error, "a task of the agent panicked");
             }
         }
-        tasks.spawn(task);
+        // The lines of an operation carry the trace of the call that began it.
+        tasks.spawn(task.in_current_span());
     }
 
     /// The events of an operation.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rackhand_core::remediation::{HostRef, PinnedOperation, PowerView};
 use rackhand_proto::{
-    CallErrorKind, Refusal, classify,
+    CallErrorKind, Refusal, TraceContext, classify,
     convert::duration_to_proto,
     v1::{self, begin_request::Action},
 };
@@ -39,6 +39,20 @@ pub(crate) struct OffRequest {
     pub(crate) confirm_interval: Duration,
     pub(crate) system_uuid: String,
     pub(crate) serial: String,
+}
+
+/// A call that belongs to the trace of a remediation (see [`TraceContext`]).
+pub(super) fn traced<T>(message: T, uid: &str, part: &str) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    if let Some(trace) = TraceContext::of_remediation(uid, part) {
+        trace.inject(request.metadata_mut());
+    }
+    request
+}
+
+/// The same for a call about an operation, whose id begins with the UID of its remediation.
+pub(super) fn traced_operation<T>(message: T, id: &str) -> tonic::Request<T> {
+    traced(message, id.split('/').next().unwrap_or_default(), id)
 }
 
 impl Agents {
@@ -117,8 +131,9 @@ impl Agents {
         }
         let agent = at.id.agent.clone();
         let (mut client, term) = self.authority(at)?;
-        let mut request = tonic::Request::new(v1::BeginRequest {
-            operation_id: request.id.to_owned(),
+        let id = request.id;
+        let message = v1::BeginRequest {
+            operation_id: id.to_owned(),
             target: Some(Self::target(request.host, request.endpoint)),
             term: Some(term),
             sequence: self.sequence(),
@@ -127,7 +142,8 @@ impl Agents {
             deadline: Some(duration_to_proto(request.deadline)),
             expect,
             force: false,
-        });
+        };
+        let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
         let begun = self.taken(client.begin(request)).await?;
         // The next probe of the agent writes it to the status.
@@ -176,11 +192,12 @@ impl Agents {
             None => self.of_rack(&host.rack).map_err(CallFailure::Retryable)?,
         };
         let (mut client, term) = self.authority(at)?;
-        let mut request = tonic::Request::new(v1::CancelRequest {
+        let message = v1::CancelRequest {
             operation_id: id.to_owned(),
             term: Some(term),
             force: false,
-        });
+        };
+        let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
         self.taken(client.cancel(request)).await.map(drop)
     }
@@ -195,14 +212,13 @@ impl Agents {
         id: &str,
     ) -> Result<PinnedOperation, String> {
         let at = self.of_name(agent).ok_or("it is not connected")?;
-        let (mut client, mut request) = (
-            at.client,
-            tonic::Request::new(v1::ListOperationsRequest {
-                operation_id: id.to_owned(),
-                limit: 1,
-                ..v1::ListOperationsRequest::default()
-            }),
-        );
+        let mut client = at.client;
+        let message = v1::ListOperationsRequest {
+            operation_id: id.to_owned(),
+            limit: 1,
+            ..v1::ListOperationsRequest::default()
+        };
+        let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
         let listed = within(client.list_operations(request)).await?.operations;
         let runs = listed
@@ -252,32 +268,35 @@ impl Agents {
         owner: &str,
     ) -> Result<(), CallFailure> {
         let (mut client, term) = self.authority(at)?;
-        let mut request = tonic::Request::new(v1::ReleaseRequest {
+        let message = v1::ReleaseRequest {
             target: Some(Self::target(host, endpoint)),
             term: Some(term),
             sequence: self.sequence(),
             owner: owner.to_owned(),
             force: false,
-        });
+        };
+        let mut request = traced(message, owner, "release");
         request.set_timeout(CALL);
         self.taken(client.release(request)).await.map(drop)
     }
 
-    /// Reads the power state of the BMC now. `asked` is taken before the request is sent, because
-    /// the reading proves nothing about the time before.
+    /// Reads the power state of the BMC now, for the remediation `uid`. `asked` is taken before the
+    /// request is sent, because the reading proves nothing about the time before.
     pub(crate) async fn read_power(
         &self,
         host: &HostRef,
         endpoint: Option<v1::BmcEndpoint>,
+        uid: &str,
         timeout: Duration,
     ) -> PowerView {
         let asked = clock::monotonic_now();
         let result = async {
             let mut client = self.of_rack(&host.rack)?.client;
-            let mut request = tonic::Request::new(v1::ReadPowerRequest {
+            let message = v1::ReadPowerRequest {
                 target: Some(Self::target(host, endpoint)),
                 timeout: Some(duration_to_proto(timeout)),
-            });
+            };
+            let mut request = traced(message, uid, "read");
             let patience = timeout.saturating_add(CALL);
             request.set_timeout(patience);
             let answer = tokio::time::timeout(patience, client.read_power(request))

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Agents, CALL,
+    calls::traced_operation,
     convert::{finished, staged},
 };
 
@@ -49,7 +50,10 @@ impl Agents {
             self.probe_all();
             events.send(OperationEvent::Lost(why)).ok();
         };
-        let request = v1::AwaitRequest { operation_id: id };
+        let message = v1::AwaitRequest {
+            operation_id: id.clone(),
+        };
+        let request = traced_operation(message, &id);
         let opened = tokio::time::timeout(CALL * 2, client.r#await(request)).await;
         let mut stream = match opened {
             Ok(Ok(response)) => response.into_inner(),

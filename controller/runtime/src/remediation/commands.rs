@@ -108,7 +108,7 @@ impl Engine {
                 let view = self
                     .context
                     .agents
-                    .read_power(&host, endpoint, READ_TIMEOUT)
+                    .read_power(&host, endpoint, &self.uid, READ_TIMEOUT)
                     .await;
                 self.shell.reading(view, o);
                 Ok(())

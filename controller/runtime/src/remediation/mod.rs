@@ -38,12 +38,14 @@ use std::{
 use kube::{Client, api::ListParams, core::TypeMeta};
 use parking_lot::Mutex;
 use rackhand_core::remediation::{ActiveRemediation, LeaseMemory};
+use rackhand_proto::TraceContext;
 use tokio::{
     sync::Notify,
     task::JoinSet,
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 
 pub(crate) use concurrency::{active, competing_controller, etcd_guard, has_guard};
 pub(crate) use facts::{
@@ -297,7 +299,7 @@ fn refresh(
     {
         task.stop.cancel();
         context.active.lock().remove(&task.uid);
-        context.metrics.set_blocked(&task.uid, None);
+        context.metrics.forget(&task.uid);
         tasks.remove(id);
     }
     let Some(uid) = uid else { return };
@@ -320,11 +322,20 @@ fn refresh(
     };
     let (metrics, stop) = (context.metrics.clone(), task.stop.clone());
     let what = id.to_string();
-    running.spawn(async move {
+    let run = async move {
         let run = || Box::pin(engine().run(stop.clone()));
         supervise::supervise(&what, &metrics, &stop, run).await;
-    });
+    };
+    running.spawn(run.instrument(trace_span(&task.uid)));
     tasks.insert(id.clone(), task);
+}
+
+/// What the log lines of a remediation share with those of the agents, at every level.
+fn trace_span(uid: &str) -> Span {
+    match TraceContext::of_remediation(uid, "") {
+        Some(trace) => tracing::error_span!("remediation", trace_id = trace.trace_id()),
+        None => Span::none(),
+    }
 }
 
 #[cfg(test)]
