@@ -50,12 +50,17 @@ impl Stage {
             None => free_port()?,
         };
         self.endpoints.lock().insert(name.to_owned(), port);
-        let config = self.write_agent_config(rack, name, port)?;
-        let command = vec![
+        let admin = free_port()?;
+        self.endpoints.lock().insert(format!("{name} admin"), admin);
+        let config = self.write_agent_config(rack, name, (port, admin))?;
+        let mut command = vec![
             self.bins.join("rackhand-agent").display().to_string(),
             "serve".into(),
             format!("--config={}", config.display()),
         ];
+        if self.config.json_logs {
+            command.push("--log-format=json".to_owned());
+        }
         let env = [
             ("RACKHAND_LOG".to_owned(), self.config.log.clone()),
             ("NO_COLOR".to_owned(), "1".to_owned()),
@@ -188,6 +193,16 @@ impl Stage {
         Ok(format!("127.0.0.1:{port}"))
     }
 
+    /// Where the agent of a rack gives its metrics.
+    ///
+    /// # Errors
+    /// It was never started.
+    pub fn agent_admin(&self, rack: &str) -> Result<String> {
+        let found = self.endpoints.lock().get(&format!("{rack} admin")).copied();
+        let port = found.with_context(|| format!("the agent of {rack} was never started"))?;
+        Ok(format!("127.0.0.1:{port}"))
+    }
+
     /// Waits until the agent of a rack answers on its socket.
     ///
     /// # Errors
@@ -235,7 +250,12 @@ impl Stage {
         self.dir.join(format!("agent-{rack}")).join("agent.sock")
     }
 
-    fn write_agent_config(&self, rack: &str, name: &str, port: u16) -> Result<PathBuf> {
+    fn write_agent_config(
+        &self,
+        rack: &str,
+        name: &str,
+        (port, admin): (u16, u16),
+    ) -> Result<PathBuf> {
         let spec = self.spec(rack)?;
         let dir = self.dir.join(format!("agent-{name}"));
         std::fs::create_dir_all(&dir)?;
@@ -271,6 +291,7 @@ impl Stage {
         let config = json!({
             "rack": rack,
             "listen": format!("127.0.0.1:{port}"),
+            "admin_listen": format!("127.0.0.1:{admin}"),
             "tls": tls,
             "socket": dir.join("agent.sock"),
             "state": dir.join("state"),

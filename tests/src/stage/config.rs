@@ -137,6 +137,8 @@ pub struct StageConfig {
     pub brief_boots: bool,
     /// What our accounts do is kept in the API server's audit log.
     pub audited: bool,
+    /// Our processes log in JSON.
+    pub json_logs: bool,
 }
 
 impl StageConfig {
@@ -192,6 +194,7 @@ impl StageConfig {
             plain: false,
             brief_boots: false,
             audited: false,
+            json_logs: false,
         }
     }
 }

@@ -238,6 +238,9 @@ impl Stage {
             format!("--agent-tls-dir={}", tls.display()),
             format!("--admin-address=127.0.0.1:{admin}"),
         ];
+        if self.config.json_logs {
+            command.push("--log-format=json".to_owned());
+        }
         command.extend(self.config.controller_args.iter().chain(more).cloned());
         let env = [
             ("RUST_LOG".to_owned(), self.config.log.clone()),

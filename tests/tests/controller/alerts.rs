@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, fs, path::PathBuf};
 use rackhand_tests::cluster::parse_yaml;
 use serde_json::Value;
 
+use super::observability::prometheus::{deployed, promtool};
+
 fn read(path: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("..")
@@ -22,10 +24,30 @@ fn alerts() -> Vec<Value> {
 }
 
 /// The metrics of this project in an expression.
-fn metrics(expression: &str) -> impl Iterator<Item = &str> {
+pub fn metrics(expression: &str) -> impl Iterator<Item = &str> {
     expression
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
         .filter(|word| word.starts_with("rackhand_"))
+}
+
+#[test]
+fn prometheus_accepts_the_rules_and_each_alert_fires_when_it_has_to() {
+    let rules = deployed("alerts.yaml").display().to_string();
+    promtool(
+        &["check", "rules", "--lint=all", "--lint-fatal", &rules],
+        "",
+    )
+    .unwrap();
+    let dir = env!("CARGO_MANIFEST_DIR");
+    let tests = format!("{dir}/tests/controller/alerts/firing.yaml");
+    promtool(&["test", "rules", &tests], "").unwrap();
+    // None is left out.
+    let tested = fs::read_to_string(tests).unwrap();
+    let fires = |name: &str| tested.contains(&format!("- alertname: {name}\n"));
+    for alert in alerts() {
+        let name = alert["alert"].as_str().unwrap();
+        assert!(fires(name), "no test in which {name} fires");
+    }
 }
 
 #[test]

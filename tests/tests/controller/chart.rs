@@ -118,6 +118,15 @@ fn the_prometheus_rule_holds_the_alerts() {
 }
 
 #[test]
+fn the_dashboard_is_a_config_map_that_grafana_finds() {
+    let rendered = chart(&["--set", "grafanaDashboard.enabled=true"]).unwrap();
+    let map = rendered.iter().find(|o| o["kind"] == "ConfigMap").unwrap();
+    assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
+    let file = std::fs::read_to_string(deploy().join("prometheus/dashboard.json")).unwrap();
+    assert_eq!(map["data"]["rackhand.json"], file);
+}
+
+#[test]
 fn two_releases_share_no_object_but_the_crds() {
     let names = |prefix: &str| {
         let args = [

@@ -25,6 +25,7 @@ mod ipmi_remediation;
 mod manifests;
 mod medik8s;
 mod node_health_check;
+mod observability;
 mod openshift;
 mod overlap;
 mod path;

@@ -4,7 +4,7 @@
 //! audit log: one with Machines, one with Nodes only, one with OpenShift's kinds. What the logs tell
 //! together is compared with what the manifests grant.
 
-mod metrics;
+pub mod metrics;
 
 use std::path::Path;
 

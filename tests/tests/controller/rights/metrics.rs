@@ -10,7 +10,7 @@ use serde_json::json;
 use super::LONG;
 
 /// An account and a token of it.
-async fn account(stage: &Stage, name: &str) -> Result<String> {
+pub async fn account(stage: &Stage, name: &str) -> Result<String> {
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": { "name": name, "namespace": "default" },
@@ -23,7 +23,7 @@ async fn account(stage: &Stage, name: &str) -> Result<String> {
     Ok(token.context("no token")?.to_owned())
 }
 
-async fn bind(stage: &Stage, account: &str, role: &str) -> Result<()> {
+pub async fn bind(stage: &Stage, account: &str, role: &str) -> Result<()> {
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
         "metadata": { "name": account },

@@ -1,0 +1,79 @@
+//! A running system as an operator watches it: the real Prometheus scrapes controller and agents, every
+//! query of the dashboard and of the alerts is answered, and one trace id joins the logs.
+
+mod metric_names;
+pub mod prometheus;
+mod trace;
+
+use anyhow::{Result, ensure};
+use rackhand_tests::{
+    process::free_port,
+    stage::{HostLink, LONG, RackSpec, Stage, StageConfig, wait_until},
+};
+
+use super::rights::metrics::{account, bind};
+use prometheus::Prometheus;
+
+/// Alerts whose expression returns something while one host is not confirmed off. All others report
+/// what does not occur here: `promtool test rules` shows that they fire.
+const RAISED: [&str; 2] = ["RackhandFenceUnconfirmed", "RackhandRemediationBlocked"];
+
+/// Queries of the dashboard that return nothing here: a firing alert takes minutes, and nobody makes an
+/// agent refuse anything.
+const EMPTY: [&str; 3] = ["ALERTS", "refused_requests", "refused_connections"];
+
+/// Its host comes back, and the other one is not confirmed off.
+const RETURNS: &str = "rack-a-1";
+const STUCK: &str = "rack-b-1";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prometheus_answers_the_dashboard_and_the_alerts_and_a_trace_joins_the_logs() {
+    let dir = tempfile::tempdir().unwrap();
+    let racks = vec![
+        RackSpec::new("rack-a", 1, HostLink::Inventory),
+        RackSpec::new("rack-b", 1, HostLink::Inventory),
+    ];
+    let config = StageConfig {
+        json_logs: true,
+        ..StageConfig::steady(racks, &["--power-timeout=5s"])
+    };
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    if let Err(error) = scenario(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn scenario(stage: &Stage) -> Result<()> {
+    let token = account(stage, "prometheus").await?;
+    bind(stage, "prometheus", "rackhand-metrics-reader").await?;
+    stage.apply_rack_agents().await?;
+    let port = free_port()?;
+    let address = format!("--metrics-address=127.0.0.1:{port}");
+    stage
+        .start_controller_as("controller-0", vec![address])
+        .await?;
+    let prometheus = Prometheus::start(stage, port, &token).await?;
+    prometheus.wait_scraped().await?;
+
+    stage.apply_health_check().await?;
+    ensure!(stage.host(RETURNS)?.hang(), "{RETURNS} was not up");
+    let uid = wait_until("its remediation", LONG, || async {
+        let seen = stage.remediation(RETURNS).await?;
+        let uid = seen.and_then(|s| Some(s.object["metadata"]["uid"].as_str()?.to_owned()));
+        Ok(uid.ok_or_else(|| "none".to_owned()))
+    })
+    .await?;
+    stage.host(STUCK)?.refuse_auth();
+    ensure!(stage.host(STUCK)?.hang(), "{STUCK} was not up");
+    stage.wait_back(RETURNS).await?;
+    stage.one_cycle(RETURNS)?;
+    stage.wait_blocked(STUCK, "FenceUnconfirmed").await?;
+
+    trace::joins_the_logs(stage, RETURNS, &uid)?;
+    prometheus
+        .wait_answered(&prometheus::dashboard()?, &EMPTY)
+        .await?;
+    prometheus.check_alerts(&RAISED).await?;
+    metric_names::compare_with_the_pages(&prometheus).await?;
+    metric_names::lint(stage, "controller-0", "rack-a").await
+}
