@@ -5,6 +5,7 @@ use std::{
     io::IsTerminal,
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::LazyLock,
     time::Duration,
 };
 
@@ -20,9 +21,15 @@ use crate::{
     pki::Pki,
 };
 
+/// Version, and the commit where the build names it.
+static VERSION: LazyLock<String> = LazyLock::new(|| match option_env!("RACKHAND_COMMIT") {
+    Some(commit) => format!("{} (commit {commit})", env!("CARGO_PKG_VERSION")),
+    None => env!("CARGO_PKG_VERSION").to_owned(),
+});
+
 /// Decides which bare-metal node is unhealthy and brings it back.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "rackhand-controller", version, about)]
+#[command(name = "rackhand-controller", version = VERSION.as_str(), about)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

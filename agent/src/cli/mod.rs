@@ -13,7 +13,7 @@ mod term;
 #[cfg(test)]
 mod tests;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::LazyLock, time::Duration};
 
 use clap::{
     Args, Parser, Subcommand, ValueEnum,
@@ -52,9 +52,15 @@ these, or - for standard input.";
 /// Default path of the configuration.
 pub(crate) const CONFIG: &str = "/etc/rackhand/agent.toml";
 
+/// Version, and the commit where the build names it.
+static VERSION: LazyLock<String> = LazyLock::new(|| match option_env!("RACKHAND_COMMIT") {
+    Some(commit) => format!("{} (commit {commit})", env!("CARGO_PKG_VERSION")),
+    None => env!("CARGO_PKG_VERSION").to_owned(),
+});
+
 /// Switches bare-metal hosts of one rack, for a controller and for people.
 #[derive(Debug, Parser)]
-#[command(name = "rackhand-agent", version, after_help = EXIT_CODES)]
+#[command(name = "rackhand-agent", version = VERSION.as_str(), after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

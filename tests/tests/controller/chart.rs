@@ -27,7 +27,7 @@ fn deploy() -> PathBuf {
 }
 
 /// What the chart renders, or why it does not.
-fn chart(args: &[&str]) -> Result<Vec<Value>, String> {
+pub fn chart(args: &[&str]) -> Result<Vec<Value>, String> {
     let helm = std::env::var("RACKHAND_HELM").unwrap_or_else(|_| "helm".into());
     let output = Command::new(helm)
         .args(["template", "release", "--namespace", NAMESPACE])

@@ -20,6 +20,7 @@ mod crash;
 mod demo;
 mod failure_table;
 mod fencing;
+mod image;
 mod input;
 mod ipmi_remediation;
 mod manifests;
