@@ -6,6 +6,7 @@
 
 mod admin;
 mod admission;
+mod blocking;
 mod checkup;
 pub mod config;
 mod driver;
@@ -18,6 +19,7 @@ mod rejections;
 mod reload;
 mod server;
 
+pub use blocking::block_inline;
 pub use driver::{BmcSpec, Driver, Hardware};
 pub use engine::{Changes, NotTaken};
 pub use journal::JournalError;

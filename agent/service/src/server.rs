@@ -7,26 +7,32 @@ use std::{
     io, net::SocketAddr, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration,
 };
 
+use futures::Stream;
 use rackhand_agent_core::ledger::Retention;
 use rackhand_proto::{
     FILE_DESCRIPTOR_SET, ServerTls, TlsError, TlsFiles, TraceContext,
-    tls::{AcceptLimits, CONNECTION_AGE, RELOAD_INTERVAL, incoming},
+    tls::{AcceptLimits, CONNECTION_AGE, RELOAD_INTERVAL, RemoteAddr, incoming},
     v1::power_server::PowerServer,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
     task::JoinSet,
 };
 use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Server, server::TcpIncoming};
-use tonic_health::server::HealthReporter;
+use tonic_health::{
+    pb::health_server::HealthServer,
+    server::{HealthReporter, HealthService},
+};
 use tower::layer::util::{Identity, Stack};
 use tracing::{Span, error, error_span, info, warn};
 
 use crate::{
     admin,
     admission::{Admission, CALLS_PER_IDENTITY},
+    blocking,
     config::{Config, Remote},
     driver::Driver,
     engine::{Changes, Engine},
@@ -98,6 +104,25 @@ impl Agent {
         Self::start_with(config, driver, IfDamaged::Refuse).await
     }
 
+    /// Starts with connections of the caller's instead of sockets, for simulations: nothing is served
+    /// but mTLS, and files that change are not noticed.
+    pub async fn start_over<S, IO>(
+        config: Config,
+        driver: Arc<dyn Driver>,
+        tls: ServerTls,
+        connections: S,
+    ) -> Result<Self, StartError>
+    where
+        S: Stream<Item = io::Result<IO>> + Send + 'static,
+        IO: AsyncRead + AsyncWrite + RemoteAddr + Unpin + Send + 'static,
+    {
+        let tls = Arc::new(tls);
+        let (mut agent, services) =
+            Self::begin(config, driver, Some(tls.clone()), IfDamaged::Replace).await?;
+        agent.serve_remote(services, connections, tls);
+        Ok(agent)
+    }
+
     async fn start_with(
         config: Config,
         driver: Arc<dyn Driver>,
@@ -114,80 +139,101 @@ impl Agent {
             Some(address) => Some(listen(address).await?),
             None => None,
         };
+        let (socket, rack) = (config.socket.clone(), config.rack.clone());
+        let (mut agent, services) = Self::begin(config, driver, tls.clone(), if_damaged).await?;
+        agent.servers.spawn(agent.reloader.clone().watch());
+        agent.serve_local(&services, &socket).await?;
+        if let Some(listener) = admin {
+            let bound = listener.local_addr().map_err(failed("admin listener"))?;
+            let (state, stop) = (agent.reloader.clone(), agent.stop.clone());
+            agent.servers.spawn(admin::serve(listener, state, stop));
+            info!(address = %bound, "serving health and metrics");
+            agent.addresses.admin = Some(bound);
+        }
+        if let (Some(listener), Some(tls)) = (remote, tls) {
+            let bound = listener.local_addr().map_err(failed("listener"))?;
+            agent.servers.spawn(tls.watch(RELOAD_INTERVAL));
+            let tcp = TcpIncoming::from(listener).with_nodelay(Some(true));
+            agent.serve_remote(services, tcp, tls);
+            info!(address = %bound, rack, "serving mTLS");
+            agent.addresses.remote = Some(bound);
+        }
+        Ok(agent)
+    }
+
+    /// Opens the journal and settles what it says is under way; nothing is served yet.
+    async fn begin(
+        config: Config,
+        driver: Arc<dyn Driver>,
+        tls: Option<Arc<ServerTls>>,
+        if_damaged: IfDamaged,
+    ) -> Result<(Self, Services), StartError> {
         let (journal, interrupted) = open_journal(&config.state, if_damaged).await?;
         let metrics = Arc::new(Metrics::new());
-        let (socket, rack) = (config.socket.clone(), config.rack.clone());
         let (path, sources) = (config.path.clone(), config.sources.clone());
         let engine = Engine::start(config, journal, driver, metrics.clone());
         engine.look_after(interrupted);
-        let (health, health_service) = tonic_health::server::health_reporter();
-        let service = PowerServer::new(PowerService::new(engine.clone()));
+        let health = HealthReporter::new();
         health.set_serving::<PowerServer<PowerService>>().await;
-        let stop = CancellationToken::new();
-        let mut servers = JoinSet::new();
-        let mut addresses = Addresses::default();
-        let reloader = Arc::new(Reloader::new(
-            engine.clone(),
-            tls.clone(),
-            metrics.clone(),
-            path,
-            sources,
-        ));
-        servers.spawn(reloader.clone().watch());
+        let services = Services {
+            power: PowerServer::new(PowerService::new(engine.clone())),
+            health: HealthServer::new(HealthService::from_health_reporter(health.clone())),
+            metrics: metrics.clone(),
+            admission: Admission::new(CALLS_PER_IDENTITY),
+        };
+        let reloader = Reloader::new(engine.clone(), tls, metrics, path, sources);
+        let agent = Self {
+            engine,
+            health,
+            servers: JoinSet::new(),
+            stop: CancellationToken::new(),
+            addresses: Addresses::default(),
+            reloader: Arc::new(reloader),
+        };
+        Ok((agent, services))
+    }
 
-        let admission = Admission::new(CALLS_PER_IDENTITY);
-        let local = listen_local(&socket).await?;
+    async fn serve_local(&mut self, services: &Services, socket: &Path) -> Result<(), StartError> {
+        let local = listen_local(socket).await?;
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .build_v1()
             .map_err(|error| StartError::Reflection(error.to_string()))?;
-        let router = server(&metrics, &admission)
-            .add_service(health_service.clone())
+        let router = services
+            .server()
+            .add_service(services.health.clone())
             .add_service(reflection)
-            .add_service(service.clone());
-        let stopped = stop.clone().cancelled_owned();
-        servers.spawn(async move {
+            .add_service(services.power.clone());
+        let stopped = self.stop.clone().cancelled_owned();
+        self.servers.spawn(async move {
             let result = router
                 .serve_with_incoming_shutdown(UnixListenerStream::new(local), stopped)
                 .await;
             report("local socket", result);
         });
         info!(socket = %socket.display(), "serving the local socket");
+        Ok(())
+    }
 
-        if let Some(listener) = admin {
-            let bound = listener.local_addr().map_err(failed("admin listener"))?;
-            servers.spawn(admin::serve(listener, reloader.clone(), stop.clone()));
-            info!(address = %bound, "serving health and metrics");
-            addresses.admin = Some(bound);
-        }
-        if let (Some(listener), Some(tls)) = (remote, tls) {
-            let bound = listener.local_addr().map_err(failed("listener"))?;
-            servers.spawn(tls.watch(RELOAD_INTERVAL));
-            let tcp = TcpIncoming::from(listener).with_nodelay(Some(true));
-            let connections = incoming(tcp, tls, AcceptLimits::default());
-            let router = server(&metrics, &admission)
-                .max_connection_age(CONNECTION_AGE)
-                .add_service(health_service)
-                .add_service(service);
-            let stopped = stop.clone().cancelled_owned();
-            servers.spawn(async move {
-                let result = router
-                    .serve_with_incoming_shutdown(connections, stopped)
-                    .await;
-                report("remote listener", result);
-            });
-            info!(address = %bound, rack, "serving mTLS");
-            addresses.remote = Some(bound);
-        }
-        Ok(Self {
-            engine,
-            health,
-            servers,
-            stop,
-            addresses,
-            reloader,
-        })
+    fn serve_remote<S, IO>(&mut self, services: Services, connections: S, tls: Arc<ServerTls>)
+    where
+        S: Stream<Item = io::Result<IO>> + Send + 'static,
+        IO: AsyncRead + AsyncWrite + RemoteAddr + Unpin + Send + 'static,
+    {
+        let connections = incoming(connections, tls, AcceptLimits::default());
+        let router = services
+            .server()
+            .max_connection_age(CONNECTION_AGE)
+            .add_service(services.health)
+            .add_service(services.power);
+        let stopped = self.stop.clone().cancelled_owned();
+        self.servers.spawn(async move {
+            let result = router
+                .serve_with_incoming_shutdown(connections, stopped)
+                .await;
+            report("remote listener", result);
+        });
     }
 
     /// Where the remote listener is.
@@ -250,21 +296,28 @@ impl Agent {
     }
 }
 
-fn server(
-    metrics: &Arc<Metrics>,
-    admission: &Admission,
-) -> Server<Stack<Admission, Stack<Refused, Identity>>> {
-    Server::builder()
-        .trace_fn(|request| trace_span(TraceContext::of_headers(request.headers())))
-        // Above the longest that a reading may take; streams are not cut by it.
-        .timeout(Duration::from_secs(75))
-        // A person asks for all hosts of a rack at once, dead ones too. One connection may use all
-        // that its caller may have under way.
-        .max_concurrent_streams(u32::try_from(CALLS_PER_IDENTITY).unwrap_or(u32::MAX))
-        .http2_keepalive_interval(Some(Duration::from_secs(15)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-        .layer(Refused(metrics.clone()))
-        .layer(admission.clone())
+/// What every listener serves.
+struct Services {
+    power: PowerServer<PowerService>,
+    health: HealthServer<HealthService>,
+    metrics: Arc<Metrics>,
+    admission: Admission,
+}
+
+impl Services {
+    fn server(&self) -> Server<Stack<Admission, Stack<Refused, Identity>>> {
+        Server::builder()
+            .trace_fn(|request| trace_span(TraceContext::of_headers(request.headers())))
+            // Above the longest that a reading may take; streams are not cut by it.
+            .timeout(Duration::from_secs(75))
+            // A person asks for all hosts of a rack at once, dead ones too. One connection may use all
+            // that its caller may have under way.
+            .max_concurrent_streams(u32::try_from(CALLS_PER_IDENTITY).unwrap_or(u32::MAX))
+            .http2_keepalive_interval(Some(Duration::from_secs(15)))
+            .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+            .layer(Refused(self.metrics.clone()))
+            .layer(self.admission.clone())
+    }
 }
 
 /// What the log lines about a call share with those of its caller, at every level.
@@ -283,7 +336,7 @@ fn report(what: &str, result: Result<(), tonic::transport::Error>) {
 
 async fn bind(remote: &Remote, rack: &str) -> Result<(TcpListener, ServerTls), StartError> {
     let (files, rack) = (TlsFiles::in_dir(&remote.tls), rack.to_owned());
-    let tls = tokio::task::spawn_blocking(move || ServerTls::load(files, &rack))
+    let tls = blocking::run(move || ServerTls::load(files, &rack))
         .await
         .map_err(|error| failed("certificate")(io::Error::other(error)))??;
     if let Err(error) = tls.check_validity() {
@@ -305,7 +358,7 @@ async fn open_journal(
     if_damaged: IfDamaged,
 ) -> Result<(Journal, Vec<String>), StartError> {
     let state = state.to_owned();
-    let opened = tokio::task::spawn_blocking(move || {
+    let opened = blocking::run(move || {
         std::fs::create_dir_all(&state).map_err(failed(format!(
             "cannot create state directory {}",
             state.display()

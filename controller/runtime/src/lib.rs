@@ -21,10 +21,13 @@ mod run;
 mod serve;
 mod store;
 
+pub use agents::AgentConnector;
+pub use clusters::WorkloadConnector;
 pub use config::{Config, HealthChecks, MetricsConfig};
 pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
-pub use run::run;
+pub use run::{Connections, run, run_over};
 pub use serve::explain::{
     CheckGroup, ControllerAddress, ExplainError, RequestKind, ShownSettings, Subject, View,
     explain_by_leader, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };
+pub use store::api::ClientError;

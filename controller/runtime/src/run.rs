@@ -10,13 +10,13 @@ use kube::{Api, Client, ResourceExt};
 use prometheus_client::registry::Registry;
 use rackhand_core::lease::LeaseConfig;
 use rackhand_proto::{ClientTls, TlsFiles, tls::RELOAD_INTERVAL};
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agents::{AgentMetrics, AgentStatus, Agents},
+    agents::{AgentConnector, AgentMetrics, AgentStatus, Agents},
     checks::{self, CheckMetrics},
-    clusters::{Workloads, node_absence, sync::Syncs},
+    clusters::{WorkloadConnector, Workloads, node_absence, sync::Syncs, system_connector},
     config::Config,
     leader::{
         Leader, LeaderMetrics,
@@ -24,7 +24,7 @@ use crate::{
         writer::{Lane, Writer},
     },
     remediation::{self, LiveFacts, RemediationMetrics},
-    serve::{admin, authenticated, explain::Explainer},
+    serve::{admin, authenticated, explain::Explainer, https::Https},
     store::{
         api::{call, management_client},
         index::{ChangeQueue, Index},
@@ -48,27 +48,78 @@ fn grace(result: &Result<()>) -> Duration {
     }
 }
 
+/// How a controller reaches the clusters and the agents.
+pub struct Connections {
+    /// The management cluster.
+    pub management: Client,
+    /// Workload clusters.
+    pub workload: WorkloadConnector,
+    /// Agents.
+    pub agent: AgentConnector,
+    /// The certificate for the agents.
+    pub tls: ClientTls,
+}
+
+/// What a controller serves.
+struct Listeners {
+    admin: TcpListener,
+    authenticated: Option<Https>,
+}
+
 /// Runs the controller until `stop`.
 ///
 /// # Errors
 /// It cannot start as configured, or leadership was lost: a fresh process must take over from the
 /// state in the cluster.
 pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
-    let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
-    let registry = Arc::new(registry);
     let admin = admin::bind(config.admin_address)
         .await
         .with_context(|| format!("admin address {}", config.admin_address))?;
     let tls = ClientTls::controller(TlsFiles::in_dir(&config.agent_tls_dir))
         .with_context(|| format!("agent TLS directory {}", config.agent_tls_dir.display()))?;
-    let secure_metrics = match &config.metrics {
+    let authenticated = match &config.metrics {
         Some(config) => Some(authenticated::bind(config).await?),
         None => None,
     };
-    let client = management_client(config.kubeconfig.as_deref())
+    let management = management_client(config.kubeconfig.as_deref())
         .await
         .context("no way to the management cluster")?;
+    let connections = Connections {
+        management,
+        workload: system_connector(),
+        agent: Arc::new(rackhand_proto::connect_lazy),
+        tls,
+    };
+    let listeners = Listeners {
+        admin,
+        authenticated,
+    };
+    run_with(config, connections, Some(listeners), stop).await
+}
+
+/// Runs the controller over connections of the caller's, for simulations: it listens nowhere, and does
+/// not notice that a certificate changes.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_over(
+    config: Config,
+    connections: Connections,
+    stop: CancellationToken,
+) -> Result<()> {
+    run_with(config, connections, None, stop).await
+}
+
+async fn run_with(
+    config: Config,
+    connections: Connections,
+    listeners: Option<Listeners>,
+    stop: CancellationToken,
+) -> Result<()> {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let registry = Arc::new(registry);
+    let client = connections.management;
     let election = election(&client, &config, &stop).await?;
     let lease = LeaseConfig::new(
         config.lease_duration,
@@ -104,36 +155,36 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     let reading = CancellationToken::new();
     let mut readers: JoinSet<&'static str> = JoinSet::new();
     let (ready, is_ready) = watch::channel(false);
-    {
-        let (registry, cancel) = (registry.clone(), reading.clone());
+    let live = Arc::<LiveFacts>::default();
+    let (leads, is_leader) = watch::channel(false);
+    if let Some(listeners) = listeners {
+        let (metrics, cancel) = (registry.clone(), reading.clone());
         readers.spawn(async move {
-            admin::serve(admin, registry, is_ready, cancel).await;
+            admin::serve(listeners.admin, metrics, is_ready, cancel).await;
             "admin server"
         });
-        let watching = tls.watch(RELOAD_INTERVAL);
+        let watching = connections.tls.watch(RELOAD_INTERVAL);
         let cancel = reading.clone();
         readers.spawn(async move {
             tokio::select! { () = watching => {}, () = cancel.cancelled() => {} }
             "certificate watch"
         });
-    }
-    let live = Arc::<LiveFacts>::default();
-    let (leads, is_leader) = watch::channel(false);
-    if let Some(https) = secure_metrics {
-        let served = authenticated::Served {
-            metrics: registry,
-            explainer: Explainer {
-                client: client.clone(),
-                config: config.clone(),
-                live: live.clone(),
-                leads: is_leader,
-            },
-        };
-        let (client, cancel) = (client.clone(), reading.clone());
-        readers.spawn(async move {
-            authenticated::run(https, client, served, cancel).await;
-            "metrics and explanations"
-        });
+        if let Some(https) = listeners.authenticated {
+            let served = authenticated::Served {
+                metrics: registry,
+                explainer: Explainer {
+                    client: client.clone(),
+                    config: config.clone(),
+                    live: live.clone(),
+                    leads: is_leader,
+                },
+            };
+            let (client, cancel) = (client.clone(), reading.clone());
+            readers.spawn(async move {
+                authenticated::run(https, client, served, cancel).await;
+                "metrics and explanations"
+            });
+        }
     }
     let mut synced = Vec::new();
     for kind in Kind::ALL {
@@ -153,7 +204,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
             kind.kind()
         });
     }
-    let workloads = Arc::new(Workloads::default());
+    let workloads = Arc::new(Workloads::new(connections.workload));
     {
         let running = workloads.clone().run(
             client.clone(),
@@ -172,7 +223,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
         client,
         election,
         leader,
-        tls,
+        agents: (connections.tls, connections.agent),
         index,
         served,
         metrics,
@@ -225,7 +276,7 @@ struct Parts {
     client: Client,
     election: String,
     leader: Leader,
-    tls: ClientTls,
+    agents: (ClientTls, AgentConnector),
     index: Arc<Index>,
     served: Arc<Served>,
     metrics: Metrics,
@@ -352,7 +403,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
     let agents = Agents::new(
         leader.clone(),
         parts.election.clone(),
-        parts.tls.clone(),
+        parts.agents.clone(),
         index.clone(),
         metrics.agents.clone(),
         status,

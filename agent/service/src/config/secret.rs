@@ -119,7 +119,7 @@ impl Password {
             return self.of_command(command).await;
         }
         let this = self.clone();
-        let read = tokio::task::spawn_blocking(move || this.read_now());
+        let read = crate::blocking::run(move || this.read_now());
         let read = read.await.map_err(|error| self.wrong(error.to_string()))?;
         read.unwrap_or_else(|| Err(self.wrong("not there")))
     }

@@ -19,6 +19,7 @@ use super::{
     target::{Access, Target},
 };
 use crate::{
+    blocking,
     config::{Config, Inventory},
     driver::{BmcSpec, Driver},
     metrics::Metrics,
@@ -296,7 +297,7 @@ impl Clients {
             close(old.bmc).await;
         }
         let (driver, wanted) = (self.driver.clone(), specs.clone());
-        let bmc = tokio::task::spawn_blocking(move || driver.connect(wanted))
+        let bmc = blocking::run(move || driver.connect(wanted))
             .await
             .map_err(|error| fault(&target.address, error.to_string()))??;
         let entry = Entry {
@@ -325,7 +326,7 @@ impl Clients {
                 (None, Err(why)) => Err(fault(&spec.address, why.clone())),
                 (None, Ok(_)) => {
                     let (driver, only) = (self.driver.clone(), vec![spec.clone()]);
-                    tokio::task::spawn_blocking(move || driver.connect(only))
+                    blocking::run(move || driver.connect(only))
                         .await
                         .map_err(|error| fault(&spec.address, error.to_string()))?
                 }

@@ -48,9 +48,7 @@ impl Engine {
     /// Closes the journal, because connections may outlive the agent for a moment.
     async fn close_journal(&self) {
         let journal = self.shared.journal.clone();
-        tokio::task::spawn_blocking(move || journal.close())
-            .await
-            .ok();
+        crate::blocking::run(move || journal.close()).await.ok();
     }
 
     /// Ends everything at once, like a crash.

@@ -42,6 +42,8 @@ use store::{OnDisk, OpenedJournal, ReadTx, Source, Store};
 use tables::{OPERATIONS, get, put};
 use writer::{Tx, Writer};
 
+use crate::blocking;
+
 /// Why the journal does not work.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JournalError {
@@ -203,7 +205,7 @@ impl Journal {
     /// new process can go on, with another instance.
     pub(crate) async fn seen_newer(&self, generation: u64) {
         let store = self.store.clone();
-        let noted = tokio::task::spawn_blocking(move || store.seen_newer(generation));
+        let noted = blocking::run(move || store.seen_newer(generation));
         noted.await.ok();
     }
 
@@ -240,7 +242,7 @@ impl Journal {
         let once = || {
             let (store, read) = (self.store.clone(), read.clone());
             async move {
-                tokio::task::spawn_blocking(move || store.read(|tx| read(tx)))
+                blocking::run(move || store.read(|tx| read(tx)))
                     .await
                     .unwrap_or(Err(JournalError::Closed))
             }

@@ -11,6 +11,7 @@ use redb::{Database, Key, TableDefinition, Value, WriteTransaction};
 use tokio::sync::oneshot;
 
 use super::{JournalError, store::Store, wall_clock};
+use crate::blocking;
 
 /// A transaction under way.
 pub(super) struct Tx(WriteTransaction);
@@ -75,10 +76,18 @@ enum Order {
     Reopen(oneshot::Sender<()>),
 }
 
+/// The way to who writes.
+#[derive(Debug)]
+enum Inbox {
+    Thread(mpsc::Sender<Order>),
+    /// In a simulation, whoever calls.
+    Caller(Worker),
+}
+
 /// The thread, and the way to it.
 #[derive(Debug)]
 pub(super) struct Writer {
-    orders: Mutex<Option<mpsc::Sender<Order>>>,
+    inbox: Mutex<Option<Inbox>>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
@@ -95,12 +104,18 @@ impl Writer {
             store,
             failed: None,
         };
+        if blocking::is_inline() {
+            return Ok(Self {
+                inbox: Mutex::new(Some(Inbox::Caller(worker))),
+                thread: Mutex::default(),
+            });
+        }
         let thread = thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || worker.run(&inbox))
             .map_err(|error| JournalError::Storage(error.to_string()))?;
         Ok(Self {
-            orders: Mutex::new(Some(orders)),
+            inbox: Mutex::new(Some(Inbox::Thread(orders))),
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -136,13 +151,21 @@ impl Writer {
     }
 
     fn order(&self, order: Order) -> Result<(), JournalError> {
-        let orders = self.orders.lock().clone().ok_or(JournalError::Closed)?;
-        orders.send(order).map_err(|_| JournalError::Closed)
+        match self.inbox.lock().as_mut() {
+            Some(Inbox::Thread(orders)) => orders.send(order).map_err(|_| JournalError::Closed),
+            Some(Inbox::Caller(worker)) => {
+                worker.carry_out(order, std::iter::empty());
+                Ok(())
+            }
+            None => Err(JournalError::Closed),
+        }
     }
 
     /// Writes what was handed in, and closes the file. Blocks on the disk.
     pub(super) fn close(&self) {
-        drop(self.orders.lock().take());
+        if let Some(Inbox::Caller(worker)) = self.inbox.lock().take() {
+            worker.store.close();
+        }
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             thread.join().ok();
@@ -157,6 +180,7 @@ impl Drop for Writer {
 }
 
 /// The thread that writes.
+#[derive(Debug)]
 struct Worker {
     store: Arc<Store>,
     /// When the file failed last, and was not opened again since.
@@ -171,19 +195,7 @@ impl Worker {
                 Some(_) => inbox.recv_timeout(REOPEN),
             };
             match order {
-                Ok(Order::Write(first)) => {
-                    let mut batch = vec![first];
-                    let mut readers = Vec::new();
-                    for order in inbox.try_iter().take(BATCH - 1) {
-                        match order {
-                            Order::Write(job) => batch.push(job),
-                            Order::Reopen(done) => readers.push(done),
-                        }
-                    }
-                    self.write(batch);
-                    readers.into_iter().for_each(|done| self.reopen_for(done));
-                }
-                Ok(Order::Reopen(done)) => self.reopen_for(done),
+                Ok(first) => self.carry_out(first, inbox.try_iter().take(BATCH - 1)),
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     self.reopen();
                 }
@@ -191,6 +203,24 @@ impl Worker {
             }
         }
         self.store.close();
+    }
+
+    /// Carries out an order, and those that are waiting behind a change.
+    fn carry_out(&mut self, first: Order, waiting: impl Iterator<Item = Order>) {
+        let first = match first {
+            Order::Write(job) => job,
+            Order::Reopen(done) => return self.reopen_for(done),
+        };
+        let mut batch = vec![first];
+        let mut readers = Vec::new();
+        for order in waiting {
+            match order {
+                Order::Write(job) => batch.push(job),
+                Order::Reopen(done) => readers.push(done),
+            }
+        }
+        self.write(batch);
+        readers.into_iter().for_each(|done| self.reopen_for(done));
     }
 
     fn write(&mut self, mut batch: Vec<Box<dyn Job>>) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rackhand_api::kinds::rack_agent::RackAgentSpec;
-use rackhand_proto::{connect_lazy, v1};
+use rackhand_proto::v1;
 use tokio_util::sync::CancellationToken;
 
 use super::{Agents, CALL, Client, ConnectError, State, within};
@@ -17,7 +17,7 @@ const PROBE_SILENT: Duration = Duration::from_secs(1);
 impl Agents {
     /// Probes the agent until `stop`.
     pub(super) async fn maintain(&self, key: &Key, spec: &RackAgentSpec, stop: &CancellationToken) {
-        let mut client = match connect_lazy(&spec.endpoint, &spec.rack, &self.tls) {
+        let mut client = match (self.connect)(&spec.endpoint, &spec.rack, &self.tls) {
             Ok(channel) => Client::new(channel),
             Err(error) => {
                 self.mark_disconnected(key, &error.to_string().into());

@@ -49,6 +49,12 @@ use crate::{
 
 type Client = v1::power_client::PowerClient<Channel>;
 
+/// Makes the channel to an agent, from its address, its rack and our certificate; it connects at the
+/// first call.
+pub type AgentConnector = Arc<
+    dyn Fn(&str, &str, &ClientTls) -> Result<Channel, rackhand_proto::ConnectError> + Send + Sync,
+>;
+
 /// Timeout of a call that does not involve a BMC.
 const CALL: Duration = Duration::from_secs(3);
 
@@ -115,6 +121,7 @@ pub(crate) struct Agents {
     leader: Leader,
     election: String,
     tls: ClientTls,
+    connect: AgentConnector,
     index: Arc<Index>,
     metrics: AgentMetrics,
     status: AgentStatus,
@@ -126,7 +133,7 @@ impl Agents {
     pub(crate) fn new(
         leader: Leader,
         election: String,
-        tls: ClientTls,
+        (tls, connect): (ClientTls, AgentConnector),
         index: Arc<Index>,
         metrics: AgentMetrics,
         status: AgentStatus,
@@ -140,6 +147,7 @@ impl Agents {
             leader,
             election,
             tls,
+            connect,
             index,
             metrics,
             status,

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt, pin_mut};
+use futures::{FutureExt, StreamExt, future::BoxFuture, pin_mut};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client, ResourceExt, runtime::watcher::Event};
 use parking_lot::{Mutex, RwLock};
@@ -30,7 +30,7 @@ pub(crate) use facts::{lease_facts, node_facts, ready};
 pub(crate) use workload_client::{AttachedVolume, WorkloadClient};
 
 use crate::store::{
-    api::{call, words, workload_client},
+    api::{ClientError, call, words, workload_client},
     index::{Connection, Index, SeenNode},
     object::Key,
     watch::{events, pause},
@@ -43,11 +43,26 @@ const PROBE_FAILURES: u32 = 3;
 /// Pause before a connection is made again.
 const RECONNECT: Duration = Duration::from_secs(5);
 
+/// Makes the client of a workload cluster from its kubeconfig.
+pub type WorkloadConnector =
+    Arc<dyn Fn(String) -> BoxFuture<'static, Result<Client, ClientError>> + Send + Sync>;
+
 /// The clusters that are connected.
-#[derive(Default)]
 pub(crate) struct Workloads {
     clusters: RwLock<BTreeMap<Key, Arc<WorkloadClient>>>,
     kept: Arc<RetainedClusters>,
+    connector: WorkloadConnector,
+}
+
+impl Default for Workloads {
+    fn default() -> Self {
+        Self::new(system_connector())
+    }
+}
+
+/// Connects by the network.
+pub(crate) fn system_connector() -> WorkloadConnector {
+    Arc::new(|kubeconfig| async move { workload_client(&kubeconfig).await }.boxed())
 }
 
 /// The clusters that stay connected without a Cluster object.
@@ -84,6 +99,14 @@ impl Drop for RetainedConnection {
 }
 
 impl Workloads {
+    pub(crate) fn new(connector: WorkloadConnector) -> Self {
+        Self {
+            clusters: RwLock::default(),
+            kept: Arc::default(),
+            connector,
+        }
+    }
+
     /// The client of a connected cluster, with its limits.
     pub(crate) fn get(&self, cluster: &Key) -> Option<Arc<WorkloadClient>> {
         self.clusters.read().get(cluster).cloned()
@@ -175,7 +198,7 @@ impl Workloads {
         cancel: &CancellationToken,
     ) {
         while !cancel.is_cancelled() {
-            let why = match connect(management, index, key).await {
+            let why = match connect(&self.connector, management, index, key).await {
                 Ok((client, version)) => {
                     let connected = Arc::new(WorkloadClient::new(client.clone()));
                     self.clusters.write().insert(key.clone(), connected);
@@ -308,11 +331,19 @@ async fn secret(management: &Client, key: &Key) -> Result<(String, String), Stri
 /// The client of a cluster: our own for the management cluster, and by its kubeconfig for any
 /// other.
 pub(crate) async fn client_of(management: &Client, key: &Key) -> Result<(Client, String), String> {
+    client_by(&system_connector(), management, key).await
+}
+
+async fn client_by(
+    connector: &WorkloadConnector,
+    management: &Client,
+    key: &Key,
+) -> Result<(Client, String), String> {
     if *key == Key::local() {
         return Ok((management.clone(), String::new()));
     }
     let (kubeconfig, version) = secret(management, key).await?;
-    let client = workload_client(&kubeconfig).await.map_err(|why| {
+    let client = connector(kubeconfig).await.map_err(|why| {
         let name = kubeconfig_secret(&key.name);
         format!(
             "the kubeconfig in Secret {}/{name} does not work: {why}",
@@ -323,11 +354,12 @@ pub(crate) async fn client_of(management: &Client, key: &Key) -> Result<(Client,
 }
 
 async fn connect(
+    connector: &WorkloadConnector,
     management: &Client,
     index: &Index,
     key: &Key,
 ) -> Result<(Client, String), String> {
-    let (client, version) = client_of(management, key).await?;
+    let (client, version) = client_by(connector, management, key).await?;
     let info = tokio::time::timeout(crate::store::api::CALL_TIMEOUT, client.apiserver_version())
         .await
         .map_err(|_| "its API does not answer".to_owned())?

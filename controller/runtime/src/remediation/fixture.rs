@@ -248,7 +248,7 @@ impl Fixture {
         let agents = Agents::new(
             leader,
             "election".into(),
-            tls(),
+            (tls(), Arc::new(rackhand_proto::connect_lazy)),
             index.clone(),
             AgentMetrics::register(&mut registry),
             status,

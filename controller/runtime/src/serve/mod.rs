@@ -3,4 +3,4 @@
 pub(crate) mod admin;
 pub(crate) mod authenticated;
 pub(crate) mod explain;
-mod https;
+pub(crate) mod https;

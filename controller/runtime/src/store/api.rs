@@ -126,7 +126,7 @@ pub(crate) fn optional<T>(result: Result<T, ApiError>) -> Result<Option<T>, ApiE
 /// does: there are tokens and keys in it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct ClientError(String);
+pub struct ClientError(String);
 
 impl From<KubeconfigError> for ClientError {
     fn from(error: KubeconfigError) -> Self {

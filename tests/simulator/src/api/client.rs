@@ -1,0 +1,248 @@
+//! kube's client over the API server in memory: requests and answers take their time, and the way fails.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame};
+use kube::{Client, client::Body};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    request::{Reply, Request},
+    watch::Line,
+};
+use crate::kernel::{ProcessId, Simulation, World};
+
+/// The condition of the way between a process and the API server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ApiCondition {
+    /// Nothing comes through. Requests that were sent arrive when the way is whole again, and are
+    /// carried out then, whoever still waits for them.
+    pub silent: bool,
+    /// How much later everything arrives.
+    pub late: Duration,
+    /// How much later changes are told to watches, beside.
+    pub watches_late: Duration,
+}
+
+type Held = Box<dyn FnOnce(&mut World) + Send>;
+
+/// The ways of all processes.
+#[derive(Default)]
+pub(crate) struct ApiWays {
+    conditions: BTreeMap<ProcessId, ApiCondition>,
+    held: BTreeMap<ProcessId, Vec<Held>>,
+}
+
+/// A client of the API server for a process.
+#[must_use]
+pub fn connect(simulation: &Simulation, process: ProcessId) -> Client {
+    let simulation = simulation.clone();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let simulation = simulation.clone();
+        async move {
+            let request = read(request).await?;
+            let (answer, answered) = oneshot::channel();
+            simulation.world().request(process, request, answer);
+            answered
+                .await
+                .unwrap_or_else(|_| Err(io::ErrorKind::ConnectionReset.into()))
+                .map_err(tower::BoxError::from)
+        }
+    });
+    Client::new(service, "default")
+}
+
+async fn read(request: http::Request<Body>) -> Result<Request, tower::BoxError> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect_bytes().await?;
+    let header = |name: http::HeaderName| {
+        let value = parts.headers.get(name).and_then(|v| v.to_str().ok());
+        value.unwrap_or_default().to_owned()
+    };
+    let query = parts.uri.query().unwrap_or_default();
+    Ok(Request {
+        method: parts.method.to_string(),
+        path: parts.uri.path().to_owned(),
+        query: decode_query(query),
+        accept: header(http::header::ACCEPT),
+        content_type: header(http::header::CONTENT_TYPE),
+        body: if body.is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_slice(&body)?
+        },
+    })
+}
+
+fn decode_query(query: &str) -> BTreeMap<String, String> {
+    url::form_urlencoded::parse(query.as_bytes())
+        .into_owned()
+        .collect()
+}
+
+type Answer = oneshot::Sender<io::Result<http::Response<ResponseBody>>>;
+
+impl World {
+    /// Changes the way of a process to the API server.
+    pub fn set_api_condition(&mut self, process: ProcessId, condition: ApiCondition) {
+        self.ways.conditions.insert(process, condition);
+        if condition.silent {
+            return;
+        }
+        for held in self.ways.held.remove(&process).unwrap_or_default() {
+            let delay = self.api_delay(process);
+            self.after(delay, held);
+        }
+    }
+
+    fn api_condition(&self, process: ProcessId) -> ApiCondition {
+        self.ways
+            .conditions
+            .get(&process)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    pub(super) fn api_is_silent(&self, process: ProcessId) -> bool {
+        self.api_condition(process).silent
+    }
+
+    pub(super) fn hold_for_api(&mut self, process: ProcessId, held: Held) {
+        self.ways.held.entry(process).or_default().push(held);
+    }
+
+    /// How long a message takes between a process and the API server.
+    pub(super) fn api_delay(&mut self, process: ProcessId) -> Duration {
+        let late = self.api_condition(process).late;
+        late + self.between(Duration::from_micros(300), Duration::from_millis(3))
+    }
+
+    /// How long a change takes until a watch tells it.
+    pub(super) fn watch_delay(&mut self, process: ProcessId) -> Duration {
+        self.api_condition(process).watches_late + self.api_delay(process)
+    }
+
+    fn request(&mut self, process: ProcessId, request: Request, answer: Answer) {
+        let delay = self.api_delay(process);
+        self.after(delay, move |world| world.receive(process, request, answer));
+    }
+
+    fn receive(&mut self, process: ProcessId, request: Request, answer: Answer) {
+        if self.api_is_silent(process) {
+            let held = move |world: &mut World| world.receive(process, request, answer);
+            self.hold_for_api(process, Box::new(held));
+            return;
+        }
+        if self.api.away {
+            self.respond(
+                process,
+                Err(io::ErrorKind::ConnectionRefused.into()),
+                answer,
+            );
+            return;
+        }
+        let name = self.name(process).to_owned();
+        let reply = self.api.handle(&request);
+        let code = match &reply {
+            Reply::Document(code, _) => *code,
+            Reply::Watch(_) => 200,
+        };
+        let reads = request.method == "GET";
+        if !reads {
+            self.log(format_args!(
+                "{name}: {} {} {code}",
+                request.method, request.path
+            ));
+        }
+        let response = match reply {
+            Reply::Document(code, object) => {
+                let body = ResponseBody::Whole(Some(Bytes::from(object.to_string())));
+                response(code, body)
+            }
+            Reply::Watch(watch) => {
+                let (lines, body) = mpsc::unbounded_channel();
+                self.open_watch(process, watch, lines);
+                response(200, ResponseBody::Watch(body))
+            }
+        };
+        self.settle_changes();
+        self.respond(process, response, answer);
+    }
+
+    fn respond(
+        &mut self,
+        process: ProcessId,
+        response: io::Result<http::Response<ResponseBody>>,
+        answer: Answer,
+    ) {
+        let delay = self.api_delay(process);
+        self.after(delay, move |world| world.give(process, response, answer));
+    }
+
+    fn give(
+        &mut self,
+        process: ProcessId,
+        response: io::Result<http::Response<ResponseBody>>,
+        answer: Answer,
+    ) {
+        if self.api_is_silent(process) {
+            let held = move |world: &mut World| world.give(process, response, answer);
+            self.hold_for_api(process, Box::new(held));
+            return;
+        }
+        answer.send(response).ok();
+        self.wake(process, None);
+    }
+
+    /// Tells everybody of what has changed: watches, and the parts of the world that act on it.
+    pub fn settle_changes(&mut self) {
+        let changes = self.api.take_changes();
+        if changes.is_empty() {
+            return;
+        }
+        self.tell_watches(&changes);
+        for change in changes {
+            self.observe(&change);
+        }
+    }
+}
+
+fn response(code: u16, body: ResponseBody) -> io::Result<http::Response<ResponseBody>> {
+    let response = http::Response::builder()
+        .status(code)
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(body);
+    response.map_err(io::Error::other)
+}
+
+/// The body of a response.
+#[derive(Debug)]
+pub(super) enum ResponseBody {
+    Whole(Option<Bytes>),
+    Watch(mpsc::UnboundedReceiver<Line>),
+}
+
+impl HttpBody for ResponseBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        match &mut *self {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Watch(lines) => lines
+                .poll_recv(cx)
+                .map(|line| line.map(|line| line.map(Frame::data))),
+        }
+    }
+}

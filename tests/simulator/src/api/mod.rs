@@ -1,0 +1,18 @@
+//! An API server in memory, as far as Rackhand and the parts beside it use one.
+//!
+//! It is plain data: a request goes in, a response comes out, and what has changed is told to watches.
+//! A test compares it with kube-apiserver.
+
+mod client;
+mod patch;
+mod request;
+pub mod resource;
+mod store;
+mod watch;
+
+pub(crate) use client::ApiWays;
+pub use client::{ApiCondition, connect};
+pub use request::{Reply, Request, Selection};
+pub use resource::Resource;
+pub use store::{ApiServer, Change, ChangeKind, Failure, Key};
+pub use watch::WatchRequest;

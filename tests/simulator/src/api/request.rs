@@ -1,0 +1,361 @@
+//! Requests: what their path, query and body ask for.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::{
+    resource::{Resource, find, group_list, resource_list},
+    store::{ApiServer, Failure, Key, Part, Table},
+    watch::WatchRequest,
+};
+
+/// A request as it arrives.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The method.
+    pub method: String,
+    /// The path.
+    pub path: String,
+    /// The query, decoded.
+    pub query: BTreeMap<String, String>,
+    /// The header `Accept`.
+    pub accept: String,
+    /// The header `Content-Type`.
+    pub content_type: String,
+    /// The body; null if there is none.
+    pub body: Value,
+}
+
+/// The answer.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// A status and a document.
+    Document(u16, Arc<Value>),
+    /// A watch begins.
+    Watch(WatchRequest),
+}
+
+/// What a path names.
+struct Target {
+    resource: Resource,
+    namespace: String,
+    name: Option<String>,
+    part: Part,
+}
+
+fn target(path: &str) -> Option<Target> {
+    let mut rest = path.trim_start_matches('/').split('/');
+    let group = match rest.next()? {
+        "api" => "",
+        "apis" => rest.next()?,
+        _ => return None,
+    };
+    let version = rest.next()?;
+    let mut rest: Vec<&str> = rest.collect();
+    let mut namespace = "";
+    if let ["namespaces", within, ..] = rest.as_slice()
+        && rest.len() > 2
+        && rest.get(2) != Some(&"status")
+    {
+        namespace = within;
+        rest.drain(..2);
+    }
+    let plural = *rest.first()?;
+    let resource = find(|r| r.group == group && r.version == version && r.plural == plural)?;
+    let part = match rest.get(2) {
+        None => Part::Main,
+        Some(&"status") if resource.status => Part::Status,
+        Some(_) => return None,
+    };
+    Some(Target {
+        resource,
+        namespace: namespace.to_owned(),
+        name: rest.get(1).map(|name| (*name).to_owned()),
+        part,
+    })
+}
+
+impl ApiServer {
+    /// Answers a request.
+    pub fn handle(&mut self, request: &Request) -> Reply {
+        match self.answer(request) {
+            Ok(reply) => reply,
+            Err(failure) => failure_reply(&failure),
+        }
+    }
+
+    fn answer(&mut self, request: &Request) -> Result<Reply, Failure> {
+        let document = |code, value: Value| Ok(Reply::Document(code, Arc::new(value)));
+        let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
+        match parts.as_slice() {
+            ["version"] => return document(200, version()),
+            ["apis"] => return document(200, group_list()),
+            ["api", "v1"] => {
+                return document(200, resource_list("", "v1").unwrap_or_default());
+            }
+            ["apis", group, version] => {
+                let list = resource_list(group, version);
+                return document(200, list.ok_or_else(unknown_path)?);
+            }
+            _ => {}
+        }
+        let target = target(&request.path).ok_or_else(unknown_path)?;
+        let verb = match request.method.as_str() {
+            "GET" if request.query.get("watch").is_some_and(|w| w == "true") => "watch",
+            "GET" if target.name.is_none() => "list",
+            "GET" => "get",
+            "POST" => "create",
+            "PUT" => "update",
+            "PATCH" => "patch",
+            _ => "delete",
+        };
+        *self
+            .counts
+            .entry((verb, target.resource.plural))
+            .or_default() += 1;
+        let Target {
+            resource,
+            namespace,
+            name,
+            part,
+        } = target;
+        let selection = Selection::of(&request.query, &namespace, name.as_deref());
+        match verb {
+            "watch" => return self.begin_watch(resource, selection, request),
+            "list" => {
+                let list = self.read_list(resource, &selection, request)?;
+                return document(200, list);
+            }
+            _ => {}
+        }
+        if verb == "create" {
+            let created = self.create(resource, &namespace, request.body.clone())?;
+            return Ok(Reply::Document(201, created));
+        }
+        let key: Key = (namespace, name.ok_or_else(unknown_path)?);
+        let object = match verb {
+            "get" => {
+                let found = self.get(resource, &key.0, &key.1);
+                let found = found.ok_or_else(|| Failure::not_found(&resource, &key.1))?;
+                if request.accept.contains("PartialObjectMetadata") {
+                    return document(200, metadata(&found));
+                }
+                found
+            }
+            "update" => self.replace(resource, &key, part, request.body.clone())?,
+            "patch" if request.content_type.contains("apply-patch") => {
+                let manager = request.query.get("fieldManager");
+                let manager = manager.map_or("unknown", String::as_str);
+                self.apply(resource, &key, part, manager, &request.body)?
+            }
+            "patch"
+                if request.content_type.contains("merge-patch+json")
+                    && !request.content_type.contains("strategic") =>
+            {
+                self.merge(resource, &key, part, &request.body)?
+            }
+            "patch" => {
+                return Err(Failure::new(
+                    415,
+                    "UnsupportedMediaType",
+                    format!("patches of type {} are not known", request.content_type),
+                ));
+            }
+            _ => {
+                let deleted = self.delete(resource, &key.0, &key.1, &request.body)?;
+                if self.get(resource, &key.0, &key.1).is_some() {
+                    deleted
+                } else {
+                    return document(200, success(&resource, &deleted));
+                }
+            }
+        };
+        Ok(Reply::Document(200, object))
+    }
+
+    fn read_list(
+        &mut self,
+        resource: Resource,
+        selection: &Selection,
+        request: &Request,
+    ) -> Result<Value, Failure> {
+        let (version, mut items) = match request.query.get("continue") {
+            Some(token) => self.pages.remove(token).ok_or_else(|| {
+                Failure::new(410, "Expired", "The provided continue parameter is too old")
+            })?,
+            None => {
+                let all = self.list(resource).filter(|object| selection.has(object));
+                (self.version(), all.cloned().collect())
+            }
+        };
+        let limit = request.query.get("limit").and_then(|l| l.parse().ok());
+        let mut meta = json!({ "resourceVersion": version.to_string() });
+        if let Some(limit) = limit.filter(|limit| *limit > 0 && items.len() > *limit) {
+            let rest = items.split_off(limit);
+            let token = format!("{version}-{}-{}", resource.plural, rest.len());
+            meta["continue"] = token.clone().into();
+            meta["remainingItemCount"] = rest.len().into();
+            self.pages.insert(token, (version, rest));
+            while self.pages.len() > 50 {
+                self.pages.pop_first();
+            }
+        }
+        let partial = request.accept.contains("PartialObjectMetadata");
+        let items: Vec<Value> = items
+            .iter()
+            .map(|object| {
+                if partial {
+                    metadata(object)
+                } else {
+                    Value::clone(object)
+                }
+            })
+            .collect();
+        let (api_version, kind) = if partial {
+            (
+                "meta.k8s.io/v1".to_owned(),
+                "PartialObjectMetadataList".to_owned(),
+            )
+        } else {
+            (resource.api_version(), format!("{}List", resource.kind))
+        };
+        Ok(json!({ "apiVersion": api_version, "kind": kind, "metadata": meta, "items": items }))
+    }
+
+    fn begin_watch(
+        &self,
+        resource: Resource,
+        selection: Selection,
+        request: &Request,
+    ) -> Result<Reply, Failure> {
+        let from = request.query.get("resourceVersion");
+        let from: u64 = from.and_then(|v| v.parse().ok()).unwrap_or(self.version());
+        let dropped = self
+            .tables
+            .get(&resource)
+            .map_or(0, |table: &Table| table.dropped);
+        if from < dropped {
+            return Err(too_old());
+        }
+        let seconds = request
+            .query
+            .get("timeoutSeconds")
+            .and_then(|t| t.parse().ok());
+        Ok(Reply::Watch(WatchRequest {
+            resource,
+            selection,
+            from,
+            seconds: seconds.unwrap_or(300),
+            bookmarks: request
+                .query
+                .get("allowWatchBookmarks")
+                .is_some_and(|b| b == "true"),
+            partial: request.accept.contains("PartialObjectMetadata"),
+        }))
+    }
+}
+
+pub(super) fn too_old() -> Failure {
+    Failure::new(410, "Expired", "too old resource version")
+}
+
+fn unknown_path() -> Failure {
+    Failure::new(
+        404,
+        "NotFound",
+        "the server could not find the requested resource",
+    )
+}
+
+fn version() -> Value {
+    json!({
+        "major": "1", "minor": "34", "gitVersion": "v1.34.0", "gitCommit": "", "gitTreeState": "",
+        "buildDate": "", "goVersion": "", "compiler": "gc", "platform": "linux/amd64",
+    })
+}
+
+/// An object without its contents.
+pub(super) fn metadata(object: &Value) -> Value {
+    json!({
+        "apiVersion": "meta.k8s.io/v1",
+        "kind": "PartialObjectMetadata",
+        "metadata": object["metadata"],
+    })
+}
+
+fn success(resource: &Resource, object: &Value) -> Value {
+    let (name, uid) = (&object["metadata"]["name"], &object["metadata"]["uid"]);
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+        "details": { "name": name, "group": resource.group, "kind": resource.plural, "uid": uid },
+    })
+}
+
+pub(super) fn status(failure: &Failure) -> Value {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": failure.message, "reason": failure.reason, "code": failure.code,
+    })
+}
+
+fn failure_reply(failure: &Failure) -> Reply {
+    Reply::Document(failure.code, Arc::new(status(failure)))
+}
+
+/// Which objects of a kind are meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    namespace: String,
+    fields: Vec<(String, String)>,
+    labels: Vec<(String, Option<String>)>,
+}
+
+impl Selection {
+    fn of(query: &BTreeMap<String, String>, namespace: &str, name: Option<&str>) -> Self {
+        let pairs = |text: Option<&String>| -> Vec<String> {
+            let list = text.map(|t| t.split(',').filter(|p| !p.is_empty()).map(str::to_owned));
+            list.map(Iterator::collect).unwrap_or_default()
+        };
+        let fields = pairs(query.get("fieldSelector"))
+            .into_iter()
+            .filter_map(|pair| {
+                let (field, value) = pair.split_once('=')?;
+                Some((field.to_owned(), value.trim_start_matches('=').to_owned()))
+            });
+        let labels =
+            pairs(query.get("labelSelector"))
+                .into_iter()
+                .map(|pair| match pair.split_once('=') {
+                    Some((label, value)) => (
+                        label.to_owned(),
+                        Some(value.trim_start_matches('=').to_owned()),
+                    ),
+                    None => (pair, None),
+                });
+        let named = name.map(|name| ("metadata.name".to_owned(), name.to_owned()));
+        Self {
+            namespace: namespace.to_owned(),
+            fields: fields.chain(named).collect(),
+            labels: labels.collect(),
+        }
+    }
+
+    pub(super) fn has(&self, object: &Value) -> bool {
+        let meta = &object["metadata"];
+        let here = self.namespace.is_empty() || meta["namespace"] == *self.namespace;
+        let fields = self.fields.iter().all(|(field, value)| {
+            let place = format!("/{}", field.replace('.', "/"));
+            let found = object.pointer(&place).and_then(Value::as_str);
+            found.unwrap_or_default() == value
+        });
+        let labels = self.labels.iter().all(|(label, value)| {
+            let found = meta["labels"].get(label).and_then(Value::as_str);
+            match value {
+                Some(value) => found == Some(value),
+                None => found.is_some(),
+            }
+        });
+        here && fields && labels
+    }
+}

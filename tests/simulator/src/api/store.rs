@@ -1,0 +1,535 @@
+//! Objects and their versions: what may be written, and what a write changes.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::Value;
+
+use super::{
+    patch,
+    resource::Resource,
+    watch::{Watch, Watches},
+};
+use crate::kernel::wall_clock;
+
+/// Namespace and name.
+pub type Key = (String, String);
+
+/// How an object changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// It has another version.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+impl ChangeKind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+/// One change of an object.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The kind of the object.
+    pub resource: Resource,
+    /// What has become of it.
+    pub kind: ChangeKind,
+    /// The object, after the change or as it was last.
+    pub object: Arc<Value>,
+    /// The object before.
+    pub before: Option<Arc<Value>>,
+    /// The version of the store with this change.
+    pub version: u64,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The HTTP status.
+    pub code: u16,
+    /// The machine-readable reason.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+impl Failure {
+    pub(super) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn not_found(resource: &Resource, name: &str) -> Self {
+        let message = format!("{}.{} {name:?} not found", resource.plural, resource.group);
+        Self::new(404, "NotFound", message)
+    }
+
+    fn conflict(resource: &Resource, name: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {}.{} {name:?}: the object has been modified; please \
+             apply your changes to the latest version and try again",
+            resource.plural, resource.group
+        );
+        Self::new(409, "Conflict", message)
+    }
+}
+
+/// How much history is kept of each kind; an older watch must list again.
+const HISTORY: usize = 1000;
+
+/// One kind's objects and last changes.
+#[derive(Default)]
+pub(super) struct Table {
+    pub(super) objects: BTreeMap<Key, Arc<Value>>,
+    pub(super) history: VecDeque<Change>,
+    /// The version up to which history was dropped.
+    pub(super) dropped: u64,
+}
+
+/// What a write is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Everything but the status, where that is written apart.
+    Main,
+    /// The status alone.
+    Status,
+}
+
+/// The API server.
+pub struct ApiServer {
+    now: Duration,
+    version: u64,
+    rng: fastrand::Rng,
+    pub(super) tables: BTreeMap<Resource, Table>,
+    /// What was applied last, by object and manager.
+    applied: BTreeMap<(Resource, Key, String), Value>,
+    /// The rest of lists that are read by pages.
+    pub(super) pages: BTreeMap<String, (u64, Vec<Arc<Value>>)>,
+    pub(super) watches: Watches,
+    /// Changes that nobody has looked at yet.
+    pub(super) changes: Vec<Change>,
+    /// It does not answer.
+    pub away: bool,
+    /// Requests that were answered, by verb and kind.
+    pub counts: BTreeMap<(&'static str, &'static str), u64>,
+}
+
+impl ApiServer {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            now: Duration::ZERO,
+            version: 1,
+            rng: fastrand::Rng::with_seed(seed ^ 0x5eed),
+            tables: BTreeMap::new(),
+            applied: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            watches: Watches::default(),
+            changes: Vec::new(),
+            away: false,
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// What time it is.
+    pub(crate) fn set_time(&mut self, now: Duration) {
+        self.now = now;
+    }
+
+    /// The version of the last change.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Reads an object.
+    #[must_use]
+    pub fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.tables.get(&resource)?.objects.get(&key).cloned()
+    }
+
+    /// All objects of a kind, by namespace and name.
+    pub fn list(&self, resource: Resource) -> impl Iterator<Item = &Arc<Value>> {
+        let table = self.tables.get(&resource);
+        table.into_iter().flat_map(|table| table.objects.values())
+    }
+
+    /// Creates an object.
+    ///
+    /// # Errors
+    /// There is one of this name.
+    pub fn create(
+        &mut self,
+        resource: Resource,
+        namespace: &str,
+        mut object: Value,
+    ) -> Result<Arc<Value>, Failure> {
+        let meta = &mut object["metadata"];
+        if meta["name"].is_null()
+            && let Some(prefix) = meta["generateName"].as_str()
+        {
+            let suffix: String = (0..5).map(|_| self.rng.lowercase()).collect();
+            meta["name"] = format!("{prefix}{suffix}").into();
+        }
+        let Some(name) = meta["name"].as_str().map(str::to_owned) else {
+            return Err(Failure::new(
+                422,
+                "Invalid",
+                "name or generateName is required",
+            ));
+        };
+        let key = (namespace.to_owned(), name.clone());
+        let exists = |table: &Table| table.objects.contains_key(&key);
+        if self.tables.get(&resource).is_some_and(exists) {
+            let message = format!(
+                "{}.{} {name:?} already exists",
+                resource.plural, resource.group
+            );
+            return Err(Failure::new(409, "AlreadyExists", message));
+        }
+        if resource.namespaced {
+            meta["namespace"] = namespace.into();
+        }
+        meta["uid"] = self.uid().into();
+        meta["creationTimestamp"] = self.timestamp().into();
+        if resource.has_generation() {
+            meta["generation"] = 1.into();
+        }
+        object["apiVersion"] = resource.api_version().into();
+        object["kind"] = resource.kind.into();
+        if resource.status && resource.has_generation() {
+            remove(&mut object, "status");
+        }
+        if resource.plural == "secrets" {
+            encode_secret(&mut object);
+        }
+        Ok(self.put(resource, key, object, None))
+    }
+
+    /// Replaces an object, or its status.
+    ///
+    /// # Errors
+    /// It is not there, or another version than the given one.
+    pub(super) fn replace(
+        &mut self,
+        resource: Resource,
+        key: &Key,
+        part: Part,
+        new: Value,
+    ) -> Result<Arc<Value>, Failure> {
+        self.change(resource, key, part, |object| *object = new.clone(), &new)
+    }
+
+    /// Merges a patch into an object, or into its status.
+    ///
+    /// # Errors
+    /// As for a replacement.
+    pub(super) fn merge(
+        &mut self,
+        resource: Resource,
+        key: &Key,
+        part: Part,
+        body: &Value,
+    ) -> Result<Arc<Value>, Failure> {
+        self.change(
+            resource,
+            key,
+            part,
+            |object| patch::merge(object, body),
+            body,
+        )
+    }
+
+    /// Applies what a manager declares.
+    ///
+    /// # Errors
+    /// As for a replacement.
+    pub(super) fn apply(
+        &mut self,
+        resource: Resource,
+        key: &Key,
+        part: Part,
+        manager: &str,
+        body: &Value,
+    ) -> Result<Arc<Value>, Failure> {
+        let mut declared = body.clone();
+        for field in ["apiVersion", "kind", "metadata"] {
+            remove(&mut declared, field);
+        }
+        let id = (resource, key.clone(), format!("{manager}/{part:?}"));
+        let before = self.applied.get(&id).cloned();
+        let changed = self.change(
+            resource,
+            key,
+            part,
+            |object| patch::apply(object, before.as_ref(), &declared),
+            body,
+        )?;
+        self.applied.insert(id, declared);
+        Ok(changed)
+    }
+
+    /// Writes an object for the world itself, which acts for many controllers of Kubernetes.
+    pub fn modify(
+        &mut self,
+        resource: Resource,
+        namespace: &str,
+        name: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> Option<Arc<Value>> {
+        let key = (namespace.to_owned(), name.to_owned());
+        let old = self.tables.get(&resource)?.objects.get(&key)?.clone();
+        let mut new = Value::clone(&old);
+        change(&mut new);
+        Some(self.settle(resource, key, old, new))
+    }
+
+    fn change(
+        &mut self,
+        resource: Resource,
+        key: &Key,
+        part: Part,
+        change: impl FnOnce(&mut Value),
+        body: &Value,
+    ) -> Result<Arc<Value>, Failure> {
+        let table = self.tables.get(&resource);
+        let Some(old) = table.and_then(|table| table.objects.get(key)).cloned() else {
+            return Err(Failure::not_found(&resource, &key.1));
+        };
+        for field in ["resourceVersion", "uid"] {
+            let wanted = &body["metadata"][field];
+            if !wanted.is_null() && wanted != "" && *wanted != old["metadata"][field] {
+                return Err(Failure::conflict(&resource, &key.1));
+            }
+        }
+        let mut new = Value::clone(&old);
+        change(&mut new);
+        let apart = resource.status;
+        let from_old: &[&str] = match part {
+            Part::Main if apart => &["status"],
+            Part::Main => &[],
+            Part::Status => &["spec", "metadata"],
+        };
+        for field in from_old {
+            match old.get(*field) {
+                Some(value) => new[*field] = value.clone(),
+                None => remove(&mut new, field),
+            }
+        }
+        for field in [
+            "uid",
+            "creationTimestamp",
+            "name",
+            "namespace",
+            "deletionTimestamp",
+        ] {
+            match old["metadata"].get(field) {
+                Some(value) => new["metadata"][field] = value.clone(),
+                None => remove(&mut new["metadata"], field),
+            }
+        }
+        Ok(self.settle(resource, key.clone(), old, new))
+    }
+
+    /// Stores a changed object; one that waited for its last finalizer is gone then.
+    fn settle(
+        &mut self,
+        resource: Resource,
+        key: Key,
+        old: Arc<Value>,
+        mut new: Value,
+    ) -> Arc<Value> {
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+        let is_empty = |value: &Value| match value {
+            Value::Object(map) => map.is_empty(),
+            Value::Array(list) => list.is_empty(),
+            _ => false,
+        };
+        for field in ["annotations", "labels", "finalizers", "ownerReferences"] {
+            if new["metadata"].get(field).is_some_and(is_empty) {
+                remove(&mut new["metadata"], field);
+            }
+        }
+        if new == *old {
+            return old;
+        }
+        if resource.has_generation() && new["spec"] != old["spec"] {
+            let generation = old["metadata"]["generation"].as_u64().unwrap_or(1);
+            new["metadata"]["generation"] = (generation + 1).into();
+        }
+        let ends = !new["metadata"]["deletionTimestamp"].is_null()
+            && new["metadata"]["finalizers"].is_null()
+            && resource.plural != "pods";
+        if ends {
+            return self.remove(resource, &key, new);
+        }
+        self.put(resource, key, new, Some(old))
+    }
+
+    /// Deletes an object: at once, or when its last finalizer is removed.
+    ///
+    /// # Errors
+    /// It is not there, or a precondition does not hold.
+    pub fn delete(
+        &mut self,
+        resource: Resource,
+        namespace: &str,
+        name: &str,
+        options: &Value,
+    ) -> Result<Arc<Value>, Failure> {
+        let key = (namespace.to_owned(), name.to_owned());
+        let Some(old) = self.get(resource, namespace, name) else {
+            return Err(Failure::not_found(&resource, name));
+        };
+        for field in ["uid", "resourceVersion"] {
+            let wanted = &options["preconditions"][field];
+            if !wanted.is_null() && *wanted != old["metadata"][field] {
+                let message = format!("the precondition {field} does not hold for {name:?}");
+                return Err(Failure::new(409, "Conflict", message));
+            }
+        }
+        let graceful = resource.plural == "pods"
+            && options["gracePeriodSeconds"] != 0
+            && !old["spec"]["nodeName"].is_null();
+        let finalized = !old["metadata"]["finalizers"].is_null();
+        if !(finalized || graceful) {
+            return Ok(self.remove(resource, &key, Value::clone(&old)));
+        }
+        if !old["metadata"]["deletionTimestamp"].is_null() {
+            return Ok(old);
+        }
+        let mut new = Value::clone(&old);
+        let grace = if graceful { 30 } else { 0 };
+        new["metadata"]["deletionTimestamp"] = self.timestamp().into();
+        new["metadata"]["deletionGracePeriodSeconds"] = grace.into();
+        if resource.has_generation() {
+            let generation = old["metadata"]["generation"].as_u64().unwrap_or(1);
+            new["metadata"]["generation"] = (generation + 1).into();
+        }
+        Ok(self.put(resource, key, new, Some(old)))
+    }
+
+    fn put(
+        &mut self,
+        resource: Resource,
+        key: Key,
+        mut object: Value,
+        before: Option<Arc<Value>>,
+    ) -> Arc<Value> {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let object = Arc::new(object);
+        let table = self.tables.entry(resource).or_default();
+        table.objects.insert(key, object.clone());
+        let kind = match before {
+            Some(_) => ChangeKind::Modified,
+            None => ChangeKind::Added,
+        };
+        self.record(resource, kind, object.clone(), before);
+        object
+    }
+
+    fn remove(&mut self, resource: Resource, key: &Key, mut object: Value) -> Arc<Value> {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        let object = Arc::new(object);
+        let table = self.tables.entry(resource).or_default();
+        let before = table.objects.remove(key);
+        self.applied
+            .retain(|(r, k, _), _| *r != resource || k != key);
+        self.record(resource, ChangeKind::Deleted, object.clone(), before);
+        object
+    }
+
+    fn record(
+        &mut self,
+        resource: Resource,
+        kind: ChangeKind,
+        object: Arc<Value>,
+        before: Option<Arc<Value>>,
+    ) {
+        let change = Change {
+            resource,
+            kind,
+            object,
+            before,
+            version: self.version,
+        };
+        let table = self.tables.entry(resource).or_default();
+        table.history.push_back(change.clone());
+        if table.history.len() > HISTORY
+            && let Some(dropped) = table.history.pop_front()
+        {
+            table.dropped = dropped.version;
+        }
+        self.changes.push(change);
+    }
+
+    /// Forgets all history, as etcd's compaction does: watches that are behind must list again.
+    pub fn compact(&mut self) {
+        for table in self.tables.values_mut() {
+            table.dropped = self.version;
+            table.history.clear();
+        }
+    }
+
+    /// The changes since the last call.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    pub(super) fn watch(&mut self, watch: Watch) -> u64 {
+        self.watches.add(watch)
+    }
+
+    fn timestamp(&self) -> String {
+        let now = wall_clock(self.now);
+        now.round(jiff::Unit::Second).unwrap_or(now).to_string()
+    }
+
+    fn uid(&mut self) -> String {
+        let (a, b) = (self.rng.u64(..), self.rng.u64(..));
+        format!(
+            "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
+            a >> 32,
+            (a >> 16) & 0xffff,
+            a & 0xfff,
+            b >> 52,
+            b & 0xffff_ffff_ffff
+        )
+    }
+}
+
+fn remove(object: &mut Value, field: &str) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove(field);
+    }
+}
+
+/// `stringData` becomes `data`.
+fn encode_secret(object: &mut Value) {
+    let Some(Value::Object(plain)) = object.get("stringData").cloned() else {
+        return;
+    };
+    remove(object, "stringData");
+    for (name, value) in plain {
+        let text = value.as_str().unwrap_or_default();
+        object["data"][name] = STANDARD.encode(text).into();
+    }
+}

@@ -1,0 +1,299 @@
+//! BMCs behind the driver interface of the agent.
+//!
+//! Protocols are tested elsewhere; here a BMC is what it does: it answers late or not at all, it takes
+//! commands and carries them out later, and it may report a state that is not so before it took one.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use rackhand_agent_service::{BmcSpec, Driver};
+use rackhand_bmc::{
+    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, PowerState,
+    Protocol, SystemIdentity,
+};
+use tokio::sync::oneshot;
+
+use super::{
+    HostId,
+    host::{Host, Os, Power, place_of},
+};
+use crate::kernel::{ProcessId, Simulation, World};
+
+/// The driver of an agent.
+#[derive(Debug, Clone)]
+pub struct SimulatedBmcs {
+    /// Where the BMCs are.
+    pub simulation: Simulation,
+    /// Whose driver it is.
+    pub agent: ProcessId,
+}
+
+impl Driver for SimulatedBmcs {
+    fn connect(&self, specs: Vec<BmcSpec>) -> Result<Arc<dyn Bmc>, BmcError> {
+        let spec = specs.into_iter().next();
+        let found = spec.as_ref().and_then(|spec| {
+            let (rack, place) = place_of(*spec.resolved.first()?)?;
+            let world = self.simulation.world();
+            let here = |id: &HostId| {
+                let host = world.fleet.host(*id);
+                host.rack == rack && host.place == place
+            };
+            world.fleet.ids().find(here)
+        });
+        match (spec, found) {
+            (Some(spec), Some(host)) => Ok(Arc::new(SimulatedBmc {
+                driver: self.clone(),
+                host,
+                address: spec.address.to_string(),
+                limit: spec.call_timeout,
+            })),
+            (spec, _) => Err(BmcError {
+                kind: ErrorKind::Unreachable,
+                bmc: spec.map_or_else(String::new, |s| s.address.to_string()),
+                message: "no route".to_owned(),
+                retry_after: None,
+                maybe_sent: false,
+            }),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct SimulatedBmc {
+    driver: SimulatedBmcs,
+    host: HostId,
+    address: String,
+    limit: Duration,
+}
+
+/// A request to a BMC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Request {
+    Read,
+    Command(PowerCommand),
+}
+
+/// What a BMC answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    State(PowerState),
+    Taken,
+    Refused,
+}
+
+impl SimulatedBmc {
+    async fn ask(&self, request: Request) -> Result<Answer, BmcError> {
+        let (answer, answered) = oneshot::channel();
+        let (id, host, agent) = (&self.driver.simulation, self.host, self.driver.agent);
+        id.world()
+            .ask_bmc(host, Asker::Agent(agent), request, Some(answer));
+        match tokio::time::timeout(self.limit, answered).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) | Err(_) => Err(self.error(
+                ErrorKind::Timeout,
+                "no answer",
+                matches!(request, Request::Command(_)),
+            )),
+        }
+    }
+
+    fn error(&self, kind: ErrorKind, message: &str, maybe_sent: bool) -> BmcError {
+        BmcError {
+            kind,
+            bmc: self.address.clone(),
+            message: message.to_owned(),
+            retry_after: None,
+            maybe_sent,
+        }
+    }
+
+    fn identity(&self) -> SystemIdentity {
+        let world = self.driver.simulation.world();
+        SystemIdentity {
+            system_uuid: Some(world.fleet.host(self.host).system_uuid()),
+            ..SystemIdentity::default()
+        }
+    }
+}
+
+impl Bmc for SimulatedBmc {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn power(&self) -> BmcFuture<'_, PowerReading> {
+        Box::pin(async move {
+            match self.ask(Request::Read).await? {
+                Answer::State(state) => Ok(PowerReading {
+                    state,
+                    raw: format!("{state:?}"),
+                    protocol: Protocol::Redfish,
+                    identity: self.identity(),
+                    at: Timestamp::now(),
+                    bmc: self.address.clone(),
+                }),
+                _ => Err(self.error(ErrorKind::Protocol, "not a reading", false)),
+            }
+        })
+    }
+
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            match self.ask(Request::Command(command)).await? {
+                Answer::Taken => Ok(Accepted {
+                    command: command.words().to_owned(),
+                    answer: "204".to_owned(),
+                }),
+                _ => Err(self.error(ErrorKind::Refused, "not in this state", false)),
+            }
+        })
+    }
+
+    fn identity(&self) -> BmcFuture<'_, SystemIdentity> {
+        Box::pin(async move {
+            self.ask(Request::Read).await?;
+            Ok(SimulatedBmc::identity(self))
+        })
+    }
+
+    fn close(&self) -> BmcFuture<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Who sends to a BMC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker {
+    Agent(ProcessId),
+    Ironic,
+}
+
+type Reply = Option<oneshot::Sender<Answer>>;
+
+fn state(host: &Host) -> PowerState {
+    match host.power {
+        _ if host.bmc.reports_off => PowerState::Off,
+        Power::On => PowerState::On,
+        Power::Falling => PowerState::PoweringOff,
+        Power::Off => PowerState::Off,
+    }
+}
+
+impl World {
+    /// Sends a request to a BMC. Without an answer it is silent.
+    pub(super) fn ask_bmc(&mut self, id: HostId, asker: Asker, request: Request, reply: Reply) {
+        self.fleet.oracle.counts.bmc_calls += 1;
+        let now = self.now();
+        let slow = now < self.fleet.host(id).bmc.slow_until;
+        let most = if slow { 8_000 } else { 60 };
+        let delay = self.between(Duration::from_millis(5), Duration::from_millis(most));
+        self.after(delay, move |world| {
+            world.serve_bmc(id, asker, request, reply)
+        });
+    }
+
+    fn serve_bmc(&mut self, id: HostId, asker: Asker, request: Request, reply: Reply) {
+        let now = self.now();
+        if now < self.fleet.host(id).bmc.silent_until {
+            return;
+        }
+        let answer = match request {
+            Request::Read => Answer::State(state(self.fleet.host(id))),
+            Request::Command(command) => {
+                let answer = self.take_command(id, asker, command);
+                let bmc = &mut self.fleet.host_mut(id).bmc;
+                if std::mem::take(&mut bmc.loses_answer) {
+                    return;
+                }
+                answer
+            }
+        };
+        let Some(reply) = reply else {
+            return;
+        };
+        let delay = self.between(Duration::from_millis(2), Duration::from_millis(30));
+        self.after(delay, move |world| {
+            reply.send(answer).ok();
+            if let Asker::Agent(process) = asker {
+                world.wake(process, None);
+            }
+        });
+    }
+
+    fn take_command(&mut self, id: HostId, asker: Asker, command: PowerCommand) -> Answer {
+        let by = match asker {
+            Asker::Agent(process) => self.name(process).to_owned(),
+            Asker::Ironic => "ironic".to_owned(),
+        };
+        let now = self.now();
+        let host = self.fleet.host_mut(id);
+        host.bmc.reports_off = false;
+        let ignored = now < host.bmc.ignores_until;
+        let name = host.name.clone();
+        let note = if ignored { " and ignores it" } else { "" };
+        let words = command.words();
+        self.log(format_args!("BMC of {name} takes {words} from {by}{note}"));
+        self.fleet.oracle.counts.commands += 1;
+        if command == PowerCommand::Off {
+            self.fleet.host_mut(id).last_off = now;
+        }
+        if ignored {
+            return Answer::Taken;
+        }
+        match command {
+            PowerCommand::Off => {
+                self.judge_power_off(id, &by);
+                self.begin_power_off(id, by);
+            }
+            PowerCommand::On => {
+                self.judge_power_on(id, &by);
+                self.begin_power_on(id, by);
+            }
+            PowerCommand::SoftOff if self.fleet.host(id).os == Os::Running => {
+                self.judge_power_off(id, &by);
+                self.begin_power_off(id, by);
+            }
+            PowerCommand::SoftOff | PowerCommand::Nmi => {}
+            PowerCommand::Reset => {
+                if self.fleet.host(id).power != Power::On {
+                    return Answer::Refused;
+                }
+                self.judge_power_off(id, &by);
+                self.boot(id);
+            }
+        }
+        Answer::Taken
+    }
+
+    fn begin_power_off(&mut self, id: HostId, by: String) {
+        let host = self.fleet.host_mut(id);
+        // A power-on that was taken before does not happen any more.
+        host.power_ons += 1;
+        if host.power != Power::On {
+            return;
+        }
+        host.power = Power::Falling;
+        let time = self.between(Duration::from_millis(300), Duration::from_secs(6));
+        self.after(time, move |world| {
+            if world.fleet.host(id).power == Power::Falling {
+                world.cut_power(id, &by);
+            }
+        });
+    }
+
+    fn begin_power_on(&mut self, id: HostId, by: String) {
+        let time = self.between(Duration::from_millis(300), Duration::from_secs(4));
+        let host = self.fleet.host_mut(id);
+        if host.power != Power::Off {
+            return;
+        }
+        host.power_ons += 1;
+        let this = host.power_ons;
+        self.after(time, move |world| {
+            let host = world.fleet.host(id);
+            if host.power == Power::Off && host.power_ons == this {
+                world.give_power(id, &by);
+            }
+        });
+    }
+}

@@ -1,0 +1,234 @@
+//! The physical truth about hosts.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::kernel::World;
+
+use super::rack_name;
+
+/// Which host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub(crate) usize);
+
+/// How Rackhand knows a host's BMC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// By the inventory of its agent.
+    Inventory,
+    /// By a BareMetalHost whose power baremetal-operator enforces.
+    Managed,
+    /// By a BareMetalHost that is detached.
+    Detached,
+}
+
+/// The power of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Power {
+    /// It has power.
+    On,
+    /// Power is about to be cut.
+    Falling,
+    /// It has none.
+    Off,
+}
+
+/// The operating system of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Os {
+    /// There is no power.
+    Off,
+    /// It starts.
+    Booting,
+    /// It runs, and its kubelet too.
+    Running,
+    /// Its kubelet does nothing, and its pods run on.
+    Hung,
+    /// Nothing runs on it.
+    Panicked,
+}
+
+/// The condition of a BMC.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BmcCondition {
+    /// It answers nothing until then.
+    pub silent_until: Duration,
+    /// It reports off until it takes a command.
+    pub reports_off: bool,
+    /// It takes commands until then and does nothing.
+    pub ignores_until: Duration,
+    /// Until then it takes so much longer to answer.
+    pub slow_until: Duration,
+    /// It carries out the next command and loses its answer.
+    pub loses_answer: bool,
+}
+
+/// A host.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// Its name, and that of its Node, Machine and BareMetalHost.
+    pub name: String,
+    /// Its rack, by number.
+    pub rack: usize,
+    /// Its place in the rack.
+    pub place: usize,
+    /// How its BMC is known.
+    pub link: Link,
+    /// Its power.
+    pub power: Power,
+    /// Its operating system.
+    pub os: Os,
+    /// Its BMC.
+    pub bmc: BmcCondition,
+    /// Counts changes of power and operating system, so that what was planned for an earlier one does
+    /// not happen.
+    pub(crate) epoch: u64,
+    /// When its BMC last took a power-off.
+    pub(crate) last_off: Duration,
+    /// Counts commands that concern a power-on.
+    pub(crate) power_ons: u64,
+    /// How often it was started.
+    pub(crate) boots: u32,
+    /// The pods whose containers run, by name, with their UIDs.
+    pub(crate) containers: BTreeMap<String, String>,
+    /// When its kubelet last renewed its Lease.
+    pub(crate) renewed: Duration,
+    /// Since when it does not work; for the time to recovery.
+    pub(crate) failed_at: Option<Duration>,
+}
+
+impl Host {
+    pub(super) fn new(rack: usize, place: usize, link: Link) -> Self {
+        Self {
+            name: format!("{}-h{place}", rack_name(rack)),
+            rack,
+            place,
+            link,
+            power: Power::On,
+            os: Os::Running,
+            bmc: BmcCondition::default(),
+            epoch: 0,
+            last_off: Duration::ZERO,
+            power_ons: 0,
+            boots: 1,
+            containers: BTreeMap::new(),
+            renewed: Duration::ZERO,
+            failed_at: None,
+        }
+    }
+
+    /// Whether its kubelet works.
+    #[must_use]
+    pub fn kubelet_works(&self) -> bool {
+        self.os == Os::Running
+    }
+
+    /// The SMBIOS UUID, as the BMC and the Node report it.
+    #[must_use]
+    pub fn system_uuid(&self) -> String {
+        format!(
+            "4c4c4544-{:04x}-4000-8000-{:012x}",
+            self.rack,
+            self.place + 1
+        )
+    }
+
+    /// The address of its BMC.
+    #[must_use]
+    pub fn bmc_address(&self) -> String {
+        let (high, low) = (self.rack / 250, self.rack % 250);
+        format!("10.{high}.{low}.{}", self.place + 1)
+    }
+}
+
+impl HostId {
+    /// The host at this place in the list of all.
+    pub(crate) fn at(place: usize) -> Self {
+        Self(place)
+    }
+}
+
+/// Of a BMC's address, rack and place.
+pub(super) fn place_of(ip: std::net::IpAddr) -> Option<(usize, usize)> {
+    let std::net::IpAddr::V4(ip) = ip else {
+        return None;
+    };
+    let [_, high, low, place] = ip.octets().map(usize::from);
+    Some((high * 250 + low, place.checked_sub(1)?))
+}
+
+/// How long it takes until a Node is Ready after its host has power.
+const BOOT: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(240));
+
+impl World {
+    /// Power is cut.
+    pub(crate) fn cut_power(&mut self, id: HostId, by: &str) {
+        let now = self.now();
+        let host = self.fleet.host_mut(id);
+        if host.power == Power::Off {
+            return;
+        }
+        let name = host.name.clone();
+        (host.power, host.os) = (Power::Off, Os::Off);
+        host.epoch += 1;
+        host.containers.clear();
+        host.failed_at.get_or_insert(now);
+        self.log(format_args!("{name} is off, by {by}"));
+    }
+
+    /// Power is there, and the host starts.
+    pub(crate) fn give_power(&mut self, id: HostId, by: &str) {
+        let host = self.fleet.host_mut(id);
+        if host.power == Power::On {
+            return;
+        }
+        let name = host.name.clone();
+        host.power = Power::On;
+        self.log(format_args!("{name} is on, by {by}"));
+        self.boot(id);
+    }
+
+    /// The operating system starts.
+    pub(crate) fn boot(&mut self, id: HostId) {
+        let time = self.between(BOOT.0, BOOT.1);
+        let host = self.fleet.host_mut(id);
+        host.os = Os::Booting;
+        host.epoch += 1;
+        host.boots += 1;
+        host.containers.clear();
+        let epoch = host.epoch;
+        self.after(time, move |world| {
+            if world.fleet.host(id).epoch == epoch {
+                world.fleet.host_mut(id).os = Os::Running;
+                world.start_kubelet(id);
+            }
+        });
+    }
+
+    /// A hung operating system goes on where it was.
+    pub(crate) fn recover_os(&mut self, id: HostId, epoch: u64) {
+        let host = self.fleet.host_mut(id);
+        if host.epoch == epoch && host.os == Os::Hung {
+            host.os = Os::Running;
+            host.epoch += 1;
+            let name = host.name.clone();
+            self.log(format_args!("{name} goes on by itself"));
+            self.start_kubelet(id);
+        }
+    }
+
+    /// The operating system fails: it hangs with its pods running on, or nothing runs any more.
+    pub(crate) fn fail_os(&mut self, id: HostId, os: Os) -> bool {
+        let now = self.now();
+        let host = self.fleet.host_mut(id);
+        if host.os != Os::Running {
+            return false;
+        }
+        host.os = os;
+        host.epoch += 1;
+        host.failed_at.get_or_insert(now);
+        if os == Os::Panicked {
+            host.containers.clear();
+        }
+        true
+    }
+}

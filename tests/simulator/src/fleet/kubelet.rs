@@ -1,0 +1,181 @@
+//! Kubelets: their Leases, their Nodes' status, and the containers that they start and stop.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::HostId;
+use crate::{
+    api::resource::{LEASES, NODES, PODS, VOLUME_ATTACHMENTS},
+    kernel::{World, wall_clock},
+};
+
+/// How often a kubelet renews its Lease.
+const RENEWAL: Duration = Duration::from_secs(10);
+/// Where the Leases of Nodes lie.
+pub(super) const NODE_LEASES: &str = "kube-node-lease";
+/// Where the workload runs.
+pub(super) const WORKLOAD: &str = "default";
+
+impl World {
+    /// A kubelet has started: it reports its Node, and starts what the API has for it.
+    pub(crate) fn start_kubelet(&mut self, id: HostId) {
+        let epoch = self.fleet.host(id).epoch;
+        self.renew_lease(id, epoch);
+    }
+
+    fn renew_lease(&mut self, id: HostId, epoch: u64) {
+        let host = self.fleet.host(id);
+        if host.epoch != epoch || !host.kubelet_works() {
+            return;
+        }
+        let (name, now) = (host.name.clone(), self.now());
+        self.after(RENEWAL, move |world| world.renew_lease(id, epoch));
+        if self.api.away {
+            return;
+        }
+        let time = wall_clock(now);
+        self.fleet.host_mut(id).renewed = now;
+        self.api.modify(LEASES, NODE_LEASES, &name, |lease| {
+            lease["spec"]["renewTime"] = format!("{time:.6}").into();
+        });
+        self.report_ready(id);
+        self.settle_changes();
+        self.sync_pods(id);
+    }
+
+    /// Reports the Node as Ready where it is not, and the boot where it is new.
+    fn report_ready(&mut self, id: HostId) {
+        let host = self.fleet.host(id);
+        let (name, boot) = (host.name.clone(), format!("boot-{}", host.boots));
+        let Some(node) = self.api.get(NODES, "", &name) else {
+            return;
+        };
+        let is_ready = node["status"]["conditions"][0]["status"] == "True";
+        if is_ready && node["status"]["nodeInfo"]["bootID"] == *boot {
+            return;
+        }
+        self.set_ready(&name, "True", "KubeletReady");
+        self.api.modify(NODES, "", &name, |node| {
+            node["status"]["nodeInfo"]["bootID"] = boot.into();
+        });
+        self.log(format_args!("node {name} is Ready"));
+    }
+
+    /// Sets the condition Ready of a Node.
+    pub(super) fn set_ready(&mut self, name: &str, status: &str, reason: &str) {
+        let now = wall_clock(self.now());
+        let at = now.round(jiff::Unit::Second).unwrap_or(now).to_string();
+        self.api.modify(NODES, "", name, |node| {
+            let condition = &mut node["status"]["conditions"][0];
+            if condition["status"] != status {
+                *condition = json!({
+                    "type": "Ready", "status": status, "reason": reason, "message": "",
+                    "lastHeartbeatTime": at, "lastTransitionTime": at,
+                });
+            }
+        });
+    }
+
+    /// Starts and stops containers by the pods that the API has for a host.
+    pub(super) fn sync_pods(&mut self, id: HostId) {
+        let host = self.fleet.host(id);
+        if !host.kubelet_works() || self.api.away {
+            return;
+        }
+        let (name, epoch) = (host.name.clone(), host.epoch);
+        let pods = self.api.list(PODS);
+        let mine: Vec<(String, String, bool)> = pods
+            .filter(|pod| pod["spec"]["nodeName"] == *name)
+            .map(|pod| {
+                let ends = !pod["metadata"]["deletionTimestamp"].is_null();
+                (text(pod, "name"), text(pod, "uid"), ends)
+            })
+            .collect();
+        let host = self.fleet.host(id);
+        let running = host.containers.clone();
+        for (pod, uid) in &running {
+            if !mine.iter().any(|(_, u, ends)| u == uid && !ends) {
+                let (pod, uid) = (pod.clone(), uid.clone());
+                let time = self.between(Duration::from_millis(200), Duration::from_secs(8));
+                self.after(time, move |world| {
+                    world.stop_container(id, epoch, &pod, &uid)
+                });
+            }
+        }
+        for (pod, uid, ends) in mine {
+            let runs = running.get(&pod) == Some(&uid);
+            let attached = self
+                .api
+                .get(VOLUME_ATTACHMENTS, "", &attachment(&pod, &name));
+            if ends && !runs {
+                self.remove_pod(&pod, &uid);
+            } else if !ends && !runs && attached.is_some() {
+                let time = self.between(Duration::from_millis(300), Duration::from_secs(4));
+                self.after(time, move |world| {
+                    world.start_container(id, epoch, &pod, &uid)
+                });
+            }
+        }
+    }
+
+    fn start_container(&mut self, id: HostId, epoch: u64, pod: &str, uid: &str) {
+        let host = self.fleet.host(id);
+        let name = host.name.clone();
+        if host.epoch != epoch || !host.kubelet_works() || host.containers.contains_key(pod) {
+            return;
+        }
+        // What a kubelet knows of the API may be old; a pod that is there no longer is not started.
+        let found = self.api.get(PODS, WORKLOAD, pod);
+        let wanted = found.is_some_and(|found| {
+            text(&found, "uid") == uid
+                && found["metadata"]["deletionTimestamp"].is_null()
+                && found["spec"]["nodeName"] == *name
+        });
+        if !wanted {
+            return;
+        }
+        let host = self.fleet.host_mut(id);
+        host.containers.insert(pod.to_owned(), uid.to_owned());
+        self.judge_containers(pod);
+        self.api.modify(PODS, WORKLOAD, pod, |pod| {
+            pod["status"]["phase"] = "Running".into();
+        });
+        self.settle_changes();
+    }
+
+    fn stop_container(&mut self, id: HostId, epoch: u64, pod: &str, uid: &str) {
+        let host = self.fleet.host_mut(id);
+        if host.epoch != epoch || !host.kubelet_works() {
+            return;
+        }
+        if host
+            .containers
+            .get(pod)
+            .is_some_and(|running| running == uid)
+        {
+            host.containers.remove(pod);
+        }
+        self.remove_pod(pod, uid);
+    }
+
+    /// A pod that has ended is removed from the API.
+    fn remove_pod(&mut self, pod: &str, uid: &str) {
+        let now = json!({ "gracePeriodSeconds": 0, "preconditions": { "uid": uid } });
+        self.api.delete(PODS, WORKLOAD, pod, &now).ok();
+        self.settle_changes();
+    }
+}
+
+/// The name of the VolumeAttachment of a pod's volume at a host.
+pub(super) fn attachment(pod: &str, host: &str) -> String {
+    format!("csi-{pod}-{host}")
+}
+
+/// A field of an object's metadata.
+pub(super) fn text(object: &Value, field: &str) -> String {
+    object["metadata"][field]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}

@@ -1,0 +1,18 @@
+//! A fleet in virtual time: the controllers and agents that run in production, unchanged, between
+//! simulated hosts, BMCs, kubelets, baremetal-operator and an API server in memory. Faults of all kinds
+//! come from a seed, and an oracle that knows what really happens judges.
+//!
+//! Everything runs on one thread, and what a process sees of its machine (clocks, random numbers) is
+//! simulated (`rackhand-interpose`), so that a seed always gives the same run.
+
+pub mod api;
+pub mod faults;
+pub mod fleet;
+pub mod kernel;
+pub mod oracle;
+mod programs;
+mod report;
+mod run;
+
+pub use report::Report;
+pub use run::{Options, Outcome, run};
