@@ -27,6 +27,7 @@ use crate::{
     serve::{admin, authenticated, explain::Explainer, https::Https},
     store::{
         api::{call, management_client},
+        clock,
         index::{ChangeQueue, Index},
         object::{Kind, Served},
         watch::watch_kind,
@@ -116,6 +117,7 @@ async fn run_with(
     listeners: Option<Listeners>,
     stop: CancellationToken,
 ) -> Result<()> {
+    clock::begin();
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let registry = Arc::new(registry);

@@ -194,7 +194,13 @@ fn choose(world: &mut World, roster: &Arc<Roster>, until: Duration) {
             "FAULT {name}: {target}, {} s",
             lasts.as_secs()
         ));
-        *world.fleet.oracle.counts.faults.entry(name).or_default() += 1;
+        *world
+            .fleet
+            .oracle
+            .counts
+            .faults
+            .entry(name.to_owned())
+            .or_default() += 1;
     }
 }
 

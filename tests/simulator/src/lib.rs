@@ -15,4 +15,4 @@ mod report;
 mod run;
 
 pub use report::Report;
-pub use run::{Options, Outcome, run};
+pub use run::{ALONE, Options, Outcome, run, run_alone};

@@ -1,10 +1,10 @@
 //! Runs simulations and prints what came of them.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use clap::Parser;
-use rackhand_simulator::{Options, Outcome, Report, run};
+use rackhand_simulator::{ALONE, Options, Outcome, Report, run, run_alone};
 
 /// Controllers and agents as in production, in virtual time, with faults of all kinds from a seed.
 #[derive(Debug, Parser)]
@@ -18,6 +18,9 @@ struct Args {
     /// Hours of virtual time of each seed.
     #[arg(long, default_value_t = 10)]
     hours: u64,
+    /// Minutes instead of hours.
+    #[arg(long, conflicts_with = "hours")]
+    minutes: Option<u64>,
     /// Hosts.
     #[arg(long, default_value_t = 12)]
     hosts: usize,
@@ -33,21 +36,25 @@ struct Args {
 }
 
 fn main() -> Result<ExitCode> {
+    let mut line = std::env::args().skip(1);
+    if line.next().as_deref() == Some(ALONE) {
+        return alone(&line.next().unwrap_or_default());
+    }
     let args = Args::parse();
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("RACKHAND_LOG")
-                .unwrap_or_else(|_| "off".into()),
-        )
-        .with_writer(std::io::stderr)
-        .without_time()
-        .init();
+    let program = std::env::current_exe()?;
+    let minutes = args.minutes.unwrap_or(args.hours * 60);
     let first = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
     let begun = std::time::Instant::now();
     let mut outcomes: Vec<Outcome> = Vec::new();
     let mut seed = first;
     loop {
-        let outcome = simulate(&args, seed)?;
+        let options = Options {
+            hosts: args.hosts,
+            racks: args.racks,
+            follow: args.verbose,
+            ..Options::new(seed, Duration::from_secs(minutes * 60))
+        };
+        let outcome = run(&program, &options)?;
         eprintln!(
             "seed {seed}: {:.1} h, {} faults, {} violations, log {:016x}, {:.1} s so far",
             outcome.time.as_secs_f64() / 3600.0,
@@ -69,43 +76,25 @@ fn main() -> Result<ExitCode> {
     println!("{}", Report::new(outcomes, begun.elapsed(), args.hosts));
     if broken {
         eprintln!(
-            "replay: hack/simulate --seed SEED --hours {} --hosts {} --racks {} --verbose",
-            args.hours, args.hosts, args.racks
+            "to see all that happens: hack/simulate --seed SEED --minutes {minutes} --hosts {} --racks {} --verbose",
+            args.hosts, args.racks
         );
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A thread of its own for each seed: what a thread keeps, such as its hash keys, begins anew.
-fn simulate(args: &Args, seed: u64) -> Result<Outcome> {
-    let options = Options {
-        seed,
-        hours: args.hours,
-        hosts: args.hosts,
-        racks: args.racks,
-        follow: args.verbose,
-        keep_log: false,
-    };
-    let dir = tempfile::Builder::new()
-        .prefix("rackhand-simulator-")
-        .tempdir_in(memory())?;
-    let thread = std::thread::Builder::new().name("simulation".to_owned());
-    let thread = thread
-        .stack_size(16 << 20)
-        .spawn(move || run(dir.path(), &options))?;
-    match thread.join() {
-        Ok(outcome) => outcome,
-        Err(_) => anyhow::bail!("seed {seed}: the simulation panicked"),
-    }
-}
-
-/// Where journals are written without waiting for a disk.
-fn memory() -> std::path::PathBuf {
-    let shared = std::path::Path::new("/dev/shm");
-    if shared.is_dir() {
-        shared.to_owned()
-    } else {
-        std::env::temp_dir()
-    }
+/// Runs one seed, and prints its outcome for the process that has started this one.
+fn alone(options: &str) -> Result<ExitCode> {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("RACKHAND_LOG")
+                .unwrap_or_else(|_| "off".into()),
+        )
+        .with_writer(std::io::stderr)
+        .without_time()
+        .init();
+    let options: Options = serde_json::from_str(options)?;
+    println!("{}", serde_json::to_string(&run_alone(&options)?)?);
+    Ok(ExitCode::SUCCESS)
 }

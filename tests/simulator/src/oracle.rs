@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
 const UNDER_WAY: Duration = Duration::from_secs(60);
 
 /// What has been counted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests to BMCs.
     pub bmc_calls: u64,
@@ -35,13 +36,13 @@ pub struct Counts {
     /// Taints that were set.
     pub taints: u64,
     /// Faults, by name.
-    pub faults: BTreeMap<&'static str, u64>,
+    pub faults: BTreeMap<String, u64>,
     /// How long hosts were away until their Nodes were Ready again.
     pub recoveries: Vec<Duration>,
 }
 
 /// A rule that did not hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// When.
     pub at: Duration,

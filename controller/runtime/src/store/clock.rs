@@ -23,6 +23,11 @@ pub(crate) fn monotonic_now() -> Timestamp {
     wall.checked_add(since).unwrap_or(Timestamp::MAX)
 }
 
+/// Sets the origin of [`monotonic_now`]: the start of the process, not the first decision.
+pub(crate) fn begin() {
+    monotonic_now();
+}
+
 /// A time in whole seconds, as Kubernetes writes it.
 pub(crate) fn whole_seconds(at: Timestamp) -> String {
     at.round(Unit::Second).unwrap_or(at).to_string()

@@ -198,6 +198,7 @@ impl World {
             return;
         }
         let answer = match request {
+            Request::Read if self.fleet.lying_bmcs => Answer::State(PowerState::Off),
             Request::Read => Answer::State(state(self.fleet.host(id))),
             Request::Command(command) => {
                 let answer = self.take_command(id, asker, command);
@@ -225,10 +226,10 @@ impl World {
             Asker::Agent(process) => self.name(process).to_owned(),
             Asker::Ironic => "ironic".to_owned(),
         };
-        let now = self.now();
+        let (now, lying) = (self.now(), self.fleet.lying_bmcs);
         let host = self.fleet.host_mut(id);
         host.bmc.reports_off = false;
-        let ignored = now < host.bmc.ignores_until;
+        let ignored = now < host.bmc.ignores_until || lying;
         let name = host.name.clone();
         let note = if ignored { " and ignores it" } else { "" };
         let words = command.words();

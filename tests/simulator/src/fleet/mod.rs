@@ -53,6 +53,8 @@ pub struct Fleet {
     pub(crate) hosts: Vec<Host>,
     pub(crate) by_name: BTreeMap<String, HostId>,
     pub(crate) oracle: Oracle,
+    /// All BMCs report off, always, and switch nothing.
+    pub(crate) lying_bmcs: bool,
     /// Until when nothing that Kubernetes' own controllers do happens, because the API was away.
     pub(crate) quiet_until: Duration,
 }
@@ -73,6 +75,7 @@ impl Fleet {
             by_name: by_name.collect(),
             hosts,
             oracle: Oracle::default(),
+            lying_bmcs: false,
             quiet_until: Duration::ZERO,
             spec,
         }
