@@ -143,7 +143,7 @@ impl ApiServer {
                 }
                 found
             }
-            "update" => self.replace(resource, &key, part, request.body.clone())?,
+            "update" => self.replace(resource, &key, part, &request.body)?,
             "patch" if request.content_type.contains("apply-patch") => {
                 let manager = request.query.get("fieldManager");
                 let manager = manager.map_or("unknown", String::as_str);

@@ -231,9 +231,9 @@ impl ApiServer {
         resource: Resource,
         key: &Key,
         part: Part,
-        new: Value,
+        new: &Value,
     ) -> Result<Arc<Value>, Failure> {
-        self.change(resource, key, part, |object| *object = new.clone(), &new)
+        self.change(resource, key, part, |object| *object = new.clone(), new)
     }
 
     /// Merges a patch into an object, or into its status.

@@ -129,7 +129,7 @@ impl World {
             self.send_line(id, Ok(line));
         }
         self.after(Duration::from_secs(seconds), move |world| {
-            world.end_watch(id)
+            world.end_watch(id);
         });
     }
 

@@ -188,7 +188,7 @@ impl World {
         let most = if slow { 8_000 } else { 60 };
         let delay = self.between(Duration::from_millis(5), Duration::from_millis(most));
         self.after(delay, move |world| {
-            world.serve_bmc(id, asker, request, reply)
+            world.serve_bmc(id, asker, request, reply);
         });
     }
 

@@ -99,7 +99,7 @@ impl World {
                 let (pod, uid) = (pod.clone(), uid.clone());
                 let time = self.between(Duration::from_millis(200), Duration::from_secs(8));
                 self.after(time, move |world| {
-                    world.stop_container(id, epoch, &pod, &uid)
+                    world.stop_container(id, epoch, &pod, &uid);
                 });
             }
         }
@@ -113,7 +113,7 @@ impl World {
             } else if !ends && !runs && attached.is_some() {
                 let time = self.between(Duration::from_millis(300), Duration::from_secs(4));
                 self.after(time, move |world| {
-                    world.start_container(id, epoch, &pod, &uid)
+                    world.start_container(id, epoch, &pod, &uid);
                 });
             }
         }

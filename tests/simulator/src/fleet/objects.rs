@@ -66,7 +66,7 @@ impl World {
         self.api.create(resource, namespace, object).ok();
         if let Some(status) = status {
             self.api.modify(resource, namespace, &name, |object| {
-                object["status"] = status
+                object["status"] = status;
             });
         }
     }
