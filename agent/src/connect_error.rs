@@ -94,7 +94,7 @@ pub(crate) fn told(error: &anyhow::Error) -> String {
 
 /// Advice for a host that could not be reached.
 pub(crate) fn unreachable(host: impl Display) -> String {
-    format!("`rackhand-agent host check {host}` looks for the cause")
+    format!("`rackhand-agent host check {host}` diagnoses the connection")
 }
 
 #[cfg(test)]

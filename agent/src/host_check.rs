@@ -70,7 +70,7 @@ impl Row {
             check: "agent".to_owned(),
             verdict: "failed",
             found: fault.message,
-            next: "`host list` shows the hosts that the agent knows".to_owned(),
+            next: "`host list` lists the hosts of the agent".to_owned(),
             bmc: String::new(),
         };
         Self {

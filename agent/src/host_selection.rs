@@ -40,7 +40,7 @@ pub(crate) fn wanted(words: &[String]) -> Result<Vec<HostSelector>, String> {
         }
         if found.len() > MOST {
             return Err(format!(
-                "{word:?} and the others are more than {MOST} hosts"
+                "{word:?} and the other arguments name more than {MOST} hosts"
             ));
         }
     }
@@ -182,7 +182,7 @@ fn expanded(word: &str) -> Result<Vec<String>, String> {
         let (inside, after) = behind.split_once(']').ok_or_else(wrong)?;
         let choices = choices(inside).ok_or_else(wrong)?;
         if choices.len().saturating_mul(names.len()) > MOST {
-            return Err(format!("{word:?} is more than {MOST} hosts"));
+            return Err(format!("{word:?} names more than {MOST} hosts"));
         }
         names = names
             .iter()
@@ -194,7 +194,9 @@ fn expanded(word: &str) -> Result<Vec<String>, String> {
         rest = after;
     }
     if rest.contains(']') {
-        return Err(format!("{word:?}: a bracket is closed that was not opened"));
+        return Err(format!(
+            "{word:?}: it has a closing bracket without an opening one"
+        ));
     }
     names.iter_mut().for_each(|name| name.push_str(rest));
     Ok(names)

@@ -228,7 +228,7 @@ fn welcome(dir: &Path, hosts: &[Host]) -> String {
         name(last),
         name(0),
         if hosts.last().is_some_and(|host| host.make == "dead") {
-            format!("The BMC of {} says nothing, as happens. ", name(last))
+            format!("The BMC of {} does not answer, on purpose.  ", name(last))
         } else {
             String::new()
         },

@@ -109,7 +109,7 @@ pub(crate) async fn term(args: TermArgs) -> anyhow::Result<ExitCode> {
                 .map_err(|status| connect_error::call(&status))?
                 .into_inner();
             let Some(info) = done.term else {
-                bail!("the agent answered nothing; `term list` shows what it knows");
+                bail!("the agent returned no term; `term list` shows its terms");
             };
             print(&[Row::of(info)], args.common.output)?;
         }

@@ -55,7 +55,7 @@ pub enum IdentityError {
     #[error("not a readable X.509 certificate")]
     NotACertificate,
     /// No URI among its alternative names.
-    #[error("names nobody: {FORM}")]
+    #[error("names no identity: {FORM}")]
     Missing,
     /// SPIFFE allows exactly one.
     #[error("has {0} URI SANs, and may have only one: {FORM}")]

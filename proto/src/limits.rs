@@ -19,7 +19,7 @@ pub fn check_deadline(deadline: Duration, least: Duration) -> Result<(), String>
     }
     if least >= deadline {
         return Err(format!(
-            "deadline: {deadline:?} leaves no time for what was asked, which takes at least {least:?}"
+            "deadline: {deadline:?} is too short: the operation takes at least {least:?}"
         ));
     }
     Ok(())

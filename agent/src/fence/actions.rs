@@ -96,7 +96,7 @@ async fn switch_off(device: &Device, settings: &Settings, log: &mut Log) -> Resu
         log.info(&format!("waiting {:?} before off", settings.times.delay));
         tokio::time::sleep(settings.times.delay).await;
     }
-    log.info("switching off, until the BMC has said exactly off twice");
+    log.info("switching off, until the BMC has reported exactly off twice");
     device.change(Change::Off, &settings.times).await
 }
 

@@ -118,7 +118,7 @@ impl Input {
         let count = words.count();
         if count > 0 {
             self.warnings
-                .push(format!("{count} words are no options and ignored"));
+                .push(format!("{count} arguments are not options and are ignored"));
         }
     }
 }

@@ -98,9 +98,9 @@ pub(super) const OPTIONS: &[Opt] = &[
         .short('n')
         .old(&["port"]),
     opt("port_as_ip", Kind::Boolean, "plug is the address of the BMC"),
-    opt("protocol", Kind::Select(PROTOCOLS), "What the BMC speaks; auto is Redfish, and IPMI where that does not answer")
+    opt("protocol", Kind::Select(PROTOCOLS), "Protocol of the BMC; auto tries Redfish, then IPMI")
         .default("redfish"),
-    opt("lanplus", Kind::Boolean, "The BMC speaks IPMI, whatever protocol says").short('P'),
+    opt("lanplus", Kind::Boolean, "Use IPMI, whatever protocol is set to").short('P'),
     opt("ssl", Kind::Boolean, "Redfish over TLS").short('z').default("1"),
     opt("ssl_secure", Kind::Boolean, "Verify the BMC's certificate, which is done anyway"),
     opt("ssl_insecure", Kind::Boolean, "Do not verify the BMC's certificate"),
@@ -115,7 +115,7 @@ pub(super) const OPTIONS: &[Opt] = &[
     opt("hexadecimal_kg", Kind::Text, "IPMI: the BMC key K_g, in hexadecimal"),
     opt("socket", Kind::Text, "Socket of the rack agent on this machine").default("/run/rackhand/agent.sock"),
     opt("agent", Kind::Text, "Rack agent elsewhere, host:port, over mTLS"),
-    opt("rack", Kind::Text, "The rack of that agent, as its certificate says"),
+    opt("rack", Kind::Text, "Rack of that agent, as named in its certificate"),
     opt("tls_dir", Kind::Text, "Directory with tls.crt, tls.key and ca.crt for that agent"),
     opt(
         "method",
@@ -126,17 +126,17 @@ pub(super) const OPTIONS: &[Opt] = &[
     .default("onoff"),
     opt("power_timeout", Kind::Second, "How long to wait for the power to change; 0 is for as long as the caller waits")
         .default("20"),
-    opt("power_wait", Kind::Second, "How long not to look after a command").default("0"),
+    opt("power_wait", Kind::Second, "Time between a command and the first status query").default("0"),
     opt("shell_timeout", Kind::Second, "How long the BMC may take for one answer").default("10"),
     opt("login_timeout", Kind::Second, "How long connecting to the BMC may take").default("5"),
-    opt("stonith_status_sleep", Kind::Second, "Time between two looks that confirm off").default("1"),
+    opt("stonith_status_sleep", Kind::Second, "Time between the two readings that confirm off").default("1"),
     opt("retry_on", Kind::Integer, "How often power-on is tried again").default("1"),
     opt("delay", Kind::Second, "Wait before off and reboot").default("0"),
     opt("disable_timeout", Kind::Boolean, "No limits of our own: Pacemaker has them"),
     opt("plug_separator", Kind::Text, "Separates several plugs; all of them count").default(","),
     opt("separator", Kind::Text, "Separates the columns of list").default(","),
     opt("verbose", Kind::Boolean, "Say on standard error what is done").short('v'),
-    opt("verbose_level", Kind::Integer, "Ignored: verbose says everything"),
+    opt("verbose_level", Kind::Integer, "Ignored: verbose logs everything"),
     opt("quiet", Kind::Boolean, "Say nothing on standard error").short('q'),
     opt("debug_file", Kind::Text, "Also write to this file what is done")
         .short('D')

@@ -122,7 +122,7 @@ pub(super) fn action(given: &Input) -> Result<Action, String> {
     found.map(|(_, action)| *action).ok_or_else(|| {
         let known: Vec<&str> = ACTIONS.iter().map(|(name, _)| *name).collect();
         format!(
-            "action {asked:?} is not known; known are {}",
+            "unknown action {asked:?}; expected one of {}",
             known.join(", ")
         )
     })

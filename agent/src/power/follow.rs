@@ -40,7 +40,7 @@ impl OutcomeTimeout {
     async fn keep<T>(&self, future: impl Future<Output = T>) -> Result<T, String> {
         tokio::time::timeout_at(self.until, future)
             .await
-            .map_err(|_| "the agent did not tell it in time".to_owned())
+            .map_err(|_| "the agent did not answer in time".to_owned())
     }
 }
 
@@ -126,7 +126,7 @@ fn show(host: &str, event: &v1::AwaitResponse) {
             format!("sending {}", sent.command)
         }
         Some(Event::CommandSent(sent)) => format!("{}: BMC answered {}", sent.command, sent.answer),
-        Some(Event::Reading(reading)) => format!("BMC says {}", state_word(reading.state())),
+        Some(Event::Reading(reading)) => format!("BMC reports {}", state_word(reading.state())),
         Some(Event::Failure(failure)) => failure.message.clone(),
         Some(Event::Waiting(waiting)) => waiting.reason.clone(),
         Some(Event::Outcome(_)) | None => return,

@@ -278,9 +278,10 @@ fn settle(row: &mut Row, to: PowerRequest, outcome: v1::Outcome) {
         (v1::OutcomeCode::Confirmed, _) if !is_proven(to, &outcome) => {
             row.result = "not-confirmed";
             row.commands_sent = outcome.commands_sent;
-            row.message = "the agent does not say that the BMC took a power-off command: update \
+            row.message =
+                "the agent does not report that the BMC took a power-off command: update \
                            rackhand-agent"
-                .to_owned();
+                    .to_owned();
             row.end = ExitStatus::Failed;
             return;
         }

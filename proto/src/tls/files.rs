@@ -125,7 +125,7 @@ pub enum TlsError {
     },
     /// The revocation list is no longer there.
     #[error(
-        "revocation list {path}: it is gone or empty; write a list that names nobody to revoke nobody"
+        "revocation list {path}: missing or empty; to revoke nothing, provide a list without entries"
     )]
     CrlGone {
         /// Path of the file.

@@ -129,8 +129,9 @@ fn a_certificate_without_a_rack_says_what_is_expected() {
     let ca = Ca::new();
     let files = ca.write(dir.path(), "");
     assert!(
-        message(ServerTls::load(files, "r1"), &dir)
-            .starts_with("certificate /tls/tls.crt: names nobody: expected a URI SAN spiffe://")
+        message(ServerTls::load(files, "r1"), &dir).starts_with(
+            "certificate /tls/tls.crt: names no identity: expected a URI SAN spiffe://"
+        )
     );
     let files = ca.write(dir.path(), CONTROLLER);
     assert_eq!(

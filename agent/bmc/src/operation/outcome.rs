@@ -154,7 +154,7 @@ impl fmt::Display for Outcome {
             Self::Forced => f.write_str("confirmed off, by force: the host did not shut down"),
             Self::Cycled { was_off: false } => f.write_str("was off, and is confirmed on again"),
             Self::Cycled { was_off: true } => {
-                f.write_str("was off already, was switched off once more, and is confirmed on")
+                f.write_str("was already off, was sent another power-off, and is confirmed on")
             }
             Self::NotTaken => f.write_str(
                 "off is not confirmed: the BMC reports off, but took no power-off command of this \
@@ -165,7 +165,7 @@ impl fmt::Display for Outcome {
             }
             Self::Unknown { command, state } => write!(
                 f,
-                "no answer to the {}, so nobody knows whether it was carried out ({}); it is not \
+                "no answer to the {}, so it is unknown whether it was carried out ({}); it is not \
                  sent again by itself: look at the host's console, and ask again if it is needed",
                 command.words(),
                 Last(*state)

@@ -177,10 +177,10 @@ fn certificate_advice(why: &rustls::CertificateError) -> &'static str {
     use rustls::CertificateError as Why;
     match why {
         Why::Expired | Why::ExpiredContext { .. } => {
-            "renew it, look at the clock of this machine, or pin it (trust: sha256)"
+            "renew it, check the clock of this machine, or pin it (trust: sha256)"
         }
         Why::NotValidYet | Why::NotValidYetContext { .. } => {
-            "look at the clocks of this machine and of the BMC, or pin it (trust: sha256)"
+            "check the clocks of this machine and of the BMC, or pin it (trust: sha256)"
         }
         Why::NotValidForName | Why::NotValidForNameContext { .. } => {
             "write the name that it is for into the address, give the BMC one for this name, or pin \
@@ -231,7 +231,7 @@ pub(super) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> Bm
         return busy("all sessions of the BMC are taken; close some or allow Basic authentication");
     }
     if messages.has(Cause::PasswordChange) {
-        let why = "the BMC wants this user's password changed first";
+        let why = "the BMC requires a new password for this user first";
         return error(ErrorKind::Authentication, why);
     }
     if messages.has(Cause::NotReady) {

@@ -62,7 +62,7 @@ pub(super) async fn follow(
         match answer.status {
             // The monitor is gone when its answer was fetched or has expired.
             StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::UNAUTHORIZED => {
-                return TaskOutcome::Unknown("its task is gone");
+                return TaskOutcome::Unknown("its task no longer exists");
             }
             StatusCode::ACCEPTED
             | StatusCode::TOO_MANY_REQUESTS

@@ -357,5 +357,5 @@ async fn a_dead_task_monitor_leaves_the_command_accepted() {
     .await;
     let client = bmc.client();
     let accepted = client.off().await.unwrap();
-    assert_eq!(accepted.answer, "202: its task is gone");
+    assert_eq!(accepted.answer, "202: its task no longer exists");
 }

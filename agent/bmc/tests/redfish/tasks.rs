@@ -93,7 +93,7 @@ async fn a_task_that_is_gone_or_does_not_end_leaves_the_command_accepted() {
     let gone = with_task(vec![Reply::status(404)]).await;
     assert_eq!(
         gone.client().off().await.unwrap().answer,
-        "202: its task is gone"
+        "202: its task no longer exists"
     );
 
     for running in [

@@ -49,7 +49,7 @@ pub(super) fn privilege(seen: &Observations) -> Check {
         Ok(facts) => facts,
         Err(check) => return check,
     };
-    let word = facts.privilege.as_deref().unwrap_or("not said");
+    let word = facts.privilege.as_deref().unwrap_or("not reported");
     match facts.may_switch {
         Some(true) => check(NAME, Verdict::Ok, word, ""),
         Some(false) => check(
@@ -61,8 +61,8 @@ pub(super) fn privilege(seen: &Observations) -> Check {
         None => check(
             NAME,
             Verdict::Warning,
-            format!("{word}: whether it may switch power is not known"),
-            "switch a host that nobody needs, once",
+            format!("{word}: it is unknown whether it may switch power"),
+            "try a power cycle on a host that is not in use",
         ),
     }
 }

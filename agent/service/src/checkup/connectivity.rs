@@ -45,7 +45,7 @@ pub(super) fn route(seen: &Observations) -> Check {
             NAME,
             Verdict::Failed,
             format!("no connection to TCP port {port}: {why}"),
-            "ping the BMC; look at its cable, at the port in the address and at firewalls between",
+            "ping the BMC; check its cable, the port in its address, and firewalls on the way",
         ),
         (Some(Ok(took)), _) => check(
             NAME,
@@ -59,7 +59,7 @@ pub(super) fn route(seen: &Observations) -> Check {
         (None, Some(Err(error))) if seen.protocol == Protocol::Ipmi && silent(error.kind) => check(
             NAME,
             Verdict::Failed,
-            format!("nobody answers on UDP port {port}: {}", error.message),
+            format!("no answer on UDP port {port}: {}", error.message),
             "ping the BMC; see that IPMI over LAN is enabled in it, and that UDP passes",
         ),
         (None, Some(Err(error))) if error.kind == ErrorKind::Configuration => {

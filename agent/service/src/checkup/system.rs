@@ -47,7 +47,7 @@ pub(super) fn actions(seen: &Observations) -> Check {
         return check(
             NAME,
             Verdict::Warning,
-            "the BMC does not say which reset types it takes",
+            "the BMC does not report which reset types it accepts",
             "the standard ones are tried",
         );
     };
@@ -95,7 +95,7 @@ pub(super) fn identity(seen: &Observations) -> Check {
             return check(
                 NAME,
                 Verdict::Warning,
-                "the BMC does not say which system is behind it",
+                "the BMC does not report the identity of its system",
                 "make sure by hand (identify LED) that the address is that of this host",
             );
         }
@@ -105,7 +105,7 @@ pub(super) fn identity(seen: &Observations) -> Check {
             NAME,
             Verdict::Failed,
             format!(
-                "the BMC says {} {}, the inventory {}",
+                "the BMC reports {} {}, the inventory has {}",
                 mismatch.what, mismatch.found, mismatch.expected
             ),
             "this may be the BMC of another host: nothing is switched until inventory or cabling \
@@ -127,7 +127,7 @@ pub(super) fn identity(seen: &Observations) -> Check {
     check(
         NAME,
         Verdict::Warning,
-        format!("{says}; the inventory knows nothing to compare"),
+        format!("{says}; the inventory has nothing to compare it with"),
         "write system_uuid or serial into the inventory, so that a wrong BMC is noticed",
     )
 }

@@ -157,7 +157,7 @@ impl Shared {
                 Ok(reading) => {
                     if let Some(mismatch) = expected.mismatch(&reading.identity) {
                         return Err(Status::failed_precondition(format!(
-                            "host {}: its BMC says {} {}, the inventory {}; nothing was changed. \
+                            "host {}: its BMC reports {} {}, the inventory has {}; nothing was changed. \
                              Mend the inventory, or the address of the BMC",
                             target.host, mismatch.what, mismatch.found, mismatch.expected
                         )));

@@ -48,7 +48,7 @@ pub(super) fn changed_or_failure(
             if error.maybe_sent {
                 failure
                     .message
-                    .push_str("; it may be done all the same: look before asking again");
+                    .push_str("; it may have taken effect: check before you repeat it");
             }
             Err(failure)
         }

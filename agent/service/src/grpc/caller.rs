@@ -31,7 +31,7 @@ impl Caller {
             return Ok(Self::Operator(format!("local:{user}")));
         }
         Err(Status::unauthenticated(
-            "the connection tells nothing about its peer",
+            "the connection has no information about its peer",
         ))
     }
 

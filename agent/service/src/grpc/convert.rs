@@ -55,7 +55,7 @@ pub(super) fn boot_from_proto(boot: Option<v1::BootOverride>) -> Result<BootOver
         v1::BootDevice::Diagnostics => BootDevice::Diagnostics,
     };
     let mode = v1::BootMode::try_from(boot.mode)
-        .map_err(|_| Status::invalid_argument("boot.mode: not a mode that this agent knows"))?;
+        .map_err(|_| Status::invalid_argument("boot.mode: unknown mode"))?;
     Ok(BootOverride {
         device,
         persistence: if boot.persistent {

@@ -69,7 +69,7 @@ pub(super) fn validate(
 
 fn goal(action: Option<RequestedAction>) -> Result<(Action, Goal), Status> {
     let (action, goal) = match action {
-        None => return Err(Status::invalid_argument("no action: power_off, say")),
+        None => return Err(Status::invalid_argument("no action, for example power_off")),
         Some(RequestedAction::PowerOn(_)) => (Action::On, Goal::On),
         Some(RequestedAction::PowerOff(off)) => {
             let (confirmations, confirm_interval) =

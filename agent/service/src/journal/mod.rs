@@ -51,7 +51,9 @@ pub enum JournalError {
     #[error("journal {0} is in use: another agent runs with this state directory")]
     InUse(String),
     /// Written by a newer version.
-    #[error("journal {path} has format {found}, this version knows up to {SCHEMA}; do not go back")]
+    #[error(
+        "journal {path} has format {found}, this version supports up to {SCHEMA}; do not downgrade the agent"
+    )]
     Newer {
         /// The file that is affected.
         path: String,

@@ -249,7 +249,7 @@ fn a_newer_format_is_not_touched() {
     assert!(
         error
             .to_string()
-            .contains("has format 2, this version knows up to 1")
+            .contains("has format 2, this version supports up to 1")
     );
 }
 

@@ -198,7 +198,7 @@ async fn reset_and_interrupt_are_sent_once_whatever_comes_back() {
         let agent = site.start().await;
         let mut client = site.local().await;
         let name = command.words();
-        let unknown = format!("host node-1: no answer to the {name}, so nobody knows");
+        let unknown = format!("host node-1: no answer to the {name}, so it is unknown");
         for (id, refuses, code, message) in [
             (
                 "taken",
@@ -302,7 +302,7 @@ async fn a_held_host_may_be_told_to_be_off_but_nothing_else() {
     let forced = outcome(&mut operator, "forced").await;
     assert_eq!(
         forced.message,
-        "host node-1: was off already, was switched off once more, and is confirmed on"
+        "host node-1: was already off, was sent another power-off, and is confirmed on"
     );
     assert_eq!(held_by(&mut operator, "node-1").await, "", "it is on now");
     agent.shutdown().await;
@@ -332,9 +332,7 @@ async fn waits_that_cannot_fit_are_refused_and_unsaid_deadlines_do() {
         let refused = begin(&mut client, request).await.unwrap_err();
         assert_eq!(
             refused.message(),
-            format!(
-                "deadline: 20s leaves no time for what was asked, which takes at least {least}"
-            )
+            format!("deadline: 20s is too short: the operation takes at least {least}")
         );
     }
     let hold_off = ms(61_000);

@@ -164,7 +164,7 @@ pub struct NodeHealthCheckSpec {
             "x-kubernetes-list-type" = "atomic",
             "x-kubernetes-validations" = [{
                 "rule": "self.all(a, self.exists_one(b, a.order == b.order))",
-                "message": "each step must have an order of its own"
+                "message": "the order of each step must be unique"
             }]
         )
     )]

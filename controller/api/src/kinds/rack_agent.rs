@@ -43,7 +43,7 @@ use super::conditions::StatusCondition;
         name = "Hosts",
         type_ = "integer",
         json_path = ".status.hosts",
-        description = "How many hosts it knows"
+        description = "Number of hosts in its inventory"
     ),
     printcolumn(
         name = "Age",

@@ -123,7 +123,7 @@ impl fmt::Display for UnknownReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WorkloadUnreachable { why } => {
-                write!(f, "the workload cluster cannot be asked: {why}")
+                write!(f, "cannot query the workload cluster: {why}")
             }
             Self::NodeUnconfirmed { name } => write!(
                 f,

@@ -117,7 +117,7 @@ impl ControlPlane {
         }
         match self.guard.as_ref()? {
             Ok(guard) => guard.refuses(),
-            Err(why) => Some(format!("the etcd guard cannot be asked: {why}")),
+            Err(why) => Some(format!("cannot query the etcd guard: {why}")),
         }
         .map(Reason::ControlPlaneQuorum)
     }

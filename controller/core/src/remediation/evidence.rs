@@ -71,16 +71,16 @@ pub fn latest_reading_stands(
     let power = match (off, power) {
         (None, _) => return Err("the host is not confirmed off".into()),
         (Some(OffEvidence::Person { .. }), _) => return Ok(()),
-        (Some(OffEvidence::Bmc { .. }), None) => return Err("the BMC was not asked".into()),
+        (Some(OffEvidence::Bmc { .. }), None) => return Err("the BMC was not queried".into()),
         (Some(OffEvidence::Bmc { .. }), Some(power)) => power,
     };
     if !matches!(&power.result, Ok(r) if r.state == PowerState::Off) {
-        return Err("the last word of the BMC is not off".into());
+        return Err("the latest reading of the BMC is not off".into());
     }
     let until = power.answered.checked_add(READING_AGE_AT_WRITE);
     if power.answered > now || until.is_ok_and(|until| until < now) {
         return Err(format!(
-            "the last word of the BMC is older than {READING_AGE_AT_WRITE:?}; it is read again"
+            "the latest reading of the BMC is older than {READING_AGE_AT_WRITE:?}; it is read again"
         ));
     }
     Ok(())
@@ -110,7 +110,7 @@ pub fn confirmed_off(
     };
     let wanted = policy.confirmations.max(LEAST_CONFIRMATIONS) as usize;
     if let Some(other) = readings.iter().find(|r| r.state != PowerState::Off) {
-        return Err(format!("a reading says {:?}, which is not off", other.raw));
+        return Err(format!("a reading is {:?}, which is not off", other.raw));
     }
     if readings.len() < wanted {
         return Err(format!("{} of {wanted} readings of off", readings.len()));
@@ -128,7 +128,7 @@ pub fn confirmed_off(
     let least = policy.confirm_interval.as_millis();
     if u128::from(apart) < least {
         return Err(format!(
-            "the readings are only {apart} ms apart, {least} ms are asked"
+            "the readings are only {apart} ms apart, {least} ms are required"
         ));
     }
     Ok(())

@@ -128,7 +128,10 @@ impl Machine {
             return Step::Send(packet);
         }
         match self.job.take() {
-            None => Step::Done(Err(Failure::new(ErrorKind::Protocol, "nothing was asked"))),
+            None => Step::Done(Err(Failure::new(
+                ErrorKind::Protocol,
+                "no request was made",
+            ))),
             Some(Job {
                 outcome: Some(outcome),
                 ..

@@ -225,8 +225,8 @@ impl CompletionCode {
     fn text(self) -> (&'static str, &'static str) {
         match self.0 {
             0xc0 => ("node busy", ""),
-            0xc1 => ("the BMC does not know this command", ""),
-            0xc2 => ("the BMC does not know this command for this unit", ""),
+            0xc1 => ("the BMC does not support this command", ""),
+            0xc2 => ("the BMC does not support this command for this unit", ""),
             0xc3 => ("the BMC timed out on it", ""),
             0xc4 => ("out of space", ""),
             0xc5 => ("reservation canceled", ""),

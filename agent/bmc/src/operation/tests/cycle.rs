@@ -55,7 +55,7 @@ fn f1_a_host_that_reads_off_is_switched_off_all_the_same() {
     assert_eq!(ran.commands, [PowerCommand::Off, PowerCommand::On]);
     assert_eq!(
         ran.outcome().to_string(),
-        "was off already, was switched off once more, and is confirmed on"
+        "was already off, was sent another power-off, and is confirmed on"
     );
     assert!(ran.sends[1] >= ran.sends[0] + s(12), "{:?}", ran.sends);
 }

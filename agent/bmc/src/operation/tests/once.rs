@@ -83,7 +83,7 @@ fn no_answer_is_not_repeated_and_ends_unknown_after_a_reading() {
     };
     assert_eq!(
         words.to_string(),
-        "no answer to the reset, so nobody knows whether it was carried out (the last reading was \
+        "no answer to the reset, so it is unknown whether it was carried out (the last reading was \
          on); it is not sent again by itself: look at the host's console, and ask again if it is \
          needed"
     );

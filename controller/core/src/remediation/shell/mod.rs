@@ -164,7 +164,7 @@ impl Shell {
             },
             None if queried => AgentFacts {
                 agent_id: Some(id),
-                ..AgentFacts::unreachable("the agent did not say where the operation stands")
+                ..AgentFacts::unreachable("the agent did not report the state of the operation")
             },
             None => return None,
         };

@@ -189,7 +189,7 @@ impl StepContext<'_> {
     pub(super) fn require_off(&self, s: &State, reason: Reason) -> Option<Decision> {
         let s = s.clone();
         if s.off.is_none() {
-            return Some(self.fence_violated(s, "in a state that nobody has proven"));
+            return Some(self.fence_violated(s, "in a state that has not been confirmed"));
         }
         match (self.power_within(&s, LATEST_READING_AGE), self.bmc_down()) {
             (LatestReading::Off, _) => None,

@@ -68,7 +68,7 @@ impl StepContext<'_> {
             // A person has confirmed off for a BMC that cannot report it (F8); only "on"
             // contradicts that.
             LatestReading::Unclear(word) if by_person(s) => {
-                LatestReading::Unreadable(format!("it says {word:?}"))
+                LatestReading::Unreadable(format!("it reports {word:?}"))
             }
             fresh => fresh,
         }

@@ -141,7 +141,7 @@ impl StepContext<'_> {
         let unknown = self.o.operation.is_none();
         unknown.then(|| {
             format!(
-                "agent {} holds the host off for this remediation and does not know the power-off",
+                "agent {} holds the host off for this remediation and has no record of the power-off",
                 here.agent
             )
         })

@@ -91,14 +91,14 @@ impl StepContext<'_> {
         };
         if tainted {
             let name = self.node().map_or("", |node| &node.name);
-            let what = format!("nobody knows whose the out-of-service taint on node {name} is");
+            let what = format!("the owner of the out-of-service taint on node {name} is unknown");
             return Some(Reason::StateLost(what));
         }
         // Without baremetal-operator nobody else switches on a host that may have been switched off
         // here. If the agent holds the host for this remediation, it is switched on.
         let alone = o.bmh.is_none() && !o.held && !self.node().is_some_and(|node| node.ready);
         (o.request.deleting && alone).then(|| {
-            Reason::StateLost("the host may be off, and nobody else switches it on".into())
+            Reason::StateLost("the host may be off, and nothing else switches it on".into())
         })
     }
 }

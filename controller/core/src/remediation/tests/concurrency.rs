@@ -281,7 +281,7 @@ fn f6_openshifts_guard_of_etcd_has_a_say_too() {
         (guard(1, 0, true), "no disruption"),
         (guard(0, 9, true), "0 PodDisruptionBudgets"),
         (guard(2, 9, false), "2 PodDisruptionBudgets"),
-        (ask(Err("403".into())), "cannot be asked: 403"),
+        (ask(Err("403".into())), "cannot query the etcd guard: 403"),
     ] {
         let refused = refused.unwrap();
         assert!(refused.contains(why), "{refused}");

@@ -29,7 +29,7 @@ fn f1_less_is_no_proof() {
     let near = proof(&[(Off, 1000), (Off, 2999)]).unwrap_err();
     assert_eq!(
         near,
-        "the readings are only 1999 ms apart, 2000 ms are asked"
+        "the readings are only 1999 ms apart, 2000 ms are required"
     );
 }
 
@@ -44,10 +44,7 @@ fn f1_nothing_but_off_is_off() {
     use PowerState::{Off, On, PoweringOff, PoweringOn, Unknown};
     for other in [On, PoweringOn, PoweringOff, Unknown] {
         let why = proof(&[(Off, 0), (other, 2000), (Off, 4000)]).unwrap_err();
-        assert_eq!(
-            why,
-            format!("a reading says \"{other:?}\", which is not off")
-        );
+        assert_eq!(why, format!("a reading is \"{other:?}\", which is not off"));
     }
 }
 
