@@ -44,6 +44,8 @@ exit "$code"
 #[derive(Debug)]
 pub struct Process {
     name: String,
+    command: Vec<String>,
+    env: Vec<(String, String)>,
     guardian: Child,
     pid: i32,
     log: PathBuf,
@@ -93,10 +95,25 @@ impl Process {
         };
         Ok(Self {
             name: name.to_owned(),
+            command: command.to_vec(),
+            env: env.to_vec(),
             guardian,
             pid,
             log,
         })
+    }
+
+    /// Starts the same command again, after it has ended.
+    ///
+    /// # Errors
+    /// It runs, or does not start.
+    pub fn restart(&mut self) -> Result<()> {
+        if self.ended().is_none() {
+            bail!("{} (process {}) still runs", self.name, self.pid);
+        }
+        let dir = self.log.parent().context("the log has no directory")?;
+        *self = Self::start(&self.name, &self.command, &self.env, dir)?;
+        Ok(())
     }
 
     /// Its process id.

@@ -23,6 +23,17 @@ pub enum Fault {
     ApiServerStopped,
     /// SIGSTOP of etcd.
     EtcdStopped,
+    /// `kill -9` of kube-apiserver, which is started again later.
+    ApiServerKilled,
+    /// `kill -9` of etcd, which is started again later.
+    EtcdKilled,
+    /// The wall clock of a controller is set, by at most 12 s: the clocks of two controllers agree
+    /// within 30 s (docs/safety.md, What is assumed).
+    ControllerClockSet,
+    /// The wall clock of an agent is set, by at most ten minutes.
+    AgentClockSet,
+    /// The disk with the journal of an agent is full.
+    DiskFull,
     /// `kill -9` of an agent.
     AgentKilled,
     /// `kill -9` of an agent, and its journal is lost.
@@ -45,6 +56,8 @@ pub enum Fault {
     BmcIgnoresCommands,
     /// A BMC restarts.
     BmcRestarts,
+    /// Datagrams from and to an IPMI BMC are lost, doubled, late, reordered, cut and changed.
+    DatagramsBad,
 }
 
 /// What a fault acts on.
@@ -52,6 +65,8 @@ pub enum Fault {
 pub enum Part {
     /// A host.
     Host,
+    /// A host with an IPMI BMC.
+    IpmiHost,
     /// A controller.
     Controller,
     /// The way from the controllers to the API server, or the API server.
@@ -62,7 +77,7 @@ pub enum Part {
 
 impl Fault {
     /// Every fault, with its share among the faults that are chosen.
-    pub const SHARES: [(Self, u32); 20] = [
+    pub const SHARES: [(Self, u32); 26] = [
         (Self::HostHangs, 40),
         (Self::RemediationDeleted, 4),
         (Self::ControllerKilled, 6),
@@ -72,6 +87,11 @@ impl Fault {
         (Self::ApiSlow, 3),
         (Self::ApiServerStopped, 2),
         (Self::EtcdStopped, 2),
+        (Self::ApiServerKilled, 1),
+        (Self::EtcdKilled, 1),
+        (Self::ControllerClockSet, 4),
+        (Self::AgentClockSet, 4),
+        (Self::DiskFull, 4),
         (Self::AgentKilled, 6),
         (Self::JournalLost, 2),
         (Self::AgentStopped, 4),
@@ -83,6 +103,7 @@ impl Fault {
         (Self::BmcLosesAnswer, 6),
         (Self::BmcIgnoresCommands, 4),
         (Self::BmcRestarts, 4),
+        (Self::DatagramsBad, 6),
     ];
 
     /// What it acts on.
@@ -96,18 +117,25 @@ impl Fault {
             | Self::BmcLosesAnswer
             | Self::BmcIgnoresCommands
             | Self::BmcRestarts => Part::Host,
-            Self::ControllerKilled | Self::ControllerStopped => Part::Controller,
+            Self::DatagramsBad => Part::IpmiHost,
+            Self::ControllerKilled | Self::ControllerStopped | Self::ControllerClockSet => {
+                Part::Controller
+            }
             Self::ApiCut
             | Self::ApiSilent
             | Self::ApiSlow
             | Self::ApiServerStopped
-            | Self::EtcdStopped => Part::Api,
+            | Self::EtcdStopped
+            | Self::ApiServerKilled
+            | Self::EtcdKilled => Part::Api,
             Self::AgentKilled
             | Self::JournalLost
             | Self::AgentStopped
             | Self::AgentCut
             | Self::AgentSilent
-            | Self::AgentSlow => Part::Agent,
+            | Self::AgentSlow
+            | Self::AgentClockSet
+            | Self::DiskFull => Part::Agent,
         }
     }
 
@@ -123,8 +151,11 @@ impl Fault {
             | Self::BmcLosesAnswer
             | Self::BmcRestarts => None,
             Self::ApiServerStopped | Self::EtcdStopped => Some(300..3_000),
+            Self::ApiServerKilled | Self::EtcdKilled => Some(100..1_000),
             Self::ControllerStopped => Some(500..10_000),
-            Self::BmcReportsOff => Some(5_000..20_000),
+            Self::BmcReportsOff | Self::ControllerClockSet | Self::AgentClockSet => {
+                Some(5_000..20_000)
+            }
             _ => Some(500..8_000),
         }
     }
@@ -142,6 +173,11 @@ impl fmt::Display for Fault {
             Self::ApiSlow => "connections to the API slow",
             Self::ApiServerStopped => "kube-apiserver stopped",
             Self::EtcdStopped => "etcd stopped",
+            Self::ApiServerKilled => "kube-apiserver killed",
+            Self::EtcdKilled => "etcd killed",
+            Self::ControllerClockSet => "clock of a controller set",
+            Self::AgentClockSet => "clock of an agent set",
+            Self::DiskFull => "disk of an agent full",
             Self::AgentKilled => "agent killed",
             Self::JournalLost => "agent killed and its journal lost",
             Self::AgentStopped => "agent stopped",
@@ -153,6 +189,7 @@ impl fmt::Display for Fault {
             Self::BmcLosesAnswer => "BMC loses an answer",
             Self::BmcIgnoresCommands => "BMC ignores commands",
             Self::BmcRestarts => "BMC restarts",
+            Self::DatagramsBad => "datagrams of a BMC lost and changed",
         })
     }
 }

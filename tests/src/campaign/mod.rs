@@ -20,7 +20,7 @@ use storm::Storm;
 
 use crate::{
     bmo::Settings,
-    stage::{HostLink, RackSpec, Recorder, Stage, StageConfig, TcpProxy},
+    stage::{FaultSetup, HostLink, RackSpec, Recorder, Stage, StageConfig, TcpProxy},
 };
 
 /// The controllers: one leads.
@@ -65,6 +65,7 @@ pub async fn run(dir: &Path, campaign: Campaign, tell: &(dyn Fn(&str) + Sync)) -
     config.health.retries = 30;
     config.health.boot = "20s".into();
     config.brief_boots = true;
+    config.faults = FaultSetup::allowed();
     config.controller_args.push("--power-timeout=6s".into());
     let stage = Stage::start(dir, config).await?;
     let _metal3 = stage.start_metal3(&managed, Settings::default())?;

@@ -14,14 +14,21 @@ use super::{
     fault::{Fault, Part},
 };
 use crate::{
+    cluster::Server,
     rack::{FaultId, OsState},
     stage::{Stage, TcpProxy},
+    udp_proxy::Faults,
 };
 
 /// How many faults that last may be open at one time.
 const OPEN: usize = 4;
 /// How late slow connections are.
 const LATE: Duration = Duration::from_millis(400);
+/// By how many seconds a clock is set, forwards or backwards.
+const CONTROLLER_CLOCK: i64 = 12;
+const AGENT_CLOCK: i64 = 600;
+/// How often each thing happens to a datagram.
+const DATAGRAMS: f64 = 0.05;
 
 /// A fault that has begun and lasts.
 struct Open {
@@ -119,12 +126,19 @@ impl<'a> Storm<'a> {
         })?;
         let targets: Vec<String> = match fault.part() {
             Part::Host => self.hosts.clone(),
+            Part::IpmiHost => {
+                let ipmi = |host: &&String| self.stage.ipmi(host).is_some();
+                self.hosts.iter().filter(ipmi).cloned().collect()
+            }
             Part::Controller => CONTROLLERS.map(str::to_owned).to_vec(),
             Part::Api => vec!["api".to_owned()],
             Part::Agent => self.agents.keys().cloned().collect(),
         };
         let target = rng.choice(targets)?;
         drop(rng);
+        if fault == Fault::DiskFull && !self.stage.config().faults.disks {
+            return None;
+        }
         let open = self.open.lock();
         let same_part = |o: &Open| o.fault.part() == fault.part() && o.target == target;
         let busy = open.iter().any(same_part) && fault != Fault::HostHangs;
@@ -156,8 +170,22 @@ impl<'a> Storm<'a> {
             Fault::ApiCut => self.api.cut(),
             Fault::ApiSilent => self.api.silence(),
             Fault::ApiSlow => self.api.slow(LATE),
-            Fault::ApiServerStopped => stage.plane().api_server().signal(Signal::SIGSTOP)?,
-            Fault::EtcdStopped => stage.plane().etcd().signal(Signal::SIGSTOP)?,
+            Fault::ApiServerStopped => stage.plane().signal(Server::ApiServer, Signal::SIGSTOP)?,
+            Fault::EtcdStopped => stage.plane().signal(Server::Etcd, Signal::SIGSTOP)?,
+            Fault::ApiServerKilled => stage.plane().kill(Server::ApiServer)?,
+            Fault::EtcdKilled => stage.plane().kill(Server::Etcd)?,
+            Fault::ControllerClockSet => {
+                let seconds = self.rng.lock().i64(-CONTROLLER_CLOCK..=CONTROLLER_CLOCK);
+                stage.set_clock(target, seconds)?;
+            }
+            Fault::AgentClockSet => {
+                let seconds = self.rng.lock().i64(-AGENT_CLOCK..=AGENT_CLOCK);
+                stage.set_clock(&format!("agent-{target}"), seconds)?;
+            }
+            Fault::DiskFull => stage.fill_disk(target)?,
+            Fault::DatagramsBad => {
+                stage.set_datagram_faults(target, Faults::all(DATAGRAMS))?;
+            }
             Fault::AgentKilled => return Ok(stage.kill_agent(target).is_ok()),
             Fault::JournalLost => {
                 let killed = stage.kill_agent(target).is_ok();
@@ -215,8 +243,19 @@ impl<'a> Storm<'a> {
                 Fault::AgentStopped => {
                     stage.signal_agent(&target, Signal::SIGCONT).ok();
                 }
-                Fault::ApiServerStopped => stage.plane().api_server().signal(Signal::SIGCONT)?,
-                Fault::EtcdStopped => stage.plane().etcd().signal(Signal::SIGCONT)?,
+                Fault::ApiServerStopped => {
+                    stage.plane().signal(Server::ApiServer, Signal::SIGCONT)?;
+                }
+                Fault::EtcdStopped => stage.plane().signal(Server::Etcd, Signal::SIGCONT)?,
+                Fault::ApiServerKilled => stage.plane().restart(Server::ApiServer)?,
+                Fault::EtcdKilled => stage.plane().restart(Server::Etcd)?,
+                Fault::ControllerClockSet => stage.set_clock(&target, 0)?,
+                Fault::AgentClockSet => stage.set_clock(&format!("agent-{target}"), 0)?,
+                // It may have lost its journal meanwhile, and the filler with it.
+                Fault::DiskFull => {
+                    stage.free_disk(&target).ok();
+                }
+                Fault::DatagramsBad => stage.set_datagram_faults(&target, Faults::default())?,
                 Fault::ApiCut | Fault::ApiSilent | Fault::ApiSlow => self.api.mend(),
                 Fault::AgentCut | Fault::AgentSilent | Fault::AgentSlow => {
                     self.agents[&target].mend();

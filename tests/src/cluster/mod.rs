@@ -19,6 +19,8 @@ use k8s_openapi::api::{
     core::v1::ServiceAccount,
 };
 use kube::{Api, Client, Config, api::PostParams, config::Kubeconfig};
+use nix::sys::signal::Signal;
+use parking_lot::Mutex;
 use serde_json::json;
 
 pub use assets::Assets;
@@ -42,14 +44,23 @@ pub enum Parts {
     Whole,
 }
 
+/// A server that tests stop, kill and start again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    /// etcd.
+    Etcd,
+    /// kube-apiserver.
+    ApiServer,
+}
+
 /// A running control plane.
 #[derive(Debug)]
 pub struct ControlPlane {
     // Dropped in this order: what writes ends before what stores.
     scheduler: Option<Process>,
     controller_manager: Option<Process>,
-    api_server: Process,
-    etcd: Process,
+    api_server: Mutex<Process>,
+    etcd: Mutex<Process>,
     url: String,
     ca: String,
     dir: PathBuf,
@@ -79,8 +90,8 @@ impl ControlPlane {
         let mut plane = Self {
             scheduler: None,
             controller_manager: None,
-            api_server,
-            etcd,
+            api_server: Mutex::new(api_server),
+            etcd: Mutex::new(etcd),
             url,
             ca,
             dir: dir.to_owned(),
@@ -126,16 +137,35 @@ impl ControlPlane {
         Audit::read(&self.dir.join("audit.log"))
     }
 
-    /// The API server's process, to be stopped and continued by a test.
-    #[must_use]
-    pub fn api_server(&self) -> &Process {
-        &self.api_server
+    fn server(&self, server: Server) -> &Mutex<Process> {
+        match server {
+            Server::Etcd => &self.etcd,
+            Server::ApiServer => &self.api_server,
+        }
     }
 
-    /// etcd's process.
-    #[must_use]
-    pub fn etcd(&self) -> &Process {
-        &self.etcd
+    /// Stops or continues a server as a whole.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn signal(&self, server: Server, signal: Signal) -> Result<()> {
+        self.server(server).lock().signal(signal)
+    }
+
+    /// `kill -9` of a server.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn kill(&self, server: Server) -> Result<()> {
+        self.server(server).lock().kill()
+    }
+
+    /// Starts a server that was killed, with the data and the address that it had. It is not ready yet.
+    ///
+    /// # Errors
+    /// It runs, or does not start.
+    pub fn restart(&self, server: Server) -> Result<()> {
+        self.server(server).lock().restart()
     }
 
     /// A client with all rights.
@@ -197,6 +227,7 @@ impl ControlPlane {
                 return Ok(());
             }
             for part in [&mut self.api_server, &mut self.etcd] {
+                let part = part.get_mut();
                 if part.ended().is_some() {
                     bail!("{} ended:\n{}", part.log().display(), part.log_tail());
                 }
@@ -204,7 +235,7 @@ impl ControlPlane {
             if Instant::now() > deadline {
                 bail!(
                     "the API server is not ready:\n{}",
-                    self.api_server.log_tail()
+                    self.api_server.get_mut().log_tail()
                 );
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

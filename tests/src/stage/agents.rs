@@ -15,7 +15,11 @@ use rackhand_proto::v1::{
 use secrecy::ExposeSecret;
 use serde_json::json;
 
-use super::{BMC_USER, END, HostLink, KnownBy, LONG, RackSpec, Stage, wait_until};
+use super::{
+    BMC_USER, END, HostLink, KnownBy, LONG, RackSpec, Stage,
+    faults::{Disk, clock_variables},
+    wait_until,
+};
 use crate::{
     cluster::apply,
     pki::CertSpec,
@@ -61,11 +65,19 @@ impl Stage {
         if self.config.json_logs {
             command.push("--log-format=json".to_owned());
         }
-        let env = [
+        let process_name = format!("agent-{name}");
+        let mut env = vec![
             ("RACKHAND_LOG".to_owned(), self.config.log.clone()),
             ("NO_COLOR".to_owned(), "1".to_owned()),
         ];
-        let process = Process::start(&format!("agent-{name}"), &command, &env, &self.dir)?;
+        if self.config.faults.clocks {
+            env.extend(clock_variables(&self.clock_file(&process_name))?);
+        }
+        if self.config.faults.disks && !self.disks.lock().contains_key(name) {
+            let disk = Disk::mount(&self.agent_state(name))?;
+            self.disks.lock().insert(name.to_owned(), disk);
+        }
+        let process = Process::start(&process_name, &command, &env, &self.dir)?;
         self.agents.lock().insert(name.to_owned(), process);
         Ok(())
     }
@@ -136,8 +148,14 @@ impl Stage {
     /// # Errors
     /// It cannot be removed.
     pub fn lose_agent_state(&self, name: &str) -> Result<()> {
-        let state = self.dir.join(format!("agent-{name}")).join("state");
-        std::fs::remove_dir_all(&state).with_context(|| state.display().to_string())
+        let state = self.agent_state(name);
+        let removed = std::fs::read_dir(&state)
+            .and_then(|mut files| files.try_for_each(|file| std::fs::remove_file(file?.path())));
+        removed.with_context(|| state.display().to_string())
+    }
+
+    pub(super) fn agent_state(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("agent-{name}")).join("state")
     }
 
     /// Status and reason of a RackAgent's condition Connected; empty while there is none.
@@ -294,7 +312,7 @@ impl Stage {
             "admin_listen": format!("127.0.0.1:{admin}"),
             "tls": tls,
             "socket": dir.join("agent.sock"),
-            "state": dir.join("state"),
+            "state": self.agent_state(name),
             "allowed_bmc_networks": ["127.0.0.0/8"],
             "accept_endpoints_from_controller": spec.link != HostLink::Inventory,
             "accept_insecure_endpoints_from_controller": spec.link != HostLink::Inventory,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use super::FaultSetup;
 use crate::rack::PowerTimings;
 
 /// How a Machine is tied to its host.
@@ -139,6 +140,8 @@ pub struct StageConfig {
     pub audited: bool,
     /// Our processes log in JSON.
     pub json_logs: bool,
+    /// What a campaign of faults needs.
+    pub faults: FaultSetup,
 }
 
 impl StageConfig {
@@ -195,6 +198,7 @@ impl StageConfig {
             brief_boots: false,
             audited: false,
             json_logs: false,
+            faults: FaultSetup::default(),
         }
     }
 }

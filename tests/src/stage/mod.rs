@@ -9,6 +9,7 @@ mod assertions;
 mod cluster_api;
 mod config;
 mod crowd;
+mod faults;
 mod fixture;
 mod install;
 mod metal3;
@@ -41,6 +42,7 @@ pub use assertions::LONG;
 pub use cluster_api::MANAGER;
 pub use config::{HealthTimes, HostLink, KnownBy, RackSpec, Speaks, StageConfig};
 pub use crowd::{Crowd, Round, rank};
+pub use faults::FaultSetup;
 pub use fixture::{Fixture, SharedFixture};
 pub use nodes::{NODE_CHECK, NODE_LEASES};
 pub use provider::Provider;
@@ -57,7 +59,9 @@ use crate::{
     pki::{CertSpec, Pki},
     process::{Process, free_port},
     rack::{HostConfig, Rack, RackConfig, SimHost, ipmi::IpmiBmc},
+    udp_proxy::UdpProxy,
 };
+use faults::Disk;
 
 /// The namespace of the Machines.
 pub const NAMESPACE: &str = "metal3";
@@ -80,8 +84,11 @@ pub struct Stage {
     // Dropped in this order: our own processes first, the control plane last.
     controllers: Mutex<BTreeMap<String, Process>>,
     agents: Mutex<BTreeMap<String, Process>>,
+    disks: Mutex<BTreeMap<String, Disk>>,
     racks: Vec<Rack>,
     ipmi: BTreeMap<String, IpmiBmc>,
+    /// Proxies in front of IPMI BMCs.
+    datagrams: BTreeMap<String, UdpProxy>,
     manager: Option<Process>,
     endpoints: Mutex<BTreeMap<String, u16>>,
     started: Mutex<BTreeMap<String, Vec<String>>>,
@@ -128,8 +135,10 @@ impl Stage {
         let mut stage = Self {
             controllers: Mutex::default(),
             agents: Mutex::default(),
+            disks: Mutex::default(),
             racks: Vec::new(),
             ipmi: BTreeMap::new(),
+            datagrams: BTreeMap::new(),
             manager: None,
             endpoints: Mutex::default(),
             started: Mutex::default(),
@@ -155,6 +164,9 @@ impl Stage {
                 for (name, host) in rack.hosts() {
                     let bmc = IpmiBmc::attach(host).await?;
                     stage.ipmi.insert(name.clone(), bmc);
+                }
+                if stage.config.faults.datagrams {
+                    stage.start_datagram_proxies().await?;
                 }
             }
             stage.racks.push(rack);
@@ -242,10 +254,13 @@ impl Stage {
             command.push("--log-format=json".to_owned());
         }
         command.extend(self.config.controller_args.iter().chain(more).cloned());
-        let env = [
+        let mut env = vec![
             ("RUST_LOG".to_owned(), self.config.log.clone()),
             ("NO_COLOR".to_owned(), "1".to_owned()),
         ];
+        if self.config.faults.clocks {
+            env.extend(faults::clock_variables(&self.clock_file(name))?);
+        }
         let mut process = Process::start(name, &command, &env, &self.dir)?;
         let url = format!("http://127.0.0.1:{admin}/readyz");
         let deadline = std::time::Instant::now() + END;
@@ -389,6 +404,9 @@ impl Stage {
     /// # Errors
     /// There is no such host, or its BMC does not listen yet.
     pub fn bmc_address(&self, host: &str) -> Result<String> {
+        if let Some(proxy) = self.datagrams.get(host) {
+            return Ok(format!("ipmi://{}", proxy.address()));
+        }
         if let Some(bmc) = self.ipmi(host) {
             return Ok(format!("ipmi://{}", bmc.address()));
         }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client, api::DeleteParams};
 use nix::sys::signal::Signal;
 use rackhand_tests::{
-    cluster::{ControlPlane, Parts, apply, apply_yaml},
+    cluster::{ControlPlane, Parts, Server, apply, apply_yaml},
     stage::{LONG, NAMESPACE, Recorder, Stage, StageConfig, wait_until},
 };
 use serde_json::{Value, json};
@@ -87,13 +87,13 @@ async fn scenario(w: &World) -> Result<()> {
     }
 
     // Its connections stay open, and nothing comes over them.
-    w.east.plane.api_server().signal(Signal::SIGSTOP)?;
+    w.east.plane.signal(Server::ApiServer, Signal::SIGSTOP)?;
     w.west.set_ready("Unknown").await?;
     verdict(w, "west-1", "False").await?;
     w.west.set_ready("True").await?;
     verdict(w, "west-1", "True").await?;
     counted(w, &w.east, 0).await?;
-    w.east.plane.api_server().signal(Signal::SIGCONT)?;
+    w.east.plane.signal(Server::ApiServer, Signal::SIGCONT)?;
     counted(w, &w.east, 1).await?;
 
     let connected = connections(w, &w.west)?;
