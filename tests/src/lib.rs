@@ -2,6 +2,7 @@
 //!
 //! - [`admission`]: an API server with our CRDs, and our admission policies.
 //! - [`bmo`]: a stand-in for baremetal-operator and Ironic.
+//! - [`browser`]: a real browser without a window.
 //! - [`campaign`]: a storm of faults over all of it.
 //! - [`cluster`]: a real Kubernetes control plane on loopback.
 //! - [`process`]: processes that never outlive their test.
@@ -14,6 +15,7 @@ pub use rackhand_sim::{pki, rack};
 
 pub mod admission;
 pub mod bmo;
+pub mod browser;
 pub mod campaign;
 pub mod cluster;
 pub mod process;

@@ -111,7 +111,7 @@ fn contradictions(
         |host| format!("the inventory of rack {rack} names host {}", host.name),
     );
     let mut place = |what: String, address: &str, of_rack: bool| {
-        let serving = serving(address, racks);
+        let serving = racks_serving(address, racks);
         if !serving.is_empty() && !serving.contains(&rack) {
             let others = names(&serving);
             against.push(format!(
@@ -161,7 +161,7 @@ fn contradictions(
 }
 
 /// The racks whose networks hold the BMC at this address.
-fn serving<'a>(address: &str, racks: &'a BTreeMap<String, Rack>) -> Vec<&'a str> {
+pub(crate) fn racks_serving<'a>(address: &str, racks: &'a BTreeMap<String, Rack>) -> Vec<&'a str> {
     let Some(ip) = address_ip(address) else {
         return Vec::new();
     };
@@ -255,7 +255,7 @@ fn by_bmh(wanted: &HostQuery, racks: &BTreeMap<String, Rack>) -> Result<HostRef,
         };
     }
     let only = || racks.keys().next().filter(|_| racks.len() == 1);
-    match (serving(&bmh.address, racks).as_slice(), only()) {
+    match (racks_serving(&bmh.address, racks).as_slice(), only()) {
         ([rack], _) => here(rack),
         ([], Some(only)) if !outside(&bmh.address, racks.get(only)) => here(only),
         ([], _) => Err(Reason::HostNotFound(format!(

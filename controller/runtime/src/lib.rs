@@ -30,4 +30,5 @@ pub use serve::explain::{
     CheckGroup, ControllerAddress, ExplainError, RequestKind, ShownSettings, Subject, View,
     explain_by_leader, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };
+pub use serve::page::{PageProxy, ProxyError};
 pub use store::api::ClientError;

@@ -24,7 +24,12 @@ use crate::{
         writer::{Lane, Writer},
     },
     remediation::{self, LiveFacts, RemediationMetrics},
-    serve::{admin, authenticated, explain::Explainer, https::Https},
+    serve::{
+        admin, authenticated,
+        explain::Explainer,
+        https::Https,
+        page::{LeaderState, Page},
+    },
     store::{
         api::{call, management_client},
         clock,
@@ -159,6 +164,7 @@ async fn run_with(
     let (ready, is_ready) = watch::channel(false);
     let live = Arc::<LiveFacts>::default();
     let (leads, is_leader) = watch::channel(false);
+    let leader_state = Arc::<LeaderState>::default();
     if let Some(listeners) = listeners {
         let (metrics, cancel) = (registry.clone(), reading.clone());
         readers.spawn(async move {
@@ -179,6 +185,12 @@ async fn run_with(
                     config: config.clone(),
                     live: live.clone(),
                     leads: is_leader,
+                },
+                page: Page {
+                    replica: config.replica.clone(),
+                    leader: leader.clone(),
+                    index: index.clone(),
+                    state: leader_state.clone(),
                 },
             };
             let (client, cancel) = (client.clone(), reading.clone());
@@ -234,6 +246,7 @@ async fn run_with(
         ready,
         live,
         leads,
+        leader_state,
         inboxes: [
             changes_health,
             changes_openshift,
@@ -288,6 +301,7 @@ struct Parts {
     live: Arc<LiveFacts>,
     /// Whether this process leads, for those who ask it.
     leads: watch::Sender<bool>,
+    leader_state: Arc<LeaderState>,
     inboxes: [Arc<ChangeQueue>; 6],
     stop: CancellationToken,
 }
@@ -411,6 +425,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         status,
         events.clone(),
     );
+    parts.leader_state.leads(agents.clone());
     {
         let (running, cancel) = (agents.clone(), cancel.clone());
         actors.spawn(async move {
@@ -506,7 +521,7 @@ async fn election(client: &Client, config: &Config, stop: &CancellationToken) ->
     let asked = call("namespace kube-system", namespaces.get("kube-system"));
     let found = tokio::select! {
         () = stop.cancelled() => bail!("stopped while starting"),
-        found = asked => found.context("the management cluster does not say who it is")?,
+        found = asked => found.context("the management cluster does not identify itself")?,
     };
     let uid = found.uid().unwrap_or_default();
     Ok(format!(

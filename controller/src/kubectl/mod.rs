@@ -6,6 +6,7 @@
 
 mod confirm;
 mod objects;
+mod page;
 mod pause;
 mod status;
 
@@ -28,6 +29,8 @@ pub(crate) enum Kubectl {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Output,
     },
+    /// Shows the status page of the leader in a browser on this machine, until Ctrl-C.
+    Page(page::Page),
     /// Confirms, after a checklist, that a host has no power, where its BMC cannot.
     ///
     /// The host's name has to be typed. The confirmation counts once, for the power-off that waits
@@ -107,6 +110,7 @@ pub(crate) async fn run(
             }
             Ok(())
         }
+        Kubectl::Page(page) => page::run(page, &client, kubeconfig, lease).await,
         Kubectl::ConfirmFenced { remediation } => {
             let namespace = namespace(&client, remediation.namespace);
             confirm::run(&client, &namespace, &remediation.name).await

@@ -29,6 +29,7 @@ mod node_health_check;
 mod observability;
 mod openshift;
 mod overlap;
+mod page;
 mod path;
 mod power_remediation;
 mod rack_agents;

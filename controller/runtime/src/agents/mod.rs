@@ -10,6 +10,7 @@ mod follow;
 mod holds;
 mod journals;
 mod metrics;
+mod overview;
 mod racks;
 mod serving;
 mod status;

@@ -90,7 +90,7 @@ pub(super) fn request(
             owner: format!("{kind} {name} (UID {uid})"),
         },
         None => RequestView::Foreign {
-            owner: "nobody (it has no ownerReference to a Machine)".into(),
+            owner: "nothing (it has no ownerReference to a Machine)".into(),
         },
     }
 }

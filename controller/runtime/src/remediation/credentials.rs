@@ -1,4 +1,4 @@
-//! Address and credentials of a BMC that no inventory knows.
+//! Address and credentials of a BMC that no inventory has.
 //!
 //! They are never stored, logged or shown.
 
@@ -37,7 +37,7 @@ impl Engine {
                 return Ok(Err(BmcAccess::HostGone { name }));
             }
             None => {
-                let why = "the watch has not told of it yet";
+                let why = "the watch has not delivered it yet";
                 return Err(ApiError::other(format!("BareMetalHost {name}"), why).into());
             }
         };

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Context, WatchInterest,
+    history::Finish,
     observe::Observed,
     operation::OperationStream,
     outcome_metrics::{CountedOutcome, OutcomeMetrics},
@@ -130,6 +131,7 @@ impl Engine {
             self.count(ended);
         }
         self.context.live.remove(&self.id);
+        self.context.live.history.forget(&self.uid);
         self.context.active.lock().remove(&self.uid);
         self.context.metrics.forget(&self.uid);
     }
@@ -254,6 +256,11 @@ impl Engine {
         let before = self.shell.state.clone();
         self.record(Some(&decision.state), &decision.reason, until, now)
             .await?;
+        let created = self.created().unwrap_or(now);
+        self.context
+            .live
+            .history
+            .step(&self.uid, created, &decision.state);
         let mut took = String::new();
         if let Some(before) = before.filter(|b| b.step != decision.state.step) {
             let time = Duration::try_from(now.duration_since(before.since)).unwrap_or_default();
@@ -383,6 +390,14 @@ impl Engine {
             Outcome::Withdrawn => "withdrawn",
         };
         tracing::info!(remediation = %self.id, outcome = label, "remediation finished");
+        let finish = Finish {
+            request: self.id.to_string(),
+            state: self.shell.state.as_ref(),
+            at: clock::monotonic_now(),
+            outcome: label,
+            reason,
+        };
+        self.context.live.history.finish(&self.uid, finish);
         let metrics = &self.context.metrics;
         metrics.count_outcome(label, reason);
         if let Some(created) = self.created() {

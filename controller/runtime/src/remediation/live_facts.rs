@@ -5,23 +5,32 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 use rackhand_core::explanation::RemediationFacts;
 
+use super::history::History;
 use crate::store::request::RequestId;
 
-/// The facts of every remediation that runs in this process.
+/// The facts of every remediation that runs in this process, and what each did.
 #[derive(Default)]
-pub(crate) struct LiveFacts(Mutex<BTreeMap<RequestId, Arc<RemediationFacts>>>);
+pub(crate) struct LiveFacts {
+    facts: Mutex<BTreeMap<RequestId, Arc<RemediationFacts>>>,
+    pub(crate) history: History,
+}
 
 impl LiveFacts {
     /// The facts of the last decision; `None` if the remediation does not run here.
     pub(crate) fn get(&self, id: &RequestId) -> Option<Arc<RemediationFacts>> {
-        self.0.lock().get(id).cloned()
+        self.facts.lock().get(id).cloned()
+    }
+
+    /// The facts of every remediation.
+    pub(crate) fn all(&self) -> Vec<Arc<RemediationFacts>> {
+        self.facts.lock().values().cloned().collect()
     }
 
     pub(super) fn put(&self, id: &RequestId, facts: RemediationFacts) {
-        self.0.lock().insert(id.clone(), Arc::new(facts));
+        self.facts.lock().insert(id.clone(), Arc::new(facts));
     }
 
     pub(super) fn remove(&self, id: &RequestId) {
-        self.0.lock().remove(id);
+        self.facts.lock().remove(id);
     }
 }

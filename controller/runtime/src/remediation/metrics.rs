@@ -137,7 +137,7 @@ impl RemediationMetrics {
             unconfirmed: register(
                 r,
                 "fences_unconfirmed",
-                "Power-offs that nobody confirmed in time, so that a person is asked",
+                "Power-offs that were not confirmed in time and wait for a person",
                 Counter::default(),
             ),
             panics: register(

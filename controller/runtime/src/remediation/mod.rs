@@ -10,6 +10,7 @@ mod escalate;
 mod facts;
 #[cfg(test)]
 mod fixture;
+mod history;
 mod host_commands;
 mod live_facts;
 mod live_reads;
@@ -55,7 +56,9 @@ pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
 pub(crate) use quorum::control_plane;
 pub(crate) use stored_state::stored_state;
-pub(crate) use target::{Target, find_machine, host, of_openshift, target};
+pub(crate) use target::{
+    Target, find_machine, host, host_of_machine, host_of_openshift, of_openshift, target,
+};
 
 use crate::{
     agents::Agents,

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     fn mk_missing() -> HostView {
-        HostView::NotFound(Reason::HostNotFound("no inventory knows node n".into()))
+        HostView::NotFound(Reason::HostNotFound("no inventory has node n".into()))
     }
 
     fn mk_unreachable() -> WorkloadView {
@@ -265,7 +265,7 @@ mod tests {
         };
         assert_eq!(why.label(), "WorkloadUnreachable");
         let text = why.to_string();
-        assert!(text.contains("not connected (no inventory knows"), "{text}");
+        assert!(text.contains("not connected (no inventory has"), "{text}");
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Engine {
             .operation_at(&pin.agent.agent, &pin.operation)
             .await
             .unwrap_or_else(|why| {
-                tracing::debug!(remediation = %self.id, why, "the earlier agent does not say where its operation stands");
+                tracing::debug!(remediation = %self.id, why, "the earlier agent does not report the state of its operation");
                 PinnedOperation::Unknown
             })
     }

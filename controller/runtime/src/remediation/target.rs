@@ -253,7 +253,11 @@ fn linked_host(index: &Index, target: &Target) -> Result<Linked, Reason> {
     }
 }
 
-fn host_of_machine(index: &Index, machine: &MachineView) -> Result<Linked, Reason> {
+/// The BareMetalHost of a Machine of Cluster API.
+///
+/// # Errors
+/// The references do not lead to one, or contradict each other.
+pub(crate) fn host_of_machine(index: &Index, machine: &MachineView) -> Result<Linked, Reason> {
     let none = Ok((None, None));
     let Some(reference) = &machine.infrastructure_ref else {
         return none;
@@ -300,7 +304,10 @@ fn host_of_machine(index: &Index, machine: &MachineView) -> Result<Linked, Reaso
 }
 
 /// Follows a Machine of OpenShift and its BareMetalHost, which must refer to each other.
-fn host_of_openshift(index: &Index, machine: &MachineView) -> Result<Linked, Reason> {
+///
+/// # Errors
+/// The references do not lead to one, or contradict each other.
+pub(crate) fn host_of_openshift(index: &Index, machine: &MachineView) -> Result<Linked, Reason> {
     let me = machine_key(machine);
     let missing = |what: String| Err(Reason::HostNotFound(what));
     let Some(text) = machine.meta.annotations.get(BARE_METAL_HOST_ANNOTATION) else {

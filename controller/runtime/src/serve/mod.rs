@@ -1,6 +1,7 @@
-//! What people and monitoring read: the admin endpoints, the metrics and `explain`.
+//! What people and monitoring read: the admin endpoints, the metrics, `explain` and the status page.
 
 pub(crate) mod admin;
 pub(crate) mod authenticated;
 pub(crate) mod explain;
 pub(crate) mod https;
+pub(crate) mod page;

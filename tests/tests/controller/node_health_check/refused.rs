@@ -27,7 +27,7 @@ pub(crate) async fn refused(w: &World) -> Result<()> {
         ),
         (
             json!({ "minHealthy": 1, "escalatingRemediations": [step(1, "60s"), step(1, "60s")] }),
-            "each step must have an order of its own",
+            "the order of each step must be unique",
         ),
         (
             json!({ "minHealthy": 1, "escalatingRemediations": [step(1, "59s")] }),

@@ -27,6 +27,7 @@ use crate::{
         admin::OPEN_METRICS,
         explain::{EXPLAIN_PATH, Explainer, NoView, Question},
         https::Https,
+        page::{self, PAGE_PATH, Page},
     },
     store::metrics::render,
 };
@@ -60,6 +61,7 @@ pub(crate) async fn bind(config: &MetricsConfig) -> anyhow::Result<Https> {
 pub(crate) struct Served {
     pub(crate) metrics: Arc<Registry>,
     pub(crate) explainer: Explainer,
+    pub(crate) page: Page,
 }
 
 struct Service {
@@ -76,6 +78,7 @@ pub(crate) async fn run(https: Https, client: Client, served: Served, cancel: Ca
     let app = Router::new()
         .route(METRICS_PATH, get(metrics))
         .route(EXPLAIN_PATH, get(explain))
+        .merge(page_routes())
         .with_state(service);
     https.run(app, cancel).await;
 }
@@ -105,12 +108,71 @@ async fn explain(
     };
     match service.served.explainer.explain(&subject).await {
         Ok(view) => Json(view).into_response(),
-        Err(NoView::Standby) => failed(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "this replica is a standby; ask the leader",
-        ),
-        Err(NoView::Failed(error)) => failed(StatusCode::UNPROCESSABLE_ENTITY, error),
+        Err(why) => no_view(why),
     }
+}
+
+fn page_routes() -> Router<Arc<Service>> {
+    let below = |name: &str| format!("{PAGE_PATH}/{name}");
+    Router::new()
+        .route(&below(""), get(show_page))
+        .route(&below("overview.json"), get(show_overview))
+        .route(&below("explain"), get(show_explanation))
+        .route(&below("page.css"), get(async || page::style()))
+        .route(&below("page.js"), get(async || page::script()))
+}
+
+async fn show_page(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
+    match service.refuse(&headers, PAGE_PATH).await {
+        Some(refusal) => refusal,
+        None => {
+            let shown = service.served.page.page(&service.served.explainer);
+            shown.unwrap_or_else(standby)
+        }
+    }
+}
+
+async fn show_overview(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
+    match service.refuse(&headers, PAGE_PATH).await {
+        Some(refusal) => refusal,
+        None => {
+            let shown = service.served.page.json(&service.served.explainer);
+            shown.unwrap_or_else(standby)
+        }
+    }
+}
+
+async fn show_explanation(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    question: Result<Query<Question>, QueryRejection>,
+) -> Response {
+    if let Some(refusal) = service.refuse(&headers, PAGE_PATH).await {
+        return refusal;
+    }
+    let subject = match question {
+        Ok(Query(question)) => question.subject(),
+        Err(rejection) => return failed(StatusCode::BAD_REQUEST, rejection),
+    };
+    let served = &service.served;
+    match served.page.explanation(&served.explainer, &subject).await {
+        Ok(page) => page,
+        Err(why) => no_view(why),
+    }
+}
+
+fn no_view(why: NoView) -> Response {
+    match why {
+        NoView::Standby => standby(),
+        NoView::Failed(error) => failed(StatusCode::UNPROCESSABLE_ENTITY, error),
+    }
+}
+
+fn standby() -> Response {
+    failed(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "this replica is a standby; ask the leader",
+    )
 }
 
 fn failed(status: StatusCode, why: impl std::fmt::Display) -> Response {

@@ -47,6 +47,7 @@ fn service(client: Client) -> Arc<Service> {
         served: Served {
             metrics: Arc::default(),
             explainer: Explainer::standby(client),
+            page: Page::standby(),
         },
     })
 }
@@ -85,6 +86,23 @@ async fn metrics_are_given_to_whom_the_api_server_lets_read_them() {
         );
         let after = asked.load(Ordering::Relaxed);
         assert_eq!(after - before, calls, "{authorization:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_may_read_metrics_does_not_get_the_page() {
+    let service = service(api(Arc::default()));
+    for (token, status) in [(None, 401), (Some("Bearer scraper"), 403)] {
+        let mut headers = HeaderMap::new();
+        if let Some(token) = token {
+            headers.insert(header::AUTHORIZATION, HeaderValue::from_static(token));
+        }
+        let page = show_page(State(service.clone()), headers.clone()).await;
+        let json = show_overview(State(service.clone()), headers).await;
+        assert_eq!(
+            (page.status().as_u16(), json.status().as_u16()),
+            (status, status)
+        );
     }
 }
 

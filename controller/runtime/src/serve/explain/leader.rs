@@ -3,7 +3,10 @@
 //! A remediation that runs in this process is explained from what it was last decided from, agents
 //! and BMC included; everything else is read from the cluster with the controller's rights.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use http::{Request, Uri};
 use jiff::Timestamp;
@@ -164,6 +167,11 @@ impl Explainer {
         }
     }
 
+    /// What the remediations of this process were last decided from.
+    pub(crate) fn live(&self) -> &LiveFacts {
+        &self.live
+    }
+
     /// The view of this process.
     pub(crate) async fn explain(&self, subject: &Subject) -> Result<View, NoView> {
         if !*self.leads.borrow() {
@@ -214,20 +222,38 @@ pub async fn explain_by_leader(
     subject: &Subject,
 ) -> Result<View, ExplainError> {
     let failed = |why: String| ExplainError::Cluster(format!("{}: {why}", address.url));
-    let mut connection = match config.kubeconfig.as_deref() {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path).map_err(|e| failed(e.to_string()))?;
-            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-                .await
-                .map_err(|e| failed(e.to_string()))?
-        }
-        None => kube::Config::infer()
-            .await
-            .map_err(|e| failed(e.to_string()))?,
-    };
-    let question = Question::of(subject, &connection.default_namespace)
+    let client = controller_client(config.kubeconfig.as_deref(), address)
+        .await
+        .map_err(failed)?;
+    let question = Question::of(subject, client.default_namespace())
         .ok_or_else(|| ExplainError::Request("name the object".into()))?;
     let query = serde_urlencoded::to_string(&question).map_err(|e| failed(e.to_string()))?;
+    let request = Request::get(format!("{EXPLAIN_PATH}?{query}"))
+        .body(Vec::new())
+        .map_err(|e| failed(e.to_string()))?;
+    client
+        .request::<View>(request)
+        .await
+        .map_err(|e| failed(crate::store::api::words(&e)))
+}
+
+/// A client of the controller at an address, with the token of the kubeconfig.
+///
+/// # Errors
+/// The kubeconfig cannot be used, or the certificate of the controller could not be checked.
+pub(crate) async fn controller_client(
+    kubeconfig: Option<&Path>,
+    address: &ControllerAddress,
+) -> Result<Client, String> {
+    let mut connection = match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path).map_err(|e| e.to_string())?;
+            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+                .await
+                .map_err(|e| e.to_string())?
+        }
+        None => kube::Config::infer().await.map_err(|e| e.to_string())?,
+    };
     connection.cluster_url = address.url.clone();
     connection.root_cert = None;
     connection.root_cert_file = None;
@@ -240,21 +266,14 @@ pub async fn explain_by_leader(
         }
         None if is_loopback(&address.url) => connection.accept_invalid_certs = true,
         None => {
-            return Err(failed(
-                "its certificate cannot be checked: name its CA with --controller-ca, or ask it \
+            return Err(
+                "its certificate cannot be checked: name its CA with --controller-ca, or connect \
                  through kubectl port-forward at a loopback address"
                     .into(),
-            ));
+            );
         }
     }
-    let client = Client::try_from(connection).map_err(|e| failed(e.to_string()))?;
-    let request = Request::get(format!("{EXPLAIN_PATH}?{query}"))
-        .body(Vec::new())
-        .map_err(|e| failed(e.to_string()))?;
-    client
-        .request::<View>(request)
-        .await
-        .map_err(|e| failed(crate::store::api::words(&e)))
+    Client::try_from(connection).map_err(|e| e.to_string())
 }
 
 fn is_loopback(url: &Uri) -> bool {

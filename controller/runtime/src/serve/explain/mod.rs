@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use group::CheckGroup;
 pub use leader::{ControllerAddress, explain_by_leader};
-pub(crate) use leader::{EXPLAIN_PATH, Explainer, NoView, Question};
+pub(crate) use leader::{EXPLAIN_PATH, Explainer, NoView, Question, controller_client};
 pub use settings::{ShownSettings, settings_of_cluster, settings_of_files};
 
 use crate::{

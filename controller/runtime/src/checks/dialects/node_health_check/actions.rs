@@ -169,7 +169,7 @@ impl ActionBatch {
         }
         match ask_guard(self.context.client.clone(), &self.node).await {
             Ok(guard) => guard.refuses(),
-            Err(why) => Some(format!("the etcd guard cannot be asked: {why}")),
+            Err(why) => Some(format!("cannot query the etcd guard: {why}")),
         }
     }
 

@@ -126,7 +126,7 @@ impl NodeLease<'_> {
         match written {
             Ok(lease) => Ok(Taken::Ours(lease)),
             Err(error) if error.is_conflict() => {
-                let who = "somebody who was quicker".to_owned();
+                let who = "another client".to_owned();
                 Ok(Taken::Refused(who, None))
             }
             Err(error) if error.is_not_found() => Err(ApiError::other(

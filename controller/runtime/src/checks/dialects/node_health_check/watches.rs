@@ -142,7 +142,7 @@ impl Watch {
                         Ok(None) => drop(self.sender.send(all(BTreeSet::new()))),
                         Err(error) => {
                             let error = words(&error);
-                            tracing::warn!(kind, error, "cannot look for the kind");
+                            tracing::warn!(kind, error, "cannot discover the kind");
                         }
                     }
                     RETRY_OPENSHIFT
@@ -161,7 +161,7 @@ impl Watch {
                         }
                         Ok(None) => {}
                         Err(error) => {
-                            tracing::warn!(kind = of.kind, %error, "cannot look for the kind");
+                            tracing::warn!(kind = of.kind, %error, "cannot discover the kind");
                         }
                     }
                     RETRY

@@ -70,7 +70,7 @@ pub(super) fn view(index: &Index, rack: Option<&str>, assumed: &mut Vec<String>)
         Some(why) => AgentView::Unreachable { why },
         None => {
             assumed.push(format!(
-                "an agent serves rack {rack}: no RackAgent of it was there to look at"
+                "an agent serves rack {rack}: no RackAgent of it was found"
             ));
             AgentView::Ready
         }
@@ -96,7 +96,7 @@ pub(super) fn unseen(index: &Index, found: &HostView, chosen: bool, assumed: &mu
     } else {
         format!("the agents {}", with.join(", "))
     };
-    let unseen = format!("which hosts the inventories of {whose} name only the controller is told");
+    let unseen = format!("only the controller receives the inventories of {whose}");
     match found {
         HostView::NotFound(Reason::HostNotFound(why)) => {
             assumed.push(format!("{unseen}; this one may be among them ({why})"));
@@ -120,7 +120,7 @@ pub(super) fn lines(index: &Index, rack: Option<&str>) -> Vec<(String, String)> 
                 Some(("True", ..)) => "connected".to_owned(),
                 Some(("False", "TermOutlier", why)) => format!("not used: {why}"),
                 Some(("False", _, why)) => format!("not reachable: {why}"),
-                _ => "nothing heard of it yet".to_owned(),
+                _ => "no status yet".to_owned(),
             }];
             if let Some(hosts) = status(&object, "hosts").and_then(Value::as_i64) {
                 words.push(format!("serves {hosts} host(s) of its own inventory"));

@@ -352,7 +352,7 @@ fn the_agents_say_what_they_say_and_what_they_do_not_is_named() {
         "r1-b of rack r1: connected, serves 12 host(s) of its own inventory",
         "r1-c of rack r1: connected, stands by",
         "r1-d of rack r1: not used: term outlier: 2000000000",
-        "inventories of the agents r1-b (12) name only the controller is told",
+        "only the controller receives the inventories of the agents r1-b (12)",
         "counts more than its BareMetalHost",
     ] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
@@ -362,14 +362,14 @@ fn the_agents_say_what_they_say_and_what_they_do_not_is_named() {
     begun.retain(|o| o["kind"] != "PowerRemediation");
     begun.push(request(Some(&state(Step::Draining))));
     let text = explained(&begun, 80).to_string();
-    assert!(!text.contains("only the controller is told"), "{text}");
+    assert!(!text.contains("only the controller receives"), "{text}");
     // Nobody knows a host: it may be in an inventory.
     objects.retain(|o| o["kind"] != "BareMetalHost" && o["kind"] != "Metal3Machine");
     let text = explained(&objects, 5).to_string();
     assert!(text.contains("this one may be among them"), "{text}");
     begun.retain(|o| o["kind"] != "RackAgent");
     let text = explained(&begun, 80).to_string();
-    assert!(text.contains("no RackAgent of it was there"), "{text}");
+    assert!(text.contains("no RackAgent of it was found"), "{text}");
 }
 
 /// A request for a master of OpenShift, by its Machine.

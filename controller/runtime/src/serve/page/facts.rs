@@ -1,0 +1,262 @@
+//! Collects what the overview is computed from.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use rackhand_api::{
+    IntOrPercent,
+    names::{
+        CAPI_PAUSED_ANNOTATION, PAUSED_ANNOTATION, RACK_LABEL, conditions::REMEDIATION_ALLOWED,
+        groups, kinds,
+    },
+    views::{Condition, Meta},
+};
+use rackhand_core::{
+    explanation::{RemediationFacts, explain_remediation},
+    overview::{
+        BareMetalHostEntry, CheckSummary, LeaderView, NodeEntry, NodeReady, OverviewFacts,
+        RunningRemediation,
+    },
+    remediation::HostView,
+};
+
+use crate::{
+    agents::Agents,
+    remediation::{LiveFacts, host_of_machine, host_of_openshift},
+    store::{
+        index::{Connection, Entry, Index},
+        object::{Key, Kind},
+    },
+};
+
+/// Everything that the leader knows.
+pub(super) fn collect(
+    leader: LeaderView,
+    index: &Index,
+    agents: &Agents,
+    live: &LiveFacts,
+    now: Timestamp,
+) -> OverviewFacts {
+    let mut nodes = Vec::new();
+    let mut unreachable = Vec::new();
+    let clusters = index.clusters();
+    for cluster in clusters.iter().chain([&Key::local()]) {
+        if *cluster != Key::local()
+            && let Connection::Down(why) = index.connection(cluster)
+        {
+            unreachable.push((cluster.to_string(), why));
+        }
+        let name = cluster_name(cluster);
+        nodes.extend(index.nodes(cluster).iter().map(|n| node_entry(&name, n)));
+    }
+    OverviewFacts {
+        leader,
+        agents: agents.overview(),
+        bare_metal_hosts: bare_metal_hosts(index),
+        nodes,
+        unreachable,
+        checks: checks(index),
+        running: live.all().iter().map(|f| running(live, f, now)).collect(),
+        finished: live.history.finished(),
+    }
+}
+
+fn cluster_name(cluster: &Key) -> String {
+    if *cluster == Key::local() {
+        String::new()
+    } else {
+        cluster.to_string()
+    }
+}
+
+fn node_entry(cluster: &str, node: &Node) -> NodeEntry {
+    let status = node.status.as_ref();
+    let conditions = status.and_then(|s| s.conditions.as_ref());
+    let ready = conditions.and_then(|all| all.iter().find(|c| c.type_ == "Ready"));
+    NodeEntry {
+        cluster: cluster.to_owned(),
+        name: node.name_any(),
+        provider_id: node.spec.as_ref().and_then(|s| s.provider_id.clone()),
+        system_uuid: status
+            .and_then(|s| s.node_info.as_ref())
+            .map(|info| info.system_uuid.clone()),
+        ready: match ready.map(|c| c.status.as_str()) {
+            Some("True") => NodeReady::True,
+            Some("False") => NodeReady::False,
+            _ => NodeReady::Unknown,
+        },
+        since: ready.and_then(|c| c.last_transition_time.as_ref().map(|t| t.0)),
+    }
+}
+
+fn bare_metal_hosts(index: &Index) -> Vec<BareMetalHostEntry> {
+    let nodes = nodes_of_hosts(index);
+    let hosts = index.hosts();
+    hosts
+        .iter()
+        .filter_map(|(key, entry)| {
+            let view = entry.view.as_ref().ok()?;
+            let rack = view.meta.labels.get(RACK_LABEL);
+            let rack = rack.or_else(|| view.meta.annotations.get(RACK_LABEL));
+            let address = view.bmc.as_ref().and_then(|bmc| bmc.address.clone());
+            Some(BareMetalHostEntry {
+                name: key.to_string(),
+                address: address.unwrap_or_default(),
+                rack: rack.cloned(),
+                powered_on: view.powered_on,
+                node: nodes.get(key).cloned(),
+            })
+        })
+        .collect()
+}
+
+/// Cluster and name of the Node of each BareMetalHost that a Machine is linked to.
+fn nodes_of_hosts(index: &Index) -> BTreeMap<Key, (String, String)> {
+    let of_cluster_api = index.keys(Kind::Machine).into_iter().filter_map(|key| {
+        let machine = index.machine(&key)?.view.ok()?;
+        let host = host_of_machine(index, &machine).ok()?.0?;
+        let cluster = Key::new(&key.namespace, machine.cluster_name.clone()?);
+        Some((host, (cluster.to_string(), machine.node_name.clone()?)))
+    });
+    let of_openshift = index.keys(Kind::OpenShiftMachine).into_iter();
+    let of_openshift = of_openshift.filter_map(|key| {
+        let machine = index.openshift_machine(&key)?.view.ok()?;
+        let host = host_of_openshift(index, &machine).ok()?.0?;
+        Some((host, (String::new(), machine.node_name.clone()?)))
+    });
+    of_cluster_api.chain(of_openshift).collect()
+}
+
+fn running(live: &LiveFacts, facts: &Arc<RemediationFacts>, now: Timestamp) -> RunningRemediation {
+    let state = facts.state.as_ref();
+    let host = match &facts.observation.host {
+        HostView::Found(host) => Some(host),
+        HostView::NotFound(_) => state.and_then(|s| s.host.as_ref()),
+    };
+    let node = state.and_then(|s| s.node.as_ref());
+    let cluster = facts.observation.cluster.clone();
+    let power = facts.observation.power.as_ref();
+    RunningRemediation {
+        host: host.map(|host| (host.rack.clone(), host.host.clone())),
+        node: node.map(|node| (cluster.unwrap_or_default(), node.name.clone())),
+        power: power.map(|power| match &power.result {
+            Ok(reading) => reading.raw.clone(),
+            Err(_) => "no answer".to_owned(),
+        }),
+        timeline: live.history.timeline(&facts.observation.request.uid),
+        view: explain_remediation(facts, now),
+    }
+}
+
+fn checks(index: &Index) -> Vec<CheckSummary> {
+    let mut all = Vec::new();
+    for key in index.keys(Kind::MachineHealthCheck) {
+        let Some(entry) = index.check(&key) else {
+            continue;
+        };
+        let mut check = summary(
+            kinds::MACHINE_HEALTH_CHECK,
+            groups::CLUSTER_API,
+            &key,
+            &entry,
+        );
+        if let Ok(view) = &entry.view {
+            counts(
+                &mut check,
+                [
+                    view.expected_machines,
+                    view.current_healthy,
+                    view.remediations_allowed,
+                ],
+            );
+            check.limit = match view.unhealthy_range {
+                Some(range) => format!("unhealthyInRange [{}-{}]", range.min, range.max),
+                None => limit("maxUnhealthy", view.max_unhealthy.as_ref()),
+            };
+            problem(&mut check, &view.meta, view.condition(REMEDIATION_ALLOWED));
+        }
+        all.push(check);
+    }
+    for (key, entry) in index.openshift_checks() {
+        let group = groups::OPENSHIFT_MACHINE;
+        let mut check = summary(kinds::MACHINE_HEALTH_CHECK, group, &key, &entry);
+        if let Ok(view) = &entry.view {
+            counts(
+                &mut check,
+                [
+                    view.expected_machines,
+                    view.current_healthy,
+                    view.remediations_allowed,
+                ],
+            );
+            check.limit = match &view.max_unhealthy {
+                Ok(max) => limit("maxUnhealthy", max.as_ref()),
+                Err(why) => why.clone(),
+            };
+            problem(&mut check, &view.meta, view.condition(REMEDIATION_ALLOWED));
+        }
+        all.push(check);
+    }
+    for key in index.keys(Kind::NodeHealthCheck) {
+        let Some(entry) = index.node_check(&key) else {
+            continue;
+        };
+        let mut check = summary(kinds::NODE_HEALTH_CHECK, groups::MEDIK8S, &key, &entry);
+        let status = &entry.object.data["status"];
+        let number = |field: &str| status[field].as_i64().and_then(|n| i32::try_from(n).ok());
+        counts(
+            &mut check,
+            [number("observedNodes"), number("healthyNodes"), None],
+        );
+        if let Ok(view) = &entry.view {
+            check.limit = match (&view.min_healthy, &view.max_unhealthy) {
+                (_, Some(max)) => limit("maxUnhealthy", Some(max)),
+                (min, None) => limit("minHealthy", min.as_ref()),
+            };
+            problem(&mut check, &view.meta, None);
+        }
+        if let Some(phase @ ("Disabled" | "Paused")) = status["phase"].as_str() {
+            let reason = status["reason"].as_str().unwrap_or_default();
+            check.problem = format!("{phase}: {reason}");
+        }
+        all.push(check);
+    }
+    all
+}
+
+fn summary<V>(kind: &str, group: &str, key: &Key, entry: &Entry<V>) -> CheckSummary {
+    CheckSummary {
+        kind: kind.to_owned(),
+        group: group.to_owned(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        problem: entry
+            .view
+            .as_ref()
+            .err()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        ..CheckSummary::default()
+    }
+}
+
+fn counts(check: &mut CheckSummary, counts: [Option<i32>; 3]) {
+    let [expected, healthy, allowed] = counts.map(|n| n.and_then(|n| u32::try_from(n).ok()));
+    check.expected = expected;
+    check.healthy = healthy;
+    check.remediations_allowed = allowed;
+}
+
+fn limit(field: &str, value: Option<&IntOrPercent>) -> String {
+    value.map(|v| format!("{field} {v}")).unwrap_or_default()
+}
+
+fn problem(check: &mut CheckSummary, meta: &Meta, allowed: Option<&Condition>) {
+    if meta.has_annotation(PAUSED_ANNOTATION) || meta.has_annotation(CAPI_PAUSED_ANNOTATION) {
+        check.problem = "paused".to_owned();
+    } else if let Some(condition) = allowed.filter(|c| c.is_false()) {
+        check.problem = condition.message.clone().unwrap_or_default();
+    }
+}

@@ -1,0 +1,161 @@
+//! The status page of a running system, as a browser shows it.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use rackhand_core::overview::{HostState, Overview};
+use rackhand_tests::{
+    browser::{self, Viewport},
+    process::{Process, free_port},
+    stage::{HostLink, RackSpec, Stage, StageConfig, wait_until},
+};
+
+const LONG: Duration = Duration::from_secs(120);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_shows_racks_remediations_and_what_a_person_can_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = StageConfig::fast(vec![
+        RackSpec::new("rack-a", 4, HostLink::Inventory),
+        RackSpec::new("rack-b", 4, HostLink::Detached),
+    ]);
+    config.controller_args.push("--power-timeout=6s".into());
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    if let Err(error) = scenario(&stage, dir.path()).await {
+        panic!("{error:#}\n{}", stage.logs());
+    }
+}
+
+/// Starts `rackhand-controller page` and returns the URL that it prints.
+async fn start_page(stage: &Stage, dir: &Path, port: u16) -> Result<(Process, String)> {
+    let command = [
+        stage.binary("rackhand-controller").display().to_string(),
+        format!("--kubeconfig={}", stage.plane().kubeconfig().display()),
+        "page".into(),
+        "--listen=127.0.0.1:0".into(),
+        format!("--controller=https://127.0.0.1:{port}"),
+    ];
+    let process = Process::start("page", &command, &[], dir)?;
+    let url = wait_until("the URL of the page", LONG, || async {
+        let log = std::fs::read_to_string(process.log())?;
+        let found = log.lines().find(|line| line.starts_with("http://"));
+        Ok(found.map(str::to_owned).ok_or(log))
+    })
+    .await?;
+    Ok((process, url))
+}
+
+async fn overview(url: &str) -> Result<Overview> {
+    let answer = reqwest::get(format!("{url}overview.json")).await?;
+    Ok(answer.error_for_status()?.json().await?)
+}
+
+async fn scenario(stage: &Stage, dir: &Path) -> Result<()> {
+    stage.apply_rack_agents().await?;
+    let port = free_port()?;
+    let address = format!("--metrics-address=127.0.0.1:{port}");
+    stage
+        .start_controller_as("controller-0", vec![address])
+        .await?;
+    stage.apply_health_check().await?;
+    let (_page, url) = start_page(stage, dir, port).await?;
+    wait_until("all hosts are shown as ready", LONG, || async {
+        let shown = overview(&url).await?;
+        let ready = shown.counts.all == 8 && shown.counts.ready == 8;
+        Ok(if ready {
+            Ok(())
+        } else {
+            Err(format!("{:?}", shown.counts))
+        })
+    })
+    .await?;
+
+    let dead = "rack-b-2";
+    let silent = stage.host(dead)?.silent();
+    stage.host(dead)?.hang();
+    wait_until("the dead BMC blocks a remediation", LONG, || async {
+        let shown = overview(&url).await?;
+        let blocked = shown
+            .remediations
+            .iter()
+            .any(|r| r.view.step == "AwaitingConfirmation");
+        Ok(if blocked {
+            Ok(())
+        } else {
+            Err(format!("{:?}", shown.remediations))
+        })
+    })
+    .await?;
+    let shown = overview(&url).await?;
+    let rack = shown.racks.iter().find(|rack| rack.name == "rack-b");
+    let host = rack.and_then(|rack| {
+        rack.hosts
+            .iter()
+            .find(|h| h.node.as_deref() == Some(&format!("metal3/demo/{dead}")))
+    });
+    let host = host.with_context(|| format!("{dead} is not in its rack: {:?}", shown.racks))?;
+    ensure!(host.state == HostState::Blocked, "{host:?}");
+    let html = reqwest::get(&url).await?.error_for_status()?.text().await?;
+    ensure!(html.contains("kubectl rackhand confirm-fenced"), "{html}");
+    let request = &shown.remediations[0].view.request;
+    let name = request.rsplit('/').next().unwrap_or_default();
+    let link = format!("{url}explain?kind=Metal3Remediation&namespace=metal3&name={name}");
+    let explained = reqwest::get(link).await?.error_for_status()?.text().await?;
+    ensure!(explained.contains("AwaitingConfirmation"), "{explained}");
+
+    look(&url)?;
+
+    stage.host(dead)?.clear_fault(silent);
+    wait_until("the remediation is shown as finished", LONG, || async {
+        let shown = overview(&url).await?;
+        let done = shown.counts.ready == 8
+            && shown.finished.first().is_some_and(|f| {
+                let draining = f.timeline.iter().any(|entry| entry.step == "Draining");
+                draining && f.node.as_deref() == Some(dead) && f.finished > f.created
+            });
+        Ok(if done {
+            Ok(())
+        } else {
+            Err(format!("{shown:?}"))
+        })
+    })
+    .await
+}
+
+/// Opens the page in a real browser: its script refreshes it, and it can be looked at in every mode.
+fn look(url: &str) -> Result<()> {
+    let document = browser::document(url)?;
+    ensure!(
+        document.contains("data-refreshed"),
+        "the script has not run: {document}"
+    );
+    ensure!(
+        !document.contains("id=\"stale\""),
+        "a refresh failed: {document}"
+    );
+    ensure!(document.contains("AwaitingConfirmation"), "{document}");
+    let pictures = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let mut seen = Vec::new();
+    for (name, width, height, dark) in [
+        ("light", 1280, 1100, false),
+        ("dark", 1280, 1100, true),
+        ("narrow", 420, 1600, false),
+    ] {
+        let file = pictures.join(format!("page-{name}.png"));
+        browser::screenshot(
+            url,
+            Viewport {
+                width,
+                height,
+                dark,
+            },
+            &file,
+        )?;
+        seen.push(std::fs::read(file)?);
+    }
+    ensure!(seen[0] != seen[1], "dark mode looks like light mode");
+    Ok(())
+}
