@@ -191,7 +191,7 @@ impl World {
             return false;
         }
         match fault {
-            Fault::Crash => *p != Process::new(),
+            Fault::Crash => **p != Process::new(),
             Fault::Lost => held.is_some(),
             Fault::AnswerLost => command,
             Fault::Delay => !self.urgent().is_empty() && self.next_due().is_some(),
@@ -289,7 +289,7 @@ impl World {
 
     fn fails(&mut self, fault: Fault, breakage: Option<Breakage>) {
         match fault {
-            Fault::Crash => self.process = Process::new(),
+            Fault::Crash => self.process = Process::new().into(),
             Fault::Lost => {
                 if let Some(held) = self.process.held.take() {
                     self.call_failed(&held.next);

@@ -20,7 +20,7 @@ impl World {
     /// Observes and decides.
     pub(crate) fn decides(&mut self, breakage: Option<Breakage>) {
         let (process, _, d) = decide(self, breakage);
-        self.process = process;
+        self.process = process.into();
         match d.next {
             Next::Wait(t) => self.turned(Turn::Wait(Some(t))),
             Next::Done(outcome) => {
@@ -31,7 +31,7 @@ impl World {
                     self.broken(Wrong::LeftOff);
                 }
                 self.done = Some(outcome);
-                self.process = Process::new();
+                self.process = Process::new().into();
             }
             next => {
                 self.process.held = Some(Held {
@@ -218,7 +218,7 @@ impl World {
     /// The call stays on its way, and another controller leads.
     pub(crate) fn deposed(&mut self) {
         self.late = self.process.held.take();
-        self.process = Process::new();
+        self.process = Process::new().into();
         (self.deposed, self.claimed) = (true, false);
     }
 
@@ -229,11 +229,20 @@ impl World {
             lease: before.node.lease,
             ..self.node.clone()
         };
+        let now = Changed {
+            object: self.object != before.object,
+            node: node != before.node,
+            host: self.hold != before.hold,
+        };
+        let own = self.process.held.as_ref();
+        if now == Changed::default() || own.is_none() && self.late.is_none() {
+            return;
+        }
         let calls = self.process.held.iter_mut().chain(&mut self.late);
         for Held { changed, .. } in calls {
-            changed.object |= self.object != before.object;
-            changed.node |= node != before.node;
-            changed.host |= self.hold != before.hold;
+            changed.object |= now.object;
+            changed.node |= now.node;
+            changed.host |= now.host;
         }
     }
 

@@ -15,6 +15,7 @@ pub mod election;
 pub mod liveness;
 pub mod observe;
 pub mod replay;
+pub mod shared;
 pub mod story;
 pub mod time;
 pub mod world;

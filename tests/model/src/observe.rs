@@ -180,7 +180,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
 /// Observes and decides, with a breakage around the real function where one is chosen. Returns what the
 /// process remembers after that.
 pub fn decide(w: &World, breakage: Option<Breakage>) -> (Process, Observation, Decision) {
-    let mut process = w.process.clone();
+    let mut process = Process::clone(&w.process);
     let mut o = observe(w, &mut process);
     if let Some(b) = breakage {
         b.observation(&mut o, w);

@@ -8,6 +8,7 @@ use rackhand_core::remediation::{LeaseMemory, Next, Outcome, Shell, State, Taint
 
 use crate::{
     agent::Agent,
+    shared::Shared,
     time::{NOW, shift, shift_leases, shift_shell, shift_some, shift_state},
 };
 
@@ -191,9 +192,9 @@ pub enum Wrong {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
     /// The remediation object.
-    pub object: Object,
+    pub object: Shared<Object>,
     /// The controller's memory.
-    pub process: Process,
+    pub process: Shared<Process>,
     /// A call that the controller before this one had sent. It may arrive at any time.
     pub late: Option<Held>,
     /// Another controller has taken over.
@@ -207,7 +208,7 @@ pub struct World {
     /// Its BMC.
     pub bmc: Bmc,
     /// The agent and its journal.
-    pub agent: Agent,
+    pub agent: Shared<Agent>,
     /// Whether our hold key is on the BareMetalHost; `None` if there is none.
     pub hold: Option<bool>,
     /// The Node.
@@ -226,13 +227,13 @@ impl World {
     /// A hung kubelet whose pod still runs, and a remediation that was just requested.
     pub fn new(cooperative: bool, lying: bool, budget: u8) -> Self {
         Self {
-            object: Object {
+            object: Shared::from(Object {
                 state: None,
                 finalizer: false,
                 deleting: false,
                 confirmed: false,
-            },
-            process: Process::new(),
+            }),
+            process: Process::new().into(),
             late: None,
             deposed: false,
             claimed: true,
@@ -249,7 +250,7 @@ impl World {
                 reset: false,
                 lying,
             },
-            agent: Agent::default(),
+            agent: Shared::default(),
             hold: cooperative.then_some(false),
             node: Node {
                 uid: 1,
@@ -335,7 +336,7 @@ impl World {
             shell,
             leases,
             ..
-        } = &self.process;
+        } = &*self.process;
         let calls = held.iter().chain(&self.late).map(|call| &call.state);
         let states = calls.chain(&self.object.state).chain(&shell.state);
         let pinned = states.filter_map(|s| s.lease_at_off.as_ref());
@@ -351,7 +352,7 @@ impl World {
         if let Some(state) = &mut self.object.state {
             shift_state(state, passed);
         }
-        let p = &mut self.process;
+        let p = &mut *self.process;
         if let Some(held) = &mut p.held {
             shift_state(&mut held.state, passed);
         }
@@ -370,6 +371,8 @@ impl World {
             shift(t, passed);
         }
         shift_some(&mut self.host.boot, passed);
-        self.agent.pass(passed);
+        if self.agent.current().is_some() {
+            self.agent.pass(passed);
+        }
     }
 }

@@ -25,7 +25,10 @@ use super::{
     breakage::Breakage,
     world::{Api, CheckValue, MACHINES, RequestValue, request_name},
 };
-use crate::time::{NOW, after};
+use crate::{
+    shared::Shared,
+    time::{NOW, after},
+};
 
 /// What the engine's monotonic clock shows; other times of it are shifted.
 pub const CLOCK: Duration = Duration::from_secs(1000);
@@ -79,7 +82,7 @@ pub struct Since {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Engine {
     /// The checks that it evaluates.
-    pub checks: BTreeMap<Name, CheckState>,
+    pub checks: BTreeMap<Name, Shared<CheckState>>,
     /// Whose turn it is.
     pub queue: Queue<Name, Duration>,
     /// What is under way for whom.
@@ -250,11 +253,14 @@ impl Engine {
         breakage: Option<Breakage>,
     ) {
         let rules = rules(&spec.value, breakage);
-        let alike = |known: &CheckState| known.spec.value.narrowed == spec.value.narrowed;
+        let alike = |known: &Shared<CheckState>| known.spec.value.narrowed == spec.value.narrowed;
         if let Some(state) = self.checks.get_mut(name).filter(|known| alike(known)) {
-            state.spec = spec;
-            let value = &state.spec.value;
-            state.fleet.set_check(rules, NOW, |machine| {
+            let CheckState {
+                spec: known, fleet, ..
+            } = &mut **state;
+            *known = spec;
+            let value = &known.value;
+            fleet.set_check(rules, NOW, |machine| {
                 let (name, stored) = api.machines.view.get_key_value(machine)?;
                 Some(target(api, value, name, stored.uid))
             });
@@ -269,11 +275,11 @@ impl Engine {
             let handover = HandoverState::default();
             self.checks.insert(
                 name,
-                CheckState {
+                Shared::from(CheckState {
                     spec,
                     fleet,
                     handover,
-                },
+                }),
             );
             for item in self.items.in_phase(&name, Phase::request_may_exist) {
                 self.request_changed(api, &item, breakage);
@@ -677,6 +683,9 @@ impl Engine {
                 _ => None,
             })
             .collect();
+        if reading.is_empty() && self.reads == 0 {
+            return self;
+        }
         let rank = |read: u64| {
             let place = reading.iter().position(|known| *known == read);
             place.map_or(0, |place| place as u64 + 1)
