@@ -3,6 +3,7 @@
 //! It is plain data: a request goes in, a response comes out, and what has changed is told to watches.
 //! A test compares it with kube-apiserver.
 
+mod change;
 mod client;
 mod patch;
 mod request;
@@ -10,9 +11,10 @@ pub mod resource;
 mod store;
 mod watch;
 
+pub use change::{Change, ChangeKind, Failure};
 pub(crate) use client::ApiWays;
 pub use client::{ApiCondition, connect};
 pub use request::{Reply, Request, Selection};
 pub use resource::Resource;
-pub use store::{ApiServer, Change, ChangeKind, Failure, Key};
+pub use store::{ApiServer, Key};
 pub use watch::WatchRequest;

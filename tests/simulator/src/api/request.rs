@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
+    change::Failure,
     resource::{Resource, find, group_list, resource_list},
-    store::{ApiServer, Failure, Key, Part, Table},
+    store::{ApiServer, Key, Part, Table},
     watch::WatchRequest,
 };
 

@@ -10,6 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 use super::{
+    change::{Change, ChangeKind, Failure},
     patch,
     resource::Resource,
     watch::{Watch, Watches},
@@ -18,77 +19,6 @@ use crate::kernel::wall_clock;
 
 /// Namespace and name.
 pub type Key = (String, String);
-
-/// How an object changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChangeKind {
-    /// It is new.
-    Added,
-    /// It has another version.
-    Modified,
-    /// It is gone.
-    Deleted,
-}
-
-impl ChangeKind {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Added => "ADDED",
-            Self::Modified => "MODIFIED",
-            Self::Deleted => "DELETED",
-        }
-    }
-}
-
-/// One change of an object.
-#[derive(Debug, Clone)]
-pub struct Change {
-    /// The kind of the object.
-    pub resource: Resource,
-    /// What has become of it.
-    pub kind: ChangeKind,
-    /// The object, after the change or as it was last.
-    pub object: Arc<Value>,
-    /// The object before.
-    pub before: Option<Arc<Value>>,
-    /// The version of the store with this change.
-    pub version: u64,
-}
-
-/// Why a request failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// The HTTP status.
-    pub code: u16,
-    /// The machine-readable reason.
-    pub reason: &'static str,
-    /// For people.
-    pub message: String,
-}
-
-impl Failure {
-    pub(super) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            reason,
-            message: message.into(),
-        }
-    }
-
-    pub(super) fn not_found(resource: &Resource, name: &str) -> Self {
-        let message = format!("{}.{} {name:?} not found", resource.plural, resource.group);
-        Self::new(404, "NotFound", message)
-    }
-
-    fn conflict(resource: &Resource, name: &str) -> Self {
-        let message = format!(
-            "Operation cannot be fulfilled on {}.{} {name:?}: the object has been modified; please \
-             apply your changes to the latest version and try again",
-            resource.plural, resource.group
-        );
-        Self::new(409, "Conflict", message)
-    }
-}
 
 /// How much history is kept of each kind; an older watch must list again.
 const HISTORY: usize = 1000;
@@ -217,7 +147,7 @@ impl ApiServer {
             remove(&mut object, "status");
         }
         if resource.plural == "secrets" {
-            encode_secret(&mut object);
+            complete_secret(&mut object);
         }
         Ok(self.put(resource, key, object, None))
     }
@@ -233,7 +163,8 @@ impl ApiServer {
         part: Part,
         new: &Value,
     ) -> Result<Arc<Value>, Failure> {
-        self.change(resource, key, part, |object| *object = new.clone(), new)
+        let change = |object: &mut Value| *object = new.clone();
+        self.change(resource, key, part, change, (new, false))
     }
 
     /// Merges a patch into an object, or into its status.
@@ -252,7 +183,7 @@ impl ApiServer {
             key,
             part,
             |object| patch::merge(object, body),
-            body,
+            (body, true),
         )
     }
 
@@ -279,7 +210,7 @@ impl ApiServer {
             key,
             part,
             |object| patch::apply(object, before.as_ref(), &declared),
-            body,
+            (body, true),
         )?;
         self.applied.insert(id, declared);
         Ok(changed)
@@ -306,7 +237,7 @@ impl ApiServer {
         key: &Key,
         part: Part,
         change: impl FnOnce(&mut Value),
-        body: &Value,
+        (body, patches): (&Value, bool),
     ) -> Result<Arc<Value>, Failure> {
         let table = self.tables.get(&resource);
         let Some(old) = table.and_then(|table| table.objects.get(key)).cloned() else {
@@ -314,9 +245,17 @@ impl ApiServer {
         };
         for field in ["resourceVersion", "uid"] {
             let wanted = &body["metadata"][field];
-            if !wanted.is_null() && wanted != "" && *wanted != old["metadata"][field] {
-                return Err(Failure::conflict(&resource, &key.1));
+            if wanted.is_null() || wanted == "" || *wanted == old["metadata"][field] {
+                continue;
             }
+            if field == "uid" && patches {
+                return Err(Failure::new(
+                    422,
+                    "Invalid",
+                    "metadata.uid: field is immutable",
+                ));
+            }
+            return Err(Failure::conflict(&resource, &key.1));
         }
         let mut new = Value::clone(&old);
         change(&mut new);
@@ -522,8 +461,11 @@ fn remove(object: &mut Value, field: &str) {
     }
 }
 
-/// `stringData` becomes `data`.
-fn encode_secret(object: &mut Value) {
+/// `stringData` becomes `data`, and the type is set.
+fn complete_secret(object: &mut Value) {
+    if object["type"].is_null() {
+        object["type"] = "Opaque".into();
+    }
     let Some(Value::Object(plain)) = object.get("stringData").cloned() else {
         return;
     };

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::{
+    change::{Change, ChangeKind},
     request::{Selection, metadata, status, too_old},
     resource::Resource,
-    store::{ApiServer, Change, ChangeKind},
+    store::ApiServer,
 };
 use crate::kernel::{ProcessId, World};
 
