@@ -7,6 +7,7 @@
 
 mod admission;
 mod authority;
+mod claims;
 mod holds;
 mod memory;
 mod operations;
@@ -18,14 +19,18 @@ mod version;
 
 pub use admission::{Admission, AdmissionDecision, Admitted};
 pub use authority::{Action, Authority};
+pub use claims::{Arrival, Claims};
 pub use holds::{Host, HostHolds, hold_on};
 pub use memory::Ledger;
-pub use operations::{Retention, cancelled, finish, interrupt_running, prune, sending, settle};
+pub use operations::{
+    Retention, cancelled, finish, interrupt_running, is_in_time, prune, sending, settle,
+};
 pub use records::{Hold, Operation, Outcome, Sequence, Term, TermSetBack};
 pub use refusal::Refused;
 pub use release::{Release, ReleaseDecision};
 pub use terms::{
-    Claimed, KnownTerm, NotSetBack, SetBack, SetBackDecision, check_term, claim, known_terms,
+    Claimed, KnownTerm, NotSetBack, SetBack, SetBackDecision, check_term, claim, disown_terms,
+    known_terms,
 };
 pub use version::{Replaced, Version, newer_copy, replaced, starts_anew};
 

@@ -25,6 +25,12 @@ impl Default for Retention {
     }
 }
 
+/// Whether a request that must not begin anything after `latest` has come in time. The controller counts
+/// on it (F6): later it may command the BMC through another agent.
+pub fn is_in_time(latest: Option<Duration>, now: Duration) -> bool {
+    latest.is_none_or(|latest| now <= latest)
+}
+
 /// A command is about to be sent. It may be sent once this is persisted.
 ///
 /// # Errors

@@ -11,6 +11,9 @@ pub struct Term {
     pub holder: String,
     /// Another agent of the rack serves that term.
     pub standby: bool,
+    /// The number of the claim that said so; commands before it are refused. 0: the controller numbers
+    /// no claims.
+    pub sequence: u64,
 }
 
 /// A command of an election: its term and its number within it.

@@ -36,6 +36,11 @@ pub enum Refused {
         /// The last one that was taken.
         known: Sequence,
     },
+    /// The request was on its way for too long.
+    TooLate {
+        /// The host.
+        host: String,
+    },
     /// Another agent of the rack serves the term.
     Standby {
         /// The election.
@@ -101,6 +106,10 @@ impl fmt::Display for Refused {
                 "host {host}: sequence {} of term {} is not newer than {} of term {}, which was \
                  taken already",
                 sent.sequence, sent.term, known.sequence, known.term
+            ),
+            Self::TooLate { host } => write!(
+                f,
+                "host {host}: the request was on its way for too long; nothing was begun, ask again"
             ),
             Self::Standby { election, term } => write!(
                 f,

@@ -13,7 +13,8 @@ const KEPT: usize = 256;
 /// A term as claimed, or the known one that refuses it, with the changes.
 pub type Claimed<R> = (Result<u64, Term>, Vec<Change<R>>);
 
-/// Makes a term known. `Err(known)` where a newer one is, or another holder has this one.
+/// Makes a term known. `Err(known)` where a newer one is, another holder has this one, or a later claim
+/// of this one was taken.
 ///
 /// # Errors
 /// The storage fails.
@@ -23,10 +24,18 @@ pub fn claim<V: Records>(
     asked: Term,
 ) -> Result<Claimed<V::Report>, V::Error> {
     let number = asked.number;
-    if let Some(known) = records.term(election)?
-        && (known.number > number || (known.number == number && known.holder != asked.holder))
-    {
-        return Ok((Err(known), Vec::new()));
+    if let Some(known) = records.term(election)? {
+        let is_same = known.number == number && known.holder == asked.holder;
+        if known.number > number
+            || (known.number == number && !is_same)
+            || (is_same && is_late(asked.sequence, known.sequence))
+        {
+            return Ok((Err(known), Vec::new()));
+        }
+        // The first claim that said so is the one before which commands are late.
+        if is_same && known.standby == asked.standby {
+            return Ok((Ok(number), Vec::new()));
+        }
     }
     let change = Change::Term {
         election: election.to_owned(),
@@ -101,8 +110,14 @@ pub(super) fn check_serves<V: Records>(
     })
 }
 
-/// Refuses a command that is not newer than the last one that this election had for the host. Terms of
-/// two elections cannot be compared: each has its own sequences.
+/// Whether a call was sent before another one of the same controller. 0: it has no number.
+fn is_late(sequence: u64, other: u64) -> bool {
+    sequence != 0 && sequence < other
+}
+
+/// Refuses a command that is not newer than the last one that this election had for the host, or than
+/// the claim by which this agent serves the rack. Terms of two elections cannot be compared: each has
+/// its own sequences.
 pub(super) fn check_sequence<V: Records>(
     records: &V,
     authority: &Authority,
@@ -112,7 +127,15 @@ pub(super) fn check_sequence<V: Records>(
     let Some((election, sent)) = sent(authority) else {
         return Ok(Ok(()));
     };
-    let known = records.sequence(election, key)?;
+    let claim = records.term(election)?;
+    let claim = claim.filter(|claim| is_late(sent.sequence, claim.sequence));
+    let known = match claim.filter(|claim| claim.number == sent.term) {
+        Some(claim) => Some(Sequence {
+            term: claim.number,
+            sequence: claim.sequence,
+        }),
+        None => records.sequence(election, key)?,
+    };
     Ok(match known.filter(|known| sent <= *known) {
         None => Ok(()),
         Some(known) => Err(Refused::StaleSequence {
@@ -149,6 +172,24 @@ fn sent(authority: &Authority) -> Option<(&str, Sequence)> {
         }
         Authority::Operator { .. } => None,
     }
+}
+
+/// Takes every term from its holder: a journal that is an older copy does not know which later terms were
+/// claimed, so each leader must claim a higher one than the copy has. A command or claim of an earlier
+/// leader that is still on its way finds no term.
+///
+/// # Errors
+/// The storage fails.
+pub fn disown_terms<V: Records>(records: &V) -> Result<Vec<Change<V::Report>>, V::Error> {
+    let terms = records.terms()?.into_iter();
+    let disowned = terms.map(|(election, term)| Change::Term {
+        election,
+        term: Term {
+            number: term.number,
+            ..Term::default()
+        },
+    });
+    Ok(disowned.collect())
 }
 
 /// What is known of an election.

@@ -62,6 +62,7 @@ fn claim_term(ledger: &mut Test, number: u64, standby: bool) -> Result<u64, Term
         number,
         holder: format!("pod-{number}"),
         standby,
+        sequence: 0,
     };
     let Ok(decision) = claim(ledger, ELECTION, asked);
     decide(ledger, decision)
@@ -167,6 +168,99 @@ fn f12_an_older_copy_of_a_journal_is_told_from_the_last_one() {
     assert_eq!(replaced(&noted, &version("a", 5)), None);
     assert_eq!(replaced(&noted, &version("a", 4)), Some(Replaced::Older));
     assert_eq!(replaced(&noted, &version("b", 5)), Some(Replaced::Other));
+}
+
+#[test]
+fn f6_claims_count_in_the_order_in_which_they_were_sent() {
+    let claim = |standby, sequence| Term {
+        number: 7,
+        holder: "pod-7".into(),
+        standby,
+        sequence,
+    };
+    let mut claims = Claims::default();
+    assert_eq!(claims.arrives(ELECTION, &claim(true, 4)), Arrival::New);
+    claims.written(ELECTION, &claim(true, 4));
+    // A claim that serves is given up on its way; the next one changes nothing on the disk.
+    assert_eq!(claims.arrives(ELECTION, &claim(true, 9)), Arrival::Known);
+    assert_eq!(claims.arrives(ELECTION, &claim(false, 6)), Arrival::Late);
+    // One that is being written is not known before the disk has it.
+    assert_eq!(claims.arrives(ELECTION, &claim(false, 10)), Arrival::New);
+    assert_eq!(claims.arrives(ELECTION, &claim(true, 11)), Arrival::New);
+    claims.written(ELECTION, &claim(false, 10));
+    assert_eq!(claims.arrives(ELECTION, &claim(true, 12)), Arrival::New);
+    claims.written(ELECTION, &claim(true, 12));
+    assert_eq!(claims.arrives(ELECTION, &claim(true, 13)), Arrival::Known);
+    // Somebody else with the same term makes no claim of its holder late, in whichever order they come.
+    let other = |sequence| Term {
+        holder: "impostor".into(),
+        ..claim(false, sequence)
+    };
+    assert_eq!(claims.arrives(ELECTION, &other(99)), Arrival::New);
+    claims.refused(ELECTION, &other(99));
+    assert_eq!(claims.arrives(ELECTION, &claim(true, 14)), Arrival::Known);
+    let mut claims_of_impostor = Claims::default();
+    assert_eq!(
+        claims_of_impostor.arrives(ELECTION, &other(99)),
+        Arrival::New
+    );
+    claims_of_impostor.refused(ELECTION, &other(99));
+    for arrival in [Arrival::New, Arrival::Known] {
+        let mine = claim(true, 15);
+        assert_eq!(claims_of_impostor.arrives(ELECTION, &mine), arrival);
+        claims_of_impostor.written(ELECTION, &mine);
+    }
+    // Terms and controllers without numbers are not compared.
+    assert_eq!(claims.arrives(ELECTION, &claim(true, 0)), Arrival::Known);
+    let next = Term {
+        number: 8,
+        ..claim(true, 1)
+    };
+    assert_eq!(claims.arrives(ELECTION, &next), Arrival::New);
+}
+
+#[test]
+fn f6_a_command_from_before_the_claim_is_refused_and_a_late_claim_changes_nothing() {
+    let mut ledger = Test::default();
+    let claimed = |ledger: &mut Test, standby, sequence| {
+        let asked = Term {
+            number: 7,
+            holder: "pod-7".into(),
+            standby,
+            sequence,
+        };
+        let Ok(decision) = claim(ledger, ELECTION, asked);
+        decide(ledger, decision)
+    };
+    assert_eq!(claimed(&mut ledger, false, 1), Ok(7));
+    assert_eq!(claimed(&mut ledger, true, 3), Ok(7));
+    assert_eq!(claimed(&mut ledger, false, 2).unwrap_err().sequence, 3);
+    assert_eq!(claimed(&mut ledger, false, 8), Ok(7));
+    // Said again, it does not make what was sent in between late.
+    assert_eq!(claimed(&mut ledger, false, 12), Ok(7));
+    let off = |sequence| {
+        let id = format!("op-{sequence}");
+        request(
+            &id,
+            Action::Off { hold: true },
+            leader(7, sequence),
+            "rem-1",
+        )
+    };
+    let late = admit(&mut ledger, off(7));
+    assert!(matches!(
+        late,
+        Admitted::Refused(Refused::StaleSequence { .. })
+    ));
+    assert!(started(&admit(&mut ledger, off(9))));
+}
+
+#[test]
+fn f6_a_request_that_was_on_its_way_for_too_long_is_not_in_time() {
+    let s = Duration::from_secs;
+    assert!(is_in_time(None, s(9)));
+    assert!(is_in_time(Some(s(9)), s(9)));
+    assert!(!is_in_time(Some(s(9)), s(10)));
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rackhand_agent_core::{
     bmc_queue::OperationRank,
     host_key::HostKeys,
-    ledger::{Admission, Admitted, Hold},
+    ledger::{Admission, Admitted, Hold, Refused, is_in_time},
 };
 use rackhand_proto::v1;
 use tokio::sync::oneshot;
@@ -45,6 +45,10 @@ impl Engine {
         &self,
         request: ValidatedRequest,
     ) -> Result<(bool, v1::OperationStatus), Status> {
+        if !is_in_time(request.latest, self.shared.since_start()) {
+            let host = request.target.host;
+            return Err(refused_status(&Refused::TooLate { host }));
+        }
         let handle = Handle::new(
             request.id.clone(),
             request.target.host.clone(),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rackhand_agent_core::ledger::{
-    Authority, Hold, Host, KnownTerm, Release, SetBack, Term, newer_copy,
+    Arrival, Authority, Hold, Host, KnownTerm, Release, SetBack, Term, newer_copy,
 };
 use rackhand_proto::{Refusal, v1};
 use tonic::Status;
@@ -40,8 +40,11 @@ impl Engine {
         if let Some(trouble) = self.shared.journal.trouble() {
             return Err(journal_status(&JournalError::Storage(trouble)));
         }
-        if self.shared.terms.lock().get(&election) == Some(&asked) {
-            return Ok(Ok(number));
+        let arrival = self.shared.claims.lock().arrives(&election, &asked);
+        match arrival {
+            Arrival::New => {}
+            Arrival::Known => return Ok(Ok(number)),
+            Arrival::Late => return Err(late_claim(number, &election)),
         }
         let result = self
             .shared
@@ -53,15 +56,14 @@ impl Engine {
             Ok(_) => {
                 let standby = asked.standby;
                 info!(election, term = number, holder, standby, "term claimed");
-                let mut terms = self.shared.terms.lock();
-                if terms
-                    .get(&election)
-                    .is_none_or(|known| known.number <= number)
-                {
-                    terms.insert(election, asked);
-                }
+                self.shared.claims.lock().written(&election, &asked);
+            }
+            Err(known) if known.number == number && known.holder == holder => {
+                self.shared.claims.lock().refused(&election, &asked);
+                return Err(late_claim(number, &election));
             }
             Err(known) => {
+                self.shared.claims.lock().refused(&election, &asked);
                 self.shared.metrics.refused(Refusal::StaleTerm.label());
                 warn!(
                     election,
@@ -87,9 +89,9 @@ impl Engine {
         let election = asked.election.clone();
         let (by, reason) = (asked.by.clone(), asked.reason.clone());
         // A concurrent claim is decided by the journal.
-        self.shared.terms.lock().remove(&election);
+        self.shared.claims.lock().forget(&election);
         let result = self.shared.journal.set_back_term(asked).await;
-        self.shared.terms.lock().remove(&election);
+        self.shared.claims.lock().forget(&election);
         let known = result
             .map_err(|error| journal_status(&error))?
             .map_err(|refused| Status::failed_precondition(refused.to_string()))?;
@@ -155,4 +157,11 @@ impl Engine {
             .into_iter()
             .collect())
     }
+}
+
+/// The answer to a claim that was sent before one which has been taken.
+fn late_claim(number: u64, election: &str) -> Status {
+    Status::unavailable(format!(
+        "a later claim of term {number} of election {election} has been taken; claim it again"
+    ))
 }

@@ -34,7 +34,7 @@ use std::{
 use arc_swap::ArcSwap;
 use futures::{Stream, StreamExt, future::Either};
 use parking_lot::Mutex;
-use rackhand_agent_core::ledger::{Action, Authority, Term};
+use rackhand_agent_core::ledger::{Action, Authority, Claims};
 use rackhand_bmc::{BmcError, PowerReading, operation::OperationRequest};
 use rackhand_proto::{Refusal, v1};
 use tokio::{task::JoinSet, time::Instant};
@@ -70,9 +70,9 @@ pub(super) struct Shared {
     /// Cancelled when running operations must end.
     pub(super) stop: CancellationToken,
     start: Instant,
-    /// The terms in force, by election. A leader repeats its claim as a liveness check, which must
-    /// neither write to the disk nor fill the log.
-    terms: Mutex<HashMap<String, Term>>,
+    /// The claims that were taken. A leader repeats its claim as a liveness check, which must neither
+    /// write to the disk nor fill the log.
+    claims: Mutex<Claims>,
 }
 
 impl Shared {
@@ -90,6 +90,8 @@ pub(crate) struct ValidatedRequest {
     pub(crate) owner: String,
     pub(crate) authority: Authority,
     pub(crate) force: bool,
+    /// The time since the start of the agent after which nothing is begun.
+    pub(crate) latest: Option<Duration>,
 }
 
 /// The operations of this agent. Clones share them; the tasks end with the last clone.
@@ -128,7 +130,7 @@ impl Engine {
             power_on_stagger: PowerOnStagger::default(),
             stop: CancellationToken::new(),
             start: Instant::now(),
-            terms: Mutex::default(),
+            claims: Mutex::default(),
         });
         let engine = Self {
             shared,
@@ -186,6 +188,11 @@ impl Engine {
     /// Cancelled when only a new process can continue with the journal.
     pub(crate) fn journal_lost(&self) -> CancellationToken {
         self.shared.journal.lost()
+    }
+
+    /// The time since the start of this agent.
+    pub(crate) fn since_start(&self) -> Duration {
+        self.shared.since_start()
     }
 
     /// The configuration in force.

@@ -47,6 +47,7 @@ async fn an_agent_whose_journal_fails_is_not_ready_and_takes_commands_again_by_i
             number,
             holder: "pod".into(),
             standby: false,
+            sequence: 0,
         };
         engine.claim("prod".into(), asked).await
     };

@@ -19,6 +19,7 @@ use std::{pin::Pin, time::Duration};
 
 use futures::{Stream, StreamExt};
 use rackhand_agent_core::ledger::Term;
+use rackhand_proto::convert::duration_to_proto;
 use rackhand_proto::v1::{self, power_server::Power, read_power_response::Result as Read};
 use tonic::{Request, Response, Status};
 
@@ -149,6 +150,7 @@ impl Power for PowerService {
             term,
             standby,
             known_journals,
+            sequence,
         } = request.into_inner();
         let term = check_term(term)?;
         self.engine.check_journal(&known_journals).await?;
@@ -156,6 +158,7 @@ impl Power for PowerService {
             number: term.number,
             holder: term.holder,
             standby,
+            sequence,
         };
         let result = self.engine.claim(term.election, asked).await?;
         Ok(Response::new(v1::ClaimTermResponse {
@@ -163,6 +166,7 @@ impl Power for PowerService {
             highest: result.unwrap_or_else(|known| known.number),
             instance: self.engine.instance.to_string(),
             journal: Some(self.engine.journal()),
+            since_start: Some(duration_to_proto(self.engine.since_start())),
         }))
     }
 

@@ -64,6 +64,24 @@ pub(super) fn validate(
         owner,
         authority,
         force: request.force,
+        latest: latest(engine, request.latest)?,
+    })
+}
+
+/// The time since the start of this agent after which the request begins nothing.
+fn latest(engine: &Engine, latest: Option<v1::AgentTime>) -> Result<Option<Duration>, Status> {
+    let Some(latest) = latest else {
+        return Ok(None);
+    };
+    if latest.instance != *engine.instance {
+        return Err(Status::unavailable(
+            "the agent was started anew since its term was claimed; nothing was begun, claim it again",
+        ));
+    }
+    let since_start = latest.since_start.unwrap_or_default();
+    let since_start = Duration::try_from(since_start);
+    since_start.map(Some).map_err(|_| {
+        Status::invalid_argument("latest.since_start: a time before the start of the agent")
     })
 }
 

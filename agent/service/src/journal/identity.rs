@@ -9,12 +9,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rackhand_agent_core::ledger::{Version, starts_anew};
+use rackhand_agent_core::ledger::{Version, disown_terms, starts_anew};
 use rackhand_proto::v1::JournalOrigin;
 use redb::ReadableTable;
 
 use super::{
     JournalError,
+    ledger::{View, write},
     records::IdentityRecord,
     tables::{IDENTITY, META, get, put},
     writer::Tx,
@@ -56,6 +57,7 @@ pub(super) fn renew_if_older(
     if !starts_anew(&found, noted) {
         return Ok(known);
     }
+    write(tx, disown_terms(&View(tx))?)?;
     let identity = IdentityRecord {
         instance: uuid::Uuid::new_v4().to_string(),
         created: now,

@@ -11,8 +11,8 @@ pub(crate) fn refused_status(refused: &Refused) -> tonic::Status {
         Refused::StaleSequence { .. } => Refusal::StaleSequence,
         Refused::Standby { .. } => Refusal::Standby,
         Refused::Held(_) => Refusal::Held,
-        // They pass as soon as the name resolves.
-        Refused::Unresolved { .. } | Refused::MaybeHeld { .. } => {
+        // They pass: with another request, or as soon as the name resolves.
+        Refused::TooLate { .. } | Refused::Unresolved { .. } | Refused::MaybeHeld { .. } => {
             return tonic::Status::unavailable(refused.to_string());
         }
         Refused::OtherOperation { .. } => {

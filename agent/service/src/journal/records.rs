@@ -31,6 +31,9 @@ pub(crate) struct TermRecord {
     /// Another agent of the rack serves that term.
     #[prost(bool, tag = "3")]
     pub(crate) standby: bool,
+    /// The number of the claim that said so; 0 in a record of an earlier version.
+    #[prost(uint64, tag = "4")]
+    pub(crate) sequence: u64,
 }
 
 /// The last command that one election had for one host.
@@ -147,11 +150,13 @@ impl From<TermRecord> for Term {
             number,
             holder,
             standby,
+            sequence,
         } = record;
         Self {
             number,
             holder,
             standby,
+            sequence,
         }
     }
 }
@@ -162,11 +167,13 @@ impl From<Term> for TermRecord {
             number,
             holder,
             standby,
+            sequence,
         } = record;
         Self {
             number,
             holder,
             standby,
+            sequence,
         }
     }
 }

@@ -88,6 +88,7 @@ fn claimed(term: u64, standby: bool) -> Term {
         number: term,
         holder: format!("pod-{term}"),
         standby,
+        sequence: 0,
     }
 }
 

@@ -1,8 +1,11 @@
 //! Who may do what: roles, terms, sequences, holds and networks.
 
+use std::time::Duration;
+
 use crate::kit::*;
 use rackhand_proto::{
     CallErrorKind, ClientTls, Refusal, classify,
+    convert::duration_to_proto,
     v1::{self, OutcomeCode, begin_request::Action},
 };
 use tonic::{Code, Status};
@@ -348,5 +351,72 @@ async fn hosts_are_named_clearly_or_refused_clearly() {
         .await
         .unwrap_err();
     assert_eq!(refusal(&gone), Refusal::UnknownOperation);
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn f6_a_request_that_was_on_its_way_for_too_long_begins_nothing() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.controller(&agent).await;
+    let claimed = claim(&mut client, 7).await;
+    assert!(claimed.since_start.is_some());
+    let request = |id: &str, sequence, latest| v1::BeginRequest {
+        latest,
+        ..by_leader(off(id, "node-1"), 7, sequence)
+    };
+    let at = |instance: &str, seconds| {
+        Some(v1::AgentTime {
+            instance: instance.into(),
+            since_start: Some(duration_to_proto(Duration::from_secs(seconds))),
+        })
+    };
+    for (latest, why) in [
+        (at(&claimed.instance, 0), "on its way for too long"),
+        (at("the start before", 600), "started anew"),
+    ] {
+        let late = begin(&mut client, request("a", 1, latest)).await;
+        let late = late.unwrap_err();
+        assert_eq!(late.code(), Code::Unavailable);
+        assert!(late.message().contains(why), "{late}");
+    }
+    assert_eq!(site.bmcs.of(1).commands(), (0, 0));
+    let in_time = request("a", 1, at(&claimed.instance, 600));
+    assert!(begin(&mut client, in_time).await.unwrap());
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn f6_claims_and_commands_count_in_the_order_in_which_they_were_sent() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.controller(&agent).await;
+    let mut other = client.clone();
+    let mut claim = async |standby, sequence| {
+        let request = v1::ClaimTermRequest {
+            term: term(7),
+            standby,
+            sequence,
+            ..v1::ClaimTermRequest::default()
+        };
+        other
+            .claim_term(request)
+            .await
+            .map(|claimed| claimed.into_inner().accepted)
+    };
+    assert!(claim(false, 1).await.unwrap());
+    assert!(claim(true, 3).await.unwrap());
+    let late = claim(false, 2).await.unwrap_err();
+    assert_eq!(late.code(), Code::Unavailable, "{late}");
+    let standby = begin(&mut client, by_leader(off("a", "node-1"), 7, 4)).await;
+    assert_eq!(refusal(&standby.unwrap_err()), Refusal::Standby);
+    assert!(claim(false, 6).await.unwrap());
+    let late = begin(&mut client, by_leader(off("a", "node-1"), 7, 5)).await;
+    assert_eq!(refusal(&late.unwrap_err()), Refusal::StaleSequence);
+    assert!(
+        begin(&mut client, by_leader(off("a", "node-1"), 7, 7))
+            .await
+            .unwrap()
+    );
     agent.shutdown().await;
 }

@@ -46,7 +46,8 @@ pub use state::{
     AgentId, AgentPin, AttemptRecord, HostRef, Mode, Phase, PinnedNode, State, Step, TaintOwner,
 };
 pub use step::{
-    Command, Decision, LATEST_READING_AGE, Next, Note, Outcome, operation_id, outcome, step,
+    BEGIN_WITHIN, Command, Decision, LATEST_READING_AGE, Next, Note, Outcome, operation_id,
+    outcome, step,
 };
 pub use version::node_action;
 pub use workload_view::{Drain, LeaseFacts, NodeFacts, Taint, WorkloadView};

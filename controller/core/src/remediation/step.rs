@@ -20,6 +20,7 @@ mod power_on;
 
 pub use abort::outcome;
 pub use evidence::LATEST_READING_AGE;
+pub use operations::BEGIN_WITHIN;
 
 use std::time::Duration;
 

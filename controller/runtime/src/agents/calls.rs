@@ -9,7 +9,9 @@ use rackhand_proto::{
     v1::{self, begin_request::Action},
 };
 
-use super::{Agents, CALL, Client, convert::reading, serving::AgentConnection, within};
+use super::{
+    Agents, CALL, Client, clock::AgentClock, convert::reading, serving::AgentConnection, within,
+};
 use crate::store::clock;
 
 /// A failed call.
@@ -53,6 +55,15 @@ pub(super) fn traced<T>(message: T, uid: &str, part: &str) -> tonic::Request<T> 
 /// The same for a call about an operation, whose id begins with the UID of its remediation.
 pub(super) fn traced_operation<T>(message: T, id: &str) -> tonic::Request<T> {
     traced(message, id.split('/').next().unwrap_or_default(), id)
+}
+
+/// The state of a pinned operation at an agent that has this record of it.
+fn pinned_operation(record: Option<&v1::OperationInfo>, stands_by: bool) -> PinnedOperation {
+    match record {
+        Some(operation) if operation.outcome.is_none() => PinnedOperation::Running,
+        None if !stands_by => PinnedOperation::Unknown,
+        Some(_) | None => PinnedOperation::Ended,
+    }
 }
 
 impl Agents {
@@ -130,6 +141,7 @@ impl Agents {
             ));
         }
         let agent = at.id.agent.clone();
+        let latest = at.clock.as_ref().map(AgentClock::latest);
         let (mut client, term) = self.authority(at)?;
         let id = request.id;
         let message = v1::BeginRequest {
@@ -142,6 +154,7 @@ impl Agents {
             deadline: Some(duration_to_proto(request.deadline)),
             expect,
             force: false,
+            latest,
         };
         let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
@@ -202,7 +215,8 @@ impl Agents {
         self.taken(client.cancel(request)).await.map(drop)
     }
 
-    /// The state of an operation at one agent, whether it serves its rack or stands by.
+    /// The state of an operation at one agent, whether it serves its rack or stands by. One that does
+    /// not stand by may still take a request that is on its way: that it knows none proves nothing.
     ///
     /// # Errors
     /// The agent does not answer.
@@ -212,6 +226,7 @@ impl Agents {
         id: &str,
     ) -> Result<PinnedOperation, String> {
         let at = self.of_name(agent).ok_or("it is not connected")?;
+        let stands_by = at.standby;
         let mut client = at.client;
         let message = v1::ListOperationsRequest {
             operation_id: id.to_owned(),
@@ -221,14 +236,7 @@ impl Agents {
         let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
         let listed = within(client.list_operations(request)).await?.operations;
-        let runs = listed
-            .first()
-            .is_some_and(|operation| operation.outcome.is_none());
-        Ok(if runs {
-            PinnedOperation::Running
-        } else {
-            PinnedOperation::Ended
-        })
+        Ok(pinned_operation(listed.first(), stands_by))
     }
 
     pub(crate) async fn release(
@@ -317,5 +325,26 @@ impl Agents {
             lease: None,
             result,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f6_only_an_agent_that_stands_by_proves_that_it_never_begins_an_operation() {
+        let running = v1::OperationInfo::default();
+        let ended = v1::OperationInfo {
+            outcome: Some(v1::Outcome::default()),
+            ..v1::OperationInfo::default()
+        };
+        for stands_by in [false, true] {
+            let of = |record| pinned_operation(record, stands_by);
+            assert_eq!(of(Some(&running)), PinnedOperation::Running);
+            assert_eq!(of(Some(&ended)), PinnedOperation::Ended);
+        }
+        assert_eq!(pinned_operation(None, false), PinnedOperation::Unknown);
+        assert_eq!(pinned_operation(None, true), PinnedOperation::Ended);
     }
 }

@@ -6,7 +6,7 @@ use rackhand_api::kinds::rack_agent::RackAgentSpec;
 use rackhand_proto::v1;
 use tokio_util::sync::CancellationToken;
 
-use super::{Agents, CALL, Client, ConnectError, State, within};
+use super::{Agents, CALL, Client, ConnectError, State, clock::AgentClock, within};
 use crate::store::{index::Change, object::Key};
 
 /// Interval of probes, after which the silence of an agent is detected.
@@ -55,9 +55,11 @@ impl Agents {
             term: Some(self.term(number)),
             standby,
             known_journals: self.seen_journals(key),
+            sequence: self.sequence(),
         });
         claim.set_timeout(CALL);
         let claimed = within(client.claim_term(claim)).await?;
+        let clock = AgentClock::of(&claimed);
         if !claimed.accepted {
             let highest = claimed.highest;
             self.leader.raise_term(&key.to_string(), number, highest)?;
@@ -76,11 +78,18 @@ impl Agents {
             term: number,
             standby,
         };
-        self.mark_ready(key, &state, client, listed);
+        self.mark_ready(key, &state, client, listed, clock);
         Ok(())
     }
 
-    fn mark_ready(&self, key: &Key, state: &State, client: &Client, listed: v1::ListHostsResponse) {
+    fn mark_ready(
+        &self,
+        key: &Key,
+        state: &State,
+        client: &Client,
+        listed: v1::ListHostsResponse,
+        clock: Option<AgentClock>,
+    ) {
         let changed = {
             let mut agents = self.agents.write();
             let Some(agent) = agents.get_mut(key) else {
@@ -96,6 +105,7 @@ impl Agents {
             }
             agent.state = state.clone();
             agent.client = Some(client.clone());
+            agent.clock = clock;
             agent.hosts = listed.hosts;
             agent.journal = journal;
             agent.holds = listed.holds;

@@ -4,6 +4,7 @@
 //! Invariant: no command is sent in a term that this process does not hold at that moment (F7).
 
 mod calls;
+mod clock;
 mod connection;
 mod convert;
 mod follow;
@@ -34,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
 pub(crate) use calls::{CallFailure, OffRequest, OperationRequest};
+use clock::AgentClock;
 pub(crate) use follow::OperationEvent;
 pub(crate) use holds::AgentHold;
 use journals::SeenJournals;
@@ -97,6 +99,8 @@ struct Agent {
     spec: RackAgentSpec,
     state: State,
     client: Option<Client>,
+    /// Its clock, if it tells it.
+    clock: Option<AgentClock>,
     hosts: Vec<v1::Host>,
     /// The instance id of its journal; empty if it does not report one.
     journal: String,
@@ -217,6 +221,7 @@ impl Agents {
                     why: "not connected yet".to_owned().into(),
                 },
                 client: None,
+                clock: None,
                 hosts: Vec::new(),
                 journal: String::new(),
                 reported_journals: seen_journals.clone(),

@@ -5,7 +5,7 @@
 
 use rackhand_core::remediation::{AgentId, ServingChoice, ServingState, choose_serving};
 
-use super::{Agent, Agents, Client, State};
+use super::{Agent, Agents, Client, State, clock::AgentClock};
 use crate::store::object::Key;
 
 /// An agent that answers.
@@ -14,6 +14,10 @@ pub(crate) struct AgentConnection {
     pub(super) client: Client,
     /// The term that is claimed there.
     pub(super) term: u64,
+    /// It stands by, and begins nothing.
+    pub(super) standby: bool,
+    /// Its clock, if it tells it.
+    pub(super) clock: Option<AgentClock>,
     /// The agent and its journal.
     pub(crate) id: AgentId,
 }
@@ -21,9 +25,11 @@ pub(crate) struct AgentConnection {
 impl Agent {
     fn connected(&self, key: &Key) -> Option<AgentConnection> {
         match (&self.state, &self.client) {
-            (State::Ready { term, .. }, Some(client)) => Some(AgentConnection {
+            (State::Ready { term, standby }, Some(client)) => Some(AgentConnection {
                 client: client.clone(),
                 term: *term,
+                standby: *standby,
+                clock: self.clock.clone(),
                 id: AgentId {
                     agent: key.name.clone(),
                     journal: self.journal.clone(),

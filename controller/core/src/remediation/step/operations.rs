@@ -21,6 +21,13 @@ use super::{
 /// BMC.
 const SLACK: Duration = Duration::from_secs(30);
 
+/// How long a request to begin an operation may be on its way. A later one begins nothing, so that no
+/// operation goes on after the time that its pin says.
+pub const BEGIN_WITHIN: Duration = Duration::from_secs(15);
+
+/// Time for the last call of an operation to the BMC.
+const LAST_CALL: Duration = Duration::from_secs(5);
+
 impl StepContext<'_> {
     /// Begins an operation once it is pinned and no other agent may still command the host. `limit`
     /// is its deadline.
@@ -38,7 +45,7 @@ impl StepContext<'_> {
         if let Some(d) = self.wait_for_other_agent(&s) {
             return d;
         }
-        let enough = after(self.now, limit);
+        let enough = after(after(self.now, limit), BEGIN_WITHIN + LAST_CALL);
         let is_pinned = |pin: &AgentPin| {
             pin.operation == id && pin.agent == *here && pin.until.is_some_and(|t| t >= enough)
         };

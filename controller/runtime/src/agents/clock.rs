@@ -1,0 +1,43 @@
+//! The clock of an agent, as far as its answers tell.
+//!
+//! A request to begin an operation carries the latest time at which it may begin, by the clock of the
+//! agent: one that is on its way for longer would command a host for which something else was decided
+//! meanwhile (F6). Wall clocks are not compared.
+
+use std::time::{Duration, Instant};
+
+use rackhand_core::remediation::BEGIN_WITHIN;
+use rackhand_proto::{
+    convert::{duration_if_set, duration_to_proto},
+    v1,
+};
+
+/// A time of one start of an agent, and when it was told.
+#[derive(Debug, Clone)]
+pub(super) struct AgentClock {
+    instance: String,
+    since_start: Duration,
+    answered: Instant,
+}
+
+impl AgentClock {
+    /// The clock as an answer tells it. `None`: the agent is of a version that does not tell it.
+    pub(super) fn of(claimed: &v1::ClaimTermResponse) -> Option<Self> {
+        let since_start = duration_if_set(claimed.since_start.as_ref());
+        Some(Self {
+            instance: claimed.instance.clone(),
+            since_start: since_start.ok()??,
+            answered: Instant::now(),
+        })
+    }
+
+    /// The latest time at which a request that is sent now may begin its operation. The agent's clock
+    /// is ahead of this one by the time that its answer took, so it comes no later than that.
+    pub(super) fn latest(&self) -> v1::AgentTime {
+        let now = self.since_start.saturating_add(self.answered.elapsed());
+        v1::AgentTime {
+            instance: self.instance.clone(),
+            since_start: Some(duration_to_proto(now.saturating_add(BEGIN_WITHIN))),
+        }
+    }
+}
