@@ -258,7 +258,7 @@ pub fn explore_checks(setting: checks::Setting, bounds: Bounds) -> Report {
     })
 }
 
-fn explore_model<M>(
+pub(crate) fn explore_model<M>(
     model: M,
     first_only: bool,
     bounds: Bounds,

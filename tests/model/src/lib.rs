@@ -3,7 +3,7 @@
 //! Explores every interleaving of a small world around the real, unmodified
 //! [`rackhand_core::remediation::step`] and [`Shell`](rackhand_core::remediation::Shell): one controller, one host with its BMC, one agent, one Node and one
 //! pod with a volume; with a budget of faults. Nothing of the decisions is copied here: the model only
-//! observes, carries out, and lets things fail.
+//! observes, carries out, and lets things fail. The world [`rack`] does so with the decisions of the agent.
 
 pub mod actions;
 pub mod agent;
@@ -14,6 +14,7 @@ mod controller;
 pub mod election;
 pub mod liveness;
 pub mod observe;
+pub mod rack;
 pub mod replay;
 pub mod shared;
 pub mod story;

@@ -9,6 +9,7 @@ use rackhand_model::{
     check::{Bounds, Report, Setting, explore, explore_checks, explore_election},
     checks,
     election::{Broken, Election},
+    rack,
 };
 
 /// Explores every interleaving of a remediation in small worlds.
@@ -87,6 +88,7 @@ fn worlds(args: &Args) -> bool {
         let (name, budget) = (setting.name, setting.budget);
         good &= print_world(name, budget, &explore(setting, args.bounds()));
     }
+    good &= racks(args, chosen);
     if args.fault.is_empty() {
         for budget in &budgets {
             for setting in [
@@ -113,6 +115,27 @@ fn worlds(args: &Args) -> bool {
                 &explore_election(election, args.bounds()),
             );
         }
+    }
+    good
+}
+
+fn racks(args: &Args, is_chosen: impl Fn(&str) -> bool) -> bool {
+    use rack::{
+        actions::Fault,
+        check::{Setting, explore},
+    };
+    let settings = match args.budget {
+        None => vec![Setting::rack(1), Setting::operator(1), Setting::rack(2)],
+        Some(budget) => vec![Setting::rack(budget), Setting::operator(budget)],
+    };
+    let mut good = true;
+    for mut setting in settings.into_iter().filter(|s| is_chosen(s.name)) {
+        let happens = |f: &Fault| args.fault.contains(&format!("{f:?}"));
+        setting
+            .faults
+            .retain(|f| args.fault.is_empty() || happens(f));
+        let (name, budget) = (setting.name, setting.budget);
+        good &= print_world(name, budget, &explore(setting, args.bounds()));
     }
     good
 }
@@ -155,6 +178,12 @@ fn breakages(args: &Args) -> bool {
         let (name, budget) = (setting.name, setting.budget);
         let report = explore_checks(setting, args.bounds());
         good &= print_breakage(breakage.description(), name, budget, &report);
+    }
+    for breakage in rack::breakage::Breakage::ALL {
+        let setting = breakage.setting();
+        let budget = setting.budget;
+        let report = rack::check::explore(setting, args.bounds());
+        good &= print_breakage(breakage.description(), "rack", budget, &report);
     }
     for broken in Broken::ALL {
         let election = Election {

@@ -7,6 +7,7 @@ use rackhand_model::{
     check::{Bounds, Report, Setting, explore, explore_checks, explore_election},
     checks,
     election::{Broken, Election},
+    rack,
     replay::replay,
 };
 
@@ -64,6 +65,33 @@ fn every_breakage_of_the_election_is_found() {
         let report = explore_election(election(Some(broken)), Bounds::threads(1));
         let found = report.found.first();
         let found = found.unwrap_or_else(|| panic!("not found: {}", broken.description()));
+        assert!(!found.story.is_empty());
+    }
+}
+
+/// A rack in which these faults may happen, one in each run.
+fn rack(faults: &[rack::actions::Fault]) -> rack::check::Setting {
+    rack::check::Setting {
+        faults: faults.to_vec(),
+        ..rack::check::Setting::rack(1)
+    }
+}
+
+#[test]
+fn every_rule_holds_in_a_rack_while_calls_are_late_and_agents_are_killed() {
+    use rack::actions::Fault;
+    for fault in [Fault::Late, Fault::Takeover, Fault::Crash] {
+        let report = holds(rack::check::explore(rack(&[fault]), Bounds::threads(1)));
+        assert!(report.states > 10_000, "{} states", report.states);
+    }
+}
+
+#[test]
+fn every_breakage_of_a_rack_is_found() {
+    for breakage in rack::breakage::Breakage::ALL {
+        let report = rack::check::explore(breakage.setting(), Bounds::threads(1));
+        let found = report.found.first();
+        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
         assert!(!found.story.is_empty());
     }
 }

@@ -1,0 +1,145 @@
+//! The operations of an agent: each waits for its turn, writes down that it sends its command, sends it,
+//! and ends.
+
+use std::sync::Arc;
+
+use rackhand_agent_core::{
+    bmc_queue::OperationRank,
+    ledger::{self, Action, Admission, Authority, Outcome},
+};
+
+use super::{
+    agent::{Agent, End, KEEP, Phase, Run, is_in_time, value},
+    breakage::Breakage,
+    world::{HOST, REMEDIATION, Rack, Wrong},
+};
+
+impl Rack {
+    /// Starts an operation, and ends those that it overtakes.
+    pub fn start_run(&mut self, at: usize, admission: &Admission, until: Option<i64>) {
+        let agent = self.agent(at);
+        let is_new = agent.history.started.insert(admission.id.clone());
+        let Some(process) = agent.process.as_mut() else {
+            return;
+        };
+        let rank = OperationRank::of(admission.action);
+        let (number, overtaken) = process.queue.join(HOST, rank);
+        for run in &mut process.runs {
+            run.cancelled |= overtaken.contains(&run.number);
+        }
+        process.runs.push(Run {
+            id: admission.id.clone(),
+            action: admission.action,
+            of_controller: matches!(admission.authority, Authority::Controller { .. }),
+            until,
+            force: admission.force,
+            number,
+            phase: Phase::Waiting,
+            cancelled: false,
+        });
+        if !is_new {
+            self.broken(Wrong::Repeated);
+        }
+    }
+
+    /// Whether an operation has something to do now.
+    pub fn can_act(&self, at: usize, run: &Run, breakage: Option<Breakage>) -> bool {
+        let Some(process) = &self.agents[at].process else {
+            return false;
+        };
+        run.phase != Phase::Waiting
+            || run.cancelled
+            || breakage == Some(Breakage::QueueIgnored)
+            || process.queue.has_turn(HOST, run.number)
+    }
+
+    /// An operation does its next act.
+    pub fn acts(&mut self, at: usize, which: usize) {
+        let now = self.time;
+        let agent = self.agent(at);
+        let Some(process) = agent.process.as_mut() else {
+            return;
+        };
+        let run = &mut process.runs[which];
+        let in_time = is_in_time(run.until, now);
+        match run.phase {
+            Phase::Waiting if run.cancelled => self.end(at, which, End::Cancelled),
+            // The operation has a deadline of its own, which is before that time.
+            Phase::Waiting if !in_time => self.end(at, which, End::NotSent),
+            Phase::Waiting => {
+                if matches!(run.action, Action::Off { .. }) {
+                    process.queue.hold_turn(HOST, run.number);
+                }
+                if agent.full || process.failed {
+                    process.failed = true;
+                    return self.end(at, which, End::NotSent);
+                }
+                run.phase = Phase::Sending;
+                let change = value(ledger::sending(&*agent.disk.ledger, &run.id, now));
+                agent.disk.commit(change);
+            }
+            Phase::Sending => {
+                run.phase = Phase::Sent;
+                let run = run.clone();
+                self.check_command(at, &run);
+                self.on = match run.action {
+                    Action::Off { .. } | Action::SoftOff => false,
+                    Action::On | Action::Cycle => true,
+                    Action::Reset | Action::Nmi => self.on,
+                };
+            }
+            Phase::Sent => self.end(at, which, End::Confirmed),
+        }
+    }
+
+    fn check_command(&mut self, at: usize, run: &Run) {
+        let commands = |agent: &Agent, of_controller: bool| {
+            let process = agent.process.as_ref();
+            process.map_or(0, |process| {
+                let runs = process.runs.iter();
+                let active = runs.filter(|run| run.phase != Phase::Waiting);
+                active.filter(|r| !of_controller || r.of_controller).count()
+            })
+        };
+        if commands(&self.agents[at], false) > 1 {
+            self.broken(Wrong::TwoOperations);
+        }
+        if run.of_controller && commands(&self.agents[1 - at], true) > 0 {
+            self.broken(Wrong::TwoAgents);
+        }
+        if run.of_controller && run.id != self.store.id() {
+            self.broken(Wrong::Stale);
+        }
+        let ledger = &self.agents[at].disk.ledger;
+        let held = ledger.holds.values().any(|hold| hold.owner == REMEDIATION);
+        let is_written = ledger.operations.contains_key(&run.id);
+        if run.action == Action::On && !run.of_controller && !run.force && held && !run.cancelled {
+            self.broken(Wrong::Held);
+        }
+        if !is_written {
+            self.broken(Wrong::Unwritten);
+        }
+    }
+
+    fn end(&mut self, at: usize, which: usize, end: End) {
+        let now = self.time;
+        let agent = self.agent(at);
+        let Some(process) = agent.process.as_mut() else {
+            return;
+        };
+        let run = process.runs.remove(which);
+        process.queue.leave(HOST, run.number);
+        process.ended.insert(run.id.clone(), end);
+        if agent.full || process.failed {
+            process.failed = true;
+            process.unwritten.insert(run.id, (now, end));
+            return;
+        }
+        let ledger = &*agent.disk.ledger;
+        let finished = value(ledger::finish(ledger, &run.id, now, Outcome::Reported(end)));
+        let ledger = Arc::make_mut(&mut agent.disk.ledger);
+        ledger.apply(finished);
+        let pruned = value(ledger::prune(ledger, now, KEEP));
+        agent.disk.commit(pruned);
+    }
+}

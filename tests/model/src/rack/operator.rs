@@ -1,0 +1,48 @@
+//! The operator at the command line of the first agent.
+
+use std::sync::Arc;
+
+use rackhand_agent_core::ledger::{Action, Admission, Authority};
+
+use super::{
+    agent::Pending,
+    world::{HOST, Manual, OPERATOR, Rack, host},
+};
+
+/// The agent at whose command line the operator is.
+pub const AGENT: usize = 0;
+
+/// A request of the operator.
+pub fn request(id: &str, action: Action, force: bool) -> Admission {
+    Admission {
+        id: id.to_owned(),
+        key: HOST.to_owned(),
+        host: HOST.to_owned(),
+        at: host(),
+        action,
+        owner: OPERATOR.to_owned(),
+        authority: Authority::Operator { name: "ann".into() },
+        force,
+        now: 0,
+    }
+}
+
+impl Rack {
+    /// The operator asks for one thing.
+    pub fn asks(&mut self, manual: Manual) {
+        self.operator.clear();
+        let (action, force) = match manual {
+            Manual::On => (Action::On, false),
+            Manual::ForcedOn => (Action::On, true),
+            Manual::ForcedReset => (Action::Reset, true),
+        };
+        let request = request(&format!("{manual:?}"), action, force);
+        if let Some(process) = &mut self.agent(AGENT).process {
+            process.pending.push(Pending {
+                request: Arc::new(request),
+                until: None,
+                awaited: false,
+            });
+        }
+    }
+}
