@@ -125,7 +125,7 @@ fn racks(args: &Args, is_chosen: impl Fn(&str) -> bool) -> bool {
         check::{Setting, explore},
     };
     let settings = match args.budget {
-        None => vec![Setting::rack(1), Setting::operator(1), Setting::rack(2)],
+        None => vec![Setting::rack(1)],
         Some(budget) => vec![Setting::rack(budget), Setting::operator(budget)],
     };
     let mut good = true;
