@@ -425,7 +425,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         status,
         events.clone(),
     );
-    parts.leader_state.leads(agents.clone());
+    parts.leader_state.leads(&agents);
     {
         let (running, cancel) = (agents.clone(), cancel.clone());
         actors.spawn(async move {

@@ -8,7 +8,7 @@ mod html;
 mod proxy;
 mod remediations;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use axum::{
     Json,
@@ -37,9 +37,10 @@ const SCRIPT: &str = include_str!("page.js");
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The agents of the leader, and since when it leads.
+/// The agents of the leader, and since when it leads. Weak: the tasks that write end when nobody is
+/// left who could ask them for anything, and agents hold handles of theirs.
 #[derive(Default)]
-pub(crate) struct LeaderState(OnceLock<(Arc<Agents>, Timestamp)>);
+pub(crate) struct LeaderState(OnceLock<(Weak<Agents>, Timestamp)>);
 
 /// Shows what the leader knows.
 pub(crate) struct Page {
@@ -51,7 +52,8 @@ pub(crate) struct Page {
 
 impl LeaderState {
     /// This replica leads from now on.
-    pub(crate) fn leads(&self, agents: Arc<Agents>) {
+    pub(crate) fn leads(&self, agents: &Arc<Agents>) {
+        let agents = Arc::downgrade(agents);
         self.0.set((agents, clock::monotonic_now())).ok();
     }
 }
@@ -75,13 +77,14 @@ impl Page {
     fn overview(&self, explainer: &Explainer) -> Option<Overview> {
         let term = self.leader.term()?;
         let (agents, since) = self.state.0.get()?;
+        let agents = agents.upgrade()?;
         let leader = LeaderView {
             name: self.replica.clone(),
             term,
             since: *since,
         };
         let now = clock::monotonic_now();
-        let facts = facts::collect(leader, &self.index, agents, explainer.live(), now);
+        let facts = facts::collect(leader, &self.index, &agents, explainer.live(), now);
         Some(overview(&facts, now))
     }
 
