@@ -383,7 +383,7 @@ async fn f4_the_hold_stays_while_something_is_left_of_a_removed_cluster_and_says
         (MACHINE, "Machine ns/m1"),
     ] {
         let fixture = removed_cluster(&[remains]).await;
-        let (step, message) = settled(&fixture).await;
+        let (step, message) = Box::pin(settled(&fixture)).await;
         assert_eq!(step, Step::Draining, "{message}");
         assert!(message.contains(named), "{message}");
         assert!(is_held(&fixture), "its workload may run on");
@@ -393,7 +393,7 @@ async fn f4_the_hold_stays_while_something_is_left_of_a_removed_cluster_and_says
 #[tokio::test]
 async fn f9_when_nothing_is_left_of_a_cluster_the_remediation_ends_and_lets_the_host_go() {
     let fixture = removed_cluster(&[]).await;
-    let (step, message) = settled(&fixture).await;
+    let (step, message) = Box::pin(settled(&fixture)).await;
     assert_eq!(step, Step::Blocked, "{message}");
     assert!(message.contains("Cluster ns/c is gone"), "{message}");
     assert!(!is_held(&fixture));
