@@ -163,7 +163,7 @@ pub struct Found {
     pub property: &'static str,
     /// How it came to that, one line for each action.
     pub story: Vec<String>,
-    /// The same for [`replay`].
+    /// The same for [`replay`](crate::replay::replay).
     pub steps: Vec<usize>,
 }
 
