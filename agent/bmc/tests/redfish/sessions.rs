@@ -213,7 +213,7 @@ async fn a_password_that_must_be_changed_is_said() {
     .await;
     let error = bmc.client().power().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Authentication);
-    assert!(error.message.contains("password changed"), "{error}");
+    assert!(error.message.contains("requires a new password"), "{error}");
 }
 
 #[tokio::test]
