@@ -8,7 +8,7 @@ use rackhand_core::remediation::{LeaseMemory, Next, Outcome, Shell, State, Taint
 
 use crate::{
     agent::Agent,
-    shared::Shared,
+    copy_on_write::CopyOnWrite,
     time::{NOW, shift, shift_leases, shift_shell, shift_some, shift_state},
 };
 
@@ -192,9 +192,9 @@ pub enum Wrong {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
     /// The remediation object.
-    pub object: Shared<Object>,
+    pub object: CopyOnWrite<Object>,
     /// The controller's memory.
-    pub process: Shared<Process>,
+    pub process: CopyOnWrite<Process>,
     /// A call that the controller before this one had sent. It may arrive at any time.
     pub late: Option<Held>,
     /// Another controller has taken over.
@@ -208,7 +208,7 @@ pub struct World {
     /// Its BMC.
     pub bmc: Bmc,
     /// The agent and its journal.
-    pub agent: Shared<Agent>,
+    pub agent: CopyOnWrite<Agent>,
     /// Whether our hold key is on the BareMetalHost; `None` if there is none.
     pub hold: Option<bool>,
     /// The Node.
@@ -227,7 +227,7 @@ impl World {
     /// A hung kubelet whose pod still runs, and a remediation that was just requested.
     pub fn new(cooperative: bool, lying: bool, budget: u8) -> Self {
         Self {
-            object: Shared::from(Object {
+            object: CopyOnWrite::from(Object {
                 state: None,
                 finalizer: false,
                 deleting: false,
@@ -250,7 +250,7 @@ impl World {
                 reset: false,
                 lying,
             },
-            agent: Shared::default(),
+            agent: CopyOnWrite::default(),
             hold: cooperative.then_some(false),
             node: Node {
                 uid: 1,

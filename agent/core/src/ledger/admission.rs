@@ -13,13 +13,13 @@ pub struct Admission {
     pub id: String,
     /// The host's key.
     pub key: String,
-    /// The host's name.
+    /// Name of the host, for messages.
     pub host: String,
     /// The same host by its addresses.
     pub at: Host,
     /// What shall happen.
     pub action: Action,
-    /// In whose name.
+    /// Owner of the operation: a remediation, or the operator who asked for it.
     pub owner: String,
     /// By what right.
     pub authority: Authority,
@@ -50,7 +50,7 @@ impl Admission {
     /// Decides about the operation.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     pub fn decide<V: Records>(self, records: &V) -> Result<AdmissionDecision<V::Report>, V::Error> {
         let unchanged = |admitted| Ok((admitted, Vec::new()));
         if let Some(known) = records.operation(&self.id)? {

@@ -46,7 +46,7 @@ impl HostHolds {
 /// The hold on a host, of somebody else before one of the owner.
 ///
 /// # Errors
-/// The storage fails.
+/// The stored records cannot be read.
 pub fn hold_on<V: Records>(
     records: &V,
     host: &Host,

@@ -9,11 +9,11 @@ mod admission;
 mod authority;
 mod claims;
 mod holds;
-mod memory;
 mod operations;
 mod records;
 mod refusal;
 mod release;
+mod state;
 mod terms;
 mod version;
 
@@ -21,13 +21,13 @@ pub use admission::{Admission, AdmissionDecision, Admitted};
 pub use authority::{Action, Authority};
 pub use claims::{Arrival, Claims};
 pub use holds::{Host, HostHolds, hold_on};
-pub use memory::Ledger;
 pub use operations::{
     Retention, cancelled, finish, interrupt_running, is_in_time, prune, sending, settle,
 };
 pub use records::{Hold, Operation, Outcome, Sequence, Term, TermSetBack};
 pub use refusal::Refused;
 pub use release::{Release, ReleaseDecision};
+pub use state::Ledger;
 pub use terms::{
     Claimed, KnownTerm, NotSetBack, SetBack, SetBackDecision, check_term, claim, disown_terms,
     known_terms,
@@ -45,61 +45,61 @@ pub trait Records {
     /// The highest term of an election.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     fn term(&self, election: &str) -> Result<Option<Term>, Self::Error>;
 
     /// All elections, with their highest terms.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     fn terms(&self) -> Result<Vec<(String, Term)>, Self::Error>;
 
     /// The last command that an election had for a host.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     fn sequence(&self, election: &str, host: &str) -> Result<Option<Sequence>, Self::Error>;
 
     /// The last commands of an election, by host.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     fn sequences(&self, election: &str) -> Result<Vec<(String, Sequence)>, Self::Error>;
 
     /// All holds, by host.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     fn holds(&self) -> Result<Vec<(String, Hold)>, Self::Error>;
 
     /// An operation.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     fn operation(&self, id: &str) -> Result<Option<Operation<Self::Report>>, Self::Error>;
 
     /// The ids of the operations without an outcome.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     fn running(&self) -> Result<Vec<String>, Self::Error>;
 
     /// The number of operations that have ended.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     fn ended(&self) -> Result<u64, Self::Error>;
 
     /// The operations that ended first, with the time of their end; at most `most`.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     fn first_ended(&self, most: usize) -> Result<Vec<(i64, String)>, Self::Error>;
 
     /// The terms that were set back by hand, the oldest first.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     fn set_back(&self) -> Result<Vec<TermSetBack>, Self::Error>;
 }
 
@@ -108,14 +108,14 @@ pub trait Records {
 pub enum Change<R> {
     /// The highest term of an election.
     Term {
-        /// The election.
+        /// Name of the election: the leader Lease and its cluster.
         election: String,
         /// Its highest term from now on.
         term: Term,
     },
     /// The last command of an election for a host.
     Sequence {
-        /// The election.
+        /// Name of the election: the leader Lease and its cluster.
         election: String,
         /// The key of the host.
         host: String,
@@ -135,7 +135,7 @@ pub enum Change<R> {
     Forget {
         /// When it ended.
         ended: i64,
-        /// Its id.
+        /// Id of the operation, chosen by the caller.
         id: String,
     },
     /// A term was set back by hand.
@@ -144,7 +144,7 @@ pub enum Change<R> {
     ForgetSetBack {
         /// When it was set back.
         at: i64,
-        /// The election.
+        /// Name of the election: the leader Lease and its cluster.
         election: String,
     },
 }

@@ -34,7 +34,7 @@ pub fn is_in_time(latest: Option<Duration>, now: Duration) -> bool {
 /// A command is about to be sent. It may be sent once this is persisted.
 ///
 /// # Errors
-/// The storage fails.
+/// The stored records cannot be read.
 pub fn sending<V: Records>(
     records: &V,
     id: &str,
@@ -50,7 +50,7 @@ pub fn sending<V: Records>(
 /// Records who cancelled an operation; the first counts.
 ///
 /// # Errors
-/// The storage fails.
+/// The stored records cannot be read.
 pub fn cancelled<V: Records>(
     records: &V,
     id: &str,
@@ -67,7 +67,7 @@ pub fn cancelled<V: Records>(
 /// An operation is over.
 ///
 /// # Errors
-/// The storage fails.
+/// The stored records cannot be read.
 pub fn finish<V: Records>(
     records: &V,
     id: &str,
@@ -96,7 +96,7 @@ fn interrupt<V: Records>(
 /// Ends what an earlier process left running, and returns the ids. Nothing of it is repeated.
 ///
 /// # Errors
-/// The storage fails.
+/// The stored records cannot be read.
 #[allow(clippy::type_complexity, reason = "the ids, with the changes")]
 pub fn interrupt_running<V: Records>(
     records: &V,
@@ -114,7 +114,7 @@ pub fn interrupt_running<V: Records>(
 /// the caller was told otherwise. `is_live`: whether an operation of this process goes on.
 ///
 /// # Errors
-/// The storage fails.
+/// The stored records cannot be read.
 pub fn settle<V: Records>(
     records: &V,
     is_live: impl Fn(&str) -> bool,
@@ -141,7 +141,7 @@ pub fn settle<V: Records>(
 /// Forgets what is too old or too much, a few at a time.
 ///
 /// # Errors
-/// The storage fails.
+/// The stored records cannot be read.
 pub fn prune<V: Records>(
     records: &V,
     now: i64,

@@ -30,7 +30,7 @@ pub struct Sequence {
 pub struct Hold {
     /// The host's name, for people.
     pub host: String,
-    /// In whose name.
+    /// Owner of the operation: a remediation, or the operator who asked for it.
     pub owner: String,
     /// Who asked for it.
     pub by: String,
@@ -54,11 +54,11 @@ impl Hold {
 /// An operation, or a change beside power. No secret is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Operation<R> {
-    /// Its id.
+    /// Id of the operation, chosen by the caller.
     pub id: String,
     /// The host's key: its BMC and system.
     pub key: String,
-    /// The host's name.
+    /// Name of the host, for messages.
     pub host: String,
     /// `off`, `on`, `soft-off`, `cycle`, `reset` or `nmi`; or a change beside power.
     pub action: String,
@@ -121,7 +121,7 @@ pub enum Outcome<R> {
     },
     /// A hold was lifted.
     Released {
-        /// The host's name.
+        /// Name of the host, for messages.
         host: String,
         /// Whose hold it was.
         owner: String,

@@ -11,7 +11,7 @@ use super::{Hold, Sequence, Term};
 pub enum Refused {
     /// The term is over.
     StaleTerm {
-        /// The election.
+        /// Name of the election: the leader Lease and its cluster.
         election: String,
         /// The term that was sent.
         term: u64,
@@ -20,7 +20,7 @@ pub enum Refused {
     },
     /// The term was not claimed here.
     Unclaimed {
-        /// The election.
+        /// Name of the election: the leader Lease and its cluster.
         election: String,
         /// The term that was sent.
         term: u64,
@@ -29,7 +29,7 @@ pub enum Refused {
     },
     /// A command of this number or a later one was taken already.
     StaleSequence {
-        /// The host.
+        /// Name of the host that the refusal concerns.
         host: String,
         /// The number that was sent.
         sent: Sequence,
@@ -38,12 +38,12 @@ pub enum Refused {
     },
     /// The request was on its way for too long.
     TooLate {
-        /// The host.
+        /// Name of the host that the refusal concerns.
         host: String,
     },
     /// Another agent of the rack serves the term.
     Standby {
-        /// The election.
+        /// Name of the election: the leader Lease and its cluster.
         election: String,
         /// The term that was sent.
         term: u64,
@@ -52,14 +52,14 @@ pub enum Refused {
     Held(Hold),
     /// Whether the host is held is not known, because a name does not resolve.
     Unresolved {
-        /// The host.
+        /// Name of the host that the refusal concerns.
         host: String,
         /// Why it does not.
         why: String,
     },
     /// The name of a host that is held does not resolve: it may be this host.
     MaybeHeld {
-        /// The host.
+        /// Name of the host that the refusal concerns.
         host: String,
         /// The hold.
         hold: Hold,

@@ -17,7 +17,7 @@ pub struct Release {
     pub at: Host,
     /// By what right.
     pub authority: Authority,
-    /// In whose name.
+    /// Owner of the operation: a remediation, or the operator who asked for it.
     pub owner: String,
     /// Although somebody else holds the host.
     pub force: bool,
@@ -32,7 +32,7 @@ impl Release {
     /// Lifts the hold and records who did.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     pub fn decide<V: Records>(&self, records: &V) -> Result<ReleaseDecision<V::Report>, V::Error> {
         let refuse = |refused| Ok((Err(refused), Vec::new()));
         if let Err(refused) = check_term(records, &self.authority)? {

@@ -17,7 +17,7 @@ pub type Claimed<R> = (Result<u64, Term>, Vec<Change<R>>);
 /// of this one was taken.
 ///
 /// # Errors
-/// The storage fails.
+/// The stored records cannot be read.
 pub fn claim<V: Records>(
     records: &V,
     election: &str,
@@ -47,7 +47,7 @@ pub fn claim<V: Records>(
 /// Refuses a controller whose term is not the one in force. An operator has none.
 ///
 /// # Errors
-/// The storage fails.
+/// The stored records cannot be read.
 pub fn check_term<V: Records>(
     records: &V,
     authority: &Authority,
@@ -179,7 +179,7 @@ fn sent(authority: &Authority) -> Option<(&str, Sequence)> {
 /// leader that is still on its way finds no term.
 ///
 /// # Errors
-/// The storage fails.
+/// The stored records cannot be read.
 pub fn disown_terms<V: Records>(records: &V) -> Result<Vec<Change<V::Report>>, V::Error> {
     let terms = records.terms()?.into_iter();
     let disowned = terms.map(|(election, term)| Change::Term {
@@ -195,7 +195,7 @@ pub fn disown_terms<V: Records>(records: &V) -> Result<Vec<Change<V::Report>>, V
 /// What is known of an election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownTerm {
-    /// Its name.
+    /// Name of the election.
     pub election: String,
     /// Its highest term.
     pub term: Term,
@@ -206,7 +206,7 @@ pub struct KnownTerm {
 /// All elections, with how their terms were set back.
 ///
 /// # Errors
-/// The storage fails.
+/// The stored records cannot be read.
 pub fn known_terms<V: Records>(records: &V) -> Result<Vec<KnownTerm>, V::Error> {
     let mut set_back: BTreeMap<String, Vec<TermSetBack>> = BTreeMap::new();
     for record in records.set_back()? {
@@ -227,7 +227,7 @@ pub fn known_terms<V: Records>(records: &V) -> Result<Vec<KnownTerm>, V::Error> 
 /// A person's request to set a term back.
 #[derive(Debug, Clone)]
 pub struct SetBack {
-    /// The election.
+    /// Name of the election: the leader Lease and its cluster.
     pub election: String,
     /// The highest term that counts as used from then on.
     pub to: u64,
@@ -253,7 +253,7 @@ pub enum NotSetBack {
          raises it by a claim"
     )]
     NotLower {
-        /// The election.
+        /// Name of the election: the leader Lease and its cluster.
         election: String,
         /// Its term.
         known: u64,
@@ -269,7 +269,7 @@ impl SetBack {
     /// Sets the term back and records who asked and why.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The stored records cannot be read.
     pub fn decide<V: Records>(self, records: &V) -> Result<SetBackDecision<V::Report>, V::Error> {
         let Self {
             election,

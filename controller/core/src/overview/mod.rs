@@ -81,7 +81,7 @@ pub struct AgentView {
 /// A host of an inventory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InventoryEntry {
-    /// Its name.
+    /// Name of the host in the inventory.
     pub name: String,
     /// The Node that runs on it; empty if the inventory does not name it.
     pub node_name: String,
@@ -115,7 +115,7 @@ pub struct BareMetalHostEntry {
 pub struct NodeEntry {
     /// Its cluster, `namespace/name`; empty for the cluster of the controller.
     pub cluster: String,
-    /// Its name.
+    /// Name of the Node.
     pub name: String,
     /// Its providerID.
     pub provider_id: Option<String>,
@@ -150,7 +150,7 @@ pub struct CheckSummary {
     /// Its namespace; empty for a check of Nodes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Its name.
+    /// Name of the health check.
     pub name: String,
     /// Number of targets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -263,7 +263,7 @@ pub struct HostCounts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RackView {
-    /// Its name.
+    /// Name of the rack; empty for hosts of no rack.
     pub name: String,
     /// Its agents.
     pub agents: Vec<AgentView>,
@@ -287,7 +287,7 @@ pub enum HostState {
     WithoutNode,
 }
 
-/// A host.
+/// A host in its rack, with its Node, power and remediation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostView {

@@ -26,7 +26,7 @@ use super::{
     world::{Api, CheckValue, MACHINES, RequestValue, request_name},
 };
 use crate::{
-    shared::Shared,
+    copy_on_write::CopyOnWrite,
     time::{NOW, after},
 };
 
@@ -82,7 +82,7 @@ pub struct Since {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Engine {
     /// The checks that it evaluates.
-    pub checks: BTreeMap<Name, Shared<CheckState>>,
+    pub checks: BTreeMap<Name, CopyOnWrite<CheckState>>,
     /// Whose turn it is.
     pub queue: Queue<Name, Duration>,
     /// What is under way for whom.
@@ -253,7 +253,8 @@ impl Engine {
         breakage: Option<Breakage>,
     ) {
         let rules = rules(&spec.value, breakage);
-        let alike = |known: &Shared<CheckState>| known.spec.value.narrowed == spec.value.narrowed;
+        let alike =
+            |known: &CopyOnWrite<CheckState>| known.spec.value.narrowed == spec.value.narrowed;
         if let Some(state) = self.checks.get_mut(name).filter(|known| alike(known)) {
             let CheckState {
                 spec: known, fleet, ..
@@ -275,7 +276,7 @@ impl Engine {
             let handover = HandoverState::default();
             self.checks.insert(
                 name,
-                Shared::from(CheckState {
+                CopyOnWrite::from(CheckState {
                     spec,
                     fleet,
                     handover,

@@ -78,7 +78,7 @@ pub enum Phase {
 /// An operation that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// Its id.
+    /// Id of the operation, chosen by the controller.
     pub id: String,
     /// What it does.
     pub action: Action,

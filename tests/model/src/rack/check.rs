@@ -22,7 +22,7 @@ const FEW: [Fault; 1] = [Fault::Late];
 /// A rack to explore.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// Its name.
+    /// Name of the world, as it is printed.
     pub name: &'static str,
     /// Which faults may happen.
     pub faults: Vec<Fault>,

@@ -62,7 +62,7 @@ pub struct BmcCondition {
     pub loses_answer: bool,
 }
 
-/// A host.
+/// A simulated host with its power, operating system and containers.
 #[derive(Debug, Clone)]
 pub struct Host {
     /// Its name, and that of its Node, Machine and BareMetalHost.

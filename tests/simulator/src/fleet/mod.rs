@@ -87,7 +87,7 @@ impl Fleet {
         (0..self.spec.racks.len()).map(rack_name).collect()
     }
 
-    /// A host.
+    /// The simulated host with this id.
     #[must_use]
     #[allow(clippy::indexing_slicing, reason = "an id is made with its host")]
     pub fn host(&self, id: HostId) -> &Host {

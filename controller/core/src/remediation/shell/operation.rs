@@ -8,7 +8,7 @@ use crate::remediation::{AgentId, OperationView, operation_id};
 /// An operation whose events are received.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TrackedOperation {
-    /// Its id.
+    /// Id of the operation, derived from the remediation and its attempt.
     pub id: String,
     /// The agent has answered, and nothing has made the answer doubtful since.
     pub known: bool,
@@ -39,7 +39,7 @@ pub enum OperationEvent {
 /// An operation whose events are to be received.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Follow {
-    /// Its id.
+    /// Id of the operation, derived from the remediation and its attempt.
     pub id: String,
     /// The agent that it is pinned to; otherwise the agent that serves the rack is queried.
     pub at: Option<String>,

@@ -8,15 +8,15 @@ use std::{
 
 /// A part of a world. A copy of a world costs little, because an action changes few of its parts.
 #[derive(Debug, Clone, Default)]
-pub struct Shared<T>(Arc<T>);
+pub struct CopyOnWrite<T>(Arc<T>);
 
-impl<T> From<T> for Shared<T> {
+impl<T> From<T> for CopyOnWrite<T> {
     fn from(value: T) -> Self {
         Self(Arc::new(value))
     }
 }
 
-impl<T> Deref for Shared<T> {
+impl<T> Deref for CopyOnWrite<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -24,21 +24,21 @@ impl<T> Deref for Shared<T> {
     }
 }
 
-impl<T: Clone> DerefMut for Shared<T> {
+impl<T: Clone> DerefMut for CopyOnWrite<T> {
     fn deref_mut(&mut self) -> &mut T {
         Arc::make_mut(&mut self.0)
     }
 }
 
-impl<T: PartialEq> PartialEq for Shared<T> {
+impl<T: PartialEq> PartialEq for CopyOnWrite<T> {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
 }
 
-impl<T: Eq> Eq for Shared<T> {}
+impl<T: Eq> Eq for CopyOnWrite<T> {}
 
-impl<T: Hash> Hash for Shared<T> {
+impl<T: Hash> Hash for CopyOnWrite<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.hash(state);
     }

@@ -1,4 +1,4 @@
-//! A ledger in memory.
+//! The state of a ledger: the records of an agent in ordered maps, and how a change alters them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
