@@ -194,7 +194,7 @@ mod tests {
 
     #[cfg(all(feature = "redfish", feature = "ipmi"))]
     #[test]
-    fn the_scheme_chooses_the_protocol() {
+    fn scheme_selects_the_protocol() {
         let long = "x".repeat(21);
         let http = "redfish+http://192.0.2.1";
         assert_eq!(made(http, &long).unwrap(), "redfish+http://192.0.2.1:80");
@@ -209,13 +209,13 @@ mod tests {
 
     #[cfg(not(feature = "ipmi"))]
     #[test]
-    fn a_protocol_that_is_not_built_in_is_refused() {
+    fn protocol_without_its_feature_is_rejected() {
         let refused = made("ipmi://192.0.2.1", "p").unwrap_err();
         assert!(refused.message.contains("feature ipmi"), "{refused}");
     }
 
     #[test]
-    fn debug_shows_no_secret() {
+    fn debug_output_contains_no_secret() {
         let credentials = Credentials {
             kg: Some("hunter3".into()),
             ..Credentials::new("ops", "hunter2")

@@ -83,7 +83,7 @@ mod tests {
     const A: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
 
     #[test]
-    fn spelling_and_byte_order_do_not_matter() {
+    fn uuid_matches_in_any_spelling_and_byte_order() {
         for other in [
             A,
             "4C4C4544-0042-3510-8054-C2C04F4E4E32",
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_is_different() {
+    fn uuid_of_another_system_differs() {
         for other in [
             "4c4c4544-0042-3510-8054-c2c04f4e4e33",
             // Turned round in only one field, or in the last two, which have one order only.
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_or_no_uuid_is_not_known_even_against_itself() {
+    fn placeholder_or_malformed_uuid_is_unknown() {
         for other in [
             "00000000-0000-0000-0000-000000000000",
             "ffffffff-ffff-ffff-ffff-ffffffffffff",
@@ -138,12 +138,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn comparing_is_symmetric_and_never_panics(a in ".*", b in ".*") {
+        fn uuid_comparison_is_symmetric_and_does_not_panic(a in ".*", b in ".*") {
             prop_assert_eq!(same_system_uuid(&a, &b), same_system_uuid(&b, &a));
         }
 
         #[test]
-        fn a_uuid_matches_itself_in_both_orders_unless_it_is_a_placeholder(bits: u128) {
+        fn uuid_matches_itself_in_both_byte_orders(bits: u128) {
             let uuid = Uuid::from_u128(bits);
             let turned = swap(uuid);
             let expected = if known(&uuid.to_string()).is_some() {
@@ -156,7 +156,7 @@ mod tests {
         }
 
         #[test]
-        fn two_random_uuids_differ(a in 1..u128::MAX, bit in 0_u32..64) {
+        fn uuids_that_differ_in_one_bit_do_not_match(a in 1..u128::MAX, bit in 0_u32..64) {
             let other = Uuid::from_u128(a ^ (1 << bit));
             let same = same_system_uuid(&Uuid::from_u128(a).to_string(), &other.to_string());
             prop_assert_ne!(same, UuidMatch::Same);

@@ -70,7 +70,7 @@ fn every_scheme_maps_to_its_protocol_and_default_port() {
 }
 
 #[test]
-fn only_a_path_below_the_service_root_names_a_system() {
+fn path_below_the_service_root_selects_the_system() {
     for (text, system) in [
         ("redfish://h", None),
         ("redfish://h/", None),
@@ -97,7 +97,7 @@ fn only_a_path_below_the_service_root_names_a_system() {
 }
 
 #[test]
-fn the_privilege_of_ipmi_comes_from_the_query() {
+fn ipmi_privilege_is_read_from_the_query() {
     assert_eq!(parse("ipmi://h").privilege(), Privilege::Administrator);
     let address = parse("ipmi://h?privilegelevel=OPERATOR");
     assert_eq!(address.privilege(), Privilege::Operator);
@@ -109,7 +109,7 @@ fn the_privilege_of_ipmi_comes_from_the_query() {
 }
 
 #[test]
-fn what_is_no_address_is_refused() {
+fn invalid_address_is_rejected() {
     let long_label = format!("redfish://{}.example", "a".repeat(64));
     for (text, error) in [
         ("", AddressError::Empty),
@@ -151,7 +151,7 @@ fn what_is_no_address_is_refused() {
 }
 
 #[test]
-fn credentials_in_an_address_are_refused_and_never_repeated() {
+fn credentials_in_an_address_are_rejected_and_not_shown() {
     for text in [
         "redfish://root:calvin@10.0.0.1",
         "root:calvin@10.0.0.1",
@@ -170,7 +170,7 @@ fn credentials_in_an_address_are_refused_and_never_repeated() {
 }
 
 #[test]
-fn one_bmc_has_one_endpoint_however_it_is_written() {
+fn equivalent_addresses_have_the_same_endpoint() {
     let plain = parse("redfish://BMC.example/redfish/v1/Systems/1");
     assert_eq!(plain.endpoint(), "redfish://bmc.example:443");
     assert_eq!(
@@ -208,14 +208,14 @@ fn address_like() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_text_is_parsed_or_refused_without_a_panic(text in ".*") {
+    fn parsing_arbitrary_text_does_not_panic(text in ".*") {
         if let Ok(address) = text.parse::<BmcAddress>() {
             prop_assert_eq!(address.to_string().parse::<BmcAddress>(), Ok(address));
         }
     }
 
     #[test]
-    fn what_is_displayed_parses_to_the_same_address(text in address_like()) {
+    fn displayed_address_parses_to_the_same_address(text in address_like()) {
         if let Ok(address) = text.parse::<BmcAddress>() {
             prop_assert_eq!(address.to_string().parse::<BmcAddress>(), Ok(address));
         }

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_after_enough_failures_and_repeats_what_was_said() {
+    fn breaker_opens_after_failures_and_repeats_the_last_error() {
         let mut breaker = Breaker::new(BreakerSettings::default(), 7);
         for _ in 0..3 {
             assert_eq!(breaker.ask(s(0)), Ok(()));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_probes_and_the_others_wait() {
+    fn open_breaker_admits_one_probe_at_a_time() {
         let mut breaker = Breaker::new(BreakerSettings::default(), 7);
         for _ in 0..3 {
             breaker.ask(s(0)).unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn rests_grow_to_the_longest_and_begin_small_again() {
+    fn pauses_grow_to_the_maximum_and_reset_after_success() {
         let mut breaker = Breaker::new(BreakerSettings::default(), 7);
         let mut now = s(0);
         let mut rests = Vec::new();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_alone_decides_about_the_jitter() {
+    fn jitter_depends_on_the_seed_alone() {
         let rests = |seed| {
             let mut breaker = Breaker::new(BreakerSettings::default(), seed);
             (0..8).map(|n| breaker.rest(n)).collect::<Vec<_>>()
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_is_there_whatever_he_says() {
+    fn error_response_counts_as_reachable() {
         for (kind, expected) in [
             (ErrorKind::Tls, CallVerdict::Answered),
             (ErrorKind::Authentication, CallVerdict::Answered),
@@ -290,7 +290,7 @@ mod tests {
     proptest! {
         /// A BMC that is back is probed within the longest pause, whatever happens.
         #[test]
-        fn no_rest_is_longer_than_the_longest(
+        fn no_pause_exceeds_the_maximum(
             seed: u64,
             calls in prop::collection::vec((0..3_u8, 0..20_u64), 1..60),
         ) {

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_falling_back() {
+    fn failover_depends_on_call_safety_and_error_kind() {
         // kind: read, idempotent, once but not sent; once and maybe sent is never.
         for (kind, read, idempotent, once) in [
             (Unreachable, true, true, true),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_what_they_say_of_themselves() {
+    fn non_idempotent_commands_are_sent_once() {
         for command in PowerCommand::ALL {
             let once = CallSafety::of(command) == CallSafety::Once;
             assert_eq!(once, !command.is_idempotent(), "{command:?}");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn who_worked_last_is_asked_first_for_a_while() {
+    fn last_working_driver_is_tried_first_until_the_preference_expires() {
         let s = Duration::from_secs;
         let mut preference = Preference::new(s(300));
         assert_eq!(preference.order(3, s(0)), [0, 1, 2]);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_can_do_more_is_not_preferred() {
+    fn unsupported_call_does_not_change_the_preferred_driver() {
         let mut preference = Preference::new(Duration::from_secs(300));
         let cannot = error("a", Unsupported, None);
         preference.answered(1, &[&cannot], Duration::ZERO);
@@ -204,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn one_driver_speaks_for_itself() {
+    fn error_of_a_single_driver_is_returned_unchanged() {
         let only = error("a", Refused, Some(3));
         assert_eq!(one_error("a", vec![only.clone()]), only);
     }
 
     #[test]
-    fn several_are_all_named_in_one_message() {
+    fn error_of_several_drivers_lists_each_driver() {
         let said = one_error(
             "redfish://a",
             vec![
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_tells_what_to_do_next() {
+    fn combined_error_has_the_most_useful_kind() {
         for (kinds, expected) in [
             (vec![Timeout, Authentication], Authentication),
             (vec![Unsupported, Unreachable], Unreachable),

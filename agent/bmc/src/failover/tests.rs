@@ -189,12 +189,12 @@ fn failover(first: &Arc<Scripted>, second: &Arc<Scripted>) -> Failover {
 }
 
 #[test]
-fn no_driver_is_no_bmc() {
+fn failover_without_drivers_is_none() {
     assert!(Failover::new(Vec::new(), FailoverSettings::default()).is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_call_goes_to_the_first_driver_and_falls_to_the_second() {
+async fn every_call_fails_over_from_the_first_driver_to_the_second() {
     let (first, second, _) = Scripted::pair();
     let both = failover(&first, &second);
     assert_eq!(both.address(), "redfish://a");
@@ -235,7 +235,7 @@ async fn every_call_goes_to_the_first_driver_and_falls_to_the_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reading_keeps_the_protocol_that_gave_it_and_the_driver_that_works_is_preferred() {
+async fn working_driver_is_preferred_and_its_protocol_reported() {
     let (first, second, _) = Scripted::pair();
     let both = failover(&first, &second);
     assert_eq!(both.power().await.unwrap().protocol, Protocol::Redfish);
@@ -251,7 +251,7 @@ async fn a_reading_keeps_the_protocol_that_gave_it_and_the_driver_that_works_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_nobody_can_both_are_named_and_the_words_stay_the_same() {
+async fn failure_of_both_drivers_repeats_one_message_with_both() {
     let (first, second, _) = Scripted::pair();
     let both = failover(&first, &second);
     first.fail(ErrorKind::Timeout, false);
@@ -268,7 +268,7 @@ async fn when_nobody_can_both_are_named_and_the_words_stay_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_person_must_mend_is_not_hidden_by_the_second() {
+async fn configuration_error_does_not_fail_over() {
     for kind in [
         ErrorKind::Authentication,
         ErrorKind::System,
@@ -283,7 +283,7 @@ async fn what_a_person_must_mend_is_not_hidden_by_the_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_dropped_leaves_the_probe_to_the_next() {
+async fn dropped_probe_leaves_the_probe_to_the_next_call() {
     let (first, second, _) = Scripted::pair();
     let both = failover(&first, &second);
     first.fail(ErrorKind::Unreachable, false);
@@ -303,7 +303,7 @@ async fn a_call_that_is_dropped_leaves_the_probe_to_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bmc_that_hangs_is_left_alone_though_every_caller_gives_up_early() {
+async fn hanging_driver_opens_the_breaker_when_callers_time_out() {
     let (first, second, _) = Scripted::pair();
     let both = failover(&first, &second);
     *first.mute.lock().unwrap() = true;
@@ -322,7 +322,7 @@ async fn a_bmc_that_hangs_is_left_alone_though_every_caller_gives_up_early() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_closes_all_though_one_is_dead() {
+async fn close_reaches_every_driver_when_one_hangs() {
     let (first, second, _) = Scripted::pair();
     let both = failover(&first, &second);
     *first.mute.lock().unwrap() = true;
@@ -357,7 +357,7 @@ proptest! {
     /// Whatever the drivers say: what must not be done twice reaches at most one that may have
     /// done it, and then nobody else.
     #[test]
-    fn what_must_not_be_done_twice_is_not(
+    fn non_idempotent_command_is_sent_at_most_once(
         calls in prop::collection::vec((any_failure(), any_failure(), 0..400_u64, 0..3_u8), 1..20),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_as_in_table_28_14() {
+    fn boot_flags_follow_table_28_14() {
         let pxe = wanted(BootDevice::Pxe, Some(BootMode::Uefi));
         assert_eq!(Flags::of(pxe, None), Some(Flags([0xa0, 0x04])));
         let disk = BootOverride {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_mode_stays_as_it_is() {
+    fn unspecified_boot_mode_is_kept() {
         let setup = wanted(BootDevice::BiosSetup, None);
         let efi = Flags::of(setup, Some(Flags([EFI, 0]))).and_then(Flags::meaning);
         assert_eq!(efi.and_then(|boot| boot.mode), Some(BootMode::Uefi));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_valid_overrides_nothing() {
+    fn invalid_boot_flags_mean_normal_boot() {
         let normal = Some(wanted(BootDevice::Normal, None));
         assert_eq!(Flags([0x60, 0x04]).meaning(), normal);
         let locked = GetBootFlags::parse_success_response(&[1, 0x85, 0xa0, 4, 0, 0, 0]);
@@ -208,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_set_is_read_back(device in prop::sample::select(BootDevice::ALL.to_vec()), lasting: bool, efi: bool) {
+        fn boot_override_round_trips(device in prop::sample::select(BootDevice::ALL.to_vec()), lasting: bool, efi: bool) {
             prop_assume!(device != BootDevice::UefiHttp);
             let boot = BootOverride {
                 device,
@@ -219,7 +219,7 @@ mod tests {
         }
 
         #[test]
-        fn no_answer_panics(data in vec(any::<u8>(), 0..9)) {
+        fn parsing_arbitrary_boot_flags_does_not_panic(data in vec(any::<u8>(), 0..9)) {
             if let Ok(flags) = GetBootFlags::parse_success_response(&data) {
                 let _ = (flags.meaning(), flags.raw());
             }

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_bit_0_is_power() {
+    fn power_state_is_bit_0_of_chassis_status() {
         for (byte, state) in [
             (0x00, PowerState::Off),
             (0x01, PowerState::On),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_answer_is_no_state() {
+    fn truncated_chassis_status_is_rejected() {
         for data in [&[][..], &[0], &[0, 0]] {
             assert_eq!(
                 GetChassisStatus::parse_success_response(data),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn controls_are_as_in_table_28_4() {
+    fn chassis_control_codes_follow_table_28_4() {
         let bytes: Vec<u8> = PowerCommand::ALL.into_iter().map(control_byte).collect();
         assert_eq!(bytes, [1, 0, 5, 3, 4]);
         for command in PowerCommand::ALL {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn identify_counts_whole_seconds_up_to_255() {
+    fn identify_accepts_1_to_255_seconds() {
         let data = |wanted| identify(wanted).map(|message| message.data().to_vec());
         let of = |millis| data(Identify::For(Duration::from_millis(millis)));
         assert_eq!(data(Identify::Off), Some(vec![0]));
@@ -155,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_answer_panics(data in vec(any::<u8>(), 0..9)) {
+        fn parsing_arbitrary_chassis_status_does_not_panic(data in vec(any::<u8>(), 0..9)) {
             let status = GetChassisStatus::parse_success_response(&data);
             prop_assert_eq!(status.is_ok(), data.len() >= 3);
         }

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_protocol_cannot_carry_is_refused_at_once() {
+    fn overlong_user_password_and_key_are_rejected() {
         let good = config("ipmi://h");
         assert_eq!(good.check(), Ok(()));
         assert!(refusal(&config("redfish://h")).contains("not an IPMI address"));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn kg_is_text_or_twenty_bytes_in_hexadecimal() {
+    fn kg_is_text_or_20_bytes_in_hexadecimal() {
         let mut config = config("ipmi://h");
         let mut bytes = |text: &str| {
             config.kg = Some(text.into());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn debug_output_contains_no_secret() {
         let mut config = config("ipmi://h");
         config.kg = Some("hunter3".into());
         let shown = format!("{config:?}");

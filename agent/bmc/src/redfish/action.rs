@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn off_is_force_off_or_nothing_whatever_the_state() {
+    fn off_uses_only_force_off() {
         for state in STATES {
             let off = |allowed: Option<&[String]>| choose(PowerCommand::Off, facts(state, allowed));
             assert_eq!(off(None), Choice::Send("ForceOff"));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn on_is_on_then_force_on() {
+    fn on_prefers_on_to_force_on() {
         for state in STATES {
             let on = |allowed: Option<&[String]>| choose(PowerCommand::On, facts(state, allowed));
             assert_eq!(on(None), Choice::Send("On"));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_button_powers_on_only_what_is_exactly_off() {
+    fn push_power_button_powers_on_only_a_host_that_reads_off() {
         let button = words(&["PushPowerButton", "ForceOff"]);
         for state in STATES {
             let expected = match state {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_soft_off_is_graceful_and_never_a_hard_one() {
+    fn soft_off_uses_only_graceful_shutdown() {
         let graceful = words(&["ForceOff", "GracefulShutdown", "PushPowerButton"]);
         let hard = words(&["On", "ForceOff", "ForceRestart", "PowerCycle"]);
         for state in STATES {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_button_shuts_down_only_what_is_exactly_on_and_only_where_it_may() {
+    fn push_power_button_shuts_down_only_if_allowed_and_on() {
         let button = words(&["On", "ForceOff", "PushPowerButton"]);
         for state in STATES {
             let may = Facts {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn reset_and_nmi_are_themselves_or_nothing() {
+    fn reset_and_nmi_have_no_substitute() {
         let others = words(&["PowerCycle", "GracefulRestart", "PushPowerButton", "On"]);
         for (command, word) in [
             (PowerCommand::Reset, "ForceRestart"),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_hangs_on_a_reset_gets_none() {
+    fn model_that_hangs_on_reset_is_not_reset() {
         let hangs = Facts {
             restart_hangs: true,
             ..facts(PowerState::On, None)

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_a_chassis_of_one_system_counts_and_an_enclosure_of_several_does_not() {
+    fn f1_power_of_an_enclosure_of_several_systems_is_ignored() {
         for systems in [0, 1] {
             let (state, word) = reported(&chassis(&json!("On"), systems)).unwrap();
             assert_eq!((state, word.as_str()), (PowerState::On, "On"));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_a_chassis_that_reports_no_power_does_not_matter_and_an_odd_word_does() {
+    fn f1_missing_chassis_power_is_ignored_but_an_odd_value_is_unknown() {
         assert_eq!(reported(&json!({})), None);
         assert_eq!(reported(&chassis(&Value::Null, 1)), None);
         for word in [json!("off"), json!(1), json!("Paused"), json!("")] {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_nothing_but_off_of_the_chassis_leaves_off() {
+    fn f1_chassis_that_is_not_off_overrides_off() {
         for state in [
             PowerState::On,
             PowerState::PoweringOn,

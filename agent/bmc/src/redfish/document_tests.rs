@@ -12,7 +12,7 @@ fn state(body: &Value) -> (PowerState, String) {
 }
 
 #[test]
-fn only_the_exact_words_are_power_states() {
+fn only_exact_values_are_power_states() {
     for (value, expected, raw) in [
         (json!("On"), PowerState::On, "On"),
         (json!("Off"), PowerState::Off, "Off"),
@@ -36,7 +36,7 @@ fn only_the_exact_words_are_power_states() {
 }
 
 #[test]
-fn a_system_is_read_from_a_few_properties_and_any_may_be_missing() {
+fn system_properties_are_optional() {
     let system = System::of(&json!({
         "PowerState": "On",
         "UUID": " 4c4c4544-0042-3510-8054-c2c04f4e4e32 ",
@@ -63,7 +63,7 @@ fn a_system_is_read_from_a_few_properties_and_any_may_be_missing() {
 }
 
 #[test]
-fn another_document_is_no_system() {
+fn document_of_another_type_is_no_system() {
     for body in [
         json!({"@odata.type": "#ComputerSystemCollection.ComputerSystemCollection", "Members": []}),
         json!({"@odata.type": "#Chassis.v1_0_0.Chassis", "PowerState": "Off"}),
@@ -76,7 +76,7 @@ fn another_document_is_no_system() {
 }
 
 #[test]
-fn the_place_of_sessions_is_found_in_the_root() {
+fn session_collection_is_found_in_the_service_root() {
     for (root, sessions) in [
         (
             json!({"Links": {"Sessions": {"@odata.id": "/a"}}, "SessionService": {"@odata.id": "/s"}}),
@@ -93,7 +93,7 @@ fn the_place_of_sessions_is_found_in_the_root() {
 }
 
 #[test]
-fn what_a_service_offers_is_read_from_the_root() {
+fn query_features_are_read_from_the_service_root() {
     for (features, expand, top_skip) in [
         (
             json!({"ExpandQuery": {"NoLinks": true, "Levels": true}}),
@@ -123,7 +123,7 @@ fn what_a_service_offers_is_read_from_the_root() {
 }
 
 #[test]
-fn a_task_is_done_only_when_it_says_completed() {
+fn task_is_done_only_in_state_completed() {
     for (body, expected) in [
         (
             json!({"TaskState": "Completed", "TaskStatus": "OK"}),
@@ -243,19 +243,19 @@ fn read_everything(body: &Value) {
 
 proptest! {
     #[test]
-    fn any_json_is_read_without_a_panic_and_off_is_never_made_up(body in any_json(NAMES, WORDS)) {
+    fn arbitrary_json_does_not_panic_and_never_reads_off(body in any_json(NAMES, WORDS)) {
         read_everything(&body);
     }
 
     #[test]
-    fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
         if let Body::Json(body) = Body::of(&bytes) {
             read_everything(&body);
         }
     }
 
     #[test]
-    fn a_document_cut_anywhere_is_no_json(cut in 0_usize..70) {
+    fn truncated_document_is_not_json(cut in 0_usize..70) {
         let whole = br##"{"@odata.type":"#ComputerSystem.v1_0_0.ComputerSystem","PowerState":"Off"}"##;
         let is_json = matches!(Body::of(&whole[..cut]), Body::Json(_));
         prop_assert!(!is_json);

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extended_info_is_read_with_its_causes() {
+    fn extended_info_is_parsed_with_its_causes() {
         let messages = Messages::of(&json!({"error": {
             "code": "Base.1.8.GeneralError",
             "message": "A general error has occurred. See ExtendedInfo.",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn success_disguised_as_an_error_is_no_contradiction() {
+    fn success_message_in_an_error_body_is_success() {
         let messages = Messages::of(&json!({"error": {
             "code": "iLO.0.10.ExtendedInfo",
             "@Message.ExtendedInfo": [{"MessageId": "Base.0.10.Success"}],
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_that_bmcs_use_is_read() {
+    fn every_known_shape_of_messages_is_parsed() {
         for (body, text) in [
             (json!({"error": "busy"}), "busy"),
             (
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_messages_is_cut() {
+    fn number_of_messages_is_limited() {
         let many = vec![json!({"MessageId": "A.1.B"}); 1000];
         let messages = Messages::of(&json!({"error": {"@Message.ExtendedInfo": many}}));
         assert_eq!(messages.0.len(), MAX_MESSAGES);

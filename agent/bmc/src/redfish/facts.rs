@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_of_a_role_counts_more_than_its_name() {
+    fn assigned_privileges_take_precedence_over_the_role_name() {
         let role = |list: &[&str]| json!({ "AssignedPrivileges": list });
         let reader = role(&["Login", "ConfigureSelf"]);
         let switcher = role(&["Login", "ConfigureComponents"]);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_called_by_what_it_says() {
+    fn service_name_has_version_vendor_and_product() {
         let full = json!({"RedfishVersion": "1.15.0", "Vendor": "Dell", "Product": "iDRAC"});
         assert_eq!(service(&full), "Redfish 1.15.0 (Dell iDRAC)");
         assert_eq!(service(&json!({})), "Redfish of no stated version");

@@ -146,7 +146,7 @@ mod tests {
     use crate::redfish::document_tests::any_json;
 
     #[test]
-    fn the_newer_property_comes_first() {
+    fn location_indicator_active_is_preferred() {
         let both = json!({"LocationIndicatorActive": false, "IndicatorLED": "Off"});
         assert_eq!(led(&both), Some(Led::Location));
         let null = json!({"LocationIndicatorActive": null, "IndicatorLED": "Off"});
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn only_listed_values_are_written() {
+    fn only_allowable_led_values_are_written() {
         let nobody = SystemIdentity::default();
         let with = |allowed: &[&str]| {
             Led::Indicator(Some(allowed.iter().map(|&word| word.to_owned()).collect()))
@@ -181,7 +181,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_document_is_read(body in any_json(
+        fn arbitrary_documents_do_not_panic(body in any_json(
             &["IndicatorLED", "LocationIndicatorActive", "IndicatorLED@Redfish.AllowableValues"],
             &["Lit", "Off", "Unknown"],
         )) {

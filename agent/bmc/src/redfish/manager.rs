@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gentler_restart_is_taken() {
+    fn graceful_restart_is_preferred() {
         let words = |list: &[&str]| list.iter().map(|&w| w.to_owned()).collect::<Vec<_>>();
         assert_eq!(reset_type(None), Some("GracefulRestart"));
         let both = words(&["ForceRestart", "GracefulRestart"]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_named_twice_is_one() {
+    fn repeated_manager_link_counts_once() {
         let one = json!({"@odata.id": "/m/1"});
         let system = json!({"Links": {"ManagedBy": [one, one, {"@odata.id": 3}]}});
         assert_eq!(managed_by(&system), ["/m/1"]);

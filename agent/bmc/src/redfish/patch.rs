@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_then_its_strong_form_then_none() {
+    fn precondition_order_is_etag_then_strong_etag_then_none() {
         assert_eq!(
             attempts(Some("W/\"1\""), false, &[FAILED]),
             ["W/\"1\"", "\"1\"", "none"]
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn any_comes_before_none_where_the_firmware_wants_it() {
+    fn any_etag_comes_before_none_for_ami() {
         assert_eq!(
             attempts(Some("\"1\""), true, &[FAILED]),
             ["\"1\"", "*", "none"]
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bmc_that_wants_a_precondition_gets_any_at_last() {
+    fn precondition_required_is_answered_with_any_etag() {
         assert_eq!(attempts(None, false, &[REQUIRED]), ["none", "*"]);
         assert_eq!(
             attempts(Some("W/\"1\""), false, &[FAILED, FAILED, REQUIRED]),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_answer_ends_it() {
+    fn other_response_ends_the_attempts() {
         for status in [
             StatusCode::OK,
             StatusCode::BAD_REQUEST,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_or_unsendable_tag_is_none() {
+    fn empty_or_invalid_etag_is_ignored() {
         let long = "x".repeat(MAX_TAG + 1);
         for tag in ["", " ", "\"\"", "W/\"\"", "W/", "a\nb", &long] {
             assert_eq!(attempts(Some(tag), false, &[FAILED]), ["none"], "{tag:?}");

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quotation_is_short_and_plain_and_holds_no_password() {
+    fn quoted_text_is_short_printable_and_without_password() {
         let reporter = Reporter::new("redfish://h:443".to_owned(), "hunter2".into());
         assert_eq!(
             reporter.quote("value 'hunter2'\r\n\u{1b}[31m  bad"),

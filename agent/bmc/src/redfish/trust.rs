@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pin_reads_as_openssl_prints_it() {
+    fn pin_accepts_the_fingerprint_format_of_openssl() {
         let pin: [u8; 32] = std::array::from_fn(|index| u8::try_from(index * 7).unwrap());
         let colons = fingerprint(&pin);
         let plain = colons.replace(':', "").to_lowercase();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_is_shown_by_its_length_only() {
+    fn debug_output_of_a_ca_bundle_is_its_length() {
         assert_eq!(
             format!("{:?}", Trust::CaBundle(vec![b'x'; 3])),
             "CaBundle(3 bytes)"

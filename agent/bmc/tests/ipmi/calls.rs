@@ -12,7 +12,7 @@ use super::server::Server;
 const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
-async fn a_session_is_kept_and_then_closed() {
+async fn idle_session_is_reused_and_then_closed() {
     let server = Server::start().await;
     let mut config = server.config();
     config.idle = Duration::from_millis(200);
@@ -29,7 +29,7 @@ async fn a_session_is_kept_and_then_closed() {
 }
 
 #[tokio::test]
-async fn a_host_whose_address_was_looked_up_is_not_looked_up_again() {
+async fn resolved_address_is_used_without_a_dns_lookup() {
     let server = Server::start().await;
     let mut config = server.config();
     let port = config.address.port();
@@ -43,7 +43,7 @@ async fn a_host_whose_address_was_looked_up_is_not_looked_up_again() {
 }
 
 #[tokio::test]
-async fn a_session_in_use_is_not_closed() {
+async fn session_in_use_is_not_closed() {
     let server = Server::start().await;
     let mut config = server.config();
     config.idle = Duration::from_millis(400);
@@ -59,7 +59,7 @@ async fn a_session_in_use_is_not_closed() {
 }
 
 #[tokio::test]
-async fn close_and_drop_both_close_the_session() {
+async fn close_and_drop_close_the_session() {
     let server = Server::start().await;
     let bmc = server.client();
     bmc.power().await.expect("power");
@@ -74,7 +74,7 @@ async fn close_and_drop_both_close_the_session() {
 }
 
 #[tokio::test]
-async fn a_call_may_be_dropped_anywhere() {
+async fn call_can_be_dropped_at_any_point() {
     let server = Server::start().await;
     server.state().slow = Duration::from_millis(10);
     let bmc = server.client();
@@ -100,7 +100,7 @@ async fn a_call_may_be_dropped_anywhere() {
 }
 
 #[tokio::test]
-async fn a_bmc_that_lost_its_sessions_is_served_in_the_same_call() {
+async fn lost_session_is_reestablished_within_the_call() {
     let server = Server::start().await;
     let bmc = server.client();
     for command in [PowerCommand::On, PowerCommand::Off] {
@@ -114,7 +114,7 @@ async fn a_bmc_that_lost_its_sessions_is_served_in_the_same_call() {
 }
 
 #[tokio::test]
-async fn calls_of_many_tasks_take_turns() {
+async fn concurrent_calls_run_one_at_a_time() {
     let server = Server::start().await;
     let bmc = server.client();
     server.state().slow = Duration::from_millis(2);
@@ -161,7 +161,7 @@ fn impatient(mut config: IpmiConfig) -> IpmiConfig {
 }
 
 #[tokio::test]
-async fn a_call_ends_in_time_waiting_for_its_turn_too() {
+async fn call_limit_includes_the_wait_for_the_queue() {
     let server = Server::start().await;
     let bmc = connect(impatient(server.config())).expect("configuration");
     bmc.on().await.expect("on");
@@ -192,7 +192,7 @@ async fn a_call_ends_in_time_waiting_for_its_turn_too() {
 }
 
 #[tokio::test]
-async fn calls_keep_their_distance() {
+async fn calls_keep_the_minimum_interval() {
     let server = Server::start().await;
     let mut config = server.config();
     config.min_interval = Duration::from_millis(200);
@@ -204,7 +204,7 @@ async fn calls_keep_their_distance() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_at_once() {
+async fn closed_port_is_unreachable_within_a_second() {
     let server = Server::start().await;
     let bmc = server.client();
     bmc.power().await.expect("power");
@@ -220,7 +220,7 @@ async fn nobody_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn names_are_found() {
+async fn host_names_are_resolved() {
     let server = Server::start().await;
     let named = |name: &str| {
         let mut config = server.config();
@@ -238,7 +238,7 @@ async fn names_are_found() {
 }
 
 #[tokio::test]
-async fn a_no_that_is_an_already_is_a_yes() {
+async fn rejection_in_the_requested_state_is_success() {
     let server = Server::start().await;
     let bmc = server.client();
     // Off, and it says so by refusing.
@@ -257,7 +257,7 @@ async fn a_no_that_is_an_already_is_a_yes() {
 }
 
 #[tokio::test]
-async fn many_idle_bmcs_need_little() {
+async fn idle_client_takes_less_than_16_kib() {
     let server = Server::start().await;
     let before = resident();
     let mut warm = Vec::new();

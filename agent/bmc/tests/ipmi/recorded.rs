@@ -117,14 +117,14 @@ fn keys(run: &Recorded, packets: &[(bool, Vec<u8>)]) -> (SessionKeys, u32, u32) 
 }
 
 #[test]
-fn our_codes_are_the_recorded_ones() {
+fn authentication_codes_match_the_recording() {
     for run in &RUNS {
         keys(run, &packets(run.text));
     }
 }
 
 #[test]
-fn our_packets_are_the_recorded_ones() {
+fn encoded_packets_match_the_recording() {
     for run in &RUNS {
         let packets = packets(run.text);
         let (keys, console, managed) = keys(run, &packets);
@@ -162,7 +162,7 @@ fn our_packets_are_the_recorded_ones() {
 }
 
 #[test]
-fn setup_messages_are_written_as_ipmitool_writes_them() {
+fn setup_messages_match_those_of_ipmitool() {
     for run in &RUNS {
         let packets = packets(run.text);
         let shaken = shaken(&packets);

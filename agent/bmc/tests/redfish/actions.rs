@@ -18,7 +18,7 @@ fn set_reset(bmc: &TestBmc, reset: &serde_json::Value) {
 }
 
 #[tokio::test]
-async fn off_is_force_off_and_on_is_on() {
+async fn off_sends_force_off_and_on_sends_on() {
     let bmc = TestBmc::start().await;
     let client = bmc.client();
     let off = client.off().await.unwrap();
@@ -41,7 +41,7 @@ async fn off_is_force_off_and_on_is_on() {
 }
 
 #[tokio::test]
-async fn the_target_is_the_one_in_the_document() {
+async fn action_target_is_read_from_the_system() {
     let bmc = TestBmc::with(|seen, _| {
         seen.is("POST", "/redfish/v1/odd/place/Reset")
             .then(|| Reply::status(204))
@@ -54,7 +54,7 @@ async fn the_target_is_the_one_in_the_document() {
 }
 
 #[tokio::test]
-async fn an_action_carries_no_precondition_although_the_system_has_an_etag() {
+async fn action_request_has_no_precondition() {
     let bmc = TestBmc::start().await;
     bmc.client().off().await.unwrap();
     for seen in bmc.seen() {
@@ -63,7 +63,7 @@ async fn an_action_carries_no_precondition_although_the_system_has_an_etag() {
 }
 
 #[tokio::test]
-async fn reset_types_only_in_the_action_info_are_found_and_remembered() {
+async fn reset_types_are_read_once_from_action_info() {
     let bmc = TestBmc::with(|seen, _| {
         let info = json!({"Parameters": [
             {"Name": "Other", "AllowableValues": ["On"]},
@@ -81,7 +81,7 @@ async fn reset_types_only_in_the_action_info_are_found_and_remembered() {
 }
 
 #[tokio::test]
-async fn without_any_list_the_standard_types_are_tried() {
+async fn standard_reset_types_are_tried_without_a_list() {
     for reset in [
         json!({"target": RESET}),
         json!({"target": RESET, "@Redfish.ActionInfo": "/redfish/v1/missing"}),
@@ -96,7 +96,7 @@ async fn without_any_list_the_standard_types_are_tried() {
 }
 
 #[tokio::test]
-async fn a_hard_off_is_never_replaced_by_anything_softer() {
+async fn hard_off_is_never_replaced_by_a_graceful_one() {
     let bmc = TestBmc::start().await;
     set_reset(
         &bmc,
@@ -109,7 +109,7 @@ async fn a_hard_off_is_never_replaced_by_anything_softer() {
 }
 
 #[tokio::test]
-async fn the_button_is_pushed_only_on_a_machine_that_is_exactly_off() {
+async fn push_power_button_requires_exactly_off() {
     let bmc = TestBmc::start().await;
     set_reset(&bmc, &inline(&["PushPowerButton", "ForceOff"]));
     let client = bmc.client();
@@ -130,7 +130,7 @@ async fn the_button_is_pushed_only_on_a_machine_that_is_exactly_off() {
 }
 
 #[tokio::test]
-async fn off_is_sent_even_if_the_bmc_says_off_for_it_may_say_so_late() {
+async fn off_is_sent_to_a_host_that_reads_off() {
     let bmc = TestBmc::start().await;
     bmc.world(|world| world.power = json!("Off"));
     bmc.client().off().await.unwrap();
@@ -138,7 +138,7 @@ async fn off_is_sent_even_if_the_bmc_says_off_for_it_may_say_so_late() {
 }
 
 #[tokio::test]
-async fn a_system_without_reset_is_unsupported() {
+async fn system_without_a_reset_action_is_unsupported() {
     let bmc = TestBmc::start().await;
     for reset in [json!(null), json!({}), json!({"target": ""})] {
         set_reset(&bmc, &reset);
@@ -151,7 +151,7 @@ async fn a_system_without_reset_is_unsupported() {
 }
 
 #[tokio::test]
-async fn any_good_status_is_accepted() {
+async fn any_success_status_is_accepted() {
     let success = Reply::json(
         200,
         &json!({"error": {
@@ -173,7 +173,7 @@ async fn any_good_status_is_accepted() {
 }
 
 #[tokio::test]
-async fn two_commands_are_never_under_way_at_once() {
+async fn commands_to_one_bmc_run_one_at_a_time() {
     let bmc = TestBmc::start().await;
     let client = bmc.client();
     let (off, on) = tokio::join!(client.off(), client.on());

@@ -37,7 +37,7 @@ fn with_settings(bmc: &TestBmc, settings: Value) {
 }
 
 #[tokio::test]
-async fn an_override_is_set_and_read() {
+async fn boot_override_is_written_and_read() {
     let bmc = with_boot().await;
     let client = bmc.client();
     let normal = client.boot().await.unwrap();
@@ -79,7 +79,7 @@ async fn an_override_is_set_and_read() {
 }
 
 #[tokio::test]
-async fn a_device_that_the_bmc_does_not_list_is_not_asked_for() {
+async fn device_outside_the_allowable_values_is_rejected() {
     let bmc = with_boot().await;
     let error = bmc
         .client()
@@ -95,7 +95,7 @@ async fn a_device_that_the_bmc_does_not_list_is_not_asked_for() {
 }
 
 #[tokio::test]
-async fn supermicro_boots_from_usb_cd_and_gets_its_mode_repeated() {
+async fn request_to_supermicro_has_usb_cd_and_repeats_the_mode() {
     let bmc = with_boot().await;
     bmc.add_to_system(&json!({"Manufacturer": "Supermicro"}));
     bmc.client().set_boot(once(BootDevice::Cd)).await.unwrap();
@@ -105,7 +105,7 @@ async fn supermicro_boots_from_usb_cd_and_gets_its_mode_repeated() {
 }
 
 #[tokio::test]
-async fn a_mode_is_written_only_where_the_document_has_one() {
+async fn boot_mode_is_written_only_if_supported() {
     let legacy = BootOverride {
         mode: Some(BootMode::Legacy),
         ..once(BootDevice::Pxe)
@@ -124,7 +124,7 @@ async fn a_mode_is_written_only_where_the_document_has_one() {
 }
 
 #[tokio::test]
-async fn settings_with_an_override_are_where_it_is_written() {
+async fn boot_override_is_written_to_the_settings_resource() {
     let bmc = with_boot().await;
     let settings = json!({"@odata.etag": "\"s1\"", "Boot": {
         "BootSourceOverrideTarget": "None", "BootSourceOverrideEnabled": "Disabled",
@@ -148,7 +148,7 @@ async fn settings_with_an_override_are_where_it_is_written() {
 }
 
 #[tokio::test]
-async fn settings_without_an_override_or_without_an_answer_are_left_alone() {
+async fn settings_without_a_boot_override_are_not_written() {
     for settings in [Some(json!({"Boot": {"BootOrder": []}})), None] {
         let bmc = with_boot().await;
         with_settings(&bmc, json!({}));
@@ -162,7 +162,7 @@ async fn settings_without_an_override_or_without_an_answer_are_left_alone() {
 }
 
 #[tokio::test]
-async fn what_the_settings_refuse_is_tried_on_the_system() {
+async fn system_is_written_if_the_settings_reject_the_override() {
     let bmc = TestBmc::with(|seen, _| {
         seen.is("PATCH", SETTINGS)
             .then(|| Reply::message(400, "Base.1.12.PropertyNotWritable", "read-only"))
@@ -181,7 +181,7 @@ async fn what_the_settings_refuse_is_tried_on_the_system() {
 }
 
 #[tokio::test]
-async fn a_host_in_post_is_busy_with_advice_and_nothing_else_is_tried() {
+async fn host_in_post_is_busy_and_no_other_resource_is_tried() {
     let bmc = TestBmc::with(|seen, _| {
         let post = || Reply::message(400, "iLO.2.14.UnableToModifyDuringSystemPOST", "in POST");
         (seen.method == "PATCH").then(post)
@@ -200,7 +200,7 @@ async fn a_host_in_post_is_busy_with_advice_and_nothing_else_is_tried() {
 }
 
 #[tokio::test]
-async fn a_bmc_that_shows_something_else_afterwards_is_told_on() {
+async fn differing_override_after_the_write_is_reported() {
     let bmc = TestBmc::with(|seen, _| (seen.method == "PATCH").then(|| Reply::status(200))).await;
     bmc.add_to_system(&boot("Hdd", "Continuous"));
     let accepted = bmc.client().set_boot(once(BootDevice::Pxe)).await.unwrap();
@@ -211,7 +211,7 @@ async fn a_bmc_that_shows_something_else_afterwards_is_told_on() {
 }
 
 #[tokio::test]
-async fn a_bmc_without_an_override_is_unsupported() {
+async fn bmc_without_a_boot_override_is_unsupported() {
     let bmc = TestBmc::start().await;
     let client = bmc.client();
     assert_eq!(
@@ -223,7 +223,7 @@ async fn a_bmc_without_an_override_is_unsupported() {
 }
 
 #[tokio::test]
-async fn an_override_without_a_name_of_ours_is_shown_in_the_bmcs_word() {
+async fn unknown_boot_target_is_reported_as_read() {
     let bmc = TestBmc::start().await;
     bmc.add_to_system(&boot("SDCard", "Once"));
     let error = bmc.client().boot().await.unwrap_err();
@@ -232,7 +232,7 @@ async fn an_override_without_a_name_of_ours_is_shown_in_the_bmcs_word() {
 }
 
 #[tokio::test]
-async fn a_change_that_becomes_a_task_is_followed() {
+async fn task_of_a_boot_change_is_polled() {
     let bmc = TestBmc::with(|seen, _| {
         if seen.method == "PATCH" {
             return Some(Reply::status(202).header("Location", "/redfish/v1/task"));

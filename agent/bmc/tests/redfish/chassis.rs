@@ -34,7 +34,7 @@ fn of_systems(power: &Value, systems: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn f1_a_system_that_reports_off_in_a_chassis_that_is_not_off_is_not_off() {
+async fn f1_system_in_a_powered_chassis_is_not_off() {
     for (word, state) in [
         (json!("On"), PowerState::Unknown),
         (json!("PoweringOff"), PowerState::PoweringOff),
@@ -53,7 +53,7 @@ async fn f1_a_system_that_reports_off_in_a_chassis_that_is_not_off_is_not_off() 
 }
 
 #[tokio::test]
-async fn f1_an_enclosure_of_several_systems_stays_on_and_does_not_count() {
+async fn f1_power_of_an_enclosure_of_several_systems_is_ignored() {
     let enclosure = of_systems(&json!("On"), &[SYSTEM, "/redfish/v1/Systems/2"]);
     let bmc = in_chassis(Some(enclosure)).await;
     let reading = bmc.client().power().await.unwrap();
@@ -64,7 +64,7 @@ async fn f1_an_enclosure_of_several_systems_stays_on_and_does_not_count() {
 }
 
 #[tokio::test]
-async fn f1_a_chassis_that_cannot_be_read_just_now_leaves_the_power_unknown() {
+async fn f1_unreadable_chassis_makes_the_reading_fail() {
     let bmc = TestBmc::with(|seen, _| (seen.path == CHASSIS).then(|| Reply::status(503))).await;
     bmc.add_to_system(&json!({"Links": {"Chassis": [{"@odata.id": CHASSIS}]}}));
     bmc.world(|world| world.power = json!("Off"));
@@ -73,7 +73,7 @@ async fn f1_a_chassis_that_cannot_be_read_just_now_leaves_the_power_unknown() {
 }
 
 #[tokio::test]
-async fn a_chassis_that_is_not_there_does_not_matter_and_one_of_a_host_that_is_on_is_not_read() {
+async fn chassis_is_read_only_for_a_host_that_reads_off() {
     let bmc = in_chassis(None).await;
     assert_eq!(bmc.client().power().await.unwrap().state, PowerState::Off);
     assert_eq!(bmc.count("GET", CHASSIS), 1);
@@ -83,7 +83,7 @@ async fn a_chassis_that_is_not_there_does_not_matter_and_one_of_a_host_that_is_o
 }
 
 #[tokio::test]
-async fn f1_a_refusal_for_another_reason_is_no_already_off() {
+async fn f1_rejection_for_another_reason_is_not_already_off() {
     for (status, id, kind) in [
         (400, "IDRAC.2.8.SWC0700", ErrorKind::Busy),
         (409, "Base.1.8.ResourceInUse", ErrorKind::Busy),
@@ -101,7 +101,7 @@ async fn f1_a_refusal_for_another_reason_is_no_already_off() {
 }
 
 #[tokio::test]
-async fn f1_a_chassis_that_stays_on_is_never_confirmed_off() {
+async fn f1_host_in_a_powered_chassis_is_never_confirmed_off() {
     let bmc = in_chassis(Some(of_systems(&json!("On"), &[SYSTEM]))).await;
     let asked = OperationRequest {
         goal: Goal::Off {

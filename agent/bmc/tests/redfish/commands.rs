@@ -30,7 +30,7 @@ fn with_button(bmc: &TestBmc) -> Box<dyn Bmc> {
 }
 
 #[tokio::test]
-async fn each_command_has_its_reset_type() {
+async fn each_command_sends_its_reset_type() {
     for (command, word) in [
         (PowerCommand::SoftOff, "GracefulShutdown"),
         (PowerCommand::Reset, "ForceRestart"),
@@ -45,7 +45,7 @@ async fn each_command_has_its_reset_type() {
 }
 
 #[tokio::test]
-async fn a_soft_off_of_what_is_off_sends_nothing() {
+async fn soft_off_of_a_powered_off_host_sends_nothing() {
     let bmc = TestBmc::start().await;
     bmc.world(|world| world.power = json!("Off"));
     let accepted = bmc.client().command(PowerCommand::SoftOff).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_soft_off_of_what_is_off_sends_nothing() {
 }
 
 #[tokio::test]
-async fn the_button_is_no_soft_off_unless_the_settings_allow_it() {
+async fn push_power_button_is_a_soft_off_only_if_configured() {
     let bmc = offering(BUTTON).await;
     let error = bmc
         .client()
@@ -74,7 +74,7 @@ async fn the_button_is_no_soft_off_unless_the_settings_allow_it() {
 }
 
 #[tokio::test]
-async fn the_button_is_not_pushed_softly_unless_the_host_is_exactly_on() {
+async fn soft_off_by_button_requires_exactly_on() {
     let bmc = offering(BUTTON).await;
     let client = with_button(&bmc);
     for state in ["PoweringOff", "PoweringOn", "on", ""] {
@@ -86,7 +86,7 @@ async fn the_button_is_not_pushed_softly_unless_the_host_is_exactly_on() {
 }
 
 #[tokio::test]
-async fn a_soft_off_never_becomes_a_hard_one() {
+async fn soft_off_is_never_replaced_by_a_hard_off() {
     let bmc = offering(&["On", "ForceOff", "ForceRestart"]).await;
     let error = with_button(&bmc)
         .command(PowerCommand::SoftOff)
@@ -101,7 +101,7 @@ async fn a_soft_off_never_becomes_a_hard_one() {
 }
 
 #[tokio::test]
-async fn a_reset_is_no_cycle_and_no_graceful_restart() {
+async fn reset_is_never_replaced_by_another_reset_type() {
     let bmc = offering(&["On", "ForceOff", "PowerCycle", "GracefulRestart"]).await;
     let error = bmc.client().command(PowerCommand::Reset).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
@@ -110,7 +110,7 @@ async fn a_reset_is_no_cycle_and_no_graceful_restart() {
 }
 
 #[tokio::test]
-async fn a_model_that_hangs_on_a_reset_is_refused_with_advice() {
+async fn reset_of_a_model_that_hangs_is_rejected_with_advice() {
     let bmc = TestBmc::start().await;
     bmc.add_to_system(&json!({"Manufacturer": "Lenovo", "Model": "ThinkSystem SR675 V3"}));
     let client = bmc.client();
@@ -124,7 +124,7 @@ async fn a_model_that_hangs_on_a_reset_is_refused_with_advice() {
 }
 
 #[tokio::test]
-async fn the_bmcs_no_to_a_reset_of_what_is_off_is_refused() {
+async fn rejected_reset_of_a_powered_off_host_is_an_error() {
     for command in [PowerCommand::Reset, PowerCommand::Nmi] {
         for (status, id) in [
             (409, "Base.1.8.ActionParameterValueConflict"),
@@ -151,7 +151,7 @@ async fn the_bmcs_no_to_a_reset_of_what_is_off_is_refused() {
 }
 
 #[tokio::test]
-async fn on_too_soon_after_off_is_busy_until_it_is_on() {
+async fn power_on_conflict_is_busy_until_the_host_is_on() {
     let conflict = || Reply::message(409, "Base.1.18.ActionParameterValueConflict", "settling");
     for state in ["Off", "PoweringOff", "PoweringOn", ""] {
         let bmc = TestBmc::with(move |seen, _| seen.is("POST", RESET).then(conflict)).await;
@@ -166,7 +166,7 @@ async fn on_too_soon_after_off_is_busy_until_it_is_on() {
 }
 
 #[tokio::test]
-async fn a_soft_off_that_came_too_late_is_already_done() {
+async fn rejected_soft_off_of_a_host_now_off_is_success() {
     let bmc = TestBmc::with(|seen, world| {
         if !seen.is("POST", RESET) {
             return None;
@@ -180,7 +180,7 @@ async fn a_soft_off_that_came_too_late_is_already_done() {
 }
 
 #[tokio::test]
-async fn a_command_that_the_bmc_does_not_know_is_unsupported() {
+async fn unknown_reset_type_is_unsupported() {
     for (status, id) in [
         (501, "Base.1.8.ActionNotSupported"),
         (400, "Base.1.8.ActionParameterValueNotInList"),
@@ -200,7 +200,7 @@ async fn a_command_that_the_bmc_does_not_know_is_unsupported() {
 }
 
 #[tokio::test]
-async fn a_hard_off_need_not_wait_for_the_task_of_a_soft_one() {
+async fn hard_off_does_not_wait_for_the_task_of_a_soft_off() {
     let bmc = TestBmc::with(|seen, _| {
         let running = json!({"TaskState": "Running"});
         if seen.is("POST", RESET) && seen.body["ResetType"] == "GracefulShutdown" {
@@ -225,7 +225,7 @@ async fn a_hard_off_need_not_wait_for_the_task_of_a_soft_one() {
 }
 
 #[tokio::test]
-async fn identity_is_read_afresh() {
+async fn identity_is_read_from_the_bmc_each_time() {
     let bmc = TestBmc::start().await;
     let client = bmc.client();
     assert_eq!(

@@ -12,7 +12,7 @@ fn client(bmc: &TestBmc, auth: AuthPolicy, path: &str) -> Box<dyn Bmc> {
 }
 
 #[tokio::test]
-async fn a_status_costs_what_it_must_and_no_request_more() {
+async fn status_takes_the_minimum_number_of_requests() {
     for (auth, path, cold, warm) in [
         // The system.
         (AuthPolicy::Basic, SYSTEM, 1, 1),
@@ -34,7 +34,7 @@ async fn a_status_costs_what_it_must_and_no_request_more() {
 }
 
 #[tokio::test]
-async fn a_warm_command_costs_a_reading_and_the_command() {
+async fn command_on_a_known_system_takes_two_requests() {
     let bmc = TestBmc::start().await;
     let client = client(&bmc, AuthPolicy::Basic, SYSTEM);
     client.off().await.unwrap();
@@ -43,7 +43,7 @@ async fn a_warm_command_costs_a_reading_and_the_command() {
 }
 
 #[tokio::test]
-async fn several_first_readings_at_once_look_for_the_system_once() {
+async fn concurrent_first_readings_discover_the_system_once() {
     let bmc = TestBmc::start().await;
     let client = client(&bmc, AuthPolicy::Basic, "");
     let (first, second, third) = tokio::join!(client.power(), client.power(), client.power());

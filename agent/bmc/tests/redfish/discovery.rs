@@ -19,7 +19,7 @@ fn add(bmc: &TestBmc, path: &str, document: Value) {
 }
 
 #[tokio::test]
-async fn a_named_system_is_taken_without_looking_for_others() {
+async fn system_path_skips_the_system_collection() {
     let bmc = TestBmc::start().await;
     add(&bmc, OTHER, system(OTHER, &inline(&["On", "ForceOff"])));
     with_system(&bmc, OTHER).power().await.unwrap();
@@ -29,7 +29,7 @@ async fn a_named_system_is_taken_without_looking_for_others() {
 }
 
 #[tokio::test]
-async fn two_systems_that_can_be_reset_are_never_guessed_between() {
+async fn two_resettable_systems_are_an_error() {
     let bmc = TestBmc::start().await;
     add(&bmc, OTHER, system(OTHER, &inline(&["On", "ForceOff"])));
     let client = bmc.client();
@@ -47,7 +47,7 @@ async fn two_systems_that_can_be_reset_are_never_guessed_between() {
 }
 
 #[tokio::test]
-async fn of_two_systems_the_only_one_that_can_be_reset_is_taken() {
+async fn only_resettable_system_is_selected() {
     let bmc = TestBmc::start().await;
     add(
         &bmc,
@@ -62,7 +62,7 @@ async fn of_two_systems_the_only_one_that_can_be_reset_is_taken() {
 }
 
 #[tokio::test]
-async fn a_system_that_cannot_be_read_might_be_the_one_unless_it_is_a_board() {
+async fn unreadable_system_is_ambiguous_unless_it_is_a_board() {
     for (path, good) in [(OTHER, false), (BOARD, true)] {
         let bmc =
             TestBmc::with(move |seen, _| (seen.path == path).then(|| Reply::status(503))).await;
@@ -77,7 +77,7 @@ async fn a_system_that_cannot_be_read_might_be_the_one_unless_it_is_a_board() {
 }
 
 #[tokio::test]
-async fn no_system_at_all_is_an_error_of_that_kind() {
+async fn empty_system_collection_is_a_system_error() {
     let bmc = TestBmc::start().await;
     bmc.world(|world| world.systems.clear());
     assert_eq!(
@@ -87,7 +87,7 @@ async fn no_system_at_all_is_an_error_of_that_kind() {
 }
 
 #[tokio::test]
-async fn a_wrong_path_is_said_and_never_replaced_by_a_right_one() {
+async fn wrong_system_path_is_an_error_and_not_replaced() {
     let bmc = TestBmc::start().await;
     for (path, says) in [
         (OTHER, "has no system"),
@@ -101,7 +101,7 @@ async fn a_wrong_path_is_said_and_never_replaced_by_a_right_one() {
 }
 
 #[tokio::test]
-async fn members_on_further_pages_count_too() {
+async fn systems_on_further_pages_are_found() {
     let bmc = TestBmc::with(|seen, _| {
         let page = |link: &str, next: Option<&str>| {
             let mut page = json!({"Members": [{"@odata.id": link}]});
@@ -124,7 +124,7 @@ async fn members_on_further_pages_count_too() {
 }
 
 #[tokio::test]
-async fn pages_without_end_are_given_up() {
+async fn endless_collection_pages_are_an_error() {
     let bmc = TestBmc::with(|seen, _| {
         let page = json!({
             "Members": [{"@odata.id": SYSTEM}],
@@ -140,7 +140,7 @@ async fn pages_without_end_are_given_up() {
 }
 
 #[tokio::test]
-async fn a_system_that_got_another_path_is_found_again() {
+async fn system_with_a_changed_path_is_found_again() {
     let bmc = TestBmc::start().await;
     let client = bmc.client();
     client.power().await.unwrap();
@@ -152,7 +152,7 @@ async fn a_system_that_got_another_path_is_found_again() {
 }
 
 #[tokio::test]
-async fn a_redirect_within_the_bmc_is_followed() {
+async fn redirect_within_the_bmc_is_followed() {
     let bmc = TestBmc::with(|seen, _| {
         let moved = || Reply::status(308).header("Location", "/redfish/v1/");
         (seen.path == "/redfish/v1/Systems/old").then(moved)
@@ -169,7 +169,7 @@ async fn a_redirect_within_the_bmc_is_followed() {
 }
 
 #[tokio::test]
-async fn a_redirect_or_link_to_another_host_is_not_followed_and_leaks_nothing() {
+async fn redirect_or_link_to_another_host_is_not_followed() {
     let thief = TestBmc::start().await;
     for place in ["redirect", "member", "target"] {
         let elsewhere = format!("http://127.0.0.1:{}{SYSTEM}", thief.port);
@@ -194,7 +194,7 @@ async fn a_redirect_or_link_to_another_host_is_not_followed_and_leaks_nothing() 
 }
 
 #[tokio::test]
-async fn a_link_with_credentials_in_it_sends_only_ours() {
+async fn credentials_in_a_link_are_not_sent() {
     let bmc = TestBmc::with(|seen, world| {
         world.tokens = vec!["token-1".to_owned()];
         let port = seen.header("host")?.rsplit(':').next()?.to_owned();
@@ -212,7 +212,7 @@ async fn a_link_with_credentials_in_it_sends_only_ours() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_https_says_how_to_write_the_address() {
+async fn redirect_to_https_reports_the_address_to_configure() {
     let bmc = TestBmc::with(|seen, _| {
         let host = seen.header("host")?.split(':').next()?.to_owned();
         Some(Reply::status(301).header("Location", format!("https://{host}{}", seen.path)))
@@ -224,7 +224,7 @@ async fn a_redirect_to_https_says_how_to_write_the_address() {
 }
 
 #[tokio::test]
-async fn a_redirect_in_a_circle_ends() {
+async fn redirect_loop_is_a_protocol_error() {
     let bmc =
         TestBmc::with(|seen, _| Some(Reply::status(307).header("Location", seen.path.clone())))
             .await;
@@ -236,7 +236,7 @@ async fn a_redirect_in_a_circle_ends() {
 }
 
 #[tokio::test]
-async fn a_web_server_without_redfish_is_unsupported() {
+async fn web_server_without_redfish_is_unsupported() {
     let bmc = TestBmc::with(|_, _| Some(Reply::status(404).body("<html>nothing</html>"))).await;
     let error = bmc.client().power().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);

@@ -34,7 +34,7 @@ fn tried(bmc: &TestBmc) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_precondition_that_the_bmc_wants_is_found() {
+async fn if_match_forms_are_tried_until_one_is_accepted() {
     for (etag, good, otherwise, expected) in [
         ("\"1\"", Some("\"1\""), 412, &["\"1\""][..]),
         ("W/\"1\"", Some("W/\"1\""), 412, &["W/\"1\""]),
@@ -55,7 +55,7 @@ async fn the_precondition_that_the_bmc_wants_is_found() {
 }
 
 #[tokio::test]
-async fn firmware_that_refuses_its_own_tag_gets_any() {
+async fn ami_firmware_that_rejects_its_etag_is_sent_any_etag() {
     let bmc = wanting("\"1\"", Some("*"), 412).await;
     bmc.world(|world| world.root = json!({"Oem": {"Ami": {}}}));
     bmc.client().identify(Identify::On).await.unwrap();
@@ -63,7 +63,7 @@ async fn firmware_that_refuses_its_own_tag_gets_any() {
 }
 
 #[tokio::test]
-async fn others_never_get_any_for_it_is_refused_or_believed() {
+async fn any_etag_is_sent_to_ami_only() {
     let bmc = wanting("\"1\"", Some("*"), 412).await;
     let error = bmc.client().identify(Identify::On).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused);
@@ -72,7 +72,7 @@ async fn others_never_get_any_for_it_is_refused_or_believed() {
 }
 
 #[tokio::test]
-async fn a_tag_in_the_document_does_where_no_header_has_one() {
+async fn etag_in_the_document_replaces_a_missing_header() {
     let bmc = TestBmc::with(|seen, world| {
         seen.is("GET", SYSTEM)
             .then(|| Reply::json(200, &world.systems[0].1))
@@ -84,7 +84,7 @@ async fn a_tag_in_the_document_does_where_no_header_has_one() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_to_a_patch_leads_to_exactly_one() {
+async fn lost_patch_response_is_not_retried() {
     let bmc = TestBmc::with(|seen, _| (seen.method == "PATCH").then(|| Reply::status(504))).await;
     bmc.add_to_system(&json!({"LocationIndicatorActive": false}));
     let error = bmc.client().identify(Identify::On).await.unwrap_err();

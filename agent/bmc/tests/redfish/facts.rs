@@ -41,7 +41,7 @@ async fn talkative() -> TestBmc {
 }
 
 #[tokio::test]
-async fn everything_that_is_said_is_told() {
+async fn facts_hold_service_firmware_clock_and_privilege() {
     let bmc = talkative().await;
     let facts = bmc.client().facts().await.unwrap();
     assert_eq!(facts.service.as_deref(), Some("Redfish 1.15.0 (ACME)"));
@@ -60,7 +60,7 @@ async fn everything_that_is_said_is_told() {
 }
 
 #[tokio::test]
-async fn a_role_tells_more_than_its_name() {
+async fn privileges_of_the_role_decide_about_power_control() {
     let bmc = talkative().await;
     let role = "/redfish/v1/AccountService/Roles/Guest";
     bmc.put(
@@ -78,7 +78,7 @@ async fn a_role_tells_more_than_its_name() {
 }
 
 #[tokio::test]
-async fn a_bmc_that_says_little_is_no_error_and_one_without_a_system_is() {
+async fn missing_facts_are_none_but_a_missing_system_is_an_error() {
     let bmc = TestBmc::start().await;
     let facts = bmc.client().facts().await.unwrap();
     assert!(facts.service.unwrap().starts_with("Redfish"));

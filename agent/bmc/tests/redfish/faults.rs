@@ -133,14 +133,14 @@ fn document() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_read_on_a_reset_connection_is_tried_once_more() {
+async fn read_on_a_reset_connection_is_retried_once() {
     let raw = Raw::start(vec![Act::Reset, Act::Bytes(document())]).await;
     raw.client().power().await.unwrap();
     assert_eq!(raw.count("GET"), 2);
 }
 
 #[tokio::test]
-async fn a_read_is_tried_no_third_time() {
+async fn read_is_not_tried_a_third_time() {
     let raw = Raw::start(vec![Act::Reset]).await;
     let error = raw.client().power().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unreachable);
@@ -149,7 +149,7 @@ async fn a_read_is_tried_no_third_time() {
 }
 
 #[tokio::test]
-async fn a_document_cut_by_the_connection_is_read_once_more() {
+async fn truncated_document_is_read_once_more() {
     let mut cut = document();
     cut.truncate(cut.len() - 10);
     let raw = Raw::start(vec![Act::Bytes(cut), Act::Bytes(document())]).await;
@@ -158,7 +158,7 @@ async fn a_document_cut_by_the_connection_is_read_once_more() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_to_a_command_leads_to_exactly_one_command() {
+async fn lost_command_response_is_not_retried() {
     for act in [
         Act::Reset,
         Act::Bytes(Vec::new()),
@@ -174,14 +174,14 @@ async fn a_lost_answer_to_a_command_leads_to_exactly_one_command() {
 }
 
 #[tokio::test]
-async fn a_lost_body_does_not_take_back_the_status_of_a_command() {
+async fn truncated_body_keeps_the_status_of_a_command() {
     let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_vec();
     let raw = Raw::start(vec![Act::Bytes(document()), Act::Bytes(cut)]).await;
     assert_eq!(raw.client().off().await.unwrap().answer, "200");
 }
 
 #[tokio::test]
-async fn silence_is_a_timeout_within_the_limit() {
+async fn unresponsive_read_times_out_at_the_limit() {
     for act in [
         Act::Stall(Vec::new()),
         Act::Stall(document()[..60].to_vec()),
@@ -212,7 +212,7 @@ async fn silence_is_a_timeout_within_the_limit() {
 }
 
 #[tokio::test]
-async fn what_is_not_idempotent_is_sent_once_and_its_lost_answer_is_left_open() {
+async fn non_idempotent_command_is_sent_once_and_may_have_arrived() {
     for command in [
         PowerCommand::SoftOff,
         PowerCommand::Reset,
@@ -236,7 +236,7 @@ async fn what_is_not_idempotent_is_sent_once_and_its_lost_answer_is_left_open() 
 }
 
 #[tokio::test]
-async fn silence_after_a_command_leaves_open_whether_it_arrived() {
+async fn command_timeout_reports_that_it_may_have_arrived() {
     for by_request in [true, false] {
         let raw = Raw::start(vec![Act::Bytes(document()), Act::Stall(Vec::new())]).await;
         let mut config = raw.config();
@@ -254,7 +254,7 @@ async fn silence_after_a_command_leaves_open_whether_it_arrived() {
 }
 
 #[tokio::test]
-async fn a_closed_port_is_unreachable_and_nothing_was_sent() {
+async fn closed_port_is_unreachable_and_nothing_is_sent() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -266,7 +266,7 @@ async fn a_closed_port_is_unreachable_and_nothing_was_sent() {
 }
 
 #[tokio::test]
-async fn nonsense_is_a_protocol_error_and_no_state() {
+async fn malformed_document_is_a_protocol_error() {
     let huge = format!(
         "{{\"PowerState\":\"Off\",\"x\":\"{}\"}}",
         "x".repeat(5 << 20)
@@ -298,7 +298,7 @@ async fn nonsense_is_a_protocol_error_and_no_state() {
 }
 
 #[tokio::test]
-async fn a_head_without_end_is_a_protocol_error() {
+async fn oversized_response_head_is_a_protocol_error() {
     let line = format!("X-Long: {}\r\n", "x".repeat(8000));
     let head = format!("HTTP/1.1 200 OK\r\n{}", line.repeat(90));
     for head in [
@@ -313,7 +313,7 @@ async fn a_head_without_end_is_a_protocol_error() {
 }
 
 #[tokio::test]
-async fn what_was_read_of_the_sensors_is_given_although_the_rest_hangs() {
+async fn sensors_read_before_a_timeout_are_returned() {
     let json = |text: &str| Act::Bytes(reply(text.as_bytes()));
     let mut system = system(SYSTEM, &inline(&["On"]));
     system["Links"] = serde_json::json!({"Chassis": [{"@odata.id": "/c"}]});
@@ -333,14 +333,14 @@ async fn what_was_read_of_the_sensors_is_given_although_the_rest_hangs() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_a_protocol_error() {
+async fn response_that_is_not_http_is_a_protocol_error() {
     let raw = Raw::start(vec![Act::Bytes(b"SSH-2.0-OpenSSH_9.2\r\n\r\n".to_vec())]).await;
     let error = raw.client().power().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
 }
 
 #[tokio::test]
-async fn a_byte_order_mark_does_not_matter() {
+async fn byte_order_mark_is_skipped() {
     let document = document();
     let body = document.iter().position(|byte| *byte == b'{').unwrap();
     let body = [b"\xef\xbb\xbf\r\n", &document[body..]].concat();
@@ -349,7 +349,7 @@ async fn a_byte_order_mark_does_not_matter() {
 }
 
 #[tokio::test]
-async fn a_dead_task_monitor_leaves_the_command_accepted() {
+async fn missing_task_monitor_leaves_the_command_accepted() {
     let bmc = TestBmc::with(|seen, _| {
         seen.is("POST", RESET)
             .then(|| Reply::status(202).header("Location", "/redfish/v1/task"))

@@ -17,7 +17,7 @@ fn bodies(bmc: &TestBmc) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn the_newer_property_is_used_where_there_is_one() {
+async fn location_indicator_active_is_preferred() {
     let bmc = TestBmc::start().await;
     bmc.add_to_system(&json!({"LocationIndicatorActive": false, "IndicatorLED": "Off"}));
     let client = bmc.client();
@@ -35,7 +35,7 @@ async fn the_newer_property_is_used_where_there_is_one() {
 }
 
 #[tokio::test]
-async fn the_older_property_is_lit_or_off() {
+async fn indicator_led_is_set_to_lit_or_off() {
     let bmc = TestBmc::start().await;
     bmc.add_to_system(&json!({"IndicatorLED": "Off"}));
     let client = bmc.client();
@@ -51,7 +51,7 @@ async fn the_older_property_is_lit_or_off() {
 }
 
 #[tokio::test]
-async fn a_value_that_the_bmc_refuses_is_followed_by_the_next() {
+async fn rejected_led_value_is_followed_by_the_next() {
     let bmc = TestBmc::with(|seen, _| {
         (seen.body["IndicatorLED"] == "Lit")
             .then(|| Reply::message(400, "Base.1.8.PropertyValueNotInList", "not Lit"))
@@ -63,7 +63,7 @@ async fn a_value_that_the_bmc_refuses_is_followed_by_the_next() {
 }
 
 #[tokio::test]
-async fn an_led_of_the_chassis_does_for_a_system_without_one() {
+async fn chassis_led_is_used_for_a_system_without_one() {
     let bmc = TestBmc::start().await;
     bmc.add_to_system(&json!({"Links": {"Chassis": [{"@odata.id": CHASSIS}]}}));
     bmc.put(
@@ -79,7 +79,7 @@ async fn an_led_of_the_chassis_does_for_a_system_without_one() {
 }
 
 #[tokio::test]
-async fn no_led_is_unsupported_and_so_is_a_timer() {
+async fn missing_led_and_timer_are_unsupported() {
     let bmc = TestBmc::start().await;
     bmc.add_to_system(&json!({"Links": {"Chassis": [{"@odata.id": CHASSIS}]}}));
     let client = bmc.client();

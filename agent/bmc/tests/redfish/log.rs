@@ -88,7 +88,7 @@ fn page_reads(bmc: &TestBmc) -> usize {
 }
 
 #[tokio::test]
-async fn the_newest_entries_come_oldest_first_in_whichever_order_they_are_listed() {
+async fn newest_entries_are_returned_oldest_first() {
     for numbers in [(1..=9).collect::<Vec<_>>(), (1..=9).rev().collect()] {
         let bmc = with_log(numbers, 100, false, false).await;
         let log = bmc.client().event_log(3).await.unwrap();
@@ -104,7 +104,7 @@ async fn the_newest_entries_come_oldest_first_in_whichever_order_they_are_listed
 }
 
 #[tokio::test]
-async fn a_log_that_begins_with_the_newest_is_read_no_further_than_needed() {
+async fn log_listed_newest_first_is_read_up_to_the_limit() {
     let bmc = with_log((1..=500).rev().collect(), 50, true, false).await;
     let log = bmc.client().event_log(60).await.unwrap();
     assert_eq!(ids(&log), (441..=500).collect::<Vec<_>>());
@@ -112,7 +112,7 @@ async fn a_log_that_begins_with_the_newest_is_read_no_further_than_needed() {
 }
 
 #[tokio::test]
-async fn a_log_that_begins_with_the_oldest_is_skipped_to_its_end() {
+async fn log_listed_oldest_first_is_read_from_its_end_with_skip() {
     let bmc = with_log((1..=500).collect(), 50, true, false).await;
     let log = bmc.client().event_log(20).await.unwrap();
     assert_eq!(ids(&log), (481..=500).collect::<Vec<_>>());
@@ -121,7 +121,7 @@ async fn a_log_that_begins_with_the_oldest_is_skipped_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_skipped_is_followed_page_by_page() {
+async fn log_without_skip_is_read_page_by_page() {
     let bmc = with_log((1..=120).collect(), 50, false, false).await;
     let log = bmc.client().event_log(30).await.unwrap();
     assert_eq!(ids(&log), (91..=120).collect::<Vec<_>>());
@@ -129,7 +129,7 @@ async fn a_log_that_cannot_be_skipped_is_followed_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_bmc_that_only_says_that_it_skips_gives_no_old_entries_for_new_ones() {
+async fn ineffective_skip_query_is_detected() {
     let bmc = with_log((1..=120).collect(), 50, false, false).await;
     let features = json!({"TopSkipQuery": true});
     bmc.world(|world| world.root = json!({"ProtocolFeaturesSupported": features}));
@@ -138,7 +138,7 @@ async fn a_bmc_that_only_says_that_it_skips_gives_no_old_entries_for_new_ones() 
 }
 
 #[tokio::test]
-async fn pages_without_end_are_given_up_with_advice() {
+async fn log_of_too_many_pages_is_unsupported_with_advice() {
     let bmc = with_log((1..=500).collect(), 1, false, false).await;
     let error = bmc.client().event_log(10).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
@@ -147,7 +147,7 @@ async fn pages_without_end_are_given_up_with_advice() {
 }
 
 #[tokio::test]
-async fn links_alone_are_expanded_where_the_bmc_can() {
+async fn entry_links_are_expanded_where_supported() {
     let bmc = with_log((1..=9).collect(), 100, false, true).await;
     let features = json!({"ExpandQuery": {"NoLinks": true}});
     bmc.world(|world| world.root = json!({"ProtocolFeaturesSupported": features}));
@@ -158,7 +158,7 @@ async fn links_alone_are_expanded_where_the_bmc_can() {
 }
 
 #[tokio::test]
-async fn links_alone_are_read_one_by_one_up_to_a_bound() {
+async fn entry_links_are_read_singly_up_to_a_limit() {
     for (limit, read) in [(3, 3), (200, 64)] {
         let bmc = with_log((1..=200).rev().collect(), 1000, false, true).await;
         let log = bmc.client().event_log(limit).await.unwrap();
@@ -170,7 +170,7 @@ async fn links_alone_are_read_one_by_one_up_to_a_bound() {
 }
 
 #[tokio::test]
-async fn the_managers_log_is_taken_where_the_system_has_none() {
+async fn manager_log_is_read_where_the_system_has_none() {
     let bmc = TestBmc::start().await;
     let manager = "/redfish/v1/Managers/1";
     let logs = format!("{manager}/LogServices");
@@ -191,7 +191,7 @@ async fn the_managers_log_is_taken_where_the_system_has_none() {
 }
 
 #[tokio::test]
-async fn a_bmc_without_an_event_log_says_which_logs_it_has() {
+async fn missing_event_log_error_lists_the_existing_logs() {
     let bmc = TestBmc::start().await;
     let client = bmc.client();
     assert_eq!(
@@ -217,7 +217,7 @@ async fn a_bmc_without_an_event_log_says_which_logs_it_has() {
 }
 
 #[tokio::test]
-async fn the_log_is_cleared_by_its_action_once() {
+async fn clear_log_action_is_sent_once() {
     let bmc = with_log(vec![1], 10, false, false).await;
     let client = bmc.client();
     let error = client.clear_event_log().await.unwrap_err();
@@ -241,7 +241,7 @@ async fn the_log_is_cleared_by_its_action_once() {
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_cleared_is_unsupported() {
+async fn log_without_a_clear_action_is_unsupported() {
     let bmc = with_log(vec![1], 10, false, false).await;
     bmc.put(SEL, json!({"Entries": at(ENTRIES)}));
     let error = bmc.client().clear_event_log().await.unwrap_err();
@@ -249,7 +249,7 @@ async fn a_log_that_cannot_be_cleared_is_unsupported() {
 }
 
 #[tokio::test]
-async fn a_message_is_cut_and_holds_no_password() {
+async fn log_message_is_shortened_and_without_password() {
     let bmc = with_log(vec![1], 10, false, false).await;
     let mut entry = entry(1);
     entry["Message"] = json!(format!("s3cret-pw \u{1b}[31m {}", "x".repeat(5000)));

@@ -22,7 +22,7 @@ async fn managed(types: &[&str], answer: Reply) -> TestBmc {
 }
 
 #[tokio::test]
-async fn the_manager_of_the_system_is_restarted_gently_once() {
+async fn bmc_reset_prefers_graceful_restart_and_is_sent_once() {
     for (types, word) in [
         (&["ForceRestart", "GracefulRestart"][..], "GracefulRestart"),
         (&["ForceRestart"], "ForceRestart"),
@@ -36,7 +36,7 @@ async fn the_manager_of_the_system_is_restarted_gently_once() {
 }
 
 #[tokio::test]
-async fn several_managers_are_never_guessed_between() {
+async fn several_managers_are_an_error() {
     let bmc = managed(&[], Reply::status(204)).await;
     let both = [MANAGER, "/redfish/v1/Managers/2"];
     let links: Vec<_> = both.iter().map(|link| json!({"@odata.id": link})).collect();
@@ -51,7 +51,7 @@ async fn several_managers_are_never_guessed_between() {
 }
 
 #[tokio::test]
-async fn the_only_manager_of_the_service_does_for_a_system_that_names_none() {
+async fn only_manager_is_used_for_a_system_without_a_link() {
     let bmc = managed(&[], Reply::status(204)).await;
     bmc.add_to_system(&json!({"Links": {"ManagedBy": []}}));
     bmc.world(|w| w.root = json!({"Managers": {"@odata.id": "/redfish/v1/Managers"}}));
@@ -64,7 +64,7 @@ async fn the_only_manager_of_the_service_does_for_a_system_that_names_none() {
 }
 
 #[tokio::test]
-async fn a_manager_without_a_restart_is_unsupported() {
+async fn manager_without_a_reset_action_is_unsupported() {
     let bmc = managed(&["ResetToDefaults"], Reply::status(204)).await;
     let error = bmc.client().reset_bmc().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
@@ -75,7 +75,7 @@ async fn a_manager_without_a_restart_is_unsupported() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_left_open_and_a_task_is_not_followed() {
+async fn bmc_reset_is_not_retried_and_its_task_not_polled() {
     let bmc = managed(&[], Reply::status(502)).await;
     let error = bmc.client().reset_bmc().await.unwrap_err();
     assert!(error.maybe_sent);

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::bmc::{SYSTEM, TestBmc};
 
 #[tokio::test]
-async fn power_and_identity_of_the_only_system_are_read() {
+async fn power_and_identity_are_read() {
     let bmc = TestBmc::start().await;
     let reading = bmc.client().power().await.unwrap();
     assert_eq!(reading.state, PowerState::On);
@@ -27,7 +27,7 @@ async fn power_and_identity_of_the_only_system_are_read() {
 }
 
 #[tokio::test]
-async fn powering_off_is_not_off_and_neither_is_anything_else() {
+async fn only_exactly_off_reads_as_off() {
     let bmc = TestBmc::start().await;
     let client = bmc.client();
     for (word, state) in [
@@ -49,7 +49,7 @@ async fn powering_off_is_not_off_and_neither_is_anything_else() {
 }
 
 #[tokio::test]
-async fn every_request_asks_for_a_plain_answer_on_a_connection_of_its_own() {
+async fn requests_use_identity_encoding_and_one_connection_each() {
     let bmc = TestBmc::start().await;
     bmc.client().power().await.unwrap();
     for seen in bmc.seen() {
@@ -60,7 +60,7 @@ async fn every_request_asks_for_a_plain_answer_on_a_connection_of_its_own() {
 }
 
 #[tokio::test]
-async fn with_keep_alive_reads_share_a_connection_and_commands_do_not() {
+async fn keep_alive_applies_to_reads_only() {
     let bmc = TestBmc::start().await;
     let mut config = bmc.config();
     config.keep_alive = true;
@@ -80,7 +80,7 @@ async fn with_keep_alive_reads_share_a_connection_and_commands_do_not() {
 }
 
 #[tokio::test]
-async fn nothing_that_can_be_printed_holds_the_password() {
+async fn debug_output_contains_no_password_or_token() {
     let bmc = TestBmc::start().await;
     let client = bmc.client();
     client.power().await.unwrap();
@@ -90,7 +90,7 @@ async fn nothing_that_can_be_printed_holds_the_password() {
 }
 
 #[tokio::test]
-async fn making_a_client_sends_nothing() {
+async fn creating_a_client_sends_nothing() {
     let bmc = TestBmc::start().await;
     drop(bmc.client());
     assert_eq!(bmc.seen().len(), 0);

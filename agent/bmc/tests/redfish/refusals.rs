@@ -22,7 +22,7 @@ async fn off_error(state: &str, reply: Reply) -> BmcError {
 }
 
 #[tokio::test]
-async fn a_refusal_because_it_is_already_so_is_no_error() {
+async fn rejection_in_the_requested_state_is_success() {
     for (reply, answer) in [
         (
             Reply::message(409, "IDRAC.2.8.PSU", "already"),
@@ -48,7 +48,7 @@ async fn a_refusal_because_it_is_already_so_is_no_error() {
 }
 
 #[tokio::test]
-async fn a_refusal_in_any_other_state_is_refused_with_the_bmcs_words() {
+async fn rejection_in_another_state_is_an_error_with_its_message() {
     for state in ["On", "PoweringOff", "off", ""] {
         let reply = Reply::message(
             409,
@@ -64,7 +64,7 @@ async fn a_refusal_in_any_other_state_is_refused_with_the_bmcs_words() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_not_taken_for_already_if_the_state_cannot_be_read() {
+async fn rejection_with_an_unreadable_state_is_an_error() {
     let bmc = TestBmc::with(|seen, world| {
         if seen.is("POST", RESET) {
             world.power = json!("gone");
@@ -79,7 +79,7 @@ async fn a_refusal_is_not_taken_for_already_if_the_state_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn busy_comes_with_the_time_that_the_bmc_asks_for() {
+async fn busy_error_has_the_retry_after_of_the_bmc() {
     for status in [503, 429] {
         let reply = Reply::status(status).header("Retry-After", "12");
         let error = off_error("On", reply).await;
@@ -107,7 +107,7 @@ async fn busy_comes_with_the_time_that_the_bmc_asks_for() {
 }
 
 #[tokio::test]
-async fn a_read_is_busy_too() {
+async fn read_of_a_busy_bmc_is_busy() {
     let bmc = TestBmc::with(|seen, _| {
         (seen.path == SYSTEM).then(|| Reply::status(503).header("Retry-After", "3"))
     })
@@ -118,7 +118,7 @@ async fn a_read_is_busy_too() {
 }
 
 #[tokio::test]
-async fn a_bmc_that_is_not_ready_is_busy_whatever_status_it_uses() {
+async fn not_ready_message_is_busy_with_any_status() {
     for (status, id) in [
         (400, "IDRAC.2.8.SWC0700"),
         (500, "IDRAC.2.8.SYS446"),
@@ -131,7 +131,7 @@ async fn a_bmc_that_is_not_ready_is_busy_whatever_status_it_uses() {
 }
 
 #[tokio::test]
-async fn each_other_refusal_has_its_kind() {
+async fn each_error_status_maps_to_its_kind() {
     for (status, kind, maybe_sent) in [
         (401, ErrorKind::Busy, false),
         (403, ErrorKind::Privilege, false),
@@ -155,7 +155,7 @@ async fn each_other_refusal_has_its_kind() {
 }
 
 #[tokio::test]
-async fn a_message_says_more_than_a_status() {
+async fn error_message_takes_precedence_over_the_status() {
     for (status, id, kind) in [
         (403, "Base.1.8.InsufficientPrivilege", ErrorKind::Privilege),
         (500, "Base.1.8.AccessDenied", ErrorKind::Privilege),
@@ -179,7 +179,7 @@ async fn a_message_says_more_than_a_status() {
 }
 
 #[tokio::test]
-async fn a_good_status_with_a_critical_message_is_no_success() {
+async fn success_status_with_a_critical_message_is_an_error() {
     let error = off_error(
         "On",
         Reply::message(200, "Base.1.8.InternalError", "it broke"),
@@ -190,7 +190,7 @@ async fn a_good_status_with_a_critical_message_is_no_success() {
 }
 
 #[tokio::test]
-async fn a_page_of_html_is_not_an_accepted_command() {
+async fn html_response_to_a_command_is_a_protocol_error() {
     let error = off_error(
         "On",
         Reply::status(200).body(" <!DOCTYPE html><p>log in</p>"),
@@ -201,7 +201,7 @@ async fn a_page_of_html_is_not_an_accepted_command() {
 }
 
 #[tokio::test]
-async fn a_redirected_command_is_not_sent_again() {
+async fn redirected_command_is_not_sent_again() {
     for place in [
         "/redfish/v1/elsewhere",
         "http://127.0.0.1:9/redfish/v1/elsewhere",

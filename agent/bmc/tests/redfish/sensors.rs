@@ -61,7 +61,7 @@ fn thermal() -> Value {
 }
 
 #[tokio::test]
-async fn the_older_documents_are_two_reads() {
+async fn power_and_thermal_take_one_read_each() {
     let bmc = TestBmc::start().await;
     fill(&bmc, &[("Power", power()), ("Thermal", thermal())]);
     let client = bmc.client();
@@ -85,7 +85,7 @@ async fn the_older_documents_are_two_reads() {
 }
 
 #[tokio::test]
-async fn the_newer_documents_come_whole_where_they_can_be_expanded() {
+async fn subsystem_documents_are_expanded_where_supported() {
     let bmc = TestBmc::start().await;
     expand(&bmc);
     let sensor = json!({
@@ -121,7 +121,7 @@ async fn the_newer_documents_come_whole_where_they_can_be_expanded() {
 }
 
 #[tokio::test]
-async fn the_newer_documents_are_read_one_by_one_where_there_are_no_others() {
+async fn subsystem_documents_are_read_singly_without_expand() {
     let bmc = TestBmc::start().await;
     let supply = "PowerSubsystem/PowerSupplies/1";
     fill(
@@ -171,7 +171,7 @@ async fn the_newer_documents_are_read_one_by_one_where_there_are_no_others() {
 }
 
 #[tokio::test]
-async fn what_was_read_is_given_although_a_document_failed() {
+async fn sensors_are_returned_when_one_document_fails() {
     let bmc =
         TestBmc::with(|seen, _| seen.path.ends_with("/Thermal").then(|| Reply::status(503))).await;
     fill(&bmc, &[("Power", power()), ("Thermal", thermal())]);
@@ -179,7 +179,7 @@ async fn what_was_read_is_given_although_a_document_failed() {
 }
 
 #[tokio::test]
-async fn nothing_but_failures_is_the_first_of_them() {
+async fn failure_of_every_document_returns_the_first_error() {
     let bmc = TestBmc::with(|seen, _| {
         let busy = || Reply::status(503).header("Retry-After", "9");
         seen.path.starts_with(CHASSIS).then(busy)
@@ -192,14 +192,14 @@ async fn nothing_but_failures_is_the_first_of_them() {
 }
 
 #[tokio::test]
-async fn a_system_without_a_chassis_has_no_sensors() {
+async fn system_without_a_chassis_has_no_sensors() {
     let bmc = TestBmc::start().await;
     let error = bmc.client().sensors().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
 }
 
 #[tokio::test]
-async fn a_thousand_sensors_are_read_up_to_the_bound() {
+async fn number_of_sensor_reads_is_limited() {
     let bmc = TestBmc::with(|seen, _| {
         let sensor = json!({"Name": "x", "ReadingUnits": "V", "Reading": 1});
         seen.path
@@ -221,7 +221,7 @@ async fn a_thousand_sensors_are_read_up_to_the_bound() {
 }
 
 #[tokio::test]
-async fn pages_of_sensors_that_never_end_are_given_up() {
+async fn endless_sensor_pages_are_limited() {
     let bmc = TestBmc::start().await;
     expand(&bmc);
     let page = json!({"Members": [], "Members@odata.nextLink": below("Sensors")});
@@ -231,7 +231,7 @@ async fn pages_of_sensors_that_never_end_are_given_up() {
 }
 
 #[tokio::test]
-async fn a_chassis_elsewhere_is_not_followed() {
+async fn chassis_link_to_another_host_is_not_followed() {
     let bmc = TestBmc::start().await;
     bmc.add_to_system(&json!({"Links": {"Chassis": [at("http://127.0.0.1:9/x")]}}));
     let error = bmc.client().sensors().await.unwrap_err();

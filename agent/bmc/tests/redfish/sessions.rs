@@ -11,7 +11,7 @@ fn client(bmc: &TestBmc, auth: AuthPolicy) -> Box<dyn Bmc> {
 }
 
 #[tokio::test]
-async fn one_session_serves_every_call_and_is_deleted_on_close() {
+async fn one_session_serves_all_calls_and_is_deleted_on_close() {
     let bmc = TestBmc::start().await;
     let client = bmc.client();
     client.power().await.unwrap();
@@ -37,7 +37,7 @@ async fn one_session_serves_every_call_and_is_deleted_on_close() {
 }
 
 #[tokio::test]
-async fn an_expired_session_is_made_again_once() {
+async fn expired_session_is_renewed_once() {
     let bmc = TestBmc::start().await;
     let client = bmc.client();
     client.power().await.unwrap();
@@ -47,7 +47,7 @@ async fn an_expired_session_is_made_again_once() {
 }
 
 #[tokio::test]
-async fn a_bmc_that_refuses_its_own_tokens_is_not_asked_for_ever() {
+async fn rejected_new_token_is_an_authentication_error() {
     let bmc = TestBmc::with(|seen, world| {
         world.tokens.clear();
         (seen.path == SYSTEM).then(|| Reply::status(401))
@@ -62,7 +62,7 @@ async fn a_bmc_that_refuses_its_own_tokens_is_not_asked_for_ever() {
 }
 
 #[tokio::test]
-async fn a_full_session_table_leads_to_basic_and_is_not_asked_at_every_call() {
+async fn full_session_table_falls_back_to_basic_without_retries() {
     let bmc = TestBmc::with(|seen, _| {
         let full = || Reply::message(503, "IDRAC.2.8.RAC0218", "Maximum number of user sessions");
         seen.is("POST", SESSIONS).then(full)
@@ -79,7 +79,7 @@ async fn a_full_session_table_leads_to_basic_and_is_not_asked_at_every_call() {
 }
 
 #[tokio::test]
-async fn a_full_session_table_is_busy_where_basic_does_not_work() {
+async fn full_session_table_is_busy_without_basic() {
     let bmc = TestBmc::with(|seen, world| {
         world.takes_basic = false;
         let full = || Reply::message(503, "IDRAC.2.8.RAC0218", "Maximum number of user sessions");
@@ -94,7 +94,7 @@ async fn a_full_session_table_is_busy_where_basic_does_not_work() {
 }
 
 #[tokio::test]
-async fn a_bmc_without_sessions_is_read_with_basic() {
+async fn bmc_without_sessions_is_read_with_basic() {
     for status in [401, 404, 405, 501] {
         let bmc =
             TestBmc::with(move |seen, _| seen.is("POST", SESSIONS).then(|| Reply::status(status)))
@@ -118,7 +118,7 @@ async fn a_bmc_without_sessions_is_read_with_basic() {
 }
 
 #[tokio::test]
-async fn a_bmc_that_is_starting_is_busy_and_gets_no_basic() {
+async fn starting_bmc_is_busy_and_is_sent_no_basic() {
     let bmc = TestBmc::with(|seen, _| {
         seen.is("POST", SESSIONS)
             .then(|| Reply::status(503).header("Retry-After", "7"))
@@ -135,7 +135,7 @@ async fn a_bmc_that_is_starting_is_busy_and_gets_no_basic() {
 }
 
 #[tokio::test]
-async fn the_policy_session_never_sends_basic_and_basic_never_logs_in() {
+async fn session_policy_sends_no_basic_and_basic_opens_no_session() {
     let bmc = TestBmc::with(|seen, _| seen.is("POST", SESSIONS).then(|| Reply::status(404))).await;
     client(&bmc, AuthPolicy::Session).power().await.unwrap_err();
     assert!(
@@ -150,7 +150,7 @@ async fn the_policy_session_never_sends_basic_and_basic_never_logs_in() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_an_authentication_error_with_advice_and_few_attempts() {
+async fn wrong_password_is_sent_once_per_call() {
     let bmc = TestBmc::with(|seen, _| {
         // Some BMCs repeat the property that they refuse.
         let repeat = || Reply::message(401, "Base.1.8.PropertyValueError", "not 'wrong-s3cret'");
@@ -175,7 +175,7 @@ async fn a_wrong_password_is_an_authentication_error_with_advice_and_few_attempt
 }
 
 #[tokio::test]
-async fn a_host_whose_address_was_looked_up_is_not_looked_up_again() {
+async fn resolved_address_is_used_without_a_dns_lookup() {
     let bmc = TestBmc::start().await;
     let mut config = bmc.config();
     // A name that nobody has (RFC 2606).
@@ -191,7 +191,7 @@ async fn a_host_whose_address_was_looked_up_is_not_looked_up_again() {
 }
 
 #[tokio::test]
-async fn what_a_bmc_repeats_of_the_password_stays_out_of_the_error() {
+async fn password_repeated_by_the_bmc_is_removed_from_the_error() {
     let bmc = TestBmc::with(|seen, _| {
         let repeat = || Reply::message(400, "Base.1.8.PropertyValueError", "not 's3cret-pw'");
         seen.is("POST", SESSIONS).then(repeat)
@@ -205,7 +205,7 @@ async fn what_a_bmc_repeats_of_the_password_stays_out_of_the_error() {
 }
 
 #[tokio::test]
-async fn a_password_that_must_be_changed_is_said() {
+async fn required_password_change_is_reported() {
     let bmc = TestBmc::with(|seen, _| {
         let change = || Reply::message(403, "Base.1.8.PasswordChangeRequired", "change it");
         seen.is("POST", SESSIONS).then(change)
@@ -217,7 +217,7 @@ async fn a_password_that_must_be_changed_is_said() {
 }
 
 #[tokio::test]
-async fn a_session_that_ends_at_the_command_is_not_a_reason_to_repeat_it() {
+async fn command_is_not_repeated_when_its_session_ends() {
     let bmc = TestBmc::with(|seen, world| {
         if seen.is("POST", RESET) {
             world.tokens.clear();
@@ -233,7 +233,7 @@ async fn a_session_that_ends_at_the_command_is_not_a_reason_to_repeat_it() {
 }
 
 #[tokio::test]
-async fn a_root_behind_a_password_is_read_with_it() {
+async fn service_root_that_requires_a_password_is_read_with_it() {
     let bmc = TestBmc::with(|seen, _| {
         let closed = seen.path == "/redfish/v1/" && seen.header("authorization").is_none();
         closed.then(|| Reply::status(401))

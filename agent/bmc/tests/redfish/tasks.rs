@@ -32,7 +32,7 @@ fn task(state: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_202_without_a_task_is_accepted() {
+async fn status_202_without_a_task_is_accepted() {
     let bmc = TestBmc::with(|seen, _| seen.is("POST", RESET).then(|| Reply::status(202))).await;
     assert_eq!(
         bmc.client().off().await.unwrap().answer,
@@ -42,7 +42,7 @@ async fn a_202_without_a_task_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_task_is_followed_to_its_end() {
+async fn task_is_polled_until_it_completes() {
     let bmc = with_task(vec![
         Reply::status(202).header("Retry-After", "0"),
         Reply::json(200, &task("Running")),
@@ -59,7 +59,7 @@ async fn a_task_is_followed_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_monitor_that_answers_for_the_action_ends_the_task() {
+async fn success_status_of_the_monitor_completes_the_task() {
     let bmc = with_task(vec![Reply::status(204)]).await;
     assert_eq!(
         bmc.client().off().await.unwrap().answer,
@@ -68,7 +68,7 @@ async fn a_monitor_that_answers_for_the_action_ends_the_task() {
 }
 
 #[tokio::test]
-async fn a_failed_task_is_refused_with_its_words() {
+async fn failed_task_is_an_error_with_its_message() {
     for failed in [
         Reply::json(200, &task("Exception")),
         Reply::message(400, "Base.1.8.InternalError", "the fuse blew"),
@@ -82,14 +82,14 @@ async fn a_failed_task_is_refused_with_its_words() {
 }
 
 #[tokio::test]
-async fn a_failed_task_does_not_matter_if_the_state_is_as_wanted() {
+async fn failed_task_in_the_requested_state_is_success() {
     let bmc = with_task(vec![Reply::json(200, &task("Exception"))]).await;
     bmc.world(|world| world.power = json!("Off"));
     assert_eq!(bmc.client().off().await.unwrap().answer, "202: already off");
 }
 
 #[tokio::test]
-async fn a_task_that_is_gone_or_does_not_end_leaves_the_command_accepted() {
+async fn missing_or_endless_task_leaves_the_command_accepted() {
     let gone = with_task(vec![Reply::status(404)]).await;
     assert_eq!(
         gone.client().off().await.unwrap().answer,
@@ -110,7 +110,7 @@ async fn a_task_that_is_gone_or_does_not_end_leaves_the_command_accepted() {
 }
 
 #[tokio::test]
-async fn a_task_elsewhere_is_not_looked_at() {
+async fn task_on_another_host_is_not_read() {
     let bmc = TestBmc::with(|seen, _| {
         let elsewhere = || Reply::status(202).header("Location", "http://127.0.0.1:9/task");
         seen.is("POST", RESET).then(elsewhere)

@@ -89,7 +89,7 @@ fn pin(pki: &Pki) -> Trust {
 }
 
 #[tokio::test]
-async fn the_right_ca_the_right_pin_and_no_check_at_all_work() {
+async fn matching_ca_matching_pin_and_insecure_connect() {
     let pki = pki();
     let bmc = start(&pki).await;
     for trust in [
@@ -107,7 +107,7 @@ async fn the_right_ca_the_right_pin_and_no_check_at_all_work() {
 }
 
 #[tokio::test]
-async fn a_wrong_ca_and_a_wrong_pin_are_refused_before_anything_is_sent() {
+async fn wrong_ca_or_pin_sends_nothing() {
     let (right, wrong) = (pki(), pki());
     let bmc = start(&right).await;
     for trust in [Trust::CaBundle(wrong.ca.clone().into_bytes()), pin(&wrong)] {
@@ -120,7 +120,7 @@ async fn a_wrong_ca_and_a_wrong_pin_are_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_wrong_pin_says_which_certificate_was_shown() {
+async fn wrong_pin_reports_the_presented_certificate() {
     let (right, wrong) = (pki(), pki());
     let bmc = start(&right).await;
     let error = client(&bmc, pin(&wrong)).power().await.unwrap_err();
@@ -133,7 +133,7 @@ async fn a_wrong_pin_says_which_certificate_was_shown() {
 }
 
 #[tokio::test]
-async fn the_system_does_not_trust_a_ca_of_ours() {
+async fn private_ca_is_not_trusted_by_the_system_roots() {
     let bmc = start(&pki()).await;
     let config = trusting(&bmc, Trust::System);
     // A build container may have no roots at all; then the client is refused at once.
@@ -145,7 +145,7 @@ async fn the_system_does_not_trust_a_ca_of_ours() {
 }
 
 #[tokio::test]
-async fn a_good_certificate_for_another_name_is_refused() {
+async fn certificate_for_another_name_is_rejected() {
     let pki = pki();
     let bmc = start(&pki).await;
     let mut config = trusting(&bmc, Trust::CaBundle(pki.ca.clone().into_bytes()));
@@ -155,7 +155,7 @@ async fn a_good_certificate_for_another_name_is_refused() {
 }
 
 #[tokio::test]
-async fn plain_http_where_tls_is_expected_is_a_tls_error_with_advice() {
+async fn plain_http_on_a_tls_address_is_a_tls_error_with_advice() {
     let bmc = TestBmc::start().await;
     let error = client(&bmc, Trust::Insecure).power().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Tls, "{error}");
@@ -164,7 +164,7 @@ async fn plain_http_where_tls_is_expected_is_a_tls_error_with_advice() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_work_are_refused_when_the_client_is_made() {
+async fn invalid_settings_are_rejected_at_creation() {
     let bmc = TestBmc::start().await;
     let kind = |config: RedfishConfig| connect(config).unwrap_err().kind;
     for bundle in [
@@ -203,7 +203,7 @@ async fn alerting(alert: u8) -> u16 {
 }
 
 #[tokio::test]
-async fn a_bmc_with_too_old_tls_is_told_as_that_and_what_helps() {
+async fn outdated_tls_of_the_bmc_is_reported_with_advice() {
     const HANDSHAKE_FAILURE: u8 = 40;
     const PROTOCOL_VERSION: u8 = 70;
     for (alert, cause) in [

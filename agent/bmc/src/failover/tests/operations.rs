@@ -16,7 +16,7 @@ fn off() -> OperationRequest {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_first_driver_delays_a_power_off_by_no_rest() {
+async fn dead_first_driver_does_not_delay_power_off() {
     let (first, second, _) = Scripted::pair();
     first.fail(ErrorKind::Unreachable, false);
     let report = run(&failover(&first, &second), off(), &mut ()).await;
@@ -26,7 +26,7 @@ async fn a_dead_first_driver_delays_a_power_off_by_no_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_power_off_comes_within_the_longest_rest_after_the_bmc_is_back() {
+async fn power_off_follows_bmc_recovery_within_the_maximum_pause() {
     let (first, second, _) = Scripted::pair();
     first.fail(ErrorKind::Unreachable, false);
     second.fail(ErrorKind::Unreachable, false);
@@ -45,7 +45,7 @@ async fn a_power_off_comes_within_the_longest_rest_after_the_bmc_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_soft_off_that_one_cannot_goes_by_the_other() {
+async fn soft_off_unsupported_by_one_driver_uses_the_other() {
     #[derive(Debug)]
     struct NoSoft(Arc<Scripted>);
     impl Bmc for NoSoft {

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_counts_only_while_the_bmc_measures() {
+    fn inactive_power_measurement_has_no_value() {
         assert_eq!(parse(&answer(312, 0x40)), Some(312.0));
         assert_eq!(parse(&answer(312, 0x00)), None);
         assert_eq!(parse(&answer(0, 0x40)), None);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bmc_without_dcmi_is_no_error() {
+    async fn missing_dcmi_support_is_not_an_error() {
         for code in [0xc1, 0xcc, 0xd6, 0xff] {
             let bmc = FakeBmc {
                 dcmi: Err(code),
@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic(data in vec(any::<u8>(), 0..40)) {
+        fn parsing_arbitrary_bytes_does_not_panic(data in vec(any::<u8>(), 0..40)) {
             prop_assert!(parse(&data).is_none_or(f64::is_finite));
         }
     }

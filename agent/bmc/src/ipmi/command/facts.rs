@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_of_suites_are_read_as_they_come() {
+    fn cipher_suite_records_are_parsed() {
         let records = [
             0xc0, 3, 0x01, 0x41, 0x81, 0xc0, 17, 0x03, 0x44, 0x81, 0xc1, 0x80, 1, 2, 3, 0x01,
         ];
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_stand_where_the_table_says() {
+    fn ipmi_and_firmware_versions_are_read_from_device_id() {
         let data = [0x20, 0x01, 0x84, 0x20, 0x02, 0x8f];
         let (service, firmware) = versions(&data);
         assert_eq!(service.as_deref(), Some("IPMI 2.0"));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_never_set_is_none() {
+    fn unset_clock_has_no_time() {
         assert_eq!(time(&[0; 4]), None);
         assert_eq!(time(&[0xff; 4]), None);
         assert_eq!(time(&[1, 2]), None);
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in vec(any::<u8>(), 0..64)) {
+        fn parsing_arbitrary_bytes_does_not_panic(bytes in vec(any::<u8>(), 0..64)) {
             versions(&bytes);
             time(&bytes);
             prop_assert!(suite_numbers(&bytes).len() <= bytes.len() / 2);

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_limit_of_a_bmc_is_found() {
+    async fn read_length_adapts_to_every_bmc_limit() {
         for code in [0xc7, 0xc8, 0xca, 0xff] {
             for most_bytes in [8, 15, 16, 31, 64] {
                 let bmc = FakeBmc {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_inventory_in_words_is_read() {
+    async fn word_addressed_fru_inventory_is_read() {
         let bmc = FakeBmc {
             fru_words: true,
             ..FakeBmc::with_inventory()
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bmc_without_an_inventory_is_no_error() {
+    async fn missing_fru_inventory_is_not_an_error() {
         for (command, code) in [(0x10, 0xc1), (0x10, 0xcb), (0x11, 0xcb), (0x11, 0x81)] {
             let bmc = FakeBmc::with_inventory();
             bmc.fail(Fault::always(0x0a, command, code));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_damaged_area_is_not_believed_and_the_other_is() {
+    async fn fru_area_with_a_bad_checksum_is_ignored() {
         let mut bmc = FakeBmc::with_inventory();
         // A letter of the board's serial.
         let at = bmc.fru.windows(8).position(|bytes| bytes == b"SN-BOARD");
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bmc_that_dies_in_between_is_an_error() {
+    async fn lost_bmc_during_a_fru_read_is_an_error() {
         for after in 0..5 {
             let bmc = FakeBmc::with_inventory();
             bmc.die_after(after);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_empty_or_missing_is_not_known() {
+    fn empty_or_missing_fru_field_is_none() {
         let area = records::area(&[1, 0, 0], &[(3, b"ACME"), (3, b""), (3, b"P"), (3, b"1")]);
         let wanted = Labels {
             manufacturer: Some("ACME".to_owned()),
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_language_that_is_not_english_is_unicode() {
+    fn non_english_fru_text_is_decoded_as_unicode() {
         let area = records::area(&[1, 0, 9], &[(3, &[0x5a, 0x53, 0x01, 0x00])]);
         let name = product(&area).and_then(|labels| labels.manufacturer);
         assert_eq!(name.as_deref(), Some("\u{535a}"));
@@ -358,7 +358,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic(mut area in vec(any::<u8>(), 0..300)) {
+        fn parsing_arbitrary_fru_areas_does_not_panic(mut area in vec(any::<u8>(), 0..300)) {
             areas(&area);
             product(&area);
             board(&area);
@@ -374,7 +374,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(
+        fn fru_areas_round_trip(
             // One character of type 3 would be the end of the fields.
             texts in vec("[!-~][ -~]{0,27}[!-~]", 5),
         ) {

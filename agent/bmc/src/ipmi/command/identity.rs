@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_product_names_the_server() {
+    async fn identity_is_read_from_the_product_area() {
         let bmc = FakeBmc::with_inventory();
         let guid = UUID.parse::<Uuid>().unwrap().to_bytes_le();
         let identity = identity(&bmc, Some(guid)).await.unwrap();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_board_stands_in_but_never_with_its_serial() {
+    async fn board_area_supplies_vendor_and_model_but_no_serial() {
         let bmc = FakeBmc {
             fru: records::inventory(&[(3, b"To be filled by O.E.M."), (3, b"")]),
             guid: Some(UUID.parse::<Uuid>().unwrap().to_bytes_le()),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_device_id_names_the_vendor_at_last() {
+    async fn device_id_supplies_the_vendor_without_fru() {
         let bmc = FakeBmc::default();
         let vendor = identity(&bmc, None).await.unwrap();
         let wanted = SystemIdentity {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bmc_that_says_nothing_is_no_error_and_one_that_is_silent_is() {
+    async fn missing_identity_is_empty_but_a_lost_bmc_is_an_error() {
         let bmc = FakeBmc::default();
         bmc.fail(Fault::always(0x06, 0x01, 0xd4));
         assert_eq!(identity(&bmc, None).await, Ok(SystemIdentity::default()));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guid_is_read_in_every_order_that_bmcs_use() {
+    fn guid_is_matched_in_every_known_byte_order() {
         // Time-based, random and Dell's own.
         for shown in [
             "61a39523-78f2-11e5-9862-e6402cfc3223",
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guid_that_tells_nothing_about_its_order_is_smbioss() {
+    fn guid_of_unknown_byte_order_is_read_in_smbios_order() {
         // HPE's is letters of product and serial number.
         let shown = "32353537-3835-5347-4838-303858303059";
         let guid = shown.parse::<Uuid>().unwrap().to_bytes_le();
@@ -243,13 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn a_guid_that_was_never_set_is_not_known() {
+    fn unset_guid_is_none() {
         assert_eq!(system_uuid([0; 16]), None);
         assert_eq!(system_uuid([0xff; 16]), None);
     }
 
     #[test]
-    fn what_makers_leave_in_place_of_a_text_is_not_known() {
+    fn placeholder_text_is_none() {
         for unset in [
             "To Be Filled By O.E.M.",
             "Default string",
@@ -271,7 +271,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_guid_keeps_its_bytes(guid: [u8; 16]) {
+        fn any_guid_keeps_its_bytes_when_reordered(guid: [u8; 16]) {
             if let Some(shown) = system_uuid(guid) {
                 let mut read = shown.parse::<Uuid>().unwrap().into_bytes();
                 let mut given = guid;
@@ -282,13 +282,13 @@ mod tests {
         }
 
         #[test]
-        fn a_random_uuid_in_smbios_order_is_read_as_it_is(bits: u128) {
+        fn random_uuid_in_smbios_order_round_trips(bits: u128) {
             let uuid = uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid();
             prop_assert_eq!(system_uuid(uuid.to_bytes_le()), Some(uuid.to_string()));
         }
 
         #[test]
-        fn a_random_uuid_in_the_order_of_ipmi_is_the_same_machine(bits: u128) {
+        fn random_uuid_in_ipmi_order_matches_the_system(bits: u128) {
             let uuid = uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid();
             let mut guid = uuid.into_bytes();
             guid.reverse();

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn makers_of_servers_are_known_by_number() {
+    fn manufacturer_number_maps_to_server_vendor() {
         assert_eq!(name(674), Some("Dell"));
         assert_eq!(name(47196), Some("HPE"));
         // Makers of firmware are no makers of servers.
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_in_order_and_once() {
+    fn manufacturer_numbers_are_sorted_and_unique() {
         assert!(MAKERS.is_sorted_by(|a, b| a.0 < b.0));
     }
 }

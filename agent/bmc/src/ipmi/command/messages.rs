@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_power_input_is_told_with_time_and_sensor() {
+    fn power_input_loss_is_decoded_with_time_and_sensor() {
         let entry = event(1_754_000_000, [0x08, 0x61, 0x6f, 0x03, 0xff, 0xff]);
         assert_eq!(
             entry,
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn common_events_are_told_in_the_words_of_the_specification() {
+    fn common_events_use_the_texts_of_the_specification() {
         for (rest, message, severity) in [
             (
                 [0x01, 0x04, 0x01, 0x59, 0x60, 0x5a],
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_tables_is_told_in_numbers() {
+    fn unknown_event_is_shown_in_numbers() {
         assert_eq!(
             words([0xc8, 0x01, 0x72, 0x0a, 0xbe, 0xef]),
             (
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_told_only_where_the_clock_was_set() {
+    fn timestamp_of_an_unset_clock_is_none() {
         for seconds in [0, 77, 0x1fff_ffff, 0xffff_ffff] {
             assert_eq!(timestamp(seconds), None, "{seconds}");
         }
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn vendors_records_are_told_as_they_are() {
+    fn oem_record_is_shown_as_raw_bytes() {
         let mut bytes = [0; ENTRY_SIZE];
         bytes[2] = 0xdd;
         bytes[3..7].copy_from_slice(&1_754_000_000_u32.to_le_bytes());
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_linux_is_told_in_its_own_words() {
+    fn linux_panic_record_is_shown_as_text() {
         let mut bytes = *b"\x07\x00\xf0\x20\x01Attempted t";
         assert_eq!(
             entry(&bytes).message,
@@ -404,7 +404,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_entry_has_words(bytes: [u8; ENTRY_SIZE], kind in 0_u8..4) {
+        fn every_entry_has_a_printable_message(bytes: [u8; ENTRY_SIZE], kind in 0_u8..4) {
             let mut bytes = bytes;
             bytes[2] = [0x02, 0xc5, 0xf0, bytes[2]][usize::from(kind)];
             let entry = entry(&bytes);

@@ -244,14 +244,14 @@ mod tests {
     const ALL: [&str; 3] = ["Fan2A", "PS1 Status", "Inlet Temp"];
 
     #[tokio::test]
-    async fn records_are_read_whole_where_the_bmc_can() {
+    async fn sensor_records_are_read_whole_by_default() {
         let bmc = bmc();
         assert_eq!(names(&sensors(&bmc).await.unwrap()), ALL);
         assert_eq!(bmc.asked(0x0a, 0x23), 4);
     }
 
     #[tokio::test]
-    async fn a_bmc_that_cannot_return_that_many_bytes_is_asked_for_fewer() {
+    async fn record_read_adapts_to_the_byte_limit_of_the_bmc() {
         for most in [8, 16, 21, 31, 63] {
             let bmc = FakeBmc {
                 most_bytes: most,
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_refused_once_is_not_asked_again() {
+    async fn rejected_read_length_is_not_tried_again() {
         let bmc = FakeBmc {
             most_bytes: 22,
             ..bmc()
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bmc_that_silently_cuts_its_answers_is_asked_for_the_rest() {
+    async fn rest_of_a_truncated_record_is_read() {
         let bmc = FakeBmc {
             cuts_at: Some(20),
             ..bmc()
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lost_reservation_is_taken_anew() {
+    async fn lost_sdr_reservation_is_renewed() {
         let bmc = bmc();
         bmc.fail(Fault::nth(0x0a, 0x23, 2, 0xc5));
         assert_eq!(names(&sensors(&bmc).await.unwrap()), ALL);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reservation_that_is_always_lost_is_given_up() {
+    async fn sdr_read_fails_when_every_reservation_is_lost() {
         let bmc = bmc();
         bmc.fail(Fault::always(0x0a, 0x23, 0xc5));
         let lost = RequestError::Code(CompletionCode::RESERVATION);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bmc_without_reservations_is_asked_without_one() {
+    async fn sdr_is_read_without_reservation_where_unsupported() {
         let bmc = bmc();
         bmc.fail(Fault::always(0x0a, 0x22, 0xc1));
         assert_eq!(names(&sensors(&bmc).await.unwrap()), ALL);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn records_that_point_at_each_other_end_the_walk() {
+    async fn cyclic_record_links_end_the_read() {
         let bmc = FakeBmc {
             sdr_loops: true,
             ..bmc()
@@ -320,14 +320,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_link_to_nothing_ends_the_walk() {
+    async fn link_to_a_missing_record_ends_the_read() {
         let bmc = bmc();
         bmc.fail(Fault::nth(0x0a, 0x23, 2, 0xcb));
         assert_eq!(names(&sensors(&bmc).await.unwrap()), ["Fan2A"]);
     }
 
     #[tokio::test]
-    async fn device_records_are_read_where_there_is_no_repository() {
+    async fn device_sdr_is_read_where_no_repository_exists() {
         let bmc = bmc();
         bmc.fail(Fault::always(0x0a, 0x20, 0xc1));
         assert_eq!(names(&sensors(&bmc).await.unwrap()), ALL);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bmc_without_any_records_says_so() {
+    async fn missing_sensor_records_report_the_completion_code() {
         let bmc = bmc();
         bmc.fail(Fault::always(0x0a, 0x20, 0xc1));
         bmc.fail(Fault::always(0x04, 0x20, 0xc1));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bmc_that_does_not_answer_is_an_error() {
+    async fn lost_bmc_during_an_sdr_read_is_an_error() {
         let bmc = bmc();
         bmc.die_after(3);
         assert!(matches!(sensors(&bmc).await, Err(RequestError::Bmc(_))));

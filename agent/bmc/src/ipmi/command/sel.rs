@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_whole_log_is_read_oldest_first() {
+    async fn whole_log_is_read_oldest_first() {
         let bmc = bmc([1, 2, 3]);
         assert_eq!(ids(&bmc, 10).await, ["1", "2", "3"]);
         assert_eq!(event_log(&bmc, 10).await.unwrap().total, Some(3));
@@ -200,20 +200,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_newest_of_a_long_log_are_read_without_the_rest() {
+    async fn newest_entries_of_a_long_log_are_read_directly() {
         let bmc = bmc(1..=500);
         assert_eq!(ids(&bmc, 3).await, ["498", "499", "500"]);
         assert_eq!(bmc.asked(0x0a, 0x43), 5);
     }
 
     #[tokio::test]
-    async fn a_log_with_gaps_is_walked_from_its_first() {
+    async fn log_with_id_gaps_is_read_from_its_first_entry() {
         let bmc = bmc([1, 2, 5, 9, 12]);
         assert_eq!(ids(&bmc, 2).await, ["9", "12"]);
     }
 
     #[tokio::test]
-    async fn a_log_whose_ids_only_seem_to_have_no_gaps_is_walked_from_its_first() {
+    async fn log_with_unordered_ids_is_read_from_its_first_entry() {
         // First and last and the count fit, the order does not.
         let bmc = bmc([1, 4, 2, 3, 5]);
         assert_eq!(ids(&bmc, 2).await, ["3", "5"]);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bmc_that_cannot_give_the_last_is_walked_from_its_first() {
+    async fn log_is_read_from_its_first_entry_if_the_last_is_unavailable() {
         let bmc = bmc(1..=20);
         bmc.fail(Fault::nth(0x0a, 0x43, 1, 0xcb));
         assert_eq!(ids(&bmc, 2).await, ["19", "20"]);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_empty_log_is_no_error() {
+    async fn empty_log_is_not_an_error() {
         assert!(ids(&bmc([]), 10).await.is_empty());
         let stale = FakeBmc {
             sel_total: Some(4),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_that_runs_in_a_circle_ends() {
+    async fn cyclic_log_links_end_the_read() {
         let bmc = FakeBmc {
             sel_loops: true,
             ..bmc([3, 1, 2])
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bmc_that_wants_a_reservation_gets_one() {
+    async fn sel_reservation_is_taken_where_required() {
         let bmc = bmc([1, 2]);
         bmc.fail(Fault::nth(0x0a, 0x43, 0, 0xc5));
         assert_eq!(ids(&bmc, 10).await, ["1", "2"]);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bmc_without_a_log_or_without_an_answer_is_an_error() {
+    async fn missing_log_and_lost_bmc_are_errors() {
         let bmc = bmc([1, 2]);
         bmc.fail(Fault::always(0x0a, 0x40, 0xc1));
         let none = RequestError::Code(CompletionCode::INVALID_COMMAND);
@@ -283,12 +283,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic(data in vec(any::<u8>(), 0..40)) {
+        fn parsing_arbitrary_sel_records_does_not_panic(data in vec(any::<u8>(), 0..40)) {
             prop_assert_eq!(parse(&data).is_ok(), data.len() >= 18);
         }
 
         #[test]
-        fn a_start_is_within_the_log(first: u16, last: u16, total: usize, limit: usize) {
+        fn start_of_a_partial_read_is_within_the_log(first: u16, last: u16, total: usize, limit: usize) {
             if let Some(start) = start(first, last, total, limit) {
                 prop_assert!((first..=last).contains(&start));
                 prop_assert_eq!(usize::from(last - start) + 1, limit);

@@ -109,7 +109,7 @@ mod tests {
     const ERASE: fn(&[u8]) -> bool = |data| data.ends_with(b"CLR\xaa");
 
     #[tokio::test(start_paused = true)]
-    async fn a_log_is_erased_and_waited_for() {
+    async fn clear_waits_until_the_erasure_is_complete() {
         for looks in [0, 1, 7] {
             let bmc = bmc(looks);
             assert_eq!(clear_event_log(&bmc).await, Ok(()));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_erasure_that_never_ends_is_given_up() {
+    async fn endless_erasure_fails_after_30_s() {
         let bmc = bmc(usize::MAX);
         let begun = tokio::time::Instant::now();
         assert!(matches!(
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reservation_that_another_client_took_is_taken_anew() {
+    async fn reservation_lost_to_another_client_is_renewed() {
         let bmc = bmc(0);
         bmc.fail(Fault::nth(0x0a, 0x47, 0, 0xc5));
         assert_eq!(clear_event_log(&bmc).await, Ok(()));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reservation_that_the_erasure_cancels_is_taken_anew() {
+    async fn reservation_cancelled_by_the_erasure_is_renewed() {
         let bmc = bmc(3);
         bmc.fail(Fault::nth(0x0a, 0x47, 1, 0xc5));
         assert_eq!(clear_event_log(&bmc).await, Ok(()));
@@ -153,14 +153,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_busy_bmc_is_asked_again() {
+    async fn busy_bmc_is_queried_again() {
         let bmc = bmc(2);
         bmc.fail(Fault::nth(0x0a, 0x47, 1, 0xc0));
         assert_eq!(clear_event_log(&bmc).await, Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_bmc_that_cannot_tell_is_judged_by_what_is_left() {
+    async fn unsupported_erasure_status_is_replaced_by_the_entry_count() {
         let bmc = bmc(usize::MAX);
         bmc.fail(Fault::nth(0x0a, 0x47, 1, 0xcc));
         assert_eq!(clear_event_log(&bmc).await, Ok(()));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_erases_nothing() {
+    async fn rejected_clear_erases_nothing() {
         let bmc = bmc(0);
         bmc.fail(Fault::always(0x0a, 0x47, 0xd4));
         let refused = RequestError::Code(CompletionCode::PRIVILEGE);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_bmc_without_reservations_is_cleared_without_one() {
+    async fn sel_is_cleared_without_reservation_where_unsupported() {
         let bmc = bmc(0);
         bmc.fail(Fault::always(0x0a, 0x42, 0xc1));
         assert_eq!(clear_event_log(&bmc).await, Ok(()));

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn real_records_give_real_numbers() {
+    fn records_of_real_servers_convert_to_their_values() {
         // A Dell R630's "Fan2A" and "Inlet Temp": M = 120; B = -128.
         let fan = factors(0, [0x00, 0x78, 0x02, 0x00, 0x02, 0x30, 0x00]);
         assert_eq!(fan.value(0x2c), Some(5280.0));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_and_formats_are_kept() {
+    fn signed_formats_and_factors_are_decoded() {
         assert_eq!(factors(0, linear(-1, 0, 0, 0)).value(7), Some(-7.0));
         assert_eq!(factors(0, linear(-512, 511, 0, 0)).value(1), Some(-1.0));
         assert_eq!(factors(0x80, linear(1, 0, 0, 0)).value(0xff), Some(-1.0));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn linearizations_are_those_of_table_43_1() {
+    fn linearization_follows_table_43_1() {
         for (number, raw, value) in [
             (1, 1, 0.0),
             (2, 100, 2.0),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_linear_or_not_finite_has_no_value() {
+    fn nonlinear_or_infinite_reading_has_no_value() {
         for number in [12, 0x6f, 0x70, 0x71, 0x7f] {
             let mut bytes = linear(1, 0, 0, 0);
             bytes[0] = number;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_that_is_unavailable_is_none() {
+    fn unavailable_reading_is_none() {
         assert!(Reading::parse(&[0x2c, 0xc0, 0xc0]).is_some());
         assert!(Reading::parse(&[0x2c, 0xc0]).is_some());
         for data in [
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_decide_about_health() {
+    fn health_follows_the_threshold_bits() {
         for (status, health) in [
             // Reserved bits are ones.
             (0xc0, SensorHealth::Ok),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_asserted_state_decides_about_a_discrete_sensor() {
+    fn discrete_sensor_health_follows_its_worst_asserted_state() {
         let health = |event, sensor, states: u16| {
             let [low, high] = states.to_le_bytes();
             let reading = Reading::parse(&[0, 0xc0, low, high]).unwrap();
@@ -314,7 +314,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic_and_values_are_finite(
+        fn arbitrary_readings_do_not_panic_and_are_finite(
             flags: u8,
             bytes: [u8; 7],
             data in vec(any::<u8>(), 0..8),
@@ -331,7 +331,7 @@ mod tests {
         }
 
         #[test]
-        fn factors_are_read_as_they_are_written(
+        fn conversion_factors_round_trip(
             m in -512_i16..512,
             b in -512_i16..512,
             b_exponent in -8_i8..8,

@@ -152,7 +152,7 @@ mod tests {
     use super::{super::fake::records, *};
 
     #[test]
-    fn a_full_record_of_a_real_bmc_is_read() {
+    fn full_sensor_record_of_a_dell_server_is_parsed() {
         let [fan] = &parse(&records::DELL_FAN)[..] else {
             panic!("one sensor");
         };
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compact_record_has_states_and_no_number() {
+    fn compact_record_has_states_but_no_factors() {
         let record = records::compact(0x51, 0x08, 0x6f, b"PS1 Status");
         let [status] = &parse(&record)[..] else {
             panic!("one sensor");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_record_is_several_sensors() {
+    fn shared_record_expands_to_several_sensors() {
         let mut record = records::compact(0x60, 0x0d, 0x6f, b"Drive ");
         record[23] = 3;
         record[24] = 5;
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sensor_of_another_controller_is_not_the_bmcs() {
+    fn sensor_of_another_controller_is_not_owned_by_the_bmc() {
         for (at, value) in [(5, 0x2c), (6, 0x60), (6, 0x01), (5, 0x41)] {
             let mut record = records::DELL_FAN.to_vec();
             record[at] = value;
@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn a_nameless_sensor_is_called_by_its_number() {
+    fn sensor_without_a_name_is_named_by_its_number() {
         let mut record = records::DELL_FAN.to_vec();
         record[47] = 0xc0;
         assert_eq!(parse(&record)[0].name, "#0x32");
     }
 
     #[test]
-    fn a_record_that_is_cut_short_or_of_another_type_has_no_sensors() {
+    fn truncated_record_or_other_record_type_has_no_sensors() {
         for length in 0..48 {
             assert_eq!(parse(&records::DELL_FAN[..length]), [], "{length}");
         }
@@ -224,7 +224,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic(mut record in vec(any::<u8>(), 0..120), kind in 0_u8..4) {
+        fn parsing_arbitrary_sensor_records_does_not_panic(mut record in vec(any::<u8>(), 0..120), kind in 0_u8..4) {
             if let Some(byte) = record.get_mut(3) {
                 *byte = kind;
             }

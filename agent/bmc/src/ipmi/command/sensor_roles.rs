@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn inlets_of_every_vendor_are_known_and_parts_are_not() {
+    fn inlet_names_of_vendors_are_recognized() {
         for name in [
             "Inlet Temp",
             "01-Inlet Ambient",
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sensor_is_the_inlet_and_the_entity_decides_first() {
+    fn entity_id_selects_the_inlet_sensor_before_the_name() {
         let role = SensorRole::InletTemperature;
         let by_name = vec![
             temperature("Ambient", Some(20.0)),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_inlet_goes_before_one_that_is_not() {
+    fn inlet_sensor_with_a_reading_is_preferred() {
         let role = SensorRole::InletTemperature;
         let sensors = vec![
             temperature("Inlet Temp", None),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_draw_is_dcmis_before_a_sensors_before_a_sum() {
+    fn power_draw_prefers_dcmi_then_a_sensor_then_the_sum() {
         let role = SensorRole::PowerDraw;
         let supplies = [
             watts("PS1 Input Power", Some(150.0)),
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_without_all_its_parts_is_left_out() {
+    fn incomplete_sum_of_power_supplies_is_omitted() {
         let sensors = vec![
             watts("PSU1_PIN", Some(150.0)),
             watts("PSU2_PIN", None),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_draws_and_of_supplies_are_told_apart() {
+    fn power_draw_and_supply_input_names_are_distinguished() {
         for name in [
             "Pwr Consumption",
             "System Level",
@@ -359,7 +359,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_names_get_each_role_once_at_most(
+        fn each_role_is_assigned_at_most_once(
             names in proptest::collection::vec(".{0,12}|(PS[12]|Inlet|Ambient) ?(Input|Temp|Power)?", 0..8),
             dcmi: Option<u16>,
         ) {

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_servers_sensors_are_read_with_value_unit_health_and_role() {
+    async fn sensors_have_value_unit_health_and_role() {
         let sensors = sensors(&bmc()).await.unwrap();
         let shown: Vec<_> = sensors
             .iter()
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_measured_now_has_no_value() {
+    async fn sensor_without_a_reading_has_no_value() {
         for answer in [
             Err(0xcb),
             Err(0xcd),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_satellites_sensor_is_not_asked_of_the_bmc() {
+    async fn satellite_sensor_is_not_read_from_the_bmc() {
         let mut bmc = bmc();
         bmc.sdr[0].1[5] = 0x2c;
         let sensors = sensors(&bmc).await.unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dcmi_alone_is_enough() {
+    async fn power_draw_is_read_from_dcmi_without_sensor_records() {
         let mut dcmi = vec![0xdc, 0x38, 0x01];
         dcmi.extend([0; 14]);
         dcmi.push(0x40);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_user_who_may_not_read_is_told_so() {
+    async fn missing_read_privilege_is_reported() {
         let mut bmc = bmc();
         bmc.readings.insert(0x32, Err(0xd4));
         let refused = RequestError::Code(CompletionCode::PRIVILEGE);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bmc_that_dies_in_between_is_an_error() {
+    async fn lost_bmc_during_a_sensor_read_is_an_error() {
         for after in 0..10 {
             let bmc = bmc();
             bmc.die_after(after);

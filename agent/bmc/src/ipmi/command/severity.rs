@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stops_a_host_is_critical() {
+    fn event_that_stops_a_host_is_critical() {
         for (event, sensor, offset) in [
             (0x01, 0x01, 9),
             (0x01, 0x02, 2),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_with_less_is_a_warning() {
+    fn degraded_operation_is_a_warning() {
         for (event, sensor, offset) in [
             (0x01, 0x01, 7),
             (0x01, 0x01, 8),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_every_day_is_for_the_record() {
+    fn routine_event_is_ok() {
         for (event, sensor, offset) in [
             (0x01, 0x01, 1),
             (0x6f, 0x09, 0),
@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_something_good_is_a_warning() {
+    fn deasserted_good_state_is_a_warning() {
         assert_eq!(of_event(0x6f, 0x08, 0, false), Severity::Warning);
         assert_eq!(of_event(0x0b, 0x09, 0, false), Severity::Warning);
         assert_eq!(of_event(0x08, 0x15, 1, false), Severity::Warning);
     }
 
     #[test]
-    fn what_is_not_in_the_tables_is_not_known() {
+    fn event_outside_the_tables_has_unknown_severity() {
         for (event, sensor, offset) in [
             (0x70, 0x01, 0),
             (0x6f, 0xc0, 0),

@@ -45,7 +45,7 @@ fn answer() -> impl Strategy<Value = Result<Vec<u8>, u8>> {
 
 proptest! {
     #[test]
-    fn no_answers_make_a_command_panic_or_run_for_ever(
+    fn arbitrary_responses_neither_panic_nor_loop_forever(
         answers in vec(answer(), 1..12),
         limit in 0_usize..50,
     ) {
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_a_borrowed_parser_panic(
+    fn arbitrary_bytes_do_not_panic_the_library_parsers(
         data in vec(any::<u8>(), 0..40),
         kinds: [u8; 3],
     ) {
@@ -84,7 +84,7 @@ proptest! {
 }
 
 #[test]
-fn a_limit_beyond_any_log_costs_nothing() {
+fn huge_entry_limit_allocates_no_memory() {
     let bmc = FakeBmc {
         sel: vec![fake::records::event(1)],
         ..FakeBmc::default()

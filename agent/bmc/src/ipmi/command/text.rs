@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_encoding_of_a_sensor_name_is_read() {
+    fn every_encoding_of_a_sensor_name_is_decoded() {
         assert_eq!(of_sdr(0xca, b"Inlet Temp\xff\xff"), "Inlet Temp");
         assert_eq!(of_sdr(0xc7, b"Temp \xb0C"), "Temp \u{b0}C");
         assert_eq!(of_sdr(0x43, &[0x12, 0x3a, 0x4c]), "123 4.");
@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn a_text_ends_with_its_record_and_holds_nothing_but_text() {
+    fn sensor_name_is_cut_at_the_record_end_without_control_chars() {
         assert_eq!(of_sdr(0xdf, b"Fan"), "Fan");
         assert_eq!(of_sdr(0xc0, b"Fan"), "");
         assert_eq!(of_sdr(0xc8, b" A\x1b[1m\0B"), "A[1m");
     }
 
     #[test]
-    fn every_encoding_of_a_fru_field_is_read() {
+    fn every_encoding_of_a_fru_field_is_decoded() {
         assert_eq!(of_fru(0, &[0xde, 0xad], true), "de ad");
         assert_eq!(of_fru(1, &[0x20, 0x26], true), "2026");
         assert_eq!(of_fru(2, &[0x29, 0xdc, 0xa6], true), "IPMI");
@@ -143,14 +143,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic(code: u8, bytes in vec(any::<u8>(), 0..80), english: bool) {
+        fn decoding_arbitrary_bytes_does_not_panic(code: u8, bytes in vec(any::<u8>(), 0..80), english: bool) {
             for text in [of_sdr(code, &bytes), of_fru(code >> 6, &bytes, english)] {
                 prop_assert!(!text.chars().any(char::is_control), "{text:?}");
             }
         }
 
         #[test]
-        fn six_bit_ascii_is_read_as_it_was_packed(text in "[!-_]([ -_]{0,30}[!-_])?") {
+        fn six_bit_ascii_round_trips(text in "[!-_]([ -_]{0,30}[!-_])?") {
             prop_assert_eq!(of_fru(2, &packed(&text), true), text);
         }
     }

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_and_units_are_those_of_the_record() {
+    fn sensor_kind_and_unit_follow_the_record() {
         for (base, kind, unit) in [
             (1, SensorKind::Temperature, "C"),
             (2, SensorKind::Temperature, "C"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn temperatures_are_celsius() {
+    fn temperatures_convert_to_celsius() {
         let normal = |base, value| {
             let (flags, modifier) = (0, 0);
             Units {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unit_byte_has_a_name_or_none() {
+    fn every_unit_byte_but_0_has_a_name() {
         for unit in 0..=u8::MAX {
             let name = name(unit);
             assert_eq!(name.is_empty(), unit == 0, "{unit}: {name}");

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn least_privilege_and_best_suite_first() {
+    fn least_privilege_and_best_suite_are_tried_first() {
         let auto = SuiteChoice::Auto;
         let (s3, s17) = (Cipher3, Cipher17);
         for (worked, need, most, expected) in [
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_suite_that_was_chosen() {
+    fn configured_suite_is_the_only_one_tried() {
         let only = SuiteChoice::Only(Cipher3);
         let expected = vec![(Cipher3, Operator), (Cipher3, User)];
         assert_eq!(

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_late_one_is_taken_once_and_a_very_late_one_never() {
+    fn late_number_is_accepted_once_and_a_number_before_the_window_never() {
         let mut window = Window::default();
         assert!(window.is_new(20));
         assert!(!window.is_new(20));
@@ -62,7 +62,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_number_is_taken_twice(numbers in vec(1..60_u32, 0..200)) {
+        fn no_sequence_number_is_accepted_twice(numbers in vec(1..60_u32, 0..200)) {
             let mut window = Window::default();
             let mut taken = BTreeSet::new();
             for number in numbers {
@@ -76,7 +76,7 @@ mod tests {
         }
 
         #[test]
-        fn no_number_panics(numbers in vec(any::<u32>(), 0..20)) {
+        fn arbitrary_sequence_numbers_do_not_panic(numbers in vec(any::<u32>(), 0..20)) {
             let mut window = Window::default();
             for number in numbers {
                 let is_new = window.is_new(number);

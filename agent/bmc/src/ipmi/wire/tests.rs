@@ -36,7 +36,7 @@ fn suite() -> impl Strategy<Value = Suite> {
 }
 
 #[test]
-fn get_device_id_is_written_as_the_specification_has_it() {
+fn get_device_id_is_encoded_as_specified() {
     let request = Request {
         net_fn: 0x06,
         lun: 0,
@@ -48,7 +48,7 @@ fn get_device_id_is_written_as_the_specification_has_it() {
 }
 
 #[test]
-fn an_answer_is_only_to_its_own_request() {
+fn response_matches_only_its_own_request() {
     let request = Request {
         net_fn: 0,
         lun: 0,
@@ -77,7 +77,7 @@ fn an_answer_is_only_to_its_own_request() {
 }
 
 #[test]
-fn a_refused_password_is_told_from_a_good_one_in_every_step() {
+fn wrong_password_fails_every_authentication_code() {
     for suite in Suite::ALL {
         let hand = handshake(suite, [3; 16], b"root".to_vec());
         let code = hand.rakp2_code(b"good");
@@ -96,7 +96,7 @@ fn a_refused_password_is_told_from_a_good_one_in_every_step() {
 }
 
 #[test]
-fn keys_are_not_shown() {
+fn debug_output_contains_no_keys() {
     let key = handshake(Suite::Cipher17, [1; 16], Vec::new()).integrity_key(b"s");
     assert_eq!(format!("{key:?}"), "SessionIntegrityKey { .. }");
     let keys = format!("{:?}", key.session_keys());
@@ -104,7 +104,7 @@ fn keys_are_not_shown() {
 }
 
 #[test]
-fn a_refusal_may_end_after_its_status() {
+fn error_response_may_end_after_its_status() {
     let status = RakpStatus::INVALID_AUTHENTICATION;
     let open = OpenResponse::decode(&[7, 4]).map(|open| (open.tag, open.console, open.result));
     assert_eq!(open, Ok((7, 0, Err(status))));
@@ -116,7 +116,7 @@ fn a_refusal_may_end_after_its_status() {
 }
 
 #[test]
-fn advice_stands_with_the_codes_that_people_meet() {
+fn common_status_codes_include_advice() {
     for (status, word) in [
         (RakpStatus::UNAUTHORIZED_NAME, "check the user name"),
         (RakpStatus::NO_CIPHER_SUITE, "suite 17 or 3"),
@@ -130,7 +130,7 @@ fn advice_stands_with_the_codes_that_people_meet() {
 
 proptest! {
     #[test]
-    fn no_bytes_panic(bytes in vec(any::<u8>(), 0..200), rmcp: bool, suite in suite()) {
+    fn decoding_arbitrary_bytes_does_not_panic(bytes in vec(any::<u8>(), 0..200), rmcp: bool, suite in suite()) {
         let mut packet = if rmcp { vec![6, 0, 0xff, 7, 6] } else { Vec::new() };
         packet.extend(&bytes);
         let _ = Frame::decode(&packet);
@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_sealed_is_unsealed(
+    fn sealed_packets_round_trip(
         suite in suite(), payload in vec(any::<u8>(), 0..80), session: u32, sequence: u32, iv: [u8; 16]
     ) {
         let keys = keys(suite);
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_bit_is_noticed(
+    fn changed_bit_is_detected(
         suite in suite(), payload in vec(any::<u8>(), 0..40), at: prop::sample::Index, bit in 0..8_u8
     ) {
         let keys = keys(suite);
@@ -180,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn every_cut_is_noticed(suite in suite(), payload in vec(any::<u8>(), 0..40)) {
+    fn truncated_packet_is_detected(suite in suite(), payload in vec(any::<u8>(), 0..40)) {
         let keys = keys(suite);
         let packet = keys.seal(PayloadType::Ipmi, 1, 2, &payload, [5; 16]);
         for end in 0..packet.len() {
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn messages_come_back(
+    fn messages_round_trip(
         net_fn in 0..32_u8, lun in 0..4_u8, sequence in 0..64_u8, command: u8, completion: u8,
         data in vec(any::<u8>(), 0..60)
     ) {
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn setup_messages_come_back(
+    fn session_setup_messages_round_trip(
         tag: u8, privilege in 0..5_u8, ids: (u32, u32), suite in suite(), status in 1..=255_u8,
         random in uniform16(any::<u8>()), user in vec(any::<u8>(), 0..=16), code in vec(any::<u8>(), 1..33)
     ) {
@@ -232,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn frames_come_back(kind in prop::sample::select(TYPES.to_vec()), payload in vec(any::<u8>(), 0..60)) {
+    fn frames_round_trip(kind in prop::sample::select(TYPES.to_vec()), payload in vec(any::<u8>(), 0..60)) {
         let packet = plain(kind, &payload);
         let Ok(Frame::V20 { payload_type, payload: read, session: 0, encrypted: false, .. }) =
             Frame::decode(&packet)

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn f1_a_host_that_reads_off_already_is_commanded_and_only_readings_after_that_count() {
+fn f1_only_readings_after_the_power_off_confirm_off() {
     let ran = run(off(), always(Off));
     assert_eq!(ran.outcome().to_string(), "confirmed off");
     assert_eq!(ran.commands, [PowerCommand::Off]);
@@ -13,7 +13,7 @@ fn f1_a_host_that_reads_off_already_is_commanded_and_only_readings_after_that_co
 }
 
 #[test]
-fn f1_a_bmc_that_reports_off_for_a_host_that_runs_is_not_believed() {
+fn f1_off_reported_for_a_running_host_does_not_confirm() {
     // As after a reset of the BMC, until a power-off was taken; the host needs 3 s then.
     let taken = Cell::new(None::<Duration>);
     let world = (
@@ -33,7 +33,7 @@ fn f1_a_bmc_that_reports_off_for_a_host_that_runs_is_not_believed() {
 }
 
 #[test]
-fn f1_off_that_is_read_is_no_proof_while_the_bmc_takes_no_command() {
+fn f1_off_is_not_confirmed_while_the_bmc_rejects_the_command() {
     for kind in [ErrorKind::Refused, ErrorKind::Busy, ErrorKind::Timeout] {
         let refused = CallFailure {
             maybe_sent: kind == ErrorKind::Timeout,
@@ -47,7 +47,7 @@ fn f1_off_that_is_read_is_no_proof_while_the_bmc_takes_no_command() {
 }
 
 #[test]
-fn f1_a_second_command_that_is_refused_takes_nothing_back() {
+fn f1_rejected_second_command_keeps_the_first_accepted() {
     let sends = Cell::new(0);
     let world = (
         |now| seen(if now < s(12) { On } else { Off }),
@@ -66,7 +66,7 @@ fn f1_a_second_command_that_is_refused_takes_nothing_back() {
 }
 
 #[test]
-fn f1_powering_off_for_ever_is_never_confirmed() {
+fn f1_endless_powering_off_is_never_confirmed() {
     let ran = run(off(), always(PoweringOff));
     assert_eq!(
         ran.outcome().to_string(),
@@ -76,7 +76,7 @@ fn f1_powering_off_for_ever_is_never_confirmed() {
 }
 
 #[test]
-fn f1_unknown_is_not_off_and_not_on() {
+fn f1_unknown_confirms_neither_off_nor_on() {
     for asked in [off(), on()] {
         let ran = run(asked, always(Unknown));
         assert!(matches!(
@@ -90,7 +90,7 @@ fn f1_unknown_is_not_off_and_not_on() {
 }
 
 #[test]
-fn f1_any_other_answer_between_starts_the_count_anew() {
+fn f1_reading_of_another_state_resets_the_confirmation() {
     for other in [On, PoweringOff, PoweringOn, Unknown] {
         let mut op = commanded();
         op.read(s(0), s(0), seen(Off));
@@ -106,7 +106,7 @@ fn f1_any_other_answer_between_starts_the_count_anew() {
 }
 
 #[test]
-fn f1_an_error_between_starts_the_count_anew() {
+fn f1_read_error_resets_the_confirmation() {
     let mut op = commanded();
     op.read(s(0), s(0), seen(Off));
     op.read(s(2), s(2), Err(failed(ErrorKind::Timeout)));
@@ -115,7 +115,7 @@ fn f1_an_error_between_starts_the_count_anew() {
 }
 
 #[test]
-fn f1_a_reading_that_began_too_soon_does_not_count() {
+fn f1_reading_started_within_the_interval_does_not_count() {
     let mut op = commanded();
     op.read(s(0), s(1), seen(Off));
     // Complete more than 2 s after the first one was begun, but begun less than 2 s after its end.
@@ -124,7 +124,7 @@ fn f1_a_reading_that_began_too_soon_does_not_count() {
 }
 
 #[test]
-fn f1_two_protocols_with_one_reading_each_prove_nothing() {
+fn f1_one_reading_from_each_of_two_protocols_does_not_confirm() {
     let by = |protocol| {
         Ok(Observation {
             state: Off,

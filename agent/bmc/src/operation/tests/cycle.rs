@@ -29,7 +29,7 @@ fn obedient(from: PowerState) -> impl World {
 }
 
 #[test]
-fn a_host_goes_off_is_proven_off_stays_off_and_comes_back() {
+fn cycle_confirms_off_holds_and_powers_on() {
     let ran = run(cycle(s(10)), obedient(On));
     assert_eq!(ran.commands, [PowerCommand::Off, PowerCommand::On]);
     assert_eq!(
@@ -50,7 +50,7 @@ fn a_host_goes_off_is_proven_off_stays_off_and_comes_back() {
 }
 
 #[test]
-fn f1_a_host_that_reads_off_is_switched_off_all_the_same() {
+fn f1_cycle_sends_power_off_to_a_host_that_reads_off() {
     let ran = run(cycle(s(10)), obedient(Off));
     assert_eq!(ran.commands, [PowerCommand::Off, PowerCommand::On]);
     assert_eq!(
@@ -61,7 +61,7 @@ fn f1_a_host_that_reads_off_is_switched_off_all_the_same() {
 }
 
 #[test]
-fn a_host_that_does_not_go_off_is_not_switched_on() {
+fn cycle_without_confirmed_off_sends_no_power_on() {
     for state in [On, PoweringOff, Unknown] {
         let ran = run(cycle(s(10)), always(state));
         assert!(ran.commands.iter().all(|c| *c == PowerCommand::Off));
@@ -73,7 +73,7 @@ fn a_host_that_does_not_go_off_is_not_switched_on() {
 }
 
 #[test]
-fn someone_else_who_switches_it_on_meanwhile_is_welcome() {
+fn external_power_on_during_the_hold_completes_the_cycle() {
     let off = Cell::new(None);
     let world = (
         |now| match off.get() {
@@ -92,7 +92,7 @@ fn someone_else_who_switches_it_on_meanwhile_is_welcome() {
 }
 
 #[test]
-fn it_waits_without_reading_and_can_be_cancelled() {
+fn hold_waits_without_reading_and_can_be_cancelled() {
     let mut op = Operation::new(cycle(s(10)));
     op.read(s(0), s(0), seen(On));
     op.sending(s(0));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn f5_another_system_gets_no_command_and_no_confirmation() {
+fn f5_identity_mismatch_sends_no_command() {
     let expected = Expected {
         system_uuid: Some("11111111-2222-3333-4444-555555555555".into()),
         serial: None,
@@ -41,7 +41,7 @@ fn f5_another_system_gets_no_command_and_no_confirmation() {
 }
 
 #[test]
-fn f5_either_byte_order_of_the_uuid_is_the_same_system() {
+fn f5_uuid_matches_in_either_byte_order() {
     let wire = "00112233-4455-6677-8899-AABBCCDDEEFF";
     for written in [
         "00112233-4455-6677-8899-aabbccddeeff",
@@ -62,7 +62,7 @@ fn f5_either_byte_order_of_the_uuid_is_the_same_system() {
 }
 
 #[test]
-fn f5_serials_are_compared_where_no_uuid_is_known() {
+fn f5_serial_is_compared_without_a_uuid() {
     let expected = Expected {
         system_uuid: None,
         serial: Some("ABC123 ".into()),

@@ -165,7 +165,7 @@ fn follows(from: PowerState, meanwhile: PowerState, to: PowerState, delay: Durat
 use PowerState::{Off, On, PoweringOff, PoweringOn, Unknown};
 
 #[test]
-fn off_is_commanded_once_and_confirmed_by_two_readings_two_seconds_apart() {
+fn off_is_confirmed_by_two_readings_2_s_apart() {
     let ran = run(off(), follows(On, PoweringOff, Off, s(3)));
     assert_eq!(
         *ran.outcome(),
@@ -184,7 +184,7 @@ fn off_is_commanded_once_and_confirmed_by_two_readings_two_seconds_apart() {
 }
 
 #[test]
-fn on_already_needs_no_command() {
+fn power_on_of_a_running_host_sends_no_command() {
     let ran = run(on(), always(On));
     assert_eq!((ran.reads.len(), ran.sends.len()), (1, 0));
     assert!(matches!(
@@ -194,7 +194,7 @@ fn on_already_needs_no_command() {
 }
 
 #[test]
-fn on_is_commanded_and_confirmed_by_exactly_on() {
+fn power_on_is_confirmed_by_exactly_on() {
     let ran = run(on(), follows(Off, PoweringOn, On, s(46)));
     assert!(matches!(
         ran.outcome(),
@@ -205,7 +205,7 @@ fn on_is_commanded_and_confirmed_by_exactly_on() {
 }
 
 #[test]
-fn f8_a_dead_bmc_ends_unconfirmed_without_a_command() {
+fn f8_dead_bmc_ends_unconfirmed_without_a_command() {
     let world = (|_| Err(failed(ErrorKind::Unreachable)), |_, _| Ok(()));
     let ran = run(off(), world);
     assert_eq!(
@@ -217,7 +217,7 @@ fn f8_a_dead_bmc_ends_unconfirmed_without_a_command() {
 }
 
 #[test]
-fn nothing_is_sent_within_the_grace_and_at_once_after_it() {
+fn power_off_is_sent_when_the_grace_period_ends() {
     let ran = run(off_after(s(20)), follows(On, PoweringOff, Off, s(1)));
     assert_eq!(ran.sends.len(), 1);
     assert!(
@@ -228,7 +228,7 @@ fn nothing_is_sent_within_the_grace_and_at_once_after_it() {
 }
 
 #[test]
-fn f1_a_host_that_goes_off_within_the_grace_gets_our_command_all_the_same() {
+fn f1_host_off_within_the_grace_period_is_sent_power_off() {
     let world = (
         |now| seen(if now < s(5) { On } else { Off }),
         |now, _| {
@@ -246,7 +246,7 @@ fn f1_a_host_that_goes_off_within_the_grace_gets_our_command_all_the_same() {
 }
 
 #[test]
-fn cancel_stops_before_the_next_command() {
+fn cancel_prevents_the_next_command() {
     let mut op = Operation::new(off());
     op.read(s(0), s(0), seen(On));
     assert_eq!(op.next(s(0)), Next::Send(PowerCommand::Off));
@@ -255,7 +255,7 @@ fn cancel_stops_before_the_next_command() {
 }
 
 #[test]
-fn no_command_goes_out_on_an_old_reading() {
+fn stale_reading_is_renewed_before_a_command() {
     let mut op = Operation::new(off());
     op.read(s(0), s(0), seen(On));
     assert_eq!(op.next(s(5)), Next::Read);

@@ -14,7 +14,7 @@ fn both() -> [(Goal, PowerCommand); 2] {
 }
 
 #[test]
-fn a_taken_command_is_sent_once_and_the_state_is_read() {
+fn accepted_command_is_sent_once_and_the_state_read() {
     for (goal, command) in both() {
         let ran = run(once(goal), always(On));
         assert_eq!(ran.commands, [command]);
@@ -31,7 +31,7 @@ fn a_taken_command_is_sent_once_and_the_state_is_read() {
 }
 
 #[test]
-fn after_a_reset_the_host_must_be_read_on_again() {
+fn reset_completes_when_the_host_reads_on() {
     let ran = run(once(Goal::Reset), follows(On, PoweringOff, On, s(20)));
     assert_eq!(
         ran.outcome().to_string(),
@@ -47,7 +47,7 @@ fn after_a_reset_the_host_must_be_read_on_again() {
 }
 
 #[test]
-fn no_answer_is_not_repeated_and_ends_unknown_after_a_reading() {
+fn unanswered_command_is_not_repeated_and_ends_unknown() {
     for (goal, command) in both() {
         for (state, unreadable) in [(On, s(0)), (Off, s(5)), (Unknown, s(30))] {
             let sent = std::cell::Cell::new(None::<Duration>);
@@ -90,7 +90,7 @@ fn no_answer_is_not_repeated_and_ends_unknown_after_a_reading() {
 }
 
 #[test]
-fn no_answer_and_no_reading_ends_unknown_at_the_deadline() {
+fn unanswered_command_without_a_reading_ends_at_the_deadline() {
     for (goal, command) in both() {
         let sent = std::cell::Cell::new(false);
         let world = (
@@ -123,7 +123,7 @@ fn no_answer_and_no_reading_ends_unknown_at_the_deadline() {
 }
 
 #[test]
-fn what_was_not_taken_has_failed_and_is_not_repeated() {
+fn rejected_command_fails_without_a_retry() {
     for (goal, command) in both() {
         for kind in [
             ErrorKind::Refused,
@@ -139,7 +139,7 @@ fn what_was_not_taken_has_failed_and_is_not_repeated() {
 }
 
 #[test]
-fn a_host_without_power_is_never_reset_into_life() {
+fn powered_off_host_is_not_reset() {
     for (goal, command) in both() {
         let ran = run(once(goal.clone()), always(Off));
         assert!(ran.commands.is_empty());

@@ -138,7 +138,7 @@ proptest! {
     /// The end is right, no command goes where none may, and none that is not idempotent goes
     /// twice.
     #[test]
-    fn whatever_the_bmc_says(
+    fn arbitrary_bmc_responses_break_no_rule(
         goal in any_goal(),
         steps in prop::collection::vec(any_step(), 1..80),
     ) {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_host_that_stays_on_is_commanded_again_but_not_hammered() {
+fn power_off_repeats_at_a_limited_rate_while_the_host_is_on() {
     let ran = run(off(), always(On));
     assert!(matches!(
         ran.outcome(),
@@ -13,7 +13,7 @@ fn a_host_that_stays_on_is_commanded_again_but_not_hammered() {
 }
 
 #[test]
-fn a_bmc_that_falls_silent_in_the_grace_is_not_hammered_after_it() {
+fn bmc_lost_in_the_grace_period_is_polled_at_a_limited_rate() {
     let world = (
         |now| match now < s(19) {
             true => seen(On),
@@ -28,7 +28,7 @@ fn a_bmc_that_falls_silent_in_the_grace_is_not_hammered_after_it() {
 }
 
 #[test]
-fn a_refused_on_is_tried_again_while_the_bmc_settles() {
+fn rejected_power_on_is_retried() {
     let calls = Cell::new(0);
     let accepted = Cell::new(false);
     let world = (
@@ -53,7 +53,7 @@ fn a_refused_on_is_tried_again_while_the_bmc_settles() {
 }
 
 #[test]
-fn retry_after_is_obeyed() {
+fn retry_after_delays_the_next_command() {
     let calls = Cell::new(0);
     let world = (
         |_| seen(On),
@@ -72,7 +72,7 @@ fn retry_after_is_obeyed() {
 }
 
 #[test]
-fn retry_after_is_capped_by_the_deadline_of_the_operation() {
+fn retry_after_is_capped_by_the_operation_deadline() {
     let world = || {
         let hour = CallFailure {
             retry_after: Some(s(3600)),
@@ -101,7 +101,7 @@ fn retry_after_is_capped_by_the_deadline_of_the_operation() {
 }
 
 #[test]
-fn a_wrong_password_is_tried_once_and_no_more() {
+fn wrong_password_is_tried_once() {
     let world = (|_| Err(failed(ErrorKind::Authentication)), |_, _| Ok(()));
     let ran = run(off(), world);
     assert_eq!(*ran.outcome(), Outcome::Failed(ErrorKind::Authentication));
@@ -116,7 +116,7 @@ fn resting(rest: Duration) -> CallFailure {
 }
 
 #[test]
-fn a_password_that_rests_is_waited_for_and_costs_no_try() {
+fn blocked_password_is_tried_once_after_its_pause() {
     let asked = Cell::new(0);
     let world = (
         |now| {
@@ -135,7 +135,7 @@ fn a_password_that_rests_is_waited_for_and_costs_no_try() {
 }
 
 #[test]
-fn a_password_that_is_changed_while_it_rests_is_noticed_soon() {
+fn changed_password_ends_the_pause_early() {
     let world = (
         |now| {
             if now < s(12) {
@@ -152,14 +152,14 @@ fn a_password_that_is_changed_while_it_rests_is_noticed_soon() {
 }
 
 #[test]
-fn a_password_that_rests_beyond_the_deadline_ends_it_at_once() {
+fn password_blocked_past_the_deadline_fails_at_once() {
     let ran = run(off(), (|_| Err(resting(s(300))), |_, _| Ok(())));
     assert_eq!(*ran.outcome(), Outcome::Failed(ErrorKind::Authentication));
     assert_eq!(ran.reads.len(), 1);
 }
 
 #[test]
-fn what_can_never_work_ends_at_once() {
+fn permanent_error_ends_the_operation_at_once() {
     for kind in [
         ErrorKind::Privilege,
         ErrorKind::System,
@@ -174,7 +174,7 @@ fn what_can_never_work_ends_at_once() {
 }
 
 #[test]
-fn a_system_that_vanishes_while_the_bmc_restarts_is_waited_for() {
+fn system_missing_during_a_bmc_restart_is_retried() {
     let world = (
         |now| {
             if now > s(1) && now < s(20) {

@@ -106,7 +106,7 @@ impl Hooks for Notes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn off_is_carried_out_told_and_reported_with_its_evidence() {
+async fn power_off_reports_progress_and_readings() {
     let (bmc, mut notes) = (Memory::new(On), Notes::default());
     let report = super::super::run(&bmc, off(), &mut notes).await;
     assert_eq!(report.outcome.to_string(), "confirmed off");
@@ -126,7 +126,7 @@ async fn off_is_carried_out_told_and_reported_with_its_evidence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cycle_ends_on() {
+async fn cycle_ends_with_the_host_on() {
     let bmc = Memory::new(On);
     let goal = Goal::Cycle {
         hold_off: s(10),
@@ -144,7 +144,7 @@ async fn a_cycle_ends_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_reset_is_reported_with_the_words_of_the_bmc() {
+async fn rejected_reset_reports_the_error_text_of_the_bmc() {
     let bmc = Memory {
         refuse: Some(ErrorKind::Refused),
         ..Memory::new(On)
@@ -160,7 +160,7 @@ async fn a_refused_reset_is_reported_with_the_words_of_the_bmc() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bmc_that_never_answers_ends_at_the_deadline() {
+async fn unresponsive_bmc_ends_at_the_deadline() {
     let bmc = Memory {
         mute: true,
         ..Memory::new(On)

@@ -20,7 +20,7 @@ fn soft(limit: Duration, then_force: bool) -> OperationRequest {
 use PowerCommand::{Off as HardOff, SoftOff};
 
 #[test]
-fn a_host_that_shuts_down_is_asked_once_and_confirmed() {
+fn soft_off_is_sent_once_and_confirmed() {
     let ran = run(soft(s(180), true), follows(On, On, Off, s(40)));
     assert_eq!(ran.commands, [SoftOff]);
     assert_eq!(ran.outcome().to_string(), "confirmed off");
@@ -28,7 +28,7 @@ fn a_host_that_shuts_down_is_asked_once_and_confirmed() {
 }
 
 #[test]
-fn a_host_that_does_not_shut_down_is_not_forced_by_itself() {
+fn soft_off_timeout_does_not_force_by_default() {
     let ran = run(soft(s(180), false), always(On));
     assert_eq!(ran.commands, [SoftOff]);
     assert_eq!(
@@ -41,7 +41,7 @@ fn a_host_that_does_not_shut_down_is_not_forced_by_itself() {
 }
 
 #[test]
-fn a_host_that_does_not_shut_down_is_forced_where_that_was_asked() {
+fn soft_off_timeout_forces_power_off_if_requested() {
     let hard = Cell::new(None);
     let world = (
         |_| seen(if hard.get().is_some() { Off } else { On }),
@@ -63,7 +63,7 @@ fn a_host_that_does_not_shut_down_is_forced_where_that_was_asked() {
 }
 
 #[test]
-fn the_time_to_shut_down_counts_from_the_asking() {
+fn shutdown_time_counts_from_the_soft_off() {
     // The BMC cannot be read for longer than the whole limit.
     let world = (
         |now| {
@@ -81,7 +81,7 @@ fn the_time_to_shut_down_counts_from_the_asking() {
 }
 
 #[test]
-fn a_bmc_that_cannot_ask_ends_it_or_is_forced_at_once() {
+fn unsupported_soft_off_fails_or_forces_at_once() {
     for then_force in [false, true] {
         let hard = Cell::new(false);
         let world = (
@@ -107,7 +107,7 @@ fn a_bmc_that_cannot_ask_ends_it_or_is_forced_at_once() {
 }
 
 #[test]
-fn a_refused_asking_is_not_repeated_and_the_host_keeps_its_time() {
+fn rejected_soft_off_is_not_repeated_and_keeps_the_limit() {
     for (kind, then_force) in [
         (ErrorKind::Refused, false),
         (ErrorKind::Busy, false),
@@ -133,7 +133,7 @@ fn a_refused_asking_is_not_repeated_and_the_host_keeps_its_time() {
 }
 
 #[test]
-fn no_answer_to_the_asking_is_settled_by_reading() {
+fn unanswered_soft_off_does_not_confirm_off() {
     let world = (
         |now| seen(if now < s(30) { On } else { Off }),
         |_, _| {
@@ -149,7 +149,7 @@ fn no_answer_to_the_asking_is_settled_by_reading() {
 }
 
 #[test]
-fn f1_a_host_that_goes_off_after_an_asking_without_an_answer_is_switched_off_where_it_may_be() {
+fn f1_unanswered_soft_off_is_followed_by_power_off_if_allowed() {
     let world = (
         |now| seen(if now < s(30) { On } else { Off }),
         |_, command| match command {
@@ -166,7 +166,7 @@ fn f1_a_host_that_goes_off_after_an_asking_without_an_answer_is_switched_off_whe
 }
 
 #[test]
-fn only_a_host_that_is_exactly_on_is_asked() {
+fn soft_off_is_sent_only_to_a_host_that_reads_on() {
     for state in [Unknown, PoweringOn, PoweringOff] {
         let ran = run(soft(s(60), false), always(state));
         assert!(ran.commands.is_empty(), "{state:?}");
@@ -175,7 +175,7 @@ fn only_a_host_that_is_exactly_on_is_asked() {
 }
 
 #[test]
-fn f1_a_host_that_reads_off_before_it_was_asked_is_not_confirmed_off_by_that() {
+fn f1_off_before_the_soft_off_does_not_confirm() {
     let ran = run(soft(s(60), false), always(Off));
     assert!(ran.commands.is_empty(), "a push of the button starts some");
     assert_eq!(*ran.outcome(), Outcome::NotTaken);
@@ -186,7 +186,7 @@ fn f1_a_host_that_reads_off_before_it_was_asked_is_not_confirmed_off_by_that() {
 }
 
 #[test]
-fn a_host_that_is_off_when_its_time_ends_is_not_forced() {
+fn host_off_at_the_end_of_the_limit_is_not_forced() {
     // Off is read for the first time 0.5 s before the limit; the proof needs 2 s more.
     let world = (
         |now| seen(if now < ms(59_500) { On } else { Off }),
@@ -203,7 +203,7 @@ fn a_host_that_is_off_when_its_time_ends_is_not_forced() {
 }
 
 #[test]
-fn it_is_soft_until_it_forces() {
+fn operation_is_soft_until_it_forces() {
     let mut op = Operation::new(soft(s(60), true));
     assert!(op.is_soft());
     op.read(s(0), s(0), seen(On));

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_override_is_shown_in_our_words() {
+    fn boot_override_is_parsed() {
         let shown = |target: &str, enabled: &str, mode: &str| {
             let boot = boot(&json!({
                 "BootSourceOverrideTarget": target,
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_without_an_override_has_none() {
+    fn document_without_a_boot_override_is_none() {
         for body in [
             json!({}),
             json!({"Boot": {}}),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_bmc_lists_is_asked_for() {
+    fn request_uses_only_allowable_values() {
         let listed = json!({
             "BootSourceOverrideTarget": "None",
             "BootSourceOverrideTarget@Redfish.AllowableValues": ["Pxe", "UsbCd"],
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn without_lists_every_device_has_its_word() {
+    fn every_device_has_a_target_without_allowable_values() {
         let open = json!({"BootSourceOverrideTarget": "None"});
         for device in BootDevice::ALL {
             let request = request(&open, wanted(device)).unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_is_written_only_where_there_is_one() {
+    fn boot_mode_is_written_only_if_supported() {
         let legacy = BootOverride {
             mode: Some(BootMode::Legacy),
             ..wanted(BootDevice::Pxe)
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn supermicro_gets_its_mode_repeated() {
+    fn request_to_supermicro_repeats_the_boot_mode() {
         let supermicro = SystemIdentity {
             vendor: Some("Supermicro".to_owned()),
             ..SystemIdentity::default()
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_override_that_came_out_otherwise_is_noticed() {
+    fn differing_boot_override_is_detected() {
         let pxe = wanted(BootDevice::Pxe);
         let shows = |target: &str, enabled: &str| {
             boot(&json!({"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": enabled}))
@@ -341,7 +341,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_document_is_read_and_what_is_written_is_shown(
+        fn arbitrary_documents_do_not_panic_and_requests_round_trip(
             body in any_json(NAMES, &["Pxe", "Once", "Disabled", "UEFI", "None", "Cd"]),
             device in prop::sample::select(BootDevice::ALL.to_vec()),
         ) {

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sent_is_named() {
+    fn boot_command_contains_target_and_persistence() {
         let boot = json!({"Boot": {
             "BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once",
         }});
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_found_by_their_link() {
+    fn settings_resource_is_found_by_its_link() {
         let body = json!({"@Redfish.Settings": {"SettingsObject": {"@odata.id": "/s"}}});
         assert_eq!(settings_link(&body).as_deref(), Some("/s"));
         assert_eq!(settings_link(&json!({"@Redfish.Settings": 1})), None);

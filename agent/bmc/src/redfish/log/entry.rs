@@ -97,7 +97,7 @@ mod tests {
     use crate::redfish::document_tests::any_json;
 
     #[test]
-    fn an_entry_is_read() {
+    fn log_entry_is_parsed() {
         let read = entry(&json!({
             "Id": "17",
             "Created": "2026-05-04T03:02:01-05:00",
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_before_the_clock_was_set_is_none() {
+    fn time_of_an_unset_clock_is_none() {
         for (created, is_known) in [
             ("1970-01-01T00:00:09Z", false),
             ("2026-05-04T03:02:01Z", true),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_come_last_however_they_are_listed() {
+    fn newest_entries_come_last_in_any_listing_order() {
         let created = |day: u8| json!({"Created": format!("2026-05-{day:02}T00:00:00Z")});
         let link = |id: u8| json!({"@odata.id": format!("/log/Entries/{id}")});
         for (listed, expected) in [
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_alone_says_nothing() {
+    fn bare_link_is_not_an_entry() {
         assert!(is_bare(&json!({"@odata.id": "/1"})));
         assert!(!is_bare(&json!({"@odata.id": "/1", "Message": "x"})));
     }
@@ -180,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_entries_are_read_and_no_more_than_asked_for(
+        fn arbitrary_entries_do_not_panic_and_respect_the_limit(
             entries in prop::collection::vec(any_json(NAMES, WORDS), 0..8),
             limit in 0_usize..10,
         ) {

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_way_to_the_newest_entries_is_taken() {
+    fn newest_entries_are_read_with_the_fewest_pages() {
         let none = Features::default();
         let skips = Features {
             top_skip: true,
@@ -328,7 +328,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_page_is_read_and_leads_somewhere(
+        fn arbitrary_pages_do_not_panic_and_end(
             body in any_json(
                 &["Members", "Members@odata.count", "Members@odata.nextLink", "Id"],
                 &["/2?$skip=3", "7", "9"],

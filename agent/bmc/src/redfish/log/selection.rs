@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn each_vendor_has_its_event_log() {
+    fn event_log_of_each_vendor_is_selected() {
         for (vendor, system, manager, expected) in [
             (
                 "Dell",
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_name_settles_it() {
+    fn known_log_name_ends_the_search() {
         assert!(is_settled(&logs(&["SEL"], &[])));
         assert!(!is_settled(&logs(&["BIOS", "Foo"], &[])));
     }

@@ -20,7 +20,7 @@ fn row(name: &str, value: impl Into<Option<f64>>, unit: &str) -> (String, Option
 }
 
 #[test]
-fn an_old_power_document_is_read() {
+fn power_document_is_parsed() {
     let readings = power(&json!({
         "PowerControl": [{"Name": "System Power Control", "PowerConsumedWatts": 250},
                          {"Name": "limits only"}],
@@ -42,7 +42,7 @@ fn an_old_power_document_is_read() {
 }
 
 #[test]
-fn an_old_thermal_document_is_read() {
+fn thermal_document_is_parsed() {
     let readings = thermal(&json!({
         "Temperatures": [
             {"Name": "Inlet", "PhysicalContext": "Intake", "ReadingCelsius": 21,
@@ -66,7 +66,7 @@ fn an_old_thermal_document_is_read() {
 }
 
 #[test]
-fn the_newer_documents_are_read() {
+fn environment_and_subsystem_metrics_are_parsed() {
     let chassis = environment(&json!({"PowerWatts": {"Reading": 300}, "FanSpeedsPercent": []}));
     assert_eq!(short(&chassis), [row("PowerWatts", 300.0, "W")]);
     let air = json!({"TemperatureSummaryCelsius": {"Intake": {"Reading": 20.5}, "Exhaust": null}});
@@ -85,7 +85,7 @@ fn the_newer_documents_are_read() {
 }
 
 #[test]
-fn a_sensor_is_read_by_its_type_or_its_unit() {
+fn sensor_kind_follows_reading_type_or_unit() {
     for (body, kind, unit) in [
         (
             json!({"ReadingType": "Power", "ReadingUnits": "W"}),
@@ -119,7 +119,7 @@ fn a_sensor_is_read_by_its_type_or_its_unit() {
 }
 
 #[test]
-fn a_value_is_a_finite_number_or_none() {
+fn sensor_value_is_finite_or_none() {
     for (value, expected) in [
         (json!(3), Some(3.0)),
         (json!("3.5 "), Some(3.5)),
@@ -156,7 +156,7 @@ const WORDS: &[&str] = &["Intake", "1e400", "NaN", "-inf", "Absent", "Cel", "/a/
 
 proptest! {
     #[test]
-    fn any_document_is_read_and_every_value_is_finite(body in any_json(NAMES, WORDS)) {
+    fn arbitrary_documents_do_not_panic_and_values_are_finite(body in any_json(NAMES, WORDS)) {
         let all = [power(&body), thermal(&body), environment(&body), thermal_metrics(&body),
                    supply_metrics(&body), sensor(&body).into_iter().collect()];
         for reading in all.concat() {

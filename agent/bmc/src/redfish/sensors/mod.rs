@@ -305,7 +305,7 @@ mod tests {
     };
 
     #[test]
-    fn the_fewest_documents_that_hold_everything_are_read() {
+    fn plan_reads_the_fewest_documents() {
         let all = chassis(&[
             "Sensors",
             "EnvironmentMetrics",
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn each_role_has_one_sensor_the_one_with_the_strongest_claim() {
+    fn each_role_is_assigned_to_its_best_sensor() {
         let mut readings = document::thermal(&json!({"Temperatures": [
             {"Name": "Ambient", "ReadingCelsius": 20},
             {"Name": "Inlet 1", "ReadingCelsius": null},

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_board_is_known_by_its_name_and_a_constant_one_by_maker_and_model() {
+    fn board_and_constant_chassis_are_recognized() {
         assert!(is_board_chassis("HGX_Chassis_0"));
         assert!(!is_board_chassis("Chassis_0"));
         assert!(is_constant_chassis(Some("Contoso"), Some("3500RX")));

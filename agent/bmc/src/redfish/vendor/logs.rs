@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_log_says_what_it_is() {
+    fn log_rank_follows_the_log_name() {
         assert_eq!(log_rank("Sel"), LogRank::Known(0));
         assert!(log_rank("SEL") < log_rank("IML") && log_rank("IML") < log_rank("Log1"));
         assert_eq!(log_rank("Lclog"), LogRank::Other);

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registry_and_version_of_a_message_do_not_matter() {
+    fn message_cause_ignores_registry_and_version() {
         for (id, expected) in [
             ("Base.1.8.Success", Cause::Success),
             ("Base.0.10.Success", Cause::Success),

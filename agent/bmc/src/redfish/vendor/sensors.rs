@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_role_needs_the_right_kind_and_a_sign() {
+    fn role_requires_matching_kind_and_name_or_context() {
         let claim = |kind, source, context, name| role(kind, source, context, name).map(|(r, _)| r);
         let inlet = Some(SensorRole::InletTemperature);
         let draw = Some(SensorRole::PowerDraw);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_counts_more_than_a_name() {
+    fn physical_context_takes_precedence_over_the_name() {
         let rank = |context, name| {
             role(SensorKind::Temperature, Source::Other, context, name).map(|(_, rank)| rank)
         };

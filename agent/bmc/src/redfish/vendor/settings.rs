@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn ami_is_known_by_its_name_or_its_extension() {
+    fn ami_is_recognized_by_vendor_or_oem_extension() {
         let root = |vendor: Option<&str>, oem: &[&str]| Root {
             vendor: vendor.map(str::to_owned),
             oem: oem.iter().map(|&name| name.to_owned()).collect(),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_log_in_is_a_verdict_on_the_password_but_at_supermicro() {
+    fn rejected_session_login_is_ambiguous_only_on_supermicro() {
         let root = |vendor: Option<&str>, oem: &[&str]| Root {
             vendor: vendor.map(str::to_owned),
             oem: oem.iter().map(|&name| name.to_owned()).collect(),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_cd_has_its_own_word_on_supermicro() {
+    fn supermicro_uses_usb_cd_as_boot_target() {
         let cd = |vendor, model| boot_words(BootDevice::Cd, &made_by(vendor, model))[0];
         assert_eq!(cd("Supermicro", "SYS-821GE"), "UsbCd");
         assert_eq!(cd("Supermicro", "ars-111gl-nhr"), "Cd");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dell_is_found_by_blinking() {
+    fn dell_locator_led_uses_blinking() {
         let dell = made_by("Dell Inc.", "R750");
         assert_eq!(led_words(true, &dell), ["Blinking"]);
         assert_eq!(led_words(true, &made_by("HPE", "")), ["Lit", "Blinking"]);

@@ -36,14 +36,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_board_is_known_by_its_name() {
+    fn board_system_is_recognized_by_its_name() {
         assert!(is_board("/redfish/v1/Systems/HGX_Baseboard_0"));
         assert!(is_board("/redfish/v1/Systems/HGX_Baseboard_0/"));
         assert!(!is_board("/redfish/v1/Systems/DGX"));
     }
 
     #[test]
-    fn a_model_that_hangs_is_known_only_with_its_maker() {
+    fn model_that_hangs_on_restart_requires_its_vendor() {
         let system = |vendor: &str, model: &str| SystemIdentity {
             vendor: Some(vendor.to_owned()),
             model: Some(model.to_owned()),

@@ -37,7 +37,7 @@ fn proposals(world: &World) -> Vec<(Suite, u8)> {
 const OPEN: [u8; 3] = [0x10, 0x12, 0x14];
 
 #[test]
-fn a_cold_status_is_four_packets_and_a_warm_one_is_one() {
+fn first_status_takes_four_packets_and_the_next_one() {
     let mut world = World::admin();
     let answer = world.ask(status()).expect("status");
     assert_eq!((answer.completion, answer.data.len()), (0, 3));
@@ -49,7 +49,7 @@ fn a_cold_status_is_four_packets_and_a_warm_one_is_one() {
 }
 
 #[test]
-fn a_cold_command_is_five_packets_and_a_warm_one_is_one() {
+fn first_command_takes_five_packets_and_the_next_one() {
     let mut world = World::admin();
     world.ask(control(1)).expect("on");
     assert_eq!(kinds(&world), [OPEN.to_vec(), vec![0, 0]].concat());
@@ -72,7 +72,7 @@ fn privilege_is_raised_only_for_the_first_command_that_needs_it() {
 }
 
 #[test]
-fn suite_3_is_taken_where_17_is_refused_and_remembered() {
+fn suite_3_is_used_and_remembered_where_17_is_rejected() {
     for refusal in [Some(0x04), Some(0x05), Some(0x10), Some(0x11), None] {
         let mut world = World::admin();
         world.bmc.suites = vec![Suite::Cipher3];
@@ -87,7 +87,7 @@ fn suite_3_is_taken_where_17_is_refused_and_remembered() {
 }
 
 #[test]
-fn nothing_weaker_than_what_is_allowed_is_taken() {
+fn suite_weaker_than_the_configured_one_is_not_used() {
     for refusal in [Some(0x11), None] {
         let mut settings = settings("admin", "secret");
         settings.suite = SuiteChoice::Only(Suite::Cipher17);
@@ -102,7 +102,7 @@ fn nothing_weaker_than_what_is_allowed_is_taken() {
 }
 
 #[test]
-fn a_wrong_password_is_told_from_a_wrong_user_and_leaves_nothing_open() {
+fn wrong_password_and_wrong_user_have_distinct_errors() {
     let mut world = World::new(settings("admin", "geheim"));
     let failure = world.ask(status()).expect_err("password");
     assert_eq!(failure.kind, ErrorKind::Authentication);
@@ -127,7 +127,7 @@ fn a_wrong_password_is_told_from_a_wrong_user_and_leaves_nothing_open() {
 }
 
 #[test]
-fn kg_must_be_the_bmcs() {
+fn wrong_kg_is_an_authentication_error() {
     let with = |ours: &'static [u8], theirs: &'static [u8]| {
         let mut settings = settings("admin", "secret");
         settings.kg.extend_from_slice(ours);
@@ -148,7 +148,7 @@ fn kg_must_be_the_bmcs() {
 }
 
 #[test]
-fn an_account_of_user_reads_and_is_told_why_it_may_not_switch() {
+fn user_level_account_reads_and_gets_a_privilege_error_on_off() {
     let mut world = World::new(settings("reader", "readpw"));
     world.ask(status()).expect("status");
     let (s3, s17) = (Suite::Cipher3, Suite::Cipher17);
@@ -171,7 +171,7 @@ fn an_account_of_user_reads_and_is_told_why_it_may_not_switch() {
 }
 
 #[test]
-fn an_account_of_operator_switches() {
+fn operator_level_account_can_switch_power() {
     let mut world = World::new(settings("oper", "operpw"));
     world.ask(control(1)).expect("on");
     assert_eq!(world.bmc.controls, [1]);
@@ -179,7 +179,7 @@ fn an_account_of_operator_switches() {
 }
 
 #[test]
-fn the_address_is_the_most_that_is_asked_for() {
+fn privilege_in_the_address_is_the_maximum() {
     let mut settings = settings("admin", "secret");
     settings.most = Some(Level::User);
     let mut world = World::new(settings);
@@ -192,7 +192,7 @@ fn the_address_is_the_most_that_is_asked_for() {
 }
 
 #[test]
-fn a_bmc_that_wants_administrator_for_power_gets_it_and_is_remembered() {
+fn administrator_level_is_used_and_remembered_where_required() {
     let mut world = World::admin();
     world.bmc.control_level = 4;
     assert_eq!(world.ask(control(1)).map(|answer| answer.completion), Ok(0));
@@ -231,7 +231,7 @@ fn a_bmc_that_wants_administrator_for_power_gets_it_and_is_remembered() {
 }
 
 #[test]
-fn a_bmc_out_of_sessions_is_asked_again_until_the_deadline() {
+fn exhausted_session_slots_are_retried_until_the_deadline() {
     let mut world = World::admin();
     world.bmc.open_statuses = vec![0x01, 0x0b, 0];
     world.ask(status()).expect("status");
@@ -246,7 +246,7 @@ fn a_bmc_out_of_sessions_is_asked_again_until_the_deadline() {
 }
 
 #[test]
-fn a_handshake_that_the_bmc_lost_begins_again() {
+fn handshake_lost_by_a_bmc_restart_starts_over() {
     let mut world = World::admin();
     // It restarts between messages: message 3 finds no session and is not answered.
     world.begin(status());
@@ -264,7 +264,7 @@ fn a_handshake_that_the_bmc_lost_begins_again() {
 }
 
 #[test]
-fn a_dead_bmc_is_given_up_when_the_handshake_took_too_long() {
+fn handshake_with_a_dead_bmc_times_out_after_10_s() {
     let mut world = World::admin();
     world.is_dead = true;
     let began = world.now;
@@ -280,7 +280,7 @@ fn a_dead_bmc_is_given_up_when_the_handshake_took_too_long() {
 }
 
 #[test]
-fn a_stray_icmp_does_not_make_it_unreachable_but_two_do() {
+fn two_icmp_errors_but_not_one_make_the_bmc_unreachable() {
     let mut world = World::admin();
     world.icmp = 1;
     world.ask(status()).expect("status");

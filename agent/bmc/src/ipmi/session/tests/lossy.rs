@@ -99,7 +99,7 @@ const CODES: [u8; 7] = [0xc0, 0xc1, 0xc3, 0xd2, 0xd4, 0xd5, 0xff];
 const LATE: Duration = Duration::from_millis(1200);
 
 #[test]
-fn over_a_network_that_delays_repeats_and_reorders() {
+fn session_survives_delayed_repeated_and_reordered_packets() {
     for number in 0..1500 {
         let delay = if number % 2 == 0 { LATE } else { LATE / 10 };
         let faults = Faults {
@@ -112,7 +112,7 @@ fn over_a_network_that_delays_repeats_and_reorders() {
 }
 
 #[test]
-fn over_a_network_that_does_everything_wrong() {
+fn session_survives_lost_repeated_and_corrupt_packets() {
     for number in 0..1500 {
         let faults = Faults {
             drop: 5 + number % 40,
@@ -125,7 +125,7 @@ fn over_a_network_that_does_everything_wrong() {
 }
 
 #[test]
-fn a_bad_network_is_got_over_within_the_limit() {
+fn packet_loss_of_20_percent_fails_under_5_percent_of_calls() {
     let (mut good, mut all) = (0, 0);
     for number in 1..300 {
         let mut world = World::admin();

@@ -15,7 +15,7 @@ fn warm() -> World {
 }
 
 #[test]
-fn what_goes_out_once_goes_out_once() {
+fn non_idempotent_control_is_sent_once() {
     for byte in [3, 4, 5] {
         let mut world = warm();
         world.is_mute = true;
@@ -35,7 +35,7 @@ fn what_goes_out_once_goes_out_once() {
 }
 
 #[test]
-fn an_earlier_refusal_is_not_the_reason_of_a_later_silence() {
+fn timeout_after_a_rejected_suite_is_reported_as_timeout() {
     let mut world = World::admin();
     world.bmc.suites = vec![Suite::Cipher3];
     world.is_mute = true;
@@ -47,7 +47,7 @@ fn an_earlier_refusal_is_not_the_reason_of_a_later_silence() {
 }
 
 #[test]
-fn a_no_is_not_asked_again_where_it_goes_out_once() {
+fn non_idempotent_control_is_not_repeated_after_busy() {
     for code in [0xc0, 0xc3, 0xd2, 0xd5] {
         let mut world = warm();
         world.bmc.codes = vec![code];
@@ -58,7 +58,7 @@ fn a_no_is_not_asked_again_where_it_goes_out_once() {
 }
 
 #[test]
-fn not_now_is_asked_again_where_that_does_no_harm() {
+fn idempotent_request_is_repeated_after_busy() {
     for exchange in [status(), control(0)] {
         let mut world = warm();
         world.bmc.codes = vec![0xc0, 0xc3, 0xc4, 0xd2];
@@ -76,7 +76,7 @@ fn not_now_is_asked_again_where_that_does_no_harm() {
 }
 
 #[test]
-fn a_lost_answer_is_asked_for_again_with_new_numbers() {
+fn lost_response_is_requested_again_in_a_new_session() {
     let mut world = warm();
     world.faults.drop = 100;
     world.begin(control(0));
@@ -94,7 +94,7 @@ fn a_lost_answer_is_asked_for_again_with_new_numbers() {
 }
 
 #[test]
-fn a_session_that_the_bmc_lost_is_made_anew_in_the_same_call() {
+fn lost_session_is_reestablished_within_the_call() {
     for exchange in [status(), control(0)] {
         let mut world = warm();
         world.rest(Duration::from_secs(20));
@@ -106,7 +106,7 @@ fn a_session_that_the_bmc_lost_is_made_anew_in_the_same_call() {
 }
 
 #[test]
-fn what_goes_out_once_is_not_spent_on_a_session_that_may_be_lost() {
+fn idle_session_is_checked_before_a_non_idempotent_control() {
     let mut world = warm();
     world.rest(Duration::from_secs(20));
     world.bmc.restart();
@@ -117,7 +117,7 @@ fn what_goes_out_once_is_not_spent_on_a_session_that_may_be_lost() {
 }
 
 #[test]
-fn a_slow_bmc_answers_on_the_session_that_it_has() {
+fn slow_response_is_accepted_on_the_existing_session() {
     let mut world = warm();
     world.slow = Duration::from_millis(1500);
     let began = world.now;
@@ -131,7 +131,7 @@ fn a_slow_bmc_answers_on_the_session_that_it_has() {
 }
 
 #[test]
-fn a_very_slow_bmc_is_waited_for() {
+fn response_after_2500_ms_is_accepted() {
     let mut world = World::admin();
     world.slow = Duration::from_millis(2500);
     world.ask(status()).expect("status");
@@ -140,7 +140,7 @@ fn a_very_slow_bmc_is_waited_for() {
 }
 
 #[test]
-fn an_answer_to_an_earlier_call_is_not_believed() {
+fn late_response_to_an_earlier_call_is_dropped() {
     let mut world = warm();
     world.slow = Duration::from_millis(200);
     // The BMC reads "on"; the answer is on its way when nobody waits for it any more.
@@ -155,7 +155,7 @@ fn an_answer_to_an_earlier_call_is_not_believed() {
 }
 
 #[test]
-fn a_replayed_answer_is_not_believed_although_its_number_comes_round() {
+fn replayed_response_is_dropped_when_its_number_recurs() {
     let mut world = warm();
     world.ask(status()).expect("on");
     let old = world.answers.last().expect("an answer").clone();
@@ -172,7 +172,7 @@ fn a_replayed_answer_is_not_believed_although_its_number_comes_round() {
 }
 
 #[test]
-fn a_dropped_command_is_not_carried_out_after_a_later_one() {
+fn dropped_call_ends_its_session() {
     let mut world = warm();
     world.faults.drop = 100;
     world.begin(control(0));
@@ -182,7 +182,7 @@ fn a_dropped_command_is_not_carried_out_after_a_later_one() {
 }
 
 #[test]
-fn a_dropped_handshake_is_taken_back() {
+fn dropped_handshake_closes_its_session() {
     let mut world = World::admin();
     world.begin(status());
     // Message 3 is on its way.
@@ -195,7 +195,7 @@ fn a_dropped_handshake_is_taken_back() {
 }
 
 #[test]
-fn a_session_is_closed_and_the_next_call_makes_another() {
+fn call_after_close_opens_a_new_session() {
     let mut world = warm();
     world.close();
     assert_eq!(world.sent.len(), 1);
@@ -211,7 +211,7 @@ fn a_session_is_closed_and_the_next_call_makes_another() {
 }
 
 #[test]
-fn a_dead_bmc_ends_a_warm_call_within_its_limit() {
+fn dead_bmc_fails_a_call_on_an_open_session_within_its_limit() {
     for exchange in [status(), control(0), control(3)] {
         let mut world = warm();
         world.is_dead = true;
@@ -225,7 +225,7 @@ fn a_dead_bmc_ends_a_warm_call_within_its_limit() {
 }
 
 #[test]
-fn a_refused_port_ends_a_warm_call_at_once() {
+fn closed_port_fails_a_call_on_an_open_session_at_once() {
     let mut world = warm();
     world.icmp = 10;
     let began = world.now;
